@@ -1,17 +1,17 @@
-"""The protocol of 0.7: requests of five types, answers without a number, both directions.
+"""Protocol of Kafka 0.7: requests of five types; responses have no number. Both directions.
 
-A request is `length:4 type:2 body`, an answer `length:4 error:2 ...`; lengths count what follows them, numbers are
+A request is `length:4 type:2 body`, a response `length:4 error:2 ...`. Lengths count the bytes after them, numbers are
 big-endian, and `str` is a 2-byte length and that many bytes.
 
-    type  request        body                                                  answer, behind the error
-    0     produce        topic:str partition:4 size:4 set                      none at all
+    type  request        body                                                  response, after the error
+    0     produce        topic:str partition:4 size:4 set                      no response
     1     fetch          topic:str partition:4 offset:8 max_size:4             set
-    2     multifetch     count:2, then for each what a fetch has               for each `length:4 error:2 set`
-    3     multiproduce   count:2, then for each what a produce has             none at all
+    2     multifetch     count:2, then each like a fetch                       for each `length:4 error:2 set`
+    3     multiproduce   count:2, then each like a produce                     no response
     4     offsets        topic:str partition:4 time:8 max_count:4              count:4 offsets:8 each, descending
 
-A set is a sequence of messages (see `pylogbroker.legacy07.records.messages`). In an answer the last may be truncated.
-Requests are answered in their order.
+A set is a sequence of messages (see `pylogbroker.legacy07.records.messages`). The last one in a response may be
+truncated. Responses come in the order of the requests.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from pylogbroker.wire.schema import Buffer, Chunk
 LATEST: Final = -1
 EARLIEST: Final = -2
 ANY_PARTITION: Final = -1
-"""A produce to it lets the broker choose."""
+"""Partition of a produce for which the broker chooses."""
 
 RESPONSE_BYTES_MAX: Final = 0x7FFFFFFF
-"""What a length can say."""
+"""Largest length."""
 
 ERROR_SIZE: Final = 2
 HEAD_SIZE: Final = 4 + ERROR_SIZE
@@ -44,7 +44,7 @@ _COUNTED = struct.Struct(">ihi")
 
 
 class Legacy07ErrorCode(IntEnum):
-    """The error codes of 0.7."""
+    """Error codes of 0.7."""
 
     UNKNOWN = -1
     NONE = 0
@@ -65,7 +65,7 @@ class Production:
 
 @attrs.frozen
 class FetchRange:
-    """At most so many bytes of one partition from a position on."""
+    """Up to `max_size` bytes of one partition from a position on."""
 
     topic: str
     partition: int
@@ -103,9 +103,9 @@ class MultiProduce:
 
 @attrs.frozen
 class Offsets:
-    """Type 4: positions where segments begin, of those that were written before `time` in milliseconds, newest first.
+    """Type 4: base offsets of the segments written before `time` (milliseconds), newest first.
 
-    LATEST and EARLIEST stand for the end and the beginning.
+    LATEST and EARLIEST stand for the log's end and start.
     """
 
     topic: str
@@ -121,7 +121,7 @@ Legacy07Request: TypeAlias = Produce | Fetch | MultiFetch | MultiProduce | Offse
 
 
 def decode_legacy07_request(frame: memoryview) -> Legacy07Request:
-    """The request in a frame, without its length; WireError for what is none."""
+    """Return the request in a frame without its length; WireError if it is invalid."""
     reader = _Reader(frame)
     number = reader.int16()
     read = _READERS.get(number)
@@ -134,7 +134,7 @@ def decode_legacy07_request(frame: memoryview) -> Legacy07Request:
 
 
 def encode_legacy07_request(request: Legacy07Request) -> bytes:
-    """A request, with its length; EncodingError for what it cannot hold."""
+    """Return a request with its length; EncodingError if it cannot be expressed."""
     try:
         body = _body(request)
     except struct.error as error:
@@ -172,7 +172,7 @@ def _range(part: FetchRange) -> bytes:
 
 @attrs.define
 class _Reader:
-    """Takes fields off the front of a frame; WireError where it ends too early."""
+    """Reads fields from a frame; WireError at its end."""
 
     _frame: memoryview
     _position: int = 0
@@ -229,30 +229,30 @@ _READERS: Final[dict[int, Callable[[_Reader], Legacy07Request]]] = {
 
 
 def encode_set(error: Legacy07ErrorCode, messages: Chunk = b"") -> list[Chunk]:
-    """The answer to a fetch, and one part of that to a multifetch."""
+    """Encode the response to a fetch, or one part of a multifetch response."""
     return [_HEAD.pack(ERROR_SIZE + len(messages), error), messages]
 
 
 def encode_sets(parts: Sequence[tuple[Legacy07ErrorCode, Chunk]]) -> list[Chunk]:
-    """The answer to a multifetch."""
+    """Encode the response to a multifetch."""
     chunks = [chunk for error, messages in parts for chunk in encode_set(error, messages)]
     return [_HEAD.pack(ERROR_SIZE + sum(map(len, chunks)), Legacy07ErrorCode.NONE), *chunks]
 
 
 def encode_offsets(error: Legacy07ErrorCode, offsets: Sequence[int] = ()) -> list[Chunk]:
-    """The answer to a request for offsets."""
+    """Encode the response to an offsets request."""
     size = ERROR_SIZE + _INT32.size + _INT64.size * len(offsets)
     return [_COUNTED.pack(size, error, len(offsets)), struct.pack(f">{len(offsets)}q", *offsets)]
 
 
 def decode_set(frame: Buffer) -> tuple[int, memoryview]:
-    """The error and the set of an answer to a fetch, a frame without its length."""
+    """Return error and set of a fetch response, a frame without its length."""
     reader = _Reader(memoryview(frame))
     return reader.int16(), reader.take(reader.left)
 
 
 def decode_sets(frame: Buffer) -> tuple[int, list[tuple[int, memoryview]]]:
-    """The error of an answer to a multifetch, and error and set for each of its parts."""
+    """Return the error of a multifetch response, and error and set of each part."""
     reader = _Reader(memoryview(frame))
     error, parts = reader.int16(), []
     while reader.left:
@@ -261,7 +261,7 @@ def decode_sets(frame: Buffer) -> tuple[int, list[tuple[int, memoryview]]]:
 
 
 def decode_offsets(frame: Buffer) -> tuple[int, list[int]]:
-    """The error and the offsets of an answer."""
+    """Return error and offsets of a response."""
     reader = _Reader(memoryview(frame))
     error, count = reader.int16(), reader.int32()
     if count * _INT64.size != reader.left:
@@ -273,7 +273,7 @@ def decode_offsets(frame: Buffer) -> tuple[int, list[int]]:
 
 
 def describe_legacy07_request(frame: memoryview) -> str | None:
-    """Say that a frame looks like a request of Kafka 0.7's protocol, if it does."""
+    """Describe a frame that looks like a request of Kafka 0.7; None if it does not."""
     try:
         request = decode_legacy07_request(frame)
     except WireError:

@@ -1,6 +1,7 @@
-"""The protocol of Kafka 0.7 for `SimpleConsumer`: responses arrive in the order of the requests.
+"""Protocol adapter of `SimpleConsumer` for Kafka 0.7.
 
-Responses do not identify their requests. The broker closes the connection after a request that it rejects.
+Responses arrive in the order of the requests and do not identify them. The broker closes the connection after a request
+that it rejects.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Message sets of Kafka 0.7: offsets are byte positions, and messages have only values.
+"""Message sets of Kafka 0.7: offsets are byte positions, messages have only values.
 
-No fetch can begin at a message inside a compressed one. The `next_offset` of such a message is therefore the position
-of the compressed message, and for the last one its end: continuing there repeats some messages and loses none.
+A fetch cannot begin inside a compressed message. So `next_offset` of an inner message is the position of the compressed
+one, and for the last inner message its end: continuing there repeats some messages and loses none.
 """
 
 from __future__ import annotations

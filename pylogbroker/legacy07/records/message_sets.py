@@ -1,14 +1,14 @@
-"""Validation of records for a topic of format 0.7, and conversion from and to the formats of Kafka's protocol.
+"""Validation of records for a 0.7 topic, and conversion from and to Kafka's later formats.
 
     client    stored                                        sent to consumers
     0.7       sets as received, validated                   bytes of the log
     Kafka     payloads only, as messages of magic 1         message sets or batches, with positions as offsets
 
-Records from Kafka's clients are rejected if they have what 0.7 cannot express: keys, headers, null values, producer ids
-or transactions.  Timestamps are dropped, as in format v0; consumers get none.
+Records of Kafka's clients are rejected for what 0.7 cannot express: keys, headers, null values, producer ids,
+transactions. Timestamps are dropped, as in format v0.
 
-One kind of message from 0.7 clients is changed: a compressed one with more inner messages than it has bytes.  There is
-no position for each inner message then, so they are stored uncompressed.
+A compressed message from a 0.7 client with more inner messages than bytes is stored uncompressed: otherwise there is no
+position for each inner message.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def is_costly_legacy07_set(buffer: Buffer) -> bool:
 
 
 def _checked(buffer: Buffer, rules: AppendRules) -> Buffer:
-    """Validate the set; return it, without the wrappers that have too few bytes for their inner messages."""
+    """Validate the set; return it, without wrappers that have too few bytes for their inner messages."""
     parts: list[Buffer] = []
     limit = min(rules.inline_bytes_max, rules.decompressed_bytes_max)
     changed = False
@@ -116,10 +116,10 @@ def _check_size(message: Legacy07Message, rules: AppendRules) -> None:
 
 
 def to_legacy07(buffer: Buffer, rules: AppendRules, now_ms: int, limit: int) -> bytes:
-    """Convert records from a client of Kafka's protocol to a set; they may decompress to `limit` bytes.
+    """Convert records of a Kafka client, which may decompress to `limit` bytes, to a set.
 
-    Raises the errors of `prepare`, UNSUPPORTED_FOR_MESSAGE_FORMAT for records that 0.7 cannot express, and TooCostly if
-    a larger limit would help.
+    Raises like `prepare`; UNSUPPORTED_FOR_MESSAGE_FORMAT for what 0.7 cannot express; TooCostly if a larger limit would
+    help.
     """
     as_sent = attrs.evolve(rules, magic=2, inline_bytes_max=limit)
     found, codec = valid_entries(buffer, as_sent)
@@ -158,13 +158,13 @@ def _unsupported(what: str) -> InvalidRecords:
 def from_legacy07(
     buffer: Buffer, position: int, magic: int, *, first_offset: int, limit: int, is_stopped: Stopped = never
 ) -> bytes:
-    """Convert the messages in a log's `buffer`, which begins at `position`, to a format of Kafka's protocol.
+    """Convert the messages in a log's `buffer`, which begins at `position`, to a later format.
 
-    Records below `first_offset` are left out.  The result has at least one record, and ends before it exceeds `limit`
-    bytes.  A v2 batch spans the offsets up to the next message, so that a consumer's position is a message's.
+    Records below `first_offset` are left out. The result has at least one record and stays within `limit` bytes. A v2
+    batch spans the offsets up to the next message, so that a consumer's position is a message's.
 
-    Conversion stops at a damaged message, which must not get a valid checksum.  CorruptRecords or InvalidRecords if the
-    first message is damaged.  It also stops when `is_stopped` returns True; the result is useless then.
+    Conversion stops at a damaged message, which must not get a valid checksum; the first one raises CorruptRecords or
+    InvalidRecords. It also stops when `is_stopped` returns True; the result is useless then.
     """
     parts: list[bytes] = []
     budget = SizeBudget(limit, is_stopped)
@@ -189,7 +189,7 @@ def _converted(
 
 
 def _runs(found: Iterator[Legacy07Message]) -> Iterator[tuple[Codec, list[Legacy07Message]]]:
-    """Group uncompressed messages; each compressed one is alone.  CorruptRecords after the last valid message."""
+    """Group uncompressed messages; compressed ones are alone. CorruptRecords after the last valid message."""
     run: list[Legacy07Message] = []
     try:
         for message in found:

@@ -5,15 +5,15 @@
     | size 32  | magic 8 | attributes 8 | crc 32   | payload |      attributes: with magic 1 only
     +----------+---------+--------------+----------+---------+
 
-`size` counts the bytes after it; the CRC-32 covers only the payload.  Attributes: bits 0 and 1 are the codec (none,
-gzip, snappy).  The payload of a compressed message is a set of uncompressed messages.
+`size` counts the bytes after it; the CRC-32 covers the payload only. Attributes: bits 0 and 1 are the codec (none,
+gzip, snappy). The payload of a compressed message is a set of uncompressed messages.
 
     position    0            13                60
     log         [ "one"     ][ gzip of a, b   ][ "two" ...      next offset: the last one plus the bytes of its message
     records     0            13, 14            60
 
-A message does not contain its position; the reader must know it.  There are no keys, timestamps or headers.  Records
-inside a compressed message get consecutive offsets from its position on, so it must have at least as many bytes.
+A message does not contain its position. There are no keys, timestamps or headers. Records in a compressed message get
+consecutive offsets from its position on, so it must have at least as many bytes.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _CODEC = 0x03
 
 
 def may_be_message(data: Buffer) -> bool:
-    """Return False if the bytes, perhaps truncated, cannot be the start of a message."""
+    """Return False if the bytes, perhaps truncated, cannot begin a message."""
     if len(data) < _START.size:
         return True
     size, magic = _START.unpack_from(data)
@@ -55,7 +55,7 @@ def may_be_message(data: Buffer) -> bool:
 
 @attrs.define(eq=False)
 class Legacy07Message(LogEntry):
-    """One message: `base_offset` is its position, `last_offset` the position of its last byte.
+    """Message: `base_offset` and `last_offset` are the positions of its first and last byte.
 
     `count` is -1 for a compressed message; `magic` is 0.7's own.
     """
@@ -83,7 +83,7 @@ class Legacy07Message(LogEntry):
             )
 
     def values(self, limit: int = DECOMPRESSED_BYTES_MAX) -> Iterator[memoryview]:
-        """Yield the payload, or those of the inner messages; CorruptRecords or InvalidRecords if it is damaged."""
+        """Yield the payload, or those of the inner messages; CorruptRecords or InvalidRecords for damage."""
         codec = self.codec
         if codec is Codec.NONE:
             yield self.payload
@@ -101,10 +101,9 @@ class Legacy07Message(LogEntry):
 
 
 def messages(buffer: Buffer, position: int, *, partial: bool = False) -> Iterator[Legacy07Message]:
-    """Iterate over the messages in `buffer`, which begins at `position`.
+    """Iterate over the messages in `buffer`, which begins at `position`; CRCs are not checked.
 
-    CorruptRecords at bytes that are no message, and at a truncated last one unless `partial`, which leaves it out.
-    CRCs are not checked; see `Legacy07Message.check`.
+    CorruptRecords at bytes that are no message, and at a truncated last one unless `partial`, which skips it.
     """
     whole = view(buffer)
     start, end = 0, len(whole)
@@ -119,7 +118,7 @@ def messages(buffer: Buffer, position: int, *, partial: bool = False) -> Iterato
 
 
 def whole_size(buffer: Buffer, start: int, end: int, position: int) -> int:
-    """Return the size of the message at `start`, which may reach beyond `end`; CorruptRecords if it is no message."""
+    """Return the size of the message at `start`, which may end beyond `end`; CorruptRecords if it is no message."""
     if end - start < _START.size:
         return _START.size
     size, magic = _START.unpack_from(buffer, start)
@@ -133,7 +132,7 @@ def whole_size(buffer: Buffer, start: int, end: int, position: int) -> int:
 def parse_legacy07(buffer: memoryview, position: int, size: int = -1) -> Legacy07Message:
     """Return the message of `size` bytes, by default all, at the start of `buffer`.
 
-    Its size and magic must have been checked.
+    Size and magic must have been checked.
     """
     magic, attributes = buffer[SIZE_PREFIX], 0
     if magic:
@@ -146,15 +145,15 @@ def parse_legacy07(buffer: memoryview, position: int, size: int = -1) -> Legacy0
 
 
 def encode_legacy07(value: Buffer, codec: Codec = Codec.NONE) -> bytes:
-    """Return one message of magic 1; with a codec, `value` is a set compressed by it."""
+    """Return one message of magic 1; with a codec, `value` is a compressed set."""
     return _HEADERS[1].pack(HEADER_SIZES[1] - SIZE_PREFIX + len(value), 1, CODECS.index(codec), crc32(value)) + value
 
 
 def build_legacy07(values: Iterable[Buffer], codec: Codec = Codec.NONE, level: int | None = None) -> bytes:
-    """Return a set of messages of magic 1, with a codec compressed as one message.
+    """Return a set of messages of magic 1, with a codec as one compressed message.
 
-    The set stays uncompressed if the compressed message had fewer bytes than records: each needs an offset of its own.
-    InvalidRecords if 0.7 does not have the codec.
+    The set stays uncompressed if the compressed message had fewer bytes than records: each needs an offset.
+    InvalidRecords for a codec that 0.7 lacks.
     """
     if codec not in CODECS:
         raise InvalidRecords(f"0.7 does not have {codec.name}", ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)

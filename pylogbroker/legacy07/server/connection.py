@@ -1,7 +1,7 @@
-"""One connection of a client of 0.7: frames without numbers, answered one after the other.
+"""Connections of Kafka 0.7 clients: frames without numbers, answered in order.
 
-It differs from a connection of Kafka's protocol in what a frame holds, and in that the next request is not looked at
-before the one before is done: a client of that time may produce to a new topic and fetch from it right behind.
+A request is read only after the one before it is done: these clients may produce to a new topic and fetch from it at
+once.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ log = Logger()
 
 @attrs.frozen
 class _Encoded:
-    """Answers that the handler has encoded."""
+    """Route whose handler encodes its responses."""
 
     is_read: bool
     name: str = "the simple protocol"
@@ -43,7 +43,7 @@ _CHANGE = _Encoded(is_read=False)
 
 
 class Legacy07Protocol(KafkaProtocol):
-    """The broker's side of one connection; made by `Legacy07Factory`."""
+    """Broker's side of one connection; created by `Legacy07Factory`."""
 
     requests_waiting_max = 1
 
@@ -71,7 +71,7 @@ class Legacy07Protocol(KafkaProtocol):
         return describe_kafka_request(frame)
 
     def _failed(self, route: ResponseEncoder, failure: Failure | None = None) -> None:
-        """A request could not be dealt with; there is no way to say so but to close."""
+        """Close the connection: the protocol has no error response to a request that failed."""
         failure = failure or Failure()
         if failure.check(ProtocolViolation, KafkaError):
             self._violated(f"bad request: {failure.value}")
@@ -81,13 +81,13 @@ class Legacy07Protocol(KafkaProtocol):
 
 
 class Legacy07Factory(KafkaFactory):
-    """Factory for a listener with the protocol of 0.7."""
+    """Factory for listeners with the protocol of 0.7."""
 
     protocol_class = Legacy07Protocol
 
 
 def describe_kafka_request(frame: memoryview) -> str | None:
-    """Describe a frame that looks like a request of Kafka's protocol; None if it does not."""
+    """Describe a frame that looks like a request of Kafka's later protocol; None if it does not."""
     try:
         header, _ = decode_request_header(frame)
     except WireError:

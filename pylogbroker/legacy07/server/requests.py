@@ -1,11 +1,11 @@
-"""The requests of 0.7's protocol, against topics of its format.
+"""Handlers of Kafka 0.7 requests, for topics of its message format.
 
-A fetch never waits, and is answered with what lies in the file from the very position on, be it within a message, and
-up to the very size: what is sent is a region of the file.  There is no answer to a produce.  One that fails, as a
-request that makes no sense, has its connection closed: that is all that can be told.
+A fetch never waits. Its response is a region of the log's file from exactly the requested position, even within a
+message, and up to exactly the requested size. A produce has no response. A failed one, like an invalid request, closes
+the connection: the protocol has no other way to report it.
 
-Topics that nobody made are made by the first produce, where auto.create.topics.enable says so; up to then they are
-empty.  Topics of other formats are not served: their offsets are not positions.
+Topics are created by the first produce if auto.create.topics.enable is set; before that they are empty. Topics of other
+message formats are not served: their offsets are not positions.
 """
 
 from __future__ import annotations
@@ -47,17 +47,17 @@ from pylogbroker.storage import FileRegion, Log, Origin
 from pylogbroker.wire import Chunk
 
 FORMAT = {"message.format.version": "0.7"}
-"""The settings of topics that are made by a produce."""
+"""Settings of topics that a produce creates."""
 
-_MOST_IN_MEMORY = 1 << 20  # bytes of one answer; what is more is sent from its file, however small
+_IN_MEMORY_BYTES_MAX = 1 << 20  # of one response; further regions are sent from their files
 
-Answer = list[Chunk] | None  # None: there is none
+Answer = list[Chunk] | None  # None: no response
 log = Logger()
 
 
 @attrs.frozen
-class _Found:
-    """What there is to say of one part of a fetch."""
+class _ReadResult:
+    """Result of one part of a fetch."""
 
     error: Legacy07ErrorCode
     region: FileRegion | None = None
@@ -67,7 +67,7 @@ class _Found:
 def handle(
     services: Services, request: Legacy07Request, caller: Caller | None = None
 ) -> Answer | Coroutine[Any, Any, Answer]:
-    """The answer as it is sent, or a coroutine of it; ProtocolViolation for a produce that failed.
+    """Return the encoded response, or a coroutine of it; ProtocolViolation for a produce that failed.
 
     Workers stop reading for a `caller` that has gone.
     """
@@ -96,14 +96,14 @@ def _produce(services: Services, parts: Sequence[Production]) -> Answer | Corout
 
 
 async def _append_rest(services: Services, parts: Sequence[Production]) -> None:
-    """The parts of a request that begin with one that has to wait, for a worker or a new topic."""
+    """Append the parts of a request from one on that must wait for a worker or a new topic."""
     for part in parts:
         if not _append_at_once(services, part):
             await _append_late(services, part)
 
 
 def _append_at_once(services: Services, part: Production) -> bool:
-    """Append, if nothing has to be waited for."""
+    """Append if nothing has to be waited for; return False otherwise."""
     if not part.messages:
         return True
     try:
@@ -113,7 +113,7 @@ def _append_at_once(services: Services, part: Production) -> bool:
         partition = _writable(services, part)
         appended = partition.append_now(part.messages, services.runtime.now_ms(), origin=Origin.NATIVE)
     except KafkaError as error:
-        raise _refused(services, part, error) from error
+        raise _violation(services, part, error) from error
     return appended is not None
 
 
@@ -126,11 +126,11 @@ async def _append_late(services: Services, part: Production) -> None:
         now_ms, origin = services.runtime.now_ms(), Origin.NATIVE
         await partition.append_queued(part.messages, now_ms, services.runtime.in_thread, origin=origin)
     except KafkaError as error:
-        raise _refused(services, part, error) from error
+        raise _violation(services, part, error) from error
 
 
 async def _create(services: Services, part: Production) -> None:
-    """Make the topic; KafkaError if there is to be none, or it would not have the partition."""
+    """Create the topic; KafkaError if that is not allowed, or if it would not have the partition."""
     name = part.topic
     check_name(name)
     if name in INTERNAL_TOPICS or not services.config.boolean("auto.create.topics.enable"):
@@ -145,7 +145,7 @@ async def _create(services: Services, part: Production) -> None:
 
 
 def _placed(services: Services, part: Production) -> Production:
-    """The same for a certain partition, if it may be any."""
+    """Return the part with a random partition if it names none."""
     if part.partition != ANY_PARTITION:
         return part
     known = services.metadata.require_topic(part.topic).partitions
@@ -160,7 +160,7 @@ def _writable(services: Services, part: Production) -> Partition:
     return partition
 
 
-def _refused(services: Services, part: Production, error: KafkaError) -> ProtocolViolation:
+def _violation(services: Services, part: Production, error: KafkaError) -> ProtocolViolation:
     if isinstance(error, StorageFailure) and (found := services.partitions.led.get((part.topic, part.partition))):
         services.partitions.request_failed(found.log, error)
     return ProtocolViolation(f"a produce to {part.topic!r}, partition {part.partition}, failed: {error}")
@@ -169,35 +169,35 @@ def _refused(services: Services, part: Production, error: KafkaError) -> Protoco
 # Fetch
 
 
-def _read_all(services: Services, ranges: Sequence[FetchRange]) -> list[_Found]:
-    room = RESPONSE_BYTES_MAX - HEAD_SIZE * (1 + len(ranges))
+def _read_all(services: Services, ranges: Sequence[FetchRange]) -> list[_ReadResult]:
+    bytes_left = RESPONSE_BYTES_MAX - HEAD_SIZE * (1 + len(ranges))
     found = []
     for wanted in ranges:
-        found.append(_read(services, wanted, room))
-        room -= len(found[-1].region or b"")
+        found.append(_read(services, wanted, bytes_left))
+        bytes_left -= len(found[-1].region or b"")
     return found
 
 
-def _read(services: Services, wanted: FetchRange, room: int) -> _Found:
-    """The region of a file that is asked for; a multifetch's answer has room for so many bytes more."""
+def _read(services: Services, wanted: FetchRange, bytes_left: int) -> _ReadResult:
+    """Return the requested region of a file, of at most `bytes_left` bytes."""
     if wanted.max_size <= 0:
-        return _Found(Legacy07ErrorCode.INVALID_FETCH_SIZE)
+        return _ReadResult(Legacy07ErrorCode.INVALID_FETCH_SIZE)
     error, partition = _find(services, wanted.topic, wanted.partition)
     if partition is None:
-        return _Found(error)
+        return _ReadResult(error)
     log = partition.log
     try:
-        region = log.read_bytes(wanted.offset, min(wanted.max_size, room), upto=log.high_watermark)
-        return _Found(error, region, log)
+        region = log.read_bytes(wanted.offset, min(wanted.max_size, bytes_left), upto=log.high_watermark)
+        return _ReadResult(error, region, log)
     except OffsetOutOfRange:
-        return _Found(Legacy07ErrorCode.OFFSET_OUT_OF_RANGE)
+        return _ReadResult(Legacy07ErrorCode.OFFSET_OUT_OF_RANGE)
     except StorageFailure as failure:
         services.partitions.request_failed(log, failure)
-        return _Found(Legacy07ErrorCode.UNKNOWN)
+        return _ReadResult(Legacy07ErrorCode.UNKNOWN)
 
 
 def _find(services: Services, topic: str, index: int) -> tuple[Legacy07ErrorCode, Partition | None]:
-    """The partition; none, without an error, of a topic that nobody made."""
+    """Return the partition; None without an error for a topic that does not exist."""
     known = services.metadata.topics.get(topic)
     count = services.config.integer("num.partitions") if known is None else len(known.partitions)
     if not 0 <= index < count:
@@ -214,33 +214,33 @@ def _find(services: Services, topic: str, index: int) -> tuple[Legacy07ErrorCode
 
 
 def _send(
-    services: Services, caller: Caller, found: Sequence[_Found], is_multi: bool
+    services: Services, caller: Caller, found: Sequence[_ReadResult], is_multi: bool
 ) -> Answer | Coroutine[Any, Any, Answer]:
     parts: list[tuple[Legacy07ErrorCode, Chunk]] = []
-    room = _MOST_IN_MEMORY
+    bytes_left = _IN_MEMORY_BYTES_MAX
     for each in found:
-        chunk = b"" if each.region is None else _at_hand(each.region, room)
+        chunk = b"" if each.region is None else _chunk_if_cached(each.region, bytes_left)
         if chunk is None:
             return _send_cold(services, caller, found, is_multi)
         if not isinstance(chunk, FileRegion):
-            room -= len(chunk)
+            bytes_left -= len(chunk)
         parts.append((each.error, chunk))
     return encode_sets(parts) if is_multi else encode_set(*parts[0])
 
 
-def _at_hand(region: FileRegion, room: int) -> Chunk | None:
-    """A region as it is sent, if the disk need not be waited for; read if it is small and there is room."""
-    if region.length <= min(READ_INLINE_BYTES_MAX, room):
+def _chunk_if_cached(region: FileRegion, bytes_left: int) -> Chunk | None:
+    """Return the bytes of a small region, or the region; None if it is not in the page cache."""
+    if region.length <= min(READ_INLINE_BYTES_MAX, bytes_left):
         return read_if_cached(region)
     return region if is_cached(region) else None
 
 
-async def _send_cold(services: Services, caller: Caller, found: Sequence[_Found], is_multi: bool) -> Answer:
-    parts = [await _brought_in(services, caller, each) for each in found]
+async def _send_cold(services: Services, caller: Caller, found: Sequence[_ReadResult], is_multi: bool) -> Answer:
+    parts = [await _read_ahead(services, caller, each) for each in found]
     return encode_sets(parts) if is_multi else encode_set(*parts[0])
 
 
-async def _brought_in(services: Services, caller: Caller, found: _Found) -> tuple[Legacy07ErrorCode, Chunk]:
+async def _read_ahead(services: Services, caller: Caller, found: _ReadResult) -> tuple[Legacy07ErrorCode, Chunk]:
     if found.region is None or found.log is None:
         return found.error, b""
     try:

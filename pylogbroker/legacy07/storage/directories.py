@@ -1,11 +1,11 @@
-"""Recognizes directories of Kafka 0.7.
+"""Log directories of Kafka 0.7: names, and recognition.
 
 ```
-<topic>-<partition>/                  <topic>_<partition> in the documentation of Kafka's design
-    <position>.kafka                  11 or 20 digits: position of the file's first byte in the partition's stream
+<topic>-<partition>/                  in the chapters on Kafka's design: <topic>_<partition>
+    <position>.kafka                  11 or 20 digits: the position of the file's first byte in the partition's stream
 ```
 
-The broker's own segments have the same suffix, so the names alone do not tell them apart.
+The broker's own segments have the same suffix, so names alone do not distinguish them.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ _PROBED_BYTES: Final = 1 << 20
 
 
 def parse_directory(name: str) -> tuple[str, int] | None:
-    """Return topic and partition of a directory's name; None if it is not named so."""
+    """Return topic and partition of a directory's name; None if it is not named like one of 0.7."""
     found = _DIRECTORY.fullmatch(name)
     return (found["topic"], int(found["partition"])) if found else None
 
 
 def segments_in(path: str) -> list[tuple[int, str]]:
-    """Return position and file name of each segment in a directory, in order; two names may have one position."""
+    """Return position and name of each segment, in order; two names may have one position."""
     found = ((_SEGMENT.fullmatch(name), name) for name in os.listdir(path))
     return sorted((int(match[1]), name) for match, name in found if match)
 
@@ -40,7 +40,7 @@ def segments_in(path: str) -> list[tuple[int, str]]:
 def holds_kafka07(path: str) -> bool:
     """Return whether a directory without any mark of the broker holds segments of Kafka 0.7.
 
-    They are recognized by names that the broker does not use, or by a valid message at the begin of a segment.
+    Names that the broker does not use prove it, and so does a segment that begins with a valid message.
     """
     segments = segments_in(path)
     if any(len(name) != _OWN_DIGITS + len(names.RECORDS) for _, name in segments):
