@@ -32,12 +32,13 @@ class PersistentMap(Mapping[K, V], Generic[K, V]):
     __slots__ = ("_chunks", "_firsts", "_length")
 
     def __init__(self, entries: Mapping[K, V] | Iterable[tuple[K, V]] = ()) -> None:
-        self._set(list(_split(dict(sorted(dict(entries).items(), key=_key)))))
+        chunks = list(_split(dict(sorted(dict(entries).items(), key=_key))))
+        self._set(chunks, _firsts(chunks), sum(map(len, chunks)))
 
-    def _set(self, chunks: list[dict[K, V]]) -> None:
+    def _set(self, chunks: list[dict[K, V]], firsts: list[K], length: int) -> None:
         self._chunks: tuple[dict[K, V], ...] = tuple(chunks) or ({},)
-        self._firsts: tuple[Any, ...] = tuple(next(iter(chunk), None) for chunk in self._chunks)
-        self._length = sum(map(len, self._chunks))
+        self._firsts: tuple[Any, ...] = tuple(firsts) or (None,)
+        self._length = length
 
     def changed(self, changes: Mapping[K, V | None]) -> PersistentMap[K, V]:
         """Return a copy with these entries; None removes an entry, if there is one."""
@@ -53,11 +54,14 @@ class PersistentMap(Mapping[K, V], Generic[K, V]):
                 chunk.pop(key, None)
             else:
                 chunk[key] = value
-        chunks = list(self._chunks)
+        chunks, firsts, length = list(self._chunks), list(self._firsts), self._length
         for at in sorted(touched, reverse=True):
-            chunks[at : at + 1] = _split(_sorted(touched[at]))
+            replaced = list(_split(_sorted(touched[at])))
+            length += len(touched[at]) - len(chunks[at])
+            chunks[at : at + 1] = replaced
+            firsts[at : at + 1] = _firsts(replaced)
         copy: PersistentMap[K, V] = PersistentMap.__new__(PersistentMap)
-        copy._set(chunks)
+        copy._set(chunks, firsts, length)
         return copy
 
     def chunks(self) -> tuple[Mapping[K, V], ...]:
@@ -121,6 +125,10 @@ class _Values(ValuesView[V]):
 
 def _key(entry: tuple[K, V]) -> K:
     return entry[0]
+
+
+def _firsts(chunks: Iterable[dict[K, V]]) -> list[K]:
+    return [next(iter(chunk)) for chunk in chunks]
 
 
 def _sorted(chunk: dict[K, V]) -> dict[K, V]:
