@@ -17,13 +17,13 @@ BATCH_BYTES = 128 << 10
 LINGER_MS = 5
 PARTITION_FETCH_BYTES = 1 << 20
 AT_ONCE = 1000
-#: Seconds until a client that makes no progress is given up.
+#: Seconds until a client without progress is stopped.
 WAIT_SECONDS_MAX = 60.0
 
 
 @attrs.frozen
 class Work:
-    """What is to be done: where, with how many records, and how large their values are."""
+    """One task: the broker, the number of records, and the size of their values."""
 
     bootstrap: str
     topic: str

@@ -1,4 +1,4 @@
-"""`python -m benchmarks.clients NAME`: one client in a process of its own, which does what it is told.
+"""`python -m benchmarks.clients NAME`: one client as a process, with tasks on its standard input.
 
     in:   produce|consume <tab> bootstrap <tab> topic <tab> count <tab> bytes of a value
     out:  records per second <tab> processor seconds

@@ -1,4 +1,4 @@
-"""What a consumer has got so far, held against what there is, and how long it took."""
+"""Records that a consumer has received, compared with those in the topic, and the time they took."""
 
 import time
 from collections.abc import Sequence

@@ -25,7 +25,7 @@ from pylogbroker.errors import PylogbrokerError
 
 _DIRECTORY: Final = click.Path(file_okay=False, path_type=Path)
 _HOURS: Final = click.FloatRange(min=0, max=24 * 366)
-_MANY: Final = click.IntRange(min=1)
+_COUNT: Final = click.IntRange(min=1)
 
 
 @click.command()
@@ -36,7 +36,7 @@ _MANY: Final = click.IntRange(min=1)
     "--output", default="activity-stream", show_default=True, type=click.Path(file_okay=False, path_type=Path)
 )
 @click.option("--lateness", default=24.0, show_default=True, type=_HOURS, help="Hours that a line may be late.")
-@click.option("--lines-at-once", default=5000, show_default=True, type=_MANY, help="Lines between runs of the streams.")
+@click.option("--lines-at-once", default=5000, show_default=True, type=_COUNT, help="Lines between runs of the streams.")
 def main(
     log: Path, bootstrap: str | None, prefix: str | None, output: Path, lateness: float, lines_at_once: int
 ) -> None:

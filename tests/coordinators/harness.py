@@ -1,4 +1,4 @@
-"""What the harnesses of both coordinators share."""
+"""Parts that the harnesses of both coordinators share."""
 
 from __future__ import annotations
 

@@ -1,13 +1,13 @@
-"""A broker that is killed again and again while clients work, and a judge who compares what they were told.
+"""Crash tests: a broker is killed again and again while clients work; checks compare its logs with their answers.
 
-run         the loop: kill, start again, judge
-victim      the broker
-moments     when it is killed
-workloads   what goes on meanwhile
-stamps      what a record carries
-history     what clients were told
-reader      fetches all logs and offsets, on its own
-content     what the logs hold, start after start
-judge       brings the three together
-checks      what must not be
+run            the loop: kill, start again, check
+killed_broker  the broker
+kill_moments   moments of the kills
+workloads      clients that work meanwhile
+stamps         content of records
+history        answers that clients got
+reader         fetches all logs and offsets by itself
+content        content of the logs, start after start
+log_checker    runs the checks after each start
+checks         violations
 """

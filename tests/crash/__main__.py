@@ -28,7 +28,7 @@ from tests.crash.workloads.producing import Producing
 
 
 def all_workloads() -> list[Workload]:
-    """What goes on in a run."""
+    """Every workload of a run."""
     producing = Producing()
     return [producing, Consuming(producing.topics())]
 
@@ -64,7 +64,7 @@ def main() -> int:
     given = parser.parse_args()
     seed = random.SystemRandom().randrange(1 << 30) if given.seed is None else given.seed
     directory = given.keep or Path(tempfile.mkdtemp(prefix="crash-"))
-    logging.disable()  # clients tell of every connection that they lose
+    logging.disable()  # clients log every lost connection
     print(f"seed {seed}, in {directory}", flush=True)
     outcome = _run(given, directory, seed).go(given.kills, given.seconds)
     print(outcome)

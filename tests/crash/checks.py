@@ -1,10 +1,10 @@
-"""The judge: holds what clients were told (`history`) against what the logs hold (`content`).
+"""Checks: compare the answers that clients got (`history`) with the logs (`content`).
 
-| kind        | what is wrong                                                                                      |
+| kind        | violation                                                                                          |
 |-------------|----------------------------------------------------------------------------------------------------|
 | lost        | an acknowledged record is not in the log                                                           |
 | moved       | it is, but not at the offset that was acknowledged                                                 |
-| duplicate   | a record is there more often than its producer's promise allows                                    |
+| duplicate   | a record is there more often than its producer's guarantee allows                                   |
 | order       | a later record of a producer comes before an earlier one                                           |
 | gap         | a record of an idempotent producer is there, and one that it sent before is not                    |
 | foreign     | a record, with a good checksum, that its producer did not send                                     |
@@ -13,16 +13,16 @@
 | contradiction | consumers read different records at one offset, or passed over some                              |
 | commit back | a group's offset is smaller than one that was acknowledged before                                  |
 | commit made up | it is larger than any that was tried                                                            |
-| refused     | the broker refused a record of a producer that retries                                             |
-| unanswered  | in the end, a record was neither acknowledged nor given up                                         |
+| rejected    | the broker rejected a record of a producer that retries                                            |
+| unanswered  | in the end, a record was neither acknowledged nor did it fail                                      |
 
-A promise allows, exactly:
+A guarantee allows, exactly:
 
 * ONCE (idempotent): the log holds the records 0, 1, 2, ... of a producer, each once, in this order, none left out.
 * AT_MOST_ONCE (no retries): each at most once, in order.
-* AT_LEAST_ONCE (retries, one request at a time): within one life of the broker each at most once and in order. There
-  more than once is only a record whose life of being sent is not that of being acknowledged; the acknowledged one is
-  the last of them, and the acknowledged ones are in order.
+* AT_LEAST_ONCE (retries, one request at a time): within one life of the broker each at most once and in order. A record
+  is there more than once only if it was sent in one life and acknowledged in another. The acknowledged copy is the last
+  one, and the acknowledged copies are in order.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def check_structure_of_records(
 
 
 def check_seen(partition: Partition, content: Content, seen: Mapping[int, Stamp]) -> Iterator[Violation]:
-    """What consumers read is in the log, at the offsets where they read it."""
+    """Check that the log has what consumers read, at the same offsets."""
     for offset, stamp in seen.items():
         found = content.records.get(offset)
         if found != stamp:
@@ -112,7 +112,7 @@ def _check_producer(sent: Sent, copies: Copies, ends: Sequence[int], settled: bo
         yield from _check_retried(sent, copies, ends)
     if sent.failures and sent.promise is not Promise.AT_MOST_ONCE:
         first = min(sent.failures)
-        yield "refused", f"record {first}: {sent.failures[first]}; {len(sent.failures)} in all"
+        yield "rejected", f"record {first}: {sent.failures[first]}; {len(sent.failures)} in all"
     if settled and (open_ones := [number for number, life in enumerate(sent.ended) if life == UNANSWERED]):
         yield "unanswered", f"{len(open_ones)} records, the first is {open_ones[0]}"
 

@@ -36,7 +36,7 @@ class Found:
 
 @attrs.define
 class Written:
-    """What one writer wrote to one partition, by sequence number."""
+    """Records of one writer in one partition, by sequence number."""
 
     keys: list[bytes] = attrs.field(factory=list)
     deletes: list[bool] = attrs.field(factory=list)
@@ -50,7 +50,7 @@ class Written:
         return len(self.keys) - 1
 
     def as_of_now(self) -> Written:
-        """What is read from now on must hold what was acknowledged up to now."""
+        """Return the records acknowledged so far: later reads must contain them."""
         return attrs.evolve(self, offsets=list(self.offsets))
 
     def last(self, key: bytes) -> int:

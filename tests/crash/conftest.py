@@ -1,4 +1,4 @@
-"""What all runs of the harness need."""
+"""Settings of all crash tests."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What a partition's log holds, as a reader of the harness's own finds it, life after life of the broker.
+"""Content of a partition's log, as the tests' own reader finds it after each start of the broker.
 
 The bytes come from Fetch requests or from the files of a broker that is dead; they are split into entries here, and
-decoded by kafka-python's record classes. What was read once must be there each time that follows, byte for byte.
+decoded by kafka-python's record classes. Each later read must find the same bytes again.
 """
 
 from __future__ import annotations

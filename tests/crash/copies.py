@@ -1,9 +1,9 @@
-"""The judge of copiers: what a reader of committed records sees in the log that they write.
+"""Checks of copiers: the committed records of the log that they write.
 
-Which transactions were committed is told here by the markers in the log alone; which ones other clients take for
-committed, they are told by the broker (`Fetch`'s list of aborted ones).  Both must be the same in the end.
+Here the markers in the log alone decide which transactions were committed. Other clients take that from the broker
+(the list of aborted transactions in Fetch). Both must agree at the end.
 
-| kind      | what is wrong                                                                          |
+| kind      | violation                                                                              |
 |-----------|----------------------------------------------------------------------------------------|
 | duplicate | a record is there in two committed transactions, or twice in one                       |
 | order     | a later record of a partition of the source comes before an earlier one                |
@@ -99,7 +99,7 @@ def original_of(value: bytes) -> Stamp:
 def check_copies(
     source: Mapping[Partition, int], logs: Iterable[Sequence[bytes]], *, settled: bool
 ) -> Iterator[Violation]:
-    """What readers of committed records see in all partitions, against the source: how many records each of its has."""
+    """Check the committed records of all partitions against the source."""
     found: dict[Partition, list[int]] = {partition: [] for partition in source}
     for values in logs:
         for value in values:

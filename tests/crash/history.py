@@ -1,4 +1,4 @@
-"""What clients were told while the broker was killed again and again: the evidence that `checks` judges.
+"""Answers that clients got while the broker was killed again and again: the evidence for `checks`.
 
 The broker's *life* counts its kills. A record that was handed to its client in one life and acknowledged in a later one
 may have been sent more than once; one whose life is the same was sent once, whatever the client does.
@@ -20,11 +20,11 @@ from tests.crash.stamps import Stamp
 Partition = tuple[str, int]  # topic, index
 
 UNANSWERED: Final = -1
-UNTOLD: Final = -2  # acknowledged, and the client was not told where
+UNTOLD: Final = -2  # acknowledged without an offset
 
 
 class Promise(Enum):
-    """How often a record is in the log that was handed to a producer."""
+    """Guarantee of a producer: how often each record is in the log."""
 
     ONCE = "idempotent: once, and no other is missing before it"
     AT_MOST_ONCE = "without retries: once if acknowledged, else once or not at all"
@@ -33,14 +33,14 @@ class Promise(Enum):
 
 @attrs.define
 class Sent:
-    """What one producer sent to one partition. Lists are indexed by sequence numbers."""
+    """Records that one producer sent to one partition. Lists are indexed by sequence numbers."""
 
     producer: str
     partition: Partition
     promise: Promise
     offsets: list[int] = attrs.field(factory=list)  # as acknowledged; UNANSWERED, UNTOLD
     begun: list[int] = attrs.field(factory=list)  # in which life of the broker
-    ended: list[int] = attrs.field(factory=list)  # in which life it was acknowledged or given up; UNANSWERED
+    ended: list[int] = attrs.field(factory=list)  # the life in which it was acknowledged or failed; UNANSWERED
     failures: dict[int, str] = attrs.field(factory=dict)
 
     def begin(self, life: int) -> Stamp:
@@ -59,12 +59,12 @@ class Sent:
         self.ended[sequence] = life
 
     def as_of_now(self) -> Sent:
-        """The same, with the acknowledgements up to now: what is read from now on must hold these."""
+        """Return a copy with the acknowledgements so far: later reads must contain them."""
         return attrs.evolve(self, offsets=list(self.offsets))
 
     @property
     def acknowledged(self) -> int:
-        """How many records."""
+        """Return the number of acknowledged records."""
         return sum(offset != UNANSWERED for offset in self.offsets)
 
 
@@ -90,7 +90,7 @@ class History:
     _lock: threading.Lock = attrs.field(factory=threading.Lock)
 
     def sender(self, producer: str, partition: Partition, promise: Promise) -> Sent:
-        """Where a producer notes what it sends to a partition."""
+        """Return the record of what a producer sends to a partition."""
         with self._lock:
             return self.sent.setdefault((producer, partition), Sent(producer, partition, promise))
 
@@ -120,12 +120,12 @@ class History:
             one.count += 1
 
     def commit_of(self, group: str, partition: Partition) -> Committed:
-        """What a group committed in a partition, as of now."""
+        """Return the offsets that a group has committed in a partition so far."""
         with self._lock:
             return attrs.evolve(self.committed.get((group, partition), Committed()))
 
     def as_of_now(self) -> Evidence:
-        """What clients know: all of it must be in what is read from now on."""
+        """Return what clients know: later reads must contain all of it."""
         with self._lock:
             return Evidence(
                 [sent.as_of_now() for sent in self.sent.values()],

@@ -1,20 +1,20 @@
-"""When the broker is killed.
+"""Moments at which the broker is killed.
 
 | moment       | the broker dies                                                                     |
 |--------------|-------------------------------------------------------------------------------------|
 | any time     | within a second after its start                                                     |
-| late         | some seconds after it, so that groups get together, which takes their members long  |
+| late         | some seconds after it, so that groups can form, which takes them long              |
 | ack          | in the callback of the first acknowledgement that comes after a while               |
 | commit       | as soon as a group's commit was acknowledged                                        |
 | write        | as soon as a log has grown: what was written last is not acknowledged yet, mostly  |
 | roll         | as soon as a new segment's file appears                                             |
-| stop         | a few milliseconds after it was told to stop, in the middle of bringing all to disk |
+| stop         | a few milliseconds after SIGTERM, in the middle of its flush                        |
 | start        | within the time that its starts take, before or just after it listens; several times |
 | cleaning     | as soon as a file of a log that is being compacted appears                          |
 
 While copiers work, besides:
 
-| ending       | when one of them has told its transaction all, and is about to commit it            |
+| ending       | when one of them has sent its transaction and is about to commit it                 |
 | copier       | as soon as one of them was killed                                                   |
 | decision     | as soon as a transaction's state was stored, so before what follows from it, mostly |
 """
@@ -66,7 +66,7 @@ class EventWaiter:
 
 @attrs.define
 class KillContext:
-    """What a moment is chosen from."""
+    """Values that a moment depends on."""
 
     victim: KilledBroker
     trap: EventWaiter
@@ -147,7 +147,7 @@ def _size(path: Path) -> int:
 
 
 def _segments(victim: KilledBroker) -> int:
-    """How many segments there are in all."""
+    """Return the number of segments of all partitions."""
     return sum(name.endswith(".kafka") for path in _logs(victim) for name in os.listdir(path))
 
 

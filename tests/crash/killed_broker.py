@@ -76,12 +76,12 @@ class KilledBroker(BrokerProcess):
 
     @property
     def recoveries(self) -> tuple[int, int]:
-        """How many logs were checked at starts, and how many of them were cut, as the broker's own lines tell."""
+        """Return the number of logs checked at starts, and of those cut, by the broker's log."""
         checked = sum(int(found[1]) for line in self.lines if (found := _CHECKED.search(line)))
         return checked, sum(bool(_CUT.search(line)) for line in self.lines)
 
     def all_unexpected_errors(self) -> list[str]:
-        """What it logged, in all its lives, of errors that nobody foresaw."""
+        """Return the unexpected errors in the logs of all its lives."""
         return [line for line in self.lines if re.search(r"#(error|critical)\]|Traceback|Unhandled", line)]
 
 

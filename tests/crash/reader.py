@@ -87,7 +87,7 @@ class Reader:
         return int(path.stem), path.read_bytes()
 
     def segments(self, partition: Partition) -> int:
-        """How many segments a partition has."""
+        """Return the number of segments of a partition."""
         return len(self._segments(partition))
 
     def _segments(self, partition: Partition) -> list[Path]:

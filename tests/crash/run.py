@@ -30,7 +30,7 @@ _CLEAN_STOPS = 0.05  # of all ends of the broker are not crashes, so that what a
 
 @attrs.define
 class Outcome:
-    """What a run came to."""
+    """Result of a run."""
 
     violations: list[Violation]
     figures: dict[str, int | float]

@@ -1,10 +1,10 @@
-"""What a record of the harness carries: who sent it, where to, as the how-manieth, and a checksum of all that.
+"""Stamps in the records of the crash tests: producer, partition, sequence number, and a checksum of them.
 
 ```
 value   <producer> <topic> <partition> <sequence> <CRC-32 of the rest, 8 hex digits> <filling>
 ```
 
-So a record that is read tells by itself whether it is one that was sent, and which.
+So a record itself shows whether it was sent, and which one it is.
 """
 
 from __future__ import annotations

@@ -112,7 +112,7 @@ def test_no_other_promise_allows_that(promise: Promise) -> None:
 
 
 def test_a_record_that_was_abandoned() -> None:
-    for promise, wrong in ((AT_MOST, set()), (AT_LEAST, {"refused"}), (ONCE, {"refused"})):
+    for promise, wrong in ((AT_MOST, set()), (AT_LEAST, {"rejected"}), (ONCE, {"rejected"})):
         one = sent(promise, [0, None])
         one.fail(1, "timed out", 0)
         assert judged(log_of([0, 1]), one) == wrong

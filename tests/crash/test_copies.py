@@ -17,7 +17,7 @@ SOURCE: Final = {("source", 0): 4, ("source", 1): 2}
 
 
 def copy(sequence: int, partition: int = 0, topic: str = "source") -> bytes:
-    """What a copier writes for a record of the source."""
+    """Return the copy of a record of the source."""
     return copy_of(value_of(Stamp("source", topic, partition, sequence), "filling, of words"), "copier-1")
 
 

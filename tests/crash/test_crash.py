@@ -1,6 +1,6 @@
 """Crashes, with all clients at work: nothing is lost, moved, repeated or made up.
 
-The long run is `python -m tests.crash`; the README tells what it does and what it can show.
+The long run is `python -m tests.crash`; the README explains it.
 """
 
 from __future__ import annotations

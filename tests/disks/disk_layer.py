@@ -24,7 +24,7 @@ class Sync:
 
 @attrs.frozen
 class DiskLayer:
-    """What lies between a broker and its disks."""
+    """Layer between a broker and its disks."""
 
     place: Path
 
@@ -41,7 +41,7 @@ class DiskLayer:
         return [sync for sync in found if sync.path == str(path.resolve())]
 
     def synced(self, path: Path) -> int:
-        """How much of a file is on the disk for sure."""
+        """Return the number of bytes of a file that are on the disk."""
         return max((sync.size for sync in self.syncs(path) if sync.done), default=0)
 
     def hold(self) -> None:

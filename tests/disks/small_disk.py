@@ -61,13 +61,13 @@ class SmallDisk:
 
     @property
     def prefix(self) -> list[str]:
-        """What a command begins with that is to run where the file system is."""
+        """Prefix of a command that runs where the file system is mounted."""
         user = ["--user", "--preserve-credentials"] if self._mapped else []
         return ["nsenter", f"--target={self._holder.pid}", "--mount", *user, f"--wd={os.getcwd()}", "--"]
 
     @property
     def content(self) -> Path:
-        """What is on the file system, seen from outside, whether it is at its path or not."""
+        """Content of the file system, seen from outside, whether it is mounted or not."""
         return Path(f"/proc/{self._holder.pid}/root{self._kept}")
 
     def vanish(self) -> None:

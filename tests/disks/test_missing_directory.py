@@ -32,7 +32,7 @@ def disks(tmp_path: Path) -> Iterator[TwoDisks]:
 
 
 def check_offline(disks: TwoDisks) -> None:
-    """The start told why, once for each thing; one directory serves, and the other's offsets are not used again."""
+    """The start logs each reason once. One directory serves, and offsets of the other are not used again."""
     unexpected_errors = disks.broker.unexpected_errors()
     [named] = [line for line in unexpected_errors if "a log directory is offline" in line]
     assert f"{disks.other} is not the directory that was there before (directory.id " in named

@@ -1,4 +1,4 @@
-"""One of two log directories fills up, fails or goes away: its writers are told, the others go on, nothing is lost."""
+"""One of two log directories fills up, fails or goes away: its writers get errors, others continue, nothing is lost."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class TwoDisks:
         return Sender(self.broker.bootstrap, TOPIC, partition)
 
     def values(self, partition: int) -> list[bytes]:
-        """What a consumer gets of a partition, from its begin to its end."""
+        """Return all records that a consumer gets from a partition."""
         consumer = Consumer({"bootstrap.servers": self.broker.bootstrap, "group.id": "g", "check.crcs": True})
         start, end = consumer.get_watermark_offsets(TopicPartition(TOPIC, partition), 10)
         consumer.assign([TopicPartition(TOPIC, partition, start)])

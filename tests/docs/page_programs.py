@@ -27,7 +27,7 @@ class Program:
     output: str | None
 
     def run(self, bootstrap: str, directory: Path) -> str:
-        """What it prints; an error if it fails."""
+        """Return its output; raise an error if it fails."""
         host, _, port = bootstrap.rpartition(":")
         text = self.text.replace(ADDRESS, bootstrap).replace('"127.0.0.1", 9092', f'"{host}", {port}')
         command = [

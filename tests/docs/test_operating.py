@@ -47,7 +47,7 @@ class Page:
         return [COMMAND.findall(block) for block in BLOCK.findall(self.text)]
 
     def place(self, path: str) -> Path:
-        """Where a path of the page is."""
+        """Return the place of a path on the page."""
         return self._directory / path.removeprefix("/")
 
     def run(self, command: str, *more: str) -> str:

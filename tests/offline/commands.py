@@ -14,7 +14,7 @@ def run(*arguments: str | Path) -> Result:
 
 
 def succeed(*arguments: str | Path) -> str:
-    """What the command prints; an error if it fails."""
+    """Return the output of the command; raise an error if it fails."""
     done = run(*arguments)
     assert (done.exit_code, done.exception) == (0, None), done.output
     return done.output

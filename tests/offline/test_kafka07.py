@@ -22,7 +22,7 @@ def stored(data: Path, topic: str, partition: int) -> bytes:
 
 
 def ends(data: Path) -> dict[tuple[str, int], tuple[int, int]]:
-    """Where each log begins and ends, as the next start finds it; nothing must be left to recover."""
+    """Return the beginning and end of each log at the next start; nothing must be left to recover."""
     reported: list[object] = []
     with stopped_broker(BrokerConfig({"log.dirs": str(data)})) as broker, broker.loaded_logs(reported.append) as logs:
         found = {key: (log.log_start_offset, log.log_end_offset) for key, log in logs.items()}
@@ -105,7 +105,7 @@ def test_brokers_partitions_come_one_after_the_other(tmp_path: Path) -> None:
 
 
 class TestDamage:
-    """What is damaged is cut, as recovery does it, and told; what lies before is imported."""
+    """Damaged messages are cut off, as in recovery, and logged; messages before them are imported."""
 
     def import_one(self, tmp_path: Path, segments: dict[str, bytes]) -> tuple[str, bytes]:
         directory = tmp_path / "old" / "t-0"

@@ -141,7 +141,7 @@ class TestDamage:
 
 
 class TestErrors:
-    """What is no source says so."""
+    """Files that are no source get an error that says so."""
 
     def test_no_chroot(self) -> None:
         with pytest.raises(OfflineError, match=r"none of Kafka's nodes below /; Kafka's nodes are below /kafka: set "):

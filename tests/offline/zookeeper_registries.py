@@ -1,4 +1,4 @@
-"""What Kafka kept in ZooKeeper, of both generations, and a real server's files with it.
+"""Kafka's nodes in ZooKeeper, of both generations, and a real server's files with them.
 
 `python -m tests.offline.zookeeper_registries DIRECTORY` has a real ZooKeeper write such files: a snapshot with
 the nodes of BEFORE, and a transaction log that leads to `after(BEFORE)`.

@@ -30,7 +30,7 @@ def available() -> bool:
 
 
 def node_available() -> bool:
-    """The same for what needs Node and npm."""
+    """Return whether Node and npm are installed."""
     return _available("node", "npm")
 
 

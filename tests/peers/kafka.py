@@ -22,8 +22,8 @@ For what needs leaders that move there is a cluster, each node of which can be e
         cluster.nodes[2].kill()
         cluster.nodes[2].start()
 
-Its nodes are small, and leave leaders where they are until they are told otherwise. Node 1 is the controller too: that
-one of the others is gone is noticed within 2 seconds. Start-up takes about 6 seconds on two cores.
+Its nodes are small, and do not move leaders by themselves. Node 1 is also the controller, and notices the end of
+another node within 2 seconds. Start-up takes about 6 seconds on two cores.
 """
 
 import subprocess

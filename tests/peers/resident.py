@@ -79,7 +79,7 @@ class ResidentJvm:
 
     @property
     def facts(self) -> Facts:
-        """Where it takes programs."""
+        """Path of the socket on which it accepts programs."""
         return {"port": self.port}
 
     def stop(self) -> list[str]:

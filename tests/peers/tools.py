@@ -4,8 +4,8 @@
     done = tool("kafka-console-producer", "--bootstrap-server", address, "--topic", "t", input="one\\ntwo\\n")
     process = start_tool("kafka-console-consumer", "--bootstrap-server", address, "--topic", "t")
 
-Many tools tell of a failure on the standard output and end with 0: look
-at the output. `TOOLS` names them all; a class name with dots in it is run as it is.
+Many tools report a failure on the standard output and end with 0: check the
+output. `TOOLS` names them all; a class name with dots in it is run as it is.
 """
 
 import subprocess

@@ -1,4 +1,4 @@
-"""What the tests of plugins share."""
+"""Fixtures of the tests of plugins."""
 
 from __future__ import annotations
 

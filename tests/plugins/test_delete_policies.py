@@ -68,7 +68,7 @@ def topic(**overrides: str) -> TopicConfig:
 
 
 def made(policies: DeletePolicies, settings: TopicConfig) -> tuple[list[int], list[str]]:
-    """How many of four segments of 100 bytes and the ages 40, 30, 20, 10 each policy lets go; the complaints."""
+    """Return how many of four segments of 100 bytes and the ages 40, 30, 20, 10 each policy deletes, and the errors."""
     views = tuple(view(number, timestamp=1000 - 40 + 10 * number) for number in range(4))
     logged: list[str] = []
     found = policies.of(settings, lambda error: logged.append(str(error)))

@@ -57,7 +57,7 @@ def versions_answer(correlation_id: int, ranges: Mapping[int, tuple[int, int]], 
 
 
 def old_versions_answer(correlation_id: int, ranges: Mapping[int, tuple[int, int]], error: int = 0) -> bytes:
-    """The same in version 0."""
+    """Return an ApiVersions response of version 0."""
     data = struct.pack(">ihi", correlation_id, error, len(ranges))
     for key, (low, high) in ranges.items():
         data += struct.pack(">hhh", key, low, high)
@@ -230,7 +230,7 @@ class TestTime(ConnectionTests):
 
 class TestEnds(ConnectionTests):
     def ended_by(self, data: bytes) -> str:
-        """What the waiting requests are told after these bytes."""
+        """Return the error of the waiting requests after these bytes."""
         waiting = [self.beat(), self.beat()]
         self.connection.dataReceived(data)
         messages = {self.failureResultOf(each, ConnectionLost).getErrorMessage() for each in waiting}

@@ -1,1 +1,1 @@
-"""What several test packages share: processes started, watched by their output, and ended."""
+"""Support of several test packages: processes, brokers, fixtures, plugins of pytest."""

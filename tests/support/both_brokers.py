@@ -18,7 +18,7 @@ BROKER_NAMES = {"pylogbroker": "", "kafka": "kafka"}
 
 
 def broker_names(config: pytest.Config) -> list[str]:
-    """What tests run against."""
+    """Names of the brokers that tests run against."""
     against = str(config.getoption("--against"))
     return [against] if against else list(BROKER_NAMES)
 

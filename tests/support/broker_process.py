@@ -68,7 +68,7 @@ class BrokerProcess:
         return self._process
 
     def unexpected_errors(self) -> list[str]:
-        """What it logged of errors that nobody foresaw."""
+        """Return the unexpected errors in its log."""
         lines = [] if self._process is None else self._process.lines
         return [line for line in lines if re.search(r"#(error|critical)\]|Traceback|Unhandled", line)]
 

@@ -1,4 +1,4 @@
-"""What a test may ask of the broker it runs against, whichever it is: ours, Apache Kafka, or one at an address."""
+"""Common interface of the brokers that tests run against: ours, Apache Kafka, or one at an address."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ class Broker(Protocol):
         """SIGKILL."""
 
     def partition_dir(self, topic: str, partition: int) -> Path:
-        """Where the files of a partition lie."""
+        """Directory of a partition."""
 
     def unexpected_errors(self) -> list[str]:
-        """What it logged, since its last start, of errors that nobody foresaw."""
+        """Return the unexpected errors that it logged since its last start."""
 
 
 class KafkaProcess:
@@ -83,13 +83,13 @@ class ExternalBroker:
         self.bootstrap = address
 
     def start(self) -> None:
-        """It runs already."""
+        """Do nothing: the broker runs already."""
 
     def stop(self) -> int:
         raise NotImplementedError("not ours to stop")
 
     def kill(self) -> None:
-        """It stays."""
+        """Do nothing: the broker stays."""
 
     def partition_dir(self, topic: str, partition: int) -> Path:
         raise NotImplementedError("its files are not known")

@@ -1,11 +1,11 @@
-"""How much the tests that choose at random do: as much as `make test` has time for, or all of it with `--thorough`.
+"""Budget of tests that choose at random: what `make test` has time for, or everything with `--thorough`.
 
     def test_kills(budget: Budget) -> None:
         kills, seconds = budget.of((10, 12.0), (100, 120.0))
         chance = budget.chance("kills")
 
-All choices follow from one number, the run's seed, which is another one in each run.  The end of the run's output shows
-it, and `--seed` takes it: the same is tried again.  A test that asks for `budget` has the marker `thorough`, by which
+All choices follow from one number, the run's seed, which changes with each run. The end of the run's output shows it,
+and `--seed` repeats its choices.  A test that asks for `budget` has the marker `thorough`, by which
 `make oracle` selects it.
 """
 
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 @attrs.frozen
 class Budget:
-    """What this run may spend, and its seed."""
+    """Budget of this run, and its seed."""
 
     thorough: bool
     seed: int
@@ -76,5 +76,5 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 
 @pytest.fixture(scope="session")
 def budget(pytestconfig: pytest.Config) -> Budget:
-    """What this run may spend."""
+    """Budget of this run."""
     return Budget(pytestconfig.option.thorough, pytestconfig.option.seed)

@@ -1,4 +1,4 @@
-"""How many examples Hypothesis tries, by the profile of the run.
+"""Number of examples for Hypothesis, by the profile of the run.
 
 @settings(max_examples=examples(300))     # 300 in `make test`, fewer in `make quick`, more in `make oracle`
 """

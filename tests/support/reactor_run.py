@@ -21,9 +21,9 @@ from twisted.python.failure import Failure
 
 T = TypeVar("T")
 
-#: Seconds for a piece of work, unless told otherwise.
+#: Default timeout in seconds.
 LIMIT = 30.0
-#: Seconds for what was closed to be gone; it needs a turn or two.
+#: Seconds in which closed sockets must disappear; one or two iterations of the reactor.
 LINGER = 2.0
 #: Who is cut off may try again, and would be found by every later test: so often it is cut off again.
 CUTS = 10
@@ -34,7 +34,7 @@ class LeftBehind(AssertionError):
 
 
 def run(work: Callable[[], Awaitable[T]], timeout: float = LIMIT) -> T:
-    """What the coroutine or Deferred of `work()` gives, called on the running reactor; TimeoutError after `timeout`."""
+    """Run `work()` on the reactor and return the result of its coroutine or Deferred; TimeoutError after `timeout`."""
     reactor = _reactor()
     before = set(_things(reactor))
     try:
@@ -119,7 +119,7 @@ def _things(reactor: ReactorBase) -> list[object]:
 
 
 def _clear(reactor: ReactorBase, before: set[object]) -> list[str]:
-    """Turns until there is nothing that was not there before; what stays is cancelled, closed and returned."""
+    """Wait until everything new is gone; cancel, close and return what stays."""
 
     def new() -> list[object]:
         return [thing for thing in _things(reactor) if thing not in before and thing not in reactor._internalReaders]

@@ -14,21 +14,21 @@ from collections.abc import Mapping
 
 from tests.support.broker_process import BrokerProcess
 
-#: What a line about a turn that took too long has in it.
+#: Text in the log line about a stall.
 STALL = "other connections wait: the reactor has been busy"
 
-#: How much processor time a turn may take, where the work below takes `REFERENCE_SECONDS`.
+#: Processor time of one iteration of the reactor, on a machine where the work below takes `REFERENCE_SECONDS`.
 LIMIT_MS = 20
 REFERENCE_SECONDS = 0.010
 
 
 def watching() -> Mapping[str, str]:
-    """The setting for a broker that is to report turns of more than `LIMIT_MS`."""
+    """Return the setting with which a broker logs stalls of more than `LIMIT_MS`."""
     return {"reactor.stall.warn.ms": str(round(LIMIT_MS * max(1.0, _work_seconds() / REFERENCE_SECONDS)))}
 
 
 def stalls(process: BrokerProcess) -> list[str]:
-    """What the broker reported since its start."""
+    """Return the stalls that the broker has logged since its start."""
     return [line for line in process.process.lines if STALL in line]
 
 

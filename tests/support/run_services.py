@@ -44,7 +44,7 @@ class Service(Protocol):
 
     @property
     def facts(self) -> Facts:
-        """What its users need: addresses and directories."""
+        """Facts for its users: addresses and directories."""
 
     def stop(self) -> list[str]:
         """End the process; returns the lines that must not be in its log."""
@@ -54,7 +54,7 @@ _configs: list[pytest.Config] = []
 
 
 class Services(Protocol):
-    """Where a process of the run gets services."""
+    """Source of services for a process of the run."""
 
     def get(self, name: str) -> Facts:
         """Facts of a running service, started first if need be; RuntimeError if it cannot be started."""
@@ -112,7 +112,7 @@ class ServedServices:
 
     @property
     def address(self) -> str:
-        """Where workers connect."""
+        """Address for workers."""
         return str(self._listener.address)
 
     def get(self, name: str) -> Facts:
@@ -185,7 +185,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: object) -> None:
-    """Tell a new worker of xdist where to ask."""
+    """Give a new worker of xdist the address of the services."""
     config: pytest.Config = node.config  # type: ignore[attr-defined]
     services = config.stash[_KEY]
     if isinstance(services, OwnServices):

@@ -21,7 +21,7 @@ class BrokerService:
 
     @property
     def facts(self) -> Facts:
-        """Where clients connect, and where its files lie."""
+        """Return the address for clients, and the directory of its files."""
         return {"address": self.broker.bootstrap, "data": str(self.broker.data_dir)}
 
     def stop(self) -> list[str]:
@@ -57,14 +57,14 @@ class SharedBroker:
         """Do nothing: it runs."""
 
     def stop(self) -> int:
-        """Refuse: a test that stops brokers makes its own with `new_broker`."""
+        """Raise an error: a test that stops brokers makes its own with `new_broker`."""
         raise NotImplementedError("other tests use this broker: make one with new_broker")
 
     def kill(self) -> None:
         """Do nothing: it runs until the end of the run."""
 
     def partition_dir(self, topic: str, partition: int) -> Path:
-        """Where the files of a partition lie."""
+        """Directory of a partition."""
         return Path(self._partition.format(topic=topic, number=partition))
 
     def unexpected_errors(self) -> list[str]:

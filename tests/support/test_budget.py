@@ -1,4 +1,4 @@
-"""What follows from a run's seed."""
+"""Choices that follow from a run's seed."""
 
 from __future__ import annotations
 

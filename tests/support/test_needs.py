@@ -1,4 +1,4 @@
-"""What tests need is found from their code, and a process that was not found fails its test."""
+"""Needs of tests are found from their code; a process that was not found fails its test."""
 
 from __future__ import annotations
 

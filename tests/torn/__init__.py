@@ -1,7 +1,7 @@
-"""Data directories that are damaged in every way: the broker starts, keeps what lies before, tells, serves nothing bad.
+"""Damaged data directories: the broker starts, keeps what precedes the damage, logs it, and serves nothing damaged.
 
-originals      data directories as they are before the damage, and what a start on a damaged copy must come to
-test_entries   the files of entries: cut at every byte, every byte flipped, blocks of zeros and noise
-test_others    every other file: missing, empty, damaged, stale
-test_process   some of both, with a broker process that real clients wrote to and read from
+undamaged             data directories before the damage, and the expected result of a start on a damaged copy
+test_segment_damage   segments: cut at every byte, every byte flipped, blocks of zeros and noise
+test_other_files      every other file: missing, empty, damaged, stale
+test_process          some of both, with a broker process that real clients wrote to and read from
 """

@@ -1,7 +1,7 @@
-"""Every file but those of entries: missing, empty, torn, overwritten, stale.  Nothing of the log is lost by that.
+"""Every file but segments: missing, empty, torn, overwritten, stale. Nothing of the log is lost.
 
-What such a file tells can be found out again, or does without: the offsets and times of entries by reading them, the
-producers likewise; where a checkpoint is of no use more is checked; without a marker all is.
+Such a file can be rebuilt or is not needed. Entries have the offsets, times and producers. Without a usable checkpoint
+more is checked; without a marker of a clean stop everything is.
 """
 
 from __future__ import annotations
@@ -190,7 +190,7 @@ def test_a_stale_list_of_epochs(originals: dict[bool, Original], tmp_path: Path)
 
 
 def test_a_marker_that_a_crash_did_not_take_away(originals: dict[bool, Original], tmp_path: Path) -> None:
-    """It claims a clean stop, but the log does not end where the checkpoint says: it is recovered all the same."""
+    """A log that claims a clean stop but does not end at its checkpoint is recovered."""
     original = originals[False]
     marker = (originals[True].path / ".kafka_cleanshutdown").read_bytes()
     home = original.copy(tmp_path / "home")

@@ -1,4 +1,4 @@
-"""A broker process on a damaged data directory: it starts, tells in one line, and clients read what lies before.
+"""A broker process on a damaged data directory: it starts, logs one line, and clients read what precedes the damage.
 
 The data are written by real clients, with every codec, and the broker was killed.
 """
@@ -26,7 +26,7 @@ COUNT: Final = 10  # of records of each codec in a batch of its own
 
 @attrs.frozen
 class Written:
-    """What the broker was given before it was killed."""
+    """Records that the broker got before it was killed."""
 
     directory: Path
     values: list[bytes]

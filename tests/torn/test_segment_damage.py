@@ -81,7 +81,7 @@ def test_every_byte_of_an_offset_flipped(
         for place in range(8):
             flipped = (entry.first if magic == 2 else entry.last) ^ (mask << 56 - 8 * place)
             if magic < 2 and entry.first <= flipped < entry.last:
-                continue  # within a compressed set only who decodes it can tell
+                continue  # only a decoder sees the damage within a compressed set
             home = original.copy(tmp_path / "home")
             flip(log_directory(home) / entry.file, entry.position + place, mask)
             check(home, original, original.entries.index(entry), reason=f"off {entry.file} at {entry.position} (")
@@ -152,7 +152,7 @@ def test_a_block_over_some_entries(
 def test_what_lies_in_front_of_the_recovery_point_is_not_read(
     originals: dict[tuple[int, bool], Original], tmp_path: Path, magic: int
 ) -> None:
-    """It was on the disk before the crash.  Its damage is met by who reads it, and by nobody else."""
+    """Entries before the recovery point were on the disk before the crash. Only their readers meet their damage."""
     original = originals[magic, False]
     home = original.copy(tmp_path / "home")
     first = original.entries[0]

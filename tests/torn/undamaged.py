@@ -26,7 +26,7 @@ _CHECKPOINT = 10  # in the last segment but one, from which on a crash makes the
 
 @attrs.frozen
 class LogEntry:
-    """Where an entry lies, in its file and in all files together, and its offsets."""
+    """Position of an entry in its file and in all files together, and its offsets."""
 
     file: str
     position: int
@@ -66,7 +66,7 @@ def log_directory(home: Path) -> Path:
 
 @attrs.define
 class Started:
-    """A broker's logs, opened, and the lines that were told of it."""
+    """A broker's opened logs, and the lines that the start logged."""
 
     manager: LogManager
     lines: list[str]
@@ -81,7 +81,7 @@ class Started:
 
 
 def start(home: Path, config: LogConfig) -> Started:
-    """What a start of the broker does with its log directory."""
+    """Open a log directory as a start of the broker does."""
     manager, found = LogManager([str(home)]), list[Notice | Recovered]()
     notices = manager.directories.lock()
     identity = manager.directories.read_identity()

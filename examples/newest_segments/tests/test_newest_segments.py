@@ -18,7 +18,7 @@ def test_the_newest_stay(count: int, gone: int) -> None:
 
 
 @pytest.mark.parametrize("argument", ["", "0", "-1", "three", "1.5"])
-def test_other_arguments_are_refused(argument: str) -> None:
+def test_other_arguments_are_rejected(argument: str) -> None:
     with pytest.raises(ValueError, match="how many segments"):
         NewestSegmentsFactory().make(argument, {})
 

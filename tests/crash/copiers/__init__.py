@@ -1,32 +1,32 @@
-"""Copiers: processes of one client each, which consume, transform, produce and commit in one transaction, for ever.
+"""Copiers: processes with one client each that consume, transform, produce and commit in transactions, endlessly.
 
     copier.py      librdkafka
     Copier.java    Kafka's Java client
 
-Both are told the same on the command line (`Orders`), copy a value as
+Both get the same command line (`Orders`). They copy a value as
 
     <copier> <CRC-32 of the value, 8 hex digits> <value>
 
-to the partition of the record's own number modulo the count, and say on their standard output how far they are:
+to the partition with the record's number modulo the count, and report their progress on their standard output:
 
     started                the transactional id is theirs; what a copier before them left open was aborted
     assigned 0,2           the partitions that the group gave them
     begun, sent, offsets   in a transaction: begun; its records are acknowledged; the offsets are part of it
     committing             the transaction is about to be committed
-    committed 100          so many records, as far as the broker's answer tells
+    committed 100          so many records, by the broker's answer
     aborted why            a transaction, by an error or by their own will (one in 20); they go back to what the
                            group has committed
     fenced why             another one has the transactional id, or nothing helps: they end, with status 3
     closed                 they were asked to end (by a line, or the end, of the standard input), and did so in order
 
-Where a pause is asked for, they make one of random length before each step, so that it can be met from outside.
+With an option for pauses, they pause for a random time before each step, so that a kill can hit the step.
 """
 
 from __future__ import annotations
 
 import attrs
 
-FENCED_STATUS = 3  # what a copier ends with that was fenced
+FENCED_STATUS = 3  # exit status of a fenced copier
 FIRST_STAGES = ("started", "assigned")
 IN_TRANSACTION = ("sent", "offsets", "committing")
 STAGES = (*FIRST_STAGES, "begun", *IN_TRANSACTION, "committed")
@@ -34,7 +34,7 @@ STAGES = (*FIRST_STAGES, "begun", *IN_TRANSACTION, "committed")
 
 @attrs.frozen
 class Orders:
-    """What a copier is to do."""
+    """Arguments of a copier."""
 
     bootstrap: str
     name: str  # and transactional id

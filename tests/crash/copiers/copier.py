@@ -106,7 +106,7 @@ class Copier:
             self._go_back(error.args[0].name())
 
     def _take(self) -> None:
-        """Records of partitions that are assigned and stay so: whatever is told while it is polled is heeded."""
+        """Poll for records of partitions that are still assigned after the poll."""
         self._taken.clear()
         deadline = time.monotonic() + 0.2
         while len(self._taken) < self._orders.most and time.monotonic() < deadline:
@@ -160,7 +160,7 @@ class Copier:
             self._failed.append(error)
 
     def _go_back(self, why: str) -> None:
-        """Give up the transaction, and read on where the group has committed."""
+        """Abort the transaction, and go back to the committed offsets."""
         if self._orders.transactions:
             self._persistently(lambda: self._producer.abort_transaction(_SECONDS))
         self._failed.clear()
@@ -189,12 +189,12 @@ class Copier:
 
 
 def copy_of(value: bytes, name: str) -> bytes:
-    """What is written for a value."""
+    """Return the copy of a value."""
     return b"%s %08x %s" % (name.encode(), zlib.crc32(value), value)
 
 
 def say(*words: object) -> None:
-    """A line to whoever started this."""
+    """Write a line to the parent process."""
     print(*words, flush=True)
 
 

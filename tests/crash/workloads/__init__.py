@@ -1,12 +1,12 @@
-"""What goes on while the broker is killed: each workload brings its topics and its clients.
+"""Workloads: clients at work while the broker is killed, each with topics of its own.
 
-    producing    producers of several clients, with every codec and promise
+    producing    producers of several clients, with every codec and guarantee
     consuming    groups that read what those write, and commit
     compacting   writers of keyed records to a compacted topic
-    copying      copiers that do both in transactions, and are killed themselves (`crews`)
+    copying      copiers that do both in transactions, and are killed themselves (`copier_processes`)
 
-What clients note in the history of the run is judged for all of them (`judge`). What else a workload knows to be wrong
-it tells itself. Another one is a class with the methods of `Workload`, and a line in `__main__`.
+Records in the history of the run are checked for all workloads (`log_checker`). A workload reports other violations
+itself. A new one is a class with the methods of `Workload`, and a line in `__main__`.
 """
 
 from __future__ import annotations
@@ -42,17 +42,17 @@ class Topic:
 
 @attrs.frozen
 class RunContext:
-    """What a workload is given."""
+    """Context of a workload."""
 
     bootstrap: str
     history: History
     reader: Reader
     chance: random.Random
-    met: Callable[[str], None]  # tell of an event ("ack", "commit") at which the broker may be killed
+    met: Callable[[str], None]  # report an event ("ack", "commit") at which the broker may be killed
 
 
 def persistently(make: Callable[[], T]) -> T:
-    """What `make` makes: a client may want to find the broker at its first attempt, or else is not made at all."""
+    """Call `make` until it succeeds: some clients must reach the broker at their first attempt."""
     deadline = time.monotonic() + _WAIT_SECONDS_MAX
     while True:
         try:
@@ -69,16 +69,16 @@ class Workload(Protocol):
     over: bool  # all is done that there was to do; a run ends when this is so of all its workloads
 
     def topics(self) -> Sequence[Topic]:
-        """What must be there before `start`."""
+        """Topics that must exist before `start`."""
 
     def start(self, context: RunContext) -> None:
-        """The broker runs: begin, in threads or processes of the workload's own."""
+        """Begin, in threads or processes of the workload; the broker runs."""
 
     def check(self, context: RunContext, *, settled: bool) -> Iterable[Violation]:
-        """The broker runs again: what is wrong, besides what the history shows? `settled`: this is the end."""
+        """Return violations that the history does not show. The broker runs again; `settled`: this is the end."""
 
     def figures(self) -> Mapping[str, int | float]:
-        """What else is to be told in the end."""
+        """More figures for the report."""
 
     def finish(self, seconds: float) -> None:
-        """The broker runs, and will: come to an end, with every question answered if `seconds` are enough."""
+        """End, with every request answered if `seconds` are enough. The broker runs, and will not be killed."""

@@ -74,10 +74,10 @@ class Compacting:
         yield from self._late
         failed = [failure for writer in self._writers for failure in writer.failures]
         if failed:
-            yield Violation("refused", f"{failed[0]}; {len(failed)} in all")
+            yield Violation("rejected", f"{failed[0]}; {len(failed)} in all")
 
     def _check_readers(self, context: RunContext, partition: Partition, log: CompactedLog) -> Iterator[Violation]:
-        """Other clients see the same; it may be compacted once more in the midst of it."""
+        """Check that other clients see the same, possibly during one more compaction."""
         for client in (Confluent(), KafkaPython(), AioKafka()):
             for _ in range(5):
                 seen = [each.key for each in client.read(context.bootstrap, partition[0], [partition[1]])]

@@ -44,7 +44,7 @@ Join = Callable[["Place", Assigned], Member]
 
 @attrs.frozen
 class Place:
-    """Where a member is to work."""
+    """Place of a member: broker, group and topics."""
 
     bootstrap: str
     group: str
@@ -115,7 +115,7 @@ class kafka_python:  # noqa: N801
                 assigned([(each.topic, each.partition) for each in found])
 
             def on_partitions_revoked(self, found: Any) -> None:
-                """What comes next is told by the assignment."""
+                """Forget the position; the assignment has the next one."""
 
         self._consumer = KafkaConsumer(
             bootstrap_servers=place.bootstrap,

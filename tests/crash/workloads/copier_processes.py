@@ -71,7 +71,7 @@ class CopierKeeper:
         self._chance = random.Random(context.chance.random())
         self.calm = threading.Event()  # it is not killed any more
         self.ending = threading.Event()
-        self.told: Counter[str] = Counter()  # its lines, by their first words
+        self.reported: Counter[str] = Counter()  # its lines, by their first words
         self.reasons: Counter[str] = Counter()  # of its aborting, or of its end
         self.killed_at: Counter[str] = Counter()
         self.problem = ""
@@ -120,17 +120,17 @@ class CopierKeeper:
         return None
 
     def _next_line(self, process: LineProcess) -> str:
-        """What it says next; nothing if that is not soon."""
+        """Return its next line, or nothing after a timeout."""
         try:
             return process.expect("^.*", timeout=0.1)[0]
         except ProcessFailed:
             return ""
 
     def _obey(self, line: str) -> str:
-        """Note what a line tells; its first word."""
+        """Note the content of a line; return its first word."""
         word = line.partition(" ")[0]
         if word:
-            self.told[word] += 1
+            self.reported[word] += 1
         if word in ("aborted", "fenced"):
             self.reasons[line[:_LINE]] += 1
         if event := {"sent": "ack", "committing": "ending", "committed": "commit"}.get(word):

@@ -109,7 +109,7 @@ class Copying:
         return all(found == self._source for found in self._committed(context))
 
     def _committed(self, context: RunContext) -> list[dict[Partition, int]]:
-        """What each crew has committed of the source."""
+        """Return the offsets of the source that each group of copiers has committed."""
         return [context.reader.committed(_group(crew), list(self._source)) for crew in self._crews]
 
     def finish(self, seconds: float) -> None:
@@ -134,15 +134,15 @@ class Copying:
         return [keeper.problem for keeper in self._keepers if keeper.problem]
 
     def figures(self) -> dict[str, int | float]:
-        told, killed, reasons = Counter[str](), Counter[str](), Counter[str]()
+        reported, killed, reasons = Counter[str](), Counter[str](), Counter[str]()
         for keeper in self._keepers:
-            told += keeper.told
+            reported += keeper.reported
             killed += keeper.killed_at
             reasons += keeper.reasons
         found: dict[str, int | float] = {
             "copiers killed": killed.total(),
             **{f"  {stage}": count for stage, count in sorted(killed.items())},
-            "transactions begun": told["begun"],
+            "transactions begun": reported["begun"],
             **{f"  {line}": count for line, count in sorted(reasons.items())},
         }
         for crew, logs in self._logs.items():

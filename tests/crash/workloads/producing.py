@@ -66,7 +66,7 @@ class Producing:
         self._running = [_Running(plan, context) for plan in self._plans]
 
     def check(self, context: RunContext, *, settled: bool) -> Iterator[Violation]:
-        """What they noted in the history tells it all; but they must be at work still."""
+        """Check that the producers still work; the history has everything else."""
         for one in self._running:
             if one.problem:
                 yield Violation("harness", f"{one.plan.name}: {one.problem}")
@@ -76,7 +76,7 @@ class Producing:
 
     def finish(self, seconds: float) -> None:
         for one in self._running:
-            one.patience = seconds
+            one.timeout = seconds
             one.ending.set()
         for one in self._running:
             one.thread.join(2 * seconds)
@@ -88,7 +88,7 @@ class _Running:
     def __init__(self, plan: Plan, context: RunContext) -> None:
         self.plan, self._world = plan, context
         self.ending = threading.Event()
-        self.patience = 0.0
+        self.timeout = 0.0
         self.problem = ""
         self._chance = random.Random(context.chance.random())
         self._open = 0
@@ -106,7 +106,7 @@ class _Running:
                 self._burst(sender)
                 sender.work(self._chance.expovariate(_BURSTS_PER_SECOND))
                 self._hold_back(sender)
-            sender.close(self.patience)
+            sender.close(self.timeout)
         except Exception as error:
             self.problem = "".join(traceback.format_exception(error))
 

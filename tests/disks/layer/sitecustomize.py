@@ -1,6 +1,6 @@
-"""A layer between a Python process and its disks, for whoever starts it with this directory on PYTHONPATH.
+"""Layer between a Python process and its disks, for processes with this directory on PYTHONPATH.
 
-Python imports it before anything else. The directory that DISK_LAYER names holds what it is told, and what it tells:
+Python imports it before anything else. The directory DISK_LAYER has its commands and its journal:
 
     journal     a line at the begin and at the end of each sync: which, the file's size at its begin, and its path
     hold        while this file exists, syncs wait
