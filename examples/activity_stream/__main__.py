@@ -36,7 +36,7 @@ _COUNT: Final = click.IntRange(min=1)
     "--output", default="activity-stream", show_default=True, type=click.Path(file_okay=False, path_type=Path)
 )
 @click.option("--lateness", default=24.0, show_default=True, type=_HOURS, help="Hours that a line may be late.")
-@click.option("--lines-at-once", default=5000, show_default=True, type=_COUNT, help="Lines between runs of the streams.")
+@click.option("--lines-at-once", default=5000, show_default=True, type=_COUNT, help="Lines between runs of streams.")
 def main(
     log: Path, bootstrap: str | None, prefix: str | None, output: Path, lateness: float, lines_at_once: int
 ) -> None:

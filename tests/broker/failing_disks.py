@@ -66,7 +66,7 @@ class PageCache:
         self._stack.close()
 
     def in_worker(self, call: Callable[[], Any]) -> Any:
-        """What `call` returns, which may wait for the disk."""
+        """Return the result of `call`, which may wait for the disk."""
         self._may_wait = True
         try:
             return call()

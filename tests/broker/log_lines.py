@@ -1,4 +1,4 @@
-"""What the broker says in its log, for tests."""
+"""Log lines of the broker, for tests."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ class Node:
         return now(self.send(handle, request, version))
 
     def send(self, handle: Callable[..., Any], request: Request, version: int | None = None) -> Deferred[Any]:
-        """The same for an answer that may have to wait, or that is None and not sent."""
+        """Like `ask`, for an answer that may have to wait, or that is None and not sent."""
         request_type, response_type = SUPPORTED[request.api_key]
         version = request_type.versions.last if version is None else version
         sent = codec(request_type, version).decode(codec(request_type, version).encode(request))

@@ -1,4 +1,4 @@
-"""ApiVersions: the ranges, told to whoever asks, in whatever version."""
+"""ApiVersions: the ranges, for requests of any version."""
 
 from __future__ import annotations
 

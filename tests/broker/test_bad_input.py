@@ -1,7 +1,7 @@
 """Producers that claim what is not so: the error that Kafka gives, nothing appended, nothing left behind.
 
-`--against kafka` tells whether the table says what Kafka answers. It differs from ours where Kafka would store records
-that not all of its clients can read, and where it stumbles over what it refuses.
+`--against kafka` checks the table against Kafka's answers. They differ from ours where Kafka would store records
+that not all of its clients can read, and where it fails on what it rejects.
 """
 
 from __future__ import annotations
@@ -209,7 +209,7 @@ def wire(broker: Broker, fresh_name: Callable[[], str]) -> Wire:
 
 @pytest.fixture(scope="module")
 def shared(broker: Broker) -> Wire:
-    """One topic for all bad batches: those that are refused leave no trace there."""
+    """One topic for all bad batches: rejected ones leave no trace there."""
     found = Wire(broker.bootstrap, f"bad-input-{time.time_ns()}")
     create_topic(broker.bootstrap, found.topic)
     return found
@@ -237,7 +237,7 @@ def test_the_table_names_what_there_is() -> None:
 
 @pytest.mark.parametrize("name", BOMBS)
 def test_a_batch_that_inflates(wire: Wire, broker: Broker, against: str, name: str) -> None:
-    """It takes no more memory than is allowed for any batch, and gives it back."""
+    """No batch takes more memory than is allowed, and the memory is released."""
     before = _memory(broker, "VmRSS")
     assert wire.error(BOMBS[name]) is expected_of(name, against)
     if not against:

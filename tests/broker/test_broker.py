@@ -1,4 +1,4 @@
-"""The partitions that a broker leads: which logs it takes for a topic's, and what it tells of missing ones."""
+"""The partitions that a broker leads: which logs it takes for a topic's, and what it logs of missing ones."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class SliceTests(NodeTests):
         self.node.create("t", 5)
         self.node.broker.runtime.slices.seconds = 0
 
-    def turn(self) -> None:
+    def iterate(self) -> None:
         """Run one iteration of a reactor (`Clock.advance` would run several)."""
         now_due = [call for call in self.node.clock.calls if call.getTime() <= self.node.clock.seconds()]
         for call in now_due:
@@ -92,11 +92,11 @@ class SliceTests(NodeTests):
             call.func(*call.args, **call.kw)
 
     def deferred_actions(self, work: Awaitable[object]) -> int:
-        """How many iterations something takes."""
+        """Return the number of iterations until something is done."""
         done = ensureDeferred(work)  # type: ignore[arg-type]
         count = 0
         while not done.called:
-            self.turn()
+            self.iterate()
             count += 1
         self.successResultOf(done)
         return count
@@ -107,7 +107,7 @@ class SliceTests(NodeTests):
         while "new" not in broker.metadata.topics:
             self.assertFalse(created.called)
             served = len(broker.partitions.led)
-            self.turn()
+            self.iterate()
             self.assertLessEqual(len(broker.partitions.led), served + 1)
         self.assertEqual([broker.partitions.find("new", index).index for index in range(5)], list(range(5)))
         self.node.clock.advance(0)

@@ -47,7 +47,7 @@ class ConfigsTests(NodeTests):
         configs = [alter_messages.AlterableConfig(key.replace("_", "."), value) for key, value in settings.items()]
         resource = alter_messages.AlterConfigsResource(kind, name, configs)
         request = alter_messages.AlterConfigsRequest([resource], check)
-        return self.told(self.node.ask(alter_configs.handle, request, version), kind, name)
+        return self.reported(self.node.ask(alter_configs.handle, request, version), kind, name)
 
     def change(
         self,
@@ -61,9 +61,9 @@ class ConfigsTests(NodeTests):
         configs = [incremental_messages.AlterableConfig(*change) for change in changes]
         resource = incremental_messages.AlterConfigsResource(kind, name, configs)
         request = incremental_messages.IncrementalAlterConfigsRequest([resource], check)
-        return self.told(self.node.ask(incremental_alter_configs.handle, request, version), kind, name)
+        return self.reported(self.node.ask(incremental_alter_configs.handle, request, version), kind, name)
 
-    def told(self, answer: Any, kind: int, name: str) -> ErrorCode:
+    def reported(self, answer: Any, kind: int, name: str) -> ErrorCode:
         [result] = answer.responses
         self.assertEqual((result.resource_type, result.resource_name), (kind, name))
         self.assertEqual(bool(result.error_message), result.error_code != ErrorCode.NONE)
@@ -204,7 +204,7 @@ class AlterTests(ConfigsTests):
         twice = [alter_messages.AlterableConfig("flush.ms", "1")] * 2
         request = alter_messages.AlterConfigsRequest([alter_messages.AlterConfigsResource(TOPIC, "t", twice)])
         answer = self.node.ask(alter_configs.handle, request)
-        self.assertEqual(self.told(answer, TOPIC, "t"), ErrorCode.INVALID_REQUEST)
+        self.assertEqual(self.reported(answer, TOPIC, "t"), ErrorCode.INVALID_REQUEST)
 
 
 class IncrementalTests(ConfigsTests):

@@ -198,7 +198,7 @@ class AddPartitionsTests(ControllerTests):
         topic = now(self.controller.create_partitions("t", 2, [[3, 2]]))
         self.assertEqual(topic.partitions[1].replicas, (3, 2))
 
-    def test_refusals(self) -> None:
+    def test_errors(self) -> None:
         now(self.controller.create_topic("t", 2, 2))
         add = self.controller.create_partitions
         self.rejected(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, add, "u", 3)
@@ -231,7 +231,7 @@ class ConfigTests(ControllerTests):
         )
         self.assertEqual(self.stored(), self.metadata.image)
 
-    def test_refusals(self) -> None:
+    def test_errors(self) -> None:
         now(self.controller.create_topic("t", 1, 1))
         for operation in (self.controller.alter_config, self.controller.plan_config):
             self.rejected(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, operation, topic_resource("u"), lambda own: {})

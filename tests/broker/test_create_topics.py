@@ -36,7 +36,7 @@ class CreateTopicsTests(NodeTests):
         return results
 
     def code(self, topic: CreatableTopic, version: int = 7) -> ErrorCode:
-        """The code of a topic's refusal, which must come with a reason."""
+        """Return the error code of a topic, which must come with a reason."""
         [result] = self.ask(topic, version=version)
         self.assertTrue(result.error_message)
         self.assertNotIn(topic.name or "-", {name for name in self.topics if name not in self.before})

@@ -1,4 +1,4 @@
-"""Delete policies in a broker: chosen by settings, refused by those who may refuse, and asked at their time."""
+"""Delete policies in a broker: chosen by settings, rejected by other plugins, and called at their time."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class DeletePolicyTests(NodeTests):
             self.node.produce(topic, 0, self.node.broker.runtime.now_ms())
 
     def starts(self, *topics: str) -> list[int]:
-        """Where the logs begin after the next round."""
+        """Return the start offsets of the logs after the next round."""
         self.node.clock.advance(10)
         return [self.log(topic).log_start_offset for topic in topics]
 
@@ -215,7 +215,7 @@ class DeletePolicyTests(NodeTests):
         )
 
     def test_what_follows_from_other_settings_is_rejected_with_them(self) -> None:
-        """A policy may refuse a value of another setting."""
+        """A policy may reject a value of another setting."""
         self.node.create("t", delete_policies="oldest:1")
         self.plugin.limit = 1000
         rejected = "delete.policies: 'oldest:1' is not accepted; expected retention.ms below 1000"

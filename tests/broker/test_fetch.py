@@ -1,4 +1,4 @@
-"""Fetch: what is returned, how much of it, when, and in which form; and what is refused.
+"""Fetch: what is returned, how much of it, when, and in which form; and errors.
 
 Records are made and read by kafka-python.  The error codes are those of Apache Kafka 3.9, asked the same.
 """
@@ -103,7 +103,7 @@ class FetchTests(NodeTests):
         return self.answers(self.send(*asked, version=version, **fields))
 
     def cold(self, asked: Asked, **fields: Any) -> Any:
-        """What is answered if nothing of the log is in the page cache; only threads, which hold, may wait for it."""
+        """Return the answer while nothing of the log is in the page cache; only the held threads may wait for it."""
         with PageCache(self.log().path) as cache:
             waiting = self.send(asked, **fields)
             while self.node.threads.held:
@@ -122,7 +122,7 @@ class FetchTests(NodeTests):
         return [values_in(answer.records) for answer in answers]
 
     def code(self, *asked: Asked, version: int = LAST, **fields: Any) -> ErrorCode:
-        """The code with which one partition is refused."""
+        """Return the error code of one partition."""
         [answer] = self.fetch(*asked, version=version, **fields)
         self.assertNotEqual(answer.error_code, 0)
         self.assertEqual((answer.high_watermark, answer.last_stable_offset, answer.log_start_offset), NOBODY)
@@ -223,7 +223,7 @@ class SizeLimitOfOldClientsTests(FetchTests):
         self.assertEqual([each.value for each in KAFKA_PYTHON.read(bytes(answer.records))], [b"7"])
 
     def test_before_version_3_it_gets_as_much_of_the_message_as_it_has_space_for(self) -> None:
-        """It is to learn that it must ask for more, for each of its partitions."""
+        """Such a client learns that it must ask for more, for each of its partitions."""
         value = b"x" * 500
         for partition in (0, 1):
             self.put(value, partition=partition)
@@ -368,19 +368,19 @@ class AbortedTests(FetchTests):
     def mark(self, committed: bool, producer_id: int) -> None:
         self.node.broker.partitions.find("t", 0).append(marker(committed, producer_id), NOW, Origin.COORDINATOR)
 
-    def told(self, offset: int, **fields: Any) -> list[tuple[int, int]]:
+    def reported(self, offset: int, **fields: Any) -> list[tuple[int, int]]:
         [answer] = self.fetch(at(offset), isolation_level=1, **fields)
         return [(each.producer_id, each.first_offset) for each in answer.aborted_transactions]
 
     def test_they_are_notified_with_the_records(self) -> None:
         for version in range(4, LAST + 1):
-            self.assertEqual(self.told(0, version=version), [(5, 0)])
-            self.assertEqual(self.told(1, version=version), [(5, 0)])
-            self.assertEqual(self.told(3, version=version), [])
+            self.assertEqual(self.reported(0, version=version), [(5, 0)])
+            self.assertEqual(self.reported(1, version=version), [(5, 0)])
+            self.assertEqual(self.reported(3, version=version), [])
         self.mark(False, 7)
-        self.assertEqual(self.told(0), [(5, 0), (7, 3)])
-        self.assertEqual(self.told(5), [(7, 3)])
-        self.assertEqual(self.told(7), [])
+        self.assertEqual(self.reported(0), [(5, 0), (7, 3)])
+        self.assertEqual(self.reported(5), [(7, 3)])
+        self.assertEqual(self.reported(7), [])
 
     def test_of_a_part_of_the_records_only_what_reaches_into_it(self) -> None:
         self.mark(False, 7)
@@ -682,7 +682,7 @@ class ManyPartitionsTests(FetchTests):
         self.all = [at(0, partition, "many") for partition in range(self.count)]
         self.node.broker.runtime.slices.seconds = 0
 
-    def turn(self) -> None:
+    def iterate(self) -> None:
         """Run one iteration of the reactor."""
         calls, self.node.clock.calls = self.node.clock.calls, []
         now_s = self.node.clock.seconds()
@@ -696,7 +696,7 @@ class ManyPartitionsTests(FetchTests):
         for number in range(100):
             if waiting.called:
                 return number
-            self.turn()
+            self.iterate()
         self.fail("there is no answer")
 
     def assert_nobody_waits(self) -> None:
@@ -721,7 +721,7 @@ class ManyPartitionsTests(FetchTests):
     def test_records_that_come_behind_the_read_are_not_waited_for(self) -> None:
         for isolation in (0, 1):
             waiting = self.send(*self.all, version=12, min_bytes=1, max_wait_ms=500, isolation_level=isolation)
-            self.turn()
+            self.iterate()
             self.put(b"v", topic="many", partition=3 + isolation)
             self.deferred_actions(waiting)
             self.assertEqual(values_in(self.answers(waiting)[3 + isolation].records), [b"v"])
@@ -733,7 +733,7 @@ class ManyPartitionsTests(FetchTests):
             partition = self.count - 1 - isolation
             waiting = self.send(*self.all, version=12, min_bytes=1, max_wait_ms=500, isolation_level=isolation)
             for _ in range(10):
-                self.turn()
+                self.iterate()
             self.assertNoResult(waiting)
             self.put(b"v", topic="many", partition=partition)
             self.deferred_actions(waiting)
@@ -760,10 +760,10 @@ class ManyPartitionsTests(FetchTests):
         for moment in range(12):
             waiting = self.send(*self.all, version=12, min_bytes=moment % 2, max_wait_ms=500)
             for _ in range(moment):
-                self.turn()
+                self.iterate()
             waiting.cancel()
             for _ in range(12):
-                self.turn()
+                self.iterate()
             self.assert_nobody_waits()
             waiting.addErrback(lambda failure: failure.trap(CancelledError))
 
@@ -1056,7 +1056,7 @@ class SessionTests(FetchTests):
         partitions = [partition for topic in response.responses for partition in topic.partitions]
         return [(partition.partition_index, values_in(partition.records)) for partition in partitions]
 
-    def refusal(self, epoch: int, *asked: Asked, version: int = LAST, session: int | None = None) -> ErrorCode:
+    def kafka_error(self, epoch: int, *asked: Asked, version: int = LAST, session: int | None = None) -> ErrorCode:
         session = self.session if session is None else session
         response = self.ask(*asked, version=version, session_id=session, session_epoch=epoch)
         self.assertEqual((response.session_id, response.responses), (0, []))
@@ -1110,30 +1110,30 @@ class SessionTests(FetchTests):
 
     def test_errors(self) -> None:
         self.begin(at(0))
-        self.assertEqual(self.refusal(2), ErrorCode.INVALID_FETCH_SESSION_EPOCH)
-        self.assertEqual(self.refusal(1, session=self.session ^ 1), ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
-        self.assertEqual(self.refusal(-2, session=0), ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+        self.assertEqual(self.kafka_error(2), ErrorCode.INVALID_FETCH_SESSION_EPOCH)
+        self.assertEqual(self.kafka_error(1, session=self.session ^ 1), ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+        self.assertEqual(self.kafka_error(-2, session=0), ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
         self.assertEqual(self.go_on(1), [])
 
     def test_names_and_ids_are_not_mixed(self) -> None:
         self.begin(at(0), version=12)
         for asked in ((), (at(0),)):
-            self.assertEqual(self.refusal(1, *asked, version=13), ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
+            self.assertEqual(self.kafka_error(1, *asked, version=13), ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
         self.begin(at(0), version=13)
-        self.assertEqual(self.refusal(1, version=12), ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
+        self.assertEqual(self.kafka_error(1, version=12), ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
 
     def test_an_end(self) -> None:
         self.put(b"v")
         self.begin(at(0))
         response = self.ask(at(0), session_id=self.session, session_epoch=-1)
         self.assertEqual((response.session_id, len(response.responses)), (0, 1))
-        self.assertEqual(self.refusal(1), ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+        self.assertEqual(self.kafka_error(1), ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
 
     def test_one_in_place_of_another(self) -> None:
         first = self.begin(at(0))
         response = self.ask(at(0, 1), session_id=first, session_epoch=0)
         self.assertNotIn(response.session_id, (0, first))
-        self.assertEqual(self.refusal(1), ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+        self.assertEqual(self.kafka_error(1), ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
 
     def test_none_is_begun_unasked(self) -> None:
         for version in range(LAST + 1):
@@ -1151,7 +1151,7 @@ class FullSessionTests(FetchTests):
 
 
 class DiskTests(FetchTests):
-    """Where the bytes come from: memory at once, the disk by a thread."""
+    """Sources of the bytes: memory at once, the disk by a thread."""
 
     small, large = b"s" * 100, b"l" * (3 * READ_INLINE_BYTES_MAX)
 

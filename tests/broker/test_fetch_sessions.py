@@ -1,4 +1,4 @@
-"""Fetch sessions, case by case as KIP-227 tells them."""
+"""Fetch sessions, case by case as in KIP-227."""
 
 from __future__ import annotations
 

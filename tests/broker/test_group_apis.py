@@ -74,7 +74,7 @@ class GroupTests(NodeTests):
         self.ask(find_coordinator.handle, FindCoordinatorRequest(coordinator_keys=["g"]))
 
     def send(self, handle: Callable[..., Any], request: Request, version: int | None = None) -> list[Any]:
-        """What the answer goes into, once it comes; request and answer pass through the wire's codecs."""
+        """Return the list that the answer will be in; request and answer pass through the wire's codecs."""
         request_type, response_type = SUPPORTED[request.api_key]
         version = request_type.versions.last if version is None else version
         sent = codec(request_type, version).decode(codec(request_type, version).encode(request))
@@ -128,7 +128,7 @@ class GroupTests(NodeTests):
         return answered.partitions[0].error_code
 
     def committed(self, partition: int = 0, topic: str = "t", group: str = "g") -> Any:
-        """What is answered of one partition in the newest version."""
+        """Return the answer for one partition in the newest version."""
         wanted = OffsetFetchRequestGroup(group, topics=[OffsetFetchRequestTopics(topic, [partition])])
         (answered,) = self.ask(offset_fetch.handle, OffsetFetchRequest(groups=[wanted])).groups
         return answered.topics[0].partitions[0] if not answered.error_code else answered.error_code
@@ -327,7 +327,7 @@ class DeletedOffsetsTopicTests(GroupTests):
         self.assertEqual(answer.coordinators[0].error_code, 0)
 
     def errors(self, joined: Any) -> list[int]:
-        """What a member is answered to all that it may ask: heartbeat, join, sync and commit."""
+        """Return the answers that a member gets to heartbeat, join, sync and commit."""
         member = ("g", joined.generation_id, joined.member_id)
         (rejoined,) = self.join(joined.member_id)
         topics = [OffsetCommitRequestTopic("t", [OffsetCommitRequestPartition(0, 5)])]

@@ -141,7 +141,7 @@ class BoundsTests(NodeTests):
         self.answer(OffsetCommitRequest(group_id, -1, "", topics=topics), 7)
 
     def sent(self, request: Request, version: int, client_id: str = "client") -> bytes:
-        """What a connection answers, at once or after a while; it must stay open."""
+        """Return the answer of a connection, at once or after a while; it must stay open."""
         protocol, transport = connect(FakeFactory(APIS, services=self.node.broker))
         protocol.dataReceived(frame(request, version, 1, client_id))
         for _ in range(5):
@@ -157,7 +157,7 @@ class BoundsTests(NodeTests):
 
 
 class EveryApiTests(BoundsTests):
-    """What `APIS` lists, in all of its versions."""
+    """Return all versions of the APIs in `APIS`."""
 
     def test_the_longest_strings_are_answered(self) -> None:
         """No name that fits into a request, and nothing made of it, is too long for the answer."""
@@ -180,7 +180,7 @@ class EveryApiTests(BoundsTests):
 
 
 class OnceTests(BoundsTests):
-    """What is named twice is answered once, with all that was asked of it."""
+    """A name that occurs twice is answered once, with all that was asked of it."""
 
     def test_settings(self) -> None:
         def asked(*keys: str) -> DescribeConfigsResource:

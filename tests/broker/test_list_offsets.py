@@ -140,7 +140,7 @@ class WorkerTests(ListOffsetsTests):
         self.node.threads.holding = True
 
     def begin(self, timestamp: int) -> Any:
-        """What will be answered: error code, offset and timestamp."""
+        """Return the future answer: error code, offset and timestamp."""
         wanted = ListOffsetsTopic("t", [ListOffsetsPartition(0, -1, timestamp)])
         answer = self.node.send(list_offsets.handle, ListOffsetsRequest(CONSUMER, 0, [wanted]))
 
@@ -265,7 +265,7 @@ class ColdTests(ListOffsetsTests):
         self.assertEqual(self.cold(MAX_TIMESTAMP), (298, 1149))
 
     def test_a_file_that_ends_too_early(self) -> None:
-        """What no thread can bring in is not waited for without end: the next segment has something younger."""
+        """No endless wait for bytes that no thread can read: the next segment has something younger."""
         self.restart()
         os.truncate(self.node.broker.partitions.find("cold", 0).log.segments[0].path, 3000)
         wanted = ListOffsetsTopic("cold", [ListOffsetsPartition(0, -1, 1060)])

@@ -632,7 +632,7 @@ class SwitchedOffTests(CleaningTests):
     why = "log.cleaner.enable=false"
 
     def switch_off(self) -> None:
-        """It is, from the start on."""
+        """The setting holds from the start on."""
 
     def warnings(self, action: Callable[[], object]) -> list[str]:
         with logged_lines() as lines:

@@ -1,4 +1,4 @@
-"""Housekeeping: each job at its time, on real logs, with a clock that stands still unless it is told to go."""
+"""Log maintenance: each job at its time, on real logs, with a clock that the tests advance."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class HousekeepingTests(NodeTests):
         self.partition(topic).append(self.record(age_ms, value), self.node.broker.runtime.now_ms())
 
     def put_apart(self, *ages_ms: int, topic: str = "t", value: bytes = b"v") -> None:
-        """The same with a segment for each record; the last one is the active segment."""
+        """Fill a log with a segment for each record; the last one is the active segment."""
         for number, age_ms in enumerate(ages_ms):
             if number:
                 self.log(topic).roll(self.node.broker.runtime.now_ms())
@@ -313,7 +313,7 @@ class CheckpointTests(HousekeepingTests):
         self.log().sync()
 
     def kept(self, name: str) -> dict[str, int] | None:
-        """What a checkpoint file says, read as Kafka lays it out."""
+        """Return the content of a checkpoint file in Kafka's layout."""
         try:
             text = Path(self.directories[0], name).read_text()
         except FileNotFoundError:

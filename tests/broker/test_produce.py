@@ -1,4 +1,4 @@
-"""Produce: what is appended, what is refused and how, and what an answer waits for.
+"""Produce: appended records, errors, and what an answer waits for.
 
 Records are made and read by kafka-python.  The error codes are those of Apache Kafka 3.9, asked the same.
 """
@@ -44,7 +44,7 @@ def keyed(*keys: bytes | None, timestamp: int = NOW, magic: int = 2) -> bytes:
 
 
 def damaged(records: bytes) -> bytes:
-    """The same with another last byte, which the CRC covers."""
+    """Return the batch with another last byte, which the CRC covers."""
     return records[:-1] + bytes([records[-1] ^ 1])
 
 
@@ -75,7 +75,7 @@ class ProduceTests(NodeTests):
         return int(answer.base_offset)
 
     def code(self, records: Records, topic: str = "t", partition: int = 0, **asked: int) -> ErrorCode:
-        """The code with which records were refused."""
+        """Return the error code of the records."""
         answer = self.produce(records, topic, partition, **asked)
         self.assertNotEqual(answer.error_code, ErrorCode.NONE)
         self.assertEqual((answer.base_offset, answer.log_append_time_ms, answer.log_start_offset), (-1, -1, -1))

@@ -1,4 +1,4 @@
-"""Complaints: each thing is told once in an interval."""
+"""Rate limit of log lines: each subject is logged once in an interval."""
 
 from __future__ import annotations
 

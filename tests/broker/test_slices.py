@@ -31,7 +31,7 @@ class Harness:
 
         return Deferred.fromCoroutine(run())
 
-    def turn(self) -> str:
+    def iterate(self) -> str:
         """Run one iteration of a reactor (`Clock.advance` would run several); the items that it handled."""
         before = len(self.done)
         scheduled, self.clock.calls = self.clock.calls, []
@@ -44,7 +44,7 @@ def test_a_loop_pauses_when_its_slice_is_over() -> None:
     harness = Harness()
     finished = harness.loop("abcdefghij")
     assert "".join(harness.done) == "abcd"
-    assert [harness.turn(), harness.turn(), harness.turn()] == ["efgh", "ij", ""]
+    assert [harness.iterate(), harness.iterate(), harness.iterate()] == ["efgh", "ij", ""]
     assert finished.called
     assert harness.clock.getDelayedCalls() == []
 
@@ -59,7 +59,7 @@ def test_all_loops_share_one_slice_per_iteration() -> None:
     harness = Harness()
     loops = [harness.loop("abcdef"), harness.loop("ABC"), harness.loop("1234")]
     assert "".join(harness.done) == "abcdA1", "who comes while others wait does one item"
-    assert [harness.turn(), harness.turn(), harness.turn()] == ["efBC", "234", ""]
+    assert [harness.iterate(), harness.iterate(), harness.iterate()] == ["efBC", "234", ""]
     assert all(loop.called for loop in loops)
 
 
@@ -70,7 +70,7 @@ def test_a_cancelled_loop_ends_and_the_others_go_on() -> None:
     first.addErrback(lambda failure: ended.append(failure.type))
     first.cancel()
     assert ended == [CancelledError]
-    assert harness.turn() == "B"
+    assert harness.iterate() == "B"
     assert second.called
 
 
@@ -86,7 +86,7 @@ def test_an_error_in_the_body_ends_its_loop_alone() -> None:
     ended: list[type[BaseException]] = []
     failing, other = Deferred.fromCoroutine(fail()), harness.loop("AB")
     failing.addErrback(lambda failure: ended.append(failure.type))
-    harness.turn()
+    harness.iterate()
     assert ended == [KeyError]
     assert other.called
 

@@ -262,7 +262,7 @@ class LossOfPowerTests(TransactionTests):
 
 
 class FlushTests(TransactionTests):
-    """Where an acknowledgement means that it is on the disk."""
+    """Acknowledged transactions are on the disk where the settings ask for it."""
 
     settings = {**TransactionTests.settings, "log.flush.interval.messages": "1"}
 

@@ -1,4 +1,4 @@
-"""TxnOffsetCommit on a whole node: what is told when, what stands in the log, and what a restart leaves of it."""
+"""TxnOffsetCommit on a whole node: answers, log records, and the state after a restart."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class TxnOffsetCommitTests(NodeTests):
         self.assertEqual(answer.error_code, 0)
 
     def stable(self, group: str = "g") -> list[int]:
-        """What a consumer of committed records is told of both partitions: offsets, or an error."""
+        """Return what a consumer of committed records gets for both partitions: offsets, or an error."""
         wanted = OffsetFetchRequestGroup(group, topics=[OffsetFetchRequestTopics(TOPIC, [0, 1])])
         answer = self.node.ask(offset_fetch.handle, OffsetFetchRequest(groups=[wanted], require_stable=True))
         partitions = answer.groups[0].topics[0].partitions

@@ -83,11 +83,11 @@ class Producer:
         return self.sent(answer, len(values), topic, index)
 
     def send_later(self, *values: bytes, topic: str = "t", index: int = 0) -> Deferred[Any]:
-        """The same where the answer may have to wait."""
+        """Like `send`, for an answer that may have to wait."""
         return self.node.send(produce.handle, self.request(values, topic, index), 11)
 
     def sent(self, answer: Any, count: int, topic: str = "t", index: int = 0) -> ErrorCode:
-        """What became of records."""
+        """Return the result of sent records."""
         code = ErrorCode(answer.responses[0].partition_responses[0].error_code)
         if not code:
             self.sequences[topic, index] = self.sequences.get((topic, index), 0) + count
@@ -174,16 +174,16 @@ class TransactionTests(NodeTests):
         return found
 
     def end_offset(self, isolation_level: int, index: int = 0) -> int:
-        """The end of a partition as ListOffsets tells it."""
+        """Return the end of a partition by ListOffsets."""
         return self.offset_at(-1, isolation_level, index)
 
     def offset_at(self, timestamp: int, isolation_level: int, index: int = 0) -> int:
-        """What ListOffsets tells of a time."""
+        """Return the offset of a time by ListOffsets."""
         topics = [ListOffsetsTopic("t", [ListOffsetsPartition(index, timestamp=timestamp)])]
         request = ListOffsetsRequest(replica_id=-1, isolation_level=isolation_level, topics=topics)
         return int(self.node.ask(list_offsets.handle, request).topics[0].partitions[0].offset)
 
     def state(self, transactional_id: str = "p") -> Any:
-        """What DescribeTransactions says of a transactional id."""
+        """Return the state of a transactional id by DescribeTransactions."""
         answer = self.node.ask(describe_transactions.handle, DescribeTransactionsRequest([transactional_id]))
         return answer.transaction_states[0]

@@ -4,7 +4,7 @@ world = World()
 world.broker(1).leads("topic", 0)
 cluster = world.cluster(bootstrap="b1:9092")
 ...
-world.kill(1)                       # connections end, new ones are refused
+world.kill(1)                       # connections end, new ones fail
 world.broker(1).answers[MetadataRequest] = lambda request: MetadataResponse(...)
 """
 

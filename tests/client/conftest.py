@@ -1,4 +1,4 @@
-"""What the tests of the client share: running brokers of both kinds, and async tests on the real reactor.
+"""Fixtures of the client's tests: both running brokers, and async tests on the real reactor.
 
 A test that asks for `broker` runs twice: against this project's broker, in a process, and against Apache Kafka 3.9
 (skipped where there is no Java). `--against kafka` or `--against HOST:PORT` leaves one of them. Each is started once in

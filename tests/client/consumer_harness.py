@@ -1,4 +1,4 @@
-"""What the tests of consumers share: topics, records that others write, and readers that collect."""
+"""Harness of the consumers' tests: topics, records that others write, and readers that collect."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def write(bootstrap: str, topic: str, values: Iterable[str], partitions: int = 1
 
 
 def committed(bootstrap: str, group: str, topic: str, partitions: int) -> list[int]:
-    """What the group has committed, as librdkafka is told it."""
+    """Return the group's committed offsets, read with librdkafka."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group, **QUIET})
     try:
         asked = [TopicPartition(topic, number) for number in range(partitions)]

@@ -63,7 +63,7 @@ class LeaderConnection:
     surely_not_written: list[bytes | None] = attrs.Factory(list)
 
     def send(self, window: int) -> None:
-        """Let the lane send all that it may."""
+        """Let the partition queue send all that it may."""
         while (batch := self.queue.sendable(window, 1)) is not None:
             self.queue.take(batch, 1)
             self.under_way.append(batch)

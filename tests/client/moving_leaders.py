@@ -1,6 +1,6 @@
-"""Three brokers whose leaders can be told to move, and traffic that has to live through it.
+"""Three brokers whose leaders a test can move, and traffic that must survive it.
 
-Node 1 is the controller: to end another one is over sooner.
+Node 1 is the controller: another node ends sooner.
 
 ensemble.create(topic, partitions=3)
 ensemble.leader(topic, 0)                   # a node's number
@@ -68,7 +68,7 @@ class MovableCluster:
         return self.admin.list_topics(topic, WAIT_SECONDS_MAX).topics[topic].partitions.get(partition)
 
     def leader(self, topic: str, partition: int) -> int:
-        """Who leads it; -1 if nobody does."""
+        """Return its leader; -1 if it has none."""
         found = self.partition(topic, partition)
         return -1 if found is None else int(found.leader)
 
@@ -136,7 +136,7 @@ def _wait(condition: Callable[[], bool]) -> None:
 
 
 def _positive_hash(text: str) -> int:
-    """What Kafka chooses coordinators by: the absolute value of String.hashCode."""
+    """Return the absolute value of String.hashCode, by which Kafka chooses coordinators."""
     value = 0
     for character in text:
         value = value * 31 + ord(character) & 0xFFFFFFFF
@@ -173,7 +173,7 @@ class Traffic:
             await sleep(0.002)
 
     async def acknowledged(self) -> dict[int, list[bytes]]:
-        """What was sent, once all of it is acknowledged."""
+        """Return the sent records, once all are acknowledged."""
         await self.producer.flush()
         for each in self.results:
             await each

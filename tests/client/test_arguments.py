@@ -1,4 +1,4 @@
-"""What is given to clients and cannot be right: refused at once, and by its name."""
+"""Wrong arguments of clients: each is an error at once that names the argument."""
 
 from __future__ import annotations
 

@@ -446,7 +446,7 @@ class TestBrokers(ClusterTests):
 
 
 class TestThrottling(ClusterTests):
-    """What KIP-219 asks of clients."""
+    """Duties of clients by KIP-219."""
 
     def setUp(self) -> None:
         super().setUp()

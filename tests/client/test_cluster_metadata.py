@@ -39,7 +39,7 @@ class TestMetadata(SynchronousTestCase):
     def leaders(self, topic: str) -> list[int | None]:
         return [self.metadata.leaders.get((topic, number)) for number in range(3)]
 
-    def refused(self, topic: str) -> ErrorCode:
+    def rejected(self, topic: str) -> ErrorCode:
         with self.assertRaises(KafkaError) as caught:
             self.metadata.topic(topic)
         return caught.exception.code
@@ -62,7 +62,7 @@ class TestMetadata(SynchronousTestCase):
     def test_topics_that_are_missing_from_the_answer_are_gone(self) -> None:
         self.learn(reported("a", 1), reported("b", 2))
         self.learn(reported("a", 1), asked=["a", "b"])
-        self.assertEqual(self.refused("b"), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        self.assertEqual(self.rejected("b"), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         self.assertEqual(self.leaders("b"), [None, None, None])
 
     def test_so_are_those_missing_from_an_answer_about_all(self) -> None:
@@ -114,7 +114,7 @@ class TestMetadata(SynchronousTestCase):
     def test_other_errors_are_kept_until_they_are_over(self) -> None:
         self.learn(reported("a", 1))
         self.learn(reported("a", error=ErrorCode.TOPIC_AUTHORIZATION_FAILED))
-        self.assertEqual(self.refused("a"), ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        self.assertEqual(self.rejected("a"), ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         self.assertEqual(self.leaders("a"), [None, None, None])
         self.learn(reported("a", 1))
         self.assertEqual(len(self.metadata.topic("a").partitions), 1)

@@ -32,7 +32,7 @@ RANGES = {API_VERSIONS: (0, 4), HEARTBEAT: (0, 2), PRODUCE: (3, 8), FETCH: (4, 4
 
 
 class Server(Protocol):
-    """Twisted's stock transport. Tells what it speaks, and leaves the rest to the test."""
+    """Peer on Twisted's own transport: answers ApiVersions, and leaves the rest to the test."""
 
     def __init__(self) -> None:
         self.received = bytearray()

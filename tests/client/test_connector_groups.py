@@ -176,26 +176,26 @@ async def test_a_static_member_is_fenced_by_another_of_its_name(broker: Broker, 
     assert caught.value.code is ErrorCode.FENCED_INSTANCE_ID
     assert await stream.get_many() == []
     assert first.assignment == frozenset()
-    assert notes.told == [("assigned", [(topic, 0)]), ("lost", [(topic, 0)])]
+    assert notes.reported == [("assigned", [(topic, 0)]), ("lost", [(topic, 0)])]
     await first.shutdown()
     await second.shutdown()
 
 
 class Notes:
-    """A listener that writes down what it is told."""
+    """A listener that records its notifications."""
 
     def __init__(self) -> None:
-        self.told: list[tuple[str, list[TopicPartition]]] = []
+        self.reported: list[tuple[str, list[TopicPartition]]] = []
 
     def assigned(self, partitions: object) -> None:
-        self.told.append(("assigned", sorted(partitions)))  # type: ignore[call-overload]
+        self.reported.append(("assigned", sorted(partitions)))  # type: ignore[call-overload]
 
     async def revoked(self, partitions: object) -> None:
         await sleep(0.05)
-        self.told.append(("revoked", sorted(partitions)))  # type: ignore[call-overload]
+        self.reported.append(("revoked", sorted(partitions)))  # type: ignore[call-overload]
 
     def lost(self, partitions: object) -> None:
-        self.told.append(("lost", sorted(partitions)))  # type: ignore[call-overload]
+        self.reported.append(("lost", sorted(partitions)))  # type: ignore[call-overload]
 
 
 async def test_listeners(broker: Broker, topic: str, group: str) -> None:
@@ -210,9 +210,9 @@ async def test_listeners(broker: Broker, topic: str, group: str) -> None:
     await two.shutdown()
     await wait_for(lambda: len(one.assignment) == 2)
     await one.shutdown()
-    told = [each for each in notes.told if each[1]]
-    given_away = told[1][1]
-    assert told == [
+    reported = [each for each in notes.reported if each[1]]
+    given_away = reported[1][1]
+    assert reported == [
         ("assigned", [(topic, 0), (topic, 1)]),
         ("revoked", given_away),
         ("assigned", given_away),

@@ -94,7 +94,7 @@ def test_epochs_go_round() -> None:
 
 
 class Brokers:
-    """A cluster that answers when it is told to."""
+    """A cluster that answers when the test lets it."""
 
     def __init__(self, **leaders: int) -> None:
         self.leaders: dict[str, int | None] = dict(leaders)
@@ -129,7 +129,7 @@ class Harness:
     def __init__(self, **leaders: int) -> None:
         self.clock = Clock()
         self.brokers = Brokers(**leaders)
-        self.told: list[Any] = []
+        self.reported: list[Any] = []
         self.seen = 0
         self.when_fed: Callable[[], object] = lambda: None
         self.fetcher = Fetcher(
@@ -138,13 +138,13 @@ class Harness:
             FetchSettings(backoff=0.1),
             lambda buffer, data: Chunk(iter(()), len(data.records), buffer.position + 10) if data.records else None,  # type: ignore[arg-type]
             self.filled,
-            lambda buffer: self.told.append(("out of range", buffer.topic)),
-            lambda buffer, error: self.told.append((buffer.topic, error)),
-            lambda buffer, end: self.told.append(("truncated", buffer.topic, end)),
+            lambda buffer: self.reported.append(("out of range", buffer.topic)),
+            lambda buffer, error: self.reported.append((buffer.topic, error)),
+            lambda buffer, end: self.reported.append(("truncated", buffer.topic, end)),
         )
 
     def filled(self, buffer: FetchBuffer) -> None:
-        self.told.append(("fed", buffer.topic))
+        self.reported.append(("fed", buffer.topic))
         self.when_fed()
 
     def buffer(self, topic: str, position: int = 0) -> FetchBuffer:
@@ -154,7 +154,7 @@ class Harness:
         self.fetcher.add(buffer)
         return buffer
 
-    def turn(self, seconds: float = 0) -> list[tuple[int, dict[TopicPartition, int]]]:
+    def iterate(self, seconds: float = 0) -> list[tuple[int, dict[TopicPartition, int]]]:
         """Let time pass; whom was asked for what since the last time."""
         self.clock.advance(seconds)
         self.clock.advance(0)
@@ -179,62 +179,62 @@ def test_each_leader_is_asked_once_at_a_time() -> None:
     harness = Harness(a=1, b=1, c=2)
     for topic in "abc":
         harness.buffer(topic)
-    assert harness.turn() == [(1, {("a", 0): 0, ("b", 0): 0}), (2, {("c", 0): 0})]
+    assert harness.iterate() == [(1, {("a", 0): 0, ("b", 0): 0}), (2, {("c", 0): 0})]
     harness.fetcher.wake()
-    assert harness.turn() == []
+    assert harness.iterate() == []
     harness.answer(c=b"x" * 10)
-    assert harness.turn() == [(2, {("c", 0): 10})]
-    assert harness.told == [("fed", "c")]
+    assert harness.iterate() == [(2, {("c", 0): 10})]
+    assert harness.reported == [("fed", "c")]
 
 
 def test_more_is_asked_for_before_the_reader_gets_to_work() -> None:
     harness = Harness(a=1)
     harness.buffer("a")
-    harness.turn()
+    harness.iterate()
     at_work: list[int] = []
     harness.when_fed = lambda: at_work.append(len(harness.brokers.requests))
     harness.answer(a=b"x")
     assert at_work == [2]
-    assert harness.turn() == [(1, {("a", 0): 10})]
+    assert harness.iterate() == [(1, {("a", 0): 10})]
 
 
 def test_a_reader_who_is_notified_of_one_stops_the_other() -> None:
     harness = Harness(a=1, b=1)
     harness.buffer("a")
     other = harness.buffer("b")
-    harness.turn()
+    harness.iterate()
     harness.when_fed = lambda: harness.fetcher.remove(other)
     harness.answer(a=b"x", b=b"x")
-    assert harness.told == [("fed", "a")]
+    assert harness.reported == [("fed", "a")]
 
 
 def test_a_broker_that_fails_at_once_is_asked_again() -> None:
     harness = Harness(a=1)
     harness.buffer("a")
     harness.brokers.down = True
-    harness.turn()
+    harness.iterate()
     harness.brokers.down = False
-    assert harness.turn(0.05) == []
-    assert harness.turn(0.1) == [(1, {("a", 0): 0})]
+    assert harness.iterate(0.05) == []
+    assert harness.iterate(0.1) == [(1, {("a", 0): 0})]
     harness.answer(a=b"x")
-    assert harness.told == [("fed", "a")]
+    assert harness.reported == [("fed", "a")]
 
 
 def test_who_is_full_is_left_out_and_the_rest_is_not_waited_for() -> None:
     harness = Harness(a=1, b=1)
     full, other = harness.buffer("a"), harness.buffer("b")
-    harness.turn()
+    harness.iterate()
     assert harness.brokers.requests[-1][1].max_wait_ms == 500
     harness.answer(a=b"x" * 100)
-    assert harness.turn() == [(1, {("b", 0): 0})]
+    assert harness.iterate() == [(1, {("b", 0): 0})]
     assert harness.brokers.requests[-1][1].max_wait_ms == 5
     harness.clock.advance(0.2)
     harness.answer()
-    harness.turn()
+    harness.iterate()
     assert harness.brokers.requests[-1][1].max_wait_ms == 200
     assert full.draw(1)[0] == []  # the reader takes what there is
     harness.answer()
-    assert harness.turn() == [(1, {("a", 0): 10, ("b", 0): 0})]
+    assert harness.iterate() == [(1, {("a", 0): 10, ("b", 0): 0})]
     assert harness.brokers.requests[-1][1].max_wait_ms == 500
     assert other.position == 0
 
@@ -242,37 +242,37 @@ def test_who_is_full_is_left_out_and_the_rest_is_not_waited_for() -> None:
 def test_nobody_is_asked_when_all_are_full_or_nowhere() -> None:
     harness = Harness(a=1, b=1)
     buffer, nowhere = harness.buffer("a"), harness.buffer("b", -1)
-    harness.turn()
+    harness.iterate()
     harness.answer(a=b"x" * 100)
-    assert harness.turn(10) == []
+    assert harness.iterate(10) == []
     buffer.draw(1)
-    assert harness.turn() == [(1, {("a", 0): 10})]
+    assert harness.iterate() == [(1, {("a", 0): 10})]
     nowhere.begin(3)
     harness.answer()
-    assert harness.turn() == [(1, {("a", 0): 10, ("b", 0): 3})]
+    assert harness.iterate() == [(1, {("a", 0): 10, ("b", 0): 3})]
 
 
 def test_what_comes_for_a_feed_that_has_gone_or_begun_elsewhere() -> None:
     harness = Harness(a=1, b=1)
     gone, moved = harness.buffer("a"), harness.buffer("b")
-    harness.turn()
+    harness.iterate()
     harness.fetcher.remove(gone)
     moved.begin(50)
     harness.answer(a=b"x", b=b"x")
-    assert (gone.buffered, moved.buffered, harness.told) == (0, 0, [])
-    assert harness.turn() == [(1, {("b", 0): 50})]
+    assert (gone.buffered, moved.buffered, harness.reported) == (0, 0, [])
+    assert harness.iterate() == [(1, {("b", 0): 50})]
 
 
 def test_a_lost_connection() -> None:
     harness = Harness(a=1)
     harness.buffer("a")
-    harness.turn()
+    harness.iterate()
     harness.answer(session=9)
-    harness.turn()
+    harness.iterate()
     harness.brokers.requests[-1][2].errback(ConnectionLost("gone"))
-    assert harness.turn() == []
+    assert harness.iterate() == []
     assert harness.brokers.stale == [("a", 0)]
-    assert harness.turn(0.1) == [(1, {("a", 0): 0})]
+    assert harness.iterate(0.1) == [(1, {("a", 0): 0})]
     assert harness.brokers.requests[-1][1].session_id == 0
 
 
@@ -283,22 +283,22 @@ def test_a_leader_that_has_moved(code: ErrorCode) -> None:
     harness = Harness(a=1, b=1)
     harness.buffer("a")
     harness.buffer("b")
-    harness.turn()
+    harness.iterate()
     harness.answer(a=code)
     assert harness.brokers.stale == [("a", 0)]
-    assert harness.turn() == [(1, {("b", 0): 0})]
+    assert harness.iterate() == [(1, {("b", 0): 0})]
     harness.brokers.leaders["a"] = 2
-    assert harness.turn(0.1) == [(2, {("a", 0): 0})]
+    assert harness.iterate(0.1) == [(2, {("a", 0): 0})]
 
 
 def test_a_leader_that_is_not_known() -> None:
     harness = Harness(a=1)
     harness.brokers.leaders["a"] = None
     harness.buffer("a")
-    assert harness.turn() == []
+    assert harness.iterate() == []
     assert harness.brokers.stale == [("a", 0)]
     harness.brokers.leaders["a"] = 1
-    assert harness.turn(0.1) == [(1, {("a", 0): 0})]
+    assert harness.iterate(0.1) == [(1, {("a", 0): 0})]
 
 
 @pytest.mark.parametrize(
@@ -307,11 +307,11 @@ def test_a_leader_that_is_not_known() -> None:
 def test_a_session_that_the_broker_rejects(code: ErrorCode, kept: int) -> None:
     harness = Harness(a=1)
     harness.buffer("a")
-    harness.turn()
+    harness.iterate()
     harness.answer(session=9)
-    harness.turn()
+    harness.iterate()
     harness.answer(code)
-    assert harness.turn(0.1) == [(1, {("a", 0): 0})]
+    assert harness.iterate(0.1) == [(1, {("a", 0): 0})]
     request = harness.brokers.requests[-1][1]
     assert (request.session_id, request.session_epoch) == (kept, 0)
 
@@ -320,9 +320,9 @@ def test_what_fetching_cannot_get_over() -> None:
     harness = Harness(a=1, b=1)
     harness.buffer("a")
     harness.buffer("b")
-    harness.turn()
+    harness.iterate()
     harness.answer(a=ErrorCode.TOPIC_AUTHORIZATION_FAILED, b=ErrorCode.OFFSET_OUT_OF_RANGE)
-    [(topic, error), out] = harness.told
+    [(topic, error), out] = harness.reported
     assert (topic, out) == ("a", ("out of range", "b"))
     assert isinstance(error, KafkaError)
     assert error.code is ErrorCode.TOPIC_AUTHORIZATION_FAILED
@@ -332,14 +332,14 @@ def test_what_fetching_cannot_get_over() -> None:
 def test_the_leader_epoch_is_answered() -> None:
     harness = Harness(a=1)
     harness.buffer("a")
-    harness.turn()
+    harness.iterate()
     assert harness.brokers.requests[0][1].topics[0].partitions[0].current_leader_epoch == 4
 
 
 def test_nothing_is_left_behind() -> None:
     harness = Harness(a=1)
     harness.buffer("a")
-    harness.turn()
+    harness.iterate()
     harness.fetcher.wake()
     harness.fetcher.close()
     assert harness.clock.getDelayedCalls() == []

@@ -1,4 +1,4 @@
-"""The state machine of a group's member, told as transcripts: what it is fed, and what it says is to be done."""
+"""The state machine of a group's member, as transcripts of its inputs and its actions."""
 
 from __future__ import annotations
 

@@ -175,7 +175,7 @@ async def test_a_group_whose_coordinator_goes_away(brokers: MovableCluster, topi
 
 
 async def test_a_simple_consumer_is_notified(brokers: MovableCluster, topic: str) -> None:
-    """It finds no leaders, tries nothing again, and says so."""
+    """The simple consumer finds no leaders and does not retry; its error says so."""
     brokers.create(topic)
     host, port = brokers.address(1)
     consumer = SimpleConsumer(host, port)
@@ -231,7 +231,7 @@ def test_scripts_follow_the_leader(brokers: MovableCluster, topic: str, group: s
 
 
 async def test_a_new_leader_that_has_not_everything(brokers: MovableCluster, topic: str, group: str) -> None:
-    """What it writes has offsets that were read before: that is read too, and nothing twice."""
+    """Records at offsets that were read before are read too, and nothing twice."""
     brokers.create(topic, unclean_leader_election_enable="true", min_insync_replicas="1")
     await deferToThread(brokers.move, topic, 0, 2, 3)
     consumer, collector = await begin_reading(brokers, topic, group)

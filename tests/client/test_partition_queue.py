@@ -28,7 +28,7 @@ def queue_with(*batches: Batch, identity: ProducerIdentity = PRODUCER, may_bump_
 
 
 def three() -> tuple[PartitionQueue, LeaderConnection]:
-    """A lane whose three batches of two records are all under way."""
+    """A partition queue whose three batches of two records are all in flight."""
     queue = queue_with(batch_of(b"a", b"b"), batch_of(b"c", b"d"), batch_of(b"e", b"f"))
     queue.is_known = True
     connection = LeaderConnection(queue, Leader(epoch=PRODUCER.epoch))
@@ -60,7 +60,7 @@ def test_no_more_than_the_window_leave() -> None:
 
 
 def test_a_leader_that_has_nothing_yet_gets_one_batch() -> None:
-    """It would take the second one after it has put off the first one."""
+    """A leader would append the second batch after it has put off the first one."""
     queue = queue_with(batch_of(b"a"), batch_of(b"b"))
     connection = LeaderConnection(queue, Leader())
     for _ in range(3):

@@ -216,7 +216,7 @@ class BuiltIn:
 
 
 def result(deferred: Deferred[Any]) -> Any:
-    """What it has fired with; [] if it has not."""
+    """Return the result in a list; [] before there is one."""
     found: list[Any] = []
     deferred.addBoth(found.append)
     return found[0] if found else found

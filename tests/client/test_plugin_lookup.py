@@ -1,4 +1,4 @@
-"""What programs and settings say becomes plugins, or is refused with what would be accepted."""
+"""Plugins from arguments and settings; errors that name what would be accepted."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def create(broker: Broker, fresh_name: Callable[[], str]) -> Create:
 
 
 def stored(broker: Broker, topic: str, partitions: int = 1) -> list[Record]:
-    """What librdkafka reads of a topic: partition, key and value of each record; partition by partition."""
+    """Return partition, key and value of each record that librdkafka reads, partition by partition."""
     consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "nobody", "enable.auto.commit": False})
     places = [Place(topic, number, 0) for number in range(partitions)]
     total = sum(consumer.get_watermark_offsets(place, 10)[1] for place in places)
@@ -60,7 +60,7 @@ def stored(broker: Broker, topic: str, partitions: int = 1) -> list[Record]:
 
 
 async def outcome(sent: Deferred[Any]) -> Any:
-    """What became of a record: its offset, or why it failed."""
+    """Return the offset of a record, or its error."""
     try:
         return (await sent).offset
     except Exception as error:

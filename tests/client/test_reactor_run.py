@@ -1,4 +1,4 @@
-"""The support itself: async tests, their limit, what they leave behind; brokers of both kinds."""
+"""The support itself: async tests, their limit, what they leave behind; both brokers."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_a_socket_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_client_left_behind(broker: Broker, topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It does not come back to haunt later tests."""
+    """A leftover call does not disturb later tests."""
     monkeypatch.setattr("tests.support.reactor_run.LINGER", 0.05)
     left: list[Producer] = []
 

@@ -163,7 +163,7 @@ def test_sizes_are_doubled_up_to_a_maximum() -> None:
 
 
 def extract(deferred: Deferred[Any]) -> Any:
-    """What it fired with already."""
+    """Return the result of a fired Deferred."""
     found: list[Any] = []
     deferred.addBoth(found.append)
     if isinstance(found[0], Failure):

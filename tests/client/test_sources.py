@@ -1,4 +1,4 @@
-"""Where brokers are found: lists, and the coordination tree."""
+"""Sources of brokers: lists, and the coordination tree."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class TestTree(SynchronousTestCase):
         reported: list[int] = []
         self.source.watch(lambda: reported.append(1))
         for path in ("/brokers/ids/1", "/brokers/topics/t"):
-            for _ in range(2):  # again and again, though a watch is told once
+            for _ in range(2):  # again and again, though a watch fires once
                 reported.clear()
                 self.commit(Create(path))
                 self.assertEqual(reported, [1])

@@ -1,4 +1,4 @@
-"""Streams and feeds: order, turns, how far the reader is, and what happens when nothing comes. Without a broker."""
+"""Streams and fetch buffers: order, fairness, position of the reader, and timeouts. Without a broker."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Harness:
 
 
 def now(deferred: Deferred[Any]) -> Any:
-    """What it has fired with."""
+    """Return the result of a fired Deferred."""
     found: list[Any] = []
     deferred.addCallback(found.append)
     [value] = found

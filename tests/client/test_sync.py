@@ -463,7 +463,7 @@ def test_a_child_must_make_its_own(broker: Broker, topic: str, group: str) -> No
 
 
 def in_the_child(producer: Producer, stream: Any, bootstrap: str, topic: str) -> int:
-    """How many things went wrong."""
+    """Return the number of errors."""
     uses: list[Callable[[], object]] = [
         lambda: producer.send(topic, b"wrong"),
         lambda: producer.submit(topic, b"wrong"),

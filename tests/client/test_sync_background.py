@@ -1,4 +1,4 @@
-"""The background's reactor: waiting, giving up, Ctrl-C, threads, forks, and the end of a program."""
+"""The background's reactor: waits, timeouts, Ctrl-C, threads, forks, and the end of a program."""
 
 from __future__ import annotations
 

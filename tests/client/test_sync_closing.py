@@ -1,4 +1,4 @@
-"""What the sync client says when it cannot do its work: at the end of a time, a block, and a program."""
+"""Errors of the sync client that cannot do its work: after a timeout, a block, and a program."""
 
 from __future__ import annotations
 

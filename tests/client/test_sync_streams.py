@@ -20,7 +20,7 @@ from tests.client.test_sync_background import interrupt
 
 
 class Item(NamedTuple):
-    """What a stream needs of a message."""
+    """Fields of a message that a stream needs."""
 
     offset: int
     topic: str = "t"

@@ -28,7 +28,7 @@ class Calls:
         self.sent.append(Deferred())
         return self.sent[-1]
 
-    def turn(self) -> None:
+    def iterate(self) -> None:
         scheduled, self.scheduled = self.scheduled, []
         for function in scheduled:
             function()
@@ -53,7 +53,7 @@ def test_one_event_takes_all(calls: Calls, submissions: Submissions) -> None:
     for _ in range(2):
         futures = [submissions.submit(calls.send, 10, None) for _ in range(5)]
         assert len(calls.scheduled) == 1
-        calls.turn()
+        calls.iterate()
         for offset, sent in enumerate(calls.sent):
             sent.callback(metadata(offset))
         assert [future and future.result(0).offset for future in futures] == list(range(5))
@@ -62,7 +62,7 @@ def test_one_event_takes_all(calls: Calls, submissions: Submissions) -> None:
 
 def test_failures(calls: Calls, submissions: Submissions) -> None:
     future = submissions.submit(calls.send, 10, None)
-    calls.turn()
+    calls.iterate()
     calls.sent[0].errback(LookupError("so"))
     assert future is not None
     with pytest.raises(LookupError, match="so"):
@@ -73,7 +73,7 @@ def test_no_space(calls: Calls, submissions: Submissions) -> None:
     assert submissions.submit(calls.send, 60, 0.01) is not None
     assert submissions.submit(calls.send, 60, 0.01) is None
     assert submissions.submit(calls.send, 40, 0.01) is not None
-    calls.turn()
+    calls.iterate()
     assert len(calls.sent) == 2
 
 
@@ -94,9 +94,9 @@ def test_who_waits_for_space_goes_on_when_there_is_some(
             threading.Event().wait(0.001)
         if cancelled:
             assert first.cancel()
-        calls.turn()
+        calls.iterate()
         if not cancelled:
             calls.sent[0].callback(metadata(0))
         assert second.result(20) is not None
-    calls.turn()
+    calls.iterate()
     assert len(calls.sent) == (1 if cancelled else 2)

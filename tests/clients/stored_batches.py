@@ -1,7 +1,7 @@
-"""What the log holds, batch by batch, seen by a Fetch of the tests' own making and decoded by kafka-python.
+"""Batches of the log, fetched by a request of the tests' own and decoded by kafka-python.
 
-A client that is told to compress and silently does not (librdkafka, when it does not find the versions it looks for)
-is caught here, and not by reading records back.
+A client that should compress and silently does not (librdkafka, if it does not find the versions it looks for)
+is found out here, and not by reading records back.
 """
 
 from __future__ import annotations

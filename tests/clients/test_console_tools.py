@@ -21,7 +21,7 @@ STEP = 10_000
 
 @pytest.fixture
 def run(bootstrap: str) -> Run:
-    """A tool's output, `run(name, *arguments, input=...)`; it is told where the broker is."""
+    """A tool's output, `run(name, *arguments, input=...)`; the broker's address is added."""
 
     def call(name: str, *arguments: str, text: str | None = None) -> str:
         return tools.tool(name, "--bootstrap-server", bootstrap, *arguments, input=text).stdout

@@ -14,7 +14,7 @@ from tests.clients.admin import admin_client, create_topic
 from tests.clients.model import Rec
 from tests.support.brokers import Broker
 
-#: librdkafka pauses for 2 s before it joins again when JoinGroup refuses the member id that it has kept
+#: librdkafka pauses for 2 s before it joins again when JoinGroup rejects the member id that it has kept
 PAUSE_SECONDS = 1.5
 READ_SECONDS = 20  # from the deletion to the next record, on a busy machine; the session is 45 s long
 WAIT_SECONDS_MAX = 60

@@ -35,7 +35,7 @@ def keep_little(bootstrap: str, topic: str) -> None:
 
 
 class SlowReader:
-    """Asks for one large piece of a log, Fetch version 4, and takes it from the socket when it is told to."""
+    """Asks for one large piece of a log, Fetch version 4, and takes it from the socket when the test asks for it."""
 
     def __init__(self, bootstrap: str, topic: str) -> None:
         self.socket = socket.socket()

@@ -1,4 +1,4 @@
-"""What transactions leave on the disk, judged by Kafka's own `kafka-dump-log`."""
+"""Files of transactions, checked by Kafka's own `kafka-dump-log`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What kcat's users do beyond writing and reading: lists, the last few, from a time on, whole files."""
+"""Uses of kcat beyond writing and reading: lists, the last few, from a time on, whole files."""
 
 from __future__ import annotations
 

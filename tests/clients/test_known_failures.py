@@ -28,7 +28,7 @@ EARLIEST, LATEST = -2, -1
 
 
 def test_many_members_join_and_leave_at_once(bootstrap: str, topic: str, group: str) -> None:
-    """Nobody is told that the group does not know it; everybody gets a share."""
+    """No member gets UNKNOWN_MEMBER_ID; every member gets a share."""
     create_topic(bootstrap, topic, MEMBERS)
 
     async def shared(members: list[AIOKafkaConsumer], share: int) -> None:

@@ -63,7 +63,7 @@ def test_reader_reads_writer(bootstrap: str, client: Client, writer: str, writte
 
 
 def assert_same(found: list[Rec], expected: list[Rec], reader: Abilities) -> None:
-    """Equal in all that the writer decided and the reader is told."""
+    """Check all fields that the writer sets and the reader gets."""
     assert len(found) == len(expected)
     for seen, wanted in zip(found, expected, strict=True):
         if not reader.headers:

@@ -33,7 +33,7 @@ def simple(count: int, word: str = "value") -> list[Rec]:
 
 
 def read_again(bootstrap: str, topic: str) -> list[Rec]:
-    """What another client finds, without the timestamps."""
+    """Return the records that another client finds, without the timestamps."""
     return [attrs.evolve(record, timestamp=None) for record in KafkaPython().read(bootstrap, topic, [0])]
 
 

@@ -1,4 +1,4 @@
-"""What was acknowledged is there after a stop, and after a crash, of the broker; and clients go on where they were."""
+"""Acknowledged records survive a stop and a crash of the broker; clients continue at their offsets."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_topics_settings_and_commits_are_kept(own_broker: Broker, end: Callable[
 
 
 def test_idempotent_producer_survives_a_restart(own_broker: Broker, end: Callable[[Broker], None]) -> None:
-    """It goes on sending while the broker is away: in the end every record is there once, in order."""
+    """A producer sends while the broker is away: in the end every record is there once, in order."""
     create_topic(own_broker.bootstrap, "once")
     producer = Producer(
         {

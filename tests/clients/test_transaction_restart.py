@@ -1,4 +1,4 @@
-"""Transactions over a stop and over a crash of the broker, in the midst of them."""
+"""Transactions over a stop and over a crash of the broker."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_every_record_is_copied_exactly_once_while_the_broker_is_killed(
 ) -> None:
     """A copier takes from one topic and writes to another, offsets and records in one transaction.
 
-    The broker is killed again and again, and the copier begins anew, from the group's offset, whenever it is refused.
+    The broker is killed again and again, and the copier restarts from the group's offset after each error.
     """
     bootstrap, client = own_broker.bootstrap, client_named(name)
     create_topic(bootstrap, "from")

@@ -1,4 +1,4 @@
-"""A broker's settings: layers, synonyms, warnings, refusals, changes at run time."""
+"""A broker's settings: layers, synonyms, warnings, errors, changes at run time."""
 
 from __future__ import annotations
 

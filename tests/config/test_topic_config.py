@@ -1,4 +1,4 @@
-"""A topic's settings: its own, the broker's, and what is refused."""
+"""A topic's settings: its own, the broker's, and errors."""
 
 from __future__ import annotations
 

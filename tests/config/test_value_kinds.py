@@ -1,4 +1,4 @@
-"""Values: what a kind reads, refuses, describes and writes."""
+"""Values: what a kind reads, rejects, describes and writes."""
 
 from __future__ import annotations
 

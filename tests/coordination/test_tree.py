@@ -139,7 +139,7 @@ def test_sequence_numbers_never_come_again(tree: EmbeddedTree) -> None:
 
 
 class TestReopened:
-    """What a later session finds."""
+    """Return what a later session finds."""
 
     def test_changes_are_kept_and_ephemerals_are_not(self, tmp_path: Path) -> None:
         tree = EmbeddedTree.open(str(tmp_path))

@@ -1,4 +1,4 @@
-"""Watches: who is told of what, and that it is once."""
+"""Watches: who is notified of what, and once."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_the_end_of_the_session_notifies_nobody(tmp_path: Path) -> None:
 
 
 class FailingWatchTests(SynchronousTestCase):
-    """One watch that fails does not keep the others from being told."""
+    """One watch that fails does not stop the notifications of others."""
 
     def test_the_others_are_notified(self) -> None:
         directory = TemporaryDirectory()

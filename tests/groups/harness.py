@@ -206,13 +206,13 @@ class Harness(RuntimeHarness[ReplayedGroups, GroupShard]):
         return answer
 
     def end_transaction(self, committed: bool, producer_id: int = PRODUCER, group_id: str = "g") -> None:
-        """Write a marker into the group's partition, and tell the coordinator."""
+        """Write a marker into the group's partition, and notify the coordinator."""
         partition = self.coordinator.partition_for(group_id)
         self.log_port.end_transaction(partition, producer_id, committed)
         self.coordinator.end_transaction(partition, producer_id, committed)
 
     def stable_offset(self, topic: str = "t", partition: int = 0, group_id: str = "g") -> int | ErrorCode | None:
-        """What a consumer of committed records is told."""
+        """Return what a consumer of committed records gets."""
         found = self.coordinator.fetch(group_id, [(topic, partition)], require_stable=True).offsets[topic, partition]
         return found.offset if isinstance(found, CommittedOffset) else found
 

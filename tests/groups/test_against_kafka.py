@@ -118,7 +118,7 @@ class TestWhatKafkaWrote:
     ],
 )
 def test_what_kafka_wrote_in_transactions(group_id: str, offsets: list[Any], stable: list[Any]) -> None:
-    """The offsets are those that Kafka itself tells."""
+    """Offsets are those that Kafka itself answers."""
     harness = Harness(GroupSettings(partitions=1), loaded=False)
     assert harness.load(0, entries(TRANSACTIONS)).problems == []
     assert [harness.offset("t", index, group_id) for index in (0, 1)] == offsets

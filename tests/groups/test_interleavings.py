@@ -1,6 +1,6 @@
 """Consumers that join, leave, change, crash and come again, in any order and at any time.
 
-Whatever happens: every request is answered once, whoever took part in a generation saw the same one, and when nothing
+Always: every request is answered once, all members of a generation saw the same one, and when nothing
 disturbs them any more, the living consumers end up in one stable generation, without waiting for any dead one.
 """
 

@@ -61,7 +61,7 @@ def test_from_version_4_on_a_member_must_come_again_with_the_id_it_was_given() -
 
 
 def test_a_member_id_is_no_longer_than_a_string_may_be() -> None:
-    """It begins with the member's own name, or with as many whole characters of it as it can."""
+    """A member id begins with the member's own name, or with as many whole characters of it as fit."""
     harness = Harness()
     given = harness.join(instance_id="名" * 10_922, version=5)
     harness.advance(0)

@@ -183,5 +183,5 @@ def test_hashes_are_javas(text: str, hashed: int) -> None:
     ("name", "partition"), [("hello", 22), ("analytics", 10), ("billing", 9), ("polygenelubricants", 0)]
 )
 def test_a_group_is_in_the_partition_that_kafka_puts_it_in(name: str, partition: int) -> None:
-    """What Kafka 3.9 gives, whose Utils.abs it is: the hashes of the last three are negative."""
+    """Partitions of Kafka 3.9, with its Utils.abs: the hashes of the last three are negative."""
     assert partition_for(name, 50) == partition

@@ -1,4 +1,4 @@
-"""Starting again: what is stored comes back, in Kafka's layouts, whoever wrote it."""
+"""Starting again: stored records are replayed, in Kafka's layouts, from any writer."""
 
 import pytest
 

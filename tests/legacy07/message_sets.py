@@ -1,4 +1,4 @@
-"""What the tests of 0.7 share: recorded bytes, and messages and requests made, and read, by `struct` and `zlib`."""
+"""Messages and requests of 0.7 for tests: recorded bytes, and others made and read by `struct` and `zlib`."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def wrapped(payloads: Sequence[bytes], codec: int = GZIP, magic: int = 1) -> byt
 
 
 def read_set(data: bytes) -> list[tuple[int, bytes]]:
-    """Position and payload of each whole message, not looked into; all CRCs are checked."""
+    """Position and payload of each whole message, not decompressed; all CRCs are checked."""
     found, position = [], 0
     while position + 4 <= len(data):
         (size,) = struct.unpack_from(">i", data, position)

@@ -1,4 +1,4 @@
-"""Where the bytes of 0.7's answers come from, and what disks that fail, or are slow, do to requests."""
+"""Sources of the bytes of 0.7's answers, and requests on failing and slow disks."""
 
 from __future__ import annotations
 

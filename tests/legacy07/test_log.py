@@ -121,7 +121,7 @@ def test_a_clean_stop_and_more(tmp_path: Path) -> None:
 
 
 def crash(log: Log, copy: Path) -> Path:
-    """What a crash leaves."""
+    """Files after a crash."""
     shutil.rmtree(copy, ignore_errors=True)
     shutil.copytree(log.path, copy)
     return copy
@@ -147,7 +147,7 @@ def test_torn_at_every_byte(tmp_path: Path, clean: bool) -> None:
 
 
 def test_every_byte_flipped(tmp_path: Path) -> None:
-    """A message's payload is in its CRC, its size must fit, and 5 bytes of magic and attributes tell themselves."""
+    """A payload is in its CRC, its size must fit, and 5 bytes of magic and attributes show damage by themselves."""
     log = open_log(tmp_path / "log", CONFIG)
     data = fill(log, 12)
     [segment] = log.segments[-1:]

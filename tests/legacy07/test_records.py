@@ -50,7 +50,7 @@ def test_what_is_appended_is_what_came(pieces: list[tuple[list[bytes], int | Non
 
 @given(PIECES, st.integers(0, 1 << 40), st.sampled_from([0, 1, 2]))
 def test_kafkas_view(pieces: list[tuple[list[bytes], int | None, int]], position: int, magic: int) -> None:
-    """kafka-python reads every payload, in order, with the positions that the sizes tell."""
+    """kafka-python reads every payload, in order, with the positions that follow from the sizes."""
     data, expected = b"", []
     for payloads, codec, inner in pieces:
         part = piece(payloads, codec, inner)
@@ -98,7 +98,7 @@ def test_a_bound_cuts_between_records(magic: int) -> None:
 
 @pytest.mark.parametrize("magic", [0, 1, 2])
 def test_what_is_damaged_on_the_disk_is_not_given_a_new_checksum(magic: int) -> None:
-    """What lies before it can be read; whoever comes to it is told."""
+    """Messages before the damage can be read; a reader of the damaged one gets an error."""
     rotten = TWO[:-1] + b"p"
     for before, after in ((ONE, THREE), (ZIPPED, ZIPPED), (ONE + ZIPPED, b"")):
         data = before + rotten + after

@@ -56,7 +56,7 @@ class SimpleTests(NodeTests):
         )
 
     def send_late(self, request: bytes) -> Deferred[Any]:
-        """The same for one that has to wait."""
+        """Like `ask`, for a request that has to wait."""
         answer = requests.handle(self.node.broker, decode_legacy07_request(memoryview(request)[4:]))
         assert isinstance(answer, Coroutine)
         return ensureDeferred(answer)
@@ -64,7 +64,7 @@ class SimpleTests(NodeTests):
     def fetched(
         self, offset: int = 0, *, wait_ms: int = 0, version: int = 12, max_bytes: int = 1 << 20
     ) -> Deferred[Any]:
-        """What Kafka's protocol answers for partition 0 of `t`."""
+        """Return the answer of Kafka's protocol for partition 0 of `t`."""
         wanted = FetchTopic("t", partitions=[FetchPartition(0, fetch_offset=offset, partition_max_bytes=max_bytes)])
         request = FetchRequest(max_wait_ms=wait_ms, min_bytes=1, max_bytes=1 << 20, topics=[wanted])
         return self.node.send(fetch.handle, request, version)

@@ -74,7 +74,7 @@ def test_the_recorded_exchanges_byte_by_byte(running: SimpleBroker) -> None:
 
 
 def test_split_at_every_byte(running: SimpleBroker) -> None:
-    """Each conversation is about a topic of its own, and sent in two segments, all answers are expected at the end."""
+    """Each recorded session uses a topic of its own and is sent in two parts; all answers are checked at the end."""
     expected = b"".join(answer for _, answer in RECORDED)
     for cut in range(1, sum(len(request) for request, _ in pipelined(b"split-000"))):
         data = b"".join(request for request, _ in pipelined(b"split-%03d" % cut))
@@ -292,7 +292,7 @@ def test_0_7s_clients_read_what_kafkas_wrote(running: SimpleBroker) -> None:
 
 
 def test_killed_and_started_again(running: SimpleBroker) -> None:
-    """What a crash of the process leaves is all there, and a torn message behind it is cut off."""
+    """All messages survive a crash of the process, and a torn message after them is cut off."""
     with running.connect() as connection:
         for _ in range(200):
             connection.sendall(message_sets.produce(b"killed", 0, message_sets.ONE + message_sets.ZIPPED))

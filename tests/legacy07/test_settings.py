@@ -1,4 +1,4 @@
-"""How a listener of 0.7's protocol is asked for."""
+"""Settings of listeners of 0.7's protocol."""
 
 from __future__ import annotations
 

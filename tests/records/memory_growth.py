@@ -1,4 +1,4 @@
-"""How much memory something takes at its peak, native code included."""
+"""Peak memory of a call, native code included."""
 
 from __future__ import annotations
 

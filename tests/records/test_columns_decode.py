@@ -35,7 +35,7 @@ def rows(columns: Columns) -> list[Record]:
 
 
 def by_columns(data: bytes, limit: int = 1 << 20) -> tuple[list[Record], ErrorCode | None]:
-    """What comes, and the error that ends it."""
+    """Return the records, and the error that ends them."""
     found: list[Record] = []
     try:
         for columns in decode(data, LOWEST, limit=limit):
@@ -46,7 +46,7 @@ def by_columns(data: bytes, limit: int = 1 << 20) -> tuple[list[Record], ErrorCo
 
 
 def one_by_one(data: bytes, limit: int = 1 << 20) -> tuple[list[Record], ErrorCode | None]:
-    """The same by the plain decoder, which gives all of an entry or nothing."""
+    """Return the records of the plain decoder, which gives all of an entry or nothing."""
     found: list[Record] = []
     try:
         for entry in entries(data, partial=True):

@@ -32,7 +32,7 @@ def read(data: bytes) -> list[Record]:
 
 
 def plain(record: Record, magic: int) -> Record:
-    """What format `magic` keeps of a record."""
+    """Return the fields of a record that format `magic` keeps."""
     return attrs.evolve(record, headers=(), timestamp=record.timestamp if magic else -1)
 
 

@@ -1,4 +1,4 @@
-"""Where there are many records, lanes find them; and what merely looks like records is not taken for them."""
+"""Many records are found by parallel searches; bytes that merely look like records are not taken for them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What other clients write is read here, and what is written here other clients read."""
+"""Records that other clients write are read here, and the other way round."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Layouts: batches like one before are recognized without a walk, and nothing else is."""
+"""Shape cache: batches like an earlier one are recognized without a full validation, and nothing else is."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def nothing_known() -> Iterator[None]:
 
 @pytest.fixture
 def teach(monkeypatch: pytest.MonkeyPatch) -> Teach:
-    """Show a batch as often as it takes; no other is walked over from then on."""
+    """Show a batch until its shape is cached; no similar one is validated in full after that."""
 
     def iterated(*_: object) -> None:
         raise Iterated
@@ -104,7 +104,7 @@ def test_what_is_not_learnt(teach: Teach, data: bytes, count: int) -> None:
 
 
 def test_the_last_one_counts() -> None:
-    """Two batches of the same size and number of records, by turns: both are right at any time."""
+    """Two batches of the same size and number of records, alternately: both are right at any time."""
     with_key, without = record(0, b"1234", b"56"), record(0, None, b"123456")
     assert len(with_key) == len(without)
     for _ in range(3):

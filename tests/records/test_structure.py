@@ -1,4 +1,4 @@
-"""Walking over records: what is right is let through, whatever it looks like; what is wrong anywhere is not."""
+"""Validation of structure: all valid records pass, whatever they look like; no invalid ones do."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def test_times_that_do_not_fit_are_found_in_runs_too() -> None:
 
 
 class TestManyOthers:
-    """What is told in `walking` of those beyond the first thousand: their lengths alone are looked at."""
+    """Records after the first thousand are checked by their lengths alone."""
 
     def data(self, broken: bytes) -> bytes:
         pieces = [record(n, None, bytes(17 + n * 29 % 90)) for n in range(3000)]

@@ -48,7 +48,7 @@ def joined(prepared: PreparedRecords) -> bytes:
 
 
 def appended(prepared: PreparedRecords) -> list[LogEntry]:
-    """The entries as a reader of the log finds them, and that `Prepared.entries` tells the truth about them."""
+    """The entries as a reader of the log finds them, and whether `PreparedRecords.entries` agrees with them."""
     found = list(entries(joined(prepared)))
     for entry, meta in zip(found, prepared.entries, strict=True):
         entry.check()

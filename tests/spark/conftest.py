@@ -1,4 +1,4 @@
-"""What the tests of the Spark part share: brokers of both kinds, and topics to be filled.
+"""Fixtures of Spark's tests: both brokers, and topics to be filled.
 
 `spark` is the session of tests/support/spark_session.py.  A test that asks for `broker` runs against this project's
 broker and against Apache Kafka 3.9, as in tests/client; one that ends brokers takes `new_broker` of tests/conftest.py.

@@ -1,6 +1,6 @@
 """Copies a topic as a stream, in a process that can be killed: `python -m tests.spark.kill_stream BROKER FROM TO DIR`.
 
-It starts the query once for each line of its input, tells the JVM's process id first, and why the query has ended
+It starts the query once for each line of its input, prints the JVM's process id first, and why the query has ended
 whenever it has.  What it does with a micro-batch has six points:
 
     read          a task has read rows
@@ -10,7 +10,7 @@ whenever it has.  What it does with a micro-batch has six points:
     all-written   the driver knows that all tasks have, and has committed nothing
     committed     the driver has committed everything, and Spark has not put it down
 
-Whoever comes to a point finds there what somebody else has asked for, in the file DIR/points/POINT:
+A task that reaches a point finds its command in the file DIR/points/POINT:
 
     wait          the first one renames the file to POINT.PID, and waits until it is gone, even if Spark sends SIGHUP,
                   as it does to those that it leaves behind
@@ -47,7 +47,7 @@ Meet = Callable[[str], None]
 
 
 def meeting(points: Path) -> Meet:
-    """What is called at each point, by its name."""
+    """Function that is called at each point, with its name."""
 
     def meet(point: str) -> None:
         asked, mine = points / point, points / f"{point}.{os.getpid()}"

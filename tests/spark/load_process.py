@@ -1,6 +1,6 @@
 """A load by Spark, in a process that can be killed: `python -m tests.spark.load_process BOOTSTRAP TOPIC TARGET MASTER`.
 
-It writes slowly, a file for every few records, tells the JVM's process id and `loaded`, and leaves the process id of
+It writes slowly, a file for every few records, prints the JVM's process id and `loaded`, and leaves the process id of
 each Python worker as a file's name in TARGET-workers.
 """
 

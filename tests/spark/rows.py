@@ -33,7 +33,7 @@ VALUES = Fields(value=0)
 def read(
     bootstrap: str, topic: str, partitions: Sequence[int] = (0,), isolation: str = "read_committed"
 ) -> list[Message]:
-    """What librdkafka reads up to where the partitions end now, partition by partition."""
+    """Return what librdkafka reads up to the present ends, partition by partition."""
     return [message for number in partitions for message in _read(bootstrap, topic, number, isolation)]
 
 

@@ -41,7 +41,7 @@ class DrivenStream:
         return changed
 
     def rows(self) -> list[str]:
-        """What is in the last batch, read as by tasks."""
+        """Return the rows of the last batch, read as tasks do."""
         found = []
         for part in self.reader.partitions(self.before, self.offset):
             task = pickle.loads(pickle.dumps((self.reader, part)))

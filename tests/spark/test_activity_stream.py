@@ -93,7 +93,7 @@ def read_line(line: bytes) -> Request | None:
 
 
 def behind_text(text: str) -> str:
-    """What follows a text in quotes, in which a backslash takes the next character."""
+    """Return the rest after a quoted text, in which a backslash escapes the next character."""
     if text[0] != '"':
         raise ValueError(text)
     place = 1

@@ -166,7 +166,7 @@ def test_a_log_that_ends_too_early(topics: Topics) -> None:
 
 
 def test_an_offset_that_is_there_again(topics: Topics, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A log that was made anew has it, by the time that it is asked where it ends."""
+    """A recreated log has the offset by the time of the request for its end."""
     topic = topics.make()
     topics.load_part(topic, values("a", 8))
     answer, wrong = PartitionFetcher._answer, OutOfRange(topic, 0, 2, 0, 8)
@@ -355,6 +355,6 @@ def test_registered_by_hand(spark: SparkSession) -> None:
 
 
 def test_a_reader_without_filters_has_sparks_own_method() -> None:
-    """It is how Spark tells whether a reader has them."""
+    """Spark finds out by an AttributeError whether a reader has them."""
     assert BatchReader.pushFilters is DataSourceReader.pushFilters
     assert FilteringReader.pushFilters is not DataSourceReader.pushFilters

@@ -1,4 +1,4 @@
-"""What a process of Spark learns of a cluster, and what it does when it learns nothing."""
+"""A cluster as a process of Spark sees it, and its errors when brokers do not answer."""
 
 from __future__ import annotations
 
@@ -151,17 +151,17 @@ def fail(error: Exception) -> None:
 
 
 class Reported(BlockingCluster):
-    """Is told of one topic with one partition: which brokers there are, and which of them leads it, each time anew."""
+    """Answers metadata of one topic with one partition: the next brokers and leader of a list, request by request."""
 
-    def __init__(self, *told: tuple[set[int], int]) -> None:
+    def __init__(self, *reported: tuple[set[int], int]) -> None:
         super().__init__(read(CONSUMER, {"bootstrap.servers": "nobody:1", "retry.backoff.ms": 0}))
-        self.told = list(told)
+        self.reported = list(reported)
 
     def any_connection(self) -> Any:
         return self
 
     def ask(self, _: object) -> MetadataResponse:
-        brokers, leader = self.told.pop(0)
+        brokers, leader = self.reported.pop(0)
         return MetadataResponse(
             brokers=[MetadataResponseBroker(number, f"host{number}", 9092) for number in brokers],
             topics=[MetadataResponseTopic(name="t", partitions=[MetadataResponsePartition(leader_id=leader)])],
@@ -180,7 +180,7 @@ def test_a_leader_that_is_not_there_any_more() -> None:
 
     assert cluster.retrying(work) == "host1:9092"
     assert asked == ["host2:9092", "host1:9092"]
-    assert cluster.told == []
+    assert cluster.reported == []
 
 
 def test_questions_while_answers_are_on_their_way(topics: Topics) -> None:

@@ -42,14 +42,14 @@ def plain(batch: pa.RecordBatch) -> list[Row]:
 
 
 def row(record: Record, magic: int) -> Row:
-    """What Spark's Kafka source makes of a record."""
+    """Return the row of a record in Spark's Kafka source."""
     headers = [{"key": key, "value": value} for key, value in record.headers] or None
     kind = int(record.timestamp_type) if magic else -1
     return (record.key, record.value, "clicks", 7, record.offset, record.timestamp * 1000, kind, headers)
 
 
 def one_by_one(data: bytes, start: int = 0, end: int = FAR) -> list[Row]:
-    """The same by the plain decoder."""
+    """Return the rows of the plain decoder."""
     return [
         row(record, entry.magic)
         for entry in entries(data, partial=True)

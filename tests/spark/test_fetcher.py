@@ -65,7 +65,7 @@ class Leader:
 
 
 class FakeCluster(BlockingCluster):
-    """Knows one leader after the other: each time that it is asked anew, the next."""
+    """Knows one leader after the other: each request gets the next one."""
 
     def __init__(self, *leaders: Leader, **settings: Any) -> None:
         quick = {"bootstrap.servers": "nobody:1", "retry.backoff.ms": 0, "default.api.timeout.ms": 500}

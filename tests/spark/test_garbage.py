@@ -1,4 +1,4 @@
-"""What a process for tasks has after the first one is not looked through after each of the others."""
+"""Objects that exist after a worker's first task are not garbage-collected after each later task."""
 
 from __future__ import annotations
 

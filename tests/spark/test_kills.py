@@ -71,7 +71,7 @@ class Copying:
             self._expected[number % len(PARTITIONS)].append(number)
 
     def look(self) -> int:
-        """How many have been copied."""
+        """Return the number of copied records."""
         for message in self._reader.consume(1000, 0.05):
             if (error := message.error()) is not None:
                 assert error.code() in PASSING, error
@@ -99,7 +99,7 @@ class Copying:
         assert self._found == self._expected
 
     def check_afresh(self) -> None:
-        """The same, by a client that has seen nothing of all this, up to the end of what is there."""
+        """Return the records that another client reads, up to the present end."""
         self.load_part(2)
         self.check()
         for partition, expected in enumerate(self._expected):
@@ -176,13 +176,13 @@ class Copying:
     # -- points --------------------------------------------------------------------------------------------------
 
     def ask(self, point: str, what: str) -> None:
-        """Ask whoever comes to a point to `wait`, or to `fail`."""
+        """Make tasks that reach a point `wait`, or `fail`."""
         new = self._points / "new"
         new.write_text(what)
         new.rename(self._points / point)
 
     def who(self, point: str) -> int:
-        """Who has come there."""
+        """Return the tasks that have reached the point."""
         [path] = self.wait(lambda: list(self._points.glob(f"{point}.*")))
         return int(path.suffix[1:])
 
@@ -236,7 +236,7 @@ def test_so_it_does_by_apache_kafka(copying: Copying, own_broker: Broker) -> Non
 
 
 def the_first_batch_fails(copying: Copying) -> None:
-    """It says where reading begins, at the end of the topic then, and there is nothing else in it."""
+    """The first batch has the beginning, at the end of the topic then, and no rows."""
     copying.load_part(4, expected=False)
     copying.ask("begun", "fail")
     copying.start()
@@ -313,7 +313,7 @@ def between_the_tasks_and_the_commit(copying: Copying, broker: Broker, chance: r
 
 
 def at_random(copying: Copying, broker: Broker, chance: random.Random) -> None:
-    """Whoever it is, and whatever they do."""
+    """Kill any process at any point."""
     victims = ["python"] * 2 + ["broker"]
     chance.shuffle(victims)
     begun = copying.look()
@@ -353,7 +353,7 @@ def replace_driver(copying: Copying) -> None:
 
 
 def goes_on(copying: Copying, point: str, number: int) -> None:
-    """Who waits at a point is let go, comes too late, and does no harm."""
+    """A task that waits at a point continues too late, and does no harm."""
     assert number in running()
     copying.let_go(point)
     copying.wait(lambda: number not in running())

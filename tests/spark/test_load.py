@@ -1,4 +1,4 @@
-"""What is loaded, against both brokers; without Spark."""
+"""Loaded rows, against both brokers; without Spark."""
 
 from __future__ import annotations
 

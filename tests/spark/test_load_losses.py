@@ -1,4 +1,4 @@
-"""What a load tells when the log is not what it was: retention, topics made anew, deleted, widened; without Spark."""
+"""Errors of a load when the log has changed: retention, recreated, deleted and extended topics; without Spark."""
 
 from __future__ import annotations
 

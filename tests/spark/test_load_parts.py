@@ -1,4 +1,4 @@
-"""What a load is made of: ranges, times, the manifest, and the directory it is written to."""
+"""Parts of a load: ranges, times, the manifest, and its target directory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loads into an object store: moto's S3, in this process, looked into with boto3; without Spark."""
+"""Loads into an object store: moto's S3, in this process, checked with boto3; without Spark."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Bucket:
         self.uri = f"s3://{USER}:{PASSWORD}@{self.name}/a/target?region=us-east-1&endpoint_override={endpoint}"
 
     def files(self) -> list[str]:
-        """What is there, without the empty objects that stand for directories."""
+        """Return the objects, without the empty ones that stand for directories."""
         found = self._s3.list_objects_v2(Bucket=self.name).get("Contents", ())
         return sorted(each["Key"] for each in found if not each["Key"].endswith("/"))
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="module")
 def ours(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    """One broker: what is fetched has been tested against both kinds."""
+    """One broker: other tests compare fetches on both brokers."""
     running = make_broker("", tmp_path_factory.mktemp("broker"), {})
     running.start()
     yield running
@@ -190,7 +190,7 @@ def test_a_process_is_killed(one_kind: Topics, tmp_path: Path, who: str) -> None
 
 
 def test_a_session_of_spark_connect_cannot_load(tmp_path: Path) -> None:
-    """It has no context: to ask it for one raises an AttributeError."""
+    """A process without a context raises an AttributeError when it is asked for one."""
     with pytest.raises(ConfigError, match="Spark Connect cannot load"):
         load(cast("SparkSession", object()), "127.0.0.1:1", "t", tmp_path)
 

@@ -186,7 +186,7 @@ def test_a_log_that_was_cut_off_is_written_down_at_once(topics: Topics, stream: 
 def test_a_log_that_has_lost_its_end(
     new_broker: Callable[..., Broker], fresh_name: Callable[[], str], against: str
 ) -> None:
-    """What is left of it is not read again."""
+    """The rest of a deleted topic is not read again."""
     if against:
         pytest.skip("how a broker mends its own files is its own affair")
     broker = new_broker()

@@ -84,7 +84,7 @@ def test_durations(text: str, expected: int) -> None:
     assert parse(streaming=True, maxTriggerDelay=text).limits.longest_delay == expected
 
 
-#: What Spark's own source refuses for a batch, and what must be in our text.
+#: Options that Spark's own source rejects for a batch, and what must be in our text.
 REJECTED: dict[str, tuple[dict[str, str], str]] = {
     "no servers": ({"subscribe": "t"}, "kafka.bootstrap.servers is missing"),
     "no topics": (BARE, "none of the options subscribe, subscribePattern and assign is given"),
@@ -125,7 +125,7 @@ REJECTED: dict[str, tuple[dict[str, str], str]] = {
     "interceptor.classes": ({**BASE, "kafka.interceptor.classes": "x"}, "interceptors"),
     "a protocol that is none": ({**BASE, "kafka.security.protocol": "FOO"}, "only PLAINTEXT"),
 }
-#: What it refuses for a stream.
+#: Options that it rejects for a stream.
 REJECTED_FOR_STREAMS: dict[str, tuple[dict[str, str], str]] = {
     "endingOffsets": ({**BASE, "endingOffsets": "latest"}, "a stream has no end"),
     "endingOffsetsByTimestamp": ({**BASE, "endingOffsetsByTimestamp": json_of(5)}, "a stream has no end"),

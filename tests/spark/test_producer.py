@@ -1,4 +1,4 @@
-"""Sending batches: order, repetition, refusal; against both brokers, and read back with librdkafka."""
+"""Sending batches: order, repetition, errors; against both brokers, and read back with librdkafka."""
 
 from __future__ import annotations
 
@@ -185,7 +185,7 @@ def test_what_is_lost_on_its_way_is_sent_again_once_and_in_order(
 
 
 def test_a_leader_that_rejects_the_first_batch_for_a_moment(topics: Topics, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It knows nothing of the producer, and would begin with any batch: also with the second one."""
+    """A leader that knows nothing of the producer would start with any batch, also with the second one."""
     topic = topics.make()
     lost = itertools.count()
     monkeypatch.setattr(BlockingCluster, "connect", lambda *given: _Refusing(CONNECT(*given), lost))

@@ -1,4 +1,4 @@
-"""What the producer makes of a leader's responses: the leader is a list of error codes."""
+"""The producer's handling of a leader's responses; the leader is a list of error codes."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ LIMIT = 150
 
 
 class Out:
-    """What a query gave, by batch; `fail` is called with each batch's number before it is taken."""
+    """Rows of a query by batch; `fail` is called with each batch's number before it is taken."""
 
     def __init__(self) -> None:
         self.batches: dict[int, list[str]] = {}
@@ -86,7 +86,7 @@ def until(query: StreamingQuery, done: Callable[[], object]) -> None:
 
 
 def with_rows(query: StreamingQuery) -> list[Any]:
-    """What the query told of its batches that were not empty."""
+    """Return the progress of the query's batches that were not empty."""
     return [each for each in query.recentProgress if each["numInputRows"]]
 
 

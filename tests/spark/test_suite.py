@@ -113,7 +113,7 @@ SPARKS: dict[str, Query] = {
 
 @pytest.fixture
 def filled(topics: Topics, broker_name: str, made: dict[str, Filled]) -> Filled:
-    """The same topics for all queries on one broker."""
+    """Return the topics for all queries on one broker, filled once."""
     if broker_name not in made:
         made[broker_name] = Filled(topics)
     return made[broker_name]

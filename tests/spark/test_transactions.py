@@ -1,6 +1,6 @@
-"""Exactly once, task by task and step by step, without Spark: whoever is killed is one who does not go on.
+"""Exactly once, task by task and step by step, without Spark: a killed task is one that does not continue.
 
-Against both brokers; librdkafka tells what is committed.
+Against both brokers; librdkafka reads what is committed.
 """
 
 from __future__ import annotations
@@ -68,16 +68,16 @@ class Query:
             TaskWriter(self.options, VALUES, cluster, producer).write(batches(rows))
 
     def commit(self, *done: Done) -> None:
-        """What the driver does, in another process."""
+        """Do the driver's work, in another process."""
         with self.cluster() as cluster:
             commit(cluster, done)
 
     def committed(self) -> list[bytes]:
-        """What is to be read, when what is open has been aborted."""
+        """Return the committed values, after open transactions were aborted."""
         return sorted(values(self._bootstrap, self.topic))
 
     def readable(self) -> list[bytes]:
-        """The same, up to where something is open."""
+        """Return the committed values up to the first open transaction."""
         return values(self._bootstrap, self.topic)
 
 
@@ -252,7 +252,7 @@ def test_one_of_which_nothing_was_committed_may_have_others(query: Query, monkey
 def test_a_batch_that_was_begun_to_be_committed_long_ago(
     query: Query, topics: Topics, monkeypatch: pytest.MonkeyPatch, ended: int
 ) -> None:
-    """Brokers have forgotten by then what was: here because they are told to."""
+    """Brokers have forgotten the markers by then: here because the test deletes them."""
 
     def run() -> list[Done]:
         return [query.run(7, number, [b"%d" % number]) for number in range(2)]
@@ -304,7 +304,7 @@ def test_a_checkpoint_that_is_older_than_what_was_written(query: Query) -> None:
 
 
 def test_a_driver_that_others_have_gone_on_from(query: Query) -> None:
-    """What it would write about its batch would take the place of what is known of a newer one."""
+    """A late driver's state would overwrite that of a newer batch."""
     before = query.run(4, 0, [b"4"])
     query.commit(query.run(5, 1, [b"5"]))
     with pytest.raises(WrongBatch, match=r"batch 5 of this query .* or another driver runs the query"):

@@ -62,7 +62,7 @@ class Topics:
         self._producers.clear()
 
     def count(self, topic: str) -> int:
-        """How many partitions a topic has."""
+        """Return the number of partitions of a topic."""
         return len(self._admin.list_topics(topic, timeout=LIMIT).topics[topic].partitions)
 
     def forget_group(self, group: str) -> None:
@@ -103,7 +103,7 @@ class Topics:
                 ends = [self._end(topic, partition, level) for level in IsolationLevel]
 
     def _wait_for(self, topic: str, partitions: int) -> None:
-        """Kafka answers before everybody is told of it."""
+        """Kafka answers before all brokers know."""
         known = 0
         while known != partitions:
             found = self._admin.list_topics(timeout=LIMIT).topics.get(topic)

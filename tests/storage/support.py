@@ -1,4 +1,4 @@
-"""What the tests of storage share: batches made, and segments read, by kafka-python; logs opened on a directory."""
+"""Support of storage's tests: batches made, and segments read, by kafka-python; logs opened on a directory."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def bytes_on_disk(path: Path | str) -> bytes:
 
 
 def stored(log: Log) -> list[tuple[int, bytes]]:
-    """What the log's files hold from the log start on."""
+    """Return the content of the log's files from the log start on."""
     return [found for found in records_in(bytes_on_disk(log.path)) if found[0] >= log.log_start_offset]
 
 
@@ -93,7 +93,7 @@ def open_log(
 
 
 def reopen(log: Log, **saved: Any) -> Log:
-    """The same log after a clean stop."""
+    """Reopen the log after a clean stop."""
     log.close()
     settings = {"clean": True, "recovery_point": log.recovery_point, "log_start": log.log_start_offset} | saved
     return open_log(log.path, log.config, **settings)
@@ -109,7 +109,7 @@ def fill(log: Log, count: int, size: int = 100, step_ms: int = 1000) -> list[byt
 
 
 def read_all(log: Log, offset: int, max_bytes: int = 1 << 20, upto: int | None = None) -> bytes:
-    """What a consumer gets that reads on until there is nothing more."""
+    """Return all records that a consumer reads up to the end."""
     parts = []
     end = log.log_end_offset if upto is None else upto
     while (region := log.read(offset, max_bytes, upto=end)) is not None:

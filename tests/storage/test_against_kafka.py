@@ -114,7 +114,7 @@ def test_transactions_are_kafkas(tmp_path: Path, oracle: OracleAnswers) -> None:
 
 
 def kafkas_files() -> dict[str, dict[int, bytes]]:
-    """What Kafka wrote, by suffix and offset."""
+    """Return Kafka's files, by suffix and offset."""
     files: dict[str, dict[int, bytes]] = {}
     position = 0
     while position < len(LOG_WITH_TRANSACTIONS):

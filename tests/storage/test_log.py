@@ -1,4 +1,4 @@
-"""A log's appends and reads: what is on disk, what a consumer gets, and what is refused."""
+"""A log's appends and reads: what is on disk, what a consumer gets, and errors."""
 
 from __future__ import annotations
 

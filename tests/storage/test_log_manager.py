@@ -567,7 +567,7 @@ def test_a_log_whose_files_are_taken_away_while_it_is_in_use(tmp_path: Path, who
 def test_nothing_is_left_of_a_log_that_could_not_be_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
 ) -> None:
-    """Made anew in another directory, it would lie in two at the next start."""
+    """Recreated in another directory, it would lie in two at the next start."""
     manager = started(tmp_path / "a", tmp_path / "b")
 
     def reject(path: str) -> None:
@@ -658,7 +658,7 @@ def test_what_recovery_quarantined_is_passed_over(tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", [None, b"", b"noise", b"\0" * 45, b"version: 0\ntopic_id: short\n"])
 @pytest.mark.parametrize("is_new", [True, False])
 def test_a_log_that_does_not_name_its_topic(tmp_path: Path, text: bytes | None, is_new: bool) -> None:
-    """It may be the topic's, if the topic is not new; it can't be, if it is."""
+    """A log without an id may be that of an old topic, but not that of a new one."""
     manager = started(tmp_path)
     metadata = Path(manager.create("events", 0, CONFIG, NOW, topic_id=FIRST).path) / "partition.metadata"
     fill(manager.logs["events", 0], 3)

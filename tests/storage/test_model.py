@@ -180,7 +180,7 @@ class LogMachine(RuleBasedStateMachine):
             high_watermark=self.log.high_watermark,
             **saved,
         )
-        if written < self.start:  # a log that ends before it begins, begins anew
+        if written < self.start:  # a log that ends before it begins is restarted
             self.batches = []
         self.end = max(written, self.start)
         self.log.high_watermark = self.end

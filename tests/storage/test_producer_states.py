@@ -1,4 +1,4 @@
-"""Producer states: the table of what is taken and what is refused, and snapshots in Kafka's layout."""
+"""Producer states: the table of accepted and rejected batches, and snapshots in Kafka's layout."""
 
 from __future__ import annotations
 

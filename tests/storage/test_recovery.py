@@ -191,10 +191,10 @@ def test_segments_behind_a_damaged_one_are_quarantined(tmp_path: Path) -> None:
     found: list[Recovered] = []
     again = open_log(log.path, CONFIG, found=found)
     assert found[0].dropped == len(files) - 3
-    [aside] = tmp_path.glob("events_0.*-stray")
-    assert f"dropped {len(files) - 3} segments after it, kept in {aside}; ends at" in str(found[0])
-    assert {file.name: file.read_bytes() for file in aside.iterdir()} == behind
-    read = [each for path in sorted(aside.glob("*.kafka")) for each in read_by_kafka_python(path.read_bytes())]
+    [stray_files] = tmp_path.glob("events_0.*-stray")
+    assert f"dropped {len(files) - 3} segments after it, kept in {stray_files}; ends at" in str(found[0])
+    assert {file.name: file.read_bytes() for file in stray_files.iterdir()} == behind
+    read = [each for path in sorted(stray_files.glob("*.kafka")) for each in read_by_kafka_python(path.read_bytes())]
     assert [(record.offset, record.value) for record in read] == good
     assert [record.offset for record in read] == list(range(int(files[3].stem), 180))
     kept = bytes_on_disk(log.path)

@@ -1,4 +1,4 @@
-"""What a log takes from the answers of delete policies, and what becomes of the segments."""
+"""Deletions by the answers of delete policies, and the fate of the segments."""
 
 from __future__ import annotations
 

@@ -204,7 +204,7 @@ def test_syncs_in_threads_while_appending(tmp_path: Path) -> None:
 
 
 def test_a_cut_during_a_sync_is_not_taken_for_safe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is appended after the cut was never synced, whatever the sync that began before it says."""
+    """Appends after the cut were never synced, whatever a sync that began before it reports."""
     log = open_log(tmp_path / "events_0")
     fill(log, 5)
     real = os.fdatasync

@@ -1,4 +1,4 @@
-"""What readers of committed records see, against a naive list of what was written, through whatever happens to a log.
+"""Committed records as readers see them, against a naive list of what was written, through all events of a log.
 
 The reader here does what clients do: it fetches, takes the aborted transactions that come with the entries, and passes
 over the batches of their producers until the abort marker.  Entries are read by kafka-python.

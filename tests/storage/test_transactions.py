@@ -1,4 +1,4 @@
-"""Transactions in one log: when they begin and end, what is refused, and what readers of committed records are told.
+"""Transactions in one log: begin and end, errors, and the aborted transactions for readers of committed records.
 
 The bytes of index files are taken apart with `struct` after Kafka's layout, markers are laid out by hand, and damage is
 done to the files themselves.
@@ -47,7 +47,7 @@ def error(call: Callable[[], object]) -> ErrorCode:
 
 
 def reported(log: Log, first: int = 0, upto: int | None = None) -> list[tuple[int, int, int]]:
-    """Producer, first and last offset of each aborted transaction that a reader is told of."""
+    """Producer, first and last offset of each aborted transaction that a reader gets."""
     upto = log.last_stable_offset if upto is None else upto
     return [tuple(found[:3]) for found in log.aborted_transactions(first, upto)]
 
@@ -107,7 +107,7 @@ def test_a_log_without_readers_keeps_nothing_of_what_was_decided(log: Log) -> No
     assert len(log.producers._ended) <= 1
 
 
-# What is refused
+# Errors
 
 
 def test_markers_of_old_epochs(log: Log) -> None:
@@ -395,7 +395,7 @@ def test_an_open_transaction_is_remembered_over_restarts(log: Log) -> None:
         assert error(lambda log=log: end(log, COMMITTED, 2, coordinator_epoch=5)) is (  # type: ignore[misc]
             ErrorCode.TRANSACTION_COORDINATOR_FENCED
         )
-    log = open_log(log.path)  # killed: the entries tell
+    log = open_log(log.path)  # killed: the entries decide
     log.high_watermark = 3
     assert log.last_stable_offset == 1
     end(log, ABORTED, 1)

@@ -1,4 +1,4 @@
-"""Cutting a log, as a follower does, and beginning it anew elsewhere."""
+"""Cutting a log, as a follower does, and a restart at another offset."""
 
 from __future__ import annotations
 

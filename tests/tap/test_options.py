@@ -1,4 +1,4 @@
-"""The options: what settings they amount to, and how they refuse."""
+"""The options: their settings, and their errors."""
 
 from __future__ import annotations
 

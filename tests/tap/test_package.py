@@ -1,4 +1,4 @@
-"""What an installation consists of: every module, what lets Spark find it, and twistd's plugin in a directory that is
+"""Content of an installation: every module, what lets Spark find it, and twistd's plugin in a directory that is
 not ours alone."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is refused by looking at the directories alone: one line, and nothing is made, changed or held."""
+"""Preflight checks of directories: one line of error, and nothing is created, changed or locked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The broker as a process: how it starts, what it says, how it refuses to start, and how it ends."""
+"""The broker as a process: how it starts, what it logs, how a start fails, and how it ends."""
 
 from __future__ import annotations
 
@@ -191,7 +191,7 @@ def _tree(directory: Path) -> dict[str, bytes]:
 
 
 class TestEnd:
-    """A broker that is told to stop."""
+    """A broker that gets a signal to stop."""
 
     @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
     def test_a_signal_stops_it_cleanly(self, start: Start, tmp_path: Path, number: signal.Signals) -> None:

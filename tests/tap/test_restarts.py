@@ -1,4 +1,4 @@
-"""What becomes of a broker's data and of its reasons when something goes wrong: in processes."""
+"""A broker's data and error messages when something goes wrong: in processes."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class TestTopics:
 
 
 class TestReasons:
-    """Why a broker did not start is told, whenever and wherever that was."""
+    """The reason of a failed start is logged, whenever and wherever it failed."""
 
     def test_a_failure_after_the_ports_were_opened(self, data: Path) -> None:
         command = [sys.executable, "-c", FULL_DISK, "-n", "pylogbroker", "-d", str(data), ANY_PORT]
@@ -120,7 +120,7 @@ class TestReasons:
 
 
 class TestSignals:
-    """However a broker is told to end, it does so once and cleanly."""
+    """A broker ends once and cleanly, with any signal."""
 
     @pytest.mark.parametrize(
         "signals",

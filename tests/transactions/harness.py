@@ -29,7 +29,7 @@ T0, T1, U0 = ("t", 0), ("t", 1), ("u", 0)
 NO_PAIR = (-1, -1)
 
 
-Work = Callable[[], Callable[[], None]]  # does it, and returns what tells of it
+Work = Callable[[], Callable[[], None]]  # does it, and returns its report
 
 
 class FakeLogPort:
@@ -105,7 +105,7 @@ class FakeLogPort:
         self.held = []
 
     def step(self, report: bool = True) -> None:
-        """Do the first of what is held back, and tell of it or die before that."""
+        """Do the first of what is held back, and report it or die before that."""
         assert self.held
         report_stored = self.held.pop(0)()
         if report:

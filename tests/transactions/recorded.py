@@ -1,4 +1,4 @@
-"""A conversation with Kafka's transaction coordinator, written down and played back."""
+"""Requests to Kafka's transaction coordinator and its answers, recorded and replayed."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Recording:
 
 @attrs.define
 class Recorded:
-    """Kafka's part in a conversation that was written down: it answers the same questions in the same order."""
+    """Kafka's recorded answers, for the same requests in the same order."""
 
     _exchanges: list[Exchange]
     _next: int = 0

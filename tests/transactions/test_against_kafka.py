@@ -1,7 +1,7 @@
 """The coordinator against Apache Kafka 3.9: the same answers to the same requests, and each reads the other's log.
 
 Kafka does two things that are not done here. A producer that was fenced and names the pair it had makes Kafka abort
-the transaction of the one that has taken over, before it is told PRODUCER_FENCED: that is never asked of Kafka. And
+the transaction of its successor, before it gets PRODUCER_FENCED: that is never asked of Kafka. And
 when the last epoch of an id is taken and another pair than the present one is named, Kafka fails with
 UNKNOWN_SERVER_ERROR; here the producer is fenced, or has its answer again, as with any other epoch.
 """
@@ -105,7 +105,7 @@ History = tuple[Both, list[tuple[object, object]], bytes]
 
 @pytest.fixture(scope="module")
 def history(oracle: OracleAnswers, tmp_path_factory: pytest.TempPathFactory) -> History:
-    """What both said to the same questions, and Kafka's log in the end."""
+    """Answers of both to the same requests, and Kafka's log at the end."""
     live = cache(lambda: history_of_kafka(tmp_path_factory.mktemp("kafka")))
     question = f"{STEPS} steps of seed {SEED}"
     exchanges = oracle.answer("transactions", question, lambda: live()[0])
@@ -115,7 +115,7 @@ def history(oracle: OracleAnswers, tmp_path_factory: pytest.TempPathFactory) -> 
 
 
 def history_of_kafka(directory: Path) -> tuple[list[Exchange], str]:
-    """Ask Kafka; return the conversation, and its log, compressed."""
+    """Ask Kafka; return requests and answers, and its log, compressed."""
     with KafkaBroker(directory, SETTINGS) as kafka:
         coordinator = KafkaCoordinator(kafka.port)
         coordinator.create("t")
@@ -176,7 +176,7 @@ def _sorted(value: bytes) -> tuple[int, bytes]:
 
 
 def test_both_have_written_the_same_records(history: History, tmp_path: Path, oracle: OracleAnswers) -> None:
-    """As Kafka's log dump tool decodes them, the times aside."""
+    """Decoded by Kafka's log dump tool, without the times."""
     both, _, log = history
     theirs = dumped(oracle, "transactions-log-dump", log, tmp_path, is_sample=True)
     ours = dumped(oracle, "transactions-log-of-ours-dump", b"".join(both.harness.log_port.batches[0]), tmp_path)
@@ -223,7 +223,7 @@ def kafka(tmp_path: Path) -> KafkaBroker:
 
 
 def both_on_a_log_of_ours(broker: KafkaBroker) -> tuple[Both, KafkaCoordinator]:
-    """What is stored above is loaded by both."""
+    """Both load the records stored above."""
     now_ms = int(time.time() * 1000)
     records = [
         Record(number, now_ms, record_schema.encode_key(name), record_schema.encode_value(_at(metadata, now_ms)))

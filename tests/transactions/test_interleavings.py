@@ -3,7 +3,7 @@
 What must hold is read from the logs alone, in the order in which they were written: a marker is written only for a
 decision that is stored, says the same, and is for one of its partitions; a transaction is complete only when all of
 its partitions have their markers; who has an id and an epoch decides alone how its transactions end, and nobody gets
-the same ones. And what a producer was told is in the logs at that moment.
+the same ones. And what a producer was answered is in the logs at that moment.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tests.transactions.harness import Answer, Harness
 
 NAMES = ("x", "y")
 PARTITIONS = (("t", 0), ("t", 1), ("u", 0))
-GONE = ("u", 0)  # what is told of this one by the errors below may be that it is gone
+GONE = ("u", 0)  # the errors below may mean that this one is gone
 SETTINGS = TransactionSettings(partitions=2, expiration_ms=600_000, expiration_interval_ms=60_000)
 TIMEOUT = 30_000
 AFTER_ONGOING = (TransactionState.ONGOING, TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT)
@@ -230,7 +230,7 @@ class Interleavings(RuleBasedStateMachine):
 
     @rule(done=st.integers(0, 3))
     def the_broker_is_killed(self, done: int) -> None:
-        """Some of what was under way was done, but nobody was told of it."""
+        """Some requests in flight were carried out without an answer."""
         for _ in range(done):
             if self.harness.log_port.held:
                 self.harness.log_port.step(report=False)

@@ -195,7 +195,7 @@ class TestOwnership:
         assert len(harness.log()) == 1
 
     def test_unloaded_while_an_end_is_being_stored(self) -> None:
-        """It is decided all the same, and whoever loads the partition next carries it out."""
+        """The decision holds, and the next coordinator of the partition carries it out."""
         harness = Harness()
         pair = harness.in_state("Ongoing")
         harness.log_port.hold()
@@ -209,7 +209,7 @@ class TestOwnership:
 
     @pytest.mark.parametrize("marked", [E.NONE, E.NOT_ENOUGH_REPLICAS])
     def test_unloaded_while_markers_are_written(self, marked: ErrorCode) -> None:
-        """Who loads it writes them again. Nobody else may say that they are all written, or go on trying."""
+        """The coordinator that loads it writes them again. No other may report them written, or retry."""
         harness = Harness()
         pair = harness.in_state("Ongoing")
         harness.log_port.hold()
@@ -238,7 +238,7 @@ class TestOwnership:
         assert harness.restarted().state() == "CompleteCommit"
 
     def test_unloaded_and_owned_again(self) -> None:
-        """What the first time was waiting for has no part in the second."""
+        """Answers that the first load waited for do not affect the second."""
         harness = Harness()
         harness.in_state("Empty")
         partition = harness.coordinator.partition_for("x")

@@ -43,7 +43,7 @@ def messages(cls: type, version: int) -> st.SearchStrategy[Any]:
 
 
 def values(field: Field, version: int) -> st.SearchStrategy[Any]:
-    """What a field may be."""
+    """Return values that a field may have."""
     strategy = messages(field.kind, version) if isinstance(field.kind, type) else _primitives(field)
     if field.is_array:
         strategy = st.lists(strategy, max_size=2)

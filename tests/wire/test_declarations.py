@@ -1,4 +1,4 @@
-"""What can be declared, what becomes of it on the wire, and what a version cannot carry."""
+"""Declarations of messages, their bytes, and values that a version cannot carry."""
 
 from typing import Annotated, Any
 from uuid import UUID

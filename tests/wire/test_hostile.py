@@ -65,7 +65,7 @@ def test_flipped_bits_and_noise(name: str, version: int) -> None:
 
 
 def decode_or_reject(ours: MessageCodec[Any], encoded: bytes | bytearray) -> None:
-    """Decode, or refuse with the one error; what is decoded is a message, which its version can encode."""
+    """Decode, or raise the one error; a decoded message can be encoded in its version."""
     try:
         message = ours.decode(encoded)
     except WireError:
@@ -161,7 +161,7 @@ def test_the_tagged_fields_of_a_header_are_limited() -> None:
 
 
 def test_strings_that_not_every_version_could_carry() -> None:
-    """Kafka refuses them in flexible versions too, where their length would fit."""
+    """Kafka rejects them in flexible versions too, where their length would fit."""
     longest = HeartbeatRequest("g" * 32_767)
     ours = request_codec(12, 4)
     assert ours.decode(ours.encode(longest)) == longest

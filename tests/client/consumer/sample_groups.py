@@ -47,7 +47,7 @@ class Group:
 
 
 def counts(assignment: Assignment) -> list[int]:
-    """How many partitions the members have, the fewest first."""
+    """Return the numbers of the members' partitions, the fewest first."""
     return sorted(map(len, assignment.values()))
 
 
@@ -66,7 +66,7 @@ def check(group: Group, assignment: Assignment) -> None:
 
 
 def of_kafka_python(assignor: AbstractPartitionAssignor, group: Group) -> Assignment:
-    """What kafka-python's assignor answers, told by our bytes; it expects static members to come first."""
+    """Return the assignment of kafka-python's assignor, fed with our bytes; it expects static members first."""
     order = sorted(group.members, key=lambda member: group.members[member].instance_id is None)
     members = [
         SimpleNamespace(
@@ -80,7 +80,7 @@ def of_kafka_python(assignor: AbstractPartitionAssignor, group: Group) -> Assign
 
 
 def of_aiokafka(assignor: type[AiokafkaAssignor], group: Group) -> Assignment:
-    """What aiokafka's assignor answers, told by our bytes; it knows no static members."""
+    """Return the assignment of aiokafka's assignor, fed with our bytes; it knows no static members."""
     members = {
         member: ConsumerProtocolMemberMetadata.decode(encode_subscription(each))
         for member, each in sorted(group.members.items())

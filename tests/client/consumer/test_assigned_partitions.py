@@ -1,4 +1,4 @@
-"""What is read now: seeking, pausing, giving up and the end. Without a broker."""
+"""Assigned partitions: seek, pause, revocation and end. Without a broker."""
 
 from __future__ import annotations
 

@@ -102,7 +102,7 @@ def test_it_is_at_least_as_even_as_kafka_pythons(group: Group) -> None:
 
 
 def drawn_last(data: st.DataObject, group: Group) -> Assignment:
-    """What the members may have had, as others see it: each partition with one of them, or nobody."""
+    """Possible earlier assignments, as others see them: each partition with one member, or none."""
     names = st.sampled_from([*sorted(group.members), None])
     owners = {partition: data.draw(names) for partition in sorted(group.to_assign())}
     return {member: [each for each, owner in owners.items() if owner == member] for member in group.members}

@@ -20,7 +20,7 @@ KEY = ("t", 0)
 
 
 class Harness:
-    """A committer, its group, and a store that answers when it is told to."""
+    """A committer, its group, and a store that answers when the test lets it."""
 
     def __init__(self) -> None:
         self.clock = Clock()
@@ -51,7 +51,7 @@ class Harness:
         ensureDeferred(self.committer.commit({KEY: offset}, {KEY: self.buffer})).addBoth(outcome.append)
         return outcome
 
-    def refuse(self, code: ErrorCode) -> None:
+    def reject(self, code: ErrorCode) -> None:
         self.stored[-1][1].errback(KafkaError(code=code))
 
     def accept(self) -> None:
@@ -61,7 +61,7 @@ class Harness:
 def test_a_rebalance_is_waited_for() -> None:
     harness = Harness()
     outcome = harness.commit(7)
-    harness.refuse(ErrorCode.REBALANCE_IN_PROGRESS)
+    harness.reject(ErrorCode.REBALANCE_IN_PROGRESS)
     harness.clock.advance(0.2)
     harness.accept()
     assert (outcome, len(harness.stored), harness.buffer.committed) == ([None], 2, 7)
@@ -70,7 +70,7 @@ def test_a_rebalance_is_waited_for() -> None:
 def test_what_others_read_meanwhile_is_not_committed_any_more() -> None:
     harness = Harness()
     outcome = harness.commit(7)
-    harness.refuse(ErrorCode.REBALANCE_IN_PROGRESS)
+    harness.reject(ErrorCode.REBALANCE_IN_PROGRESS)
     harness.ours = False
     harness.clock.advance(0.2)
     assert len(harness.stored) == 1
@@ -93,7 +93,7 @@ def test_a_generation_that_is_over_by_now_is_no_reason_to_stop(code: ErrorCode) 
     harness = Harness()
     outcome = harness.commit(7)
     harness.generation = 6
-    harness.refuse(code)
+    harness.reject(code)
     harness.clock.advance(0.2)
     harness.accept()
     assert (outcome, harness.codes) == ([None], [])
@@ -102,7 +102,7 @@ def test_a_generation_that_is_over_by_now_is_no_reason_to_stop(code: ErrorCode) 
 def test_who_is_thrown_out_hears_of_it() -> None:
     harness = Harness()
     outcome = harness.commit(7)
-    harness.refuse(ErrorCode.ILLEGAL_GENERATION)
+    harness.reject(ErrorCode.ILLEGAL_GENERATION)
     assert harness.codes == [ErrorCode.ILLEGAL_GENERATION]
     assert outcome[0].value.code is ErrorCode.ILLEGAL_GENERATION
 

@@ -1,4 +1,4 @@
-"""Connectors in the middle of something: partitions that are being given up, brokers and trees that are gone."""
+"""Connectors in the middle of something: partitions during revocation, brokers and trees that are gone."""
 
 from __future__ import annotations
 

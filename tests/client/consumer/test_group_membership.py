@@ -1,4 +1,4 @@
-"""What a connector's readers are told of its group's errors."""
+"""Errors of its group that a connector's readers get."""
 
 from __future__ import annotations
 

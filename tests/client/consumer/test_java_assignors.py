@@ -1,4 +1,4 @@
-"""The built-in assignors and layouts beside those of Kafka's Java clients, which are told by our bytes."""
+"""The built-in assignors and layouts beside those of Kafka's Java clients, fed with our bytes."""
 
 from __future__ import annotations
 
@@ -102,5 +102,5 @@ def test_java_reads_what_cooperative_members_have(oracle: OracleAnswers) -> None
 
 
 def stayed(group: Group, assignment: Assignment) -> int:
-    """How many partitions are with whom they were."""
+    """Return the number of partitions that stayed with their members."""
     return sum(len({*some} & {*group.members[member].owned}) for member, some in assignment.items())

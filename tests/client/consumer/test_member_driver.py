@@ -1,4 +1,4 @@
-"""What a member sends and takes in, with a coordinator that answers when it is told to."""
+"""Requests and state of a member, with a coordinator that answers when the test lets it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Groups of our consumer and of members made of other libraries: whoever leads, each partition has one reader."""
+"""Groups of our consumer and of members made of other libraries: with any leader, each partition has one reader."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where offsets are kept: the tree over the embedded one, the brokers as running ones, and both while a group moves."""
+"""Stores of offsets: the tree (embedded), the brokers (running), and both during a group's migration."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def test_a_tree_is_needed(storage: str, dual: bool) -> None:
 
 @attrs.define
 class MadeUp:
-    """A cluster whose coordinator answers what it is told to, in its newest version."""
+    """A cluster whose coordinator gives the test's answers, in its newest version."""
 
     answers: list[Response | Exception]
     newest: int = 9

@@ -30,22 +30,22 @@ class Reader:
     name: str
     readers: dict[TopicPartition, str]  # of the whole group
     reads: dict[TopicPartition, int] = attrs.field(factory=dict)
-    told: list[str] = attrs.field(factory=list)
+    reported: list[str] = attrs.field(factory=list)
     errors: list[Exception] = attrs.field(factory=list)
     slow: Deferred[None] | None = None
 
     async def revoke(self, partitions: Collection[TopicPartition]) -> None:
-        self.told.append(f"give up {len(partitions)}")
+        self.reported.append(f"give up {len(partitions)}")
         if self.slow is not None:
             await self.slow
         self._stop(partitions)
 
     async def lose(self, partitions: Collection[TopicPartition]) -> None:
-        self.told.append(f"lose {len(partitions)}")
+        self.reported.append(f"lose {len(partitions)}")
         self._stop(partitions)
 
     def assign(self, partitions: Mapping[TopicPartition, int]) -> None:
-        self.told.append(f"take {len(partitions)}")
+        self.reported.append(f"take {len(partitions)}")
         for partition in partitions:
             if self.readers.setdefault(partition, self.name) != self.name:
                 raise AssertionError(f"{partition} is read by {self.readers[partition]} and {self.name}")
@@ -60,7 +60,7 @@ class Reader:
 
 
 class RegistryTests(SynchronousTestCase):
-    """Consumers of one group; topic `t` has six partitions, on the brokers 0 and 1 by turns."""
+    """Consumers of one group; topic `t` has six partitions, alternately on the brokers 0 and 1."""
 
     def setUp(self) -> None:
         self.tree = EmbeddedTree.open(self.enterContext(TemporaryDirectory()))
@@ -124,7 +124,7 @@ class RegistryTests(SynchronousTestCase):
         second = self.started("c2")
         self.assertEqual(self.numbers(first), [0, 2, 4])
         self.assertEqual(self.numbers(second), [1, 3, 5])
-        self.assertEqual(self.reader(first).told, ["take 6", "give up 3"])
+        self.assertEqual(self.reader(first).reported, ["take 6", "give up 3"])
         self.assertEqual(self.owners(), {n: f"c{1 + n % 2}-0" for n in range(6)})
 
     def test_who_leaves_leaves_everything_to_the_other(self) -> None:
@@ -132,7 +132,7 @@ class RegistryTests(SynchronousTestCase):
         self.now(first.stop())
         self.assertEqual(self.numbers(first), [])
         self.assertEqual(self.numbers(second), [0, 1, 2, 3, 4, 5])
-        self.assertEqual(self.reader(second).told, ["take 3", "take 3"])
+        self.assertEqual(self.reader(second).reported, ["take 3", "take 3"])
         self.now(second.stop())
         self.assertEqual(self.owners(), {})
         self.assertEqual(self.now(self.tree.children("/consumers/g/ids")), [])
@@ -221,7 +221,7 @@ class RegistryTests(SynchronousTestCase):
         first, second = self.started("c1"), self.started("c2")
         mine = [Delete(f"/consumers/g/owners/t/{number}") for number in (0, 2, 4)]
         self.commit(*mine, Delete("/consumers/g/ids/c1"))
-        self.assertIn("lose 3", self.reader(first).told)
+        self.assertIn("lose 3", self.reader(first).reported)
         self.assertEqual(sorted(self.numbers(first) + self.numbers(second)), [0, 1, 2, 3, 4, 5])
         self.assertEqual(len(self.owners()), 6)
         self.assertEqual(self.now(self.tree.children("/consumers/g/ids")), ["c1", "c2"])
@@ -274,7 +274,7 @@ class RegistryTests(SynchronousTestCase):
         second = self.consumer("c2")
         with mock.patch.object(EmbeddedTree, "commit", never):
             self.now(second.start())
-            self.assertEqual(self.reader(only).told, ["take 6", "give up 3"])
+            self.assertEqual(self.reader(only).reported, ["take 6", "give up 3"])
             self.assertEqual(self.numbers(only), [0, 2, 4])
             self.commit(Delete("/consumers/g/ids/c2"))
             self.clock.advance(2.0)
@@ -317,7 +317,7 @@ class RegistryTests(SynchronousTestCase):
         self.now(first.start())
         self.assertEqual(len(self.flushLoggedErrors(AssertionError)), 1)
         self.commit(SetData(zk_paths.topic("t"), self.topic(7)))
-        self.assertEqual(self.reader(first).told, ["take 6", "take 1"])
+        self.assertEqual(self.reader(first).reported, ["take 6", "take 1"])
 
     def test_a_node_that_is_no_consumer_is_nobody(self) -> None:
         self.commit(Create("/consumers"), Create("/consumers/g"), Create("/consumers/g/ids"),

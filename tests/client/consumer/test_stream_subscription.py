@@ -1,4 +1,4 @@
-"""What can be subscribed to: topics with numbers of streams, or a filter, and nothing else."""
+"""Subscriptions of streams: topics with numbers of streams, or a filter, and nothing else."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ def by_topic(partitions: tuple[TopicPartition, ...]) -> dict[str, list[int]]:
 
 
 def carried(subscription: Subscription, version: int) -> Subscription:
-    """What is left of a subscription in a version."""
+    """Return the fields of a subscription that a version has."""
     lost: dict[str, object] = {"owned": ()} if version < 1 else {}
     lost |= {"generation": -1} if version < 2 else {}
     lost |= {"rack": None} if version < 3 else {}
@@ -90,7 +90,7 @@ def test_anything_else_is_rejected(data: str) -> None:
 
 
 def test_what_librdkafka_sent_is_read() -> None:
-    """Two members of 2.x, with `client.rack=rack1`, on a topic of two partitions: as DescribeGroups told of them."""
+    """Two members of 2.x, with `client.rack=rack1`, on a topic of two partitions, from DescribeGroups."""
     eager = "000300000001000f7474313739353232323831373231370000000000000000ffffffff00057261636b31"
     given = "000000000001000f747431373935323232383137323137000000010000000100000000"
     assert decode_subscription(bytes.fromhex(eager)) == Subscription(("tt1795222817217",), rack="rack1")

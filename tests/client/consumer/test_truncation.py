@@ -1,4 +1,4 @@
-"""What is asked of a new leader, and what its answer means, without a broker."""
+"""Truncation checks with a new leader: requests, and the meaning of answers. Without a broker."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ class Harness:
     """A feed that was read to offset 20, the last of it written by the leader of epoch 3; and its brokers."""
 
     def __init__(self) -> None:
-        self.told: list[Any] = []
+        self.reported: list[Any] = []
         self.requests: list[tuple[int, Any, Deferred[Any]]] = []
         self.truncation_checks = TruncationChecks(
             self,  # type: ignore[arg-type]
-            lambda buffer, end: self.told.append(("truncated", end)),
-            lambda buffer: self.told.append("out of range"),
-            lambda buffer: self.told.append("retry"),
-            lambda: self.told.append("settled"),
+            lambda buffer, end: self.reported.append(("truncated", end)),
+            lambda buffer: self.reported.append("out of range"),
+            lambda buffer: self.reported.append("retry"),
+            lambda: self.reported.append("settled"),
         )
         self.buffer = FetchBuffer("a", 0, limit=100)
         self.buffer.begin(10)
@@ -81,10 +81,10 @@ def test_a_new_leader_is_asked_once_where_the_epoch_ends(harness: Harness) -> No
 @pytest.mark.parametrize(
     ("end", "told"), [(25, []), (20, []), (19, [("truncated", 19)]), (0, [("truncated", 0)]), (-1, ["out of range"])]
 )
-def test_what_the_answer_means(harness: Harness, end: int, told: list[Any]) -> None:
+def test_what_the_answer_means(harness: Harness, end: int, reported: list[Any]) -> None:
     harness.truncation_checks.must_wait(harness.buffer, 2, 5)
     harness.answer(end)
-    assert harness.told == [*told, "settled"]
+    assert harness.reported == [*reported, "settled"]
     assert not harness.truncation_checks.must_wait(harness.buffer, 2, 5)
     assert harness.truncation_checks.must_wait(harness.buffer, 3, 6)
 
@@ -92,10 +92,10 @@ def test_what_the_answer_means(harness: Harness, end: int, told: list[Any]) -> N
 def test_a_leader_that_is_none_is_looked_for(harness: Harness) -> None:
     harness.truncation_checks.must_wait(harness.buffer, 2, 5)
     harness.answer(-1, ErrorCode.NOT_LEADER_OR_FOLLOWER)
-    assert harness.told == ["retry", "settled"]
+    assert harness.reported == ["retry", "settled"]
     harness.truncation_checks.must_wait(harness.buffer, 2, 5)
     harness.requests[-1][2].errback(ConnectionLost("gone"))
-    assert harness.told == ["retry", "settled"] * 2
+    assert harness.reported == ["retry", "settled"] * 2
     assert harness.truncation_checks.must_wait(harness.buffer, 3, 5)
 
 
@@ -105,32 +105,32 @@ def test_brokers_that_do_not_report_are_trusted(harness: Harness) -> None:
     assert not harness.truncation_checks.must_wait(harness.buffer, 2, 5)
     harness.truncation_checks.must_wait(harness.buffer, 2, 6)
     harness.answer(-1, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-    assert harness.told == ["settled"] * 2
+    assert harness.reported == ["settled"] * 2
 
 
 def test_who_has_gone_elsewhere_meanwhile_does_not_care(harness: Harness) -> None:
     harness.truncation_checks.must_wait(harness.buffer, 2, 5)
     harness.buffer.begin(3)
     harness.answer(19)
-    assert harness.told == ["settled"]
+    assert harness.reported == ["settled"]
 
 
 def test_closing(harness: Harness) -> None:
     harness.truncation_checks.must_wait(harness.buffer, 2, 5)
     harness.truncation_checks.close()
-    assert harness.told == ["settled"]
+    assert harness.reported == ["settled"]
 
 
 @pytest.mark.parametrize(("policy", "goes_back"), [("earliest", True), ("latest", True), ("none", False)])
 def test_a_query_without_a_choice_of_offsets_names_the_safe_one(harness: Harness, policy: str, goes_back: bool) -> None:
-    told: list[Exception] = []
+    reported: list[Exception] = []
     nothing: Any = None
-    positions = Positions(nothing, nothing, policy, False, 0.1, nothing, lambda buffer, error: told.append(error))
+    positions = Positions(nothing, nothing, policy, False, 0.1, nothing, lambda buffer, error: reported.append(error))
     assert positions.goes_back(harness.buffer, 20, 19) is goes_back
     if goes_back:
-        assert told == []
+        assert reported == []
         return
-    [error] = told
+    [error] = reported
     assert isinstance(error, Truncated)
     assert (error.topic, error.partition, error.offset, error.safe) == ("a", 0, 20, 19)
     assert "19" in str(error)

@@ -48,7 +48,7 @@ class Call:
 
 
 class FakeCluster(Cluster):
-    """One topic `t` with two partitions, led by broker 1, which answers produce requests when it is told to.
+    """One topic `t` with two partitions, led by broker 1, which answers produce requests when the test lets it.
 
     Other requests are answered at once: with the next of the `codes` for their kind, or well. Those of a kind that is
     `held` are answered by `answer`.
@@ -90,11 +90,11 @@ class FakeCluster(Cluster):
         call.waiting.callback(self._response(call.request, codes.popleft() if codes else ErrorCode.NONE))
 
     def fail(self, kind: type[Request], *codes: ErrorCode) -> None:
-        """What the next requests of a kind are answered with."""
+        """Set the error codes for the next requests of a kind."""
         self.codes.setdefault(kind, deque()).extend(codes)
 
     def count(self, kind: type[Request]) -> int:
-        """How many requests of a kind there were."""
+        """Return the number of requests of a kind."""
         return sum(type(request) is kind for request in self.asked)
 
     def _response(self, request: Any, code: ErrorCode) -> Response:
@@ -134,7 +134,7 @@ class FakeCluster(Cluster):
         return 5
 
     def forget_coordinator(self, key: str, kind: Any) -> None:
-        """It stays."""
+        """Do nothing."""
 
     def leader_of(self, topic: str, partition: int) -> int | None:
         return 1
@@ -149,7 +149,7 @@ class FakeCluster(Cluster):
         return succeed(None)
 
     def leader_is_stale(self, topic: str, partition: int) -> None:
-        """It stays."""
+        """Do nothing."""
 
     def watch(self, callback: Callable[[], object]) -> Callable[[], None]:
         return lambda: None
@@ -178,7 +178,7 @@ Make = Callable[..., tuple[Producer, FakeCluster]]
 
 
 def failure(sent: Deferred[Any]) -> BaseException:
-    """What a record has failed with."""
+    """Return the error of a failed record."""
     found: list[Any] = []
     sent.addErrback(found.append)
     [result] = found
@@ -188,7 +188,7 @@ def failure(sent: Deferred[Any]) -> BaseException:
 
 
 def result_of(done: Deferred[Any]) -> Any:
-    """What it has fired with; the error is raised if it has failed."""
+    """Return the result of a fired Deferred; raise its error if it has failed."""
     found: list[Any] = []
     done.addBoth(found.append)
     [result] = found
@@ -198,7 +198,7 @@ def result_of(done: Deferred[Any]) -> Any:
 
 
 def run_due(clock: Clock, seconds: float = 0) -> None:
-    """Let the reactor do what is due: a turn may cause another."""
+    """Run the due calls of the reactor, and those that they cause."""
     clock.advance(seconds)
     for _ in range(5):
         clock.advance(0)

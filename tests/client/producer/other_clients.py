@@ -30,7 +30,7 @@ def values(broker: Broker, topic: str, partition: int = 0) -> list[bytes | None]
 
 
 def committed_values(broker: Broker, topic: str, until: bytes, isolation: str = "read_committed") -> list[bytes | None]:
-    """What a reader of committed records sees of partition 0, up to this value."""
+    """Return the committed records of partition 0, up to this value."""
     found: list[bytes | None] = []
     with consumer(broker.bootstrap, **{"isolation.level": isolation}) as reader:
         reader.assign([TopicPartition(topic, 0, 0)])

@@ -15,16 +15,16 @@ NODE = 3
 
 
 class RecordCompletion:
-    """Remembers what it is told."""
+    """Records its calls."""
 
     def __init__(self) -> None:
-        self.told: list[object] = []
+        self.reported: list[object] = []
 
     def callback(self, result: object) -> None:
-        self.told.append(result)
+        self.reported.append(result)
 
     def errback(self, fail: object) -> None:
-        self.told.append(fail)
+        self.reported.append(fail)
 
 
 def made(**limits: float) -> tuple[Accumulator, PartitionQueue]:
@@ -175,8 +175,8 @@ def test_keys_and_headers_begin_anywhere_in_a_batch() -> None:
 
 
 def collected(count: int) -> tuple[Collector, list[Sequence[object]]]:
-    told: list[Sequence[object]] = []
-    return Collector([RecordMetadata("", -1, -1, -1)] * count, told.append), told
+    reported: list[Sequence[object]] = []
+    return Collector([RecordMetadata("", -1, -1, -1)] * count, reported.append), reported
 
 
 def extend(accumulator: Accumulator, queue: PartitionQueue, values: list[bytes], collector: Collector) -> list[int]:
@@ -211,19 +211,19 @@ def test_many_fill_one_batch_after_the_other(limits: dict[str, float], expected:
 
 def test_the_results_of_many_come_in_their_order_when_all_are_there() -> None:
     accumulator, queue = made(batch_records=3)
-    collector, told = collected(5)
+    collector, reported = collected(5)
     extend(accumulator, queue, [b"%d" % number for number in range(5)], collector)
     first, second = accumulator.batches()
     second.succeed(metadata_of("topic", 0, 40, second.timestamps, -1))
-    assert told == []
+    assert reported == []
     first.succeed(metadata_of("topic", 0, 30, first.timestamps, -1))
-    assert [result.offset for result in told[0]] == [30, 31, 32, 40, 41]  # type: ignore[attr-defined]
+    assert [result.offset for result in reported[0]] == [30, 31, 32, 40, 41]  # type: ignore[attr-defined]
 
 
 def test_halves_know_whom_to_report() -> None:
     accumulator, queue = made()
     completion = add(accumulator, queue, b"x", key=b"key", headers=(("h", None),))
-    collector, told = collected(4)
+    collector, reported = collected(4)
     extend(accumulator, queue, [b"0", b"1", b"2", b"3"], collector)
     [batch] = accumulator.batches()
     batch.position = 10
@@ -234,8 +234,8 @@ def test_halves_know_whom_to_report() -> None:
     right.succeed(metadata_of("topic", 0, 8, right.timestamps, -1))
     error = ValueError("too large")
     left.fail(error)
-    assert completion.told == [error]
-    assert told == [[error, *metadata_of("topic", 0, 8, [7, 7, 7], -1)]]
+    assert completion.reported == [error]
+    assert reported == [[error, *metadata_of("topic", 0, 8, [7, 7, 7], -1)]]
 
 
 def test_metadata_says_what_is_known() -> None:

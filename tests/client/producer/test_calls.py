@@ -1,4 +1,4 @@
-"""What a producer offers besides `send`, with a running broker, ours and Apache Kafka."""
+"""Calls of a producer besides `send`, with a running broker, ours and Apache Kafka."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ class Dropping(CallbackHandler):
 
 
 def all_sent(cluster: FakeCluster, clock: Clock) -> list[bytes | None]:
-    """What is sent, with every request acknowledged."""
+    """Return the sent values, with every request acknowledged."""
     found: list[bytes | None] = []
     for _ in range(100):
         run_due(clock)
@@ -67,7 +67,7 @@ def test_a_full_queue_keeps_the_order(make: Make, clock: Clock, settings: dict[s
 
 @pytest.mark.parametrize("batch", [0, 1])
 def test_what_is_sent_meanwhile_is_not_lost(make: Make, clock: Clock, batch: int) -> None:
-    """Somebody is told that a record was dropped, and sends another one, while the batch is made ready."""
+    """A callback of a dropped record sends another one, while the batch is prepared."""
     producer, cluster = make(callback_handlers=[Dropping()], batch_num_messages=batch)
     more: list[Deferred[RecordMetadata]] = []
     dropped = producer.send("t", b"-", partition=0)
@@ -159,7 +159,7 @@ def test_whatever_a_handler_puts_in_its_place_the_sender_is_notified(make: Make,
 
 @implementer(IForwardingEventHandler)
 class Forwarding:
-    """Passes events on, and then says what it was told to say."""
+    """Passes events on, and then returns what the test has set."""
 
     def __init__(self, answer: Callable[[], Any], times: int = 1) -> None:
         self.answer, self.times = answer, times

@@ -232,7 +232,7 @@ def test_a_failing_step_fails_its_records_alone(make: Make, clock: Clock, step: 
 
 @implementer(IEventHandler)
 class Shelf:
-    """Puts events aside, and says so when it is told to."""
+    """Keeps events back, and reports that when the test asks for it."""
 
     def __init__(self) -> None:
         self.batches: list[list[Any]] = []

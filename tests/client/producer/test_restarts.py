@@ -34,7 +34,7 @@ async def again(broker: Broker, end: Callable[[], object]) -> None:
 async def send_while(
     producer: Producer, topic: str, busy: Deferred[None], sent: list[Deferred[RecordMetadata]]
 ) -> None:
-    """Send numbered records until `busy` is done, a few at each turn."""
+    """Send numbered records until `busy` is done, a few in each iteration."""
     dice = random.Random(1)
     busy.addErrback(lambda failure: failure)
     while not busy.called:

@@ -25,7 +25,7 @@ def test_what_is_not_acknowledged_in_time(make: Make, clock: Clock, monkeypatch:
     run_due(clock)
     cluster.trouble = "the dog ate it"
     end = producer.close(timeout=3)
-    assert isinstance(failure(producer.send("t", b"late", partition=0)), Closed)  # which is told already
+    assert isinstance(failure(producer.send("t", b"late", partition=0)), Closed)  # which is reported already
     run_due(clock, 3)
     error = failure(end)
     assert isinstance(error, NotAllSent)

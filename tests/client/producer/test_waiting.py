@@ -1,4 +1,4 @@
-"""Those who wait for room, for a topic, for an answer or for the end: in order, not too long, and told once."""
+"""Waits for space, for a topic, for an answer or for the end: in order, bounded, and completed once."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.support.examples import examples
 
 
 def calls(clock: Clock, seconds: float) -> int:
-    """How many times the reactor calls somebody meanwhile."""
+    """Return the number of calls that the reactor makes meanwhile."""
     count, end = 0, clock.seconds() + seconds
     while clock.getDelayedCalls() and clock.getDelayedCalls()[0].getTime() <= end and count < 100:
         clock.advance(max(0.0, clock.getDelayedCalls()[0].getTime() - clock.seconds()))
@@ -66,7 +66,7 @@ def test_who_fits_enters_when_one_who_does_not_stops_waiting(make: Make, clock: 
 
 
 class LateCluster(FakeCluster):
-    """Nobody knows the topic until it is told to appear."""
+    """Makes the topic unknown until the test lets it appear."""
 
     def __init__(self, *_: Any) -> None:
         super().__init__()

@@ -29,7 +29,7 @@ class Afkak:
         self._process: RpcProcess | None = None
 
     def call(self, command: str, *arguments: object) -> list[list[str]]:
-        """One of afkak_peer's commands; Refused with Kafka's code when it fails."""
+        """Run one of afkak_process's commands; Rejected with Kafka's code if it fails."""
         if self._process is None or not self._process.running:
             self._process = RpcProcess([sys.executable, "-m", "tests.clients.adapters.afkak_process"], cwd=ROOT)
         try:

@@ -1,4 +1,4 @@
-"""What the tests ask of every client: to write records, and to read them from where it is told to."""
+"""Common interface of all clients: write records, and read them from a given place."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ class Rejected(Exception):
 
 @attrs.frozen
 class Abilities:
-    """What a client library can do at all, so that nothing else is asked of it."""
+    """Abilities of a client library; tests ask for nothing else."""
 
     codecs: tuple[Codec, ...] = CODECS
     headers: bool = True
-    #: the caller gives a record its timestamp; the reader is told it; the reader can look an offset up by time
+    #: the caller gives a record its timestamp; the reader gets it; the reader can look up an offset by time
     sets_timestamps: bool = True
     reads_timestamps: bool = True
     finds_times: bool = True

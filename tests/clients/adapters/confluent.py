@@ -119,7 +119,7 @@ def consumer(bootstrap: str, **settings: Any) -> Iterator[Consumer]:
 
 
 def messages(reader: Consumer, timeout: float = TIMEOUT) -> Iterator[Message]:
-    """What poll gives, until nothing came for so long."""
+    """Return the messages of poll, until none came for so long."""
     deadline = time.monotonic() + timeout
     while (left := deadline - time.monotonic()) > 0:
         message = reader.poll(left)

@@ -31,7 +31,7 @@ class Java:
         self._process: RpcProcess | None = None
 
     def call(self, command: str, *arguments: object) -> list[list[str]]:
-        """One of Peer's commands; Refused with Kafka's code when it fails."""
+        """Run one of Peer's commands; Rejected with Kafka's code if it fails."""
         if self._process is None or not self._process.running:
             self._process = RpcProcess(program("Peer", self._release).command())
         try:

@@ -2,7 +2,7 @@
 
 It writes what comes on its standard input, split at two separators that occur in no test's bytes; that an empty key
 or value means null, and the headers, are options of the whole process, so each run of records alike in this has its
-own. It reads into a format that tells the sizes first: `partition offset timestamp key-size value-size`, a line
+own. It reads into a format with the sizes first: `partition offset timestamp key-size value-size`, a line
 feed, key, value, headers, a line feed.
 """
 
@@ -76,7 +76,7 @@ def available() -> bool:
 
 
 def run_kcat(bootstrap: str, *arguments: str, input: bytes = b"") -> bytes:
-    """kcat's output; Refused when it ends with an error."""
+    """Return kcat's output; Rejected if it ends with an error."""
     command = ["kcat", "-b", bootstrap, *arguments]
     done = subprocess.run(command, input=input, capture_output=True, timeout=TIMEOUT)
     if done.returncode:

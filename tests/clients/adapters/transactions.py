@@ -27,7 +27,7 @@ FENCED = frozenset({INVALID_PRODUCER_EPOCH, PRODUCER_FENCED, -144})
 
 
 class Transactor(Protocol):
-    """A producer with a transactional id, initialized. Refused when the broker's answer was an error."""
+    """A producer with a transactional id, initialized. Rejected if the broker's answer was an error."""
 
     def begin(self) -> None: ...
 

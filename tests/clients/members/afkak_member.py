@@ -26,7 +26,7 @@ NEVER_MS = 3_600_000
 
 
 class Member(ConsumerGroup):  # type: ignore[misc]
-    """Tells of its assignments; each partition has a Consumer of its own."""
+    """Prints its assignments; each partition has a Consumer of its own."""
 
     def on_join_complete(self, assignments: dict[str, list[int]]) -> None:
         super().on_join_complete(assignments)

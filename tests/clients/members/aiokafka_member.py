@@ -31,7 +31,7 @@ class Listener(ConsumerRebalanceListener):  # type: ignore[misc]
         say_assigned(each.partition for each in assigned)
 
     def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
-        """What comes next is told by the assignment."""
+        """Do nothing: the next assignment has the partitions."""
 
 
 async def main() -> None:

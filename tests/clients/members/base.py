@@ -1,4 +1,4 @@
-"""What every member prints and obeys, whichever client library it is made of.
+"""Output and commands of every member, of any client library.
 
     python -m tests.clients.members.confluent_member BOOTSTRAP GROUP TOPIC SESSION_MS INSTANCE|- ASSIGNOR
 
@@ -10,7 +10,7 @@ On its standard output, fields between tabs:
     closed                        it has left the group and ends
 
 On its standard input: `commit` or `commit METADATA` (commits what it has read), and `close`. What it has read is
-committed only when it is told to.
+committed only by the command `commit`.
 """
 
 from __future__ import annotations

@@ -37,12 +37,12 @@ class Listener(ConsumerRebalanceListener):  # type: ignore[misc]
         say_assigned(each.partition for each in assigned)
 
     def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
-        """What comes next is told by the assignment."""
+        """Do nothing: the next assignment has the partitions."""
 
 
 @attrs.define
 class CooperativeListener(ConsumerRebalanceListener):  # type: ignore[misc]
-    """Is told of what comes and what goes, and says what there is then."""
+    """Follows added and removed partitions, and prints the rest."""
 
     _consumer: KafkaConsumer
 

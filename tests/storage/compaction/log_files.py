@@ -195,7 +195,7 @@ class Files:
         return [(record.offset, record.key, record.value) for record in self.records()]
 
     def indexed_aborted(self) -> list[AbortedTxn]:
-        """What the transaction indexes hold."""
+        """Return the content of the transaction indexes."""
         found = []
         for base in self.bases:
             path = self.path(base, ".txnindex")

@@ -57,7 +57,7 @@ def decoded(data: bytes) -> list[Found]:
 
 
 def read_from(log: Log, offset: int, max_bytes: int = 300) -> list[Found]:
-    """What a consumer gets that begins at `offset`."""
+    """Return the records that a consumer gets from `offset` on."""
     found: list[Found] = []
     position = offset
     while (region := log.read(position, max_bytes, upto=log.log_end_offset)) is not None:
@@ -74,14 +74,14 @@ def latest(found: Iterable[Found]) -> dict[bytes | None, tuple[int, bytes | None
 
 
 def cleanable(log: Log, now_ms: int = NOW) -> Cleanable:
-    """What can be compacted of a log; there must be something."""
+    """Return the cleanable part of a log; there must be one."""
     found = examine(log, now_ms)
     assert found is not None
     return found
 
 
 def cleaned(log: Log, now_ms: int = NOW, **changes: Any) -> Cleaned:
-    """What the cleaner makes of a log, still called `.cleaned`."""
+    """Run the cleaner on a log; return its `.cleaned` files."""
     log.sync()
     return clean(attrs.evolve(cleanable(log, now_ms).job(now_ms, CleanerLimits()), **changes))
 

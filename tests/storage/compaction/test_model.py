@@ -1,4 +1,4 @@
-"""Random logs, cleaned again and again, against dictionaries: what a reader is told of a key never changes."""
+"""Random logs, cleaned again and again, against dictionaries: what a reader learns of a key never changes."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ STEPS = st.lists(
 
 @attrs.define
 class Model:
-    """What was written, and what became of it."""
+    """Records that were written, and their state."""
 
     files: Files
     now: int = NOW
@@ -191,7 +191,7 @@ class Model:
         assert set(self.last.items()) <= present
 
     def check_structure_of_records(self, found: Mapping[int, Read], reached: int) -> None:
-        """What stays is what was written; only the last message of an old segment may have lost its value."""
+        """Remaining records are unchanged; only the last message of an old segment may have lost its value."""
         for offset, record in found.items():
             written = self.written[offset]
             if record != written:
@@ -234,7 +234,7 @@ class Model:
         return any(b.base_offset <= offset <= b.last_offset for b in self.batches.values() if b.magic == 2)
 
     def check_transactions(self, found: Mapping[int, Read]) -> None:
-        """What a reader of committed records is to leave out is said by the indexes."""
+        """The indexes have all that a reader of committed records must leave out."""
         known = self.files.indexed_aborted()
         for offset in found:
             if self.is_aborted(offset):
@@ -244,7 +244,7 @@ class Model:
             assert (each.producer_id, each.first_offset) in self.aborted
 
     def check_indexes(self, base: int) -> None:
-        """Each entry of an index points to the batch that it tells of."""
+        """Each entry of an index points to its batch."""
         if not self.files.path(base, ".index").exists():
             return
         batches = {batch.position: batch for batch in self.files.segment(base)}

@@ -1,4 +1,4 @@
-"""The cleaner's process when nobody wants it any more: in the midst of a job that would take hours."""
+"""The cleaner's process without its broker: in the middle of a job that would take hours."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ def test_an_outcome_travels() -> None:
 
 @given(st.lists(st.lists(st.integers(0, 60), max_size=30), max_size=8), st.integers(0, 5))
 def test_the_map_is_a_dictionary(puts: list[list[int]], collisions: int) -> None:
-    """Hashes that share a half, or the slots they are tried in, are told apart."""
+    """Hashes that share a half, or the slots they are tried in, are distinguished."""
     key_map, known, offset = OffsetMap.of(24 * 100, 1000), dict[tuple[int, int], int](), 0
 
     def halves(numbers: list[int]) -> tuple[np.ndarray, np.ndarray]:
@@ -111,7 +111,7 @@ def test_equal_keys_and_only_those_hash_equally(keys: list[bytes]) -> None:
 
 
 def test_a_key_hashes_equally_wherever_it_lies() -> None:
-    """What follows a key in memory must not matter, at any distance from a word's border."""
+    """Bytes after a key in memory must not matter, at any distance from a word's border."""
     hash_of = KeyHash.random()
     for size in (1, 7, 8, 9, 1024):
         key = bytes(range(1, 200)) * 6

@@ -27,7 +27,7 @@ print(cleaned.statistics.records_kept, before, resource.getrusage(resource.RUSAG
 
 
 def run(*jobs: CleanerJob) -> list[Cleaned | Failed]:
-    """What one process says of some jobs."""
+    """Return the output of one process for some jobs."""
     process = CleanerProcess()
     try:
         return [process.run(job) for job in jobs]
@@ -114,6 +114,6 @@ def test_kafka_reads_the_files(tmp_path: Path) -> None:
 
 
 def test_the_broker_does_without_numpy() -> None:
-    """It takes a quarter of a second and a lot of memory; only the cleaner's process has it."""
+    """numpy takes a quarter of a second and a lot of memory; only the cleaner's process imports it."""
     script = "import sys, pylogbroker.tap, pylogbroker.storage.compaction.process; sys.exit('numpy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", script]).returncode == 0

@@ -1,4 +1,4 @@
-"""What is compacted: the table of what is clean, dirty and not yet to be touched, and who comes first."""
+"""Selection for compaction: clean, dirty and uncleanable parts of logs, and their order."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_the_files_age_stands_in_for_records_without_time(tmp_path: Path) -> Non
 
 
 def test_what_was_compacted_may_be_young(tmp_path: Path) -> None:
-    """It counts as clean, and is read again with what is old enough by now."""
+    """A part that was too young counts as clean, and is read again when it is old enough."""
     log = log_of(tmp_path, NOW - 9000, NOW - 9000, NOW - 100, NOW, min_compaction_lag_ms=1000)
     log.cleaner_checkpoint = 3
     assert bases(examine(log, NOW)) == [0, 1, 2]

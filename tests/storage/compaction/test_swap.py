@@ -229,7 +229,7 @@ def killed_at(number: int) -> Iterator[list[int]]:
 
 
 def steps_of(work: Callable[[], object]) -> int:
-    """How many calls some work makes."""
+    """Return the number of calls that some work makes."""
     with killed_at(1 << 30) as count:
         work()
     return count[0]
@@ -275,7 +275,7 @@ def prepared(tmp_path: Path) -> PreparedRecords:
 
 
 def opened(path: Path) -> Log:
-    """The log in a directory, where it can't be opened anew without the `.cleaned` files being lost."""
+    """The log in a directory, where it can't be reopened without losing the `.cleaned` files."""
     quarantined = path.parent / "aside"
     quarantined.mkdir()
     for file in path.glob("*.cleaned"):
@@ -356,7 +356,7 @@ class Renamed:
 
 @contextmanager
 def recorded(path: Path) -> Iterator[list[list[Renamed]]]:
-    """What happens to the names in a directory, in a list for each stretch between two syncs of it."""
+    """Record the changes of names in a directory, in a list for each interval between two syncs of it."""
     stretches: list[list[Renamed]] = [[]]
     renames = {name: getattr(os, name) for name in ("rename", "replace")}
     unlink, fsync = os.unlink, os.fsync
