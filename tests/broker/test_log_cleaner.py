@@ -589,7 +589,7 @@ class ProcessTests(CleaningTests):
         self.assertEqual(latest(self.records()), latest(self.before))
         self.assertLess(len(self.records()), len(self.before))
         [process] = self.processes
-        self.assertIsNone(process._process)
+        self.assertIsNone(process._running)
 
     def test_it_finds_damage(self) -> None:
         path = Path(self.log().segments[2].path)
@@ -609,7 +609,7 @@ class ProcessTests(CleaningTests):
         def kill() -> None:
             deadline = time.monotonic() + 20
             while time.monotonic() < deadline:
-                for process in [each._process for each in self.processes if each._process is not None]:
+                for process in [each._running.process for each in self.processes if each._running is not None]:
                     os.kill(process.pid, signal.SIGKILL)
                     return
                 time.sleep(0.01)

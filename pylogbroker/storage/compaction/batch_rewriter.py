@@ -1,17 +1,21 @@
-"""Writes batches with fewer records, or without any.
+"""Writes batches with fewer records, or without any, and shorter messages of v0 and v1.
 
 Records that stay are copied, unless the batch gets a delete horizon: it replaces the batch's first timestamp, so all
 timestamp deltas are encoded again. Base offset, last offset delta and the producer's fields do not change.
+
+Messages of v0 and v1 cannot be empty. If the last message of a segment must stay, but is not the last of its key, it
+stays without its value: the later record, or its absence, says the same as the tombstone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
+import attrs
 import numpy as np
 
-from pylogbroker.records import NO_TIMESTAMP, LogEntry
+from pylogbroker.records import NO_TIMESTAMP, LogEntry, Record, build
 from pylogbroker.records.batch import CONTROL, DELETE_HORIZON, TIMESTAMP_TYPE, TRANSACTIONAL, seal
 from pylogbroker.records.compression import codec_of, compress
 from pylogbroker.storage.compaction.blocks import Block, Bytes, Flags, Ints, Words
@@ -115,3 +119,23 @@ def _sealed(
         count,
     )
     return seal(fields, compress(codec_of(attributes), payload) if payload else payload)
+
+
+def shortened(entry: LogEntry, records: Sequence[Record], keep: Sequence[bool], must_stay: bool) -> bytes | None:
+    """Return the message with the kept ones of its records, or None if nothing is left.
+
+    With `must_stay` its last offset does not change.
+    """
+    kept = [record for record, stays in zip(records, keep, strict=True) if stays]
+    if must_stay and not keep[-1]:
+        kept.append(attrs.evolve(records[-1], value=None))
+    if not kept:
+        return None
+    return build(
+        kept,
+        magic=entry.magic,
+        codec=entry.codec,
+        base_offset=None,
+        timestamp_type=entry.timestamp_type,
+        append_time=entry.max_timestamp,
+    )

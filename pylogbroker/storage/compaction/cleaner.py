@@ -7,8 +7,10 @@ The last batch of each new file stays, if need be without records, so each segme
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
 
 import attrs
 
@@ -19,14 +21,31 @@ from pylogbroker.storage.compaction.jobs import Cleaned, CleanerJob, SourceSegme
 from pylogbroker.storage.compaction.latest_records import LatestRecords
 from pylogbroker.storage.compaction.offset_map_builder import OffsetMapBuilder
 from pylogbroker.storage.compaction.retention import Retention
-from pylogbroker.storage.compaction.segment_groups import groups
-from pylogbroker.storage.compaction.throttle import Throttle
 from pylogbroker.storage.compaction.transactions import CleanedTransactions
 from pylogbroker.storage.files import sync_file
+from pylogbroker.storage.log.segment import RELATIVE_OFFSET_MAX
 from pylogbroker.storage.log.segment_swap import Replacement
 from pylogbroker.storage.log.transaction_index import AbortedTxn, TransactionIndex
 
 Spent = Callable[[int], None]
+_INDEXES: Final = (names.OFFSET_INDEX, names.TIME_INDEX)
+
+
+@attrs.define
+class Throttle:
+    """Delays the caller until the rate allows the bytes. Unused time is not saved up."""
+
+    bytes_per_second: float
+    clock: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], None] = time.sleep
+    _free_at: float = 0.0
+
+    def spent(self, size: int) -> None:
+        """Wait for the time that `size` bytes take."""
+        now = self.clock()
+        self._free_at = max(self._free_at, now) + size / self.bytes_per_second
+        if self._free_at > now:
+            self.sleep(self._free_at - now)
 
 
 def clean(job: CleanerJob) -> Cleaned:
@@ -130,3 +149,32 @@ class _Cleaner:
             without_key=statistics.without_key + self._latest.without_key,
             seconds=seconds,
         )
+
+
+def groups(job: CleanerJob) -> Iterator[tuple[SourceSegment, ...]]:
+    """Yield the sources in groups that each become one segment."""
+    group: list[SourceSegment] = []
+    held = [0, 0, 0]
+    limits = job.segment_bytes, job.segment_index_bytes, job.segment_index_bytes
+    for source, end in job.bounded:
+        more = [before + size for before, size in zip(held, _sizes(job, source), strict=True)]
+        fits = all(size <= limit for size, limit in zip(more, limits, strict=True))
+        if group and not (fits and end - 1 - group[0].base_offset <= RELATIVE_OFFSET_MAX):
+            yield tuple(group)
+            group, more = [], _sizes(job, source)
+        group.append(source)
+        held = more
+    if group:
+        yield tuple(group)
+
+
+def _sizes(job: CleanerJob, source: SourceSegment) -> list[int]:
+    """Return the bytes of records and of both indexes."""
+    return [source.size, *(_size(names.file_of(job.directory, source.base_offset, suffix)) for suffix in _INDEXES)]
+
+
+def _size(path: str) -> int:
+    try:
+        return os.stat(path).st_size
+    except FileNotFoundError:
+        return 0

@@ -16,11 +16,10 @@ import attrs
 import numpy as np
 
 from pylogbroker.records.batch import CONTROL, DELETE_HORIZON, TRANSACTIONAL
-from pylogbroker.storage.compaction.batch_rewriter import emptied, rewritten
+from pylogbroker.storage.compaction.batch_rewriter import emptied, rewritten, shortened
 from pylogbroker.storage.compaction.blocks import Block, Flags
 from pylogbroker.storage.compaction.jobs import CleanerJob
 from pylogbroker.storage.compaction.latest_records import LatestRecords
-from pylogbroker.storage.compaction.message_sets import shortened
 from pylogbroker.storage.compaction.record_chunks import BatchChunk, MessageChunk, record_chunks
 from pylogbroker.storage.compaction.record_columns import has_value, read_keys
 from pylogbroker.storage.compaction.transactions import CleanedTransactions
@@ -124,7 +123,7 @@ class Retention:
                     verdict.changes[number] = new
 
     def _must_stay(self, block: Block, ends_file: bool) -> Flags:
-        """Which batches stay though they have no record."""
+        """Return which batches stay even without records."""
         stays = np.zeros(len(block), np.bool_)
         known = self.job.last_sequences
         if known and (block.producer_ids >= 0).any():
@@ -147,7 +146,7 @@ class Retention:
 
 @attrs.frozen(eq=False)
 class Verdict:
-    """What is known, and what was decided, of each entry of a block."""
+    """Facts and decisions about each batch of a block."""
 
     is_data: Flags  # neither a marker nor aborted
     has_horizon: Flags

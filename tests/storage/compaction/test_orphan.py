@@ -20,13 +20,13 @@ from tests.storage.support import NOW, open_log
 
 BROKER = """
 import sys, threading, time
-from pylogbroker.storage.compaction.jobs import Job
+from pylogbroker.storage.compaction.jobs import CleanerJob
 from pylogbroker.storage.compaction.process import CleanerProcess
 cleaner = CleanerProcess()
-threading.Thread(target=cleaner.run, args=(Job.from_json(sys.stdin.readline()),)).start()
-while cleaner._process is None:
+threading.Thread(target=cleaner.run, args=(CleanerJob.from_json(sys.stdin.readline()),)).start()
+while cleaner._running is None:
     time.sleep(0.01)
-print(cleaner._process.pid, flush=True)
+print(cleaner._running.process.pid, flush=True)
 """
 
 
@@ -86,7 +86,7 @@ def test_it_can_be_stopped(endless: CleanerJob) -> None:
 
     thread = Thread(target=run)
     thread.start()
-    while cleaner._process is None:
+    while cleaner._running is None:
         time.sleep(0.01)
     cleaner.abort(for_good=True)
     thread.join(20)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from pylogbroker.records import Codec, Record, build, crc32c, encode_varint
 from pylogbroker.storage.compaction.blocks import PADDING, DamagedSegment, read_blocks
-from pylogbroker.storage.compaction.cleaner import clean
+from pylogbroker.storage.compaction.cleaner import Throttle, clean
 from pylogbroker.storage.compaction.jobs import (
     Cleaned,
     CleanerJob,
@@ -27,7 +27,6 @@ from pylogbroker.storage.compaction.jobs import (
 from pylogbroker.storage.compaction.key_hash import KeyHash, keys_of
 from pylogbroker.storage.compaction.offset_map import OffsetMap
 from pylogbroker.storage.compaction.record_columns import read_columns, read_keys
-from pylogbroker.storage.compaction.throttle import Throttle
 from pylogbroker.storage.log.transaction_index import AbortedTxn
 from tests.storage.compaction.log_files import NOW, Files
 

@@ -19,9 +19,9 @@ from tests.storage.compaction.log_files import NOW, SUFFIXES, Files
 MEASURED = """
 import resource, sys
 from pylogbroker.storage.compaction.cleaner import clean
-from pylogbroker.storage.compaction.jobs import Job
+from pylogbroker.storage.compaction.jobs import CleanerJob
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-cleaned = clean(Job.from_json(sys.stdin.read()))
+cleaned = clean(CleanerJob.from_json(sys.stdin.read()))
 print(cleaned.statistics.records_kept, before, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 """
 
@@ -51,7 +51,7 @@ def test_jobs_one_after_the_other(tmp_path: Path) -> None:
     assert [replacement.replaced for replacement in first.replacements] == [(0,)]
     assert isinstance(second, Failed)
     assert "lost" in second.detail
-    assert third == Failed("the CRC does not fit", str(tmp_path / "bad"), 0)
+    assert third == Failed("the CRC is wrong", str(tmp_path / "bad"), 0)
     assert isinstance(fourth, Cleaned)
     assert fourth.replacements == first.replacements
     assert {path.name for path in tmp_path.glob("*.cleaned")} == {
