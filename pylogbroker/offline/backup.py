@@ -45,7 +45,7 @@ _PAUSE_SECONDS = 0.05
 _UNFINISHED = ".unfinished"
 _METADATA = "metadata"
 _BLOCK_BYTES = 1 << 20
-Tell = Callable[[str], object]
+ReportLine = Callable[[str], object]
 
 
 @attrs.frozen
@@ -57,7 +57,7 @@ class _Partition:
     topic: str
 
 
-def back_up(config: BrokerConfig, target: str, tell: Tell) -> None:
+def back_up(config: BrokerConfig, target: str, report: ReportLine) -> None:
     """Copy all of a broker's data to a new directory, which appears when it is complete.
 
     The copy of a single log directory can replace it; the copies of several are subdirectories.
@@ -84,8 +84,8 @@ def back_up(config: BrokerConfig, target: str, tell: Tell) -> None:
     os.rename(f"{target}{_UNFINISHED}", target)
     sync_file(os.path.dirname(os.path.abspath(target)))
     for home, copy in homes.items():
-        tell(f"copied {home} to {copy.replace(_UNFINISHED, '', 1)}")
-    tell(f"{copied} partition(s), and the coordination tree")
+        report(f"copied {home} to {copy.replace(_UNFINISHED, '', 1)}")
+    report(f"{copied} partition(s), and the coordination tree")
 
 
 def _homes(config: BrokerConfig, target: str) -> dict[str, str]:

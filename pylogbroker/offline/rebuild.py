@@ -51,11 +51,11 @@ from pylogbroker.tap.identification import identify
 
 _WORKPLACE = "coordination.rebuild"
 _SETTINGS: Mapping[str, str] = {"retention.ms": "-1", "retention.bytes": "-1"}
-Tell = Callable[[str], object]
+ReportLine = Callable[[str], object]
 
 
-def rebuild(config: BrokerConfig, tell: Tell) -> None:
-    """Rebuild `coordination.sqlite`; report to `tell` what was recovered and what was not.
+def rebuild(config: BrokerConfig, report: ReportLine) -> None:
+    """Rebuild `coordination.sqlite`; call `report` with each line about what was recovered or lost.
 
     Raise OfflineError if the file exists; StartupError if the broker runs, or a log directory cannot be used.
     """
@@ -71,11 +71,11 @@ def rebuild(config: BrokerConfig, tell: Tell) -> None:
     try:
         tree = EmbeddedTree.open(workplace)
         try:
-            _fill(config, tree, directories, tell)
+            _fill(config, tree, directories, report)
         finally:
             finish(tree.close())
         sync_file(f"{workplace}/{FILE_NAME}")
-        _set_journal_aside(metadata)
+        _rename_journal(metadata)
         os.link(f"{workplace}/{FILE_NAME}", f"{metadata}/{FILE_NAME}")  # unlike a rename, never replaces a file
         sync_file(metadata)
     finally:
@@ -90,34 +90,34 @@ def _check_missing(config: BrokerConfig, metadata: str) -> None:
             raise OfflineError(f"{path} exists: only a missing file is rebuilt; move it away if it cannot be used")
 
 
-def _set_journal_aside(metadata: str) -> None:
+def _rename_journal(metadata: str) -> None:
     """Rename the lost file's journal: SQLite would apply it to the new file."""
     for suffix in ("-wal", "-shm"):
         with suppress(FileNotFoundError):
             os.rename(f"{metadata}/{FILE_NAME}{suffix}", f"{metadata}/{FILE_NAME}{suffix}.lost")
 
 
-def _fill(config: BrokerConfig, tree: EmbeddedTree, directories: LogDirectories, tell: Tell) -> None:
+def _fill(config: BrokerConfig, tree: EmbeddedTree, directories: LogDirectories, report: ReportLine) -> None:
     broker_id, cluster_id = finish(identify(config, tree, directories, maybeDeferred))
     failed = [directory.failure for directory in directories if directory.failure]
     if failed:
         raise StartupError(f"a log directory cannot be used, and its topics would be lost: {'; '.join(failed)}")
     found = find_logs(list(directories))
-    tell(f"broker {broker_id} of cluster {cluster_id}")
+    report(f"broker {broker_id} of cluster {cluster_id}")
     by_topic: dict[str, dict[int, FoundLog]] = {}
     for (name, index), log in sorted(found.items()):
         if log.topic_id is None:
-            tell(f"skipped {log.path}: it has no partition.metadata, so it may not be this broker's")
+            report(f"skipped {log.path}: it has no partition.metadata, so it may not be this broker's")
         else:
             by_topic.setdefault(name, {})[index] = log
     for name, partitions in by_topic.items():
-        topic = _topic(name, partitions, broker_id, tell)
+        topic = _topic(name, partitions, broker_id, report)
         planned = PlannedTopic(topic, _settings(name, partitions, config))
         finish(tree.commit(list(operations(planned.delta, ClusterImage()))))
-        tell(f"topic {name}: {len(topic.partitions)} partition(s), id {zk_schema.id_text(topic.id)}")
+        report(f"topic {name}: {len(topic.partitions)} partition(s), id {zk_schema.id_text(topic.id)}")
     _reserve_producer_ids(tree, broker_id, max(log.producer_id for log in found.values()))
     for loss in _LOSSES:
-        tell(f"not recovered: {loss}")
+        report(f"not recovered: {loss}")
 
 
 _LOSSES = (
@@ -130,18 +130,18 @@ _LOSSES = (
 )
 
 
-def _topic(name: str, found: dict[int, FoundLog], broker_id: int, tell: Tell) -> TopicImage:
+def _topic(name: str, found: dict[int, FoundLog], broker_id: int, report: ReportLine) -> TopicImage:
     topic_id = _current_id(found)
     for index, log in list(found.items()):
         if log.topic_id != topic_id:
-            tell(f"skipped {log.path}: it belongs to another topic with that name")
+            report(f"skipped {log.path}: it belongs to another topic with that name")
             del found[index]
     partitions = {}
     for index in range(max(found) + 1):
         epoch = found[index].leader_epoch if index in found else 0
         partitions[index] = PartitionState(broker_id, (broker_id,), (broker_id,), epoch)
         if index not in found:
-            tell(f"lost {name}-{index}: its directory is missing; the partition will be empty")
+            report(f"lost {name}-{index}: its directory is missing; the partition will be empty")
     return TopicImage(name, topic_id, PersistentMap(partitions))
 
 

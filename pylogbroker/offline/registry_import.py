@@ -28,16 +28,16 @@ from pylogbroker.storage import Log, Origin
 _RECORDS_PER_BATCH = 1000
 _REPLAYED_BYTES = 1 << 20
 _BEGINNING = -1
-Tell = Callable[[str], object]
+ReportLine = Callable[[str], object]
 Committed = Mapping[str, Mapping[TopicPartition, CommittedOffset]]
 
 
 @attrs.define
 class RegistryImport:
-    """Import topics and offsets into a stopped broker; report each to `tell`."""
+    """Import topics and offsets into a stopped broker; call `report` with a line about each."""
 
     _broker: StoppedBroker
-    _tell: Tell
+    _report: ReportLine
     _origins: dict[str, Mapping[str, int] | None] = attrs.field(factory=dict, init=False)
 
     def make_topics(self, registered: Iterable[RegisteredTopic]) -> list[TopicImage]:
@@ -50,7 +50,7 @@ class RegistryImport:
         if known is not None:
             has = f"it exists, with {len(known.partitions)} partition(s)"
             fewer = "" if len(known.partitions) >= registered.partitions else f", and had {registered.partitions}"
-            self._tell(f"skipped {name}: {has}{fewer}")
+            self._report(f"skipped {name}: {has}{fewer}")
             return None
         if registered.origins:
             planned = controller.plan_topic(name, registered.partitions, 1, None, kafka07_import.SETTINGS)
@@ -58,7 +58,7 @@ class RegistryImport:
         else:
             planned = controller.plan_topic(name, registered.partitions, 1, None, self._accepted(registered))
             finish(controller.create_planned(planned))
-        self._tell(f"created {name}, {registered.partitions} partition(s), empty")
+        self._report(f"created {name}, {registered.partitions} partition(s), empty")
         return planned.topic
 
     def _accepted(self, registered: RegisteredTopic) -> dict[str, str]:
@@ -68,7 +68,7 @@ class RegistryImport:
             try:
                 self._broker.config.check_topic({**accepted, name: text})
             except ConfigError as error:
-                self._tell(f"topic {registered.name}: a setting is not imported: {error}")
+                self._report(f"topic {registered.name}: a setting is not imported: {error}")
             else:
                 accepted[name] = text
         return accepted
@@ -87,7 +87,7 @@ class RegistryImport:
         if by_group:
             self._commit_groups(by_group, self._offsets_topic(), logs, replace, left_out)
         for (group, why), count in sorted(left_out.items()):
-            self._tell(f"group {group}: skipped {count} offset(s): {why}")
+            self._report(f"group {group}: skipped {count} offset(s): {why}")
 
     def _place(self, offset: RegisteredOffset, logs: Mapping[TopicPartition, Log]) -> TopicPartition:
         """Return the partition of an offset; raise _LeftOut if there is none."""
@@ -156,7 +156,7 @@ class RegistryImport:
                 records += made
             self._append(log, records, topic.partitions[index].leader_epoch)
         for group, count in sorted(counts.items()):
-            self._tell(f"group {group}: committed {count} offset(s)")
+            self._report(f"group {group}: committed {count} offset(s)")
 
     def _records(
         self,

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import pylogbroker.legacy07.storage  # noqa: F401  registers the message format
 from pylogbroker.errors import StorageFailure
 from pylogbroker.storage import LogConfig, LogManager, Notice, Recovered
 from tests.storage.support import NOW, fill

@@ -1,11 +1,11 @@
 """Read ZooKeeper's nodes from any source: data by path.
 
-reading           sources of any kind
+sources           nodes from sources of any kind
 jute              ZooKeeper's encoding of values
 snapshot          `snapshot.<zxid>`: all nodes at about one transaction
 transaction_log   `log.<zxid>`: later changes
 dump              nodes as JSON, or as a listing
-live              a running server
+server            a running server
 """
 
 from pylogbroker.offline.zookeeper.sources import Nodes, read_nodes

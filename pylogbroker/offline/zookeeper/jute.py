@@ -7,8 +7,8 @@ from typing import Final
 
 from pylogbroker.errors import PylogbrokerError
 
-_INT: Final = struct.Struct(">i")
-_LONG: Final = struct.Struct(">q")
+_INT32: Final = struct.Struct(">i")
+_INT64: Final = struct.Struct(">q")
 
 
 class BadFile(PylogbrokerError):
@@ -23,10 +23,10 @@ class JuteReader:
         self.position = position
 
     def int32(self) -> int:
-        return int(self._number(_INT))
+        return int(self._number(_INT32))
 
     def int64(self) -> int:
-        return int(self._number(_LONG))
+        return int(self._number(_INT64))
 
     def buffer(self) -> bytes | None:
         """Return bytes, or None for null."""
@@ -34,7 +34,7 @@ class JuteReader:
         if length == -1:
             return None
         if not 0 <= length <= len(self.data) - self.position:
-            raise BadFile(f"invalid length {length} at byte {self.position - _INT.size}")
+            raise BadFile(f"invalid length {length} at byte {self.position - _INT32.size}")
         self.position += length
         return self.data[self.position - length : self.position]
 

@@ -173,7 +173,7 @@ class Log:
 
     @contextmanager
     def _on_disk(self, transient: frozenset[int] = TRANSIENT_ERRNOS) -> Iterator[None]:
-        """Turn OSError within a `with` block into StorageFailure."""
+        """Raise StorageFailure for an OSError within a `with` block."""
         try:
             yield
         except OSError as error:

@@ -5,7 +5,7 @@ version: 0
 topic_id: 3Jz7e5qRTlOQd1zvO1dXUg        22 characters of URL-safe base64
 ```
 
-A topic's name can be used again, its id cannot. So the id tells a topic's log from one of an earlier topic of that
+A topic's name can be used again, its id cannot. So the id shows whether a log is of an earlier topic of that
 name. The file is written with the log's creation, and synced with the log's first sync.
 """
 

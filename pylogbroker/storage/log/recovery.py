@@ -34,7 +34,7 @@ from pylogbroker.storage.log.segment import RELATIVE_OFFSET_MAX, Segment
 
 @attrs.frozen
 class Cut:
-    """Where a segment's file was truncated, and why."""
+    """Position at which a segment's file was truncated, and the reason."""
 
     path: str
     position: int
