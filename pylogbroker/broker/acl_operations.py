@@ -1,7 +1,6 @@
-"""The operations that a principal may do on a resource, as the 32-bit field that answers carry (KIP-430).
+"""Authorized operations on a resource, as the 32-bit field in responses (KIP-430).
 
-Bit n stands for the operation of code n.  Without an authorizer everything is allowed, so a field names every operation
-that its kind of resource knows; a client that did not ask gets `NOT_ASKED`.
+Bit n stands for the operation with code n.  Without an authorizer all operations of the resource's type are allowed.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ NOT_ASKED = -(2**31)
 
 
 class AclOperation(IntEnum):
-    """The codes of operations, those of access control lists."""
+    """Operation codes of access control lists."""
 
     READ = 3
     WRITE = 4
@@ -27,7 +26,7 @@ class AclOperation(IntEnum):
 
 
 def bit_field(*operations: AclOperation) -> int:
-    """The field that names these operations."""
+    """Return the field with these operations."""
     return sum(1 << operation for operation in operations)
 
 

@@ -1,9 +1,9 @@
 """Context of a request: all that a handler gets besides its body.
 
-Work for a request may outlast the connection that sent it.  What becomes of it then follows from what it does:
+Work for a request may outlast the connection that sent it:
 
-    reads      stops: its Deferred is cancelled, and jobs in worker threads look at `Caller.is_gone`
-    changes    goes on to its end; the answer is dropped
+    reads      stop: the Deferred is cancelled, and jobs in worker threads check `Caller.is_gone`
+    changes    continue to their end; the answer is dropped
 
 `Api.is_read` says which of the two an API is.
 """
@@ -21,10 +21,10 @@ def _charge_nobody() -> None:
 
 @attrs.define(eq=False)
 class Caller:
-    """The connection that sent a request, as the work for it sees it.
+    """Connection that sent a request.
 
-    `is_gone` turns true when the connection is closed; any thread may look.  `charged` counts the bytes in memory that
-    answers take while they are prepared; they count to `queued.max.request.bytes`.
+    `is_gone` is True after the connection closed; any thread may read it.  `charged` is the memory of answers that are
+    being prepared, in bytes; it counts towards `queued.max.request.bytes`.
     """
 
     is_gone: bool = False
@@ -44,7 +44,7 @@ class Caller:
 
 @attrs.frozen
 class RequestContext:
-    """Who asks, over which listener and at which of its addresses, in which version.
+    """Client, listener, local address and version of a request.
 
     One value serves all requests that a connection sends with the same API, version and client id.
     """

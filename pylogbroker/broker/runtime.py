@@ -1,4 +1,4 @@
-"""What the services of a broker share to run on one reactor thread: clock, worker threads, time slices, rate limits."""
+"""Clock, worker threads, time slices and rate limits that the services of a broker share."""
 
 from __future__ import annotations
 

@@ -137,7 +137,7 @@ class ProducerIdSource(Protocol):
 
 
 class LogServices(Protocol):
-    """What coordinators need to keep records in partitions."""
+    """Services for coordinators, which keep records in partitions."""
 
     @property
     def config(self) -> BrokerConfig: ...
@@ -152,7 +152,7 @@ class LogServices(Protocol):
 
 
 class Services(LogServices, Protocol):
-    """All that handlers may use."""
+    """Services for the handlers of requests."""
 
     @property
     def apis(self) -> Sequence[Api]: ...

@@ -52,7 +52,7 @@ def map_in_steps(make: Callable[[T], R], items: Iterable[T]) -> Generator[None, 
 
 
 def at_once(steps: Generator[None, None, _Result]) -> _Result:
-    """The result of a generator that yields between its steps, without a pause: for short work."""
+    """Return the result of a generator that yields between its steps, without a pause: for short work."""
     while True:
         try:
             next(steps)
@@ -63,7 +63,7 @@ def at_once(steps: Generator[None, None, _Result]) -> _Result:
 
 @attrs.define(eq=False)
 class Slices:
-    """Gives slices of the reactor thread's time to long loops, in the order in which they asked.
+    """Gives slices of the reactor thread's time to long loops, first come, first served.
 
     `clock` schedules the next slice; `seconds` is the length of a slice, measured by `now`.  With `inf` no loop pauses.
     """
@@ -76,7 +76,7 @@ class Slices:
     _scheduled: bool = attrs.field(default=False, init=False)
 
     async def over(self, items: Iterable[T]) -> AsyncIterator[T]:
-        """Iterate over `items`; give way to other work whenever a slice is over.
+        """Iterate over `items`; yield to other work whenever a slice is over.
 
         A loop that is cancelled while it waits for its next slice ends with CancelledError.
         """
@@ -90,14 +90,14 @@ class Slices:
     async def each(
         self, groups: Iterable[G], items: Callable[[G], Iterable[T]], make: Callable[[G, T], R]
     ) -> list[tuple[G, list[R]]]:
-        """Each group with what `make` gives for its items, in slices."""
+        """Return each group with the results of `make` for its items, computed in slices."""
         found: list[tuple[G, list[R]]] = [(group, []) for group in groups]
         async for group, results, item in self.over((*pair, item) for pair in found for item in items(pair[0])):
             results.append(make(group, item))
         return found
 
     async def run(self, steps: Generator[None, None, T]) -> T:
-        """The result of a generator that yields between its steps."""
+        """Return the result of a generator that yields between its steps, run in slices."""
         results: list[T] = []
 
         def running() -> Iterator[None]:
@@ -122,7 +122,7 @@ class Slices:
         return waiting
 
     def stop(self) -> None:
-        """Finish all loops without further pauses: the broker stops, and none of them may be left half done."""
+        """Finish all loops without further pauses, since the broker stops."""
         self.seconds = inf
         self._run()
 

@@ -1,4 +1,4 @@
-"""CreateAcls (30): entries of access control lists, which need an authorizer, and this broker has none."""
+"""CreateAcls (30): reject changes of access control lists, since this broker has no authorizer."""
 
 from __future__ import annotations
 
@@ -11,6 +11,6 @@ from pylogbroker.wire.messages.create_acls import AclCreationResult, CreateAclsR
 
 @serves(CreateAclsRequest)
 def handle(services: Services, context: RequestContext, request: CreateAclsRequest) -> CreateAclsResponse:
-    """Refuse each entry, as Kafka does without an authorizer."""
-    refused = AclCreationResult(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
-    return CreateAclsResponse(results=[refused] * len(request.creations))
+    """Reject each entry, as Kafka does without an authorizer."""
+    rejected = AclCreationResult(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
+    return CreateAclsResponse(results=[rejected] * len(request.creations))

@@ -1,4 +1,4 @@
-"""DeleteAcls (31): entries of access control lists, which need an authorizer, and this broker has none."""
+"""DeleteAcls (31): reject changes of access control lists, since this broker has no authorizer."""
 
 from __future__ import annotations
 
@@ -11,6 +11,6 @@ from pylogbroker.wire.messages.delete_acls import DeleteAclsFilterResult, Delete
 
 @serves(DeleteAclsRequest)
 def handle(services: Services, context: RequestContext, request: DeleteAclsRequest) -> DeleteAclsResponse:
-    """Refuse each filter, as Kafka does without an authorizer."""
-    refused = DeleteAclsFilterResult(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
-    return DeleteAclsResponse(filter_results=[refused] * len(request.filters))
+    """Reject each filter, as Kafka does without an authorizer."""
+    rejected = DeleteAclsFilterResult(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
+    return DeleteAclsResponse(filter_results=[rejected] * len(request.filters))

@@ -1,4 +1,4 @@
-"""DescribeAcls (29): access control lists, which need an authorizer, and this broker has none."""
+"""DescribeAcls (29): report that this broker has no authorizer, and so no access control lists."""
 
 from __future__ import annotations
 

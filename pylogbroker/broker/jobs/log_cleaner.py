@@ -1,18 +1,16 @@
-"""The service that compacts logs: which one when, by whom, and what becomes of it.
+"""Log cleaner: compacts logs in rounds, each in a process of its own.
 
-```
- idle --log.cleaner.backoff.ms--> look: is a log due, a cleaner free?
-   ^                                |
-   |                                v
-   +--nothing is due--  a round: the dirtiest log -> sync -> clean, in a process -> exchange of segments -> next log
-```
+    idle --log.cleaner.backoff.ms--> is a log due, and a cleaner free?
+      ^                                |
+      |                                v
+      +---- no log is due ----  round: the dirtiest log -> sync -> clean in the process -> swap segments -> next log
 
-A round has a process of its own, which ends with it; there are up to `log.cleaner.threads` rounds at once, each on
-other logs.  A worker thread waits for the process, so that an idle broker has neither.
+There are up to `log.cleaner.threads` rounds at once, on different logs.  The process ends with its round, and a worker
+thread waits for it, so that an idle broker has neither.
 
-A log whose files are damaged is not compacted any more.  Where the process died, or the disk is full, it is tried again
-after a while that doubles; both are told once.  If a log was cut, deleted, or its settings changed meanwhile, or is in
-a broker that stops, the outcome is dropped.
+A log with damaged files is not compacted until the next start.  After a dead process or a full disk it is tried again,
+with a delay that doubles; only the first failure is logged.  The result is discarded if the log was truncated, deleted
+or reconfigured meanwhile, or if the broker stops.
 """
 
 from __future__ import annotations
@@ -46,7 +44,7 @@ log = Logger()
 
 
 class Cleaner(Protocol):
-    """Who does the cleaning; see `CleanerProcess`."""
+    """Cleans logs; see `CleanerProcess`."""
 
     def run(self, job: CleanerJob) -> Cleaned | Failed: ...
     def abort(self, for_good: bool = False) -> None: ...
@@ -54,12 +52,12 @@ class Cleaner(Protocol):
 
 
 class CleaningFailed(Exception):
-    """A cleaning came to nothing; another try may succeed."""
+    """A cleaning failed; another try may succeed."""
 
 
 @attrs.frozen
 class Delay:
-    """How long a log is let alone after a failure."""
+    """Delay of the next try after a failure."""
 
     until_ms: int
     wait_ms: int
@@ -89,7 +87,7 @@ class LogCleaner:
     # -- start and stop --------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Begin; it is looked for work for the first time after a while."""
+        """Start; the first check for logs comes after `log.cleaner.backoff.ms`."""
         if self._config.boolean("log.cleaner.enable"):
             self._is_on = True
             self._config.observe(self._on_settings_changed)
@@ -97,14 +95,14 @@ class LogCleaner:
         self._warn_if_off()
 
     def stop(self) -> None:
-        """End all rounds."""
+        """Abort all rounds."""
         self._is_on = False
         self._cancel_alarm()
         for cleaner in self._rounds:
             cleaner.abort(for_good=True)
 
     def _abort_cleaning(self, deleted: Log) -> None:
-        """A log is deleted: what is being done for it is in vain."""
+        """Abort the cleaning of a deleted log."""
         cleaner = self._busy.get(deleted)
         if cleaner is not None:
             cleaner.abort()
@@ -114,7 +112,7 @@ class LogCleaner:
             self._set_alarm()
 
     def _warn_if_off(self) -> None:
-        """Tell, once, that the settings keep topics from being compacted that say they are."""
+        """Warn, once, about compacted topics if the settings turn the cleaner off."""
         config = self._config
         enabled = config.boolean("log.cleaner.enable")
         if enabled and config.integer("log.cleaner.threads"):
@@ -125,7 +123,7 @@ class LogCleaner:
             if topics:
                 self._warned = True
                 log.warn(
-                    "nothing is compacted, as {off}, though there are topics with cleanup.policy=compact: {topics}",
+                    "nothing is compacted because of {off}, but these topics have cleanup.policy=compact: {topics}",
                     off="log.cleaner.threads=0" if enabled else "log.cleaner.enable=false",
                     topics=listed(topics),
                 )
@@ -139,7 +137,7 @@ class LogCleaner:
         if self._alarm is not None and self._alarm.active():
             self._alarm.cancel()
 
-    # -- what is to be done ----------------------------------------------------------------------------------------
+    # -- choice of a log -------------------------------------------------------------------------------------------
 
     def _begin_look(self) -> None:
         ensureDeferred(self._start_rounds())
@@ -169,7 +167,7 @@ class LogCleaner:
                 self._storage_failed(partition.log, error)
 
     async def _choose(self) -> Cleanable | None:
-        """Return the dirtiest log that is due, and that nobody cleans."""
+        """Return the dirtiest log that is due and not being cleaned."""
         now_ms = self._runtime.now_ms()
         candidates = [
             found
@@ -189,7 +187,7 @@ class LogCleaner:
             return None
 
     def _limits(self) -> CleanerLimits:
-        """What each of the cleaners may use."""
+        """Return the memory and rate of each cleaner."""
         config = self._config
         cleaners = max(config.integer("log.cleaner.threads"), 1)
         memory = min(config.integer("log.cleaner.dedupe.buffer.size") // cleaners, _KEY_BYTES_MAX)
@@ -199,10 +197,13 @@ class LogCleaner:
         )
 
     def is_busy_with(self, found: Log) -> bool:
-        """Whether a log is being cleaned.  Segments must not go then: a removed key's value might outlive its mark."""
+        """Return True if a log is being cleaned.
+
+        Its segments must not be deleted then: a value could survive the tombstone of its key.
+        """
         return found in self._busy
 
-    # -- doing it --------------------------------------------------------------------------------------------------
+    # -- a round ---------------------------------------------------------------------------------------------------
 
     async def _round(self, chosen: Cleanable | None) -> None:
         """Clean one log after the other until none is due."""
@@ -229,7 +230,7 @@ class LogCleaner:
                 await self._swap(found, cleaned)
                 self._log_result(job, cleaned)
             elif self._is_on and self._is_online(found):
-                log.info("{path} was compacted in vain, it has changed meanwhile", path=found.path)
+                log.info("discarded the compaction of {path}: the log changed while it ran", path=found.path)
         except (CleanerDied, CleaningFailed, SwapAborted, CorruptRecords, StorageFailure, OSError) as error:
             self._failed(found, error)
         finally:
@@ -237,17 +238,17 @@ class LogCleaner:
             await self._clear(found)
 
     def _is_unchanged(self, found: Log, cuts: int) -> bool:
-        """Whether a log that was cleaned is still what it was when that began."""
+        """Return True if a log has not changed since its cleaning started."""
         unchanged = not found.offline_reason and found.config.compacts and found.truncations == cuts
         return self._is_on and self._is_online(found) and unchanged
 
     def _is_online(self, found: Log) -> bool:
-        """Whether a log is neither deleted nor offline."""
+        """Return True if a log is neither deleted nor offline."""
         partition = self._partitions.led.get((found.topic, found.partition))
         return partition is not None and partition.log is found
 
     async def _swap(self, found: Log, cleaned: Cleaned) -> None:
-        """Let the compacted segments take their places."""
+        """Replace segments by the compacted ones."""
         swap = found.begin_swap(cleaned.replacements)
         try:
             if swap.replacements:
@@ -265,21 +266,23 @@ class LogCleaner:
             await in_thread(swap.commit)
             gone = found.swap(self._runtime.now_ms())
         except (SwapAborted, CorruptRecords, OSError):
-            if not found.offline_reason:  # else the directory may be another log's by now
+            if not found.offline_reason:  # else the directory may belong to another log by now
                 await in_thread(_blocking, found, swap.abort_and_remove)
             raise
         await in_thread(_blocking, found, swap.complete)
         self._disk.unlink_later(found, gone)
 
     async def _clear(self, found: Log) -> None:
-        """Have nothing left of a cleaning that came to nothing: where the disk is full, at once."""
+        """Remove the files of a failed cleaning, at once because the disk may be full."""
         if not found.offline_reason:
             try:
                 await self._runtime.in_thread(remove_cleaned, found.path)
             except OSError as error:
-                log.warn("files are left of the compaction of {path}: {why}", path=found.path, why=error)
+                log.warn(
+                    "could not remove the files of a failed compaction of {path}: {why}", path=found.path, why=error
+                )
 
-    # -- what is told ----------------------------------------------------------------------------------------------
+    # -- results --------------------------------------------------------------------------------------------------
 
     def _log_result(self, job: CleanerJob, cleaned: Cleaned) -> None:
         log.info(
@@ -310,7 +313,7 @@ class LogCleaner:
         before = self._delayed.get(found)
         if before is None:
             wait_ms = max(self._config.integer("log.cleaner.backoff.ms"), _WAIT_MS_MIN)
-            log.error("{path} could not be compacted, it will be tried again: {why}", path=found.path, why=why)
+            log.error("{path} could not be compacted; it will be tried again: {why}", path=found.path, why=why)
         else:
             wait_ms = before.wait_ms * 2
         wait_ms = min(wait_ms, _WAIT_MS_MAX)
@@ -327,7 +330,7 @@ class LogCleaner:
 
 
 def _sync_and_clean(found: Log, cleaner: Cleaner, job: CleanerJob) -> Cleaned:
-    """What is cleaned must be on the disk before: what takes its place will be.  Blocks."""
+    """Sync and clean a log; what replaces its records is synced, too.  Blocks."""
     found.sync(job.end_offset)
     outcome = cleaner.run(job)
     if isinstance(outcome, Failed):
@@ -338,7 +341,7 @@ def _sync_and_clean(found: Log, cleaner: Cleaner, job: CleanerJob) -> Cleaned:
 
 
 def _blocking(found: Log, step: Callable[[], None]) -> None:
-    """A step without which it is not known what the directory holds: if it fails, the log is offline.  Blocks."""
+    """Run a step; if it fails, take the log offline, since the contents of its directory are unknown.  Blocks."""
     try:
         step()
     except OSError as error:

@@ -1,14 +1,14 @@
-"""What the broker does from time to time: retention, syncs that are due, checkpoints, forgetting idle producers.
+"""Periodic maintenance of logs: retention, syncs, checkpoints, expiration of producer ids.
 
-    every log.retention.check.interval.ms                  segments that may go are taken out, and unlinked later
-    every log.flush.scheduler.interval.ms, or second       logs are synced whose `flush.ms` is over or that have rolled
-    every log.flush.offset.checkpoint.interval.ms          recovery points and log starts are kept
-    every replica.high.watermark.checkpoint.interval.ms    high watermarks are kept
-    every producer.id.expiration.check.interval.ms         producers go that were silent for producer.id.expiration.ms
-    every second                                           log directories are looked for: one may be gone
-    every 10 seconds                                       logs are made that could not be, on a full disk say
+    every log.retention.check.interval.ms                  apply delete policies; files are removed later
+    every log.flush.scheduler.interval.ms, or second       sync logs after `flush.ms`, and sealed segments
+    every log.flush.offset.checkpoint.interval.ms          write recovery points and log start offsets
+    every replica.high.watermark.checkpoint.interval.ms    write high watermarks
+    every producer.id.expiration.check.interval.ms         forget producers idle for producer.id.expiration.ms
+    every second                                           check that the log directories exist
+    every 10 seconds                                       create logs that could not be created, on a full disk say
 
-Deciding happens on the reactor's thread, in slices; what blocks runs in worker threads.
+Decisions are made on the reactor thread, in slices; blocking calls run in worker threads.
 """
 
 from __future__ import annotations
@@ -55,11 +55,11 @@ class LogMaintenance:
     _loops: list[PeriodicCall] = attrs.field(factory=list, init=False)
     _syncing: set[Log] = attrs.field(factory=set, init=False)
     _stopped: bool = attrs.field(default=False, init=False)
-    _unmade: set[tuple[str, int]] = attrs.field(factory=set, init=False)
-    _under_way: set[str] = attrs.field(factory=set, init=False)  # the rounds that are
+    _not_reopened: set[tuple[str, int]] = attrs.field(factory=set, init=False)
+    _running: set[str] = attrs.field(factory=set, init=False)  # names of jobs
 
     def start(self) -> None:
-        """Begin; the first run of each job comes after its interval."""
+        """Start; the first run of each job comes after its interval."""
         seconds = self._seconds
         self._round_every(seconds("log.retention.check.interval.ms"), self.expire)
         self._round_every(min(seconds("log.flush.scheduler.interval.ms"), _SYNC_CHECK_SECONDS), self.sync_due_logs)
@@ -71,7 +71,7 @@ class LogMaintenance:
         self._every(REPEAT_MS / 1000, self._partitions.note_missing_policies)
 
     def stop(self) -> None:
-        """End all jobs."""
+        """Stop all jobs."""
         for loop in self._loops:
             loop.stop()
         self._loops.clear()
@@ -87,7 +87,7 @@ class LogMaintenance:
         self._loops.append(loop)
 
     def _round_every(self, seconds: float, job: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Run a job that takes its time, unless it still runs."""
+        """Run a long job, unless its last run has not ended."""
 
         def begin() -> None:
             ensureDeferred(self._one_round(job))
@@ -95,18 +95,18 @@ class LogMaintenance:
         self._every(seconds, begin)
 
     async def _one_round(self, job: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        if job.__name__ in self._under_way:
+        if job.__name__ in self._running:
             return
-        self._under_way.add(job.__name__)
+        self._running.add(job.__name__)
         try:
             await job()
         except Exception:
             log.failure("{job} failed; it will be tried again", job=job.__name__)
         finally:
-            self._under_way.discard(job.__name__)
+            self._running.discard(job.__name__)
 
     async def _each_partition(self) -> AsyncIterator[Partition]:
-        """The partitions that are led, in slices; the iteration ends when the broker stops."""
+        """Iterate over the partitions in slices; the iteration ends when the broker stops."""
         partitions = deque(self._partitions.led.values())  # those of a deleted topic are released one by one
         async for _ in self._runtime.slices.over(range(len(partitions))):
             if self._stopped:
@@ -116,7 +116,7 @@ class LogMaintenance:
     # -- the jobs ------------------------------------------------------------------------------------------------
 
     async def expire(self) -> None:
-        """Take out the segments that delete policies name; unlink them after `file.delete.delay.ms`."""
+        """Delete the segments that delete policies name; remove their files after `file.delete.delay.ms`."""
         async for partition in self._each_partition():
             found = partition.log
             try:
@@ -168,7 +168,7 @@ class LogMaintenance:
         self._partitions.storage_failed(found)
 
     async def expire_producers(self) -> None:
-        """Forget producers that were silent for too long."""
+        """Forget producers that were idle for too long."""
         now_ms, after_ms = self._runtime.now_ms(), self._config.integer("producer.id.expiration.ms")
         async for partition in self._each_partition():
             partition.log.producers.expire(now_ms, after_ms)
@@ -182,12 +182,12 @@ class LogMaintenance:
                 )
 
     async def reopen_offline_partitions(self) -> None:
-        """Lead partitions whose logs could not be made, if what was the matter is over."""
-        await self._partitions.reopen_offline_partitions(self._unmade)
+        """Try to create the logs of offline partitions."""
+        await self._partitions.reopen_offline_partitions(self._not_reopened)
 
 
 def _run(job: Callable[..., None], *arguments: Any) -> None:
-    """A job that fails is run again at its next time."""
+    """Run a job; if it fails, it runs again after its interval."""
     try:
         job(*arguments)
     except KeyboardInterrupt:

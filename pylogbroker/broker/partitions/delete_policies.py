@@ -1,10 +1,10 @@
-"""Delete policies by name: from what the settings `delete.policies` say to the policies that logs are asked with.
+"""Delete policies by name: the setting `delete.policies`, and the policies made from it.
 
-    record-time,newest-segments:3        a name, and behind a colon what only the policy itself understands
+    record-time,newest-segments:3        names; an argument for the policy follows a colon
 
-A setting that names what there is not, or what the policy refuses, is refused to whoever sets it.  One that was stored
-when the plugin was still there keeps no broker from starting, and no other setting from being changed: what is missing
-deletes nothing, and that is logged.
+A change of the setting is rejected if a policy is unknown or rejects its argument.  A stored value whose plugin is not
+installed any more stops neither a start nor changes of other settings.  The missing policy deletes nothing, and that is
+logged.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ log = Logger()
 
 @attrs.frozen
 class _Made:
-    """The policies of all topics with the same settings, and why others could not be made."""
+    """Policies of all topics with the same settings, and the errors of those that could not be made."""
 
     policies: tuple[GuardedPolicy, ...]
     errors: tuple[ConfigError, ...]
@@ -40,7 +40,7 @@ class _Made:
 
 @attrs.frozen(eq=False)
 class DeletePolicies:
-    """The policies there are to choose from."""
+    """Installed delete policies, by name."""
 
     _factories: Mapping[str, IDeletePolicyFactory] = attrs.field(factory=dict)
     _made: WeakKeyDictionary[TopicConfig, _Made] = attrs.field(factory=WeakKeyDictionary, init=False)
@@ -51,9 +51,9 @@ class DeletePolicies:
         explicit: Container[str] = (SETTING_OF_ALL,),
         before: TopicConfig | None = None,
     ) -> None:
-        """ConfigError unless the policies can be made that are named by what is `explicit` among a topic's settings.
+        """ConfigError unless the policies named in a topic's `explicit` settings can be made.
 
-        What was named `before`, and could not be made then, is passed over.
+        Policies that were named `before` and could not be made then are ignored.
         """
         if SETTING in explicit or SETTING_OF_ALL in explicit:
             _check_once(settings, before)
@@ -65,7 +65,7 @@ class DeletePolicies:
                         raise
 
     def _is_missing(self, text: str, settings: TopicConfig) -> bool:
-        """Whether the settings name a policy that cannot be made."""
+        """Return True if the settings name a policy that cannot be made."""
         if text not in settings.texts(SETTING):
             return False
         try:
@@ -74,13 +74,13 @@ class DeletePolicies:
             return True
         return False
 
-    def of(self, settings: TopicConfig, complain: Callable[[ConfigError], object]) -> tuple[GuardedPolicy, ...]:
-        """The policies of a topic with these settings; those that cannot be made are left out, and complained of."""
+    def of(self, settings: TopicConfig, report: Callable[[ConfigError], object]) -> tuple[GuardedPolicy, ...]:
+        """Return the policies of a topic with these settings; report those that cannot be made."""
         made = self._made.get(settings)
         if made is None:
             made = self._made[settings] = self._make_all(settings)
         for error in made.errors:
-            complain(error)
+            report(error)
         return made.policies
 
     def _make_all(self, settings: TopicConfig) -> _Made:
@@ -105,7 +105,7 @@ class DeletePolicies:
             what = str(error) if isinstance(error, ValueError) else f"making it failed with {error!r}"
             raise _config_error(text, settings, what) from error
         if not IDeletePolicy.providedBy(policy):
-            raise _config_error(text, settings, "what the plugin makes is no delete policy")
+            raise _config_error(text, settings, "the plugin did not make a delete policy")
         return policy
 
 
@@ -122,7 +122,7 @@ def _config_error(text: str, settings: TopicConfig, why: str) -> ConfigError:
 
 @attrs.frozen
 class _Report:
-    """Logs what is wrong with a policy."""
+    """Logs errors of a policy."""
 
     _policy: str
 
@@ -139,18 +139,18 @@ class _Report:
 
 @attrs.define(eq=False)
 class MissingPolicies:
-    """Logs which policies stored settings name and nothing provides: a line for each, with its topics.
+    """Logs policies that stored settings name and no plugin provides: one line each, with its topics.
 
-    Many topics are set up at once when the broker starts, or its settings change; they share a line.
+    Many topics are configured at once when the broker starts or its settings change; they share a line.
     """
 
     _clock: IReactorTime
     _log_rate_limit: LogRateLimit
-    _topics: dict[str, list[str]] = attrs.field(factory=dict, init=False)  # by what is wrong
+    _topics: dict[str, list[str]] = attrs.field(factory=dict, init=False)  # by error
     _noted: dict[str, None] = attrs.field(factory=dict, init=False)  # topics, in their order
 
     def note(self, topic: str, error: ConfigError) -> None:
-        """Log soon that a topic has to do without a policy."""
+        """Log soon that a topic lacks a policy."""
         self._noted[topic] = None
         if not self._topics:
             self._clock.callLater(0, self._log_missing)

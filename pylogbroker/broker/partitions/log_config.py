@@ -1,4 +1,4 @@
-"""A topic's settings, as its logs need them."""
+"""Configuration of logs, from the settings of their topic."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pylogbroker.storage import LogConfig
 
 
 def log_config(settings: TopicConfig) -> LogConfig:
-    """The log's part of a topic's settings in force."""
+    """Return the configuration of a topic's logs."""
     values = {name: settings[name] for name in TOPIC}
     values["message.timestamp.before.max.ms"] = settings.timestamp_before_max_ms
     values["message.timestamp.after.max.ms"] = settings.timestamp_after_max_ms

@@ -1,11 +1,11 @@
-"""ListOffsets 0's question: the offsets at which a log's segments begin, newest first, that are older than a time.
+"""Base offsets of segments older than a time, newest first, for ListOffsets 0.
 
     segment       [----------][----------][------    active
     candidates    a           b           c     d    d: the log's end, if the active segment has records
     written last             t1          t2    t3    now
 
-Each candidate but d has the time at which its own segment was written last.  Of the candidates whose time is not after
-the one asked for, the newest `max_num_offsets` are the answer.
+Each candidate but d has the time of the last write to its segment.  The answer is the newest `max_num_offsets`
+candidates whose time is not after the requested one.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ LATEST, EARLIEST = -1, -2
 
 
 def offsets_before(log: Log, timestamp: int, limit: int, now_ms: int) -> list[int]:
-    """At most `limit` offsets, descending."""
+    """Return at most `limit` offsets, descending."""
     candidates = _candidates(log, now_ms)
     if timestamp == EARLIEST:
         candidates = candidates[:1]
@@ -30,7 +30,7 @@ def offsets_before(log: Log, timestamp: int, limit: int, now_ms: int) -> list[in
 
 
 def visible_offsets_before(log: Log, timestamp: int, limit: int, now_ms: int, bound: int) -> list[int]:
-    """The same, as one sees them who sees nothing from offset `bound` on."""
+    """Return `offsets_before`, clamped to `bound`."""
     offsets = offsets_before(log, timestamp, limit, now_ms)
     if offsets and offsets[0] > bound:
         return [bound, *(offset for offset in offsets if offset <= bound)]

@@ -1,15 +1,15 @@
-"""Whether records of a transaction may be appended: the transaction's coordinator must know of the partition (KIP-890).
+"""Verification of transactional records before they are appended (KIP-890).
 
-A producer that lost touch may send records when its transaction is over. With nobody to end what they would begin, they
-would hide all that follows from readers of committed records. The first batch of a transaction in a partition is
-looked into, and the ones behind it belong to the transaction that is open there by then.
+The transaction coordinator must know that the partition is part of the transaction.  Otherwise a producer that lost its
+connection could send records after its transaction ended.  No marker would ever follow them, and they would hide later
+records from readers of committed records.  Only the first batch of a transaction in a partition is verified.
 
-    what the coordinator says                 what a producer is answered
+    coordinator's answer                      error for the producer
     ----------------------------------------  -------------------------------------------------------------
-    TRANSACTION_ABORTABLE: not in it          the same, from Produce 11 on; INVALID_TXN_STATE below
+    TRANSACTION_ABORTABLE: not part of it     the same, from Produce 11 on; INVALID_TXN_STATE before
     PRODUCER_FENCED                           INVALID_PRODUCER_EPOCH
-    CONCURRENT_TRANSACTIONS, or that it is    NOT_ENOUGH_REPLICAS, after which every producer tries again
-      loading or is not this broker
+    CONCURRENT_TRANSACTIONS, or it loads or   NOT_ENOUGH_REPLICAS, after which every producer tries again
+      is another broker
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ _TRY_AGAIN = frozenset(
 
 
 def verify(services: Services, transactional_id: str, partition: Partition, batch: Buffer, version: int) -> None:
-    """Refuse a transactional batch, of Produce `version`, whose transaction does not include the partition."""
-    if len(batch) < _PRODUCER_AT + _PRODUCER.size:  # not a batch: the log will say so
+    """Raise KafkaError if the transaction of a batch does not include the partition; `version` is that of Produce."""
+    if len(batch) < _PRODUCER_AT + _PRODUCER.size:  # not a batch: the log will reject it
         return
     producer_id, epoch = _PRODUCER.unpack_from(batch, _PRODUCER_AT)
     if partition.log.producers.is_in_transaction(producer_id, epoch):
@@ -52,7 +52,7 @@ def verify(services: Services, transactional_id: str, partition: Partition, batc
 def _rejection(error: ErrorCode, partition: Partition, transactional_id: str, version: int) -> KafkaError:
     name = f"{partition.topic}-{partition.index}"
     if error in _TRY_AGAIN:
-        detail = f"{error.name} where it was asked if {name} is part of the transaction of {transactional_id!r}"
+        detail = f"{error.name} while verifying that {name} is part of the transaction of {transactional_id!r}"
         return KafkaError(detail, ErrorCode.NOT_ENOUGH_REPLICAS)
     if error is ErrorCode.PRODUCER_FENCED:
         detail = f"a producer with a newer epoch has taken over {transactional_id!r}"
