@@ -1,6 +1,6 @@
-"""DeleteRecords (21): raise a log's start, so that no consumer sees what lies before.
+"""DeleteRecords (21): raise a log's start offset, so that no consumer sees the records below it.
 
-An offset of -1 stands for the high watermark.  The answer tells the log's start, or -1 beside an error.
+An offset of -1 stands for the high watermark.  The response has the low watermark, or -1 with an error.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ NO_LOW_WATERMARK = -1
 
 @serves(DeleteRecordsRequest)
 async def handle(services: Services, context: RequestContext, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
-    """Delete from each partition on its own."""
+    """Delete from each partition; wait until the low watermarks have reached the offsets."""
     delayed = DelayedWrite(services.runtime.clock)
     found = await services.runtime.slices.each(
         request.topics,

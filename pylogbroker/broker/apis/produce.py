@@ -1,10 +1,10 @@
 """Produce (0): records into logs.
 
-From 3 on there is one record batch for each partition.  An answer to acks=0 is not sent.  Records of a transaction are
-taken from who names its transactional id, and for partitions that were added to it (see `verification`).
+Since version 3 each partition has one record batch.  Requests with acks=0 get no response.  Records of a transaction
+need its transactional id, and a partition that was added to it (see `partitions.transaction_verification`).
 
 A request for many partitions is handled in steps.  The connection holds back its next requests until all appends are
-made or in line, so that none overtakes them.
+done or queued, so that none overtakes them.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ Answer = ProduceResponse | Awaitable[ProduceResponse] | None
 def handle(
     services: Services, context: RequestContext, request: ProduceRequest
 ) -> Answer | Generator[None, None, Answer]:
-    """Append to each partition; what must wait, for a conversion or the disk, is awaited."""
+    """Append to each partition; await conversions, and the offsets that `acks` demands."""
     appends = _Appends(services, services.runtime.now_ms(), request, context.api_version)
     if sum([len(topic.partition_data) for topic in request.topic_data]) > _PARTITIONS_INLINE_MAX:
         return _append_in_steps(appends, request)
@@ -86,7 +86,7 @@ def _append_in_steps(appends: _Appends, request: ProduceRequest) -> Generator[No
 
 
 def _answer(appends: _Appends, response: ProduceResponse, acks: int) -> Answer:
-    """The response, when all appends are made or in line; None with acks=0."""
+    """Return the response once all appends are done or queued; None with acks=0."""
     if acks:
         return appends.finish(response) if appends.queued or appends.delayed else response
     if appends.queued:
@@ -97,9 +97,7 @@ def _answer(appends: _Appends, response: ProduceResponse, acks: int) -> Answer:
 
 @attrs.define(eq=False)
 class _Appends:
-    """Appends of one request: some are done, some are queued, and some are delayed until the offsets that acks names
-    have reached them.
-    """
+    """Appends of one request: done, queued behind a conversion, or delayed until their records are acknowledged."""
 
     _services: Services
     _now_ms: int
@@ -110,7 +108,7 @@ class _Appends:
     _record_errors_left: int = attrs.field(default=_RECORD_ERRORS_MAX, init=False)
 
     def append(self, answer: PartitionProduceResponse, topic: str, data: PartitionProduceData) -> None:
-        """Append to one partition, or get in line for it; `answer` is filled in."""
+        """Append to one partition, or queue the append; fill in `answer`."""
         services = self._services
         partition = services.partitions.led.get((topic, data.index))
         try:
@@ -136,7 +134,7 @@ class _Appends:
             self._appended(answer, partition, appended)
 
     def _check_of(self, partition: Partition, records: Buffer) -> Callable[[], None]:
-        """What must hold of records in a transaction when they are appended."""
+        """Return the check that the transaction includes the partition, to be made when the records are appended."""
         transactional_id = self._request.transactional_id
         if transactional_id is None:
             raise _missing_transactional_id()
@@ -184,7 +182,7 @@ class _Appends:
 
 
 def _checked(partition: Partition, data: PartitionProduceData, acks: int, version: int) -> Buffer:
-    """The records, after what must hold before any look into them."""
+    """Return the records after the checks that need not validate them."""
     if acks not in _ACKS:
         raise KafkaError(f"acks={acks} is neither 0, 1 nor -1", ErrorCode.INVALID_REQUIRED_ACKS)
     if acks == -1 and partition.min_insync_replicas > 1:
@@ -211,7 +209,7 @@ def _check_start(records: Buffer, version: int) -> None:
 
 
 def _checked_of_old(records: Buffer, version: int) -> Buffer:
-    """Records from a client that is older than zstd; empty if it may send no whole message, and does."""
+    """Return the records of a client older than zstd; empty if they are no whole message, which it may send."""
     if version >= _FIRST_WITH_V2:
         _check_start(records, version)
     found = list(entries(records, partial=True))
@@ -227,7 +225,7 @@ def _missing_transactional_id() -> KafkaError:
 
 
 def _check_unanswered_errors(response: ProduceResponse) -> None:
-    """acks=0: an error can be told only by closing the connection, so that the client asks for metadata again."""
+    """Raise ProtocolViolation for an error with acks=0: only a closed connection makes the client refresh metadata."""
     for topic in response.responses:
         for answer in topic.partition_responses:
             if answer.error_code:

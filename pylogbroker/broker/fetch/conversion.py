@@ -1,18 +1,17 @@
-"""Records that a client cannot read as the log has them.
+"""Conversion of records that a client cannot read in the log's format.
 
     Fetch      a log of v0 to v2                     a log of 0.7
     0-1        v0                                    v0
     2-3        v0 or v1                              v1
-    4-11       as it lies there: not looked at       v2
+    4-11       unchanged                             v2
     12-        v2                                    v2
 
-Clients that know Fetch 12 know v2, and some of them, librdkafka 2.5 to 2.15, take v0 and v1 there for nothing.
+Every client that sends Fetch 12 can read v2; librdkafka 2.5 to 2.15 finds no records in v0 and v1 there.
 
-Worker threads convert, within the bounds of the request, which the records may outgrow on the way.  Since Fetch 3 one
-record is there, however large.  Clients before it are not sent more bytes than they ask for: a message that is cut off
-tells them to ask for more.
+Worker threads convert, within the limits of the request.  Since Fetch 3 a response has at least one record, however
+large.  Older clients get no more bytes than they ask for: a message that is cut off makes them ask for more.
 
-What becomes v2 depends on the log alone.  So it is converted piece by piece, and pieces are kept for other readers.
+Conversion to v2 depends on the log alone, so it is done piece by piece, and pieces are cached for other readers.
 """
 
 from __future__ import annotations
@@ -37,10 +36,10 @@ from pylogbroker.wire.messages.fetch import PartitionData
 
 FIRST_WITH_V2 = 4
 FIRST_WITH_BYTE_LIMIT = 3
-"""The first version with a limit for the whole answer."""
+"""The first version with a limit for the whole response."""
 
 FIRST_WITH_V2_ALONE = 12
-"""The first version in which some clients take older formats for nothing."""
+"""The first version in which some clients find no records in older formats."""
 
 _FIRST_WITH_V1 = 2
 _PIECE_BYTES: Final = 64 << 10  # of the log, that are converted and kept together
@@ -48,22 +47,19 @@ _PIECE_BYTES: Final = 64 << 10  # of the log, that are converted and kept togeth
 
 @attrs.define(eq=False)
 class Conversion:
-    """The conversion of one answer, whose records together are to take at most `limit` bytes.
-
-    `needs_v2` says that the client is to get nothing but v2.
-    """
+    """Conversion for one response with at most `limit` bytes of records; with `needs_v2` all of them become v2."""
 
     services: Services
     context: RequestContext
     needs_v2: bool
     limit: int
-    done: int = attrs.field(default=0, init=False)  # bytes for the client so far
+    done: int = attrs.field(default=0, init=False)  # bytes converted so far
     _without_records: list[tuple[RequestedPartition, PartitionData, int]] = attrs.field(
         factory=list, init=False
-    )  # and what lies behind
+    )  # with the offset behind them
 
     def is_due(self, records: object) -> bool:
-        """Whether the client cannot be sent what the log has."""
+        """Return whether the client cannot read these records as they are."""
         if not isinstance(records, FileRegion):
             return False
         if self.context.api_version < FIRST_WITH_V2 or records.first_position >= 0:
@@ -71,14 +67,14 @@ class Conversion:
         return self.needs_v2 and magic_if_cached(records) != 2
 
     def begin(self, answers: Iterable[PartitionData]) -> None:
-        """Count what the answers have in memory already: a round begins."""
+        """Begin a round: count the bytes that the answers have in memory already."""
         done = (each.records or b"" for each in answers if not isinstance(each.records, FileRegion))
         self.done = sum(map(len, done))
 
     def convert(self, asked: RequestedPartition, answer: PartitionData, region: FileRegion) -> None:
-        """Convert what an answer has, as far as the limits allow beside what has been converted.  Blocks; for workers.
+        """Convert the records of an answer within the limits.  Blocks; for worker threads.
 
-        Nothing that it leaves is of use when the caller has gone.
+        The result is worthless if the caller has gone meanwhile.
         """
         wanted, left = asked.partition, self.limit - self.done
         if (self.done and left <= 0) or self._is_stopped():
@@ -142,14 +138,14 @@ class Conversion:
         return piece
 
     def pass_over(self) -> bool:
-        """Read on behind what holds nothing that the client may be told; says whether there is more.
+        """Skip regions without a record for the client; return whether there is more to convert.
 
-        It learns from records alone where to go on: it would ask for the same again and again.
+        Clients learn the next offset from records alone, and would fetch the same region for ever.
         """
         barren, self._without_records = self._without_records, []
         for asked, answer, offset in barren:
             wanted = asked.partition
-            with suppress(KafkaError):  # it is gone meanwhile
+            with suppress(KafkaError):  # the partition is gone meanwhile
                 partition = self.services.partitions.find(asked.topic, wanted.partition)
                 log = partition.log
                 if log.byte_addressed:

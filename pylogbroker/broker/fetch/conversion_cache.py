@@ -21,10 +21,10 @@ class ConvertedPiece:
 
 @attrs.define(eq=False)
 class ConversionCache:
-    """Converted pieces by their places, the least recently used first; together they take `limit` bytes at most.
+    """Converted pieces by place, least recently used first; together they take at most `limit` bytes.
 
-    A place is an open file, by the number of its handle, and a position: what lies there does not change while the
-    handle lives.  Any thread may call.
+    A place is the number of an open file's handle and a position; the bytes there do not change while the handle lives.
+    Any thread may call.
     """
 
     limit: int = CONVERSION_CACHE_BYTES_MAX
@@ -33,7 +33,7 @@ class ConversionCache:
     _lock: threading.Lock = attrs.field(factory=threading.Lock, init=False)
 
     def find(self, place: tuple[int, int], most: int) -> ConvertedPiece | None:
-        """The piece at `place`, if it takes no more than `most` bytes in the file."""
+        """Return the piece at `place` if it takes no more than `most` bytes in the file."""
         with self._lock:
             piece = self._pieces.get(place)
             if piece is None or piece.length > most:

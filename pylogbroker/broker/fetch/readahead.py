@@ -1,9 +1,9 @@
-"""Whether a region of a file can be sent without waiting for the disk, and bringing it in where it cannot.
+"""Page cache: which regions of files can be sent without waiting for the disk, and reading the others into it.
 
-`preadv` with RWF_NOWAIT answers EAGAIN for bytes that are not in the page cache.  Of a large region one byte in every
-`_STRIDE` is asked for: the kernel reads ahead in pieces of about that size.  A small one is read as a whole: to send
-its bytes along with the rest of an answer costs less than a `sendfile` of its own.  File systems that don't know the
-flag are taken to be fast.  What cannot be read at all counts as not cached: who brings it in learns why.
+`preadv` with RWF_NOWAIT returns EAGAIN for bytes that are not in the page cache.  In a large region one byte per
+`_STRIDE` is probed, since the kernel reads ahead in pieces of about that size.  A small region is read as a whole: to
+send its bytes with the rest of a response costs less than a `sendfile` of its own.  A file system without the flag is
+taken to be fast.  A region that cannot be read counts as not cached; `read_ahead` raises the error.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _byte = [bytearray(1)]
 
 
 def is_cached(region: FileRegion) -> bool:
-    """Whether `region` is in the page cache, as far as a sample tells."""
+    """Return whether a sample of `region` is in the page cache."""
     fd, position = region.file.fd, region.position
     last = position + region.length - 1
     try:
@@ -37,7 +37,7 @@ def is_cached(region: FileRegion) -> bool:
 
 
 def read_if_cached(region: FileRegion) -> Buffer | None:
-    """The bytes of a small region, or None if they are not in the page cache."""
+    """Return the bytes of a small region, or None if they are not in the page cache."""
     data = bytearray(region.length)
     try:
         count = os.preadv(region.file.fd, (data,), region.position, os.RWF_NOWAIT)
@@ -47,7 +47,7 @@ def read_if_cached(region: FileRegion) -> Buffer | None:
 
 
 def magic_if_cached(region: FileRegion) -> int | None:
-    """The message format of a region's first entry, or None if that is not in the page cache."""
+    """Return the message format of a region's first entry, or None if that is not in the page cache."""
     try:
         data = region.file.read_cached(1, region.position + MAGIC_AT)
     except (NotCached, OSError):
@@ -56,11 +56,10 @@ def magic_if_cached(region: FileRegion) -> int | None:
 
 
 def read_ahead(region: FileRegion, is_stopped: Callable[[], bool] = never) -> None:
-    """Bring `region` into the page cache, and let the kernel begin with what follows, as its reader may go on there.
+    """Read `region` into the page cache, and ask the kernel to read what follows.
 
-    Blocks, so it is called in a worker thread.  It ends early when `is_stopped` says that nobody waits.  Nothing is
-    copied: `sendfile` waits for the bytes, and drops them.  The steps are small, as the kernel may keep the processor
-    from others until it has found memory for all of a step.
+    Blocks; for worker threads.  Ends early when `is_stopped` returns True.  Nothing is copied: `sendfile` waits for the
+    bytes and drops them.  Steps are small, because the kernel may hold the processor while it finds memory for one.
     """
     fd, position, end = region.file.fd, region.position, region.position + region.length
     for step in range(position, end + region.length + _STRIDE, _STRIDE):

@@ -1,4 +1,4 @@
-"""Fetch sessions (KIP-227): a fetcher says once which partitions it reads, and then only what changed.
+"""Fetch sessions (KIP-227): a fetcher names its partitions once, and then only what changed.
 
     session_id  epoch   means                                     answered with
     0           -1      no session wanted                         all partitions, session 0
@@ -6,8 +6,8 @@
     n           -1      end session n                             all partitions, session 0
     n           k > 0   the k-th request of session n             the partitions with data, an error or new offsets
 
-A session that has not been used for `MIN_IDLE_MS` makes room for a new one when all slots are taken.  When all sessions
-together have `PARTITIONS_MAX` partitions, no new one begins, and one that grows ends: its fetcher goes on without.
+When all slots are taken, a session that was idle for `MIN_IDLE_MS` is replaced by a new one.  When all sessions
+together have `PARTITIONS_MAX` partitions, no session begins, and one that grows ends: its fetcher goes on without one.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ PartitionKey = tuple[TopicKey, int]
 
 @attrs.define(eq=False)
 class RequestedPartition:
-    """One partition that a fetcher reads: what it asked last, and what it was told last."""
+    """One partition that a fetcher reads: its last request for it, and the offsets that it was sent last."""
 
     topic: TopicKey
     partition: FetchPartition
@@ -42,17 +42,17 @@ class RequestedPartition:
     sent_log_start: int = -1
 
     def changed(self, answer: PartitionData) -> bool:
-        """Whether an incremental answer has to mention the partition; remembers what it is told."""
+        """Return whether an incremental response has to contain the partition; remember what is sent."""
         moved = answer.high_watermark != self.sent_high_watermark or answer.log_start_offset != self.sent_log_start
         self.sent_high_watermark = answer.high_watermark
         self.sent_log_start = answer.log_start_offset
         if answer.error_code:
-            self.sent_high_watermark = -1  # so that its recovery is told
+            self.sent_high_watermark = -1  # so that the recovery is sent
         return bool(moved or answer.error_code or answer.records)
 
 
 def requested_partitions(request: FetchRequest, by_id: bool) -> dict[PartitionKey, RequestedPartition]:
-    """The partitions that a request names, in its order; of one named twice the last mention counts, as for Kafka."""
+    """Return the partitions of a request in its order; the last one counts if it is named twice, as in Kafka."""
     found = {}
     for topic in request.topics:
         key = topic.topic_id if by_id else topic.topic
@@ -63,7 +63,7 @@ def requested_partitions(request: FetchRequest, by_id: bool) -> dict[PartitionKe
 
 @attrs.define(eq=False)
 class FetchSession:
-    """The partitions of one fetcher.  `epoch` is that of the next request."""
+    """Partitions of one fetcher; `epoch` is the epoch of its next request."""
 
     id: int
     by_id: bool
@@ -72,7 +72,7 @@ class FetchSession:
     partitions: dict[PartitionKey, RequestedPartition] = attrs.field(factory=dict)
 
     def update(self, request: FetchRequest) -> None:
-        """Take over what an incremental request adds, changes and forgets."""
+        """Add, change and forget partitions as an incremental request says."""
         for key, asked in requested_partitions(request, self.by_id).items():
             known = self.partitions.get(key)
             if known is None:
@@ -85,7 +85,7 @@ class FetchSession:
                 self.partitions.pop((topic_key, index), None)
 
     def move_to_end(self, keys: Iterable[PartitionKey]) -> None:
-        """Partitions that were sent data go to the end, so that each gets its turn under the request's byte limit."""
+        """Move partitions whose records were sent to the end, so that the byte limit starves none."""
         for key in keys:
             if (asked := self.partitions.pop(key, None)) is not None:
                 self.partitions[key] = asked
@@ -104,7 +104,7 @@ class FetchSessions:
         return len(self._sessions)
 
     def enter(self, request: FetchRequest, now_ms: int, by_id: bool = False) -> FetchSession | None:
-        """The session that the request goes on with or begins; None for a request without one.
+        """Return the session that the request resumes or begins; None if it has no session.
 
         `by_id` says that the request names topics by their ids.
 

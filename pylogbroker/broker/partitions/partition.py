@@ -78,10 +78,10 @@ class Partition:
     def append_now(
         self, records: Buffer, now_ms: int, check: Check | None = None, origin: Origin = Origin.CLIENT
     ) -> Appended | None:
-        """`append`, after `check`, which raises a KafkaError if that may not be.
+        """Append records after `check`, which may raise a KafkaError.
 
-        None, and nothing is done, if that would keep the reactor's thread busy, or overtake records that are looked
-        into: `append_in_line` then.
+        Return None, and append nothing, if that would block the reactor or overtake a queued append; then use
+        `append_queued`.
         """
         if self._append_lock.locked or (
             len(records) > CONVERT_INLINE_BYTES_MAX and self.log.is_costly(records, origin)
@@ -102,9 +102,9 @@ class Partition:
         check: Check | None = None,
         origin: Origin = Origin.CLIENT,
     ) -> Appended:
-        """The same, in the order of the calls; what is costly is done in a worker thread.  `check` comes behind it.
+        """Append records in the order of the calls; decompress and convert them in a worker thread before `check`.
 
-        Records may be given as a function that makes them, which is called in a worker thread.
+        Records may be given as a function that returns them; a worker thread calls it.
         """
         await self._append_lock.acquire()
         try:
@@ -134,22 +134,22 @@ class Partition:
         self.purgatory.sync_failed(upto, error)
 
     def delete_records_before(self, offset: int) -> None:
-        """Let the log begin at `offset`, or behind it."""
+        """Delete the records below `offset`."""
         self.log.delete_records_before(offset)
         self.purgatory.reached(Mark.LOW_WATERMARK, self.offset(Mark.LOW_WATERMARK))
 
     def pass_over(self, offset: int, next_offset: int) -> None:
-        """There are no records from `offset` up to `next_offset`, as who looked into the entry there has found."""
+        """Remember that [offset, next_offset) holds no records, so that later fetches skip it."""
         if len(self._empty_ranges) >= _EMPTY_RANGES_MAX:
             del self._empty_ranges[next(iter(self._empty_ranges))]
         self._empty_ranges[offset] = next_offset
 
     def after_empty_range(self, offset: int) -> int:
-        """Where to begin to read, so that there is a record if there is an entry; for a log by position."""
+        """Return where to read for `offset` in a byte-addressed log: behind a range without records."""
         return self._empty_ranges.get(offset, offset)
 
     def check_epoch(self, epoch: int) -> None:
-        """Refuse a client that knows another leader epoch (KIP-320); -1 is a client that knows none."""
+        """Raise an error if a client knows another leader epoch (KIP-320); a client with -1 knows none."""
         if epoch in (-1, self.leader_epoch):
             return
         code = ErrorCode.FENCED_LEADER_EPOCH if epoch < self.leader_epoch else ErrorCode.UNKNOWN_LEADER_EPOCH
