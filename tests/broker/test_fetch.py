@@ -23,7 +23,7 @@ from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.fetch import conversion
 from pylogbroker.broker.fetch.conversion_cache import ConversionCache, ConvertedPiece
 from pylogbroker.broker.fetch.readahead import READ_INLINE_BYTES_MAX
-from pylogbroker.errors import ErrorCode
+from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.records import Codec, Record, build, entries
 from pylogbroker.storage import FileRegion, Log, Origin
 from pylogbroker.wire import NO_ID
@@ -592,6 +592,18 @@ class LongPollTests(FetchTests):
         self.node.threads.holding = False
         self.node.clock.advance(0)
         self.assertEqual(values_in(self.answers(waiting)[0].records), [b"v"])
+
+    def test_nothing_happens_to_a_fetch_that_has_ended(self) -> None:
+        for end in (Deferred.cancel, lambda waiting: self.node.clock.advance(0.5)):
+            waiting = self.wait(at(0))
+            [fetch] = self.node.broker.fetches.delayed
+            end(waiting)
+            waiting.addErrback(lambda failure: failure.trap(CancelledError))
+            self.successResultOf(waiting)
+            for happen in (fetch.expire, partial(fetch.try_complete, 10), partial(fetch.fail, KafkaError("closed"))):
+                happen()
+                self.node.clock.advance(1)
+                self.assert_nobody_waits()
 
     def test_the_deletion_of_a_topic_wakes(self) -> None:
         for version, code in ((12, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), (LAST, ErrorCode.UNKNOWN_TOPIC_ID)):

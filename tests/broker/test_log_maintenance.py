@@ -6,6 +6,7 @@ import errno
 import os
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
@@ -141,6 +142,7 @@ class RetentionTests(HousekeepingTests):
         self.node.create("t", retention_ms="60000")
         self.put_apart(70_000, 70_000, 0)
         self.log().high_watermark = 1
+        self.node.broker.partitions.find("t", 0).high_watermark.conditions.append(SimpleNamespace(offset=1))
         self.check()
         self.assertEqual(self.files(".kafka"), [1, 2])
 
@@ -229,6 +231,15 @@ class SyncTests(HousekeepingTests):
         self.put()
         self.node.clock.pump([1.0] * 6)
         self.assertEqual((len(self.synced), self.log().recovery_point), (2, 2))
+
+    def test_records_whose_own_sync_failed_are_seen_after_the_next(self) -> None:
+        self.node.create("t", flush_ms="5000", flush_messages="1")
+        partition = self.node.broker.partitions.find("t", 0)
+        with broken("fdatasync", self.log().path, failing(errno.EMFILE)):
+            partition.append(batch(), self.node.broker.runtime.now_ms())
+        self.assertEqual((self.log().log_end_offset, self.log().high_watermark), (1, 0))
+        self.node.clock.pump([1.0] * 6)
+        self.assertEqual(self.log().high_watermark, 1)
 
     def test_not_unless_it_is_asked_for(self) -> None:
         self.node.create("t")

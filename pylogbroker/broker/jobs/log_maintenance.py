@@ -154,9 +154,13 @@ class LogMaintenance:
             target = found.sync_target(now_ms) if found not in self._syncing else None
             if target is not None:
                 self._syncing.add(found)
-                self._runtime.in_thread(found.sync, target).addErrback(self._sync_failed, found).addBoth(
-                    lambda _, done: self._syncing.discard(done), found
-                )
+                synced = self._runtime.in_thread(found.sync, target).addBoth(self._end_sync, found)
+                synced.addCallback(lambda _, partition: partition.on_synced(), partition)
+                synced.addErrback(self._sync_failed, found)
+
+    def _end_sync(self, result: int | Failure, found: Log) -> int | Failure:
+        self._syncing.discard(found)
+        return result
 
     def _sync_failed(self, failure: Failure, found: Log) -> None:
         partition = self._partitions.led.get((found.topic, found.partition))

@@ -120,9 +120,12 @@ class Partition:
 
     def _request_sync(self) -> None:
         end = self.log.log_end_offset
-        self._group_commit.sync(self.log).addCallbacks(self._on_synced, self._on_sync_failed, errbackArgs=(end,))
+        self._group_commit.sync(self.log).addCallbacks(
+            lambda _: self.on_synced(), self._on_sync_failed, errbackArgs=(end,)
+        )
 
-    def _on_synced(self, _: None) -> None:
+    def on_synced(self) -> None:
+        """Complete what waited for the disk, after a sync of the log."""
         self.high_watermark.advance()
         self.purgatory.reached(Mark.SYNCED, self._synced.offset)
 
