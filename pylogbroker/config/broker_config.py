@@ -243,8 +243,8 @@ def _resolve_listeners(config: BrokerConfig) -> tuple[listeners.Listener, ...]:
         raise ConfigError(_sentence(str(error), config)) from error
 
 
-def _sentence(complaint: str, config: BrokerConfig) -> str:
-    name, _, expected = complaint.partition(": ")
+def _sentence(detail: str, config: BrokerConfig) -> str:
+    name, _, expected = detail.partition(": ")
     return f"{name}: {config.optional_text(name)!r} is not accepted; {expected}"
 
 

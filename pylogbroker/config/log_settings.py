@@ -104,7 +104,7 @@ LOG_SETTINGS: tuple[Setting, ...] = (
         "high",
         "Directory of the embedded coordination file, which a broker needs to start; by default the first of log.dirs.",
     ),
-    # what is accepted, and how it is written
+    # batches
     cluster_wide(
         "message.max.bytes",
         at_least(0),

@@ -62,7 +62,7 @@ NETWORK_SETTINGS: tuple[Setting, ...] = (
         "Largest broker.id that may be configured while numbers are generated.",
     ),
     fixed("broker.rack", TEXT, None, "medium", "Rack (or zone) of the broker, reported to clients."),
-    # where it listens
+    # listeners
     fixed(
         "listeners",
         _LISTENERS,
@@ -107,7 +107,7 @@ NETWORK_SETTINGS: tuple[Setting, ...] = (
         "high",
         "Size of a socket's send buffer. With -1, the operating system adapts it.",
     ),
-    # what a connection may cost
+    # limits of connections
     fixed(
         "socket.request.max.bytes",
         at_least(1),
@@ -145,7 +145,7 @@ NETWORK_SETTINGS: tuple[Setting, ...] = (
         "medium",
         "Time without a request after which a connection is closed; negative: never.",
     ),
-    # what an answer may cost
+    # limits of responses
     fixed("fetch.max.bytes", at_least(1024), 57_671_680, "medium", "Maximum bytes of records in one fetch response."),
     fixed(
         "max.incremental.fetch.session.cache.slots",
@@ -161,7 +161,7 @@ NETWORK_SETTINGS: tuple[Setting, ...] = (
         "medium",
         "Maximum number of partitions in one DescribeTopicPartitions response.",
     ),
-    # what is logged
+    # logging
     cluster_wide(
         "logger.levels",
         _LOG_LEVELS,

@@ -71,7 +71,7 @@ class ValueKind:
     high: float | None = None
     also: int | None = None  # one more number that is allowed outside of the bounds
     choices: tuple[str, ...] = ()
-    required: bool = False  # an empty text or list is refused
+    required: bool = False  # rejects an empty text or list
     check: Callable[[str], object] | None = None  # raises ValueError on what is not accepted
     wanted: str = ""  # replaces the words of `expected`
 

@@ -7,7 +7,7 @@
 
 Numbers are 32 bits, big-endian.  Some clients send a raw block without the framing.
 
-A raw block begins with its uncompressed size.  No element of the format turns three bytes into more than 64.  A size
+A raw block begins with its uncompressed size.  No element of the format expands three bytes to more than 64.  A size
 beyond that ratio is rejected before memory for it is allocated.
 """
 

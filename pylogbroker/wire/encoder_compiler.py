@@ -270,7 +270,7 @@ def _explains(cls: type) -> bool:
     )
 
 
-# -- what the functions call -------------------------------------------------------------------------------
+# -- called by the functions -------------------------------------------------------------------------------
 
 
 def _shortened(explanation: str, texts_left: int) -> str:

@@ -32,7 +32,7 @@ from pylogbroker.records.validate.batches import AppendedEntry, PreparedRecords,
 from pylogbroker.records.validate.record_errors import TooCostly, valid_records
 
 _SIZE = struct.Struct(">i")
-_MANY = 500  # messages, which take a millisecond to validate
+_INLINE_MESSAGES_MAX = 500  # messages, which take a millisecond to validate
 _RUN = 500  # most uncompressed messages in one batch
 _RECORD_V2 = 12  # most bytes, about, that a batch's record takes besides its value
 
@@ -73,7 +73,7 @@ def check_legacy07(buffer: Buffer, rules: AppendRules) -> Buffer:
 def is_costly_legacy07_set(buffer: Buffer) -> bool:
     """Return True for a set with a compressed message or very many messages; False for a damaged set."""
     try:
-        return any(message.attributes or number == _MANY for number, message in enumerate(messages(buffer, 0)))
+        return any(message.attributes or number == _INLINE_MESSAGES_MAX for number, message in enumerate(messages(buffer, 0)))
     except CorruptRecords:
         return False
 

@@ -19,12 +19,12 @@ import numpy as np
 
 from pylogbroker.records.columnar.varints import Bytes, Flags, Ints, raw_varints
 
-_CURSORS_MAX: Final = 512  # more lanes make steps slower than they make them fewer
+_CURSORS_MAX: Final = 512  # with more, steps get slower faster than they get fewer
 _SPLIT_BATCH_RECORDS_MIN: Final = 200  # records of a batch; with fewer, guesses cost more than they save
-_CURSOR_RECORDS_MIN: Final = 16  # records of a guessed lane; with fewer, guesses cost more than they save
-_STEP_COST: Final = 600  # fixed cost of a step; each lane adds 1
-_RECORD_COST: Final = 35  # cost of one record without lanes
-_STEPS_BETWEEN_CHECKS: Final = 8  # steps between two checks for finished lanes and for long records
+_CURSOR_RECORDS_MIN: Final = 16  # records of a guessed cursor; with fewer, guesses cost more than they save
+_STEP_COST: Final = 600  # fixed cost of a step; each cursor adds 1
+_RECORD_COST: Final = 35  # cost of one record in a sequential search
+_STEPS_BETWEEN_CHECKS: Final = 8  # steps between two checks for finished cursors and for long records
 _WINDOW_RECORDS: Final = 2  # window of the search for a record's end, in average record lengths
 _WINDOW_ZEROS_MAX: Final = 64  # zero bytes in a window; with more, guesses cost more than they save
 _ZIGZAG_LENGTH_MIN: Final = 12  # zigzag: a record has at least six bytes after its length
@@ -60,7 +60,7 @@ _STRIDES: Final = _strides()
 def _advance(data: Bytes, cursors: Ints, ends: Ints, most: int) -> Ints:
     """Return the record starts, cursor by cursor; about `most` per cursor."""
     following = data[1:]
-    stops = np.minimum(ends, len(following) - 1)  # finished lanes stay there
+    stops = np.minimum(ends, len(following) - 1)  # finished cursors stay there
     pairs = np.empty((len(cursors), 2), np.uint8)
     found, moved, at = [], [], cursors
     for _ in range(0, most, _STEPS_BETWEEN_CHECKS):

@@ -63,7 +63,7 @@ def measure_run(data: Buffer, places: Places, stride: int, delta: int, limit: in
 
 
 def _count_uniform(rows: memoryview, shape: Shape, delta: int, count: int) -> int:
-    """Return how many of `count` records after the first have its shape; 0 if a comparison does not tell."""
+    """Return how many of `count` records after the first have its shape; 0 if a comparison is not enough."""
     start, stride, same, times, rising = shape
     stop = start + count * stride
     above, below = rows[:stop], rows[stride : stop + stride]

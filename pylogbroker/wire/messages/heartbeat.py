@@ -37,7 +37,7 @@ class HeartbeatRequest(Request):
 
 @struct
 class HeartbeatResponse(Response):
-    """REBALANCE_IN_PROGRESS tells the member to send JoinGroup."""
+    """REBALANCE_IN_PROGRESS asks the member to send JoinGroup."""
 
     api_key = 12
     versions = Versions(0, 4, flexible=4)

@@ -10,7 +10,7 @@
  6 flexible
  7 the response has the protocol's type
  8 the reason for joining
- 9 the leader may be told to skip the assignment
+ 9 `skip_assignment` for the leader
 == ============================================================
 """
 
