@@ -100,7 +100,7 @@ class MessageSet:
         """Return the messages as columns, several times faster for numbers or bytes in bulk."""
         if self.error is not None:
             raise self.error
-        return columns_from(self._pieces(), self.first_offset)
+        return columns_from(self._groups(), self.first_offset)
 
     @cached_property
     def _end(self) -> tuple[int, int, int]:
@@ -133,20 +133,20 @@ class MessageSet:
     def _entries(self) -> Iterator[LogEntry]:
         return entries(self.data, partial=True)
 
-    def _pieces(self) -> Iterator[EntryGroup]:
+    def _groups(self) -> Iterator[EntryGroup]:
         return entry_groups(self.data, AbortedTransactions(self._aborted), check=self._check)
 
     def _rows(self) -> Iterator[Iterable[Row]]:
-        for piece in self._pieces():
-            if piece.is_v2 and piece.most >= _SINGLE_RECORDS_MAX:
-                for columns in columns_of(piece):
+        for group in self._groups():
+            if group.is_v2 and group.record_count >= _SINGLE_RECORDS_MAX:
+                for columns in columns_of(group):
                     yield from self._rows_of_columns(columns)
             else:
-                yield self._rows_one_by_one(piece)
+                yield self._rows_one_by_one(group)
 
-    def _rows_one_by_one(self, piece: EntryGroup) -> Iterator[Row]:
+    def _rows_one_by_one(self, group: EntryGroup) -> Iterator[Row]:
         topic, partition, first = self.topic, self.partition, self.first_offset
-        for single in piece.singles():
+        for single in group.singles():
             for record in list(single.records()):  # all records of a batch, or none if it is damaged
                 offset = record.offset
                 if offset >= first:
@@ -158,10 +158,10 @@ class MessageSet:
     def _rows_of_columns(self, columns: Columns) -> Iterator[Iterable[Row]]:
         early = columns.offsets < self.first_offset
         if early.any():
-            columns = columns.some(~early)
+            columns = columns.select(~early)
         topic, partition = repeat(self.topic), repeat(self.partition)
         for start in range(0, len(columns), _MESSAGES_AT_ONCE):
-            some = columns.some(slice(start, start + _MESSAGES_AT_ONCE))
+            some = columns.select(slice(start, start + _MESSAGES_AT_ONCE))
             offsets, behind = _offsets(some.offsets)
             headers = some.headers() if some.has_headers else repeat(_NO_HEADERS)
             yield zip(

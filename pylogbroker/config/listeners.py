@@ -134,9 +134,7 @@ def _check_ports(endpoints: tuple[Endpoint, ...]) -> None:
 def _check_advertised(endpoints: tuple[Endpoint, ...], advertised_endpoints: dict[str, Endpoint]) -> None:
     unknown = set(advertised_endpoints) - {endpoint.name for endpoint in endpoints}
     if unknown:
-        raise ValueError(
-            f"advertised.listeners: expected names of `listeners` only, not {', '.join(sorted(unknown))}"
-        )
+        raise ValueError(f"advertised.listeners: expected names of `listeners` only, not {', '.join(sorted(unknown))}")
     if any(endpoint.host in _ANY_HOSTS for endpoint in advertised_endpoints.values()):
         raise ValueError("advertised.listeners: expected an address that clients can connect to")
 

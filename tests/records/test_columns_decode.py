@@ -360,8 +360,8 @@ def test_in_place() -> None:
     lot = [build(records[:10]), marker(1, 10, committed=True), build(records[11:20], base_offset=11)]
     for codec in (Codec.NONE, Codec.LZ4):
         data = b"".join([*lot, build(records[20:], base_offset=20, codec=codec)])
-        [piece] = entry_groups(data)
-        [columns] = columns_of(piece, in_place=True)
+        [group] = entry_groups(data)
+        [columns] = columns_of(group, in_place=True)
         assert rows(columns) == records[:10] + records[11:]
         assert isinstance(columns.raw, memoryview) == (codec is Codec.NONE)
 
@@ -370,7 +370,7 @@ def test_bombs_are_inflated_a_piece_at_a_time() -> None:
     bomb = build([Record(0, 5, None, bytes(10 << 20))], codec=Codec.ZSTD)
     coming = entry_groups(bomb * 20)
     with peak_growth() as growth:
-        found = sum(len(piece.payloads) for piece in coming)
+        found = sum(len(group.payloads) for group in coming)
     assert found == 20
     assert growth.bytes < 64 << 20
     with pytest.raises(CorruptRecords):

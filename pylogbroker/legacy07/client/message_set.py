@@ -24,8 +24,8 @@ class Legacy07MessageSet(MessageSet):
     def _entries(self) -> Iterator[Legacy07Message]:
         return messages(self.data, self.first_offset, partial=True)
 
-    def _pieces(self) -> Iterator[EntryGroup]:
-        piece = EntryGroup()
+    def _groups(self) -> Iterator[EntryGroup]:
+        group = EntryGroup()
         coming = self._entries()
         failure: PylogbrokerError | None = None
         while failure is None:
@@ -38,18 +38,18 @@ class Legacy07MessageSet(MessageSet):
             except PylogbrokerError as error:
                 failure = error
                 continue
-            if len(piece.entries) == _RUN:
-                yield piece
-                piece = EntryGroup()
-            piece.entries.append(message)
-            piece.next_offset = message.next_offset
-        if piece.entries:
-            yield piece
+            if len(group.entries) == _RUN:
+                yield group
+                group = EntryGroup()
+            group.entries.append(message)
+            group.next_offset = message.next_offset
+        if group.entries:
+            yield group
         if failure is not None:
             raise failure
 
-    def _rows_one_by_one(self, piece: EntryGroup) -> Iterator[Row]:
-        for entry in piece.entries:
+    def _rows_one_by_one(self, group: EntryGroup) -> Iterator[Row]:
+        for entry in group.entries:
             yield from self._rows_of(entry)
 
     def _rows_of(self, entry: LogEntry) -> Iterator[Row]:

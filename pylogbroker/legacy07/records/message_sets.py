@@ -73,7 +73,9 @@ def check_legacy07(buffer: Buffer, rules: AppendRules) -> Buffer:
 def is_costly_legacy07_set(buffer: Buffer) -> bool:
     """Return True for a set with a compressed message or very many messages; False for a damaged set."""
     try:
-        return any(message.attributes or number == _INLINE_MESSAGES_MAX for number, message in enumerate(messages(buffer, 0)))
+        return any(
+            message.attributes or number == _INLINE_MESSAGES_MAX for number, message in enumerate(messages(buffer, 0))
+        )
     except CorruptRecords:
         return False
 

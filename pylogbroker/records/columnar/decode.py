@@ -70,7 +70,7 @@ class Columns:
         raw = self._bytes()
         return [read_headers(raw, start)[0] for start in self.header_starts.tolist()]
 
-    def some(self, chosen: Flags | slice) -> Columns:
+    def select(self, chosen: Flags | slice) -> Columns:
         return attrs.evolve(self, **{name: getattr(self, name)[chosen] for name in _COLUMNS})
 
     def _bytes(self) -> bytes:
@@ -130,49 +130,49 @@ def decode(
 
 def columns_from(found: Iterable[EntryGroup], first_offset: int) -> Iterator[Columns]:
     """Decode groups of entries from an offset on."""
-    for piece in found:
-        for columns in columns_of(piece):
+    for group in found:
+        for columns in columns_of(group):
             early = columns.offsets < first_offset
-            yield columns.some(~early) if early.any() else columns
+            yield columns.select(~early) if early.any() else columns
 
 
-def columns_of(piece: EntryGroup, *, in_place: bool = False) -> Iterator[Columns]:
+def columns_of(group: EntryGroup, *, in_place: bool = False) -> Iterator[Columns]:
     """Yield one `Columns` for the group, or one per entry if they cannot be decoded together.
 
     With `in_place`, spans may refer to the fetched buffer, which saves a copy.
     """
     try:
-        columns = _decode_together(piece, in_place) if piece.is_v2 else _decode_messages(piece)
+        columns = _decode_together(group, in_place) if group.is_v2 else _decode_messages(group)
     except (NotUniform, PylogbrokerError):
-        for single in piece.singles():
+        for single in group.singles():
             yield _one_by_one(single)
     else:
         yield columns
 
 
-def _decode_messages(piece: EntryGroup) -> Columns:
+def _decode_messages(group: EntryGroup) -> Columns:
     """Decode uncompressed messages; NotUniform for compressed sets, whose counts are unknown."""
-    require(_column(entry.count for entry in piece.entries) >= 0)
-    return _one_by_one(piece)
+    require(_column(entry.count for entry in group.entries) >= 0)
+    return _one_by_one(group)
 
 
-def _decode_together(piece: EntryGroup, in_place: bool) -> Columns:
+def _decode_together(group: EntryGroup, in_place: bool) -> Columns:
     """Decode the records of v2 batches; NotUniform if lengths or counts do not agree."""
-    heads = piece.heads
-    counts = heads["count"].astype(np.int64)
-    raw, begins, sizes = _in_place(piece) if in_place and not piece.inflated else _side_by_side(piece.payloads)
-    bases, firsts = heads["base_offset"], heads["first_timestamp"]
+    batch_headers = group.batch_headers
+    counts = batch_headers["count"].astype(np.int64)
+    raw, begins, sizes = _in_place(group) if in_place and not group.inflated else _side_by_side(group.payloads)
+    bases, firsts = batch_headers["base_offset"], batch_headers["first_timestamp"]
     require((np.maximum(bases, firsts) < _ADDEND_MAX) & (np.minimum(bases, firsts) > -_ADDEND_MAX))
     ends = begins + sizes
     found = find_records(np.frombuffer(raw, np.uint8), raw, begins, ends, counts)
-    return _columns_at(piece, raw, heads, found)
+    return _columns_at(group, raw, batch_headers, found)
 
 
-def _in_place(piece: EntryGroup) -> tuple[Buffer, Ints, Ints]:
+def _in_place(group: EntryGroup) -> tuple[Buffer, Ints, Ints]:
     """Return the bytes from the first to the last batch, and start and size of each payload."""
-    first, behind = piece.places[0], piece.stops[-1]
-    begins = np.array(piece.places) + HEADER_V2.size
-    return piece.buffer[first:behind], begins - first, np.array(piece.stops) - begins
+    first, behind = group.places[0], group.stops[-1]
+    begins = np.array(group.places) + HEADER_V2.size
+    return group.buffer[first:behind], begins - first, np.array(group.stops) - begins
 
 
 def _side_by_side(payloads: list[Buffer]) -> tuple[Buffer, Ints, Ints]:
@@ -181,15 +181,15 @@ def _side_by_side(payloads: list[Buffer]) -> tuple[Buffer, Ints, Ints]:
     return b"".join(payloads), np.cumsum(sizes) - sizes, sizes
 
 
-def _columns_at(piece: EntryGroup, raw: Buffer, heads: BatchHeaders, found: RecordPositions) -> Columns:
+def _columns_at(group: EntryGroup, raw: Buffer, batch_headers: BatchHeaders, found: RecordPositions) -> Columns:
     data = np.frombuffer(raw, np.uint8)
     key_start, key_length, at = _field(data, found.key_length_at)
     value_start, value_length, at = _field(data, at)
     has_headers = _check_headers(data, at, found.end)
-    times, kinds = _timestamps(heads, found.timestamp_delta)
-    offsets = found.offset_delta + np.repeat(heads["base_offset"].astype(np.int64), heads["count"])
+    times, kinds = _timestamps(batch_headers, found.timestamp_delta)
+    offsets = found.offset_delta + np.repeat(batch_headers["base_offset"].astype(np.int64), batch_headers["count"])
     return Columns(
-        piece.next_offset, raw, offsets, times, kinds, key_start, key_length, value_start, value_length, at, has_headers
+        group.next_offset, raw, offsets, times, kinds, key_start, key_length, value_start, value_length, at, has_headers
     )
 
 
@@ -223,26 +223,26 @@ def _check_headers(data: Bytes, at: Ints, end: Ints) -> bool:
     return True
 
 
-def _timestamps(heads: BatchHeaders, elapsed: Ints) -> tuple[Ints, Ints]:
-    counts = heads["count"]
-    times = elapsed + np.repeat(heads["first_timestamp"].astype(np.int64), counts)
-    kinds = np.repeat((heads["attributes"] & TIMESTAMP_TYPE != 0).astype(np.int64), counts)
+def _timestamps(batch_headers: BatchHeaders, elapsed: Ints) -> tuple[Ints, Ints]:
+    counts = batch_headers["count"]
+    times = elapsed + np.repeat(batch_headers["first_timestamp"].astype(np.int64), counts)
+    kinds = np.repeat((batch_headers["attributes"] & TIMESTAMP_TYPE != 0).astype(np.int64), counts)
     if kinds.any():
-        newest = heads["max_timestamp"].astype(np.int64)
+        newest = batch_headers["max_timestamp"].astype(np.int64)
         require(newest > -_ADDEND_MAX)
         times = np.where(kinds, np.repeat(newest, counts), times)
     return times, kinds
 
 
-def _one_by_one(piece: EntryGroup) -> Columns:
-    records = list(piece.records())
+def _one_by_one(group: EntryGroup) -> Columns:
+    records = list(group.records())
     spans: list[bytes] = []
     for record in records:
         spans += (record.key or b"", record.value or b"", encode_headers(record.headers))
     behind = np.cumsum(_column(map(len, spans)))
     begins = np.concatenate((np.zeros(1, np.int64), behind[:-1]))[: len(spans)]
     return Columns(
-        piece.next_offset,
+        group.next_offset,
         b"".join(spans),
         _column(record.offset for record in records),
         _column(record.timestamp for record in records),

@@ -27,7 +27,7 @@ from pylogbroker.records.compression import DECOMPRESSED_BYTES_MAX, codec_of, in
 from pylogbroker.records.log_entry import LogEntry, bounds, parse
 from pylogbroker.records.model import Buffer, Record, view
 
-GROUP_BYTES: Final = 8 << 20  # bytes of decompressed records in one piece
+GROUP_BYTES: Final = 8 << 20  # decompressed records of one group
 _START: Final = struct.Struct(">q8xbIh")  # offset and magic of any entry; CRC and attributes of a batch
 _SPECIAL: Final = CODEC | CONTROL | TRANSACTIONAL
 _COUNT: Final = struct.Struct(">57xi")
@@ -122,7 +122,7 @@ class EntryGroup:
         ]
 
     @property
-    def heads(self) -> BatchHeaders:
+    def batch_headers(self) -> BatchHeaders:
         return batch_headers_at(self.buffer, self.places)
 
     @property
@@ -130,7 +130,7 @@ class EntryGroup:
         return bool(self.places)
 
     @property
-    def most(self) -> int:
+    def record_count(self) -> int:
         """Number of records; of messages (v0, v1), which may be compressed sets, the number of entries."""
         if self.is_v2:
             return sum(_COUNT.unpack_from(self.buffer, place)[0] for place in self.places)
@@ -179,8 +179,8 @@ def entry_groups(
     unwanted offset; the last batch may contain records after it.
     """
     buffer = view(buffer)
-    piece, size, last = EntryGroup(limit=limit, buffer=buffer), 0, (0, 0)
-    of_batches: bool | None = None  # None while the piece is empty
+    group, size, last = EntryGroup(limit=limit, buffer=buffer), 0, (0, 0)
+    of_batches: bool | None = None  # None while the group is empty
     failure: PylogbrokerError | None = None
     try:
         for place, stop in bounds(buffer, partial=True):
@@ -200,21 +200,21 @@ def entry_groups(
                 if attributes & CODEC:
                     inflated = inflate(codec_of(attributes), whole[HEADER_V2.size :], 2, limit)
             if size >= enough or of_batches not in (None, is_v2):
-                yield piece.ended_at(*last)
-                piece, size = EntryGroup(limit=limit, buffer=buffer), 0
+                yield group.ended_at(*last)
+                group, size = EntryGroup(limit=limit, buffer=buffer), 0
             last, of_batches = (place, stop), is_v2
             if is_v2:
-                piece.places.append(place)
-                piece.stops.append(stop)
+                group.places.append(place)
+                group.stops.append(stop)
             else:
-                piece.entries.append(parse(buffer[place:stop]))
+                group.entries.append(parse(buffer[place:stop]))
             if inflated is not None:
-                piece.inflated[place] = inflated
+                group.inflated[place] = inflated
             size += stop - place if inflated is None else len(inflated)
     except PylogbrokerError as error:
         failure = error
     if last[1]:
-        yield piece.ended_at(*last)
+        yield group.ended_at(*last)
     if failure is not None:
         raise failure
 

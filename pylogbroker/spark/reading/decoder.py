@@ -87,13 +87,13 @@ class Decoder:
         `next_offset` is `end`. Raise CorruptRecords for damaged bytes and InvalidRecords for an unknown codec, after
         the rows before them. Checksums are verified only with `check`.
         """
-        for piece in entry_groups(fetched, aborted, enough=_enough(fetched), end=end, check=check):
-            for part in _of_one_format(piece):
+        for group in entry_groups(fetched, aborted, enough=_enough(fetched), end=end, check=check):
+            for part in _of_one_format(group):
                 for columns in columns_of(part, in_place=True):
                     yield Decoded(self._rows(part, _within(columns, start, end)), min(columns.next_offset, end))
 
-    def _rows(self, piece: EntryGroup, columns: Columns) -> pa.RecordBatch:
-        if "timestampType" in self.columns and not piece.is_v2 and any(not entry.magic for entry in piece.entries):
+    def _rows(self, group: EntryGroup, columns: Columns) -> pa.RecordBatch:
+        if "timestampType" in self.columns and not group.is_v2 and any(not entry.magic for entry in group.entries):
             columns = attrs.evolve(columns, timestamp_types=np.full(len(columns), _NO_TIMESTAMP_TYPE))
         arrays = [_ARRAYS[name](self, columns) for name in self.columns]
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
@@ -109,15 +109,15 @@ def _enough(fetched: Buffer) -> int:
     )
 
 
-def _of_one_format(piece: EntryGroup) -> Iterable[EntryGroup]:
+def _of_one_format(group: EntryGroup) -> Iterable[EntryGroup]:
     """Return the piece, or single messages if v0 and v1 are mixed."""
-    mixed = not piece.is_v2 and len({entry.magic for entry in piece.entries}) > 1
-    return piece.singles() if mixed else [piece]
+    mixed = not group.is_v2 and len({entry.magic for entry in group.entries}) > 1
+    return group.singles() if mixed else [group]
 
 
 def _within(columns: Columns, start: int, end: int) -> Columns:
     inside = (columns.offsets >= start) & (columns.offsets < end)
-    return columns if inside.all() else columns.some(inside)
+    return columns if inside.all() else columns.select(inside)
 
 
 def _times(timestamps: Ints) -> pa.Array:
