@@ -1,8 +1,9 @@
 """Drives a coordinator: loads its shards from the logs of its topic, and calls it when a timer is due.
 
-    topic exists --> each partition that this broker leads: load --log replayed----> active
-                                                               |
-                                                               +--log unreadable--> unloaded
+    this broker leads a partition of the topic --> load --log replayed----> active
+                                                     |
+                                                     +--log unreadable--> unloaded
+    another broker leads it --> unload
 
 The topic is created when a client first looks for its coordinator. Worker threads replay the partitions one after the
 other, piece by piece. The reactor thread makes the shard of the result.
@@ -22,6 +23,7 @@ from pylogbroker.broker.coordinators.internal_topic import InternalTopic
 from pylogbroker.broker.partitions.partition import Partition
 from pylogbroker.broker.runtime import Runtime
 from pylogbroker.coordinators import CoordinatorRuntime, PartitionReplay, ReplayState
+from pylogbroker.metadata.delta import Change, PartitionsChanged, TopicCreated, TopicDeleted
 from pylogbroker.metadata.image import TopicImage
 
 log = Logger()
@@ -59,21 +61,32 @@ class CoordinatorDriver(Generic[R, S]):
 
     # -- the topic -------------------------------------------------------------------------------------------------
 
-    def on_topic_created(self, topic: TopicImage) -> None:
-        """Load the shards of the coordinator's topic."""
-        if topic.name == self._topic.name and self._is_open:
-            self._load_topic(topic)
+    def on_change(self, change: Change) -> None:
+        """Load and unload shards when the coordinator's topic is created or deleted, or its leaders change."""
+        name = self._topic.name
+        match change:
+            case TopicCreated(TopicImage(name=created) as topic) if created == name and self._is_open:
+                self._load_topic(topic)
+            case PartitionsChanged(changed, partitions) if changed == name and self._is_open:
+                for index, state in partitions.items():
+                    self._follow_leader(index, state.leader_epoch)
+            case TopicDeleted(TopicImage(name=deleted)) if deleted == name:
+                self._coordinator.close(self._runtime.now_ms())
+
+    def _follow_leader(self, index: int, epoch: int) -> None:
+        """Load the shard of a partition that this broker leads now, or unload that of another broker's."""
+        if index >= self._coordinator.partitions:
+            return  # added since the start: until the next one, keys stay in their partitions
+        if self._topic.partition(index) is None:
+            self._coordinator.unload(index, self._runtime.now_ms(), epoch)
+        else:
+            self._load([index])
 
     def on_partition_led(self, topic: str, index: int) -> None:
         """Load the shard of a partition whose log was opened late."""
         if topic == self._topic.name and self._is_open:
             self._coordinator.unload(index, self._runtime.now_ms())
             self._load([index])
-
-    def on_topic_deleted(self, topic: TopicImage) -> None:
-        """Unload all shards if the topic is the coordinator's."""
-        if topic.name == self._topic.name:
-            self._coordinator.close(self._runtime.now_ms())
 
     # -- loading ---------------------------------------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ from pylogbroker.broker.services import LogServices
 from pylogbroker.config import BrokerConfig
 from pylogbroker.groups import GroupCoordinator, GroupSettings, NewGeneration, ReplayedGroups
 from pylogbroker.groups.shard import GroupShard
-from pylogbroker.metadata.delta import Delta, TopicCreated, TopicDeleted
+from pylogbroker.metadata.delta import Delta, TopicDeleted
 from pylogbroker.metadata.image import ClusterImage, TopicImage
 from pylogbroker.metadata.topic_names import OFFSETS_TOPIC
 from pylogbroker.records import Codec
@@ -64,29 +64,25 @@ class GroupService:
 
     async def on_delta(self, delta: Delta, before: ClusterImage, after: ClusterImage) -> None:
         for change in delta:
-            match change:
-                case TopicCreated(topic):
-                    self._driver.on_topic_created(topic)
-                case TopicDeleted(topic):
-                    await self._on_topic_deleted(topic)
+            had_members = isinstance(change, TopicDeleted) and self.coordinator.has_members
+            self._driver.on_change(change)
+            if isinstance(change, TopicDeleted):
+                await self._on_topic_deleted(change.topic, had_members)
 
     def on_partition_led(self, topic: str, index: int) -> None:
         self._driver.on_partition_led(topic, index)
 
-    async def _on_topic_deleted(self, topic: TopicImage) -> None:
-        """Delete the offsets of a topic's partitions; unload all groups if the topic is `__consumer_offsets`.
+    async def _on_topic_deleted(self, topic: TopicImage, had_members: bool) -> None:
+        """Delete the offsets of a topic's partitions; create `__consumer_offsets` again if groups had members.
 
-        `__consumer_offsets` is recreated at once if groups have members. A member that finds a coordinator learns there
-        that it is unknown, and joins again. Without coordinator librdkafka may search until its session has expired.
+        A member that finds a coordinator learns there that it is unknown, and joins again. Without coordinator
+        librdkafka may search until its session has expired.
         """
         if topic.name != OFFSETS_TOPIC:
             deleted = [(topic.name, index) for index in topic.partitions]
             runtime = self._services.runtime
             await runtime.slices.run(self.coordinator.delete_partitions(deleted, runtime.now_ms()))
-            return
-        has_members = self.coordinator.has_members
-        self._driver.on_topic_deleted(topic)
-        if has_members:
+        elif had_members:
             ensureDeferred(self.ensure_topic()).addErrback(
                 lambda failure: log.error("{topic} was not created again: {why}", topic=topic.name, why=failure.value)
             )

@@ -17,7 +17,7 @@ from pylogbroker.config import BrokerConfig
 from pylogbroker.coordinators import TopicPartition
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.groups import GroupCoordinator
-from pylogbroker.metadata.delta import Delta, TopicCreated, TopicDeleted
+from pylogbroker.metadata.delta import Delta
 from pylogbroker.metadata.image import ClusterImage
 from pylogbroker.metadata.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from pylogbroker.records import end_marker
@@ -114,11 +114,7 @@ class TransactionService:
 
     def on_delta(self, delta: Delta, before: ClusterImage, after: ClusterImage) -> None:
         for change in delta:
-            match change:
-                case TopicCreated(topic):
-                    self._driver.on_topic_created(topic)
-                case TopicDeleted(topic):
-                    self._driver.on_topic_deleted(topic)
+            self._driver.on_change(change)
 
     def on_partition_led(self, topic: str, index: int) -> None:
         self._driver.on_partition_led(topic, index)
