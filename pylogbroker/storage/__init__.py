@@ -47,7 +47,7 @@ from pylogbroker.storage.log.config import LogConfig
 from pylogbroker.storage.log.guarded_policy import GuardedPolicy
 from pylogbroker.storage.log.loader import Recovered
 from pylogbroker.storage.log.log import Appended, Log
-from pylogbroker.storage.log.producer_states import Origin, ProducerState, ProducerStates
+from pylogbroker.storage.log.producer_states import Origin, ProducerStateEntry, ProducerStates
 from pylogbroker.storage.log.segment import Segment
 from pylogbroker.storage.log.timestamp_lookup import TimestampedOffset
 from pylogbroker.storage.logdirs.inventory import DeletedDirectory
@@ -75,7 +75,7 @@ __all__ = [
     "Notice",
     "Origin",
     "Pools",
-    "ProducerState",
+    "ProducerStateEntry",
     "ProducerStates",
     "Recovered",
     "Segment",

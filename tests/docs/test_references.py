@@ -18,6 +18,7 @@ PAGES = [
     *sorted((ROOT / "docs" / "decisions").glob("*.md")),
 ]
 SPAN = re.compile(r"`([^`\n]+)`")
+FILE = re.compile(r"coordination\.(sqlite|lock|reserve|rebuild/)")  # a file of the broker, not a module
 
 
 def names_in(path: Path) -> set[str]:
@@ -45,7 +46,7 @@ def references(text: str) -> Iterator[tuple[str, Path, list[str]]]:
     """Spans like `storage.log.recovery`, `broker/apis/NAME.py` or `tests/torn` that begin with a package."""
     packages = {path.name for path in PACKAGE.iterdir() if path.is_dir() or path.suffix == ".py"}
     for span in SPAN.findall(text):
-        if not re.fullmatch(r"[\w./]+", span) or "NAME" in span or "__" in span:
+        if not re.fullmatch(r"[\w./]+", span) or "NAME" in span or "__" in span or FILE.match(span):
             continue
         folder = PACKAGE
         if span.startswith(("tests/", "tests.", "benchmarks/", "examples/", "pylogbroker/", "pylogbroker.", "docs/")):

@@ -14,7 +14,7 @@ import attrs
 import pytest
 
 from pylogbroker.records import end_marker
-from pylogbroker.storage import LogConfig, Origin, ProducerState
+from pylogbroker.storage import LogConfig, Origin, ProducerStateEntry
 from pylogbroker.storage.log import producer_snapshots
 from tests.storage.support import NOW, batch, messages, open_log, reopen
 from tests.support.oracle_answers import OracleAnswers
@@ -125,7 +125,7 @@ def kafkas_files() -> dict[str, dict[int, bytes]]:
     return files
 
 
-def by_id(states: Iterable[ProducerState]) -> list[ProducerState]:
+def by_id(states: Iterable[ProducerStateEntry]) -> list[ProducerStateEntry]:
     """The states with their last batches, which are what Kafka keeps."""
     known = [attrs.evolve(state, batches=state.batches[-1:]) for state in states]
     return sorted(known, key=lambda state: state.producer_id)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.records import Marker
-from pylogbroker.storage import Origin, ProducerState, ProducerStates
+from pylogbroker.storage import Origin, ProducerStateEntry, ProducerStates
 from pylogbroker.storage.checkpoints import DamagedFile
 from pylogbroker.storage.log import producer_snapshots
 from pylogbroker.storage.log.producer_states import WrittenBatch
@@ -101,7 +101,7 @@ def test_the_last_five_batches_are_known_by_their_sequences() -> None:
 
 def test_a_new_epoch_forgets_the_batches_of_the_old_one() -> None:
     states = after(Sent(0, 3), Sent(0, 2, producer_epoch=1))
-    assert states.get(5) == ProducerState(5, 1, (WrittenBatch(0, 1, 0, 1, 1000),), 1000)
+    assert states.get(5) == ProducerStateEntry(5, 1, (WrittenBatch(0, 1, 0, 1, 1000),), 1000)
 
 
 @pytest.mark.parametrize(
@@ -167,8 +167,8 @@ def test_the_layout_of_a_snapshot() -> None:
 def test_a_snapshot_is_read_back() -> None:
     data = kafka_snapshot((5, 2, 1, 102, 3, 777, 9, -1), (6, 0, -1, -1, 0, 888, -1, 200))
     assert producer_snapshots.decode(data) == [
-        ProducerState(5, 2, (WrittenBatch(MAX - 1, 1, 99, 102, 777),), 777, 9),
-        ProducerState(6, 0, (), 888, -1, 200),
+        ProducerStateEntry(5, 2, (WrittenBatch(MAX - 1, 1, 99, 102, 777),), 777, 9),
+        ProducerStateEntry(6, 0, (), 888, -1, 200),
     ]
 
 

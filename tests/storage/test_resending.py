@@ -12,7 +12,7 @@ import pytest
 from pylogbroker.errors import KafkaError
 from pylogbroker.storage import Log, LogConfig
 from pylogbroker.storage.log import producer_snapshots
-from pylogbroker.storage.log.producer_states import ProducerState, WrittenBatch
+from pylogbroker.storage.log.producer_states import ProducerStateEntry, WrittenBatch
 from tests.storage.support import NOW, batch, open_log, reopen
 
 CONFIG = LogConfig()
@@ -51,16 +51,16 @@ def test_all_that_were_under_way_are_known(tmp_path: Path, rolls: int | str, sto
 def test_what_a_snapshot_keeps_is_read_back() -> None:
     one = tuple(WrittenBatch(10 * n, 10 * n + 9, 100 * n, 100 * n + 9, 1000 + n) for n in range(5))
     states = [
-        ProducerState(7, 0, one, 1004),
-        ProducerState(8, 3, one[:1], 1000, 4, 0),
-        ProducerState(9, 1, (), 1000),
-        ProducerState(10, 2, one[1:4], 1003),
+        ProducerStateEntry(7, 0, one, 1004),
+        ProducerStateEntry(8, 3, one[:1], 1000, 4, 0),
+        ProducerStateEntry(9, 1, (), 1000),
+        ProducerStateEntry(10, 2, one[1:4], 1003),
     ]
     assert producer_snapshots.decode(producer_snapshots.encode(states)) == states
 
 
 @pytest.mark.parametrize("cut", [1, 4, 20, 40, 41, 44])
 def test_a_snapshot_that_was_cut(cut: int) -> None:
-    states = [ProducerState(7, 0, (WrittenBatch(0, 1, 0, 1, 5), WrittenBatch(2, 3, 2, 3, 5)), 5)]
+    states = [ProducerStateEntry(7, 0, (WrittenBatch(0, 1, 0, 1, 5), WrittenBatch(2, 3, 2, 3, 5)), 5)]
     with pytest.raises(producer_snapshots.DamagedFile):
         producer_snapshots.decode(producer_snapshots.encode(states)[:-cut])

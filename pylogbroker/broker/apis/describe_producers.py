@@ -10,7 +10,7 @@ from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.limits import ResponseBudget, distinct_partitions
 from pylogbroker.broker.services import Services
 from pylogbroker.errors import KafkaError
-from pylogbroker.storage import ProducerState as Known
+from pylogbroker.storage import ProducerStateEntry
 from pylogbroker.wire.messages.describe_producers import (
     DescribeProducersRequest,
     DescribeProducersResponse,
@@ -44,7 +44,7 @@ def _partition(services: Services, topic: str, index: int, space: ResponseBudget
     return PartitionResponse(index, active_producers=[_producer(state) for state in producers])
 
 
-def _producer(state: Known) -> ProducerState:
+def _producer(state: ProducerStateEntry) -> ProducerState:
     return ProducerState(
         producer_id=state.producer_id,
         producer_epoch=state.epoch,

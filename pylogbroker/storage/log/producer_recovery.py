@@ -16,7 +16,7 @@ from pylogbroker.storage import names
 from pylogbroker.storage.checkpoints import DamagedFile
 from pylogbroker.storage.files import remove
 from pylogbroker.storage.log import producer_snapshots
-from pylogbroker.storage.log.producer_states import EndedTransaction, ProducerState, ProducerStates
+from pylogbroker.storage.log.producer_states import EndedTransaction, ProducerStateEntry, ProducerStates
 from pylogbroker.storage.log.segment import Segment
 
 
@@ -49,7 +49,7 @@ def states_at(path: str, snapshots: Collection[int], segments: Sequence[Segment]
     return states
 
 
-def _newest_sound(path: str, snapshots: Iterable[int], upto: int) -> tuple[int, list[ProducerState]]:
+def _newest_sound(path: str, snapshots: Iterable[int], upto: int) -> tuple[int, list[ProducerStateEntry]]:
     for offset in sorted(snapshots, reverse=True):
         if offset <= upto:
             with suppress(DamagedFile):
@@ -57,7 +57,7 @@ def _newest_sound(path: str, snapshots: Iterable[int], upto: int) -> tuple[int, 
     return -1, []
 
 
-def _newest(path: str, snapshots: Iterable[int], log_end_offset: int) -> tuple[int, list[ProducerState]]:
+def _newest(path: str, snapshots: Iterable[int], log_end_offset: int) -> tuple[int, list[ProducerStateEntry]]:
     for offset in sorted(snapshots, reverse=True):
         name = names.file_of(path, offset, names.SNAPSHOT)
         if offset <= log_end_offset:

@@ -44,7 +44,7 @@ from typing import Final
 from pylogbroker.records import crc32c
 from pylogbroker.storage.checkpoints import DamagedFile
 from pylogbroker.storage.files import opened, read_file, write_at
-from pylogbroker.storage.log.producer_states import NONE, ProducerState, WrittenBatch
+from pylogbroker.storage.log.producer_states import NONE, ProducerStateEntry, WrittenBatch
 
 _HEADER: Final = Struct(">hI")
 _COUNT: Final = Struct(">i")
@@ -53,7 +53,7 @@ _OLDER: Final = Struct(">qiiqqq")
 _VERSION: Final = 1
 
 
-def encode(states: Iterable[ProducerState]) -> bytes:
+def encode(states: Iterable[ProducerStateEntry]) -> bytes:
     """Return the bytes of a snapshot."""
     known = list(states)
     older = [_OLDER.pack(state.producer_id, *batch) for state in known for batch in state.batches[:-1]]
@@ -61,7 +61,7 @@ def encode(states: Iterable[ProducerState]) -> bytes:
     return _HEADER.pack(_VERSION, crc32c(body)) + body
 
 
-def decode(data: bytes) -> list[ProducerState]:
+def decode(data: bytes) -> list[ProducerStateEntry]:
     """Return the states of a snapshot; raise DamagedFile if it is damaged or incomplete."""
     body = memoryview(data)[_HEADER.size :]
     try:
@@ -80,14 +80,14 @@ def decode(data: bytes) -> list[ProducerState]:
     return [_state(batches[fields[0]], *fields) for fields in entries]
 
 
-def write(path: str, states: Iterable[ProducerState]) -> None:
+def write(path: str, states: Iterable[ProducerStateEntry]) -> None:
     """Write a snapshot without a sync; its checksum shows if it never reached the disk."""
     data = encode(states)
     with opened(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC) as fd:
         write_at(fd, [data], 0, len(data))
 
 
-def read(path: str) -> list[ProducerState]:
+def read(path: str) -> list[ProducerStateEntry]:
     """Return the states of a snapshot file; raise DamagedFile if it is damaged or incomplete."""
     return decode(read_file(path) or b"")
 
@@ -105,7 +105,7 @@ def _rows(body: memoryview, row: Struct) -> tuple[list[tuple[int, ...]], memoryv
     return list(row.iter_unpack(body[_COUNT.size : end])), body[end:]
 
 
-def _fields(state: ProducerState) -> tuple[int, ...]:
+def _fields(state: ProducerStateEntry) -> tuple[int, ...]:
     if state.batches:
         batch = state.batches[-1]
         last = batch.last_sequence, batch.last_offset, batch.last_offset - batch.first_offset
@@ -131,10 +131,10 @@ def _state(
     timestamp: int,
     coordinator_epoch: int,
     transaction_start: int,
-) -> ProducerState:
+) -> ProducerStateEntry:
     batches: tuple[WrittenBatch, ...] = ()
     if last_offset >= 0:
         first_sequence = (last_sequence - delta) & 0x7FFFFFFF
         last = WrittenBatch(first_sequence, last_sequence, last_offset - delta, last_offset, timestamp)
         batches = (*older, last)
-    return ProducerState(producer_id, epoch, batches, timestamp, coordinator_epoch, transaction_start)
+    return ProducerStateEntry(producer_id, epoch, batches, timestamp, coordinator_epoch, transaction_start)

@@ -99,7 +99,7 @@ class EndedTransaction:
 
 
 @attrs.define
-class ProducerState:
+class ProducerStateEntry:
     """State of one producer in one log; -1 stands for unknown."""
 
     producer_id: int
@@ -188,7 +188,7 @@ class ProducerStates:
 
     __slots__ = ("_ended", "_open", "_states")
 
-    def __init__(self, states: Iterable[ProducerState] = ()) -> None:
+    def __init__(self, states: Iterable[ProducerStateEntry] = ()) -> None:
         self._states = {state.producer_id: state for state in states}
         self._open = {  # first offsets of open transactions, ascending
             state.producer_id: state.transaction_start
@@ -200,10 +200,10 @@ class ProducerStates:
     def __len__(self) -> int:
         return len(self._states)
 
-    def __iter__(self) -> Iterator[ProducerState]:
+    def __iter__(self) -> Iterator[ProducerStateEntry]:
         return iter(self._states.values())
 
-    def get(self, producer_id: int) -> ProducerState | None:
+    def get(self, producer_id: int) -> ProducerStateEntry | None:
         return self._states.get(producer_id)
 
     def is_in_transaction(self, producer_id: int, epoch: int) -> bool:
@@ -257,7 +257,7 @@ class ProducerStates:
             return self._end(entry)
         state = self._states.get(producer_id)
         if state is None:
-            state = self._states[producer_id] = ProducerState(producer_id)
+            state = self._states[producer_id] = ProducerStateEntry(producer_id)
         state.record(entry)
         if state.transaction_start >= 0:
             self._open.setdefault(producer_id, state.transaction_start)
@@ -268,7 +268,7 @@ class ProducerStates:
         if marker is None:  # emptied by compaction, or another control record
             return None
         self._open.pop(entry.producer_id, None)
-        ended = self._states.setdefault(entry.producer_id, ProducerState(entry.producer_id)).end(entry, marker)
+        ended = self._states.setdefault(entry.producer_id, ProducerStateEntry(entry.producer_id)).end(entry, marker)
         if ended is not None:
             self._ended.append(ended)
         return ended

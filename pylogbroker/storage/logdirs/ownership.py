@@ -46,7 +46,7 @@ class ForeignDirectory:
 
 
 def find_foreign(path: str, key: TopicPartition, topics: TopicIds) -> ForeignDirectory | None:
-    """Why a directory that is named after a partition must not be opened; None if it may.  Blocks; OSError."""
+    """Return why a directory named like a partition must not be opened; None if it may. Blocks; may raise OSError."""
     marked = read_topic_id(path)
     wanted = topics.get(key)
     if marked is not None:
