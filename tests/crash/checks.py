@@ -61,7 +61,7 @@ def check_content(partition: Partition, content: Content) -> Iterator[Violation]
         yield Violation("damaged", f"{_name(partition)}: {what}")
 
 
-def check_structure_of_records(
+def check_record_structure(
     partition: Partition, content: Content, senders: Sequence[Sent], *, settled: bool
 ) -> Iterator[Violation]:
     """All records in a partition against all that were sent there; `settled`: nothing is under way any more."""

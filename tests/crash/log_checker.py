@@ -7,7 +7,7 @@ from typing import Final
 
 import attrs
 
-from tests.crash.checks import Violation, check_commit, check_content, check_seen, check_structure_of_records
+from tests.crash.checks import Violation, check_commit, check_content, check_record_structure, check_seen
 from tests.crash.content import Content, end_of
 from tests.crash.history import Evidence, History, Partition
 from tests.crash.reader import Reader
@@ -46,7 +46,7 @@ class LogChecker:
             content.read(self._reader.read(partition))
             yield from check_content(partition, content)
             if thorough:
-                yield from check_structure_of_records(partition, content, evidence.sent, settled=settled)
+                yield from check_record_structure(partition, content, evidence.sent, settled=settled)
                 yield from check_seen(partition, content, evidence.seen.get(partition, {}))
         yield from self._check_commits(evidence)
         for what in self._history.contradictions:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import attrs
 import pytest
 
-from tests.crash.checks import Violation, check_commit, check_content, check_seen, check_structure_of_records
+from tests.crash.checks import Violation, check_commit, check_content, check_record_structure, check_seen
 from tests.crash.content import Content, end_of
 from tests.crash.history import Committed, History, Promise, Sent
 from tests.crash.stamps import NotStamped, Stamp, stamp_in, value_of
@@ -44,7 +44,7 @@ def kinds(violations: Sequence[Violation]) -> set[str]:
 
 
 def judged(log: Content, one: Sent, settled: bool = True) -> set[str]:
-    return kinds([*check_content(P, log), *check_structure_of_records(P, log, [one], settled=settled)])
+    return kinds([*check_content(P, log), *check_record_structure(P, log, [one], settled=settled)])
 
 
 @pytest.mark.parametrize("promise", Promise)
@@ -126,10 +126,10 @@ def test_a_record_that_nobody_answers() -> None:
 
 def test_records_of_others() -> None:
     foreign = {0: stamp(0, "stranger")}
-    assert kinds(list(check_structure_of_records(P, Content(foreign, 1), [], settled=True))) == {"foreign"}
+    assert kinds(list(check_record_structure(P, Content(foreign, 1), [], settled=True))) == {"foreign"}
     elsewhere = {0: stamp(0, partition=1)}
     assert "foreign" in kinds(
-        list(check_structure_of_records(P, Content(elsewhere, 1), [sent(ONCE, [None])], settled=False))
+        list(check_record_structure(P, Content(elsewhere, 1), [sent(ONCE, [None])], settled=False))
     )
 
 

@@ -101,7 +101,7 @@ def test_the_format_is_the_directorys_whatever_the_settings_say(tmp_path: Path) 
         log.close()
     assert bytes_on_disk(tmp_path) == data
     (tmp_path / "message-format").write_text("0.6\n")
-    with pytest.raises(StorageFailure):
+    with pytest.raises(StorageFailure, match=r"unknown message format .*0\.6.*; expected .*0\.7"):
         open_log(tmp_path, LogConfig())
 
 

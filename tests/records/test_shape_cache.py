@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from pylogbroker.records.validate import shape_cache, structure
-from pylogbroker.records.validate.structure import check_structure_of_records
+from pylogbroker.records.validate.structure import check_record_structure
 from tests.support.bad_batches import field, record, varint
 
 COUNTS = (1, 2, 16, 64)
@@ -43,8 +43,8 @@ def teach(monkeypatch: pytest.MonkeyPatch) -> Teach:
         raise Iterated
 
     def show(data: bytes, count: int) -> None:
-        check_structure_of_records(data, count)
-        check_structure_of_records(data, count)
+        check_record_structure(data, count)
+        check_record_structure(data, count)
         monkeypatch.setattr(structure, "_check_next", iterated)
 
     return show
@@ -52,7 +52,7 @@ def teach(monkeypatch: pytest.MonkeyPatch) -> Teach:
 
 def is_recognized(data: bytes, count: int) -> bool:
     try:
-        check_structure_of_records(memoryview(b"head" + data), count, 4)
+        check_record_structure(memoryview(b"head" + data), count, 4)
     except Iterated:
         return False
     return True
@@ -108,12 +108,12 @@ def test_the_last_one_counts() -> None:
     with_key, without = record(0, b"1234", b"56"), record(0, None, b"123456")
     assert len(with_key) == len(without)
     for _ in range(3):
-        check_structure_of_records(with_key, 1)
-        check_structure_of_records(without, 1)
+        check_record_structure(with_key, 1)
+        check_record_structure(without, 1)
 
 
 def test_not_too_many_are_kept() -> None:
     for size in range(2000):
         for _ in range(2):
-            check_structure_of_records(record(0, None, bytes(size)), 1)
+            check_record_structure(record(0, None, bytes(size)), 1)
         assert len(shape_cache._shapes) <= 512

@@ -15,7 +15,7 @@ from kafka.errors import CorruptRecordError
 from pylogbroker.errors import InvalidRecords, KafkaError
 from pylogbroker.records import AppendRules, Codec, Record, build, convert, prepare
 from pylogbroker.records.validate import structure
-from pylogbroker.records.validate.structure import check_structure_of_records
+from pylogbroker.records.validate.structure import check_record_structure
 from pylogbroker.records.validate.uniform_runs import measure_run
 from tests.records.reference_codecs import PEERS
 from tests.support.bad_batches import NONE, batch, field, record, varint
@@ -41,7 +41,7 @@ def accepts(data: bytes, count: int) -> bool:
     answers = []
     for whole, position in ((data, 0), (memoryview(b"head" + data), 4), (memoryview(bytearray(data)), 0)):
         try:
-            check_structure_of_records(whole, count, position)
+            check_record_structure(whole, count, position)
         except InvalidRecords:
             answers.append(False)
         else:

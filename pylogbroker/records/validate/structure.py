@@ -35,7 +35,7 @@ _ZIGZAG_TIMESTAMP_MAX: Final = (
 )  # zigzag timestamp deltas from here on might overflow 64 bits when added to the base
 
 
-def check_structure_of_records(data: Buffer, count: int, position: int = 0) -> None:
+def check_record_structure(data: Buffer, count: int, position: int = 0) -> None:
     """InvalidRecords unless `data`, from `position` on, is `count` records with offset deltas from 0 on."""
     if has_known_shape(data, count, position):
         return

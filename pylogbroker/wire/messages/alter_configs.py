@@ -1,10 +1,10 @@
 """AlterConfigs (key 33): replace all dynamic settings of a resource.
 
-== =========================================
+== ================================
  0 resources and their settings
- 1 the client waits out throttling (KIP-219)
+ 1 client-side throttling (KIP-219)
  2 flexible
-== =========================================
+== ================================
 """
 
 from pylogbroker.wire.schema import (

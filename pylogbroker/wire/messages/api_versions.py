@@ -2,8 +2,8 @@
 
 == =================================================
  0 version ranges
- 1 `throttle_time_ms` in the response
- 2 the client waits out throttling (KIP-219)
+ 1 `throttle_time_ms`
+ 2 client-side throttling (KIP-219)
  3 flexible; the client's name and version; features
  4 supported features may begin at version 0
 == =================================================

@@ -2,7 +2,7 @@
 
 == ==============================================
  0 the new number of partitions, or an assignment
- 1 the client waits out throttling (KIP-219)
+ 1 client-side throttling (KIP-219)
  2 flexible
  3 THROTTLING_QUOTA_EXCEEDED may be answered
 == ==============================================

@@ -3,8 +3,8 @@
 == ===================================================
  0 partitions and replicas, or an assignment; settings
  1 validation alone; the response has error messages
- 2 `throttle_time_ms` in the response
- 3 the client waits out throttling (KIP-219)
+ 2 `throttle_time_ms`
+ 3 client-side throttling (KIP-219)
  4 -1 partitions or replicas: the broker's default
  5 flexible; the topic's settings in the response
  6 THROTTLING_QUOTA_EXCEEDED may be answered

@@ -1,10 +1,10 @@
 """DeleteRecords (key 21): raise log start offsets.
 
-== =========================================
+== ================================
  0 offsets per partition
- 1 the client waits out throttling (KIP-219)
+ 1 client-side throttling (KIP-219)
  2 flexible
-== =========================================
+== ================================
 """
 
 from pylogbroker.wire.schema import (

@@ -2,8 +2,8 @@
 
 == ================================================
  0 topics by name
- 1 `throttle_time_ms` in the response
- 2 the client waits out throttling (KIP-219)
+ 1 `throttle_time_ms`
+ 2 client-side throttling (KIP-219)
  3 TOPIC_DELETION_DISABLED replaces INVALID_REQUEST
  4 flexible
  5 the response has error messages

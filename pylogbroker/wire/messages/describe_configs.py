@@ -1,12 +1,12 @@
 """DescribeConfigs (key 32): settings of topics (resource type 2), brokers (4) and loggers (8).
 
-== =========================================
+== ======================================
  0 name, value, whether it is the default
  1 a value's source and synonyms
- 2 the client waits out throttling (KIP-219)
+ 2 client-side throttling (KIP-219)
  3 types and documentation
  4 flexible
-== =========================================
+== ======================================
 """
 
 from typing import Annotated

@@ -2,7 +2,7 @@
 
 == ===============================================
  0 directories, partitions and sizes
- 1 the client waits out throttling (KIP-219)
+ 1 client-side throttling (KIP-219)
  2 flexible
  3 the response has an error of its own
  4 total and usable bytes of each directory's disk

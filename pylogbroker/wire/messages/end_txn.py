@@ -2,7 +2,7 @@
 
 == ===============================================
  0 a transaction
- 1 the client waits out throttling (KIP-219)
+ 1 client-side throttling (KIP-219)
  2 PRODUCER_FENCED replaces INVALID_PRODUCER_EPOCH
  3 flexible
  4 TRANSACTION_ABORTABLE may be answered

@@ -2,14 +2,14 @@
 
 == =========================================================================================
  0 messages in format v0
- 1 `throttle_time_ms` in the response
+ 1 `throttle_time_ms`
  2 messages up to format v1
  3 `max_bytes` for the whole response; partitions in the order asked
  4 record batches (format v2); isolation level, aborted transactions, the last stable offset
  5 `log_start_offset`, both ways
  6 KAFKA_STORAGE_ERROR may be answered
  7 fetch sessions (KIP-227)
- 8 the client waits out throttling (KIP-219)
+ 8 client-side throttling (KIP-219)
  9 `current_leader_epoch` (KIP-320)
 10 batches may be compressed with zstd
 11 the consumer's rack, and the preferred replica to read from (KIP-392)

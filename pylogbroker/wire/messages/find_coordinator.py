@@ -3,7 +3,7 @@
 == ========================================================================
  0 groups only
  1 transactional ids; the response has an error message and a throttle time
- 2 the client waits out throttling (KIP-219)
+ 2 client-side throttling (KIP-219)
  3 flexible
  4 several keys at once
  5 TRANSACTION_ABORTABLE may be answered

@@ -2,7 +2,7 @@
 
 == =================================================================
  0 a transactional id, or null
- 1 the client waits out throttling (KIP-219)
+ 1 client-side throttling (KIP-219)
  2 flexible
  3 the producer's current id and epoch, to raise the epoch (KIP-360)
  4 PRODUCER_FENCED replaces INVALID_PRODUCER_EPOCH

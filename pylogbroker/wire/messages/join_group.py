@@ -3,8 +3,8 @@
 == ============================================================
  0 the session timeout is also the rebalance timeout
  1 rebalance timeout
- 2 `throttle_time_ms` in the response
- 3 the client waits out throttling (KIP-219)
+ 2 `throttle_time_ms`
+ 3 client-side throttling (KIP-219)
  4 a new member gets an id (MEMBER_ID_REQUIRED) and joins again
  5 static membership
  6 flexible

@@ -1,13 +1,13 @@
 """LeaveGroup (key 13): remove members from their group.
 
-== =========================================
+== ================================
  0 one member
- 1 `throttle_time_ms` in the response
- 2 the client waits out throttling (KIP-219)
+ 1 `throttle_time_ms`
+ 2 client-side throttling (KIP-219)
  3 several members, static ones too
  4 flexible
  5 the reason for leaving
-== =========================================
+== ================================
 """
 
 from typing import Annotated

@@ -4,7 +4,7 @@
  0 the start offsets of segments, latest first, `max_num_offsets` of them
  1 one offset, with its timestamp
  2 isolation level; the response has a throttle time
- 3 the client waits out throttling (KIP-219)
+ 3 client-side throttling (KIP-219)
  4 leader epochs, both ways
  5 OFFSET_NOT_AVAILABLE may be answered
  6 flexible

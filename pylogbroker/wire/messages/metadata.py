@@ -4,10 +4,10 @@
  0 an empty list means all topics
  1 null means all topics; racks, controller, internal topics
  2 the cluster's id
- 3 `throttle_time_ms` in the response
+ 3 `throttle_time_ms`
  4 `allow_auto_topic_creation`
  5 offline replicas
- 6 the client waits out throttling (KIP-219)
+ 6 client-side throttling (KIP-219)
  7 leader epochs
  8 authorised operations, if requested
  9 flexible

@@ -4,8 +4,8 @@
  0 offsets alone
  1 generation and member; a timestamp for each offset
  2 a retention time instead of timestamps
- 3 `throttle_time_ms` in the response
- 4 the client waits out throttling (KIP-219)
+ 3 `throttle_time_ms`
+ 4 client-side throttling (KIP-219)
  5 no retention time: the broker's settings hold
  6 leader epochs
  7 static membership

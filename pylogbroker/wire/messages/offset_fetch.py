@@ -4,8 +4,8 @@
  0 an unknown offset is UNKNOWN_TOPIC_OR_PARTITION
  1 an unknown offset is -1
  2 null means all topics; the response has an error of its own
- 3 `throttle_time_ms` in the response
- 4 the client waits out throttling (KIP-219)
+ 3 `throttle_time_ms`
+ 4 client-side throttling (KIP-219)
  5 leader epochs
  6 flexible
  7 `require_stable`: pending transactional offsets are an error

@@ -2,12 +2,12 @@
 
 == ================================================
  0 messages in format v0
- 1 `throttle_time_ms` in the response
+ 1 `throttle_time_ms`
  2 messages in format v1; `log_append_time_ms`
  3 record batches (format v2); the transactional id
  4 KAFKA_STORAGE_ERROR may be answered
  5 `log_start_offset` in the response
- 6 the client waits out throttling (KIP-219)
+ 6 client-side throttling (KIP-219)
  7 batches may be compressed with zstd
  8 `record_errors` (KIP-467)
  9 flexible

@@ -1,13 +1,13 @@
 """SyncGroup (key 14): send the leader's assignment to the members.
 
-== =========================================
+== =======================================
  0 group, generation and member
- 1 `throttle_time_ms` in the response
- 2 the client waits out throttling (KIP-219)
+ 1 `throttle_time_ms`
+ 2 client-side throttling (KIP-219)
  3 static membership
  4 flexible
  5 the protocol's type and name, both ways
-== =========================================
+== =======================================
 """
 
 from typing import Annotated

@@ -2,7 +2,7 @@
 
 == ================================================
  0 the producer and the offsets
- 1 the client waits out throttling (KIP-219)
+ 1 client-side throttling (KIP-219)
  2 leader epochs
  3 generation and member; flexible
  4 TRANSACTION_ABORTABLE replaces INVALID_TXN_STATE

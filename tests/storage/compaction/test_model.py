@@ -171,7 +171,7 @@ class Model:
         batches = self.files.batches()
         found = {record.offset: record for record in self.files.records()}
         self.check_batches(batches)
-        self.check_structure_of_records(found, reached)
+        self.check_record_structure(found, reached)
         self.check_keys(found, reached)
         self.check_tombstones(batches, found, reached)
         self.check_transactions(found)
@@ -190,7 +190,7 @@ class Model:
         present = {(batch.producer[0], batch.last_offset) for batch in batches}
         assert set(self.last.items()) <= present
 
-    def check_structure_of_records(self, found: Mapping[int, Read], reached: int) -> None:
+    def check_record_structure(self, found: Mapping[int, Read], reached: int) -> None:
         """Remaining records are unchanged; only the last message of an old segment may have lost its value."""
         for offset, record in found.items():
             written = self.written[offset]

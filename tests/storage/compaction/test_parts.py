@@ -168,6 +168,19 @@ def test_rows_are_what_the_records_say(data: st.DataObject) -> None:
     assert rows.start.tolist()[1:] == rows.end.tolist()[:-1]
 
 
+def test_timestamps_that_are_too_far_apart_to_be_read_together() -> None:
+    usual = [Record(n, NOW + n, b"usual", b"v") for n in range(3)]
+    far = [Record(0, -(1 << 61), b"far", b"v"), Record(1, 1 << 62, b"away", b"v")]
+    payloads = [build(records)[61:] for records in (usual, far, usual)]
+    sizes = np.array([len(payload) for payload in payloads])
+    ends = np.cumsum(sizes)
+    buffer = np.frombuffer(b"".join(payloads) + bytes(PADDING), np.uint8)
+    rows = read_columns(buffer, np.arange(3), ends - sizes, ends, np.array([3, 2, 3]))
+    assert rows.timestamp_delta.tolist() == [0, 1, 2, 0, 3 << 61, 0, 1, 2]
+    assert rows.batch.tolist() == [0, 0, 0, 1, 1, 2, 2, 2]
+    assert read_keys(rows).length.tolist() == [5, 5, 5, 3, 4, 5, 5, 5]
+
+
 GOOD = b"\0" + encode_varint(0) + encode_varint(0) + encode_varint(1) + b"k" + encode_varint(1) + b"v" + b"\0"
 
 
