@@ -6,7 +6,7 @@ that is still being completed. Any other error is raised.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any, Final
 
 import attrs
@@ -17,11 +17,18 @@ from pylogbroker.client.producer.batch import BatchQueue
 from pylogbroker.client.producer.model import GroupMember, Offsets, OffsetToCommit
 from pylogbroker.client.producer.options import ProducerOptions
 from pylogbroker.client.retries import Pauses, retrying
+from pylogbroker.client.transaction_requests import (
+    ADD_PARTITIONS_VERSION,
+    Codes,
+    add_partitions_request,
+    offset_codes,
+    partition_codes,
+    raise_first,
+    response_codes,
+)
 from pylogbroker.errors import ErrorCode, KafkaError, PylogbrokerError
-from pylogbroker.rpc.errors import error_of
 from pylogbroker.wire import Request
 from pylogbroker.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
-from pylogbroker.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from pylogbroker.wire.messages.end_txn import EndTxnRequest
 from pylogbroker.wire.messages.init_producer_id import InitProducerIdRequest
 from pylogbroker.wire.messages.txn_offset_commit import (
@@ -33,7 +40,6 @@ from pylogbroker.wire.messages.txn_offset_commit import (
 _COORDINATOR_MOVED: Final = frozenset(
     {ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
 )
-_ADD_PARTITIONS_VERSION: Final = 3  # higher versions are for brokers only
 
 
 @attrs.frozen
@@ -55,16 +61,8 @@ class TransactionCoordinatorClient:
         return ProducerIdentity(response.producer_id, response.producer_epoch)
 
     async def add(self, identity: ProducerIdentity, queues: Iterable[BatchQueue]) -> None:
-        topics: dict[str, AddPartitionsToTxnTopic] = {}
-        for queue in queues:
-            topics.setdefault(queue.topic, AddPartitionsToTxnTopic(queue.topic)).partitions.append(queue.partition)
-        request = AddPartitionsToTxnRequest(
-            v3_and_below_transactional_id=self.id,
-            v3_and_below_producer_id=identity.id,
-            v3_and_below_producer_epoch=identity.epoch,
-            v3_and_below_topics=list(topics.values()),
-        )
-        await self._ask(request, version=_ADD_PARTITIONS_VERSION, codes=_partition_codes)
+        request = add_partitions_request(self.id, identity, [(queue.topic, queue.partition) for queue in queues])
+        await self._ask(request, version=ADD_PARTITIONS_VERSION, codes=partition_codes)
 
     async def send_offsets(self, identity: ProducerIdentity, offsets: Offsets, member: GroupMember) -> None:
         """Add a group to the transaction and commit its offsets in it."""
@@ -84,7 +82,7 @@ class TransactionCoordinatorClient:
             member.instance_id,
             list(topics.values()),
         )
-        await self._ask(request, CoordinatorType.GROUP, member.group, codes=_offset_codes)
+        await self._ask(request, CoordinatorType.GROUP, member.group, codes=offset_codes)
 
     async def end(self, identity: ProducerIdentity, committed: bool) -> None:
         await self._ask(EndTxnRequest(self.id, identity.id, identity.epoch, committed))
@@ -96,7 +94,7 @@ class TransactionCoordinatorClient:
         key: str | None = None,
         *,
         version: int | None = None,
-        codes: Callable[[Any], list[int]] = lambda response: [response.error_code],
+        codes: Codes = response_codes,
     ) -> Any:
         where = self.id if key is None else key
 
@@ -111,22 +109,9 @@ class TransactionCoordinatorClient:
         return await retrying(work, self.pauses, self.options.backoff, self.options.block_timeout)
 
     async def _ask_once(
-        self, request: Request, kind: CoordinatorType, key: str, version: int | None, codes: Callable[[Any], list[int]]
+        self, request: Request, kind: CoordinatorType, key: str, version: int | None, codes: Codes
     ) -> Any:
         node = await self.cluster.coordinator(key, kind)
         response = await self.cluster.send(node, request, version=version)
-        errors = [error_of(code) for code in codes(response) if code]
-        for error in sorted(errors, key=lambda error: error.code.retriable):
-            raise error
+        raise_first(codes(response))
         return response
-
-
-def _partition_codes(response: Any) -> list[int]:
-    topics = response.results_by_topic_v3_and_below
-    codes = [row.partition_error_code for topic in topics for row in topic.results_by_partition]
-    others = [code for code in codes if code not in (0, ErrorCode.OPERATION_NOT_ATTEMPTED)]
-    return others or codes
-
-
-def _offset_codes(response: Any) -> list[int]:
-    return [row.error_code for topic in response.topics for row in topic.partitions]

@@ -31,20 +31,26 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import groupby
 from typing import Any, Final, TypeVar
 
 import attrs
 from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_exponential
 
+from pylogbroker.client.transaction_requests import (
+    ADD_PARTITIONS_VERSION,
+    Codes,
+    add_partitions_request,
+    offset_codes,
+    partition_codes,
+    raise_first,
+    response_codes,
+)
 from pylogbroker.errors import ConfigError, ErrorCode, KafkaError, PylogbrokerError
 from pylogbroker.interfaces import TopicPartition
-from pylogbroker.rpc.errors import error_of
 from pylogbroker.spark.brokers.cluster import GROUP, TRANSACTION, BlockingCluster
 from pylogbroker.spark.writing.producer_ids import WriterIdentity
 from pylogbroker.wire import Request
 from pylogbroker.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
-from pylogbroker.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from pylogbroker.wire.messages.end_txn import EndTxnRequest
 from pylogbroker.wire.messages.init_producer_id import InitProducerIdRequest
 from pylogbroker.wire.messages.offset_commit import (
@@ -63,7 +69,6 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _MARKER_TOPIC: Final = "__consumer_offsets"  # exists wherever there are groups; partition 0 is used
-_ADD_PARTITIONS: Final = 3  # higher versions are for brokers
 _OFFSET_FETCH: Final = 7  # last version with a single group, first one with require_stable
 _OFFSET_COMMIT: Final = 4  # last version with a retention time
 _PLAN_RETENTION_MS: Final = 10 * 365 * 86_400_000  # ms of retention of a plan
@@ -135,17 +140,8 @@ def begin(cluster: BlockingCluster, task: Task) -> WriterIdentity | None:
 
 def add_partitions(cluster: BlockingCluster, identity: WriterIdentity, partitions: Iterable[TopicPartition]) -> None:
     """Add partitions to the transaction."""
-    topics = [
-        AddPartitionsToTxnTopic(topic, [number for _, number in keys])
-        for topic, keys in groupby(sorted(partitions), lambda key: key[0])
-    ]
-    request = AddPartitionsToTxnRequest(
-        v3_and_below_transactional_id=_name(identity),
-        v3_and_below_producer_id=identity.id,
-        v3_and_below_producer_epoch=identity.epoch,
-        v3_and_below_topics=topics,
-    )
-    _ask(cluster, request, TRANSACTION, _name(identity), version=_ADD_PARTITIONS, codes=_partition_codes)
+    request = add_partitions_request(_name(identity), identity, sorted(partitions))
+    _ask(cluster, request, TRANSACTION, _name(identity), version=ADD_PARTITIONS_VERSION, codes=partition_codes)
 
 
 def mark(cluster: BlockingCluster, identity: WriterIdentity, task: Task) -> None:
@@ -159,7 +155,7 @@ def mark(cluster: BlockingCluster, identity: WriterIdentity, task: Task) -> None
         producer_epoch=identity.epoch,
         topics=[TxnOffsetCommitRequestTopic(_MARKER_TOPIC, [TxnOffsetCommitRequestPartition(0, task.batch + 1)])],
     )
-    _ask(cluster, request, GROUP, task.name, codes=_offset_codes)
+    _ask(cluster, request, GROUP, task.name, codes=offset_codes)
 
 
 # -- the driver --------------------------------------------------------------------------------------------------------
@@ -261,7 +257,7 @@ def _plan(cluster: BlockingCluster, task: Task, tasks: int) -> None:
     row = OffsetCommitRequestPartition(0, task.batch + 1, committed_metadata=f"{tasks} {_now()}")
     topics = [OffsetCommitRequestTopic(_MARKER_TOPIC, [row])]
     request = OffsetCommitRequest(group_id=_group(task), retention_time_ms=_PLAN_RETENTION_MS, topics=topics)
-    _ask(cluster, request, GROUP, _group(task), version=_OFFSET_COMMIT, codes=_offset_codes)
+    _ask(cluster, request, GROUP, _group(task), version=_OFFSET_COMMIT, codes=offset_codes)
 
 
 def _end(cluster: BlockingCluster, identity: WriterIdentity, *, committed: bool, seconds: float | None = None) -> None:
@@ -312,7 +308,7 @@ def _ask(
     key: str,
     *,
     version: int | None = None,
-    codes: Callable[[Any], list[int]] = lambda response: [response.error_code],
+    codes: Codes = response_codes,
     seconds: float | None = None,
 ) -> Any:
     """Return the coordinator's response. Retry for `seconds` (default: default.api.timeout.ms), also while it ends the
@@ -323,9 +319,7 @@ def _ask(
 
     def ask() -> Any:
         response = cluster.coordinator(key, kind).ask(request, version=version)
-        errors = [error_of(code, f"{key}: {error_of(code).detail}") for code in codes(response) if code]
-        for error in sorted(errors, key=lambda error: error.code.retriable):
-            raise error
+        raise_first(codes(response), key)
         return response
 
     return cluster.retrying(lambda: _soon(ask, timeout), timeout)
@@ -342,18 +336,8 @@ def _soon(ask: Callable[[], T], seconds: float) -> T:
     return attempts(ask)
 
 
-def _partition_codes(response: Any) -> list[int]:
-    topics = response.results_by_topic_v3_and_below
-    codes = [row.partition_error_code for topic in topics for row in topic.results_by_partition]
-    return [code for code in codes if code not in (0, ErrorCode.OPERATION_NOT_ATTEMPTED)] or codes
-
-
-def _offset_codes(response: Any) -> list[int]:
-    return [row.error_code for topic in response.topics for row in topic.partitions]
-
-
 def _fetch_codes(response: Any) -> list[int]:
-    return [response.error_code, *_offset_codes(response)]
+    return [response.error_code, *offset_codes(response)]
 
 
 def _group(task: Task) -> str:
