@@ -12,6 +12,7 @@
 `sources`           bootstrap addresses
 `retries`           backoff and deadlines
 `settings`          every setting of clients; `arguments`: validation of method arguments
+`partition_queue`   a producer's batches in order; `transaction_requests`, `offset_requests`: shared with Spark's part
 `plugin_lookup`     plugins by name; `plugin_guards`: safe calls of them; `callbacks`: callback handlers
 `single_flight`     work done once for several waiters
 `errors`            client errors

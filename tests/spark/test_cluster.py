@@ -10,9 +10,10 @@ import pytest
 from confluent_kafka import Producer
 
 from pylogbroker.client.errors import ConnectionLost, NoBrokers, RequestTimedOut
+from pylogbroker.client.offset_requests import EARLIEST, LATEST
 from pylogbroker.client.settings import CONSUMER, read
 from pylogbroker.errors import ConfigError, ErrorCode, KafkaError
-from pylogbroker.spark.brokers.cluster import EARLIEST, GROUP, LATEST, BlockingCluster, OffsetAtTime, partitions_of
+from pylogbroker.spark.brokers.cluster import GROUP, BlockingCluster, OffsetAtTime, partitions_of
 from pylogbroker.spark.brokers.fetcher import FETCH, fetch_request
 from pylogbroker.wire.messages.metadata import (
     MetadataResponse,

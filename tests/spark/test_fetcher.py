@@ -9,10 +9,11 @@ import attrs
 import pytest
 
 from pylogbroker.client.errors import ConnectionLost, OutOfRange, RecordTooLarge, RequestTimedOut
+from pylogbroker.client.offset_requests import EARLIEST, LATEST
 from pylogbroker.client.settings import CONSUMER, read
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.interfaces import TopicPartition
-from pylogbroker.spark.brokers.cluster import EARLIEST, LATEST, BlockingCluster, OffsetAtTime
+from pylogbroker.spark.brokers.cluster import BlockingCluster, OffsetAtTime
 from pylogbroker.spark.brokers.fetcher import FetchedBatches, PartitionFetcher
 from pylogbroker.wire.messages.fetch import (
     AbortedTransaction,

@@ -13,8 +13,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from pylogbroker.client.offset_requests import LATEST
 from pylogbroker.errors import ConfigError, KafkaError
-from pylogbroker.spark.brokers.cluster import LATEST, BlockingCluster
+from pylogbroker.spark.brokers.cluster import BlockingCluster
 from pylogbroker.spark.brokers.connection import BlockingConnection
 from pylogbroker.spark.options import WriteOptions
 from pylogbroker.spark.writing import sink, transactions

@@ -11,7 +11,7 @@ Both implement `ProtocolAdapter`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final, Protocol
+from typing import Protocol
 
 import attrs
 from twisted.internet.defer import Deferred
@@ -19,9 +19,6 @@ from twisted.internet.defer import Deferred
 from pylogbroker.client.messages import MessageSet
 from pylogbroker.errors import KafkaError
 from pylogbroker.interfaces import TopicPartition
-
-LATEST: Final = -1
-EARLIEST: Final = -2
 
 
 @attrs.frozen

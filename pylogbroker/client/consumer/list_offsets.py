@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
 
 from pylogbroker.client.cluster import Cluster
 from pylogbroker.client.errors import ConnectionLost, RequestTimedOut
+from pylogbroker.client.offset_requests import list_offsets_request
 from pylogbroker.errors import ErrorCode
 from pylogbroker.interfaces import TopicPartition
 from pylogbroker.rpc.errors import code_of
 from pylogbroker.wire.messages.list_offsets import (
-    ListOffsetsPartition,
     ListOffsetsPartitionResponse,
-    ListOffsetsRequest,
     ListOffsetsResponse,
-    ListOffsetsTopic,
 )
-
-LATEST: Final = -1
-EARLIEST: Final = -2
 
 Found = dict[TopicPartition, int]
 Errors = dict[TopicPartition, ErrorCode]
@@ -42,7 +36,7 @@ async def list_offsets(cluster: Cluster, times: Mapping[TopicPartition, int], co
             by_leader.setdefault(leader, {})[key] = time
     for leader, asked in by_leader.items():
         try:
-            answer = await cluster.send(leader, _request(asked, committed))
+            answer = await cluster.send(leader, list_offsets_request(asked, committed))
         except (ConnectionLost, RequestTimedOut):
             errors.update(dict.fromkeys(asked, ErrorCode.NETWORK_EXCEPTION))
         else:
@@ -50,14 +44,6 @@ async def list_offsets(cluster: Cluster, times: Mapping[TopicPartition, int], co
     for key in errors:
         cluster.leader_is_stale(*key)
     return found, errors
-
-
-def _request(times: Mapping[TopicPartition, int], committed: bool) -> ListOffsetsRequest:
-    topics: dict[str, ListOffsetsTopic] = {}
-    for (topic, partition), time in times.items():
-        found = topics.setdefault(topic, ListOffsetsTopic(topic))
-        found.partitions.append(ListOffsetsPartition(partition, timestamp=time))
-    return ListOffsetsRequest(-1, int(committed), list(topics.values()))
 
 
 def _read(answer: ListOffsetsResponse, found: Found, errors: Errors) -> None:

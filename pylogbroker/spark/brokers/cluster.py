@@ -13,7 +13,6 @@ each new attempt it forgets cached leaders and coordinators.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from itertools import groupby
 from types import TracebackType
 from typing import Final, Self, TypeVar
 from uuid import UUID
@@ -23,6 +22,7 @@ from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_de
 
 from pylogbroker.client.errors import ConnectionLost, NoBrokers, RequestTimedOut, is_retriable
 from pylogbroker.client.metadata import MetadataCache, TopicInfo
+from pylogbroker.client.offset_requests import list_offsets_request
 from pylogbroker.config import Values
 from pylogbroker.errors import ConfigError, ErrorCode, KafkaError
 from pylogbroker.interfaces import TopicPartition
@@ -31,16 +31,9 @@ from pylogbroker.rpc.settings import Address, ConnectionSettings, parse_address
 from pylogbroker.spark.brokers.connection import BlockingConnection, dial
 from pylogbroker.wire import Request
 from pylogbroker.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
-from pylogbroker.wire.messages.list_offsets import (
-    ListOffsetsPartition,
-    ListOffsetsRequest,
-    ListOffsetsResponse,
-    ListOffsetsTopic,
-)
+from pylogbroker.wire.messages.list_offsets import ListOffsetsResponse
 from pylogbroker.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 
-LATEST: Final = -1
-EARLIEST: Final = -2
 GROUP: Final = 0
 TRANSACTION: Final = 1
 
@@ -70,7 +63,7 @@ class BlockingCluster:
         self._connections: dict[Address, BlockingConnection] = {}
         self._spares: dict[Address, BlockingConnection] = {}
         self._coordinators: dict[tuple[str, int], Address] = {}
-        self._isolation = int(settings.by_name().get("isolation.level") == "read_committed")
+        self._committed = settings.by_name().get("isolation.level") == "read_committed"
 
     def __enter__(self) -> Self:
         return self
@@ -129,7 +122,7 @@ class BlockingCluster:
         error: KafkaError | None = None
         for leader, asked in by_leader.items():
             connection = self._idle(self.address_of(leader))
-            response: ListOffsetsResponse = connection.ask(self._list_offsets(asked))
+            response: ListOffsetsResponse = connection.ask(list_offsets_request(asked, self._committed))
             for topic in response.topics:
                 for each in topic.partitions:
                     if each.error_code:
@@ -139,13 +132,6 @@ class BlockingCluster:
                         found[topic.name, each.partition_index] = OffsetAtTime(each.offset, each.timestamp)
         if error is not None:
             raise error
-
-    def _list_offsets(self, times: Mapping[TopicPartition, int]) -> ListOffsetsRequest:
-        topics = [
-            ListOffsetsTopic(topic, [ListOffsetsPartition(key[1], timestamp=times[key]) for key in keys])
-            for topic, keys in groupby(sorted(times), lambda key: key[0])
-        ]
-        return ListOffsetsRequest(-1, self._isolation, topics)
 
     # -- brokers -------------------------------------------------------------------------------------------------
 

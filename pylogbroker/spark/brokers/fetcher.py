@@ -22,13 +22,14 @@ from typing import Final
 import attrs
 
 from pylogbroker.client.errors import OutOfRange, RecordTooLarge, RequestTimedOut, is_retriable
+from pylogbroker.client.offset_requests import EARLIEST, LATEST
 from pylogbroker.config import Values
 from pylogbroker.errors import ErrorCode, PylogbrokerError
 from pylogbroker.interfaces import TopicPartition
 from pylogbroker.records import Buffer
 from pylogbroker.records.log_entry import entries
 from pylogbroker.rpc.errors import raise_for
-from pylogbroker.spark.brokers.cluster import EARLIEST, LATEST, BlockingCluster
+from pylogbroker.spark.brokers.cluster import BlockingCluster
 from pylogbroker.spark.brokers.connection import BlockingConnection
 from pylogbroker.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
 

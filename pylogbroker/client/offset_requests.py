@@ -1,0 +1,24 @@
+"""Requests for offsets by time: for the consumers of the client and of Spark's part."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from pylogbroker.interfaces import TopicPartition
+from pylogbroker.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+
+LATEST: Final = -1
+EARLIEST: Final = -2
+
+
+def list_offsets_request(times: Mapping[TopicPartition, int], committed: bool) -> ListOffsetsRequest:
+    """Return a request for the first offset at or after each time in ms, or for LATEST or EARLIEST.
+
+    With `committed`, LATEST is the last stable offset, else the high watermark.
+    """
+    topics: dict[str, ListOffsetsTopic] = {}
+    for (topic, partition), time in times.items():
+        found = topics.setdefault(topic, ListOffsetsTopic(topic))
+        found.partitions.append(ListOffsetsPartition(partition, timestamp=time))
+    return ListOffsetsRequest(-1, int(committed), list(topics.values()))
