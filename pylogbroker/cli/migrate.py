@@ -11,7 +11,7 @@ from pylogbroker.cli.broker_options import broker_options
 
 if TYPE_CHECKING:
     from pylogbroker.config import BrokerConfig
-    from pylogbroker.offline.kafka07_source import Kafka07LogDirectory, Kafka07Partition
+    from pylogbroker.offline.kafka07_import import Kafka07LogDirectory, Kafka07Partition
 
 
 @click.group("migrate", short_help="Import Kafka 0.7 data, and topics and offsets from ZooKeeper.")
@@ -129,7 +129,7 @@ def _warn(text: str) -> None:
 
 
 def _source(text: str) -> Kafka07LogDirectory:
-    from pylogbroker.offline.kafka07_source import Kafka07LogDirectory
+    from pylogbroker.offline.kafka07_import import Kafka07LogDirectory
 
     found = re.fullmatch(r"(\d{1,9})=(.+)", text, re.ASCII)
     return Kafka07LogDirectory(int(found[1]), found[2]) if found else Kafka07LogDirectory(0, text)

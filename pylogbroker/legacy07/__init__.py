@@ -6,7 +6,7 @@ the description of a frame of another protocol (`pylogbroker.wire.recognition`),
 
     records   messages: layout, validation, conversion from and to Kafka's later formats
     wire      requests and responses
-    storage   logs and log directories
+    storage   logs and log directories; the source of an import
     server    connections and request handlers, for listeners of type SIMPLE
     client    protocol adapter of `SimpleConsumer`
 

@@ -1,7 +1,6 @@
 """Tools for a stopped broker's files: imports, rebuilding the coordination tree, backups.
 
 stopped_broker     open a stopped broker: directories locked, tree open, logs loaded on demand
-kafka07_source     read and verify log directories of Kafka 0.7
 kafka07_import     import partitions of Kafka 0.7 as topics
 zookeeper          read nodes from ZooKeeper's files, dumps and a live server
 registry           parse Kafka's nodes: topics, settings, committed offsets

@@ -25,17 +25,17 @@ import attrs
 
 from pylogbroker.interfaces import Create, Operation, SetData
 from pylogbroker.legacy07.storage.addressing import ADDRESSING
-from pylogbroker.metadata import zk_paths, zk_schema
-from pylogbroker.metadata.delta import PlannedTopic
-from pylogbroker.metadata.image import TopicImage
-from pylogbroker.metadata.zk_schema import Kafka07Topic
-from pylogbroker.offline.kafka07_source import (
-    Kafka07LogDirectory,
-    Kafka07Partition,
+from pylogbroker.legacy07.storage.import_source import Kafka07LogDirectory as Kafka07LogDirectory
+from pylogbroker.legacy07.storage.import_source import Kafka07Partition as Kafka07Partition
+from pylogbroker.legacy07.storage.import_source import (
     Kafka07Segment,
     examine_partition,
     find_partitions,
 )
+from pylogbroker.metadata import zk_paths, zk_schema
+from pylogbroker.metadata.delta import PlannedTopic
+from pylogbroker.metadata.image import TopicImage
+from pylogbroker.metadata.zk_schema import Kafka07Topic
 from pylogbroker.offline.stopped_broker import OfflineError, StoppedBroker, finish
 from pylogbroker.storage import LogDirectory, names
 from pylogbroker.storage.files import remove, sync_file

@@ -12,14 +12,17 @@ from itertools import pairwise
 
 import attrs
 
-from pylogbroker.errors import CorruptRecords, InvalidRecords
+from pylogbroker.errors import CorruptRecords, InvalidRecords, PylogbrokerError
 from pylogbroker.legacy07.storage import directories
 from pylogbroker.legacy07.storage.addressing import ADDRESSING
-from pylogbroker.offline.stopped_broker import OfflineError
 from pylogbroker.records import LogEntry
 from pylogbroker.storage import FileHandle, Pools, names
 from pylogbroker.storage.log.segment import RELATIVE_OFFSET_MAX
 from pylogbroker.storage.log.segment_file import SegmentFile
+
+
+class Kafka07SourceError(PylogbrokerError):
+    """Directories of Kafka 0.7 cannot be imported; the message gives the reason and the cure."""
 
 
 @attrs.frozen
@@ -75,7 +78,7 @@ class Kafka07Partition:
 
 
 def find_partitions(source: Kafka07LogDirectory) -> dict[tuple[str, int], str]:
-    """Return the directories of a source by topic and partition; raise OfflineError if there are none."""
+    """Return the directories of a source by topic and partition; raise Kafka07SourceError if there are none."""
     found: dict[tuple[str, int], str] = {}
     for name in sorted(_listed(source.path)):
         key = directories.parse_directory(name)
@@ -84,9 +87,11 @@ def find_partitions(source: Kafka07LogDirectory) -> dict[tuple[str, int], str]:
             continue
         other = found.setdefault(key, path)
         if other != path:
-            raise OfflineError(f"{other} and {path} are the same partition: move one of them out of {source.path}")
+            raise Kafka07SourceError(
+                f"{other} and {path} are the same partition: move one of them out of {source.path}"
+            )
     if not found:
-        raise OfflineError(_nothing_in(source.path))
+        raise Kafka07SourceError(_nothing_in(source.path))
     return found
 
 
@@ -94,7 +99,7 @@ def _listed(path: str) -> list[str]:
     try:
         return os.listdir(path)
     except OSError as error:
-        raise OfflineError(f"{path}: {error.strerror}") from error
+        raise Kafka07SourceError(f"{path}: {error.strerror}") from error
 
 
 def _is_own(path: str) -> bool:
@@ -111,11 +116,11 @@ def _nothing_in(path: str) -> str:
 
 
 def examine_partition(source: Kafka07LogDirectory, topic: str, number: int, path: str) -> Kafka07Partition:
-    """Read a partition and check every CRC; raise OfflineError if its files contradict each other."""
+    """Read a partition and check every CRC; raise Kafka07SourceError if its files contradict each other."""
     found = directories.segments_in(path)
     for (position, name), (other, twin) in pairwise(found):
         if position == other:
-            raise OfflineError(f"{path}: {name} and {twin} have the same position: remove one of them")
+            raise Kafka07SourceError(f"{path}: {name} and {twin} have the same position: remove one of them")
     segments: list[Kafka07Segment] = []
     unreadable: list[int] = []
     damage, rest = "", []
@@ -140,7 +145,7 @@ def _total(path: str, files: Sequence[tuple[int, str]]) -> int:
 def _examine_segment(path: str, position: int, unreadable: list[int]) -> tuple[Kafka07Segment, str]:
     size = os.path.getsize(path)
     if size > RELATIVE_OFFSET_MAX:
-        raise OfflineError(f"{path} has {size} bytes: a segment of this broker has at most {RELATIVE_OFFSET_MAX}")
+        raise Kafka07SourceError(f"{path} has {size} bytes: a segment of this broker has at most {RELATIVE_OFFSET_MAX}")
     sound = messages = 0
     damage = ""
     try:
