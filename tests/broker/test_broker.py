@@ -131,7 +131,7 @@ class SliceTests(NodeTests):
             changed = ensureDeferred(
                 broker.controller.alter_config(topic_resource("t"), lambda before, h=hours: {"retention.ms": h})
             )  # type: ignore[misc]
-            self.turn()
+            self.iterate()
         self.node.clock.advance(0)
         self.successResultOf(changed)
         self.assertEqual({broker.partitions.find("t", index).log.config.retention_ms for index in range(5)}, {4})

@@ -762,7 +762,7 @@ class ManyPartitionsTests(FetchTests):
 
     def test_a_topic_is_deleted_while_they_are_read(self) -> None:
         waiting = self.send(at(0, topic="t"), *self.all, version=12, min_bytes=1, max_wait_ms=500)
-        self.turn()
+        self.iterate()
         deleted = ensureDeferred(self.node.broker.controller.delete_topic("t"))
         self.deferred_actions(waiting)
         self.deferred_actions(deleted)

@@ -65,20 +65,20 @@ class Harness:
 
 def test_who_seeks_after_an_error_reads_on_there() -> None:
     harness = Harness()
-    assert harness.fetching.turn() == [(1, {KEY: 0})]
+    assert harness.fetching.iterate() == [(1, {KEY: 0})]
     harness.fetching.answer(t=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-    assert harness.fetching.turn(1) == []
+    assert harness.fetching.iterate(1) == []
     harness.assigned.seek(KEY, 5)
-    assert harness.fetching.turn() == [(1, {KEY: 5})]
+    assert harness.fetching.iterate() == [(1, {KEY: 5})]
 
 
 def test_who_seeks_while_it_is_paused_is_fetched_there_later() -> None:
     harness = Harness()
     harness.assigned.pause(KEY)
     harness.assigned.seek(KEY, 5)
-    assert harness.fetching.turn() == []
+    assert harness.fetching.iterate() == []
     harness.assigned.resume(KEY)
-    assert harness.fetching.turn() == [(1, {KEY: 5})]
+    assert harness.fetching.iterate() == [(1, {KEY: 5})]
 
 
 def test_what_is_given_away_while_it_is_paused_is_not_paused_when_it_comes_back() -> None:
@@ -87,7 +87,7 @@ def test_what_is_given_away_while_it_is_paused_is_not_paused_when_it_comes_back(
     ensureDeferred(harness.assigned.lose([KEY]))
     harness.assigned.assign({KEY: None})
     assert harness.assigned.paused == set()
-    assert harness.fetching.turn() == [(1, {KEY: 0})]
+    assert harness.fetching.iterate() == [(1, {KEY: 0})]
 
 
 def test_a_busy_reader_is_waited_for_and_what_it_was_given_is_ours_so_long() -> None:
@@ -145,5 +145,5 @@ def test_the_end_does_not_wait_for_a_reader_that_was_given_nothing_of_what_was_o
     harness.assigned.finish()
     assert done.called
     assert harness.commits == [{KEY: 0}]
-    harness.fetching.turn()
+    harness.fetching.iterate()
     assert harness.clock.getDelayedCalls() == []

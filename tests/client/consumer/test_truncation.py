@@ -79,7 +79,8 @@ def test_a_new_leader_is_asked_once_where_the_epoch_ends(harness: Harness) -> No
 
 
 @pytest.mark.parametrize(
-    ("end", "told"), [(25, []), (20, []), (19, [("truncated", 19)]), (0, [("truncated", 0)]), (-1, ["out of range"])]
+    ("end", "reported"),
+    [(25, []), (20, []), (19, [("truncated", 19)]), (0, [("truncated", 0)]), (-1, ["out of range"])],
 )
 def test_what_the_answer_means(harness: Harness, end: int, reported: list[Any]) -> None:
     harness.truncation_checks.must_wait(harness.buffer, 2, 5)
