@@ -8,7 +8,7 @@
     coordinator.runtime.tick(now_ms)                                        # at runtime.next_deadline()
 
 `states` has the states of a transactional id, `metadata` what each transition changes, `initialization` and
-`completion` when. `record_schema` has the bytes of the records, `record_writer` writes and `replay` reads them.
+`completion` when. `record_schema` has the bytes of the records, `record_writer` writes and `shard` replays them.
 """
 
 from pylogbroker.transactions.completion import TransactionTimeout

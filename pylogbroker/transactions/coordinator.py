@@ -27,10 +27,9 @@ from pylogbroker.transactions.initialization import Initialization
 from pylogbroker.transactions.metadata import error_of_ending, extended
 from pylogbroker.transactions.ports import TransactionPort
 from pylogbroker.transactions.record_writer import TransactionRecordWriter
-from pylogbroker.transactions.replay import ReplayedTransactions
 from pylogbroker.transactions.requests import InitProducerId, InitResult, TransactionDescription, TransactionList
 from pylogbroker.transactions.settings import TransactionSettings
-from pylogbroker.transactions.shard import TransactionShardHandler
+from pylogbroker.transactions.shard import ReplayedTransactions, TransactionShardHandler
 from pylogbroker.transactions.states import PREPARED, TransactionState
 from pylogbroker.transactions.transaction import Transaction, TransactionShard
 from pylogbroker.wire import STRING_BYTES_MAX

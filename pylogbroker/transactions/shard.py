@@ -1,4 +1,4 @@
-"""Loads and unloads the shards of the transaction coordinator, and expires transactional ids that are not used."""
+"""Replays, loads and unloads the shards of the transaction coordinator, and expires unused transactional ids."""
 
 from __future__ import annotations
 
@@ -7,14 +7,36 @@ from collections.abc import Iterable, Iterator
 import attrs
 
 from pylogbroker.coordinators import PartitionReplay
+from pylogbroker.errors import CorruptRecords
+from pylogbroker.records import Record
+from pylogbroker.transactions import record_schema
 from pylogbroker.transactions.completion import Completion
+from pylogbroker.transactions.metadata import TransactionMetadata
 from pylogbroker.transactions.record_writer import TransactionRecordWriter
-from pylogbroker.transactions.replay import ReplayedTransactions
 from pylogbroker.transactions.settings import TransactionSettings
 from pylogbroker.transactions.states import IDLE, PREPARED, TransactionState
 from pylogbroker.transactions.transaction import Transaction, TransactionShard
 
 _APPEND_BYTES_MAX = 256 * 1024  # of transactional ids in one append, well below the limit of a batch
+
+
+@attrs.define(eq=False)
+class ReplayedTransactions:
+    """The transactional ids of a partition, up to some record."""
+
+    metadata: dict[str, TransactionMetadata] = attrs.field(factory=dict, init=False)
+
+    def apply(self, record: Record, producer_id: int | None) -> None:
+        transactional_id = None if record.key is None else record_schema.decode_key(record.key)
+        if transactional_id is None:
+            raise CorruptRecords("the key is not of a known version")
+        if record.value is None:
+            self.metadata.pop(transactional_id, None)
+        else:
+            self.metadata[transactional_id] = record_schema.decode_value(record.value)
+
+    def end_transaction(self, producer_id: int, committed: bool) -> None:
+        """Do nothing: the records of this topic are not part of transactions."""
 
 
 @attrs.frozen

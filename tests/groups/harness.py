@@ -1,4 +1,4 @@
-"""A coordinator on a table: a clock of its own, a store that can be held back, and short ways to ask things."""
+"""Harness of a group coordinator: its own clock, a log port that can be held back, and short requests."""
 
 import struct
 from collections import defaultdict
@@ -101,7 +101,7 @@ def _transaction(producer: ProducerIdAndEpoch | None) -> dict[str, Any]:
 
 
 class Harness(RuntimeHarness[ReplayedGroups, GroupShard]):
-    """One coordinator that owns all partitions, and the time."""
+    """A coordinator of all partitions, and the time."""
 
     def __init__(
         self, settings: GroupSettings = SETTINGS, loaded: bool = True, ids: Iterator[int] | None = None

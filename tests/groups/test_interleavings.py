@@ -22,7 +22,7 @@ SECOND = 1_000
 SETTINGS = GroupSettings(initial_rebalance_delay_ms=3_000, max_size=6)
 STEPS_MAX = 120
 """Seconds in which a group must come to rest: a session of 10, a rebalance of 30 and a wait for syncs of 30 seconds,
-and some of each that begin anew when a second dead member is noticed."""
+and some of each again when a second dead member is noticed."""
 
 
 class Interleavings(RuleBasedStateMachine):

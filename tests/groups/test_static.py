@@ -1,4 +1,4 @@
-"""Static membership: a member that comes again under its instance id takes its own old place."""
+"""Static membership: a member that joins again with its instance id keeps its place."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A transaction coordinator on a table: a clock of its own, logs that wait or fail, and short ways to ask things."""
+"""Harness of a transaction coordinator: its own clock, a log port that waits or fails, and short requests."""
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator
@@ -19,7 +19,7 @@ from pylogbroker.transactions import (
     record_schema,
 )
 from pylogbroker.transactions.metadata import TransactionMetadata
-from pylogbroker.transactions.replay import ReplayedTransactions
+from pylogbroker.transactions.shard import ReplayedTransactions
 from pylogbroker.transactions.transaction import TransactionShard
 from tests.coordinators.harness import Answer, RuntimeHarness
 
@@ -118,7 +118,7 @@ class FakeLogPort:
 
 
 class Harness(RuntimeHarness[ReplayedTransactions, TransactionShard]):
-    """One coordinator that owns all partitions, and the time."""
+    """A coordinator of all partitions, and the time."""
 
     def __init__(
         self, settings: TransactionSettings = SETTINGS, loaded: bool = True, ids: Iterator[int] | None = None

@@ -24,7 +24,7 @@ from pylogbroker.errors import ErrorCode
 from pylogbroker.records import Record, build, entries
 from pylogbroker.transactions import TransactionSettings, TransactionState, record_schema
 from pylogbroker.transactions.metadata import TransactionMetadata
-from pylogbroker.transactions.replay import ReplayedTransactions
+from pylogbroker.transactions.shard import ReplayedTransactions
 from tests.peers import available
 from tests.peers.kafka import KafkaBroker
 from tests.support.oracle_answers import OracleAnswers

@@ -103,9 +103,8 @@ class Reader:
 
 class Interleavings(RuleBasedStateMachine):
     lies = False
-    """Whether appends that fail may be in the log nevertheless, as after a failed flush. Then a decision that nobody
-    was told of may be replaced by another, as long as no marker was written for it; and what was true before such a
-    record may still be told after it."""
+    """Whether records of failed appends may be in the log, as after a failed flush. Another decision may then replace
+    one that no client got, while no marker was written for it; and clients may get the state before such a record."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -141,7 +141,7 @@ class TestReplay:
 
 
 class TestOwnership:
-    def test_what_is_not_owned(self) -> None:
+    def test_a_shard_that_is_not_loaded(self) -> None:
         self.everything_is(Harness(loaded=False), E.NOT_COORDINATOR)
         assert Harness(loaded=False).coordinator.list().error is E.NONE
 
@@ -237,7 +237,7 @@ class TestOwnership:
         assert harness.runtime.next_deadline() is None
         assert harness.restarted().state() == "CompleteCommit"
 
-    def test_unloaded_and_owned_again(self) -> None:
+    def test_unloaded_and_loaded_again(self) -> None:
         """Answers that the first load waited for do not affect the second."""
         harness = Harness()
         harness.in_state("Empty")

@@ -30,7 +30,7 @@ from pylogbroker.transactions import (
     TransactionSettings,
     TransactionTimeout,
 )
-from pylogbroker.transactions.replay import ReplayedTransactions
+from pylogbroker.transactions.shard import ReplayedTransactions
 from pylogbroker.transactions.transaction import TransactionShard
 
 log = Logger()
