@@ -17,8 +17,9 @@ import numpy as np
 
 from pylogbroker.records import NO_TIMESTAMP, LogEntry, Record, build
 from pylogbroker.records.batch import CONTROL, DELETE_HORIZON, TIMESTAMP_TYPE, TRANSACTIONAL, seal
+from pylogbroker.records.columnar.varints import Bytes, Flags, Ints, Words
 from pylogbroker.records.compression import codec_of, compress
-from pylogbroker.storage.compaction.blocks import Block, Bytes, Flags, Ints, Words
+from pylogbroker.storage.compaction.blocks import Block
 from pylogbroker.storage.compaction.record_columns import RecordColumns
 
 _KEPT_WHEN_EMPTY: Final = TIMESTAMP_TYPE | TRANSACTIONAL | CONTROL

@@ -9,25 +9,20 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from struct import Struct
-from typing import Final, TypeAlias
+from typing import Final
 
 import attrs
 import numpy as np
-import numpy.typing as npt
 
 from pylogbroker.errors import CorruptRecords
 from pylogbroker.records import ENTRY_PREFIX, HEADER_V2, NO_TIMESTAMP, LogEntry, crc32c, message_set
 from pylogbroker.records.batch import CRC_START
 from pylogbroker.records.checksum import crc32
 from pylogbroker.records.columnar.entry_groups import batch_headers_at
+from pylogbroker.records.columnar.varints import Bytes, Ints
 from pylogbroker.records.log_entry import parse
 from pylogbroker.storage.compaction.jobs import SourceSegment
 from pylogbroker.storage.files import opened
-
-Bytes: TypeAlias = npt.NDArray[np.uint8]
-Ints: TypeAlias = npt.NDArray[np.int64]
-Words: TypeAlias = npt.NDArray[np.uint64]
-Flags: TypeAlias = npt.NDArray[np.bool_]
 
 BLOCK: Final = 16 << 20
 _SMALLEST_BLOCK: Final = 64 << 10

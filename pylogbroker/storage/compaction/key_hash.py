@@ -16,7 +16,8 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 
-from pylogbroker.storage.compaction.blocks import PADDING, Words
+from pylogbroker.records.columnar.varints import Words
+from pylogbroker.storage.compaction.blocks import PADDING
 from pylogbroker.storage.compaction.record_columns import Keys, words
 
 _MULTILINEAR_BYTES_MAX: Final = 1024

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pylogbroker.storage.compaction.blocks import Flags, Ints
+from pylogbroker.records.columnar.varints import Flags, Ints
 from pylogbroker.storage.compaction.key_hash import KeyHash
 from pylogbroker.storage.compaction.offset_map import OffsetMap
 from pylogbroker.storage.compaction.record_chunks import RecordChunk

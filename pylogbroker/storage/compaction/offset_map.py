@@ -13,7 +13,7 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 
-from pylogbroker.storage.compaction.blocks import Ints, Words
+from pylogbroker.records.columnar.varints import Ints, Words
 
 SLOT: Final = 24  # bytes
 _LOAD: Final = 0.85

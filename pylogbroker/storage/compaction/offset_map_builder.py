@@ -9,7 +9,8 @@ import numpy as np
 
 from pylogbroker.errors import StorageFailure
 from pylogbroker.records.batch import CONTROL, TRANSACTIONAL
-from pylogbroker.storage.compaction.blocks import Block, DamagedEntry, Flags, block_size, read_blocks
+from pylogbroker.records.columnar.varints import Flags
+from pylogbroker.storage.compaction.blocks import Block, DamagedEntry, block_size, read_blocks
 from pylogbroker.storage.compaction.jobs import CleanerJob, SourceSegment
 from pylogbroker.storage.compaction.key_hash import KeyHash
 from pylogbroker.storage.compaction.offset_map import OffsetMap

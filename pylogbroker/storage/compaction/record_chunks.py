@@ -14,8 +14,9 @@ import numpy as np
 
 from pylogbroker.errors import CorruptRecords, InvalidRecords
 from pylogbroker.records import HEADER_V2, Record
+from pylogbroker.records.columnar.varints import Bytes, Flags, Ints
 from pylogbroker.records.compression import codec_of, decompress
-from pylogbroker.storage.compaction.blocks import PADDING, Block, Bytes, DamagedEntry, Flags, Ints
+from pylogbroker.storage.compaction.blocks import PADDING, Block, DamagedEntry
 from pylogbroker.storage.compaction.key_hash import keys_of
 from pylogbroker.storage.compaction.record_columns import Keys, RecordColumns, read_columns, read_keys
 

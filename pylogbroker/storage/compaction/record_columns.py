@@ -14,9 +14,9 @@ import numpy.typing as npt
 
 from pylogbroker.errors import CorruptRecords
 from pylogbroker.records.columnar.record_starts import RecordPositions, find_records
-from pylogbroker.records.columnar.varints import NotUniform, raw_varints, signed
+from pylogbroker.records.columnar.varints import Bytes, Flags, Ints, NotUniform, raw_varints, signed
 from pylogbroker.records.varint import decode_varint
-from pylogbroker.storage.compaction.blocks import Bytes, DamagedEntry, Flags, Ints
+from pylogbroker.storage.compaction.blocks import DamagedEntry
 
 _OFFSET_DELTA_BITS: Final = 32
 _VARINT_BYTES_MAX: Final = 9  # of `raw_varints`

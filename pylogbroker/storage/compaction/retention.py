@@ -16,8 +16,9 @@ import attrs
 import numpy as np
 
 from pylogbroker.records.batch import CONTROL, DELETE_HORIZON, TRANSACTIONAL
+from pylogbroker.records.columnar.varints import Flags
 from pylogbroker.storage.compaction.batch_rewriter import emptied, rewritten, shortened
-from pylogbroker.storage.compaction.blocks import Block, Flags
+from pylogbroker.storage.compaction.blocks import Block
 from pylogbroker.storage.compaction.jobs import CleanerJob
 from pylogbroker.storage.compaction.latest_records import LatestRecords
 from pylogbroker.storage.compaction.record_chunks import BatchChunk, MessageChunk, record_chunks
