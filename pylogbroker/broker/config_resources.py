@@ -1,4 +1,4 @@
-"""What has settings that clients may see and change: topics, this broker, and all brokers together.
+"""Resources with settings that clients may describe and change: topics, this broker, and all brokers together.
 
 resource type   name                its own settings are kept in
 TOPIC           a topic's           /config/topics/<topic>
@@ -40,7 +40,7 @@ from pylogbroker.metadata.topic_names import check_name
 
 
 class ResourceType(IntEnum):
-    """The kinds of resources, by their numbers in requests."""
+    """Types of resources, by their numbers in requests."""
 
     TOPIC = 2
     BROKER = 4
@@ -48,23 +48,23 @@ class ResourceType(IntEnum):
 
 
 class Resource(Protocol):
-    """One thing that has settings."""
+    """Topic, broker or loggers, with settings of its own."""
 
     @property
     def settings(self) -> Mapping[str, Setting]:
-        """The settings that it may have."""
+        """Settings that the resource may have."""
 
     def inherited(self) -> Mapping[str, Value]:
-        """What holds where nothing is set for it alone."""
+        """Return the values of settings that the resource does not set itself."""
 
     def describe(self) -> list[Description]:
-        """Its settings, sorted by name."""
+        """Return its settings, sorted by name."""
 
     def check(self, change: ConfigChange) -> None:
         """Raise KafkaError if its own settings could not be changed so."""
 
     async def alter(self, change: ConfigChange) -> None:
-        """Change its own settings: they are kept, and hold at once."""
+        """Change its own settings: they are stored and in force when this returns."""
 
 
 @attrs.frozen
@@ -78,21 +78,21 @@ class TopicResource:
     settings: Mapping[str, Setting] = TOPIC
 
     def inherited(self) -> Mapping[str, Value]:
-        """The broker's defaults for topics."""
+        """Return the broker's defaults for topics."""
         defaults = self._config.topic({})
         return {name: defaults[name] for name in TOPIC}
 
     def in_force(self) -> TopicConfig:
-        """The topic's settings."""
+        """Return the topic's settings in force."""
         self._metadata.require_topic(self._name)
         return self._config.topic(self._metadata.topic_settings(self._name))
 
     def describe(self) -> list[Description]:
-        """All settings of topics."""
+        """Return all settings of topics."""
         return describe_topic(self._config, self.in_force())
 
     def check(self, change: ConfigChange) -> None:
-        """The topic must exist, and take the settings."""
+        """Raise KafkaError unless the topic exists and the settings are valid."""
         self._controller.plan_config(topic_resource(self._name), change)
 
     async def alter(self, change: ConfigChange) -> None:
@@ -110,11 +110,11 @@ class BrokerResource:
     settings: Mapping[str, Setting] = BROKER
 
     def inherited(self) -> Mapping[str, Value]:
-        """What is in force for this broker."""
+        """Return the values in force for this broker."""
         return {name: self._config[name] for name in BROKER}
 
     def describe(self) -> list[Description]:
-        """All settings of this broker; for all brokers together, what is set for them."""
+        """Return all settings of this broker; for all brokers together, only those that are set."""
         entries = describe_broker(self._config)
         if self._resource.name != DEFAULT_BROKER:
             return entries
@@ -122,7 +122,7 @@ class BrokerResource:
         return [_of_all_brokers(entry) for entry in entries if entry.name in explicit]
 
     def check(self, change: ConfigChange) -> None:
-        """The settings must be such as can change while the broker runs."""
+        """Raise KafkaError unless the settings are valid and may change while the broker runs."""
         self._controller.plan_config(self._resource, change)
 
     async def alter(self, change: ConfigChange) -> None:

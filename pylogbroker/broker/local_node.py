@@ -6,6 +6,17 @@ import attrs
 
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.config import Listener
+from pylogbroker.metadata.image import ClusterImage
+
+
+@attrs.frozen
+class BrokerAddress:
+    """Live broker, and its address on the listener of a request."""
+
+    id: int
+    host: str
+    port: int
+    rack: str | None
 
 
 @attrs.frozen(eq=False)
@@ -21,3 +32,14 @@ class LocalNode:
         """Return the host and port at which the sender of a request reaches this broker."""
         listener = self.listeners[context.listener]
         return listener.advertised_host or context.local_host, listener.advertised_port
+
+    def live_brokers(self, image: ClusterImage, context: RequestContext) -> list[BrokerAddress]:
+        """Return the brokers that have the listener of a request, with their addresses there."""
+        found: list[BrokerAddress] = []
+        for broker in image.brokers.values():
+            listener = broker.listeners.get(context.listener)
+            if broker.id == self.id:
+                found.append(BrokerAddress(self.id, *self.address(context), self.rack))
+            elif listener is not None:
+                found.append(BrokerAddress(broker.id, listener.host, listener.port, broker.rack))
+        return found

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from pylogbroker.broker.apis import describe_cluster
+from pylogbroker.broker.apis import describe_cluster, metadata
 from pylogbroker.errors import ErrorCode
+from pylogbroker.metadata.delta import BrokerRegistered, ControllerElected, Delta
+from pylogbroker.metadata.image import BrokerListener, BrokerRegistration
 from pylogbroker.wire.messages.describe_cluster import DescribeClusterRequest
+from pylogbroker.wire.messages.metadata import MetadataRequest
 from tests.broker.nodes import CLUSTER_ID, NODE_ID, PORT, NodeTests
+from tests.broker.trees import now
 
 ALL_CLUSTER_OPERATIONS = 0b1_1111_1010_0000  # CREATE 5, ALTER 7 to IDEMPOTENT_WRITE 12
 
@@ -22,6 +26,23 @@ class DescribeClusterTests(NodeTests):
                 [(b.broker_id, b.host, b.port, b.rack) for b in answer.brokers], [(NODE_ID, "here", PORT, "upper")]
             )
             self.assertEqual(answer.cluster_authorized_operations, -(2**31))
+
+    def test_all_live_brokers_that_have_the_listener(self) -> None:
+        """Another broker is described by its registration."""
+        listeners = {"PLAINTEXT": BrokerListener("there", 9, "PLAINTEXT")}
+        delta = Delta.of(
+            BrokerRegistered(BrokerRegistration(9, 50, listeners, "lower")),
+            BrokerRegistered(BrokerRegistration(10, 51, {"OTHER": BrokerListener("x", 1, "PLAINTEXT")})),
+            ControllerElected(9),
+        )
+        now(self.node.broker.metadata.publish(delta))
+        brokers = [(NODE_ID, "here", PORT, "upper"), (9, "there", 9, "lower")]
+        answer = self.node.ask(describe_cluster.handle, DescribeClusterRequest())
+        self.assertEqual([(b.broker_id, b.host, b.port, b.rack) for b in answer.brokers], brokers)
+        self.assertEqual(answer.controller_id, 9)
+        described = self.node.ask(metadata.handle, MetadataRequest([]), 12)
+        self.assertEqual([(b.node_id, b.host, b.port, b.rack) for b in described.brokers], brokers)
+        self.assertEqual(described.controller_id, 9)
 
     def test_authorised_operations(self) -> None:
         request = DescribeClusterRequest(include_cluster_authorized_operations=True)

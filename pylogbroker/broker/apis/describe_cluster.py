@@ -21,11 +21,14 @@ def handle(services: Services, context: RequestContext, request: DescribeCluster
     """Describe the brokers as the listener's clients reach them."""
     if request.endpoint_type != BROKERS:
         return _wrong_endpoint(request.endpoint_type)
-    host, port = services.node.address(context)
+    image = services.metadata.image
     return DescribeClusterResponse(
         cluster_id=services.node.cluster_id,
-        controller_id=services.node.id,
-        brokers=[DescribeClusterBroker(services.node.id, host, port, services.node.rack)],
+        controller_id=image.controller_id,
+        brokers=[
+            DescribeClusterBroker(broker.id, broker.host, broker.port, broker.rack)
+            for broker in services.node.live_brokers(image, context)
+        ],
         cluster_authorized_operations=(
             CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_ASKED
         ),

@@ -31,7 +31,6 @@ _FIRST_WITH_IDS_ALONE = 12
 @serves(MetadataRequest, is_read=True)
 async def handle(services: Services, context: RequestContext, request: MetadataRequest) -> MetadataResponse:
     """Describe the cluster and the topics asked for; start to create those that may be created."""
-    host, port = services.node.address(context)
     wanted = _all_or(request.topics, context.api_version)
     if wanted is None:
         topics = [
@@ -49,9 +48,12 @@ async def handle(services: Services, context: RequestContext, request: MetadataR
         asked = services.runtime.slices.over(distinct.values())
         topics = [await _find(services, context, request, topic, allowance) async for topic in asked]
     return MetadataResponse(
-        brokers=[MetadataResponseBroker(services.node.id, host, port, services.node.rack)],
+        brokers=[
+            MetadataResponseBroker(broker.id, broker.host, broker.port, broker.rack)
+            for broker in services.node.live_brokers(services.metadata.image, context)
+        ],
         cluster_id=services.node.cluster_id,
-        controller_id=services.node.id,
+        controller_id=services.metadata.image.controller_id,
         topics=topics,
         cluster_authorized_operations=(
             CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_ASKED
