@@ -33,12 +33,12 @@ def assign_in_ranges(partitions: Mapping[str, int], members: Members) -> Assignm
 def assign_round_robin(partitions: Mapping[str, int], members: Members) -> Assignment:
     """Give the partitions of all topics, in order, to the members in rotation."""
     assignment: Assignment = {member: [] for member in members}
-    turns = deque(in_order(members))
+    rotation = deque(in_order(members))
     for topic, sharing in subscribers(partitions, members).items():
         some = set(sharing)
         for number in range(partitions[topic]):
-            while turns[0] not in some:
-                turns.rotate(-1)
-            assignment[turns[0]].append((topic, number))
-            turns.rotate(-1)
+            while rotation[0] not in some:
+                rotation.rotate(-1)
+            assignment[rotation[0]].append((topic, number))
+            rotation.rotate(-1)
     return assignment

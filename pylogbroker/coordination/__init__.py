@@ -1,7 +1,7 @@
-"""Coordination tree: the cluster's metadata in small nodes, with the paths and JSON that Kafka uses in ZooKeeper.
+"""Coordination tree: small nodes with versions and watches, which brokers share. `metadata` says what the nodes hold.
 
-paths       paths of the nodes
-layout      JSON values of the nodes
-embedded    the tree of a cluster of one broker, in a SQLite file
-identity    cluster id, broker id and log directories
+embedded        the tree of a cluster of one broker, in a SQLite file
+transactions    all operations of a commit, or none
+watches         callbacks after a change
+disk_reserve    space for the tree on a full disk
 """

@@ -79,7 +79,7 @@ class EmbeddedTree:
     _writer: sqlite3.Connection
     _reader: sqlite3.Connection
     _lock_file: int
-    _turns: DeferredLock = attrs.field(init=False, factory=DeferredLock)
+    _commit_lock: DeferredLock = attrs.field(init=False, factory=DeferredLock)
     _watches: Watches = attrs.field(init=False, factory=Watches)
 
     @classmethod
@@ -137,16 +137,16 @@ class EmbeddedTree:
         return nodes
 
     async def commit(self, operations: Sequence[Operation]) -> list[str]:
-        await self._turns.acquire()
+        await self._commit_lock.acquire()
         try:
             written = await self._offload(lambda: self._write(operations))
         finally:
-            self._turns.release()
+            self._commit_lock.release()
         self._watches.fire(written.changed_nodes, written.changed_children)
         return written.paths
 
     async def close(self) -> None:
-        await self._turns.acquire()
+        await self._commit_lock.acquire()
         self._watches.forget()
         await self._offload(self._close_files)
 
@@ -165,8 +165,8 @@ class EmbeddedTree:
                 disk_reserve.with_reserve(self._writer, lambda: TreeTransaction(self._writer).run(operations))
             )
         except sqlite3.Error as error:
-            refusal = NoRoom if disk_reserve.is_full(error) else Unavailable
-            raise refusal(f"{operations[0].path} ({error})") from error
+            failure = NoRoom if disk_reserve.is_full(error) else Unavailable
+            raise failure(f"{operations[0].path} ({error})") from error
 
     def _select(self, columns: str, parent: str) -> list[Any]:
         return self._read(f"SELECT {columns} FROM node WHERE parent = ? ORDER BY name", [parent], parent)

@@ -1,4 +1,4 @@
-"""Which brokers get which partitions of a topic: round robin, or as whoever asks has it, and what is refused."""
+"""Assignment of partitions to brokers: round robin, or as a request gives it; invalid ones raise KafkaError."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Assignment = Mapping[int, Sequence[int]]
 
 
 def by_hand(partitions: int, replication_factor: int, brokers: Sequence[int], assignment: Assignment) -> Assignment:
-    """The assignment given for a new topic, whose numbers of partitions and replicas must then be left open (-1)."""
+    """Return the assignment that a request gives for a new topic; its numbers of partitions and replicas must be -1."""
     for value, what in ((replication_factor, "replication factor"), (partitions, "number of partitions")):
         if value != -1:
             raise KafkaError(
@@ -23,7 +23,7 @@ def by_hand(partitions: int, replication_factor: int, brokers: Sequence[int], as
 
 
 def of_new_topic(partitions: int, replication_factor: int, brokers: Sequence[int]) -> Assignment:
-    """An assignment of a new topic's partitions, each to so many brokers."""
+    """Return an assignment of a new topic's partitions, each to `replication_factor` brokers."""
     if partitions <= 0:
         raise KafkaError(
             f"A topic cannot have {partitions} partitions; give 1 or more, or -1 for num.partitions",
@@ -41,7 +41,7 @@ def of_new_topic(partitions: int, replication_factor: int, brokers: Sequence[int
 def of_more_partitions(
     topic: TopicImage, count: int, brokers: Sequence[int], assignments: Sequence[Sequence[int]] | None
 ) -> Assignment:
-    """An assignment of what a topic lacks to `count` partitions: as given, or round robin."""
+    """Return an assignment of the partitions that a topic lacks to `count`: as given, or round robin."""
     present = len(topic.partitions)
     if count <= present:
         raise KafkaError(

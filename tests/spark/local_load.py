@@ -28,7 +28,7 @@ from pylogbroker.spark.loading.mapping import RowMapping
 from pylogbroker.spark.loading.parquet import FileLayout
 from pylogbroker.spark.loading.planner import Window
 from pylogbroker.spark.loading.progress import Progress
-from pylogbroker.spark.loading.scheduler import told
+from pylogbroker.spark.loading.scheduler import part_results
 from pylogbroker.spark.loading.store import Store
 from pylogbroker.spark.loading.task import TaskParameters
 from pylogbroker.spark.options import ReadOptions
@@ -43,7 +43,7 @@ def here(
 ) -> tuple[list[ManifestEntry], list[str]]:
     found: list[dict[str, Any]] = []
     for part in parts:
-        for text in told(job, part):
+        for text in part_results(job, part):
             found.append(json.loads(text))
             tick()
     entries = [ManifestEntry(**each["entry"]) for each in found if "entry" in each]

@@ -161,10 +161,10 @@ def test_an_end_that_is_never_reached() -> None:
     cluster = FakeCluster(Leader(serving(end=6)))
     cluster.bounds[LATEST] = 6
     with pytest.raises(OutOfRange, match="no offset 6"):
-        fetched(cluster, 0, 9, patience=0.02)
+        fetched(cluster, 0, 9, stall_timeout=0.02)
     cluster.bounds[LATEST] = 9
     with pytest.raises(RequestTimedOut, match=r"up to offset 9, but nothing after 6 came for 0.02 s"):
-        fetched(cluster, 0, 9, patience=0.02)
+        fetched(cluster, 0, 9, stall_timeout=0.02)
 
 
 @pytest.mark.parametrize("isolation", ["read_uncommitted", "read_committed"])
@@ -176,7 +176,7 @@ def test_an_end_that_compaction_has_taken_away(isolation: str) -> None:
     cluster = FakeCluster(leader, isolation_level=isolation)
     if isolation == "read_committed":
         with pytest.raises(RequestTimedOut):  # what is behind may still be decided
-            fetched(cluster, 6, 10, patience=0.02)
+            fetched(cluster, 6, 10, stall_timeout=0.02)
     else:
         assert [len(each.records) for each in fetched(cluster, 6, 10)] == [0]
 

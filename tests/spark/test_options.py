@@ -30,7 +30,7 @@ def json_of(*values: int) -> str:
 def test_defaults_of_a_batch() -> None:
     options = parse()
     assert (options.topics, options.start, options.end) == (TopicSelection(names=("t",)), EARLIEST, LATEST)
-    assert (options.min_partitions, options.max_records, options.patience) == (None, None, 120.0)
+    assert (options.min_partitions, options.max_records, options.stall_timeout) == (None, None, 120.0)
     assert (options.fail_on_data_loss, options.include_headers, options.latest_if_none) == (True, False, False)
     assert (options.limits, options.retries, options.warnings) == (
         TriggerLimits(None, None, 900_000),
@@ -70,7 +70,7 @@ def test_defaults_of_a_stream() -> None:
         ({"minpartitions": "4"}, "min_partitions", 4),
         ({"maxRecordsPerPartition": "4"}, "max_records", 4),
         ({"FAILONDATALOSS": "False"}, "fail_on_data_loss", False),
-        ({"kafkaConsumer.pollTimeoutMs": "500"}, "patience", 0.5),
+        ({"kafkaConsumer.pollTimeoutMs": "500"}, "stall_timeout", 0.5),
         ({"fetchOffset.numRetries": "0", "fetchOffset.retryIntervalMs": "10"}, "retries", Retries(1, 0.01)),
     ],
 )

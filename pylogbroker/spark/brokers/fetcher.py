@@ -1,6 +1,6 @@
 """Fetch the record batches of one partition between two offsets, as raw bytes.
 
-    for fetched in PartitionFetcher(cluster, "events", 0, start=100, end=5_000, patience=120.0):
+    for fetched in PartitionFetcher(cluster, "events", 0, start=100, end=5_000, stall_timeout=120.0):
         decode(fetched.records, fetched.position, fetched.aborted, ...)
 
             ask          ask              ask
@@ -52,19 +52,26 @@ class FetchedBatches:
 class PartitionFetcher:
     """Iterate over the record batches of a partition from `start` to before `end`.
 
-    Raise OutOfRange if the log starts after `start`, or if nothing arrives for `patience` seconds because the log ends
-    before `end`: it was truncated or recreated. If compaction removed everything left before `end`, the last item has
-    no records.
+    Raise OutOfRange if the log starts after `start`. Raise it also if nothing arrives for `stall_timeout` seconds
+    because the log ends before `end`: it was truncated or recreated. If compaction removed everything left before
+    `end`, the last item has no records.
     """
 
     def __init__(
-        self, cluster: BlockingCluster, topic: str, partition: int, start: int, end: int, *, patience: float = 120.0
+        self,
+        cluster: BlockingCluster,
+        topic: str,
+        partition: int,
+        start: int,
+        end: int,
+        *,
+        stall_timeout: float = 120.0,
     ) -> None:
         settings = cluster.settings
         self.position = start
         self._cluster = cluster
         self._topic, self._partition, self._end = topic, partition, end
-        self._patience = patience
+        self._stall_timeout = stall_timeout
         self._limit = settings.integer("max.partition.fetch.bytes")
         self._wait = settings.integer("fetch.max.wait.ms")
         self._committed = settings.text("isolation.level") == "read_committed"
@@ -79,7 +86,7 @@ class PartitionFetcher:
                 if fetched is not None:
                     yield fetched
                     moved = time.monotonic()
-                elif time.monotonic() - moved > self._patience:
+                elif time.monotonic() - moved > self._stall_timeout:
                     raise self._nothing_comes()
         finally:
             if self._asked is not None:
@@ -163,7 +170,7 @@ class PartitionFetcher:
             return error
         return RequestTimedOut(
             f"{self._topic}/{self._partition} is to be read up to offset {self._end}, but nothing after"
-            f" {self.position} came for {self._patience:g} s, though it ends at {error.end}"
+            f" {self.position} came for {self._stall_timeout:g} s, though it ends at {error.end}"
         )
 
     def _out_of_range(self) -> OutOfRange:

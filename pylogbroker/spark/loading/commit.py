@@ -1,7 +1,7 @@
 """Bookkeeping of a load in the driver: completed parts, and commits of the manifest.
 
     tasks' files       a   b        c       d
-    look               .....a,b........c......d
+    add_published      .....a,b........c......d
     commit                   .........a,b,c......d       limited to 5 % of the time
 
 A replay is committed only when all of it is complete. Files that do not count are deleted only after the manifest has

@@ -1,11 +1,11 @@
 """Run one load in the driver: from the present manifest to the next.
 
-    take up     add published files that the manifest lacks
+    recover     add published files that the manifest lacks
     plan        determine the offsets to load, write the manifest, delete other leftover files
-    spread      tasks work; meanwhile, published files are added and committed
+    schedule    tasks work; meanwhile, published files are added and committed
     commit      write the manifest, and delete files that do not count
 
-The `spread` function is passed in, so this module needs no Spark.
+The `schedule` function is passed in, so this module needs no Spark.
 """
 
 from __future__ import annotations

@@ -140,18 +140,20 @@ class Planner:
     def _add_topics(self, topics: Collection[str]) -> None:
         """Mark the entries of recreated topics as old, and store all topic ids."""
         ids = self._ids(topics)
-        anew = sorted(name for name in topics if self._is_recreated(name, ids[name]))
-        if anew:
-            self._lost(f"topic {', '.join(anew)} has been deleted and recreated: the loaded rows are of the old one")
-            keys = {key for key in self.manifest.begins if key[0] in anew}
+        recreated = sorted(name for name in topics if self._is_recreated(name, ids[name]))
+        if recreated:
+            self._lost(
+                f"topic {', '.join(recreated)} has been deleted and recreated: the loaded rows are of the old one"
+            )
+            keys = {key for key in self.manifest.begins if key[0] in recreated}
             self.manifest = self.manifest.with_old(keys)
         self.manifest = attrs.evolve(self.manifest, topics={**self.manifest.topics, **ids})
 
     def _reject_new_topics(self, topics: Collection[str]) -> None:
         ids = self._ids(topics)
-        anew = sorted(name for name in topics if self._is_recreated(name, ids[name]))
-        if anew:
-            raise DataLost(f"topic {', '.join(anew)} has been deleted and recreated: it cannot be replayed")
+        recreated = sorted(name for name in topics if self._is_recreated(name, ids[name]))
+        if recreated:
+            raise DataLost(f"topic {', '.join(recreated)} has been deleted and recreated: it cannot be replayed")
 
     def _is_recreated(self, name: str, now: str) -> bool:
         before = self.manifest.topics.get(name, now)

@@ -1,6 +1,6 @@
 """Run the parts of a load in Spark: one task per part.
 
-The part numbers form a DataFrame with one row per partition. A UDF fills each part and returns its results as JSON,
+The part numbers form a DataFrame with one row per partition. A UDF loads each part and returns its results as JSON,
 `{"entry": ...}` or `{"failure": "..."}`. No row passes through the JVM. Permanent errors are returned as failures, so
 that Spark does not retry and other tasks finish. Retriable errors are raised, and Spark repeats the task up to
 spark.task.maxFailures times.
@@ -34,7 +34,7 @@ _PAUSE: Final = 0.5  # seconds between calls of `tick`
 def schedule(
     spark: SparkSession, parameters: TaskParameters, parts: tuple[Part, ...], tick: Callable[[], None]
 ) -> tuple[list[ManifestEntry], list[str]]:
-    """Fill the parts, calling `tick` meanwhile. On an error or interruption, stop the tasks first."""
+    """Load the parts, calling `tick` meanwhile. On an error or interruption, stop the tasks first."""
     tag = f"pylogbroker-load-{uuid.uuid4().hex}"
     with ThreadPoolExecutor(1) as threads:
         running = threads.submit(_collected, spark, tag, parameters, parts)
@@ -59,18 +59,18 @@ def _collected(spark: SparkSession, tag: str, parameters: TaskParameters, parts:
 
     def work(number: int) -> list[str]:
         try:
-            return list(told(parameters, parts[number]))
+            return list(part_results(parameters, parts[number]))
         finally:
             freeze_existing_objects()
 
     filled = udf(work, "array<string>", useArrow=False).asNondeterministic()
     spark.sparkContext.addJobTag(tag)  # session tags can be cancelled only by the thread that set them
-    rows = spark.range(0, len(parts), 1, len(parts)).select(filled("id").alias("told")).collect()
-    return [text for row in rows for text in row.told]
+    rows = spark.range(0, len(parts), 1, len(parts)).select(filled("id").alias("results")).collect()
+    return [text for row in rows for text in row.results]
 
 
-def told(parameters: TaskParameters, part: Part) -> Iterator[str]:
-    """Fill a part, in a task, and yield the results as JSON."""
+def part_results(parameters: TaskParameters, part: Part) -> Iterator[str]:
+    """Load a part, in a task, and yield the results as JSON."""
     where = part.slice
     try:
         for entry in load_part(parameters, part):

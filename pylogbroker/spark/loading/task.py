@@ -138,11 +138,13 @@ class _PartLoad:
             self._drop()
 
     def _rows(self) -> Iterator[ManifestEntry]:
-        where, patience = self._part.slice, self._options.patience
+        where, stall_timeout = self._part.slice, self._options.stall_timeout
         include = columns_with(headers=self._options.include_headers)
         decoder = Decoder(where.topic, where.partition, include)
         check = self._options.settings.boolean("check.crcs")
-        fetcher = PartitionFetcher(self._cluster, where.topic, where.partition, self._at, where.end, patience=patience)
+        fetcher = PartitionFetcher(
+            self._cluster, where.topic, where.partition, self._at, where.end, stall_timeout=stall_timeout
+        )
         for fetched in fetcher:
             aborted = None if fetched.aborted is None else AbortedTransactions(fetched.aborted)
             try:

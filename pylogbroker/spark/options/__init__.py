@@ -3,7 +3,7 @@
     options = ReadOptions.parse({"kafka.bootstrap.servers": "one:9092", "subscribe": "events"}, streaming=False)
 
 Everything that Spark's source rejects is rejected here. So are three mistakes that Spark's source ignores: a misspelt
-option (`given`), `endingTimestamp` for a stream, and `assign` without a partition. `groupIdPrefix` and `kafka.group.id`
+option (`raw`), `endingTimestamp` for a stream, and `assign` without a partition. `groupIdPrefix` and `kafka.group.id`
 are accepted and ignored, since no consumer group is used.
 """
 

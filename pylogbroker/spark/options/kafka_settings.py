@@ -121,9 +121,9 @@ def _settings(
     texts: dict[str, str],
     table: Mapping[str, Setting],
     meaningful: Collection[str],
-    refused: Mapping[str, str],
+    rejected: Mapping[str, str],
 ) -> Values:
-    for name, why in refused.items():
+    for name, why in rejected.items():
         if name in texts:
             raise ConfigError(f"option kafka.{name} is not accepted: {why}")
     if not texts.get("bootstrap.servers", "").strip():

@@ -63,7 +63,7 @@ class ReadOptions:
     max_records: int | None
     fail_on_data_loss: bool
     include_headers: bool
-    patience: float
+    stall_timeout: float
     """Seconds without data after which a read fails that has not reached its end."""
     push_filters: bool
     """Whether a query's filters may narrow the offsets that are read; see `reading`."""
@@ -98,7 +98,7 @@ class ReadOptions:
             max_records=raw.integer("maxRecordsPerPartition"),
             fail_on_data_loss=raw.flag("failOnDataLoss", True),
             include_headers=raw.flag("includeHeaders", False),
-            patience=(120_000 if poll is None else poll) / 1000,
+            stall_timeout=(120_000 if poll is None else poll) / 1000,
             push_filters=raw.flag("pushFilters", False),
             warnings=tuple(raw.warnings),
         )

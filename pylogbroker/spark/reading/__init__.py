@@ -1,8 +1,8 @@
 """Source: topics as rows of batches and streams.
 
-batches, streaming      readers that Spark calls
-progress, waiting       end of the next micro-batch of a stream
-bounds, planning        offsets to read, and their division among tasks
-narrowing               filter pushdown
-decoding, ...           record batches to Arrow
+batch_reader, stream_reader     readers that Spark calls
+micro_batches, record_wait      end of the next micro-batch of a stream
+bounds, slices                  offsets to read, and their division among tasks
+filter_pushdown                 filters that reduce what is read
+decoder, ...                    record batches to Arrow
 """

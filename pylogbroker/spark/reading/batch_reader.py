@@ -178,7 +178,9 @@ def _next_start(error: KafkaError, part: Slice) -> int | None:
 
 def _rows(cluster: BlockingCluster, options: ReadOptions, part: Slice) -> Iterator[pa.RecordBatch]:
     decoder = Decoder(part.topic, part.partition, columns_with(headers=options.include_headers))
-    fetcher = PartitionFetcher(cluster, part.topic, part.partition, part.start, part.end, patience=options.patience)
+    fetcher = PartitionFetcher(
+        cluster, part.topic, part.partition, part.start, part.end, stall_timeout=options.stall_timeout
+    )
     check = options.settings.boolean("check.crcs")
     for fetched in fetcher:
         aborted = None if fetched.aborted is None else AbortedTransactions(fetched.aborted)

@@ -14,7 +14,7 @@
     headers        list         of structs (key string, value binary); null where the record has none
 
 These are exactly PySpark's types for the columns of that source. Decoding has no step per record:
-`pylogbroker.records.columnar` turns fetched bytes into columns of spans, which become Arrow arrays.
+`pylogbroker.records.columnar` decodes fetched bytes to columns of spans, which become Arrow arrays.
 """
 
 from __future__ import annotations

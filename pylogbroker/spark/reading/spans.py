@@ -58,5 +58,5 @@ def _by_chunks(raw: Buffer, starts: Ints, lengths: Ints, null: Flags | None) -> 
     bounds[:, 0] = starts
     np.add(starts, lengths, out=bounds[:, 1], casting="same_kind")
     buffers = [None, pa.py_buffer(bounds), pa.py_buffer(raw)]
-    turns = pa.Array.from_buffers(pa.binary(), bounds.size - 1, buffers)
-    return turns.take(pa.array(np.arange(0, bounds.size, 2, dtype=np.int32), mask=null))
+    chunks = pa.Array.from_buffers(pa.binary(), bounds.size - 1, buffers)
+    return chunks.take(pa.array(np.arange(0, bounds.size, 2, dtype=np.int32), mask=null))

@@ -231,8 +231,8 @@ def _check_age(plan: _Plan) -> None:
         raise WrongBatch(
             f"batch {plan.batch} was about to be committed at {when} UTC, and it is unknown whether it was,"
             " since brokers forget that after offsets.retention.minutes: check if its rows are in the topic. If they"
-            " are not, or may be there twice, choose another transactionalIdPrefix. If they are, tell Spark that the"
-            f" batch is done: in the checkpoint's directory commits, copy the newest file as {plan.batch}"
+            " are not, or may be there twice, choose another transactionalIdPrefix. If they are, mark the batch as done"
+            f" in Spark: in the checkpoint's directory commits, copy the newest file as {plan.batch}"
         )
 
 
