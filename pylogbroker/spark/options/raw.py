@@ -1,7 +1,7 @@
 """Raw options, as Spark passes them, with typed accessors.
 
-    given = Given({"minPartitions": "4"})
-    given.whole("minPartitions")
+    options = RawOptions({"minPartitions": "4"})
+    options.integer("minPartitions")
 
 Names are case-insensitive, as in Spark. An unknown name that resembles a known one is an error, since it is probably
 misspelt. Any other unknown name is ignored with a warning. (Spark's own source ignores both.)
