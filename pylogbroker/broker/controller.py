@@ -49,7 +49,7 @@ from pylogbroker.metadata.image import (
 )
 from pylogbroker.metadata.persistent_map import PersistentMap
 from pylogbroker.metadata.placement import Assignment
-from pylogbroker.metadata.zk_image import broker_registration, deletion, new_partition, operations, read_image
+from pylogbroker.metadata.zk_image import broker_registration, deletion, new_partitions, operations, read_image
 from pylogbroker.metadata.zk_schema import BrokerNode
 from pylogbroker.storage.formatting import listed
 
@@ -120,7 +120,7 @@ class LocalController:
             default = self._config.integer("default.replication.factor")
             width = default if replication_factor == -1 else replication_factor
             placed = placement.of_new_topic(count, width, brokers)
-        states = PersistentMap({number: new_partition(replicas) for number, replicas in placed.items()})
+        states = PersistentMap(new_partitions(placed))
         return PlannedTopic(TopicImage(name, topic_names.new_topic_id(), states), checked)
 
     def plan_partitions(
@@ -138,7 +138,7 @@ class LocalController:
         topic = image.require_topic(name)
         self._allow(name, count - len(topic.partitions), allowance)
         added = placement.of_more_partitions(topic, count, tuple(image.brokers), assignments)
-        return PartitionsChanged(name, {number: new_partition(replicas) for number, replicas in added.items()})
+        return PartitionsChanged(name, new_partitions(added))
 
     def plan_config(self, resource: ConfigResource, change: ConfigChange) -> dict[str, str]:
         """Return the settings of its own that a resource would have after a change."""

@@ -107,6 +107,12 @@ def new_partition(replicas: Sequence[int]) -> PartitionState:
     return PartitionState(replicas[0], tuple(replicas), tuple(replicas))
 
 
+def new_partitions(assignment: Mapping[int, Sequence[int]]) -> dict[int, PartitionState]:
+    """Return the states of new partitions; those with the same replicas share one."""
+    by_replicas = {replicas: new_partition(replicas) for replicas in set(map(tuple, assignment.values()))}
+    return {number: by_replicas[tuple(replicas)] for number, replicas in assignment.items()}
+
+
 async def _read_configs(tree: ITree, deleted: Collection[str]) -> dict[ConfigResource, Mapping[str, str]]:
     found: dict[ConfigResource, Mapping[str, str]] = {}
     for kind in ConfigType:

@@ -19,8 +19,11 @@ _THRESHOLDS: Final = (10_000, 1, 1)
 """Requests leave few cycles, so collections are rare; a full one looks at about 40,000 objects, for some ms."""
 
 _OLDEST_GENERATION: Final = 2
-_EXCLUDING_MAX: Final = 200
-"""Full collections of which one looks at all objects.  To create 10,000 partitions takes 15."""
+_EXCLUDING_MAX: Final = 50
+"""Full collections of which one looks at all objects.  To create 10,000 partitions takes 15.
+
+Cycles that were excluded while in use stay until then: with 50, no more than 2 million objects.
+"""
 
 
 @contextmanager

@@ -24,6 +24,7 @@ from pylogbroker.broker.partitions.group_commit import GroupCommit
 from pylogbroker.broker.partitions.log_config import log_config
 from pylogbroker.broker.partitions.partition import Partition
 from pylogbroker.broker.runtime import Runtime
+from pylogbroker.broker.slices import STEP_ITEMS
 from pylogbroker.config import BrokerConfig, TopicConfig
 from pylogbroker.errors import ErrorCode, InvalidRecords, KafkaError, StorageFailure
 from pylogbroker.metadata.delta import ConfigChanged, Delta, PartitionsChanged, TopicCreated, TopicDeleted
@@ -229,14 +230,15 @@ class Partitions:
         self, topic: TopicImage, wanted: Iterable[int], image: ClusterImage, is_new: bool = True
     ) -> None:
         """Open or create the logs of partitions that have a replica here, and lead those that this broker leads."""
-        indexes = [index for index in wanted if self._is_replica(topic.partitions[index])]
+        slices = self._runtime.slices
+        indexes = [index async for index in slices.over(wanted) if self._is_replica(topic.partitions[index])]
         config = log_config(self._config.topic(image.settings(topic_resource(topic.name))))
         self._names[topic.id] = topic.name
         failed: dict[str, list[TopicPartition]] = {}
         recreated: list[TopicPartition] = []
-        if is_new and self._logs.has_stale_checkpoints([(topic.name, index) for index in indexes]):
-            await self._runtime.in_thread(self._logs.drop_stale_checkpoints, [(topic.name, index) for index in indexes])
-        async for index in self._runtime.slices.over(indexes):
+        if is_new:
+            await self._drop_stale_checkpoints([(topic.name, index) for index in indexes])
+        async for index in slices.over(indexes):
             key = topic.name, index
             present = self._logs.logs.get(key)
             try:
@@ -250,6 +252,12 @@ class Partitions:
             log.error("{partitions} offline: {why}", partitions=_subject(keys), why=why)
         if recreated:
             log.warn("{partitions} in no log directory: recreated empty at offset 0", partitions=_subject(recreated))
+
+    async def _drop_stale_checkpoints(self, keys: Sequence[TopicPartition]) -> None:
+        async for start in self._runtime.slices.over(range(0, len(keys), STEP_ITEMS)):
+            if self._logs.has_stale_checkpoints(keys[start : start + STEP_ITEMS]):
+                await self._runtime.in_thread(self._logs.drop_stale_checkpoints, keys)
+                return
 
     def _open_partition(self, topic: TopicImage, index: int, config: LogConfig, is_new: bool) -> None:
         """Open a partition; StorageFailure if it has no log and none can be created."""
