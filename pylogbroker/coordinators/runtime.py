@@ -95,16 +95,17 @@ class CoordinatorRuntime(Generic[R, S]):
         """Return the partition that holds the state of a group or transactional id."""
         return partition_for(key, self.partitions)
 
-    def error_for(self, key: str) -> ErrorCode:
-        """Return the error of requests about `key`; NONE if its shard is active."""
+    def find(self, key: str) -> S | ErrorCode:
+        """Return the active shard that holds `key`, or the error of requests about it."""
         partition = self.partition_for(key)
-        if partition in self._active:
-            return ErrorCode.NONE
+        active = self._active.get(partition)
+        if active is not None:
+            return active.shard
         loading = partition in self._loading
         return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if loading else ErrorCode.NOT_COORDINATOR
 
     def shard_for(self, key: str) -> S:
-        """Return the active shard that holds `key`; KeyError if it is not active."""
+        """Return the shard that holds `key`, which is active; KeyError if it is not."""
         return self._active[self.partition_for(key)].shard
 
     def shard(self, partition: int) -> S | None:

@@ -253,8 +253,8 @@ class GroupCoordinator:
         """Return the error of requests about the group, or the group if it exists."""
         if not (group_id or may_be_empty) or len(group_id.encode()) > STRING_BYTES_MAX:
             return ErrorCode.INVALID_GROUP_ID, None
-        error = self.runtime.error_for(group_id)
-        return error, None if error else self.runtime.shard_for(group_id).groups.get(group_id)
+        shard = self.runtime.find(group_id)
+        return (shard, None) if isinstance(shard, ErrorCode) else (ErrorCode.NONE, shard.groups.get(group_id))
 
     def _create(self, group_id: str, now_ms: int) -> Group:
         return self.runtime.shard_for(group_id).create(group_id, self._events, now_ms)

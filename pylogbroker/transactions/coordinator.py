@@ -80,11 +80,10 @@ class TransactionCoordinator:
         """InitProducerId."""
         with self._events:
             answer = self._queued(reply)
-            error = self._check_init(request) or self._check(request.transactional_id)
-            if error:
-                answer(InitResult(error))
+            shard = self._check_init(request) or self._find_shard(request.transactional_id)
+            if isinstance(shard, ErrorCode):
+                answer(InitResult(shard))
                 return
-            shard = self.runtime.shard_for(request.transactional_id)
             transaction = shard.transactions.get(request.transactional_id)
             if transaction is None:
                 self._initialization.create(shard, request, answer)
@@ -164,10 +163,10 @@ class TransactionCoordinator:
 
     def describe(self, transactional_id: str) -> TransactionDescription:
         """DescribeTransactions, for one transactional id."""
-        error = self._check(transactional_id)
-        if error:
-            return TransactionDescription(error, transactional_id)
-        transaction = self.runtime.shard_for(transactional_id).transactions.get(transactional_id)
+        shard = self._find_shard(transactional_id)
+        if isinstance(shard, ErrorCode):
+            return TransactionDescription(shard, transactional_id)
+        transaction = shard.transactions.get(transactional_id)
         if transaction is None:
             return TransactionDescription(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND, transactional_id)
         return describe(transaction)
@@ -197,19 +196,19 @@ class TransactionCoordinator:
             return ErrorCode.INVALID_TRANSACTION_TIMEOUT
         return ErrorCode.NONE
 
-    def _check(self, transactional_id: str) -> ErrorCode:
+    def _find_shard(self, transactional_id: str) -> TransactionShard | ErrorCode:
         if not transactional_id or len(transactional_id.encode()) > STRING_BYTES_MAX:
             return ErrorCode.INVALID_REQUEST
-        return self.runtime.error_for(transactional_id)
+        return self.runtime.find(transactional_id)
 
     def _find_for_producer(
         self, transactional_id: str, producer_id: int, producer_epoch: int
     ) -> Transaction | ErrorCode:
         """Return the transactional id, or the error if the producer does not have the present id and epoch."""
-        error = self._check(transactional_id)
-        if error:
-            return error
-        transaction = self.runtime.shard_for(transactional_id).transactions.get(transactional_id)
+        shard = self._find_shard(transactional_id)
+        if isinstance(shard, ErrorCode):
+            return shard
+        transaction = shard.transactions.get(transactional_id)
         if transaction is None or transaction.metadata.producer_id != producer_id:
             return ErrorCode.INVALID_PRODUCER_ID_MAPPING
         if transaction.metadata.producer_epoch != producer_epoch:

@@ -64,7 +64,8 @@ class Harness(RuntimeHarness[Values, list[object]]):
 
     @property
     def error(self) -> ErrorCode:
-        return self.runtime.error_for(KEY)
+        found = self.runtime.find(KEY)
+        return found if isinstance(found, ErrorCode) else NONE
 
     def begin(self, epoch: int) -> PartitionReplay[Values] | None:
         return self.runtime.load(0, epoch, self.now)
@@ -83,7 +84,7 @@ class TestTransitions:
         replay.replay(entries(log(b"a", b"b")))
         harness.runtime.activate(replay, harness.now)
         assert (harness.error, harness.runtime.loading()) == (NONE, [])
-        assert harness.runtime.shard_for(KEY) == harness.runtime.shard(0) == [b"a", b"b"]
+        assert harness.runtime.find(KEY) == harness.runtime.shard_for(KEY) == harness.runtime.shard(0) == [b"a", b"b"]
         harness.unload(0)
         assert (harness.error, harness.runtime.shard(0)) == (NOT_HERE, None)
         assert harness.handler.history == [("active", b"a", b"b"), ("unload", b"a", b"b")]
