@@ -1,4 +1,4 @@
-"""What AlterConfigs and IncrementalAlterConfigs have in common: each resource is changed, or refused, on its own."""
+"""Changes of settings for AlterConfigs and IncrementalAlterConfigs; each resource succeeds or fails on its own."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from pylogbroker.errors import ConfigError, ErrorCode, KafkaError
 
 @attrs.frozen
 class ConfigAlteration:
-    """What a request wants to become of one resource's own settings: `(setting, number of the operation, value)` each.
+    """Requested changes of one resource's settings: (setting, operation code, value) each.
 
-    With `keep` the settings that are not named stay, else they go.
+    With `keep`, settings that are not named stay; otherwise they are removed.
     """
 
     kind: int
@@ -29,7 +29,7 @@ class ConfigAlteration:
 async def alter(
     services: Services, alterations: Sequence[ConfigAlteration], validate_only: bool
 ) -> list[KafkaError | None]:
-    """Do each alteration, or with `validate_only` check that it could be done; tell for each why it was refused."""
+    """Make each alteration, or only validate it; return the error of each, or None."""
     twice = duplicates((alteration.kind, alteration.name) for alteration in alterations)
     return [
         await _attempt(services, alteration, (alteration.kind, alteration.name) in twice, validate_only)
@@ -50,7 +50,7 @@ async def _attempt(services: Services, wanted: ConfigAlteration, twice: bool, va
 
 
 def _check_kind(wanted: ConfigAlteration) -> None:
-    """Refuse what only looks like a resource whose settings can be changed so."""
+    """Raise KafkaError for resources that have no settings of their own, or none that can be replaced."""
     if wanted.kind == ResourceType.TOPIC and not wanted.name:
         raise KafkaError("There are no settings of all topics: name one", ErrorCode.INVALID_REQUEST)
     if wanted.kind == ResourceType.BROKER_LOGGER and not wanted.keep:
@@ -58,7 +58,7 @@ def _check_kind(wanted: ConfigAlteration) -> None:
 
 
 def _checked(changes: Sequence[tuple[str, int, str | None]]) -> list[SettingChange]:
-    """The changes, unless they are such as no resource could make sense of."""
+    """Return the changes; KafkaError if they are invalid for every resource."""
     twice = duplicates(name for name, _, _ in changes)
     if twice:
         raise KafkaError(f"Settings {sorted(twice)} are named more than once", ErrorCode.INVALID_REQUEST)

@@ -26,7 +26,7 @@ class ProducerIds:
 
     _tree: ITree
     _node_id: int
-    _is_due: Callable[[str], bool] = lambda about: True  # whether to tell of something again
+    _is_due: Callable[[str], bool] = lambda about: True  # limits log lines
     _next: int = attrs.field(default=0, init=False)
     _end: int = attrs.field(default=0, init=False)
     _lock: DeferredLock = attrs.field(factory=DeferredLock, init=False)

@@ -19,16 +19,16 @@ from pylogbroker.wire.messages.alter_configs import (
 @serves(AlterConfigsRequest)
 async def handle(services: Services, context: RequestContext, request: AlterConfigsRequest) -> AlterConfigsResponse:
     """Change the resources one after the other."""
-    refusals = await alter(services, [_alteration(resource) for resource in request.resources], request.validate_only)
+    errors = await alter(services, [_alteration(resource) for resource in request.resources], request.validate_only)
     return AlterConfigsResponse(
         responses=[
             AlterConfigsResourceResponse(
-                known_error.code if known_error else ErrorCode.NONE,
-                known_error.detail if known_error else None,
+                error.code if error else ErrorCode.NONE,
+                error.detail if error else None,
                 resource.resource_type,
                 resource.resource_name,
             )
-            for resource, known_error in zip(request.resources, refusals, strict=True)
+            for resource, error in zip(request.resources, errors, strict=True)
         ]
     )
 

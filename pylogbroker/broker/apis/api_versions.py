@@ -1,7 +1,7 @@
-"""ApiVersions (18): what this broker serves, in which versions.
+"""ApiVersions (18): the APIs that this broker serves, with their versions.
 
-The response's header is that of version 0 always, and a version that is not known is answered in version 0's layout: a
-client asks before it knows anything of the broker.
+Clients send this request before they know the broker's versions.  So the response always has the header of version 0,
+and a request in an unknown version is answered in version 0.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _FIRST_WITH_SOFTWARE = 3
 
 @serves(ApiVersionsRequest)
 def handle(services: Services, context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse:
-    """List the table of APIs."""
+    """List the registered APIs."""
     if context.api_version >= _FIRST_WITH_SOFTWARE:
         names = (request.client_software_name, request.client_software_version)
         if not all(_CLIENT_SOFTWARE.fullmatch(name) for name in names):
@@ -29,7 +29,7 @@ def handle(services: Services, context: RequestContext, request: ApiVersionsRequ
 
 
 def unsupported(services: Services, context: RequestContext, request: None) -> ApiVersionsResponse:
-    """The answer to a version that is not known."""
+    """Answer a request in an unknown version."""
     return ApiVersionsResponse(ErrorCode.UNSUPPORTED_VERSION, api_keys=_advertised(services))
 
 

@@ -1,4 +1,4 @@
-"""CreateTopics (19): make topics, each on its own: one that is refused does not hinder the others."""
+"""CreateTopics (19): create topics; a failure does not stop the others."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _count_partitions(services: Services, request: CreateTopicsRequest) -> int:
 
 @attrs.define
 class _Creation:
-    """One request.  Topics whose settings are the same share the rows that describe them."""
+    """State of one request.  Topics with the same settings share the rows that describe them."""
 
     _services: Services
     _validate_only: bool
@@ -108,7 +108,7 @@ def _assignment(wanted: CreatableTopic) -> dict[int, list[int]] | None:
 
 
 def _settings(wanted: CreatableTopic) -> dict[str, str]:
-    """The settings asked for; of one given twice the last counts, as for Kafka."""
+    """Return the requested settings; the last of duplicates counts, as in Kafka."""
     valueless = [config.name for config in wanted.configs if config.value is None]
     if valueless:
         raise KafkaError(

@@ -20,7 +20,7 @@ from pylogbroker.wire.schema import NO_ID
 
 @serves(DeleteTopicsRequest)
 async def handle(services: Services, context: RequestContext, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
-    """Delete the topics one after the other, each answered once; one that is refused does not hinder the others."""
+    """Delete the topics one after the other, each answered once; a failure does not stop the others."""
     wanted = [*request.topics, *(DeleteTopicState(name=name) for name in request.topic_names)]
     identities = [_identity(services.metadata, topic) for topic in wanted]
     twice = duplicates(identities)
@@ -33,7 +33,7 @@ async def handle(services: Services, context: RequestContext, request: DeleteTop
 
 
 def _identity(metadata: Metadata, wanted: DeleteTopicState) -> uuid.UUID | str:
-    """The topic's id, however it is asked for; the name of a topic that does not exist."""
+    """Return the topic's id, or the name of a topic that does not exist."""
     if wanted.name is None:
         return wanted.topic_id
     known = metadata.topics.get(wanted.name)
@@ -60,7 +60,7 @@ async def _attempt(
 
 
 def _wanted(wanted: DeleteTopicState) -> str | uuid.UUID:
-    """The name or the id, whichever is given: which topic has it is found out when the deletion runs."""
+    """Return the given name or id; it is resolved when the deletion runs."""
     by_id = wanted.topic_id != NO_ID
     if by_id == (wanted.name is not None):
         problem = "both a name and an id" if by_id else "neither a name nor an id"

@@ -1,7 +1,7 @@
-"""DescribeConfigs (32): the settings of topics and brokers, and where their values come from.
+"""DescribeConfigs (32): the settings of topics and brokers, with the sources of their values.
 
-A broker's empty name asks for what is set for all brokers together.  This broker has no loggers to change, so
-BROKER_LOGGER has no settings.
+An empty broker name stands for the settings of all brokers.  BROKER_LOGGER has no settings, since log levels cannot be
+changed.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from pylogbroker.wire.messages.describe_configs import (
 async def handle(
     services: Services, context: RequestContext, request: DescribeConfigsRequest
 ) -> DescribeConfigsResponse:
-    """Describe each resource on its own, once."""
+    """Describe each resource once."""
     query = _Query(services, _Shape(context.api_version, request.include_synonyms, request.include_documentation))
     asked = services.runtime.slices.over(_asked(request).items())
     return DescribeConfigsResponse(results=[query.attempt(kind, name, keys) async for (kind, name), keys in asked])
 
 
 def _asked(request: DescribeConfigsRequest) -> dict[tuple[int, str], set[str]]:
-    """The settings wanted of each resource, an empty set for all; what is named twice has those of both."""
+    """Return the requested settings of each resource; an empty set stands for all."""
     asked: dict[tuple[int, str], set[str]] = {}
     for wanted in request.resources:
         keys = set(wanted.configuration_keys or ())
@@ -49,14 +49,14 @@ def _asked(request: DescribeConfigsRequest) -> dict[tuple[int, str], set[str]]:
 
 @attrs.frozen
 class _Shape:
-    """What the answer shows of each setting."""
+    """Fields of each setting in the response."""
 
     version: int
     synonyms: bool
     documentation: bool
 
     def row(self, entry: Description) -> DescribeConfigsResourceResult:
-        """One setting as the answer's version has it."""
+        """Return one setting in the version of the response."""
         return DescribeConfigsResourceResult(
             name=entry.name,
             value=entry.value,
@@ -75,7 +75,7 @@ class _Shape:
 
 @attrs.frozen
 class _Rows:
-    """The settings of a resource, and about how many bytes they take in an answer."""
+    """Settings of a resource, and their approximate size in a response."""
 
     rows: list[DescribeConfigsResourceResult]
     size: int = attrs.field(init=False)
@@ -87,7 +87,7 @@ class _Rows:
 
 @attrs.define
 class _Query:
-    """One request.  Topics whose settings are the same share their rows."""
+    """State of one request.  Topics with the same settings share their rows."""
 
     _services: Services
     _shape: _Shape
@@ -95,7 +95,7 @@ class _Query:
     _of_topics: dict[TopicConfig, _Rows] = attrs.field(factory=dict, init=False)
 
     def attempt(self, kind: int, name: str, keys: set[str]) -> DescribeConfigsResult:
-        """The settings of one resource, or its error."""
+        """Describe one resource, or return its error."""
         result = DescribeConfigsResult(error_message=None, resource_type=kind, resource_name=name)
         try:
             found = self._describe(find_resource(self._services, kind, name))
@@ -120,6 +120,6 @@ class _Query:
 
 
 def _size(row: DescribeConfigsResourceResult) -> int:
-    """About how many bytes a row takes."""
+    """Return the approximate size of a row in bytes."""
     synonyms = sum(8 + len(each.name) + len(each.value or "") for each in row.synonyms)
     return 16 + len(row.name) + len(row.value or "") + len(row.documentation or "") + synonyms

@@ -24,16 +24,16 @@ async def handle(
 ) -> IncrementalAlterConfigsResponse:
     """Change the resources one after the other."""
     alterations = [_alteration(resource) for resource in request.resources]
-    refusals = await alter(services, alterations, request.validate_only)
+    errors = await alter(services, alterations, request.validate_only)
     return IncrementalAlterConfigsResponse(
         responses=[
             AlterConfigsResourceResponse(
-                known_error.code if known_error else ErrorCode.NONE,
-                known_error.detail if known_error else None,
+                error.code if error else ErrorCode.NONE,
+                error.detail if error else None,
                 resource.resource_type,
                 resource.resource_name,
             )
-            for resource, known_error in zip(request.resources, refusals, strict=True)
+            for resource, error in zip(request.resources, errors, strict=True)
         ]
     )
 

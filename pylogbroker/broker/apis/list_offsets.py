@@ -3,9 +3,8 @@
 A timestamp of 0 or more asks for the first record of that time or later.  A client sees offsets below the high
 watermark, or below the last stable offset when it reads committed records alone; a replica sees them all.
 
-To look for a time means to decode records, maybe millions of them: that is done in a worker thread, entry by entry,
-for up to a hundred partitions at once.  A worker also brings in the indexes and headers that say which entry it is,
-where they are not in the page cache.  It stops when the client that asked has gone.
+A search by time decodes records, perhaps millions.  It runs in a worker thread, for up to a hundred partitions at once.
+A worker also reads indexes and batch headers that are not in the page cache.  It stops when the connection closes.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ T = TypeVar("T")
 
 @attrs.frozen
 class FoundOffset:
-    """An offset with its timestamp and leader epoch; -1 for what there is not."""
+    """An offset with its timestamp and leader epoch; -1 for unknown values."""
 
     offset: int = -1
     timestamp: int = -1
@@ -55,7 +54,7 @@ class FoundOffset:
 
 @attrs.frozen
 class BlockingCall:
-    """A call that a search waits for; `reads_only` if it hardly does more than to wait for the disk."""
+    """A call that a search waits for; `reads_only` if it mostly waits for the disk."""
 
     call: Callable[[], Any]
     reads_only: bool = False
@@ -66,7 +65,7 @@ Search = Generator[BlockingCall, Any, FoundOffset]
 
 @attrs.define
 class _Pending:
-    """A partition whose offset is searched for, and what its search waits for."""
+    """A partition with a search, and the call that the search waits for."""
 
     answer: ListOffsetsPartitionResponse
     log: Log
@@ -76,13 +75,13 @@ class _Pending:
 
 @serves(ListOffsetsRequest, is_read=True)
 async def handle(services: Services, context: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
-    """Look the offsets up; what has to be searched for in several partitions is searched for together."""
+    """Look the offsets up; searches in several partitions run together."""
     return await _Query(services, request, context.api_version, context.caller).answer()
 
 
 @attrs.define
 class _Query:
-    """One request on its way to its answer."""
+    """State of one request."""
 
     _services: Services
     _request: ListOffsetsRequest
@@ -129,7 +128,7 @@ class _Query:
         answer.leader_epoch = found.leader_epoch if self._version >= 4 else -1
 
     def _known(self, partition: Partition, timestamp: int, bound: int) -> FoundOffset | None:
-        """The offset that `timestamp` stands for where records from `bound` on are not visible; None: search for it."""
+        """Return the offset for a special timestamp, with records visible below `bound`; None if a search is needed."""
         log = partition.log
         if timestamp == LATEST:
             return FoundOffset(bound, leader_epoch=partition.leader_epoch)
@@ -138,7 +137,7 @@ class _Query:
         return FoundOffset() if timestamp == LATEST_TIERED else None
 
     async def _search_on(self) -> None:
-        """Make the blocking calls that some searches wait for, in one hop to a thread, and go on with these."""
+        """Make the blocking calls of some searches in one job of a worker thread, and continue these searches."""
         first = self._pending[0].blocking.reads_only
         some = [each for each in self._pending if each.blocking.reads_only is first][:_CALLS_PER_JOB_MAX]
         served = set(map(id, some))
@@ -149,7 +148,7 @@ class _Query:
             self._go_on(each.answer, each.log, each.search, outcome)
 
     def _go_on(self, answer: ListOffsetsPartitionResponse, log: Log, search: Search, outcome: object = None) -> None:
-        """Continue a search with the outcome of its last blocking call, and fill the answer if it has ended."""
+        """Continue a search with the outcome of its last blocking call; fill the answer when it ends."""
         try:
             blocking = search.throw(outcome) if isinstance(outcome, BaseException) else search.send(outcome)
         except StopIteration as end:
@@ -181,12 +180,12 @@ class _Query:
         return FoundOffset()
 
     def _asked(self, log: Log, question: Callable[..., T]) -> Generator[BlockingCall, Any, T]:
-        """A log's answer, when a worker has brought in what it takes to know; at last, come what may."""
+        """Return a log's answer after a worker has read what it needs; the last try reads on the reactor thread."""
         for _ in range(_READS_PER_SEGMENT_MAX * len(log.segments)):
             try:
                 return question(may_wait=False)
             except NotCached as missing:
-                with suppress(OSError):  # the log itself will tell
+                with suppress(OSError):  # the log itself raises it
                     yield BlockingCall(
                         partial(read_ahead, missing.region, lambda: self._caller.is_gone), reads_only=True
                     )
@@ -205,14 +204,14 @@ class _Query:
             raise KafkaError("The timestamp has no meaning in this version", ErrorCode.UNSUPPORTED_VERSION)
 
     def _bound(self, log: Log) -> int:
-        """The offset from which on the asker sees nothing."""
+        """Return the offset at which the client's view of the log ends."""
         if self._request.replica_id != CONSUMER:
             return log.log_end_offset
         return log.last_stable_offset if self._request.isolation_level == READ_COMMITTED else log.high_watermark
 
 
 def _outcomes(calls: Sequence[Callable[[], object]], caller: Caller) -> list[object]:
-    """The results of calls, or the exceptions that they raised; fewer if the caller goes meanwhile.  Blocks."""
+    """Return the results or exceptions of calls; fewer if the connection closes meanwhile.  Blocks."""
     return [_outcome(call) for call in calls if not caller.is_gone]
 
 

@@ -2,7 +2,7 @@
 
     state      event             next state  meaning of the event
     ---------  ----------------  ----------  ---------------------------------------------------------------------
-    READING    FOUND_ENOUGH      PREPARING   `min_bytes` were found, or an error, or the client does not wait
+    READING    MIN_BYTES_FOUND      PREPARING   `min_bytes` were found, or an error, or the client does not wait
                FOUND_TOO_LITTLE  WAITING     fewer bytes were found
     WAITING    GROWN             READING     partitions grew by the missing bytes; for readers of committed records:
                                              something was decided
@@ -67,7 +67,7 @@ class FetchState(IntEnum):
 class FetchEvent(IntEnum):
     """Something that happens to a fetch."""
 
-    FOUND_ENOUGH = auto()
+    MIN_BYTES_FOUND = auto()
     FOUND_TOO_LITTLE = auto()
     GROWN = auto()
     EXPIRED = auto()
@@ -79,7 +79,7 @@ class FetchEvent(IntEnum):
 _ENDS: Final = {FetchEvent.FAILED: FetchState.ANSWERED, FetchEvent.CALLER_GONE: FetchState.ABANDONED}
 TRANSITIONS: Final[Mapping[FetchState, Mapping[FetchEvent, FetchState]]] = {
     FetchState.READING: {
-        FetchEvent.FOUND_ENOUGH: FetchState.PREPARING,
+        FetchEvent.MIN_BYTES_FOUND: FetchState.PREPARING,
         FetchEvent.FOUND_TOO_LITTLE: FetchState.WAITING,
         **_ENDS,
     },
@@ -228,7 +228,7 @@ class FetchOperation:
         self._reader.read(self.asked)
 
     def _found(self) -> FetchEvent:
-        return FetchEvent.FOUND_ENOUGH if self._is_enough() else FetchEvent.FOUND_TOO_LITTLE
+        return FetchEvent.MIN_BYTES_FOUND if self._is_enough() else FetchEvent.FOUND_TOO_LITTLE
 
     def _is_enough(self) -> bool:
         request = self.request

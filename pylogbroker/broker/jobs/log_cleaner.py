@@ -112,7 +112,7 @@ class LogCleaner:
             self._set_alarm()
 
     def _warn_if_off(self) -> None:
-        """Warn, once, about compacted topics if the settings turn the cleaner off."""
+        """Warn, once, about compacted topics if the settings disable the cleaner."""
         config = self._config
         enabled = config.boolean("log.cleaner.enable")
         if enabled and config.integer("log.cleaner.threads"):

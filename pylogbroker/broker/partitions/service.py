@@ -48,8 +48,8 @@ log = Logger()
 class Partitions:
     """The partitions that this broker leads, in `led`; it follows the metadata.
 
-    Others may add callbacks: `on_log_deleted` gets the log of a deleted partition before its files go,
-    `on_configured` is called after settings changed, and `on_reopened` gets a partition that came online late.
+    Other services may add callbacks.  `on_log_deleted` gets the log of a deleted partition before its files go.
+    `on_configured` is called after settings changed.  `on_reopened` gets a partition that came online late.
     """
 
     _config: BrokerConfig
