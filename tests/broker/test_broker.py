@@ -91,7 +91,7 @@ class SliceTests(NodeTests):
             self.node.clock.calls.remove(call)
             call.func(*call.args, **call.kw)
 
-    def deferred_actions(self, work: Awaitable[object]) -> int:
+    def iterations(self, work: Awaitable[object]) -> int:
         """Return the number of iterations until something is done."""
         done = ensureDeferred(work)  # type: ignore[arg-type]
         count = 0
@@ -112,16 +112,16 @@ class SliceTests(NodeTests):
         self.assertEqual([broker.partitions.find("new", index).index for index in range(5)], list(range(5)))
         self.node.clock.advance(0)
         self.successResultOf(created)
-        self.assertGreater(self.deferred_actions(broker.controller.create_partitions("new", 9)), 3)
+        self.assertGreater(self.iterations(broker.controller.create_partitions("new", 9)), 3)
 
     def test_deletion_and_changes_of_settings_run_partition_by_partition(self) -> None:
         controller = self.node.broker.controller
         self.assertGreater(
-            self.deferred_actions(controller.alter_config(topic_resource("t"), lambda before: {"retention.ms": "77"})),
+            self.iterations(controller.alter_config(topic_resource("t"), lambda before: {"retention.ms": "77"})),
             3,
         )
         self.assertEqual({self.node.broker.partitions.find("t", n).log.config.retention_ms for n in range(5)}, {77})
-        self.assertGreater(self.deferred_actions(controller.delete_topic("t")), 3)
+        self.assertGreater(self.iterations(controller.delete_topic("t")), 3)
         self.assertEqual(self.node.broker.partitions.led, {})
 
     def test_of_two_changes_of_settings_the_later_one_wins(self) -> None:

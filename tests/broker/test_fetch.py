@@ -703,7 +703,7 @@ class ManyPartitionsTests(FetchTests):
             if call.getTime() <= now_s:
                 call.func(*call.args)
 
-    def deferred_actions(self, waiting: Deferred[Any]) -> int:
+    def iterations(self, waiting: Deferred[Any]) -> int:
         """The iterations until the answer is there."""
         for number in range(100):
             if waiting.called:
@@ -719,7 +719,7 @@ class ManyPartitionsTests(FetchTests):
         for partition in range(0, self.count, 7):
             self.put(b"%d" % partition, topic="many", partition=partition)
         waiting = self.send(*self.all, version=12)
-        self.assertGreaterEqual(self.deferred_actions(waiting), 3 * 3)
+        self.assertGreaterEqual(self.iterations(waiting), 3 * 3)
         [topic] = self.successResultOf(waiting).responses
         found = {answer.partition_index: values_in(answer.records) for answer in topic.partitions}
         self.assertEqual(found, {n: [] if n % 7 else [b"%d" % n] for n in range(self.count)})
@@ -727,7 +727,7 @@ class ManyPartitionsTests(FetchTests):
     def test_limits_hold_over_all_of_them(self) -> None:
         sizes = [self.put(b"v", topic="many", partition=partition) for partition in (5, 205, 305)]
         waiting = self.send(*self.all, version=12, max_bytes=sum(sizes) - 1)
-        self.deferred_actions(waiting)
+        self.iterations(waiting)
         self.assertEqual([answer.partition_index for answer in self.answers(waiting) if answer.records], [5, 205])
 
     def test_records_that_come_behind_the_read_are_not_waited_for(self) -> None:
@@ -735,7 +735,7 @@ class ManyPartitionsTests(FetchTests):
             waiting = self.send(*self.all, version=12, min_bytes=1, max_wait_ms=500, isolation_level=isolation)
             self.iterate()
             self.put(b"v", topic="many", partition=3 + isolation)
-            self.deferred_actions(waiting)
+            self.iterations(waiting)
             self.assertEqual(values_in(self.answers(waiting)[3 + isolation].records), [b"v"])
             self.assert_nobody_waits()
             self.all[3 + isolation] = at(1, 3 + isolation, "many")
@@ -748,7 +748,7 @@ class ManyPartitionsTests(FetchTests):
                 self.iterate()
             self.assertNoResult(waiting)
             self.put(b"v", topic="many", partition=partition)
-            self.deferred_actions(waiting)
+            self.iterations(waiting)
             self.assertEqual(values_in(self.answers(waiting)[partition].records), [b"v"])
             self.assert_nobody_waits()
             self.all[partition] = at(1, partition, "many")
@@ -756,7 +756,7 @@ class ManyPartitionsTests(FetchTests):
     def test_the_time_is_over_while_they_are_read(self) -> None:
         waiting = self.send(*self.all, version=12, min_bytes=1, max_wait_ms=1)
         self.node.clock.rightNow += 0.01
-        self.deferred_actions(waiting)
+        self.iterations(waiting)
         self.assertEqual(len(self.answers(waiting)), self.count)
         self.assert_nobody_waits()
 
@@ -764,8 +764,8 @@ class ManyPartitionsTests(FetchTests):
         waiting = self.send(at(0, topic="t"), *self.all, version=12, min_bytes=1, max_wait_ms=500)
         self.iterate()
         deleted = ensureDeferred(self.node.broker.controller.delete_topic("t"))
-        self.deferred_actions(waiting)
-        self.deferred_actions(deleted)
+        self.iterations(waiting)
+        self.iterations(deleted)
         self.assert_nobody_waits()
 
     def test_the_caller_goes_at_any_moment(self) -> None:
@@ -782,14 +782,14 @@ class ManyPartitionsTests(FetchTests):
     def test_old_clients_and_sessions(self) -> None:
         self.put(b"v", topic="many", partition=300)
         waiting = self.send(*self.all, version=2)
-        self.deferred_actions(waiting)
+        self.iterations(waiting)
         self.assertEqual([len(answer.records) > 0 for answer in self.answers(waiting)].index(True), 300)
         begun = self.send(*self.all, version=12, session_epoch=0)
-        self.deferred_actions(begun)
+        self.iterations(begun)
         session_id = self.successResultOf(begun).session_id
         self.put(b"w", topic="many", partition=100)
         next_one = self.send(at(1, 300, "many"), version=12, session_id=session_id, session_epoch=1)
-        self.deferred_actions(next_one)
+        self.iterations(next_one)
         self.assertEqual([answer.partition_index for answer in self.answers(next_one)], [100])
 
 
