@@ -10,19 +10,19 @@ from pylogbroker.broker.slices import STEP_ITEMS
 from pylogbroker.coordinators import TopicPartition
 
 
-class RequestedPartition(Protocol):
+class PartitionInRequest(Protocol):
     """A partition of a request, with what is requested of it."""
 
     @property
     def partition_index(self) -> int: ...
 
 
-P = TypeVar("P", bound=RequestedPartition)
-P_co = TypeVar("P_co", bound=RequestedPartition, covariant=True)
+P = TypeVar("P", bound=PartitionInRequest)
+P_co = TypeVar("P_co", bound=PartitionInRequest, covariant=True)
 R = TypeVar("R")
 
 
-class RequestedTopic(Protocol[P_co]):
+class TopicInRequest(Protocol[P_co]):
     """A topic of a request, with its partitions."""
 
     @property
@@ -32,7 +32,7 @@ class RequestedTopic(Protocol[P_co]):
 
 
 def existing_partitions(
-    services: Services, topics: Sequence[RequestedTopic[P]], make: Callable[[P], R]
+    services: Services, topics: Sequence[TopicInRequest[P]], make: Callable[[P], R]
 ) -> Generator[None, None, dict[TopicPartition, R]]:
     """Return `make` of each requested partition that exists; yield between steps."""
     found: dict[TopicPartition, R] = {}
