@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Protocol
 
 import attrs
+from twisted.internet.defer import DeferredLock
 from twisted.logger import Logger
 
 from pylogbroker.metadata.delta import Delta
@@ -44,6 +45,7 @@ class ClusterMetadata:
     image: ClusterImage = attrs.field(factory=ClusterImage)
     prepare: Prepare = _nothing_to_prepare
     _followers: list[MetadataFollower] = attrs.field(factory=list, init=False)
+    _publishing: DeferredLock = attrs.field(factory=DeferredLock, init=False)
 
     @property
     def topics(self) -> PersistentMap[str, TopicImage]:
@@ -64,6 +66,13 @@ class ClusterMetadata:
 
     async def publish(self, delta: Delta) -> None:
         """Make a delta visible; return when all followers have acted on it. Deltas are published one by one."""
+        await self._publishing.acquire()
+        try:
+            await self._publish(delta)
+        finally:
+            self._publishing.release()
+
+    async def _publish(self, delta: Delta) -> None:
         before = self.image
         after = delta.apply(before)
         try:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import uuid
 from typing import Any
 
+from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
 from pylogbroker.broker.cluster_metadata import ClusterMetadata
-from pylogbroker.metadata.delta import Delta, TopicCreated
+from pylogbroker.metadata.delta import ControllerElected, Delta, TopicCreated
 from pylogbroker.metadata.image import ClusterImage, TopicImage
 from pylogbroker.metadata.persistent_map import PersistentMap
 from pylogbroker.metadata.zk_image import new_partition
@@ -33,6 +34,22 @@ class PublishTests(SynchronousTestCase):
     def test_replicas_are_made_before_requests_see_their_partitions(self) -> None:
         now(self.metadata.publish(DELTA))
         self.assertEqual(self.events, [("prepare", [], ["t"]), ("act", [], ["t"])])
+
+    def test_of_two_deltas_at_once_none_is_lost(self) -> None:
+        prepared: Deferred[None] = Deferred()
+
+        async def wait(delta: Delta, after: ClusterImage) -> None:
+            if delta is DELTA:
+                await prepared
+
+        self.metadata.prepare = wait
+        first = Deferred.fromCoroutine(self.metadata.publish(DELTA))
+        second = Deferred.fromCoroutine(self.metadata.publish(Delta.of(ControllerElected(3))))
+        self.assertEqual(self.events, [])
+        prepared.callback(None)
+        self.successResultOf(first)
+        self.successResultOf(second)
+        self.assertEqual((list(self.metadata.topics), self.metadata.image.controller_id), (["t"], 3))
 
     def test_a_failed_preparation_is_logged_and_the_delta_is_published(self) -> None:
         async def fail(delta: Delta, after: ClusterImage) -> None:

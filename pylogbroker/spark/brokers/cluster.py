@@ -1,6 +1,6 @@
 """Blocking view of a cluster: leaders, coordinators and offsets.
 
-    cluster = Cluster(settings)                                   # bootstrap.servers is one of them
+    cluster = BlockingCluster(settings)                           # bootstrap.servers is one of them
     topics = cluster.topics(["events"])                           # existing topics, with their partitions
     ends = cluster.offsets({("events", 0): LATEST})
     answer = cluster.retrying(lambda: cluster.leader("events", 0).ask(request))
