@@ -137,7 +137,6 @@ def write_at(fd: int, chunks: Sequence[Buffer], position: int, size: int) -> Non
 
 
 def _rest(chunks: Sequence[Buffer], written: int) -> list[Buffer]:
-    """Return `chunks` without their first `written` bytes."""
     rest = list(chunks)
     for index, chunk in enumerate(rest):
         if written < len(chunk):
@@ -200,7 +199,6 @@ def write_file_at(path: str, data: Buffer, position: int) -> None:
 
 
 def truncate(path: str, size: int) -> None:
-    """Truncate a file, if it exists."""
     with contextlib.suppress(FileNotFoundError):
         os.truncate(path, size)
 
@@ -235,7 +233,6 @@ def sync_file(path: str) -> None:
 
 
 def remove(path: str) -> None:
-    """Remove a file, if it exists."""
     with contextlib.suppress(FileNotFoundError):
         os.unlink(path)
 

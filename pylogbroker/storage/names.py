@@ -105,6 +105,5 @@ def parse_file(name: str) -> tuple[int, str] | None:
 
 
 def snapshots_in(directory: str) -> list[int]:
-    """Return the offsets of a partition's producer snapshots."""
     parsed = map(parse_file, os.listdir(directory))
     return [found[0] for found in parsed if found is not None and found[1] == SNAPSHOT]

@@ -26,7 +26,6 @@ _KEPT_WHEN_EMPTY: Final = TIMESTAMP_TYPE | TRANSACTIONAL | CONTROL
 
 
 def emptied(entry: LogEntry) -> bytes:
-    """Return the batch without its records."""
     return _sealed(entry, entry.attributes & _KEPT_WHEN_EMPTY, NO_TIMESTAMP, entry.max_timestamp, 0, b"")
 
 
@@ -96,7 +95,6 @@ def _encoded(values: Ints) -> tuple[Words, Ints]:
 
 
 def _scatter(target: Bytes, at: Ints, zigzag: Words, size: Ints) -> None:
-    """Write varints."""
     for index in range(int(size.max())):
         some = np.flatnonzero(size > index)
         byte = (zigzag[some] >> np.uint64(7 * index)).astype(np.uint8) & 0x7F

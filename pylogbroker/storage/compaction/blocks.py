@@ -81,11 +81,9 @@ class Block:
         return self.data.data[int(self.starts[first]) : int(self.starts[last] + self.sizes[last])]
 
     def entry(self, index: int) -> LogEntry:
-        """Return one batch."""
         return parse(self.raw(index, index + 1))
 
     def damaged(self, index: int, detail: str) -> DamagedSegment:
-        """Return the error for a damaged batch."""
         return DamagedSegment(self.source.path, self.position + int(self.starts[index]), detail)
 
 

@@ -51,7 +51,6 @@ class CleanedSegment:
 
     @property
     def size(self) -> int:
-        """Bytes of records so far."""
         return self._segment.size
 
     def write(self, block: Block, changes: Changes) -> None:
@@ -73,7 +72,6 @@ class CleanedSegment:
             self._spent(size)
 
     def add_aborted(self, transaction: AbortedTxn) -> None:
-        """Add an entry to the segment's transaction index."""
         self._segment.transaction_index.append(transaction)
 
     def finish(self, modified_ms: int) -> None:
@@ -87,7 +85,6 @@ class CleanedSegment:
             sync_file(path)
 
     def discard(self) -> None:
-        """Remove the files."""
         for path in self._paths:
             remove(path)
 

@@ -41,7 +41,6 @@ class Throttle:
     _free_at: float = 0.0
 
     def spent(self, size: int) -> None:
-        """Wait for the time that `size` bytes take."""
         now = self.clock()
         self._free_at = max(self._free_at, now) + size / self.bytes_per_second
         if self._free_at > now:

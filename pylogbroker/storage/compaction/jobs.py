@@ -76,7 +76,6 @@ class CleanerJob:
 
     @classmethod
     def from_json(cls, line: str | bytes) -> CleanerJob:
-        """Return the job in a line made by `to_json`."""
         fields: dict[str, Any] = json.loads(line)
         fields["sources"] = tuple(SourceSegment(*each) for each in fields["sources"])
         fields["last_sequences"] = dict(fields["last_sequences"])
@@ -112,12 +111,10 @@ class Cleaned:
     statistics: Statistics = Statistics()
 
     def to_json(self) -> str:
-        """Return one line, without its end."""
         return json.dumps(attrs.asdict(self) | {"replacements": [attrs.astuple(each) for each in self.replacements]})
 
     @classmethod
     def from_json(cls, line: str | bytes) -> Cleaned:
-        """Return the outcome in a line made by `to_json`."""
         fields: dict[str, Any] = json.loads(line)
         replacements = tuple(Replacement(tuple(each[0]), *each[1:]) for each in fields["replacements"])
         return cls(replacements, fields["first_dirty_offset"], Statistics(**fields["statistics"]))
@@ -136,7 +133,6 @@ class Failed:
         return where + self.detail
 
     def to_json(self) -> str:
-        """Return one line, without its end."""
         return json.dumps({"failed": self.detail, "path": self.path, "position": self.position})
 
 

@@ -66,7 +66,6 @@ class OffsetMapBuilder:
         self.end = int(block.last_offsets[-1]) + 1
 
     def _holds_data(self, block: Block) -> Flags:
-        """Return which batches are neither control batches nor aborted."""
         holds = np.ones(len(block), np.bool_)
         for index in np.flatnonzero((block.magics == 2) & (block.attributes & (CONTROL | TRANSACTIONAL) != 0)).tolist():
             if block.attributes[index] & CONTROL:

@@ -81,7 +81,6 @@ def read_columns(data: Bytes, numbers: Ints, begins: Ints, ends: Ints, counts: I
 
 
 def read_keys(rows: RecordColumns, chosen: Ints | slice = slice(None)) -> Keys:
-    """Return the keys of the chosen records."""
     at, batch, end = rows.key_length_at[chosen], rows.batch[chosen], rows.end[chosen]
     try:
         raw, start = raw_varints(rows.data, at)

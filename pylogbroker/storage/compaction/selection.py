@@ -108,7 +108,6 @@ def examine(log: Log, now_ms: int) -> Cleanable | None:
 
 
 def _cleanable(log: Log, config: LogConfig, first_dirty: int, now_ms: int) -> tuple[Segment, ...]:
-    """Return the segments that may be compacted."""
     segments, limit = log.segments, log.last_stable_offset
     for number, (segment, successor) in enumerate(pairwise(segments)):
         dirty = successor.base_offset > first_dirty

@@ -145,7 +145,6 @@ class Log:
 
     @property
     def size(self) -> int:
-        """Bytes of all segments."""
         return sum(segment.size for segment in self.segments)
 
     @property

@@ -113,7 +113,6 @@ class OffsetIndex:
         self._first = self._stored
 
     def truncate(self, offset: int) -> None:
-        """Drop the entries at and above `offset`."""
         if self._first:
             self._load()
         keep = bisect_right(self._offsets, offset - 1 - self.base_offset) if offset > self.base_offset else 0

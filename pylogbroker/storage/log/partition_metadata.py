@@ -24,7 +24,6 @@ _CONTENT: Final = re.compile(rb"version: 0\r?\ntopic_id: ([A-Za-z0-9_-]{22})\r?\
 
 
 def id_text(topic_id: uuid.UUID) -> str:
-    """Return an id as the file has it."""
     return base64.urlsafe_b64encode(topic_id.bytes).decode().rstrip("=")
 
 

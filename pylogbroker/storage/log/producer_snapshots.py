@@ -54,7 +54,6 @@ _VERSION: Final = 1
 
 
 def encode(states: Iterable[ProducerStateEntry]) -> bytes:
-    """Return the bytes of a snapshot."""
     known = list(states)
     older = [_OLDER.pack(state.producer_id, *batch) for state in known for batch in state.batches[:-1]]
     body = _table([_ENTRY.pack(*_fields(state)) for state in known]) + (_table(older) if older else b"")

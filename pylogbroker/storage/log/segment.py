@@ -104,7 +104,6 @@ class Segment:
         now_ms: int,
         addressing: Addressing = OFFSET_ADDRESSED,
     ) -> Segment:
-        """Create an empty segment and its file."""
         segment = cls.existing(directory, base_offset, {names.RECORDS: 0}, pools, now_ms, addressing)
         segment.file.keep_open(FileHandle.open(segment.path, os.O_RDWR | os.O_CREAT | os.O_TRUNC))
         if preallocate:

@@ -165,7 +165,6 @@ def finish_swap(path: str) -> bool:
 
 
 def _reaches(path: str, base: int, offset: int) -> bool:
-    """Return whether a segment has valid batches beyond `offset`."""
     try:
         return _end(path, base, "") > offset
     except CorruptRecords:

@@ -71,7 +71,6 @@ class TimeIndex:
         return self._entry(raw, slot)
 
     def store(self) -> None:
-        """Write the buffered entries."""
         if not self._timestamps:
             return
         data = b"".join(map(_ENTRY.pack, self._timestamps, self._offsets))
@@ -80,7 +79,6 @@ class TimeIndex:
         del self._timestamps[:], self._offsets[:]
 
     def truncate(self, offset: int) -> None:
-        """Drop the entries at and above `offset`."""
         self.store()
         raw = read_file(self.path) or b""
         keep = min(len(raw) // ENTRY_SIZE, self._stored)
@@ -91,7 +89,6 @@ class TimeIndex:
         truncate(self.path, keep * ENTRY_SIZE)
 
     def clear(self) -> None:
-        """Drop all entries, before a rebuild."""
         self._stored, self._last = 0, (-1, self.base_offset)
         del self._timestamps[:], self._offsets[:]
         truncate(self.path, 0)

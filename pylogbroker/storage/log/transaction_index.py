@@ -82,7 +82,6 @@ class TransactionIndex:
 
     @property
     def checksum(self) -> int:
-        """CRC-32C of all entries."""
         if self._checksum is None:
             self._checksum = crc32c(read_file(self.path) or b"")
         return self._checksum
@@ -122,7 +121,6 @@ class TransactionIndex:
         yield from self._new[bisect_left(self._new, offset, key=_last_offset) :]
 
     def store(self) -> None:
-        """Write the buffered entries."""
         if self._new:
             data = b"".join(_ENTRY.pack(_VERSION, *aborted) for aborted in self._new)
             write_file_at(self.path, data, self._stored * ENTRY_SIZE)
@@ -157,7 +155,6 @@ class TransactionIndex:
             self._last = found[keep - 1] if keep else None
 
     def clear(self) -> None:
-        """Drop all entries, before a rebuild."""
         self._new.clear()
         self._stored, self._last, self._checksum = 0, None, 0
         truncate(self.path, 0)

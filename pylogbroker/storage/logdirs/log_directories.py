@@ -44,11 +44,9 @@ class LogDirectories:
 
     @property
     def online(self) -> list[LogDirectory]:
-        """Directories that work."""
         return [directory for directory in self if not directory.failure]
 
     def at(self, path: str) -> LogDirectory:
-        """Return the directory at `path`."""
         return next(directory for directory in self if directory.path == path)
 
     def fail(self, path: str, reason: str) -> None:

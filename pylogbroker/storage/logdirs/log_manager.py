@@ -358,7 +358,6 @@ class LogManager:
         return self._checkpoint(names.LOG_STARTS, _start_within_segment)
 
     def checkpoint_high_watermarks(self) -> list[Notice]:
-        """Write the high watermarks."""
         return self._checkpoint(names.HIGH_WATERMARKS, lambda log: log.high_watermark)
 
     def checkpoint_cleaned(self) -> list[Notice]:
