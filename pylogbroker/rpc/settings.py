@@ -1,4 +1,4 @@
-"""Where and how to connect: addresses of brokers, and settings of connections."""
+"""Addresses of brokers, and settings of connections to them."""
 
 from __future__ import annotations
 
