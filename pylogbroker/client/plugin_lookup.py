@@ -5,7 +5,7 @@
     JSONEncoder()               that object, if it provides the interface
     KeyPrefixFactory()          the plugin that the factory makes
 
-`settings` are all settings of the client, `Values.by_name()`. `guarding` wraps the calls of plugins.
+`settings` are all settings of the client, `Values.by_name()`. `plugin_guards` wraps the calls of plugins.
 """
 
 from __future__ import annotations

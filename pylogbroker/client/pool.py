@@ -182,7 +182,7 @@ class Channel:
             self._reactor.callLater(0, self._attempt_again)
             return
         self.newest = connection
-        if self._backing_off is not None:  # `_rested` continues
+        if self._backing_off is not None:  # `_backed_off` continues
             self._attempting = False
             return
         while self._waiting:  # new requests must not overtake waiting ones

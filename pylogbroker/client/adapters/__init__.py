@@ -1,11 +1,7 @@
-"""Protocol adapters of `SimpleConsumer`, each for one connection: Kafka's protocol, and that of Kafka 0.7.
+"""Protocol adapters of `SimpleConsumer`, each for one connection.
 
-============  =====================================================
-`kafka`       Kafka's protocol, any version of it
-`simple`      the protocol of 0.7: byte positions as offsets, no groups
-============  =====================================================
-
-Both implement `ProtocolAdapter`.
+`kafka` speaks Kafka's protocol, `pylogbroker.legacy07.client.adapter` that of Kafka 0.7: offsets are byte positions,
+and there are no groups. Both implement `ProtocolAdapter`.
 """
 
 from __future__ import annotations

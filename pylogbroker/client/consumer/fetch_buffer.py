@@ -1,11 +1,11 @@
 """Fetch buffer of one assigned partition, and its offsets.
 
-    done         handed        position
+    done         delivered     position
      |  with the  |  buffered   |  not fetched yet
      |  reader    |             |
 
-`position` is the next offset to fetch. `handed` is the first record that the reader has not been given. `done` is the
-first record that the reader may still be processing. A reader has finished its messages when it asks for more.
+`position` is the next offset to fetch. `delivered` is the first record that the reader has not been given. `done` is
+the first record that the reader may still be processing. A reader has finished its messages when it asks for more.
 
 A buffer that holds `limit` bytes is full: nothing is fetched for it until the reader takes some. A fetch of the same
 size may be in flight when it fills up. So it holds at most twice the limit, or one batch if that is larger.
@@ -114,7 +114,7 @@ class FetchBuffer:
 
     @property
     def lag(self) -> int | None:
-        """Number of offsets from `handed` to the high watermark; None if unknown."""
+        """Number of offsets from `delivered` to the high watermark; None if unknown."""
         return None if self.high_watermark < 0 or self.delivered < 0 else max(0, self.high_watermark - self.delivered)
 
     def begin(self, offset: int) -> None:

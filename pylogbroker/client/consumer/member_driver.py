@@ -1,6 +1,6 @@
 """Requests of a group member: carries out the actions of `membership` and reports their results to it.
 
-The `Reader` learns which partitions to start and which to stop; the group waits for the latter.
+The listener starts and stops reading partitions; the group waits until it has stopped.
 """
 
 from __future__ import annotations

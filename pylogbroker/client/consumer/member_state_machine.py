@@ -285,7 +285,7 @@ class MemberStateMachine:
 
     def _lose_coordinator(self, now: int) -> Actions:
         self._coordinator_known = False
-        if self.state is MemberState.PREPARING:  # `given_up` looks for it
+        if self.state is MemberState.PREPARING:  # `revoked` looks for it
             return []
         if self.state in (MemberState.JOINING, MemberState.ASSIGNING, MemberState.SYNCING):
             self._must_join = True

@@ -67,9 +67,9 @@ class Span:
 class Batch:
     """Records for one partition.
 
-    `sinks` has one entry per record: None where a span covers the record. `keys` and `headers` are None while no record
-    has any. `position` is the number of the partition's records sent before the batch; with `identity` it lets the
-    broker recognize a repeated batch.
+    `completions` has one entry per record: None where a span covers the record. `keys` and `headers` are None while no
+    record has any. `position` is the number of the partition's records sent before the batch; with `identity` it lets
+    the broker recognize a repeated batch.
     """
 
     created: float

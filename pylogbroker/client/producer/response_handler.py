@@ -62,7 +62,7 @@ class ResponseHandler:
     """Handler of produce responses.
 
     `on_failed` receives the error of each batch that fails; `on_released` is called when the queue has space again.
-    `are_wanted` returns whether batches that were not written are to be sent again.
+    `may_resend` returns whether batches that were not written are to be sent again.
     """
 
     reactor: IReactorTime
