@@ -145,7 +145,7 @@ class LoggerResource:
         return []
 
     def check(self, change: ConfigChange) -> None:
-        """Refuse every logger that is named."""
+        """Reject every logger that is named."""
         for name in change({}):
             raise KafkaError(
                 f"There is no logger {name!r}: levels of logging are set when the broker starts",
@@ -153,7 +153,7 @@ class LoggerResource:
             )
 
     async def alter(self, change: ConfigChange) -> None:
-        """Refuse every logger that is named."""
+        """Reject every logger that is named."""
         self.check(change)
 
 
@@ -177,7 +177,7 @@ def find_resource(services: Services, kind: int, name: str) -> Resource:
 
 
 def check_broker_id(node_id: int, name: str) -> None:
-    """Only this broker knows its settings: refuse the name of any other."""
+    """INVALID_REQUEST unless `name` is the id of this broker, which knows only its own settings."""
     if name != str(node_id):
         raise KafkaError(f"This is broker {node_id}; ask broker {name!r} itself", ErrorCode.INVALID_REQUEST)
 

@@ -38,7 +38,7 @@ T = TypeVar("T")
 _TOPICS_PER_STEP: Final = 20
 
 
-class Slices(Protocol):
+class TimeSlices(Protocol):
     """Iteration that gives way to other work."""
 
     def over(self, items: Iterable[T], /) -> AsyncIterator[T]: ...
@@ -52,7 +52,7 @@ class TreeContents:
     deleted: tuple[TopicImage, ...] = ()
 
 
-async def read_image(tree: ITree, slices: Slices) -> TreeContents:
+async def read_image(tree: ITree, slices: TimeSlices) -> TreeContents:
     """Read the image from the tree."""
     marked = set(await tree.children(zk_paths.DELETE_TOPICS))
     topics: dict[str, TopicImage] = {}
@@ -74,7 +74,7 @@ async def read_image(tree: ITree, slices: Slices) -> TreeContents:
     return TreeContents(image, tuple(deleted))
 
 
-async def _read_topics(tree: ITree, slices: Slices) -> AsyncIterator[TopicImage]:
+async def _read_topics(tree: ITree, slices: TimeSlices) -> AsyncIterator[TopicImage]:
     nodes = list((await tree.children_with_data(zk_paths.TOPICS)).items())
     async for start in slices.over(range(0, len(nodes), _TOPICS_PER_STEP)):
         decoded = {name: zk_schema.decode_topic(node.data) for name, node in nodes[start : start + _TOPICS_PER_STEP]}
