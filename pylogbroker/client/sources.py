@@ -8,7 +8,6 @@ All further addresses come from the brokers themselves.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
@@ -18,12 +17,10 @@ from twisted.logger import Logger
 from pylogbroker.errors import ConfigError
 from pylogbroker.interfaces import Changed, ITree, Watch
 from pylogbroker.metadata import zk_paths
-from pylogbroker.metadata.zk_schema import BadNode, decode_broker
+from pylogbroker.metadata.zk_schema import BadNode, decode_broker, parse_endpoint
 from pylogbroker.rpc.settings import Address, parse_address
 
 log = Logger()
-
-_ENDPOINT = re.compile(r"(?P<name>\w+)://(?:\[(?P<ipv6>[^\[\]]+)\]|(?P<host>[^\[\]:/]+)):(?P<port>\d+)")
 
 
 class BrokerSource(Protocol):
@@ -116,8 +113,7 @@ class TreeBrokers:
 def _plaintext(data: bytes) -> Address | None:
     """Return the first PLAINTEXT address of a broker's node."""
     broker = decode_broker(data)
-    for text in broker.endpoints:
-        match = _ENDPOINT.fullmatch(text)
-        if match and broker.protocols.get(match["name"], match["name"]) == "PLAINTEXT":
-            return Address(match["ipv6"] or match["host"], int(match["port"]))
+    for name, host, port in map(parse_endpoint, broker.endpoints):
+        if broker.protocols.get(name, name) == "PLAINTEXT":
+            return Address(host, port)
     return Address(broker.host, broker.port) if broker.host and broker.port > 0 else None
