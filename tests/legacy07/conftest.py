@@ -40,6 +40,6 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimpleBroker]:
     broker.start()
     try:
         yield broker
-        assert broker.complaints() == []
+        assert broker.unexpected_errors() == []
     finally:
         broker.kill()
