@@ -127,7 +127,7 @@ def test_it_starts_and_serves_what_is_whole(
         after = KafkaPython().read(broker.bootstrap, "events", [0])
         assert [record.value for record in after] == [*found, b"one more"]
         assert KafkaPython().committed(broker.bootstrap, "group", "events", 0) == (42, "")
-        assert broker.complaints() == []
+        assert broker.unexpected_errors() == []
         assert broker.stop() == 0
     finally:
         broker.kill()
