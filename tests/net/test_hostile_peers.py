@@ -254,7 +254,7 @@ def test_peers_that_leave_while_their_answers_are_prepared(
 
     warm = leave(8)
     assert leave(40) - warm < 40 * MEGABYTE
-    assert process.log_rate_limit() == []
+    assert process.unexpected_errors() == []
 
 
 def test_connections_beyond_the_limit_per_address_are_rejected(
