@@ -69,7 +69,7 @@ class ErrorCode(IntEnum):
     NOT_CONTROLLER = 41, True, "this broker is not the controller"
     INVALID_REQUEST = 42, False, "the request contradicts itself or lacks something"
     UNSUPPORTED_FOR_MESSAGE_FORMAT = 43, False, "the topic's message format cannot express this"
-    POLICY_VIOLATION = 44, False, "a policy of the broker refuses this"
+    POLICY_VIOLATION = 44, False, "a policy of the broker rejects this"
     OUT_OF_ORDER_SEQUENCE_NUMBER = 45, False, "a batch of an idempotent producer is missing before this one"
     DUPLICATE_SEQUENCE_NUMBER = 46, False, "the batch was written before and its offset is no longer known"
     INVALID_PRODUCER_EPOCH = 47, False, "a producer with a newer epoch has taken over"
@@ -161,7 +161,7 @@ class ConfigError(PylogbrokerError):
 
 
 class StartupError(PylogbrokerError):
-    """The broker cannot start; the text is the one line shown to whoever started it."""
+    """The broker cannot start; the text is the one line shown to the operator."""
 
 
 class ProtocolViolation(PylogbrokerError):
