@@ -44,7 +44,7 @@ from pylogbroker.metadata.image import (
     ClusterImage,
     ConfigChange,
     ConfigResource,
-    ConfigType,
+    ConfigResourceType,
     TopicImage,
 )
 from pylogbroker.metadata.persistent_map import PersistentMap
@@ -142,7 +142,7 @@ class LocalController:
 
     def plan_config(self, resource: ConfigResource, change: ConfigChange) -> dict[str, str]:
         """Return the settings of its own that a resource would have after a change."""
-        if resource.type is ConfigType.TOPICS:
+        if resource.type is ConfigResourceType.TOPICS:
             self._metadata.image.require_topic(resource.name)
             before = self._metadata.image.settings(resource)
             settings = dict(change(before))
@@ -206,10 +206,10 @@ class LocalController:
         async def alter() -> None:
             settings, before = self.plan_config(resource, change), self._metadata.image.settings(resource)
             await self._commit(Delta.of(ConfigChanged(resource, settings)))
-            if resource.type is ConfigType.TOPICS:
+            if resource.type is ConfigResourceType.TOPICS:
                 self._log_without_effect(resource.name, settings, before)
 
-        await self._one_at_a_time(alter, of_topics=resource.type is ConfigType.TOPICS)
+        await self._one_at_a_time(alter, of_topics=resource.type is ConfigResourceType.TOPICS)
 
     async def delete_topic(self, wanted: str | uuid.UUID) -> TopicImage:
         """Delete the topic with a name or id."""
@@ -318,7 +318,7 @@ class LocalController:
         good = {
             resource: self._good_settings(resource.name, settings)
             for resource, settings in found.items()
-            if resource.type is ConfigType.TOPICS
+            if resource.type is ConfigResourceType.TOPICS
         }
         return attrs.evolve(image, configs=image.configs.changed(good))
 

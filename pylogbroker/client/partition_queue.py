@@ -97,7 +97,7 @@ class PartitionQueue(Generic[B]):
     topic: str
     partition: int
     idempotent: bool = False
-    may_bump_epoch: bool = True  # whether to begin new epochs here; else the owner does, or gives up
+    may_bump_epoch: bool = True  # whether to begin new epochs here; else the owner does, or fails
     unsent: deque[B] = attrs.Factory(deque)
     open: B | None = None  # the last of `unsent`, while it takes records
     in_flight: list[B] = attrs.Factory(list)

@@ -83,7 +83,7 @@ class TopicImage:
         return len(self.partitions[0].replicas)
 
 
-class ConfigType(StrEnum):
+class ConfigResourceType(StrEnum):
     """Kinds of resources with settings, by their names in ZooKeeper."""
 
     TOPICS = "topics"
@@ -93,7 +93,7 @@ class ConfigType(StrEnum):
 class ConfigResource(NamedTuple):
     """Resource with settings of its own; the broker named DEFAULT_BROKER stands for all brokers."""
 
-    type: ConfigType
+    type: ConfigResourceType
     name: str
 
 
@@ -103,12 +103,12 @@ ConfigChange = Callable[[Mapping[str, str]], Mapping[str, str]]
 
 
 def topic_resource(name: str) -> ConfigResource:
-    return ConfigResource(ConfigType.TOPICS, name)
+    return ConfigResource(ConfigResourceType.TOPICS, name)
 
 
 def broker_resource(broker_id: int | None) -> ConfigResource:
     """Return the resource of a broker, or of all brokers if the id is None."""
-    return ConfigResource(ConfigType.BROKERS, DEFAULT_BROKER if broker_id is None else str(broker_id))
+    return ConfigResource(ConfigResourceType.BROKERS, DEFAULT_BROKER if broker_id is None else str(broker_id))
 
 
 @attrs.frozen

@@ -27,7 +27,7 @@ from pylogbroker.metadata.image import (
     BrokerRegistration,
     ClusterImage,
     ConfigResource,
-    ConfigType,
+    ConfigResourceType,
     PartitionState,
     TopicImage,
 )
@@ -115,9 +115,9 @@ def new_partitions(assignment: Mapping[int, Sequence[int]]) -> dict[int, Partiti
 
 async def _read_configs(tree: ITree, deleted: Collection[str]) -> dict[ConfigResource, Mapping[str, str]]:
     found: dict[ConfigResource, Mapping[str, str]] = {}
-    for kind in ConfigType:
+    for kind in ConfigResourceType:
         for name, node in (await tree.children_with_data(zk_paths.configs(kind))).items():
-            if kind is not ConfigType.TOPICS or name not in deleted:
+            if kind is not ConfigResourceType.TOPICS or name not in deleted:
                 found[ConfigResource(kind, name)] = zk_schema.decode_config(node.data)
     return found
 

@@ -19,7 +19,7 @@ from pylogbroker.metadata.image import (
     DEFAULT_BROKER,
     ClusterImage,
     ConfigResource,
-    ConfigType,
+    ConfigResourceType,
     TopicImage,
     topic_resource,
 )
@@ -63,7 +63,7 @@ class ChangeLog:
                 case TopicDeleted(topic):
                     self._log_deleted(topic)
                 case ConfigChanged(resource, settings):
-                    is_of_new_topic = resource.type is ConfigType.TOPICS and resource.name not in before.topics
+                    is_of_new_topic = resource.type is ConfigResourceType.TOPICS and resource.name not in before.topics
                     if not is_of_new_topic:
                         _log_settings(resource, before.settings(resource), settings)
 
@@ -115,7 +115,7 @@ def _log_settings(resource: ConfigResource, before: Mapping[str, str], after: Ma
     if resource.name == DEFAULT_BROKER:
         whose = "all brokers"
     else:
-        whose = f"{'topic' if resource.type is ConfigType.TOPICS else 'broker'} {resource.name}"
+        whose = f"{'topic' if resource.type is ConfigResourceType.TOPICS else 'broker'} {resource.name}"
     log.info(
         "changed settings of {whose}: {changes}",
         whose=whose,

@@ -31,7 +31,7 @@ from pylogbroker.metadata.delta import ConfigChanged, Delta, PartitionsChanged, 
 from pylogbroker.metadata.image import (
     ClusterImage,
     ConfigResource,
-    ConfigType,
+    ConfigResourceType,
     PartitionState,
     TopicImage,
     topic_resource,
@@ -170,7 +170,7 @@ class Partitions:
                     await self._configure(topic)
                 case TopicDeleted(topic):
                     await self._drop(topic)
-                case ConfigChanged(ConfigResource(ConfigType.TOPICS, name)) if name in before.topics:
+                case ConfigChanged(ConfigResource(ConfigResourceType.TOPICS, name)) if name in before.topics:
                     await self._configure(after.topics[name])
                     self._configured()
 

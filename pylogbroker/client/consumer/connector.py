@@ -285,18 +285,18 @@ class ConsumerConnector:
 
     def _fail(self, error: Exception) -> None:
         """Report the error to the readers and end the streams."""
-        self._tell(error)
+        self._report_error(error)
         for stream in self._subscribed.streams():
             stream.end()
 
-    def _tell(self, error: Exception) -> None:
+    def _report_error(self, error: Exception) -> None:
         """Report the error to the readers, which can continue."""
         for stream in self._subscribed.streams():
             stream.fail(error)
 
     def _make_group(self, tree: ITree | None) -> GroupMembership:
         if tree is not None:
-            return TreeMembership(tree, self._reactor, self.group, self.settings, self._tell)
+            return TreeMembership(tree, self._reactor, self.group, self.settings, self._report_error)
         settings = group_settings(self.group, self.settings)
         return CoordinatorMembership(self._cluster, self._reactor, settings, self._assignors, self.topics, self._fail)
 

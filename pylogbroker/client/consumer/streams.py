@@ -164,7 +164,7 @@ class Stream:
         self._waiting.append(waiting)
         timer = None
         if deadline is not None:
-            timer = self._clock.callLater(max(0.0, deadline - self._clock.seconds()), self._give_up, waiting)
+            timer = self._clock.callLater(max(0.0, deadline - self._clock.seconds()), self._expire, waiting)
         try:
             await waiting
         except TimeoutError:
@@ -177,7 +177,7 @@ class Stream:
         return True
 
     @staticmethod
-    def _give_up(waiting: Deferred[None]) -> None:
+    def _expire(waiting: Deferred[None]) -> None:
         waiting.errback(TimeoutError())
 
     def _wake(self) -> None:

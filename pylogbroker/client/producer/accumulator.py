@@ -5,7 +5,7 @@ have a batch to send: a full one, one whose `linger` has passed, a requeued one 
 flush runs (`flushers`). The sender decides about leaders and requests.
 
 The bytes of the records, and optionally their number, bound the queue; records in flight count. `append` counts a
-record even above the bound: the caller asks `has_room` first.
+record even above the bound: the caller asks `has_space` first.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Accumulator:
             queue = self.queues[topic, partition] = BatchQueue(topic, partition, self.idempotent, self.may_bump_epoch)
         return queue
 
-    def has_room(self, size: int, records: int = 1) -> bool:
+    def has_space(self, size: int, records: int = 1) -> bool:
         """Return whether the records fit. An empty queue takes a record of any size."""
         limits = self.limits
         if not self.held:

@@ -42,7 +42,7 @@ class BufferAdmission:
 
     def is_open(self, size: int, records: int = 1) -> bool:
         """Return whether the records fit and nothing waits before them."""
-        return not self.waiting and self.accumulator.has_room(size, records)
+        return not self.waiting and self.accumulator.has_space(size, records)
 
     def admit(self, size: int, proceed: Callable[[], object], reject: Callable[[BaseException], object]) -> bool:
         """Call `proceed` when there is space, or `reject` after the timeout; return False if rejected at once."""
@@ -69,7 +69,7 @@ class BufferAdmission:
             return
         self._moving = True
         try:
-            while self.waiting and self.accumulator.has_room(self.waiting[0].size):
+            while self.waiting and self.accumulator.has_space(self.waiting[0].size):
                 self._leave().proceed()
         finally:
             self._moving = False

@@ -147,16 +147,16 @@ class Pipeline:
             completion.reserved = reserved
             self.accumulator.used += reserved
             self.accumulator.held += 1
-            self._tell(event, True)
+            self._report_enqueued(event, True)
 
         def reject(error: BaseException) -> None:
-            self._tell(event, False)
+            self._report_enqueued(event, False)
             if completion.open:
                 self._fail([event], error)
 
         self.admission.admit(reserved, proceed, reject)
 
-    def _tell(self, event: Event, is_queued: bool) -> None:
+    def _report_enqueued(self, event: Event, is_queued: bool) -> None:
         try:
             if self.callbacks.after_enqueue is not None:
                 self.callbacks.after_enqueue(event, is_queued)
@@ -218,7 +218,7 @@ class Pipeline:
 @implementer(IEventHandler)
 @attrs.define(eq=False)
 class BuiltInHandler:
-    """Built-in event handler: serializes and sends. `serialize` turns an event into a `PendingRecord`, or raises."""
+    """Built-in event handler: serializes and sends. `serialize` converts an event to a `PendingRecord`, or raises."""
 
     reactor: IReactorTime
     serialize: Callable[[Event, RecordCompletion], PendingRecord]
@@ -310,8 +310,8 @@ def _pass_on(result: T, done: Deferred[None]) -> T:
 
 
 def _left_out(events: Sequence[Event], kept: Sequence[Event]) -> list[Event]:
-    kept_tickets = {id(event.ticket) for event in kept if event.ticket is not None}
-    return [event for event in events if id(event.ticket) not in kept_tickets]
+    kept_by_identity = {id(event.ticket) for event in kept if event.ticket is not None}
+    return [event for event in events if id(event.ticket) not in kept_by_identity]
 
 
 def _all(waiting: list[Deferred[None]]) -> Deferred[None]:

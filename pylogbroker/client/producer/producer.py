@@ -242,7 +242,7 @@ class Producer:
     def abort(self) -> Deferred[None]:
         """Abort the transaction: records that are not in flight fail with TransactionAborted.
 
-        Fails with TransactionError if an earlier commit with an unknown outcome turns out to have succeeded.
+        Fails with TransactionError if an earlier commit with an unknown outcome proves to have succeeded.
         """
         return self._in_transactions().abort()
 

@@ -200,10 +200,10 @@ class ProducerTopics:
         if not waiting:
             del self._waiting[name]
             if not self._waiting:
-                self.reactor.callLater(0, self._tell_markers)
+                self.reactor.callLater(0, self._complete_markers)
         return record
 
-    def _tell_markers(self) -> None:
+    def _complete_markers(self) -> None:
         if not self._waiting:
             markers, self._markers = self._markers, []
             for marker in markers:

@@ -115,10 +115,10 @@ class Background:
         try:
             wait([pending.future], timeout)
         except BaseException:
-            self._give_up(pending, keep)
+            self._stop_waiting(pending, keep)
             raise
         if not pending.future.done():
-            self._give_up(pending, keep)
+            self._stop_waiting(pending, keep)
             fate = "it goes on" if keep else "it was cancelled"
             raise TimedOut(f"{what}: not done within {timeout:g} s; {fate}")
         return pending.future.result()
@@ -153,7 +153,7 @@ class Background:
         self.reactor.callFromThread(self.reactor.stop)
         self._thread.join(EXIT_TIMEOUT_SECONDS)
 
-    def _give_up(self, pending: Pending[T], keep: bool) -> None:
+    def _stop_waiting(self, pending: Pending[T], keep: bool) -> None:
         if not keep:
             self.reactor.callFromThread(pending.cancel)
 

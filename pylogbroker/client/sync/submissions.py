@@ -46,7 +46,7 @@ class Submissions:
         """Return the future of a record, or None if there was no space for it in so many seconds."""
         submitted = Submitted(send, size)
         with self._changed:
-            if not self._has_room(size) and not self._wait(size, seconds):
+            if not self._has_space(size) and not self._wait(size, seconds):
                 return None
             if not self._waiting:  # scheduled before the append: Ctrl-C may come between any two statements
                 self._call(self.send)
@@ -77,13 +77,13 @@ class Submissions:
             with self._changed:
                 self._changed.notify_all()
 
-    def _has_room(self, size: int) -> bool:
+    def _has_space(self, size: int) -> bool:
         used = self._taken - self._done
         return not used or used + size <= UNACKNOWLEDGED_BYTES_MAX
 
     def _wait(self, size: int, seconds: float | None) -> bool:
         self._blocked += 1
         try:
-            return self._changed.wait_for(lambda: self._has_room(size), seconds)
+            return self._changed.wait_for(lambda: self._has_space(size), seconds)
         finally:
             self._blocked -= 1

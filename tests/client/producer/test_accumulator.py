@@ -136,21 +136,21 @@ def test_a_partition_queue_pauses_after_a_failure() -> None:
 
 def test_space_is_bounded_by_bytes() -> None:
     accumulator, queue = made(memory=100)
-    assert accumulator.has_room(1000)
+    assert accumulator.has_space(1000)
     add(accumulator, queue, b"a" * (60 - OVERHEAD))
-    assert accumulator.has_room(40)
-    assert not accumulator.has_room(41)
+    assert accumulator.has_space(40)
+    assert not accumulator.has_space(41)
     [batch] = accumulator.batches()
     accumulator.release(batch)
-    assert accumulator.has_room(41)
+    assert accumulator.has_space(41)
 
 
 def test_space_is_bounded_by_records() -> None:
     accumulator, queue = made(records=2)
     add(accumulator, queue, b"a")
-    assert accumulator.has_room(1)
+    assert accumulator.has_space(1)
     add(accumulator, queue, b"b")
-    assert not accumulator.has_room(1)
+    assert not accumulator.has_space(1)
 
 
 def test_what_takes_too_long_is_taken_out_unless_it_is_on_its_way() -> None:
