@@ -103,6 +103,7 @@ class FetchOperation:
     incremental: bool
     _state: FetchState = attrs.field(default=FetchState.READING, init=False)
     _reader: FetchReader = attrs.field(init=False)
+    _is_short: bool = attrs.field(init=False)  # few partitions: each step is done in one go
     _watched: list[Partition] = attrs.field(factory=list, init=False)
     _missing: int = attrs.field(default=0, init=False)  # bytes by which the watched partitions have to grow
     _is_last: bool = attrs.field(default=False, init=False)  # what the read under way finds is answered
@@ -114,6 +115,7 @@ class FetchOperation:
 
     def __attrs_post_init__(self) -> None:
         self._reader = FetchReader(self.services, self.context, self.request)
+        self._is_short = len(self.asked) <= PARTITIONS_INLINE_MAX
 
     # -- states and events -------------------------------------------------------------------------------------------
 
@@ -137,10 +139,6 @@ class FetchOperation:
             return None
         self._state = FetchState.ANSWERED
         return self._build_response()
-
-    @property
-    def _is_short(self) -> bool:
-        return len(self.asked) <= PARTITIONS_INLINE_MAX
 
     def _on(self, event: FetchEvent) -> None:
         """Handle an event: enter the next state, if there is one."""
@@ -270,10 +268,12 @@ class FetchOperation:
     def _watch(self, some: Sequence[RequestedPartition]) -> None:
         mark = self._mark
         for asked in some:
-            with suppress(KafkaError):  # the read that follows finds it, too
+            try:
                 partition = self.services.partitions.find(asked.topic, asked.partition.partition)
-                self._watched.append(partition)
-                partition.purgatory.add(self, mark, partition.offset(mark) + 1)
+            except KafkaError:  # the read that follows finds it, too
+                continue
+            self._watched.append(partition)
+            partition.purgatory.add(self, mark, partition.offset(mark) + 1)
 
     @property
     def _mark(self) -> Mark:

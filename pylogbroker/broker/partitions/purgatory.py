@@ -11,6 +11,7 @@ LOW_WATERMARK   every replica has deleted its first records        DeleteRecords
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import IntEnum, auto
 from typing import Protocol
 
@@ -41,9 +42,12 @@ class DelayedOperation(Protocol):
         """End the wait: the offset will not be reached."""
 
 
+_NOTHING: Mapping[DelayedOperation, int] = {}
+
+
 @attrs.define(eq=False)
 class Purgatory:
-    """Delayed operations of one partition, each with the offset that it waits for."""
+    """Delayed operations of one partition by what they wait for, each with its offset; empty if none waits."""
 
     delayed: dict[Mark, dict[DelayedOperation, int]] = attrs.field(factory=dict, init=False)
     _closed: KafkaError | None = attrs.field(default=None, init=False)
@@ -63,29 +67,33 @@ class Purgatory:
 
     def remove(self, operation: DelayedOperation, mark: Mark) -> None:
         """Forget that an operation waits for a mark; it may be complete already."""
-        self.delayed.get(mark, {}).pop(operation, None)
+        waiting = self.delayed.get(mark)
+        if waiting is not None:
+            waiting.pop(operation, None)
+            if not waiting:
+                del self.delayed[mark]
 
     def reached(self, mark: Mark, offset: int, size: int = 0) -> None:
         """Try to complete the operations that wait for `offset` or a smaller one."""
         if mark is Mark.SYNCED and self._unsynced is not None and offset >= self._unsynced[0]:
             self._unsynced = None
-        waiting = self.delayed.get(mark)
-        if waiting:
-            for operation, wanted in tuple(waiting.items()):
-                if wanted <= offset and operation.try_complete(size):
-                    waiting.pop(operation, None)
+        for operation, wanted in tuple(self.delayed.get(mark, _NOTHING).items()):
+            if wanted <= offset and operation.try_complete(size):
+                self.remove(operation, mark)
 
     def sync_failed(self, upto: int, error: KafkaError) -> None:
         """Fail the operations that wait for the sync of records below `upto`."""
         self._unsynced = upto, error
-        waiting = self.delayed.get(Mark.SYNCED, {})
+        waiting = self.delayed.get(Mark.SYNCED, _NOTHING)
         for operation, offset in tuple(waiting.items()):
-            if offset <= upto and waiting.pop(operation, None) is not None:
+            if offset <= upto and operation in waiting:
+                self.remove(operation, Mark.SYNCED)
                 operation.fail(error)
 
     def close(self, error: KafkaError) -> None:
         """Fail all operations, and those that come later."""
         self._closed = error
-        for waiting in self.delayed.values():
-            while waiting:
-                waiting.popitem()[0].fail(error)
+        delayed, self.delayed = self.delayed, {}
+        for waiting in delayed.values():
+            for operation in waiting:
+                operation.fail(error)
