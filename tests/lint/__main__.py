@@ -24,7 +24,7 @@ GLOSSARY = Path("docs/glossary.md")
 
 def main(arguments: Sequence[str]) -> int:
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["text-lint"]
-    findings, long = run(settings["exempt"])
+    findings, long = run()
     for finding in sorted(chain(findings, long if "--long" in arguments else ())):
         print(finding)
     allowed = settings["long_sentences"]
@@ -38,18 +38,13 @@ def main(arguments: Sequence[str]) -> int:
     return 1 if findings or len(long) > allowed else 0
 
 
-def run(exempt: Sequence[str] = ()) -> tuple[list[Finding], list[Finding]]:
-    """Return what must be changed, and the long sentences. Paths that begin with one of `exempt` are left out."""
+def run() -> tuple[list[Finding], list[Finding]]:
+    """Return what must be changed, and the long sentences."""
     glossary = Glossary.read(ROOT / GLOSSARY)
-    sources = {path: (ROOT / path).read_text() for path in _files("*.py", PYTHON) if not _begins_with(path, exempt)}
+    sources = {path: (ROOT / path).read_text() for path in _files("*.py", PYTHON)}
     texts = [text for path, source in sources.items() for text in python_texts(path, source)]
     names = [name for path, source in sources.items() for name in defined_names(path, source)]
-    pages = [
-        text
-        for path in _pages()
-        if not _begins_with(path, exempt)
-        for text in markdown_texts(path, (ROOT / path).read_text())
-    ]
+    pages = [text for path in _pages() for text in markdown_texts(path, (ROOT / path).read_text())]
     package = (item for item in sources.items() if item[0].parts[0] in PACKAGES)
     classes = [each for path, source in package for each in public_classes(path, source)]
     findings = [
@@ -59,10 +54,6 @@ def run(exempt: Sequence[str] = ()) -> tuple[list[Finding], list[Finding]]:
         *checks.repeated_classes(classes, glossary.repeated),
     ]
     return findings, list(checks.long_sentences(texts))
-
-
-def _begins_with(path: Path, prefixes: Sequence[str]) -> bool:
-    return path.as_posix().startswith(tuple(prefixes))
 
 
 def _is_checked_for_terms(text: Text) -> bool:
