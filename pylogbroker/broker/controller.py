@@ -80,7 +80,7 @@ class LocalController:
         contents = await read_image(self._tree, slices)
         self._interrupted += contents.deleted
         self._collisions.update(map(topic_names.collision_key, contents.image.topics))
-        image = self._without_bad_settings(contents.image)
+        image = await self._without_bad_settings(contents.image, slices)
         this_broker = BrokerRegistered(image.brokers.get(self._broker_id, BrokerRegistration(self._broker_id)))
         self._metadata.image = Delta.of(this_broker, ControllerElected(self._broker_id)).apply(image)
 
@@ -312,14 +312,12 @@ class LocalController:
                 "settings of topic {topic} are kept and have no effect: {settings}", topic=topic, settings=listed(due)
             )
 
-    def _without_bad_settings(self, image: ClusterImage) -> ClusterImage:
+    async def _without_bad_settings(self, image: ClusterImage, slices: Slices) -> ClusterImage:
         """Leave out stored settings that this release does not accept: they must not prevent the start."""
-        found = {resource: settings for resource, settings in image.configs.items() if settings}
-        good = {
-            resource: self._good_settings(resource.name, settings)
-            for resource, settings in found.items()
-            if resource.type is ConfigResourceType.TOPICS
-        }
+        good: dict[ConfigResource, Mapping[str, str] | None] = {}
+        async for resource, settings in slices.over(image.configs.items()):
+            if resource.type is ConfigResourceType.TOPICS and settings:
+                good[resource] = self._good_settings(resource.name, settings)
         return attrs.evolve(image, configs=image.configs.changed(good))
 
     def _good_settings(self, topic: str, settings: Mapping[str, str]) -> dict[str, str]:
