@@ -119,7 +119,7 @@ def test_mistakes_of_a_plugin_are_reported_as_such() -> None:
         with pytest.raises(ConfigError, match=what):
             policies.check(settings, settings.overrides)
     policies = DeletePolicies({"careless": type("", (), {"make": lambda *given: object()})()})
-    with pytest.raises(ConfigError, match="is no delete policy"):
+    with pytest.raises(ConfigError, match="did not make a delete policy"):
         policies.check(topic(delete_policies="careless"), ["delete.policies"])
 
 
