@@ -1,14 +1,14 @@
 """Public plugin interfaces.
 
-Each interface documents the thread its methods are called on, its units and its errors.
-
     coordination        the tree that brokers share
     delete_policies     which segments of a log may be deleted
     factories           how settings name plugins, and how plugins are created
     serialization       encoders and decoders
     partitioners        the partition of a record
-    events              hooks into a producer's queue: event handlers, callback handlers
+    events              hooks into a producer's queue
     assignors           the assignment of partitions to the members of a group
+
+Each interface documents its threads, units and errors.
 """
 
 from __future__ import annotations

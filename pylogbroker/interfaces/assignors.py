@@ -16,21 +16,21 @@ TopicPartition = tuple[str, int]
 
 @attrs.frozen
 class Subscription:
-    """Subscription that a member sends when it joins the group."""
+    """Subscription of a member that joins the group."""
 
     topics: Sequence[str]
-    owned: Sequence[TopicPartition] = ()  # partitions now assigned to the member, if the protocol is cooperative
-    user_data: bytes = b""  # result of its assignor's `subscription_user_data`
+    owned: Sequence[TopicPartition] = ()  # its current partitions, if the protocol is cooperative
+    user_data: bytes = b""  # result of `subscription_user_data`
     generation: int = -1  # of the group, when `owned` was assigned; -1 if unknown
-    instance_id: str | None = None  # `group.instance.id`, which survives a restart
+    instance_id: str | None = None  # `group.instance.id`
     rack: str | None = None  # `client.rack`
 
 
 class IAssignor(INamed):
     """Plugin with which the leader of a group divides partitions among the members.
 
-    An assignor keeps no state between calls. All members of a group, in whatever language, use an assignor of the same
-    name.
+    An assignor keeps no state between calls. All members, in whatever language, use an assignor of the same name.
+    Methods are called on the reactor thread and must not block.
     """
 
     protocol: str = Attribute(
@@ -38,21 +38,18 @@ class IAssignor(INamed):
     )
 
     def subscription_user_data(topics: Sequence[str], owned: Sequence[TopicPartition], generation: int) -> bytes:
-        """Return data about this member for the leader's assignor.
-
-        `owned` was last assigned to this member, in `generation`. Called on the reactor thread; must not block.
-        """
+        """Return this member's data for the leader's assignor; `owned` was last assigned to it, in `generation`."""
 
     def assign(
         partitions: Mapping[str, int], members: Mapping[str, Subscription]
     ) -> Mapping[str, Sequence[TopicPartition]]:
         """Return the partitions of each member, by member id.
 
-        `partitions` has the number of partitions of each topic; unknown topics are absent. Each partition of a topic
-        with subscribers goes to one of them. If the protocol is cooperative, a partition that another member still owns
-        goes to nobody until that member has revoked it. Called on the reactor thread; must not block.
+        `partitions` has the number of partitions of each existing topic. Each partition goes to one subscriber of its
+        topic. If the protocol is cooperative, a partition that another member still owns goes to nobody until that
+        member has revoked it.
         """
 
 
 class IAssignorFactory(IPluginFactory):
-    """Plugin factory of assignors (`IAssignor`). The setting `partition.assignment.strategy` names several."""
+    """Plugin factory of assignors. The setting `partition.assignment.strategy` names several."""

@@ -13,7 +13,7 @@ from pylogbroker.errors import PylogbrokerError
 
 
 class CoordinationError(PylogbrokerError):
-    """Failed operation on the coordination tree; nothing was changed. `path` is the node concerned."""
+    """Failed operation on the node `path`; nothing was changed, except perhaps by `Unavailable`."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -53,15 +53,13 @@ class Stat:
     """Metadata of a node."""
 
     version: int  # how often the data was set
-    created: int  # number of the transaction that created the node; numbers grow over the whole tree
-    modified: int  # number of the transaction that last set its data
+    created: int  # number of the creating transaction; numbers grow over the whole tree
+    modified: int  # number of the last transaction that set the data
     ephemeral: bool = False
 
 
 @attrs.frozen
 class Node:
-    """Data and metadata of a node."""
-
     data: bytes
     stat: Stat
 
@@ -70,8 +68,8 @@ class Node:
 class Create:
     """Create a node below an existing one.
 
-    An ephemeral node is deleted when the session that created it ends, and has no children. A sequence node gets ten
-    digits appended to its path, larger than those of any earlier sequence node of that parent.
+    An ephemeral node ends with its session and has no children. A sequence node gets ten digits appended to its path,
+    larger than those of earlier ones of that parent.
     """
 
     path: str
@@ -82,7 +80,7 @@ class Create:
 
 @attrs.frozen
 class SetData:
-    """Replace a node's data if its version is `version`; -1 matches any version."""
+    """Replace a node's data if it has this version; -1 matches any."""
 
     path: str
     data: bytes
@@ -91,7 +89,7 @@ class SetData:
 
 @attrs.frozen
 class Delete:
-    """Delete a node without children if its version is `version`; -1 matches any version."""
+    """Delete a node without children if it has this version; -1 matches any."""
 
     path: str
     version: int = -1
@@ -99,7 +97,7 @@ class Delete:
 
 @attrs.frozen
 class Check:
-    """Fail the transaction unless the node's version is `version`; -1 matches any version. Nothing is changed."""
+    """Fail the transaction unless the node has this version; -1 matches any."""
 
     path: str
     version: int = -1
@@ -110,7 +108,7 @@ Operation = Create | SetData | Delete | Check
 
 @attrs.frozen
 class Changed:
-    """Notification to a watch: the watched node or its children have changed."""
+    """Change of a watched node or its children."""
 
     path: str
 
@@ -119,23 +117,23 @@ Watch = Callable[[Changed], object]
 
 
 class ITree(Interface):
-    """A tree of small nodes that the brokers of a cluster share, with ZooKeeper's semantics.
+    """Tree of small nodes that the brokers of a cluster share, with ZooKeeper's semantics.
 
-    Paths are absolute (`/brokers/ids/0`); the root `/` always exists. All methods are called on the reactor thread; any
-    of them may raise Unavailable. Every call sees all changes that an earlier caller has awaited. A watch is called
-    once, on the reactor thread, after a change; read again with a watch to see the next change.
+    Paths are absolute (`/brokers/ids/0`); the root `/` always exists. Methods are called on the reactor thread; any may
+    raise Unavailable. Every call sees all changes that an earlier caller has awaited. A watch is called once, on the
+    reactor thread, after a change; to see the next change, read again with a watch.
     """
 
     async def get(path: str, watch: Watch | None = None) -> Node:
-        """Return the node at `path`; raise NoNode if there is none. The watch fires on SetData and Delete."""
+        """Return the node; raise NoNode if there is none. The watch fires on SetData and Delete."""
 
     async def exists(path: str, watch: Watch | None = None) -> Stat | None:
-        """Return the metadata of the node at `path`, or None. The watch fires on Create, SetData and Delete."""
+        """Return the node's metadata, or None. The watch fires on Create, SetData and Delete."""
 
     async def children(path: str, watch: Watch | None = None) -> list[str]:
         """Return the sorted names of a node's children; raise NoNode if there is no such node.
 
-        The watch fires when a child is created or deleted, or the node itself is deleted.
+        The watch fires when a child is created or deleted, or the node is deleted.
         """
 
     async def get_many(paths: Sequence[str]) -> list[Node | None]:
@@ -145,7 +143,7 @@ class ITree(Interface):
         """Return a node's children by name, sorted; raise NoNode if there is no such node."""
 
     async def commit(operations: Sequence[Operation]) -> list[str]:
-        """Apply all operations in order, or none of them; return the path of each operation's node.
+        """Apply all operations in order, or none; return the path of each operation's node.
 
         Raise the error of the first operation that fails: NoNode, NodeExists, BadVersion, NotEmpty or
         NoChildrenForEphemerals. Once the call has returned, the change survives a power failure.
@@ -154,5 +152,5 @@ class ITree(Interface):
     async def close() -> None:
         """End the session after the commits in progress: delete its ephemeral nodes, drop its watches.
 
-        The tree must not be used afterwards.
+        No call may follow.
         """

@@ -12,19 +12,19 @@ from zope.interface import Attribute, Interface
 
 @attrs.frozen
 class SegmentView:
-    """Read-only values of one segment of a log. Sizes in bytes, times in milliseconds since 1970."""
+    """Segment of a log. Sizes in bytes, times in milliseconds since 1970."""
 
     base_offset: int  # no record has a smaller offset
-    next_offset: int  # base offset of the next segment; for the last segment, the log end offset
+    next_offset: int  # base offset of the next segment, or the log end offset
     size: int  # of the record batches, without indexes
-    largest_timestamp: int  # of its records; -1 if they have none
-    modified_ms: int  # time of the last write to its file
-    active: bool  # whether it is the last segment, which records are appended to
+    largest_timestamp: int  # -1 if no record has one
+    modified_ms: int  # last write to the file
+    active: bool  # the last segment, which records are appended to
 
 
 @attrs.frozen
 class LogView:
-    """Snapshot of one partition's log: its segments, oldest first, without an empty active segment."""
+    """Snapshot of a log: its segments, oldest first, without an empty active segment."""
 
     topic: str
     partition: int
@@ -32,30 +32,25 @@ class LogView:
 
 
 class IDeletePolicy(Interface):
-    """Delete policy of one topic, made by an `IDeletePolicyFactory`.
-
-    A policy only computes on values; it has no access to files or to the log.
-    """
+    """Delete policy of one topic. A policy only computes on values."""
 
     def deletable(log: LogView, now_ms: int) -> Iterable[SegmentView]:
         """Return the segments that may be deleted: a prefix of `log.segments`, possibly empty.
 
-        Called on the reactor thread, for each log of the topic that has segments, every
-        `log.retention.check.interval.ms`; must not block. `now_ms` is the current time, in milliseconds since 1970. If
-        the active segment is included, the log rolls to a new segment first.
+        Called on the reactor thread, every `log.retention.check.interval.ms` for each log that has segments; must not
+        block. `now_ms` is the current time, in milliseconds since 1970. If the active segment is included, the log
+        rolls first.
 
-        The log keeps segments with records that are not yet below the high watermark. Several policies are applied in
-        sequence, each to the segments that the previous ones left. If a policy raises, or returns anything but a
-        prefix, it deletes nothing; each cause is logged once.
+        The log keeps segments with records not yet below the high watermark. Several policies are applied in sequence,
+        each to the segments that the previous ones left. A policy that raises, or returns anything but a prefix,
+        deletes nothing; each cause is logged once.
         """
 
 
 class IDeletePolicyFactory(Interface):
-    """Factory of delete policies: a plugin.
+    """Plugin factory of delete policies. `log.delete.policies` names it for all topics, `delete.policies` for one.
 
-    Define an instance, which also provides `twisted.plugin.IPlugin`, at the top level of a module. The module lies in a
-    directory `pylogbroker/plugins`, without an `__init__.py`, of any directory of Python's path. The setting
-    `log.delete.policies` names it for all topics, `delete.policies` for one.
+    Define an instance, which also provides `twisted.plugin.IPlugin`, in a plugin module (see `pylogbroker.plugins`).
     """
 
     name: str = Attribute("The name used in settings, made of a-z, 0-9 and -; unique among delete policies.")
@@ -64,9 +59,9 @@ class IDeletePolicyFactory(Interface):
         """Return the policy of a topic with these settings.
 
         `argument` is the text after the name and a colon in the setting: "3" in `delete.policies=newest-segments:3`.
-        Without one, `argument` is empty; it never contains a comma. `settings` holds the topic's effective values by
-        name (`retention.ms`), in Kafka's units, and is immutable: when they change, a new policy is made.
+        Without one it is empty; it never contains a comma. `settings` holds the topic's effective values by name
+        (`retention.ms`), in Kafka's units, and is immutable: when they change, a new policy is made.
 
-        Raise ValueError if the argument is invalid; its text ends the sentence "... is not accepted; ". The request
-        that sets the value then fails with it. Called on the reactor thread, also to validate settings; must not block.
+        Raise ValueError if the argument is invalid; its text ends the sentence "... is not accepted; ". Called on the
+        reactor thread, also to validate settings; must not block.
         """

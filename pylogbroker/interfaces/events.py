@@ -3,8 +3,7 @@
     send()   before_enqueue  -> queue ->  after_dequeue   handle()   before_send  -> broker
                     after_enqueue
 
-Callback handlers observe, change or drop records at each step. The event handler receives the records taken from the
-queue; the built-in handler serializes and sends them. All methods are called on the reactor thread and must not block.
+All methods are called on the reactor thread and must not block.
 """
 
 # ruff: noqa: N805  (the methods of an interface have no self)
@@ -26,14 +25,13 @@ Headers = Sequence[tuple[str, bytes | None]]
 class Event:
     """Record in a producer's queue.
 
-    To change an event, set its fields or replace it by the result of `attrs.evolve`. Both keep `ticket`, which links
-    the event to the result that the sender awaits. An event made from scratch has no ticket: it is sent, but its result
-    is reported to nobody.
+    To change an event, set its fields or replace it by the result of `attrs.evolve`. Both keep `ticket`, which links it
+    to the result that the sender awaits. An event made from scratch is sent, but its result is reported to nobody.
     """
 
     topic: str
-    value: Any  # as given to the producer, before encoding
-    key: Any = None  # as given to the producer, before encoding
+    value: Any  # before encoding
+    key: Any = None  # before encoding
     partition: int | None = None  # None: chosen by the partitioner
     timestamp: int | None = None  # milliseconds since 1970; None: the time of sending
     headers: Headers = ()
@@ -41,49 +39,48 @@ class Event:
 
 
 class IEventHandler(Interface):
-    """Handler of the events taken from a producer's queue, batch by batch."""
+    """Handler of the events taken from a producer's queue; the built-in one serializes and sends them."""
 
     def handle(events: Sequence[Event]) -> Awaitable[Any] | None:
-        """Handle a batch of events.
+        """Handle a batch, which is done when the returned awaitable is done, or at once if it is None.
 
-        The events are done when the returned awaitable is done, or at once if it is None. An exception fails the events
-        that have no result yet. The next batch may arrive before this one is done.
+        An exception fails the events that have no result yet. The next batch may arrive before this one is done.
         """
 
 
 class IForwardingEventHandler(IEventHandler):
-    """Event handler that finally passes all or some events to the built-in handler."""
+    """Event handler that passes some or all events on to the built-in handler."""
 
     def forward_to(handler: IEventHandler) -> None:
-        """Set the built-in handler to forward to. Called once, before the first batch."""
+        """Set the built-in handler. Called once, before the first batch."""
 
 
 class ICallbackHandler(Interface):
     """Hooks that observe, change or drop records at each step; `CallbackHandler` has default methods.
 
-    Several handlers are called in the order of the setting, each with the result of the previous one. An exception
-    fails only the record or the batch concerned.
+    Several handlers are called in the setting's order, each with the result of the previous one. An exception fails
+    only the record or batch concerned.
     """
 
     def before_enqueue(event: Event) -> Event | None:
-        """Return the record to enqueue in place of `event`, or None to drop it."""
+        """Return the record to enqueue in place of `event`; None drops it."""
 
     def after_enqueue(event: Event, is_queued: bool) -> None:
-        """Observe that the record was enqueued, or was rejected because the queue is full."""
+        """Observe that the record was enqueued, or was rejected by a full queue."""
 
     def after_dequeue(events: Sequence[Event]) -> Sequence[Event]:
-        """Return the records to handle, of those taken from the queue; omitted ones are dropped."""
+        """Return the records to handle; omitted ones are dropped."""
 
     def before_send(events: Sequence[Event]) -> Sequence[Event]:
         """Return the events to send, of one batch for one partition; omitted ones are dropped."""
 
     def close() -> None:
-        """Release resources: the producer is closed, no call follows. An exception is logged."""
+        """Release resources; no call follows. An exception is logged."""
 
 
 @implementer(ICallbackHandler)
 class CallbackHandler:
-    """Base class of callback handlers: every method passes its argument on unchanged.
+    """Base class of callback handlers: every method passes its argument on.
 
     A method that is not overridden costs a producer nothing.
     """
@@ -105,8 +102,8 @@ class CallbackHandler:
 
 
 class IEventHandlerFactory(IPluginFactory):
-    """Plugin factory of event handlers (`IEventHandler`). The setting `event.handler` names one."""
+    """Plugin factory of event handlers. The setting `event.handler` names one."""
 
 
 class ICallbackHandlerFactory(IPluginFactory):
-    """Plugin factory of callback handlers (`ICallbackHandler`). The setting `callback.handlers` names several."""
+    """Plugin factory of callback handlers. The setting `callback.handlers` names several."""

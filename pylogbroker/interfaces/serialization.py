@@ -17,7 +17,7 @@ class IEncoder(Interface):
     def to_message(data: Any) -> bytes | None:
         """Return the bytes of `data`; None is a message without a value, which deletes its key in a compacted topic.
 
-        Called on the reactor thread, once for each record; must not block. An exception fails that record.
+        Called on the reactor thread for each record; must not block. An exception fails that record.
         """
 
 
@@ -27,14 +27,14 @@ class IDecoder(Interface):
     def from_message(data: bytes | None) -> Any:
         """Return the Python value of `data`; None stands for a message without a value or key.
 
-        Called once for each message before it is delivered, usually on the reactor thread; must not block. An exception
-        is raised to the reader of that message; other messages are unaffected.
+        Called for each message before it is delivered, usually on the reactor thread; must not block. An exception is
+        raised to the reader of that message alone.
         """
 
 
 class IEncoderFactory(IPluginFactory):
-    """Plugin factory of encoders (`IEncoder`), named by `value.serializer` and `key.serializer`."""
+    """Plugin factory of encoders, named by `value.serializer` and `key.serializer`."""
 
 
 class IDecoderFactory(IPluginFactory):
-    """Plugin factory of decoders (`IDecoder`), named by `value.deserializer` and `key.deserializer`."""
+    """Plugin factory of decoders, named by `value.deserializer` and `key.deserializer`."""
