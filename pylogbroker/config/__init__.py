@@ -5,8 +5,7 @@
     topic = config.topic({"retention.ms": "60000"})    # a topic with overrides
     topic.integer("segment.bytes")                     # its own value, or the broker's log.segment.bytes
 
-Each setting is one row of `table`: name, kind of value, default, documentation, and how it can be changed. Validation,
-descriptions and defaults all come from that row.
+Validation, descriptions and defaults of a setting come from its row in `table`.
 """
 
 from pylogbroker.config.broker_config import BrokerConfig, Reloaded

@@ -23,24 +23,22 @@ from pylogbroker.errors import ConfigError
 
 Texts = Mapping[str, str]
 _CONTROLLERS = "controller.listener.names"
-_TYPO_SIMILARITY_MIN = 0.92  # the likeness to a setting of ours above which a name is not taken for another of Kafka's
+_TYPO_SIMILARITY_MIN = 0.92  # a name at least this similar to a used setting is a typo, not another of Kafka's
 _DYNAMIC = (ConfigSource.DYNAMIC_BROKER_CONFIG, ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG)
 
 
 @attrs.frozen
 class Reloaded:
-    """Result of reloading the file while the broker runs."""
-
     changes: Mapping[str, tuple[Value, Value]]  # before and after
-    postponed: tuple[str, ...]  # these wait for the next start
-    overridden: tuple[str, ...]  # for these a value counts that was set by AlterConfigs
+    postponed: tuple[str, ...]  # until the next start
+    overridden: tuple[str, ...]  # by AlterConfigs
     warnings: tuple[str, ...]
 
 
 class BrokerConfig(Values):
-    """A broker's settings, from the texts of its file and command line.
+    """Settings from the texts of a file and a command line.
 
-    ConfigError for an invalid value. Unknown settings, and those without effect, are in `warnings`.
+    Raise ConfigError for an invalid value. Unknown settings, and those without effect, are in `warnings`.
     """
 
     __slots__ = ("_check_topic", "_decided", "_layers", "_observers", "_topics", "listeners", "warnings")
@@ -59,17 +57,14 @@ class BrokerConfig(Values):
 
     @property
     def log_dirs(self) -> tuple[str, ...]:
-        """Log directories."""
         return tuple(path.strip() for path in self.text("log.dirs").split(",") if path.strip())
 
     @property
     def metadata_dir(self) -> str:
-        """Directory of the embedded coordination tree."""
         return self.optional_text("metadata.log.dir") or self.log_dirs[0]
 
     @property
     def address_limits(self) -> dict[str, int]:
-        """Connection limits of single addresses."""
         return listeners.parse_address_limits(self.text("max.connections.per.ip.overrides"))
 
     def decide(self, name: str, text: str) -> None:
@@ -80,31 +75,27 @@ class BrokerConfig(Values):
         self._values = _effective(self._layers)
 
     def explicit(self, source: ConfigSource) -> Texts:
-        """Return the settings of one layer."""
         return self._layers.get(source, {})
 
     def topic(self, overrides: Texts) -> TopicConfig:
-        """Return the settings in force for a topic with these overrides; ConfigError if they are invalid."""
+        """Return the settings in force for a topic; ConfigError if they are invalid."""
         return self._topics.resolve(overrides)
 
     def add_topic_check(self, check: TopicCheck) -> None:
-        """Set a further check of topics' settings before a change; `check` raises ConfigError.
+        """Set a further check of topics' settings before a change; it raises ConfigError.
 
-        It is called with the new settings, the names of the overrides, and the current settings or None.
+        Its arguments: the new settings, the names of the overrides, and the current settings or None.
         """
         self._check_topic = check
 
     def check_topic(self, overrides: Texts, before: Texts | None = None) -> None:
-        """ConfigError for overrides that a topic must not be given.
-
-        `before` are its current overrides, which are not rejected.
-        """
+        """Raise ConfigError for overrides that a topic must not be given; `before`, its current ones, are accepted."""
         settings, known = self.topic(overrides), None if before is None else self.topic(before)
         check_format(settings, known)
         self._check_topic(settings, overrides, known)
 
     def observe(self, observer: Callable[[frozenset[str]], object]) -> None:
-        """Call `observer` with the names of changed settings after every dynamic change."""
+        """Call `observer` with the names of changed settings after each dynamic change."""
         self._observers.append(observer)
 
     def check_dynamic(self, source: ConfigSource, texts: Mapping[str, str | None]) -> dict[str, str]:
@@ -126,7 +117,7 @@ class BrokerConfig(Values):
     def reload(self, static: Texts) -> Reloaded:
         """Apply a changed file and command line, as far as possible while the broker runs.
 
-        ConfigError, with nothing changed, if a broker could not start with them.
+        Raise ConfigError, with nothing changed, if a broker could not start with them.
         """
         loaded = BrokerConfig(static)
         new, old = loaded.explicit(ConfigSource.STATIC_BROKER_CONFIG), self.explicit(ConfigSource.STATIC_BROKER_CONFIG)
@@ -230,7 +221,6 @@ def _check_broker_id(config: BrokerConfig) -> None:
 
 
 def _resolve_listeners(config: BrokerConfig) -> tuple[listeners.Listener, ...]:
-    """Return the listeners, without those of Kafka's controllers."""
     controllers = () if config[_CONTROLLERS] is None else config.texts(_CONTROLLERS)
     try:
         return listeners.resolve(

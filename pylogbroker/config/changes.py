@@ -1,4 +1,4 @@
-"""Changes to the settings of a resource, by AlterConfigs and IncrementalAlterConfigs."""
+"""Changes to a resource's settings."""
 
 from __future__ import annotations
 
@@ -13,8 +13,6 @@ from pylogbroker.errors import ConfigError
 
 
 class ConfigOperation(IntEnum):
-    """Operation on a setting, by its number in IncrementalAlterConfigs."""
-
     SET = 0
     DELETE = 1
     APPEND = 2
@@ -34,10 +32,9 @@ def apply(
     settings: Mapping[str, Setting],
     inherited: Mapping[str, Value] | None = None,
 ) -> dict[str, str | None]:
-    """Return the settings after the changes, not validated.
+    """Return the settings after the changes, not validated; ConfigError if APPEND or SUBTRACT meets no list.
 
-    APPEND and SUBTRACT apply to the list in force: where `current` has none, that of `inherited`. ConfigError if a
-    setting is not a list.
+    A list missing in `current` is taken from `inherited`.
     """
     result: dict[str, str | None] = dict(current)
     for change in changes:

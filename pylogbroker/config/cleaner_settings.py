@@ -1,4 +1,4 @@
-"""The broker's settings for compaction; those with `min`, `max` or `retention` are the defaults of a topic's own."""
+"""The broker's settings for compaction."""
 
 from __future__ import annotations
 

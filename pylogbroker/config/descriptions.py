@@ -30,7 +30,7 @@ class SynonymValue:
 
 @attrs.frozen
 class Description:
-    """One setting for DescribeConfigs. Values of sensitive settings are None."""
+    """One setting for DescribeConfigs; sensitive values are None."""
 
     name: str
     value: str | None
@@ -58,7 +58,6 @@ class Description:
 
 
 def describe_broker(config: BrokerConfig) -> list[Description]:
-    """Return the settings of a broker, sorted by name."""
     shown = [setting for setting in table.BROKER.values() if not setting.internal]
     for name in {name for source in _BROKER_SOURCES for name in config.explicit(source)} - table.BROKER.keys():
         of_one_listener = table.broker_setting(name)
@@ -67,7 +66,6 @@ def describe_broker(config: BrokerConfig) -> list[Description]:
 
 
 def describe_topic(config: BrokerConfig, topic: TopicConfig) -> list[Description]:
-    """Return the settings of a topic, sorted by name."""
     shown = (name for name, setting in table.TOPIC.items() if not setting.internal)
     return [_describe_topic(config, topic, table.TOPIC[name]) for name in sorted(shown)]
 
@@ -92,7 +90,6 @@ def _describe_topic(config: BrokerConfig, topic: TopicConfig, setting: Setting) 
 
 
 def _broker_values(config: BrokerConfig, names: tuple[str, ...]) -> Iterator[SynonymValue]:
-    """Yield the layers' values of the names, in order of precedence."""
     for source in _BROKER_SOURCES:
         layer = config.explicit(source)
         for name in names:

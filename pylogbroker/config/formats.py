@@ -1,4 +1,4 @@
-"""Message format versions: from the name of a Kafka release to the magic of the batches that it writes.
+"""Message format versions: from the name of a Kafka release to the magic of its batches.
 
 | releases            | magic | entries                               |
 |---------------------|-------|---------------------------------------|
@@ -6,9 +6,8 @@
 | 0.10                | 1     | messages with timestamps              |
 | 0.11 and all later  | 2     | record batches                        |
 
-Format 0.7 is byte-addressed: messages have no offsets. A topic has it from its creation on, or never.
-
-A version may be shortened (`0.10`, `3.0`) and may name an inter-broker step of a release (`3.0-IV1`).
+Format 0.7 is byte-addressed: messages have no offsets. A topic has it from its creation on, or never. A version may be
+shortened (`3.0`) and may name an inter-broker step of a release (`3.0-IV1`).
 """
 
 from __future__ import annotations
@@ -22,19 +21,18 @@ _BY_POSITION = (0, 7)
 
 
 def is_by_position(version: str) -> bool:
-    """Whether `version` is 0.7, whose offsets are positions."""
     match = _VERSION.fullmatch(version)
     return match is not None and (int(match[1]), int(match[2])) == _BY_POSITION
 
 
 def check_topic_format(version: str) -> None:
-    """ValueError when `version` stands for no format that a topic can have."""
+    """Raise ValueError for a version that no topic can have."""
     if not is_by_position(version):
         magic_of(version)
 
 
 def magic_of(version: str) -> int:
-    """The magic that `version` stands for; ValueError when it stands for none that can be written."""
+    """Return a version's magic; ValueError if it has none."""
     match = _VERSION.fullmatch(version)
     if match is None:
         raise ValueError("not a release")

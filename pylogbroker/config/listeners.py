@@ -18,7 +18,7 @@ PORT_MAX = 65535
 _PORT_DIGITS = 5
 _ANY_HOSTS = ("", "0.0.0.0", "::")
 PLAINTEXT = "PLAINTEXT"
-SIMPLE = "SIMPLE"  # that of 0.7; the others are Kafka's own
+SIMPLE = "SIMPLE"  # of Kafka 0.7; the others are Kafka's own
 _PROTOCOLS = (PLAINTEXT, "SSL", "SASL_PLAINTEXT", "SASL_SSL", SIMPLE)
 _OFFERED = (PLAINTEXT, SIMPLE)
 
@@ -40,7 +40,7 @@ class Endpoint:
 class Listener:
     """Address to listen on, and the address for clients.
 
-    An empty `advertised_host` means the address that the client has connected to; port 0 means the port listened on.
+    An empty `advertised_host` means the address that the client has connected to; port 0 the port listened on.
     """
 
     name: str
@@ -70,7 +70,6 @@ def _parse_endpoint(text: str) -> Endpoint:
 
 
 def parse_protocols(text: str) -> dict[str, str]:
-    """Parse `NAME:PROTOCOL,...`."""
     protocols: dict[str, str] = {}
     for item in filter(None, (part.strip() for part in text.split(","))):
         name, _, protocol = (part.strip().upper() for part in item.partition(":"))
@@ -81,7 +80,6 @@ def parse_protocols(text: str) -> dict[str, str]:
 
 
 def parse_address_limits(text: str) -> dict[str, int]:
-    """Parse `host:number,...`."""
     limits: dict[str, int] = {}
     for item in filter(None, (part.strip() for part in text.split(","))):
         host, _, number = item.rpartition(":")
@@ -94,10 +92,7 @@ def parse_address_limits(text: str) -> dict[str, int]:
 def resolve(
     listeners: str, advertised: str | None, protocols: str, without: frozenset[str] = frozenset()
 ) -> tuple[Listener, ...]:
-    """Return the listeners that three settings describe, except the names in `without`.
-
-    ValueError names the wrong setting and what is expected.
-    """
+    """Return the listeners, except the names in `without`; ValueError names the wrong setting."""
     endpoints = tuple(endpoint for endpoint in parse_endpoints(listeners) if endpoint.name not in without)
     advertised_endpoints = {
         point.name: point for point in parse_endpoints(advertised or "") if point.name not in without

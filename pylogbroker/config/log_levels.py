@@ -6,13 +6,13 @@ info,pylogbroker.groups=debug       all events of `pylogbroker.groups`; info and
 from __future__ import annotations
 
 DEFAULT = ""
-"""Stands for all packages that are not named."""
+"""All packages that are not named."""
 
 LEVELS = ("debug", "info", "warn", "error", "critical")
 
 
 def parse_log_levels(text: str) -> dict[str, str]:
-    """Return the level of each named package and of `DEFAULT`; ValueError if invalid. The last of several counts."""
+    """Return the levels by package or `DEFAULT`; ValueError if invalid. The last of several counts."""
     levels = {DEFAULT: "info"}
     for item in filter(None, (part.strip() for part in text.split(","))):
         package, equals, level = (part.strip() for part in item.rpartition("="))

@@ -1,4 +1,4 @@
-"""The broker's settings for topics and their logs; many are the defaults of a topic's own settings."""
+"""The broker's settings for topics and their logs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The broker's settings for who it is, where it listens and what a connection may cost."""
+"""The broker's settings for its identity, listeners, connections and threads."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _LOG_LEVELS = ValueKind(
 )
 
 NETWORK_SETTINGS: tuple[Setting, ...] = (
-    # who the broker is
+    # identity
     fixed(
         "broker.id",
         at_least(-1),

@@ -22,10 +22,7 @@ _WIDTH = 100
 
 
 def select(names: Iterable[str]) -> list[Setting]:
-    """Return the rows that match names or patterns (`log.retention.*`); all rows without any.
-
-    A broker's and a topic's setting may have the same name. ConfigError for a name without a row.
-    """
+    """Return the rows that match names or patterns (`log.retention.*`), or all; ConfigError for an unknown name."""
     patterns = list(names)
     if not patterns:
         return list(SETTINGS)
@@ -38,17 +35,14 @@ def select(names: Iterable[str]) -> list[Setting]:
 
 
 def as_text(settings: Sequence[Setting]) -> str:
-    """Format rows as paragraphs of at most 100 columns."""
     return "\n".join(_paragraph(setting) for setting in settings)
 
 
 def as_json(settings: Sequence[Setting]) -> str:
-    """Format rows as a JSON array of objects with the keys of `facts`."""
     return json.dumps([facts(setting) for setting in settings], indent=2) + "\n"
 
 
 def as_markdown(settings: Sequence[Setting]) -> str:
-    """Format rows as the page `docs/settings.md`."""
     lines = [
         "# Settings",
         "",
@@ -73,7 +67,6 @@ def as_markdown(settings: Sequence[Setting]) -> str:
     return "\n".join(lines) + "\n"
 
 
-#: What `--format` chooses from.
 FORMATS: Mapping[str, Callable[[Sequence[Setting]], str]] = {
     "text": as_text,
     "json": as_json,
@@ -82,7 +75,7 @@ FORMATS: Mapping[str, Callable[[Sequence[Setting]], str]] = {
 
 
 def facts(setting: Setting) -> dict[str, object]:
-    """Return a row's facts by name; `default` is text as in a properties file, or None."""
+    """Return a row's facts; `default` is text as in a properties file, or None."""
     return {
         "name": setting.name,
         "scope": setting.scope.value,

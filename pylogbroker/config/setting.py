@@ -16,24 +16,20 @@ class Scope(StrEnum):
 
 
 class Importance(StrEnum):
-    """Kafka's importance of a setting."""
-
     HIGH = "high"
     MEDIUM = "medium"
     LOW = "low"
 
 
 class Mode(StrEnum):
-    """Ways to change a broker's setting while the broker runs."""
+    """Ways to change a broker's setting."""
 
-    READ_ONLY = "read-only"  # by the file or the command line, and a restart
-    PER_BROKER = "per-broker"  # for one broker or for the whole cluster
-    CLUSTER_WIDE = "cluster-wide"  # for the whole cluster, or for one broker to try it out
+    READ_ONLY = "read-only"  # file or command line, and a restart
+    PER_BROKER = "per-broker"  # one broker or the whole cluster
+    CLUSTER_WIDE = "cluster-wide"  # the whole cluster, or one broker to try it out
 
 
 class ConfigSource(IntEnum):
-    """Source of a value, by its number in DescribeConfigs."""
-
     DYNAMIC_TOPIC_CONFIG = 1
     DYNAMIC_BROKER_CONFIG = 2
     DYNAMIC_DEFAULT_BROKER_CONFIG = 3
@@ -43,7 +39,7 @@ class ConfigSource(IntEnum):
 
 @attrs.frozen
 class Synonym:
-    """Setting that gives the value if this one has none; numbers are multiplied by `factor`."""
+    """Setting that gives a missing value, multiplied by `factor`."""
 
     name: str
     factor: int = 1
@@ -60,16 +56,14 @@ class Setting:
     mode: Mode = Mode.READ_ONLY
     synonyms: tuple[Synonym, ...] = ()  # broker settings, by falling priority
     internal: bool = False  # left out of DescribeConfigs
-    no_effect: str = ""  # why the broker does not use the setting, if it does not
+    no_effect: str = ""  # why the broker does not use the setting
 
     @property
     def sensitive(self) -> bool:
-        """True if the value must never be shown."""
         return self.kind.type is ConfigType.PASSWORD
 
     @property
     def dynamic(self) -> bool:
-        """True if the value can be changed while the broker runs."""
         return self.scope is Scope.TOPIC or self.mode is not Mode.READ_ONLY
 
 

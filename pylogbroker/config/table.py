@@ -1,4 +1,4 @@
-"""Table of all settings: the base of validation, descriptions and defaults."""
+"""Table of all settings."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from pylogbroker.config.value_kinds import NotAccepted, Value
 from pylogbroker.errors import ConfigError
 
 VALUE_BYTES_MAX = 0x7FFF
-"""The length that Kafka allows a value; a longer one could not be described to clients."""
+"""Kafka's limit; a longer value could not be described to clients."""
 
 _NAME_MAX = 100
 _OF_ONE_LISTENER = re.compile(r"listener\.name\.[^.]+\.(?:[^.]+\.)??((?:ssl|sasl)\..+|principal\.builder\.class)")
@@ -46,11 +46,11 @@ TOPIC: Mapping[str, Setting] = _by_name(
 SETTINGS: tuple[Setting, ...] = tuple(
     sorted((*BROKER.values(), *TOPIC.values()), key=lambda setting: bool(setting.no_effect))
 )
-"""Every setting; those without effect come last."""
+"""Settings without effect come last."""
 
 
 def broker_setting(name: str) -> Setting | None:
-    """Return a broker's setting by name, or one of a single listener: `listener.name.<listener>.ssl.key.password`."""
+    """Return a broker's setting, or one of a single listener: `listener.name.<listener>.ssl.key.password`."""
     known = BROKER.get(name)
     if known is None and (match := _OF_ONE_LISTENER.fullmatch(name)):
         common = BROKER.get(match[1])
@@ -60,7 +60,7 @@ def broker_setting(name: str) -> Setting | None:
 
 
 def parse(setting: Setting, text: str) -> Value:
-    """Return the value of a setting's text; ConfigError names setting, text and expected values."""
+    """Return the value of a text; ConfigError names setting, text and expected values."""
     size = len(text.encode(errors="replace"))
     if size > VALUE_BYTES_MAX:
         raise ConfigError(
@@ -88,7 +88,7 @@ def notes_without_effect(
 
 
 def closest(name: str, settings: Iterable[str], similarity_min: float = 0.6) -> str | None:
-    """Return the known name most similar to `name`, if any; equal names have the similarity 1."""
-    if len(name) > _NAME_MAX:  # to compare it with all others would take long, and none is like it
+    """Return the most similar known name, if any; equal names have the similarity 1."""
+    if len(name) > _NAME_MAX:  # the comparison with all others would take long
         return None
     return next(iter(get_close_matches(name, list(settings), n=1, cutoff=similarity_min)), None)

@@ -31,12 +31,11 @@ class TopicConfig(Values):
 
     @property
     def magic(self) -> int:
-        """Magic of the message format: 0, 1 or 2; 0 for byte-addressed formats."""
+        """Magic of the message format, 0 to 2; 0 for byte-addressed formats."""
         return 0 if self.byte_addressed else magic_of(self.text(_FORMAT))
 
     @property
     def byte_addressed(self) -> bool:
-        """Whether the message format is that of 0.7, whose offsets are positions."""
         return is_by_position(self.text(_FORMAT))
 
     @property
@@ -46,17 +45,16 @@ class TopicConfig(Values):
 
     @property
     def deletes(self) -> bool:
-        """True if old segments are deleted by age and size."""
         return "delete" in self.texts("cleanup.policy")
 
     @property
     def timestamp_before_max_ms(self) -> int:
-        """Largest age of a timestamp; without it, the older setting for both bounds applies."""
+        """Largest age of a timestamp."""
         return self._timestamp_bound("message.timestamp.before.max.ms")
 
     @property
     def timestamp_after_max_ms(self) -> int:
-        """Largest lead of a timestamp; without it, the older setting for both bounds applies."""
+        """Largest lead of a timestamp."""
         return self._timestamp_bound("message.timestamp.after.max.ms")
 
     def _timestamp_bound(self, name: str) -> int:
@@ -68,7 +66,7 @@ TopicCheck = Callable[[TopicConfig, Container[str], TopicConfig | None], object]
 
 
 def parse_overrides(overrides: Mapping[str, str | None]) -> dict[str, Value]:
-    """Return the values of a topic's overrides; ConfigError if one is unknown or invalid."""
+    """Return the values; ConfigError if an override is unknown or invalid."""
     return {name: _parse(name, text) for name, text in overrides.items()}
 
 
@@ -83,7 +81,6 @@ def _parse(name: str, text: str | None) -> Value:
 
 
 def check_together(config: TopicConfig) -> None:
-    """ConfigError for settings of a topic that contradict each other."""
     least, most = config.integer(_LEAST_LAG), config.integer(_MOST_LAG)
     if least > most:
         least_name, most_name = _written(_LEAST_LAG, config), _written(_MOST_LAG, config)
@@ -93,7 +90,7 @@ def check_together(config: TopicConfig) -> None:
 
 
 def check_format(config: TopicConfig, before: TopicConfig | None) -> None:
-    """ConfigError for settings that the topic's message format excludes, and for a change of its addressing."""
+    """Raise ConfigError for settings that the message format excludes, and for a change of addressing."""
     if before is not None and before.byte_addressed != config.byte_addressed:
         raise ConfigError(
             f"{_FORMAT}: {config.text(_FORMAT)} is not accepted; a topic is of format 0.7 from its creation on or never"
@@ -108,7 +105,6 @@ def check_format(config: TopicConfig, before: TopicConfig | None) -> None:
 
 
 def _written(name: str, config: TopicConfig) -> str:
-    """Return the name of the setting that gave the value: the topic's or the broker's."""
     return name if name in config.overrides else table.TOPIC[name].synonyms[0].name
 
 
@@ -124,7 +120,6 @@ class TopicDefaults:
     _made: dict[tuple[tuple[str, str], ...], TopicConfig] = attrs.field(init=False, factory=dict)
 
     def resolve(self, overrides: Mapping[str, str]) -> TopicConfig:
-        """Return the settings of a topic with these overrides; ConfigError if they are invalid."""
         key = tuple(sorted(overrides.items()))
         made = self._made.get(key)
         if made is None:

@@ -1,4 +1,4 @@
-"""The settings of a topic, and the broker settings that give their defaults."""
+"""The settings of a topic."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def _topic(
     doc: str,
     importance: Importance = Importance.MEDIUM,
 ) -> Setting:
-    """A row; `synonyms` lists broker settings by falling priority, `name*factor` if the unit is another."""
+    """Return a row; `synonyms` has broker settings by falling priority, `name*factor` if the unit is another."""
     parsed = [item.partition("*") for item in synonyms.split()]
     return Setting(
         name=name,

@@ -1,6 +1,4 @@
-"""Kinds of values: parsing, validation, description and formatting.
-
-A kind is data: a type of Kafka's DescribeConfigs, bounds or choices, and an optional check.
+"""Kinds of values.
 
 | type     | Python value      | text                                |
 |----------|-------------------|-------------------------------------|
@@ -25,7 +23,7 @@ Value = bool | int | float | str | tuple[str, ...] | None
 
 
 class ConfigType(IntEnum):
-    """Type of a setting, by its number in DescribeConfigs."""
+    """Types by their numbers in DescribeConfigs."""
 
     BOOLEAN = 1
     STRING = 2
@@ -52,7 +50,7 @@ _TYPE_NAMES = {
 }
 
 NEW_PARTITIONS_MAX = 10_000
-"""How many partitions one request may create, as in Kafka; a topic cannot begin with more."""
+"""Limit of one request, as in Kafka; a topic cannot begin with more."""
 
 INT_MAX = 2**31 - 1
 LONG_MAX = 2**63 - 1
@@ -64,15 +62,13 @@ class NotAccepted(ValueError):
 
 @attrs.frozen
 class ValueKind:
-    """Valid values of a setting."""
-
     type: ConfigType
     low: float | None = None
     high: float | None = None
-    also: int | None = None  # one more number that is allowed outside of the bounds
+    also: int | None = None  # allowed outside of the bounds
     choices: tuple[str, ...] = ()
-    required: bool = False  # rejects an empty text or list
-    check: Callable[[str], object] | None = None  # raises ValueError on what is not accepted
+    required: bool = False  # no empty text or list
+    check: Callable[[str], object] | None = None  # raises ValueError
     wanted: str = ""  # replaces the words of `expected`
 
     def parse(self, text: str) -> Value:
@@ -87,7 +83,7 @@ class ValueKind:
 
     @property
     def expected(self) -> str:
-        """Description of valid values, for the end of a sentence."""
+        """Valid values, for the end of a sentence."""
         if self.wanted:
             return self.wanted
         if self.type is ConfigType.BOOLEAN:
@@ -114,7 +110,6 @@ class ValueKind:
 
 
 def render(value: Value) -> str | None:
-    """Return a value as text in Kafka's form; None for no value."""
     match value:
         case None:
             return None
@@ -189,7 +184,6 @@ def at_least(low: int, kind: ValueKind = INT) -> ValueKind:
 
 
 def between(low: float, high: float, kind: ValueKind = INT, also: int | None = None) -> ValueKind:
-    """Numbers from `low` to `high`, inclusive, and optionally one more."""
     return attrs.evolve(kind, low=low, high=high, also=also)
 
 
@@ -201,5 +195,4 @@ def one_of(*choices: str) -> ValueKind:
 
 
 def any_of(*choices: str) -> ValueKind:
-    """Non-empty list of these texts."""
     return attrs.evolve(LIST, choices=choices, required=True)

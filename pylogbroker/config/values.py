@@ -11,8 +11,8 @@ from pylogbroker.config.value_kinds import Value
 class Values:
     """Values by setting: `config.integer("num.partitions")`.
 
-    KeyError for an unknown name and TypeError for another type: both are mistakes of the caller. A setting without a
-    value of its own has that of its synonym, in its own unit.
+    Raise KeyError for an unknown name, TypeError for another type. A missing value is that of the synonym, in its own
+    unit.
     """
 
     __slots__ = ("_values",)
@@ -24,7 +24,6 @@ class Values:
         return self._values[name]
 
     def by_name(self) -> Mapping[str, Value]:
-        """Return a read-only view of all values."""
         return MappingProxyType(dict(self._values))
 
     def integer(self, name: str) -> int:
@@ -52,11 +51,9 @@ class Values:
         return value
 
     def optional_text(self, name: str) -> str | None:
-        """Return a text, or None if it is not set."""
         return None if self._values[name] is None else self.text(name)
 
     def texts(self, name: str) -> tuple[str, ...]:
-        """Return a list as a tuple."""
         value = self._values[name]
         if not isinstance(value, tuple):
             raise _mistyped(name, value)
