@@ -1,11 +1,5 @@
 """The `pylogbroker` command.
 
-    pylogbroker backup ...         copy a broker's files, also while it runs
-    pylogbroker coordination ...   rebuild a lost coordination.sqlite
-    pylogbroker load ...           load topics into Parquet files with Spark
-    pylogbroker loaded ...         show what has been loaded into a directory
-    pylogbroker migrate ...        import Kafka 0.7 data, and ZooKeeper's topics and offsets, into a stopped broker
-
 Each subcommand is a module of the same name, imported on use. Dependencies other than click are imported when it runs.
 """
 
@@ -67,9 +61,9 @@ class _Commands(click.Group):
 def _install(extra: str) -> str:
     """Return the command that installs the requirements of an extra for this interpreter.
 
-    The command names the requirements, not the package, so that it works for any kind of installation.
+    It names the requirements, not the package, and so works for any kind of installation.
     """
-    from importlib.metadata import requires  # slow to import, and only needed for this error
+    from importlib.metadata import requires  # slow to import
 
     parts = (requirement.partition(";") for requirement in requires("pylogbroker") or ())
     wanted = [name.strip() for name, _, marker in parts if f'extra == "{extra}"' in marker.replace("'", '"')]

@@ -1,7 +1,6 @@
 """Copy a broker's files, also while it runs.
 
-A copy of changing files is not of one moment. The order of copying keeps it consistent: each item is at least as new as
-the items before it.
+The order of copying keeps the copy consistent: each item is at least as new as the items before it.
 
     checkpoints             an old recovery point costs time; one that is too new would hide damage
     __transaction_state     a transaction decided in the copy is completed after a restore
@@ -10,8 +9,8 @@ the items before it.
     the coordination tree   no producer id is allocated twice
 
 A partition is copied up to its present active segment. Segments that are swapped or deleted meanwhile are copied again
-or dropped: a compacted segment is never mixed with the segments that it replaces. A copy has no clean-shutdown mark, so
-its first start verifies everything after the recovery points.
+or dropped: a compacted segment is never mixed with those that it replaces. A copy has no clean-shutdown mark, so its
+first start verifies everything after the recovery points.
 """
 
 from __future__ import annotations
@@ -50,18 +49,13 @@ ReportLine = Callable[[str], object]
 
 @attrs.frozen
 class _Partition:
-    """Partition directory, and the destination of its copy."""
-
     path: str
     target: str
     topic: str
 
 
 def back_up(config: BrokerConfig, target: str, report: ReportLine) -> None:
-    """Copy all of a broker's data to a new directory, which appears when it is complete.
-
-    The copy of a single log directory can replace it; the copies of several are subdirectories.
-    """
+    """Copy all of a broker's data to a new directory, which appears when it is complete."""
     if os.path.lexists(target):
         raise OfflineError(f"{target} exists: name a new directory")
     homes = _homes(config, f"{target}{_UNFINISHED}")
@@ -108,7 +102,7 @@ def _partitions(homes: dict[str, str]) -> list[_Partition]:
 def _copy_partition(partition: _Partition) -> bool:
     """Copy a partition; return False if it was deleted meanwhile."""
     os.mkdir(partition.target)
-    copied: dict[int, int] = {}  # inode of each copied segment, by base offset
+    copied: dict[int, int] = {}  # inode of each segment, by base offset
     newest = -1
     for _ in range(_ATTEMPTS):
         with suppress(FileNotFoundError):
@@ -133,13 +127,12 @@ def _copy_partition(partition: _Partition) -> bool:
 
 
 def _segments(path: str) -> dict[int, int]:
-    """Return the inode of each segment file by base offset."""
     found = ((names.parse_file(entry.name), entry) for entry in os.scandir(path))
     return {parsed[0]: entry.inode() for parsed, entry in found if parsed is not None and parsed[1] == names.RECORDS}
 
 
 def _copy_segment(partition: _Partition, base: int) -> int:
-    """Copy a segment's files; return the inode of the record file. Indexes may be missing: they can be rebuilt."""
+    """Copy a segment's files; return the record file's inode. Indexes may be missing: they can be rebuilt."""
     for suffix in (names.OFFSET_INDEX, names.TIME_INDEX, names.TRANSACTION_INDEX):
         with suppress(FileNotFoundError):
             _copy(names.file_of(partition.path, base, suffix), names.file_of(partition.target, base, suffix))
@@ -155,7 +148,7 @@ def _drop_segment(partition: _Partition, base: int) -> None:
 
 
 def _copy_others(partition: _Partition) -> None:
-    """Copy the files besides segments: marks, checkpoints, producer snapshots."""
+    """Copy marks, checkpoints and producer snapshots."""
     for name in os.listdir(partition.path):
         parsed = names.parse_file(name)
         if not name.endswith(_PASSING) and (parsed is None or parsed[1] == names.SNAPSHOT):

@@ -25,9 +25,9 @@ NO_PRODUCER = -1
 
 @attrs.frozen
 class FoundLog:
-    """Partition directory with the topic's id and facts from its records.
+    """Partition directory, with facts from its records.
 
-    `topic_id` is None for a directory without the broker's mark. `producer_id` is the largest one in the log.
+    `topic_id` is None without the broker's mark. `producer_id` is the largest one in the log.
     """
 
     path: str
@@ -39,7 +39,7 @@ class FoundLog:
 
 
 def has_logs(directory: str) -> bool:
-    """Return whether a log directory, which may be missing, has a partition with the broker's mark."""
+    """Return whether a log directory, perhaps missing, has a partition with the broker's mark."""
     try:
         found = [name for name in os.listdir(directory) if names.parse_partition_directory(name) is not None]
     except OSError:
@@ -48,7 +48,7 @@ def has_logs(directory: str) -> bool:
 
 
 def find_logs(directories: list[LogDirectory]) -> dict[TopicPartition, FoundLog]:
-    """Inspect every partition directory; raise StartupError if a partition is in two log directories."""
+    """Inspect every partition directory; StartupError if a partition is in two log directories."""
     inventories = [take_inventory(home) for home in directories]
     check_duplicate_partitions(inventories)
     found = {}

@@ -43,7 +43,7 @@ from pylogbroker.storage.log.addressing import write_message_format
 from pylogbroker.storage.log.partition_metadata import read_topic_id, write_topic_id
 
 SETTINGS: Mapping[str, str] = {"message.format.version": "0.7", "retention.ms": "-1", "retention.bytes": "-1"}
-"""Settings of an imported topic. Its files keep their age, so the broker's default retention might delete them."""
+"""Imported files keep their age, so the broker's default retention might delete them."""
 
 _BLOCK_BYTES = 1 << 20
 Progress = Callable[[Kafka07Partition, int], object]
@@ -52,11 +52,11 @@ Wanted = Callable[[str], bool]
 
 @attrs.frozen
 class TopicPlan:
-    """Sources of a topic's partitions; None for a partition that 0.7 never wrote to."""
+    """Sources of a topic's partitions; None for one that 0.7 never wrote to."""
 
     name: str
     partitions: tuple[Kafka07Partition | None, ...]
-    origins: Mapping[str, int]  # new partition by `<broker>-<partition>` of 0.7
+    origins: Mapping[str, int]  # new partition by `<broker>-<partition>`
 
 
 def plan_topics(sources: Sequence[Kafka07LogDirectory], wanted: Wanted, progress: Progress) -> list[TopicPlan]:
@@ -99,7 +99,7 @@ def _plan_topic(name: str, found: Mapping[Kafka07LogDirectory, Mapping[int, str]
 
 
 def origins_of(broker: StoppedBroker, topic: TopicImage) -> Mapping[str, int] | None:
-    """Return a topic's partitions by `<broker>-<partition>` of 0.7; None if it was not imported from 0.7."""
+    """Return a topic's partitions by `<broker>-<partition>` of 0.7; None if it was not imported."""
     [node] = finish(broker.tree.get_many([zk_paths.kafka07_topic(topic.name)]))
     if node is None:
         return None
@@ -108,7 +108,7 @@ def origins_of(broker: StoppedBroker, topic: TopicImage) -> Mapping[str, int] | 
 
 
 def add_topic(broker: StoppedBroker, planned: PlannedTopic, origins: Mapping[str, int]) -> None:
-    """Write a topic and its 0.7 origins in one transaction of the tree."""
+    """Write a topic and its origins in one transaction of the tree."""
     topic = planned.topic
     data = zk_schema.encode_kafka07_topic(Kafka07Topic(topic.id, origins))
     wanted = (zk_paths.MIGRATION, zk_paths.MIGRATION_KAFKA07, zk_paths.kafka07_topic(topic.name))
@@ -119,15 +119,13 @@ def add_topic(broker: StoppedBroker, planned: PlannedTopic, origins: Mapping[str
 
 
 class Kafka07Import:
-    """Import planned topics into a stopped broker."""
-
     def __init__(self, broker: StoppedBroker, settings: Mapping[str, str], *, link: bool = False) -> None:
         self._broker = broker
         self._settings = {**SETTINGS, **settings}
         self._link = link
 
     def check(self, plans: Iterable[TopicPlan]) -> tuple[list[PlannedTopic], list[str]]:
-        """Return the topics to create, and the names of topics that were imported before.
+        """Return the topics to create, and the names of those imported before.
 
         Raise KafkaError or OfflineError if a topic cannot be created.
         """

@@ -10,8 +10,8 @@
 | `message-format`                      | topics with the message format 0.7                                |
 | `cleaner-offset-checkpoint`           | compacted topics                                                  |
 
-Committed offsets and transactions are in topics of their own. Topic settings are lost, including retention. So
-retention is off for every topic until it is set again: nothing is deleted that was to be kept.
+Topic settings are lost, so retention is off for every topic until it is set again: nothing is deleted that was to be
+kept.
 
 The tree is built in a directory of its own, and moved into place when it is complete.
 """
@@ -55,7 +55,7 @@ ReportLine = Callable[[str], object]
 
 
 def rebuild(config: BrokerConfig, report: ReportLine) -> None:
-    """Rebuild `coordination.sqlite`; call `report` with each line about what was recovered or lost.
+    """Rebuild `coordination.sqlite`; report what was recovered or lost.
 
     Raise OfflineError if the file exists; StartupError if the broker runs, or a log directory cannot be used.
     """
@@ -146,7 +146,6 @@ def _topic(name: str, found: dict[int, FoundLog], broker_id: int, report: Report
 
 
 def _current_id(found: Mapping[int, FoundLog]) -> UUID:
-    """Return the most frequent id of a topic's directories."""
     ids = Counter(log.topic_id for log in found.values() if log.topic_id is not None)
     return ids.most_common(1)[0][0]
 

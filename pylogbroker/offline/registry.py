@@ -32,7 +32,7 @@ _OFFSET_MAX: Final = 2**63 - 1
 
 @attrs.frozen
 class RegisteredTopic:
-    """Topic of a registry. For 0.7, `origins` maps `<broker>-<partition>` to the new partition."""
+    """Topic; for 0.7, `origins` maps `<broker>-<partition>` to the new partition."""
 
     name: str
     partitions: int
@@ -42,7 +42,7 @@ class RegisteredTopic:
 
 @attrs.frozen
 class RegisteredOffset:
-    """Committed offset of a group in one `place`: a partition, or `<broker>-<partition>` of 0.7."""
+    """Committed offset in one `place`: a partition, or `<broker>-<partition>` of 0.7."""
 
     group: str
     topic: str

@@ -1,7 +1,7 @@
 """Import a registry: topics, and offsets into `__consumer_offsets`.
 
-Existing topics are not changed. An offset is committed if it lies within its partition's log: one beyond the end would
-make consumers skip later records. Offsets that groups have committed here are kept, unless they are to be replaced.
+Existing topics are not changed. An offset must lie within its partition's log: one beyond the end would make consumers
+skip later records. Offsets that groups have committed here are kept, unless they are to be replaced.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ Committed = Mapping[str, Mapping[TopicPartition, CommittedOffset]]
 
 @attrs.define
 class RegistryImport:
-    """Import topics and offsets into a stopped broker; call `report` with a line about each."""
+    """Import into a stopped broker; call `report` with a line about each topic and offset."""
 
     _broker: StoppedBroker
     _report: ReportLine
     _origins: dict[str, Mapping[str, int] | None] = attrs.field(factory=dict, init=False)
 
     def make_topics(self, registered: Iterable[RegisteredTopic]) -> list[TopicImage]:
-        """Create the missing topics in the tree; return them."""
+        """Create the missing topics in the tree and return them."""
         return [topic for each in registered if (topic := self._make_topic(each)) is not None]
 
     def _make_topic(self, registered: RegisteredTopic) -> TopicImage | None:
@@ -62,7 +62,6 @@ class RegistryImport:
         return planned.topic
 
     def _accepted(self, registered: RegisteredTopic) -> dict[str, str]:
-        """Return the topic settings that this broker accepts."""
         accepted: dict[str, str] = {}
         for name, text in registered.overrides.items():
             try:
@@ -90,7 +89,6 @@ class RegistryImport:
             self._report(f"group {group}: skipped {count} offset(s): {why}")
 
     def _place(self, offset: RegisteredOffset, logs: Mapping[TopicPartition, Log]) -> TopicPartition:
-        """Return the partition of an offset; raise _LeftOut if there is none."""
         topic = self._broker.metadata.topics.get(offset.topic)
         if topic is None:
             raise _Skipped(f"there is no topic {offset.topic}")
@@ -123,7 +121,6 @@ class RegistryImport:
         return origins.get(place, _BEGINNING)
 
     def _offsets_topic(self) -> TopicImage:
-        """Return `__consumer_offsets`; create it if it is missing."""
         config = self._broker.config
         known = self._broker.metadata.topics.get(OFFSETS_TOPIC)
         if known is not None:

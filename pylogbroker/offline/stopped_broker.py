@@ -5,8 +5,7 @@
         with broker.loaded_logs(print) as logs:
             ...
 
-Opening fails for the same reasons as a broker's start: both run the same checks (`tap.preflight`) and claim the
-directories in the same way (`tap.identification`). An unused directory becomes the broker's.
+Opening fails for the same reasons as a broker's start, and claims directories in the same way.
 """
 
 from __future__ import annotations
@@ -42,21 +41,20 @@ T = TypeVar("T")
 
 
 def check_stopped(config: BrokerConfig) -> None:
-    """Raise StartupError if a broker runs on these directories, or if they are not the broker's. Nothing is created."""
+    """Raise StartupError if a broker runs on these directories, or if they are not its own. Nothing is created."""
     preflight.check(config)
 
 
 class OfflineError(PylogbrokerError):
-    """Work on a stopped broker's files failed; the message gives the reason and the cure."""
+    """Failed work on a stopped broker's files; the message gives the reason and the cure."""
 
 
 def endless_slices() -> Slices:
-    """Return slices that never yield, since there is no reactor."""
     return Slices(Clock(), inf)
 
 
 def finish(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Return the result of a coroutine that never waits, as all do whose blocking work is done synchronously."""
+    """Return the result of a coroutine that never waits, as all do whose blocking work is synchronous."""
     try:
         coroutine.send(None)
     except StopIteration as end:
@@ -66,8 +64,6 @@ def finish(coroutine: Coroutine[Any, Any, T]) -> T:
 
 @attrs.define(eq=False)
 class StoppedBroker:
-    """Stopped broker, with its tree open and its log directories locked."""
-
     config: BrokerConfig
     tree: ITree
     logs: LogManager
@@ -76,7 +72,6 @@ class StoppedBroker:
     controller: LocalController
 
     def now_ms(self) -> int:
-        """Return the time in ms since 1970."""
         return time.time_ns() // 1_000_000
 
     def topics(self) -> dict[str, TopicImage]:
@@ -117,7 +112,7 @@ class StoppedBroker:
 
 @contextmanager
 def stopped_broker(config: BrokerConfig) -> Iterator[StoppedBroker]:
-    """Open a broker's files; raise StartupError if it runs, or if the files are not its own."""
+    """Open a broker's files; StartupError if it runs, or if they are not its own."""
     check_stopped(config)
     tree = EmbeddedTree.open(os.path.abspath(config.metadata_dir))
     try:

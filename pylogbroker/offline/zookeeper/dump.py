@@ -26,7 +26,7 @@ _ENTRY: Final = re.compile(r"([+~-]) (/\S*)")
 
 
 def read_json(text: str) -> dict[str, bytes]:
-    """Return the data of all nodes by path; raise BadFile for other texts."""
+    """Return nodes' data by path; raise BadFile for other texts."""
     try:
         found = json.loads(text)
     except ValueError as error:
@@ -37,7 +37,7 @@ def read_json(text: str) -> dict[str, bytes]:
 
 
 def read_listing(text: str) -> dict[str, bytes]:
-    """Return the final data of all nodes by path; raise BadFile for invalid data."""
+    """Return nodes' final data by path; raise BadFile for invalid data."""
     nodes: dict[str, bytes] = {}
     path = ""
     for number, line in enumerate(text.splitlines(), 1):

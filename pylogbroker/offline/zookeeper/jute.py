@@ -12,7 +12,7 @@ _INT64: Final = struct.Struct(">q")
 
 
 class BadFile(PylogbrokerError):
-    """A file is damaged, or not of the kind that its name says."""
+    """Damaged file, or one not of the kind that its name says."""
 
 
 class JuteReader:
@@ -29,7 +29,6 @@ class JuteReader:
         return int(self._number(_INT64))
 
     def buffer(self) -> bytes | None:
-        """Return bytes, or None for null."""
         length = self.int32()
         if length == -1:
             return None
@@ -46,7 +45,6 @@ class JuteReader:
             raise BadFile(f"invalid UTF-8 before byte {self.position}") from None
 
     def count(self) -> int:
-        """Return the length of a list."""
         return max(self.int32(), 0)
 
     def skip(self, length: int) -> None:
@@ -55,7 +53,6 @@ class JuteReader:
         self.position += length
 
     def skip_access_rules(self) -> None:
-        """Skip a list of ACLs."""
         for _ in range(self.count()):
             self.int32()
             self.buffer()

@@ -32,7 +32,7 @@ def is_snapshot(start: bytes) -> bool:
 
 
 def read_snapshot(data: bytes) -> dict[str, bytes]:
-    """Return the data of all nodes by path; raise BadFile if the snapshot is damaged."""
+    """Return nodes' data by path; raise BadFile if the snapshot is damaged."""
     if data.startswith(_GZIP):
         try:
             data = gzip.decompress(data)

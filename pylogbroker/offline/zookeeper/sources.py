@@ -29,10 +29,10 @@ class _Files:
 
 
 def read_nodes(sources: Sequence[str], chroot: str, report: Report) -> Nodes:
-    """Return all nodes below `chroot` by relative path; report unreadable files to `report`.
+    """Return all nodes below `chroot` by relative path; report unreadable files.
 
-    A source is ZooKeeper's dataDir or dataLogDir, a file in one, a dump, or `host:port`. Raise OfflineError if a source
-    is none of these, or if there is nothing below `chroot`.
+    A source is ZooKeeper's dataDir or dataLogDir, a file in one, a dump, or `host:port`. Raise OfflineError for any
+    other, or if there is nothing below `chroot`.
     """
     chroot = chroot.rstrip("/")
     files, nodes = _Files(), Nodes()
@@ -88,7 +88,6 @@ def _read_content(data: bytes) -> Nodes:
 
 
 def _note(path: str, name: str, files: _Files) -> bool:
-    """Return whether a file is ZooKeeper's, and remember it."""
     for pattern, kept in ((_SNAPSHOT, files.snapshots), (_LOG, files.logs)):
         found = pattern.fullmatch(name)
         if found:
