@@ -5,8 +5,7 @@
     sticky          balanced, with as few moves as possible
     user_data       the user data that a member of a sticky group sends
 
-Range and round robin give the results of Kafka's assignors of these names: any member may be the leader. For the sticky
-assignors Kafka defines properties, not one result; see `sticky`.
+Range and round robin give the same results as Kafka's, so any member may be the leader.
 """
 
 from __future__ import annotations

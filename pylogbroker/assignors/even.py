@@ -1,4 +1,4 @@
-"""Range and round robin: the same number of partitions for each member, whatever the previous assignment.
+"""Range and round robin.
 
 Topics a and b of three partitions each, members C and D that subscribe to both:
 
@@ -18,7 +18,6 @@ Assignment = dict[str, list[TopicPartition]]
 
 
 def assign_in_ranges(partitions: Mapping[str, int], members: Members) -> Assignment:
-    """Give each subscriber of a topic a contiguous range of its partitions."""
     assignment: Assignment = {member: [] for member in members}
     for topic, sharing in subscribers(partitions, members).items():
         share, more = divmod(partitions[topic], len(sharing))
@@ -31,7 +30,6 @@ def assign_in_ranges(partitions: Mapping[str, int], members: Members) -> Assignm
 
 
 def assign_round_robin(partitions: Mapping[str, int], members: Members) -> Assignment:
-    """Give the partitions of all topics, in order, to the members in rotation."""
     assignment: Assignment = {member: [] for member in members}
     rotation = deque(in_order(members))
     for topic, sharing in subscribers(partitions, members).items():

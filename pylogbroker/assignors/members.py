@@ -1,4 +1,4 @@
-"""Members of a group: the subscribers of each topic, and the order of members."""
+"""Members of a group and their order."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ Members = Mapping[str, Subscription]
 
 
 def in_order(members: Members) -> list[str]:
-    """Return the member ids: static members first, by instance id, which survives a restart; then the others."""
+    """Return the member ids: static members first, by instance id; then the others."""
     return sorted(members, key=lambda member: _place(member, members[member].instance_id))
 
 
 def subscribers(partitions: Mapping[str, int], members: Members) -> dict[str, list[str]]:
-    """Return the subscribers of each existing topic in the members' order, the topics sorted."""
+    """Return the subscribers of each existing topic in the members' order; the topics are sorted."""
     found: dict[str, list[str]] = {}
     for member in in_order(members):
         for topic in set(members[member].topics):

@@ -9,9 +9,8 @@
     A has 4, B has 2, C has 1;  A and B may read topic a, B and C may read topic b
     A --a--> B --b--> C         A has 3, B has 2, C has 2, though A has nothing that C may read
 
-The home of a partition is the member whose claim won. Partitions away from home move first, back home if possible.
-Topics with the same subscribers are of one kind, and in step 3 their partitions are interchangeable. A group in which
-all subscribe to the same topics has one kind, so each step only compares its members.
+The home of a partition is the member whose claim won. Partitions away from home move first. Topics with the same
+subscribers are of one kind: step 3 searches kinds, not partitions.
 """
 
 from __future__ import annotations
@@ -39,7 +38,6 @@ _Pile = dict[str | None, list[TopicPartition]]  # a member's partitions of one k
 
 
 def assign_sticky(partitions: Mapping[str, int], members: Members, claims: Claims) -> dict[str, list[TopicPartition]]:
-    """Return an assignment that keeps to the members' claims as far as balance allows."""
     kinds = {topic: tuple(sharing) for topic, sharing in subscribers(partitions, members).items()}
     division = _Division(in_order(members))
     homes = _homes(kinds, partitions, claims)
@@ -65,7 +63,6 @@ def hold_back(assignment: Mapping[str, Sequence[TopicPartition]], claims: Claims
 
 
 def _homes(kinds: Mapping[str, _Kind], partitions: Mapping[str, int], claims: Claims) -> dict[TopicPartition, str]:
-    """Return the home of each validly claimed partition."""
     best: dict[TopicPartition, tuple[int, str | None]] = {}
     for member, claim in sorted(claims.items()):
         for topic, number in claim.owned:
@@ -81,8 +78,6 @@ def _homes(kinds: Mapping[str, _Kind], partitions: Mapping[str, int], claims: Cl
 
 @attrs.define
 class _Division:
-    """Assignment in progress."""
-
     _members: list[str]
     _piles: dict[str, dict[_Kind, _Pile]] = attrs.field(init=False)
     _counts: dict[str, int] = attrs.field(init=False)
@@ -108,7 +103,6 @@ class _Division:
                     self.put((topic, number), kind, self._least(heaps[kind]), None)
 
     def level(self) -> None:
-        """Move partitions from the members with the most until the balance is optimal."""
         settled: set[str] = set()
         while len(settled) < len(self._members):
             richest = max((each for each in self._members if each not in settled), key=self._counts.__getitem__)
@@ -146,7 +140,6 @@ class _Division:
         return came, None
 
     def _next_ring(self, ring: list[str], came: dict[str, tuple[str, _Kind] | None], seen: set[_Kind]) -> list[str]:
-        """Return the members newly reachable from this ring by one move."""
         reached = []
         for giver in ring:
             for kind in [kind for kind, pile in self._piles[giver].items() if pile and kind not in seen]:
@@ -165,7 +158,7 @@ class _Division:
             receiver = giver
 
     def _move(self, giver: str, receiver: str, kind: _Kind) -> None:
-        """Move one partition: if possible one at home with the receiver, else one away from home."""
+        """Move one partition: if possible one whose home is the receiver, else one away from home."""
         pile = self._piles[giver][kind]
         home = receiver if receiver in pile else next((each for each in pile if each != giver), giver)
         partition = pile[home].pop()

@@ -21,7 +21,7 @@ _NUMBER = struct.Struct(">i")
 
 
 def encode_user_data(owned: Sequence[TopicPartition], generation: int) -> bytes:
-    """Encode the partitions owned in a generation; no partitions give empty bytes."""
+    """Encode partitions and generation; no partitions give empty bytes."""
     if not owned:
         return b""
     topics: dict[str, list[int]] = {}
@@ -39,7 +39,7 @@ def encode_generation(generation: int) -> bytes:
 
 
 def decode_user_data(user_data: bytes) -> Claim | None:
-    """Decode the partitions and generation; return None if the bytes have another layout."""
+    """Decode partitions and generation; None for another layout."""
     for start in (0, _LENGTH.size):
         try:
             owned, generation = _owned(user_data, start)
@@ -50,7 +50,7 @@ def decode_user_data(user_data: bytes) -> Claim | None:
 
 
 def decode_generation(user_data: bytes) -> int:
-    """Decode the generation, with or without partitions; return -1 if the bytes have another layout."""
+    """Decode the generation, with or without partitions; -1 for another layout."""
     if len(user_data) == _NUMBER.size:
         generation: int = _NUMBER.unpack(user_data)[0]
         return generation

@@ -2,7 +2,6 @@
 
 Plugin modules lie here, or in a directory `pylogbroker/plugins` (without `__init__.py`) of any directory of Python's
 path. `twisted.plugin` finds their top-level objects that provide an interface of `pylogbroker.interfaces`.
-`examples/` has a package that brings a plugin along.
 """
 
 from __future__ import annotations
@@ -14,5 +13,5 @@ from twisted.plugin import pluginPackagePaths
 __path__.extend(pluginPackagePaths(__name__))
 __all__: list[str] = []
 
-# Plugins of these modules keep their names if others use the names too.
+# These keep their names if other plugins use them too.
 BUILT_IN: Final = frozenset({"assignors", "callback_handlers", "delete_policies", "partitioners", "serialization"})

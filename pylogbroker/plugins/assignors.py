@@ -35,8 +35,6 @@ Members = Mapping[str, Subscription]
 @implementer(IPlugin, IAssignor)
 @attrs.frozen
 class Even:
-    """Assignor that depends only on the subscriptions."""
-
     name: str
     _assign: Callable[[Mapping[str, int], Members], Assignment]
     protocol: str = "eager"

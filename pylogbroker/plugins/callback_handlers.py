@@ -22,7 +22,7 @@ from pylogbroker.interfaces import CallbackHandler, Event, ICallbackHandler, ICa
 
 @attrs.frozen
 class LoggingHandler(CallbackHandler):
-    """Log each record enqueued and each batch sent; log a record rejected by a full queue as a warning."""
+    """Log each record enqueued and each batch sent; a record rejected by a full queue is a warning."""
 
     _level: Any = LogLevel.debug
     _log: Logger = attrs.field(factory=Logger)
@@ -50,7 +50,7 @@ class LoggingHandler(CallbackHandler):
 
 @attrs.frozen
 class Counts:
-    """Totals of a producer's records so far. Times in seconds."""
+    """Totals of a producer's records. Times in seconds."""
 
     given: int = 0  # to the producer
     queued: int = 0
@@ -58,22 +58,19 @@ class Counts:
     dequeued: int = 0
     sent: int = 0  # written to the connection, acknowledged or not
     batches: int = 0  # sent
-    waited: float = 0.0  # in the queue, the sum over all records
+    waited: float = 0.0  # in the queue, over all records
     longest_wait: float = 0.0
 
     @property
     def waiting(self) -> int:
-        """Return the number of records in the queue now."""
         return self.queued - self.dequeued
 
     @property
     def mean_wait(self) -> float:
-        """Return the mean time of a record in the queue."""
         return self.waited / self.dequeued if self.dequeued else 0.0
 
     @property
     def mean_batch(self) -> float:
-        """Return the mean number of records in a sent batch."""
         return self.sent / self.batches if self.batches else 0.0
 
 
@@ -160,8 +157,6 @@ class _Tally:
 @implementer(IPlugin, ICallbackHandlerFactory)
 @attrs.frozen
 class LoggingFactory:
-    """Factory of handlers that log at a given level."""
-
     name: str = "logging"
 
     def make(self, argument: str, settings: Mapping[str, object]) -> ICallbackHandler:
@@ -175,8 +170,6 @@ class LoggingFactory:
 @implementer(IPlugin, ICallbackHandlerFactory)
 @attrs.frozen
 class MetricsFactory:
-    """Factory of handlers that count."""
-
     name: str = "metrics"
 
     def make(self, argument: str, settings: Mapping[str, object]) -> ICallbackHandler:

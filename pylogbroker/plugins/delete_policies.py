@@ -23,7 +23,7 @@ from pylogbroker.interfaces import IDeletePolicy, IDeletePolicyFactory, LogView,
 class RecordTimePolicy:
     """Delete segments whose newest record is older than `retention_ms`; a negative number keeps all.
 
-    The file's modification time replaces the timestamps of records that have none (message format v0).
+    The file's modification time replaces missing timestamps (message format v0).
     """
 
     retention_ms: int
@@ -41,10 +41,7 @@ class RecordTimePolicy:
 @implementer(IDeletePolicy)
 @attrs.frozen
 class ModificationTimePolicy:
-    """Delete segments whose file was last written more than `retention_ms` ago, whatever the records' timestamps.
-
-    A negative number keeps all.
-    """
+    """Delete segments whose file was last written more than `retention_ms` ago; a negative number keeps all."""
 
     retention_ms: int
 
@@ -78,8 +75,6 @@ class SizePolicy:
 @implementer(IPlugin, IDeletePolicyFactory)
 @attrs.frozen
 class BuiltIn:
-    """Factory of a policy that follows one of the topic's settings."""
-
     name: str
     _setting: str
     _policy: Callable[[int], IDeletePolicy]

@@ -19,14 +19,14 @@ from zope.interface import implementer
 from pylogbroker.interfaces import IPartitioner, IPartitionerFactory, IStickyPartitioner
 from pylogbroker.partition_hash import partition_of_key
 
-Choose = Callable[[int], int]  # returns a number below its argument, from 0
+Choose = Callable[[int], int]  # a number from 0 to below its argument
 _choose: Choose = random.randrange
 
 
 @implementer(IStickyPartitioner)
 @attrs.define
 class StickyHashPartitioner:
-    """Partition by key; without a key, use one partition until its batch is full, then choose another."""
+    """Partition by key; without a key, use one partition until its batch is full."""
 
     _choose: Choose = _choose
     _chosen: int = attrs.field(default=-1, init=False)
@@ -48,8 +48,6 @@ class StickyHashPartitioner:
 @implementer(IPartitioner)
 @attrs.frozen
 class HashPartitioner:
-    """Partition by key; without a key, choose at random."""
-
     _choose: Choose = _choose
 
     def partition(self, key: bytes | None, num_partitions: int) -> int:
@@ -59,8 +57,6 @@ class HashPartitioner:
 @implementer(IPartitioner)
 @attrs.frozen
 class RandomPartitioner:
-    """Partition at random."""
-
     _choose: Choose = _choose
 
     def partition(self, key: bytes | None, num_partitions: int) -> int:
@@ -70,7 +66,7 @@ class RandomPartitioner:
 @implementer(IPartitioner)
 @attrs.define
 class RoundRobinPartitioner:
-    """Use the partitions in rotation; the first is random, so that producers do not all start with the same one."""
+    """Use partitions in rotation; the first is random, so that producers do not all start with the same one."""
 
     _choose: Choose = _choose
     _last: int = attrs.field(default=-1, init=False)
@@ -83,8 +79,6 @@ class RoundRobinPartitioner:
 @implementer(IPlugin, IPartitionerFactory)
 @attrs.frozen
 class HashFactory:
-    """Factory of the partitioners by key."""
-
     name: str = "hash"
 
     def make(self, argument: str, settings: Mapping[str, object]) -> IPartitioner:
@@ -96,8 +90,6 @@ class HashFactory:
 @implementer(IPlugin, IPartitionerFactory)
 @attrs.frozen
 class KeylessFactory:
-    """Factory of the partitioners that ignore keys."""
-
     name: str
     _partitioner: Callable[[], IPartitioner]
 

@@ -25,8 +25,6 @@ _write_json = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(
 @implementer(IPlugin, INamed, IEncoder)
 @attrs.frozen
 class BytesEncoder:
-    """Encode bytes unchanged."""
-
     name: str = "bytes"
 
     def to_message(self, data: Any) -> bytes | None:
@@ -40,8 +38,6 @@ class BytesEncoder:
 @implementer(IPlugin, INamed, IDecoder)
 @attrs.frozen
 class BytesDecoder:
-    """Return bytes unchanged."""
-
     name: str = "bytes"
 
     def from_message(self, data: bytes | None) -> Any:
@@ -51,8 +47,6 @@ class BytesDecoder:
 @implementer(IPlugin, INamed, IEncoder)
 @attrs.frozen
 class TextEncoder:
-    """Encode text as UTF-8."""
-
     name: str = "utf-8"
 
     def to_message(self, data: Any) -> bytes | None:
@@ -66,8 +60,6 @@ class TextEncoder:
 @implementer(IPlugin, INamed, IDecoder)
 @attrs.frozen
 class TextDecoder:
-    """Decode UTF-8 text."""
-
     name: str = "utf-8"
 
     def from_message(self, data: bytes | None) -> Any:
@@ -77,8 +69,6 @@ class TextDecoder:
 @implementer(IPlugin, INamed, IEncoder)
 @attrs.frozen
 class JSONEncoder:
-    """Encode None, numbers, text, booleans, and lists and dicts of them as JSON."""
-
     name: str = "json"
 
     def to_message(self, data: Any) -> bytes | None:
@@ -88,8 +78,6 @@ class JSONEncoder:
 @implementer(IPlugin, INamed, IDecoder)
 @attrs.frozen
 class JSONDecoder:
-    """Decode a JSON text."""
-
     name: str = "json"
 
     def from_message(self, data: bytes | None) -> Any:
