@@ -1,4 +1,4 @@
-"""Coordination tree: small nodes with versions and watches, which brokers share. `metadata` says what the nodes hold.
+"""Coordination tree: small nodes with versions and watches, which brokers share.
 
 embedded        the tree of a cluster of one broker, in a SQLite file
 transactions    all operations of a commit, or none

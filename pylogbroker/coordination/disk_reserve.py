@@ -6,7 +6,7 @@
 | open or closed    | free pages in the database   | checkpoints that move more pages from the WAL than the file has   |
 | closed            | `coordination.reserve`       | the next WAL; SQLite removes the WAL when it closes the file      |
 
-If the file system cannot preallocate, or has less space, the reserve is smaller.  All functions block.
+If the file system cannot preallocate, or has less space, the reserve is smaller. All functions block.
 """
 
 from __future__ import annotations
@@ -19,21 +19,20 @@ from typing import Final, TypeVar
 
 T = TypeVar("T")
 RESERVE_NAME: Final = "coordination.reserve"
-_SHARED_BYTES: Final = 1 << 15  # file shared by SQLite's connections, created and removed with the WAL
+_SHARED_BYTES: Final = 1 << 15  # file of SQLite's connections, created and removed with the WAL
 _RESERVE_BYTES: Final = 1 << 20
 _WAL_BYTES: Final = _RESERVE_BYTES - _SHARED_BYTES
 _FREE_BYTES: Final = 1 << 18
 _CHECKPOINT_PAGES: Final = 100  # WAL pages that start a checkpoint: well below either reserve
-_PRIMARY_CODE: Final = 0xFF  # mask of SQLite's primary error codes; the bits above have details
+_PRIMARY_CODE: Final = 0xFF  # mask of the primary error codes; the bits above have details
 
 
 def is_full(error: sqlite3.Error) -> bool:
-    """Return True if the error means that the disk is full."""
     return getattr(error, "sqlite_errorcode", 0) & _PRIMARY_CODE == sqlite3.SQLITE_FULL
 
 
 def with_reserve(writer: sqlite3.Connection, write: Callable[[], T]) -> T:
-    """Run `write`, one transaction; on a full disk, restart the WAL and run it again.  Return its result."""
+    """Run `write`, one transaction; on a full disk, restart the WAL and run it again."""
     try:
         return write()
     except sqlite3.Error as error:
@@ -45,7 +44,7 @@ def with_reserve(writer: sqlite3.Connection, write: Callable[[], T]) -> T:
 
 
 def release(directory: str) -> None:
-    """Remove the reserve file; called before the database is opened."""
+    """Remove the reserve file, before the database is opened."""
     with suppress(OSError):
         os.unlink(os.path.join(directory, RESERVE_NAME))
 
@@ -59,7 +58,7 @@ def hold(path: str, writer: sqlite3.Connection) -> None:
 
 
 def hold_for_next(directory: str, path: str) -> None:
-    """Create the reserve file for the next opening of the closed database, unless its WAL still exists."""
+    """Create the reserve file of a closed database, unless its WAL still exists."""
     if not os.path.exists(_wal(path)):
         _enlarge(os.path.join(directory, RESERVE_NAME), _RESERVE_BYTES, os.O_CREAT)
 
@@ -69,7 +68,6 @@ def _wal(path: str) -> str:
 
 
 def _enlarge(path: str, size: int, flags: int = 0) -> None:
-    """Preallocate `size` bytes of a file, or as many as the disk has."""
     try:
         file = os.open(path, os.O_RDWR | os.O_CLOEXEC | flags, 0o644)
     except OSError:

@@ -10,9 +10,9 @@ One table has a row for each node:
     ephemeral           1 for a node that ends with the session
     sequence            number of the node's next sequential child
 
-The file is in WAL mode.  One connection writes transactions and syncs them to disk, on a worker thread; the reactor
-thread reads through another connection, which never waits.  A lock file makes the broker the only session.  So closing
-the tree removes all ephemeral nodes, and opening it removes those that a crash left.
+The file is in WAL mode. One connection writes transactions and syncs them, on a worker thread; the reactor thread reads
+through another, which never waits. A lock file makes the broker the only session: closing the tree removes all
+ephemeral nodes, and opening it removes those that a crash left.
 """
 
 from __future__ import annotations
@@ -65,14 +65,14 @@ Offload = Callable[[Work], Awaitable[Written]]
 
 
 async def at_once(work: Work) -> Written:
-    """Run the work in the calling thread: for a start before the reactor runs, and for tests."""
+    """Run the work in the calling thread: before the reactor runs, and in tests."""
     return work()
 
 
 @implementer(ITree)
 @attrs.define(eq=False)
 class EmbeddedTree:
-    """Tree (see `ITree`) in one directory's file. `offload` runs blocking work on another thread and awaits it."""
+    """Tree in one directory's file. `offload` runs blocking work on another thread and awaits it."""
 
     _directory: str
     _offload: Offload
@@ -84,10 +84,7 @@ class EmbeddedTree:
 
     @classmethod
     def open(cls, directory: str, offload: Offload = at_once) -> EmbeddedTree:
-        """Open or create the directory's tree; StartupError if it is in use, unreadable or cannot be written.
-
-        Blocks.  A failure leaves nothing open.
-        """
+        """Open or create a tree; StartupError if it is in use, unreadable or cannot be written. Blocks."""
         lock_file = _lock(directory)
         path = os.path.join(directory, FILE_NAME)
         disk_reserve.release(directory)
@@ -151,7 +148,7 @@ class EmbeddedTree:
         await self._offload(self._close_files)
 
     def _close_files(self) -> Written:
-        with suppress(sqlite3.Error):  # if it fails, the next start does it
+        with suppress(sqlite3.Error):  # then the next start does it
             _delete_ephemerals(self._writer)
         self._reader.close()
         self._writer.close()
@@ -183,7 +180,7 @@ class EmbeddedTree:
 
 
 def copy_tree(directory: str, target: str) -> None:
-    """Copy a directory's tree, open or closed, to another directory; StartupError if that fails.  Blocks."""
+    """Copy a directory's tree, open or closed; StartupError if that fails. Blocks."""
     path = os.path.join(directory, FILE_NAME)
     try:
         with (
@@ -200,7 +197,7 @@ def _node(data: bytes, version: int, created: int, modified: int, ephemeral: int
 
 
 def _lock(directory: str) -> int:
-    """Lock the directory for this process, until the returned file is closed; StartupError if another has the lock."""
+    """Lock the directory for this process, until the returned file is closed."""
     path = os.path.join(directory, LOCK_NAME)
     try:
         os.makedirs(directory, exist_ok=True)
@@ -223,7 +220,6 @@ def _connect(path: str) -> sqlite3.Connection:
 
 
 def _prepare(writer: sqlite3.Connection) -> None:
-    """Create the schema of a new file; remove the ephemeral nodes that a crash left in an old one."""
     writer.execute("PRAGMA journal_mode = WAL")
     ((version,),) = writer.execute("PRAGMA user_version").fetchall()
     if version == 0:

@@ -1,7 +1,4 @@
-"""Transactions on the embedded tree: all operations of one apply, or none.
-
-They block, since a commit waits for the disk, and run on a worker thread.
-"""
+"""Transactions on the embedded tree. They wait for the disk, and so run on a worker thread."""
 
 from __future__ import annotations
 
@@ -26,7 +23,7 @@ from pylogbroker.interfaces import (
 
 @attrs.frozen
 class Effect:
-    """Result of an operation: its node, and the nodes whose watches it fires."""
+    """Node of an operation, and the nodes whose watches fire."""
 
     path: str
     changed_nodes: tuple[str, ...] = ()
@@ -35,7 +32,7 @@ class Effect:
 
 @attrs.frozen
 class Written:
-    """Result of a transaction: the operations' nodes, and the nodes whose watches it fires, each once."""
+    """Nodes of a transaction's operations, and the nodes whose watches fire, each once."""
 
     paths: list[str]
     changed_nodes: KeysView[str]
@@ -50,8 +47,6 @@ class Written:
 
 @attrs.define
 class TreeTransaction:
-    """One transaction on a connection."""
-
     _connection: sqlite3.Connection
     _number: int = attrs.field(init=False, default=0)
 

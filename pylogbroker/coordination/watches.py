@@ -1,4 +1,4 @@
-"""Watches on a tree's nodes: callbacks that are called once, after a change."""
+"""Watches on a tree's nodes."""
 
 from __future__ import annotations
 
@@ -20,18 +20,16 @@ def _no_watches() -> _Waiting:
 
 @attrs.define
 class Watches:
-    """Registered watches on nodes and on nodes' children."""
-
     _nodes: _Waiting = attrs.field(init=False, factory=_no_watches)
     _children: _Waiting = attrs.field(init=False, factory=_no_watches)
 
     def on_node(self, path: str, watch: Watch | None) -> None:
-        """Call `watch` when the node is created, set or deleted."""
+        """Call `watch` once, when the node is created, set or deleted."""
         if watch is not None:
             self._nodes[path].append(watch)
 
     def on_children(self, path: str, watch: Watch | None) -> None:
-        """Call `watch` when the node gains or loses a child, or is deleted."""
+        """Call `watch` once, when the node gains or loses a child, or is deleted."""
         if watch is not None:
             self._children[path].append(watch)
 
