@@ -5,7 +5,7 @@
     also the name of a built-in plugin                 the plugin is ignored, the built-in one is used
     shared by two plugins, neither built in            both are ignored: the choice would be ambiguous
 
-Ignored plugins are logged. Finding a built-in plugin needs no discovery and no readable plugin directory.
+Ignored plugins are logged. Finding a built-in plugin needs no readable plugin directory.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def built_in(*interfaces: InterfaceClass) -> Mapping[str, Any]:
 
 
 def installed(kind: str, *interfaces: InterfaceClass) -> dict[str, Any]:
-    """Return the plugins that provide any of the interfaces, by name; `kind` names such a plugin in log lines."""
+    """Return the plugins that provide any of the interfaces, by name; log lines call them `kind`."""
     found: defaultdict[str, dict[str, object]] = defaultdict(dict)
     for place, plugin in _providers(interfaces):
         name: object = getattr(plugin, "name", None)
@@ -75,8 +75,7 @@ def _module(place: str) -> str:
 def _providers(interfaces: tuple[InterfaceClass, ...]) -> Iterator[tuple[str, object]]:
     """Yield each plugin that `twisted.plugin` finds, after its place.
 
-    `twisted.plugin` logs a new module that cannot be loaded. A cached module that can no longer be loaded is logged
-    here, once for all its plugins.
+    `twisted.plugin` logs a new module that cannot be loaded; a cached one that no longer can be is logged here.
     """
     for module in _dropins():
         try:
@@ -90,7 +89,7 @@ def _providers(interfaces: tuple[InterfaceClass, ...]) -> Iterator[tuple[str, ob
 
 
 def _dropins() -> Iterable[CachedDropin]:
-    """Return the modules with plugins, without `twisted.plugin`'s cache where it is not writable.
+    """Return the modules with plugins; use `twisted.plugin`'s cache only where it is writable.
 
     A broker is often installed by root and run by another user; `getCache` would then log an error at every start.
     """
@@ -113,7 +112,7 @@ def _dropin(name: str) -> CachedDropin | None:
     for attribute, value in vars(module).items():
         plugin = IPlugin(value, None)
         if plugin is not None:
-            CachedPlugin(dropin, attribute, plugin.__doc__, list(providedBy(plugin)))  # which adds itself
+            CachedPlugin(dropin, attribute, plugin.__doc__, list(providedBy(plugin)))  # adds itself
     return dropin
 
 

@@ -1,9 +1,7 @@
-"""Every error of the project: Kafka's error codes as data, and the exceptions that carry them.
+"""Errors: Kafka's error codes as data, and the exceptions that carry them.
 
-A code travels in an answer; an exception travels inside the process.  They meet at one boundary, the dispatch of
-`pylogbroker.net`: a `KafkaError` is answered with its code, a `ProtocolViolation` closes the connection that caused it.
-
-Codes, names and which of them a client may retry follow Kafka's protocol guide, "Error codes".
+The dispatch of `pylogbroker.net` answers a `KafkaError` with its code; a `ProtocolViolation` closes the connection.
+Codes, names and retriability follow Kafka's protocol guide, "Error codes".
 """
 
 from __future__ import annotations
@@ -12,8 +10,6 @@ from enum import IntEnum
 
 
 class ErrorCode(IntEnum):
-    """A 16-bit error code of the Kafka protocol, with `retriable` and what it means."""
-
     retriable: bool
     meaning: str
 
@@ -153,25 +149,25 @@ class ErrorCode(IntEnum):
 
 
 class PylogbrokerError(Exception):
-    """The base of every error that the project raises."""
+    """Base of every error that the project raises."""
 
 
 class ConfigError(PylogbrokerError):
-    """A setting has a bad value; the text names the setting, the value and what is expected."""
+    """Invalid setting; the text names the setting, the value and what is expected."""
 
 
 class StartupError(PylogbrokerError):
-    """The broker cannot start; the text is the one line shown to the operator."""
+    """Failed start; the text is the one line shown to the operator."""
 
 
 class ProtocolViolation(PylogbrokerError):
-    """Bytes that are not of the protocol: there is nothing to answer, the connection is closed."""
+    """Bytes that are not of the protocol: the connection is closed without an answer."""
 
 
 class KafkaError(PylogbrokerError):
-    """An error that is answered with a code.
+    """Error that is answered with a code.
 
-    `detail` says what happened this time; it goes into an answer's `error_message` where there is one, and to the log.
+    `detail` says what happened this time, for the answer's `error_message` and the log.
     """
 
     code: ErrorCode = ErrorCode.UNKNOWN_SERVER_ERROR
@@ -184,15 +180,15 @@ class KafkaError(PylogbrokerError):
 
 
 class CorruptRecords(KafkaError):
-    """Records that are damaged: a size, a checksum, a field that cannot be."""
+    """Damaged records: a wrong size, checksum or field."""
 
     code = ErrorCode.CORRUPT_MESSAGE
 
 
 class InvalidRecords(KafkaError):
-    """Records that are whole but that this topic does not take.
+    """Undamaged records that this topic does not take.
 
-    `record_errors` holds `(index in the batch, what is wrong)` for the records at fault (KIP-467).
+    `record_errors` holds `(index in the batch, what is wrong)` (KIP-467).
     """
 
     code = ErrorCode.INVALID_RECORD
@@ -208,7 +204,7 @@ class InvalidRecords(KafkaError):
 
 
 class OffsetOutOfRange(KafkaError):
-    """An offset below the log's start or beyond its end."""
+    """Offset below the log's start or beyond its end."""
 
     code = ErrorCode.OFFSET_OUT_OF_RANGE
 

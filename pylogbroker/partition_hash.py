@@ -1,7 +1,7 @@
 """Kafka's assignment of keys and ids to partitions: a non-negative hash, modulo the number of partitions.
 
-A group or transactional id goes to a coordinator partition by the absolute value of its Java string hash.  A record
-with a key goes to a partition by the 32-bit MurmurHash2 of the key, with the sign bit cleared.
+A group or transactional id goes to a coordinator partition by the absolute value of its Java string hash. A record with
+a key goes to a partition by the 32-bit MurmurHash2 of the key, with the sign bit cleared.
 """
 
 from __future__ import annotations
@@ -14,12 +14,11 @@ _SEED: Final = 0x9747B28C
 _M: Final = 0x5BD1E995
 _MASK: Final = 0xFFFFFFFF
 _SIGN: Final = 1 << 31
-_CACHED_KEY_BYTES_MAX: Final = 100  # bytes
+_CACHED_KEY_BYTES_MAX: Final = 100
 
 
 @lru_cache(maxsize=4096)
 def partition_for(name: str, partitions: int) -> int:
-    """Return the coordinator partition of a group id or transactional id."""
     unsigned = java_hash(name)
     return min(unsigned, -unsigned & _MASK) % _SIGN % partitions  # Kafka's `abs` maps Java's smallest int to 0
 
@@ -34,16 +33,12 @@ def java_hash(text: str) -> int:
 
 
 def partition_of_key(key: bytes, partitions: int) -> int:
-    """Return the partition of a key.  Keys tend to repeat, so hashes of recent short ones are cached."""
+    """Return the partition of a key. Keys tend to repeat, so hashes of recent short ones are cached."""
     return ((_cached_murmur2(key) if len(key) <= _CACHED_KEY_BYTES_MAX else murmur2(key)) & 0x7FFFFFFF) % partitions
 
 
 def murmur2(data: bytes) -> int:
-    """Return Austin Appleby's MurmurHash2, unsigned, with the seed of Kafka's producers.
-
-    Each little-endian 32-bit word is mixed and combined with the hash; then the remaining one to three bytes; then the
-    bits of the hash are mixed once more.
-    """
+    """Return Austin Appleby's MurmurHash2, unsigned, with the seed of Kafka's producers."""
     whole, left = divmod(len(data), 4)
     result = _SEED ^ len(data)
     for word in _words(whole).unpack_from(data):
