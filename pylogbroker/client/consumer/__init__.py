@@ -3,15 +3,15 @@
 =======================  ======================================================================================
 `connector`              the public class; `wiring`: its parts, by settings
 `streams`                the interface from which a program reads messages
-`assigned_partitions`    the partitions of this member, from assignment to revocation
+`assigned_partitions`    from assignment to revocation
 `fetch_buffer`           fetched messages and offsets of one partition
 `fetcher`                fills the buffers; `fetch_session`: KIP-227; `unpacker`: bytes to messages
 `positions`              start offsets; `list_offsets`: offsets by time
 `truncation`             truncation detection after a change of leader
 `committer`              when which offsets are committed; `offset_stores`: where
-`group_membership`       membership by the group coordinator or by the coordination tree
+`group_membership`       by the group coordinator or by the coordination tree
 `member_state_machine`   the group protocol; `actions`: its output; `member_driver`: its requests
-`subscription`           subscriptions and assignments as bytes; `pylogbroker.assignors` has the assignors
+`subscription`           subscriptions and assignments as bytes
 `registry`               membership by the coordination tree; `registry_plan`: its algorithm
 `filters`                topics by regex; `stream_subscription`: the topics and streams of a program
 =======================  ======================================================================================

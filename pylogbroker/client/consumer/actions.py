@@ -1,4 +1,4 @@
-"""Actions of a group member, as `membership` orders them."""
+"""Actions of a group member, as `member_state_machine` orders them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class SendJoin:
 
 @attrs.frozen
 class RunAssignor:
-    """Run the assignor of that name; then call `assignor_done`."""
+    """Run the assignor; then call `assignor_done`."""
 
     protocol: str
     members: Sequence[JoinGroupResponseMember]
@@ -56,7 +56,7 @@ class SendHeartbeat:
 
 @attrs.frozen
 class Revoke:
-    """Stop reading the partitions; then call `revoked`. Do not commit `lost` ones: other members have them already."""
+    """Stop reading; then call `revoked`. Do not commit `lost` partitions: other members have them already."""
 
     partitions: Partitions
     lost: bool
@@ -64,8 +64,6 @@ class Revoke:
 
 @attrs.frozen
 class Assign:
-    """Begin to read the partitions."""
-
     partitions: Partitions
 
 

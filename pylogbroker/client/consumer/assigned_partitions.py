@@ -1,4 +1,4 @@
-"""Assigned partitions: fetched, distributed to streams and committed, while the group assigns them.
+"""Assigned partitions, from assignment to revocation.
 
 assign   a buffer for each partition, on the stream with the fewest --> start offset --> fetch
 revoke   stop giving messages --> wait for the reader, at most `reader_timeout` --> commit --> forget
@@ -26,7 +26,7 @@ from pylogbroker.interfaces import TopicPartition
 
 log = Logger()
 
-#: time limit in seconds of the commit when a partition is revoked
+#: for the commit when a partition is revoked
 COMMIT_SECONDS_MAX: Final = 5.0
 
 
@@ -58,10 +58,10 @@ class Relay(Protocol):
     """Takes messages from streams before their reader asks. Called on the reactor thread."""
 
     def unread(self) -> Mapping[TopicPartition, int]:
-        """Return, by partition, the first offset not given to the reader yet."""
+        """Return the first offset not given to the reader, by partition."""
 
     def forget(self, partition: TopicPartition) -> None:
-        """Drop the held messages of the partition."""
+        """Drop the held messages."""
 
 
 class NoRelay:
@@ -74,12 +74,10 @@ class NoRelay:
 
 @attrs.define(eq=False)
 class AssignedPartitions:
-    """Assigned partitions and their streams."""
-
     _clock: IReactorTime
     _streams_of: Callable[[str], Sequence[Stream]]
     _limit: int  # buffered bytes per partition
-    _reader_timeout: float  # seconds to wait for the reader to finish
+    _reader_timeout: float  # seconds
     _auto_commit: bool
     listener: RebalanceListener
     _make_parts: Callable[[AssignedPartitions], tuple[Committer, Fetcher, Positions]]
@@ -90,7 +88,7 @@ class AssignedPartitions:
     paused: set[TopicPartition] = attrs.field(factory=set)
     relay: Relay = attrs.field(factory=NoRelay)
     _stream_of: dict[FetchBuffer, Stream] = attrs.field(factory=dict)
-    _revoking: set[FetchBuffer] = attrs.field(factory=set)  # being revoked, but still ours
+    _revoking: set[FetchBuffer] = attrs.field(factory=set)  # still ours
     _ending: bool = False
     _tasks: set[Deferred[None]] = attrs.field(factory=set)
 
@@ -100,12 +98,11 @@ class AssignedPartitions:
     # -- called by the group ---------------------------------------------------------------------------------------
 
     def assign(self, partitions: Mapping[TopicPartition, int | None]) -> Deferred[None]:
-        """Begin to read the partitions, each on the stream with that number, or on the one with the fewest."""
+        """Read partitions on the stream of that number; None: on the one with the fewest."""
         buffers = [self._open(key, number) for key, number in partitions.items() if key not in self.buffers]
         return self._spawn(self._begin(buffers))
 
     async def revoke(self, partitions: Collection[TopicPartition]) -> None:
-        """Stop reading the partitions and commit their offsets."""
         buffers = self._close(partitions)
         self._revoking.update(buffers.values())
         try:
@@ -122,11 +119,9 @@ class AssignedPartitions:
         await self._call_listener(self.listener.lost, partitions)
 
     def is_ours(self, buffer: FetchBuffer) -> bool:
-        """Return whether the group still reserves the partition for this member."""
         return self.buffers.get(buffer.key) is buffer or buffer in self._revoking
 
     def finish(self) -> None:
-        """Count all given messages as finished, for shutdown."""
         self._ending = True
         buffers, given = self.ours(), self.given()
         for key, offset in given.items():
@@ -148,7 +143,7 @@ class AssignedPartitions:
         self._move(self.buffers[key], offset)
 
     def pause(self, key: TopicPartition) -> None:
-        """Stop giving and fetching messages; those fetched but not given are fetched again later."""
+        """Drop messages not yet given: `resume` fetches them again."""
         buffer, done = self.buffers[key], self.buffers[key].done
         self.paused.add(key)
         self.fetcher.buffers.pop(key, None)
@@ -162,18 +157,16 @@ class AssignedPartitions:
             self.fetcher.add(self.buffers[key])
 
     def ours(self) -> dict[TopicPartition, FetchBuffer]:
-        """Return the buffers being read and those being revoked."""
         return {**{buffer.key: buffer for buffer in self._revoking}, **self.buffers}
 
     def given(self) -> dict[TopicPartition, int]:
-        """Return, by partition, the offset after the messages that the readers were given."""
+        """Return the offset after the given messages, by partition."""
         unread = self.relay.unread()
         return {key: unread.get(key, buffer.delivered) for key, buffer in self.ours().items() if buffer.delivered >= 0}
 
     def mark_processed(
         self, offsets: Mapping[TopicPartition, int], buffers: Mapping[TopicPartition, FetchBuffer]
     ) -> None:
-        """Count messages before these offsets as finished."""
         for key, offset in offsets.items():
             buffer = buffers[key]
             if buffer.done < offset <= buffer.delivered:
@@ -189,7 +182,6 @@ class AssignedPartitions:
         self._spawn(self._reposition(buffer))
 
     def truncated(self, buffer: FetchBuffer, end: int) -> None:
-        """Handle a new leader's log that ends at `end`: later messages are not in it."""
         given = self.given()[buffer.key]
         if given <= end or self.positions.goes_back(buffer, given, end):
             self._move(buffer, min(given, end))
@@ -235,7 +227,6 @@ class AssignedPartitions:
         return buffers
 
     async def _until_processed(self, buffers: Iterable[FetchBuffer]) -> None:
-        """Wait at most `reader_timeout` for readers to finish the messages that they were given."""
         busy = [buffer for buffer in buffers if buffer.is_processing]
         if self._ending:
             self.mark_processed(self.given(), self.ours())

@@ -1,10 +1,9 @@
 """Commits of the readers' offsets: periodic, on revocation, and on the program's request.
 
-A commit covers the messages that the reader has finished. On request, and at shutdown, it covers all messages that the
-reader was given. One commit is in flight at a time, so that none overtakes another.
+A commit covers the messages that the reader has finished; on request and at shutdown, all that it was given. One commit
+is in flight at a time, so that none overtakes another.
 
-Transient errors are retried while the partitions are still this member's. After a rebalance, a retry could undo the
-commits of their next reader.
+Errors are retried only while the partitions are this member's. Later, a retry could undo commits of their next reader.
 """
 
 from __future__ import annotations
@@ -37,25 +36,22 @@ class NoLongerAssigned(ClientError):
 
 
 class CommitGuard(Protocol):
-    """The committing member and its generation."""
-
     @property
     def generation(self) -> int: ...
 
     def check(self) -> None:
-        """Raise if nothing can be committed now, since the group has not accepted this member yet."""
+        """Raise if the group has not accepted this member yet."""
 
     def commit_rejected(self, code: ErrorCode) -> None:
-        """Handle a rejected commit: the member may be unknown to the group now."""
+        """Handle a rejected commit."""
 
 
 def processed_offsets(buffers: Iterable[FetchBuffer]) -> dict[TopicPartition, int]:
-    """Return the offsets that the readers have finished and that are not committed."""
     return {buffer.key: buffer.done for buffer in buffers if buffer.done >= 0 and buffer.done != buffer.committed}
 
 
 def _is_transient(error: BaseException) -> bool:
-    """Return whether a retry can succeed. For a deleted topic it cannot."""
+    """Return whether to retry; not for a deleted topic."""
     if not isinstance(error, KafkaError):
         return is_retriable(error)
     if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
@@ -65,14 +61,12 @@ def _is_transient(error: BaseException) -> bool:
 
 @attrs.define(eq=False)
 class Committer:
-    """Commits offsets of a group, one commit at a time."""
-
     _pauses: Pauses
     _commit: Commit
     _guard: CommitGuard
     _is_ours: Callable[[FetchBuffer], bool]
     _backoff: Backoff
-    _timeout: float  # seconds for which a commit is retried
+    _timeout: float  # seconds of retries
     _lock: DeferredLock = attrs.field(factory=DeferredLock)
     _timer: Any = None
     failures: int = 0
@@ -94,7 +88,7 @@ class Committer:
     async def commit(
         self, offsets: Offsets, buffers: Mapping[TopicPartition, FetchBuffer], timeout: float | None = None
     ) -> None:
-        """Commit the offsets, which `buffers` have reached; retry transient errors for `timeout` seconds."""
+        """Commit the offsets; retry transient errors for `timeout` seconds."""
         if not offsets:
             return
         mine = {key: buffer for key in offsets if (buffer := buffers.get(key)) is not None}
@@ -111,7 +105,7 @@ class Committer:
     async def commit_quietly(
         self, offsets: Offsets, buffers: Mapping[TopicPartition, FetchBuffer], timeout: float
     ) -> None:
-        """Commit, but log a failure instead of raising it; uncommitted messages are delivered again."""
+        """Commit, but log a failure instead of raising it."""
         try:
             await ensureDeferred(self.commit(offsets, buffers, timeout)).addTimeout(timeout, self._clock)
         except (PylogbrokerError, TimeoutError) as error:

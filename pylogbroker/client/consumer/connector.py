@@ -6,10 +6,7 @@
         ...
     await connector.shutdown()
 
-    streams = await connector.create_message_streams_by_filter(Whitelist("orders-.*"), 4)
-
-Members find each other by Kafka's group protocol or, with a coordination tree, by its registry below `/consumers`. The
-streams of a connector share its partitions evenly. Streams in excess of the partitions stay empty.
+The streams of a connector share its partitions evenly; streams in excess of the partitions stay empty.
 """
 
 from __future__ import annotations
@@ -55,9 +52,9 @@ class NotAssigned(ClientError):
 class ConsumerConnector:
     """A member of a consumer group, and its streams.
 
-    With `coordination`, the tree names the brokers and keeps the group. With `bootstrap` alone, the brokers keep the
-    group. `decoder`, `key_decoder` and `assignor` are plugins or their names. Call all methods on the reactor thread;
-    those that take time return a Deferred.
+    With `coordination`, the tree keeps the group, and names the brokers unless `bootstrap` does. Otherwise the brokers
+    keep the group. `decoder`, `key_decoder` and `assignor` are plugins or their names. Call all methods on the reactor
+    thread.
     """
 
     def __init__(
@@ -88,7 +85,7 @@ class ConsumerConnector:
         self._closing: Deferred[None] | None = None
         self._pauses = Pauses(self._reactor)
         self._unwatch: Callable[[], None] = lambda: None
-        self._reported_errors: dict[str, KafkaError] = {}  # topics whose errors the streams have received
+        self._reported_errors: dict[str, KafkaError] = {}
         self._group = self._make_group(coordination)
         self._store = self._make_store(coordination)
         self._assigned = make_assigned_partitions(
@@ -112,7 +109,7 @@ class ConsumerConnector:
 
     @property
     def trouble(self) -> str:
-        """Why the last request could reach no broker; "" if it reached one."""
+        """Reason why the last request reached no broker; "" if it reached one."""
         return self._cluster.trouble
 
     # -- streams ---------------------------------------------------------------------------------------------------
@@ -122,7 +119,7 @@ class ConsumerConnector:
         return ensureDeferred(self._create_message_streams(topics))
 
     def create_message_streams_by_filter(self, topics: TopicFilter, count: int = 1) -> Deferred[list[Stream]]:
-        """Create `count` streams for all topics that match, including topics created later."""
+        """Create `count` streams for all topics that match, including later ones."""
         return ensureDeferred(self._create_by_filter(topics, count))
 
     async def _create_message_streams(self, topics: Mapping[str, int]) -> dict[str, list[Stream]]:
@@ -143,7 +140,7 @@ class ConsumerConnector:
         try:
             await self._learn_topics()
         except BaseException:
-            self._subscribed = StreamSubscription()  # nothing has begun, so the caller may retry
+            self._subscribed = StreamSubscription()  # the caller may retry
             raise
         self._check_open()
         self._unwatch = self._cluster.watch(self._look_at_topics)
@@ -167,10 +164,7 @@ class ConsumerConnector:
         return frozenset(self._assigned.buffers)
 
     def commit_offsets(self, offsets: Mapping[TopicPartition, int] | None = None) -> Deferred[None]:
-        """Commit these offsets, or those of all messages that the streams have given, which then count as finished.
-
-        Each offset is that of the next message to read.
-        """
+        """Commit offsets of next messages to read; by default after all messages given, which then are finished."""
         self._check_open()
         return ensureDeferred(self._commit(None if offsets is None else arguments.offsets("offsets", offsets)))
 
@@ -185,35 +179,34 @@ class ConsumerConnector:
         assigned.mark_processed(given, buffers)
 
     def committed(self, partitions: Iterable[TopicPartition] | None = None) -> Deferred[dict[TopicPartition, int]]:
-        """Return the group's committed offsets of these, or of all assigned partitions, where there are any."""
+        """Return the committed offsets there are, by default of all assigned partitions."""
         self._check_open()
         wanted = self.assignment if partitions is None else arguments.partitions("partitions", partitions)
         return ensureDeferred(self._store.fetch(wanted))
 
     def position(self, topic: str, partition: int) -> int | None:
-        """Return the offset of the next message that a stream gives; None until it is known."""
+        """Return the offset of the next message; None until known."""
         return self._assigned.given().get(self._buffer(topic, partition).key)
 
     def lag(self, topic: str, partition: int) -> int | None:
-        """Return the number of offsets from the position to the high watermark; None until both are known."""
+        """Return the high watermark minus the position; None until both are known."""
         buffer, position = self._buffer(topic, partition), self.position(topic, partition)
         return None if buffer.high_watermark < 0 or position is None else max(0, buffer.high_watermark - position)
 
     def seek(self, topic: str, partition: int, offset: int) -> None:
-        """Continue the partition at this offset, or at the first message after it."""
+        """Continue at this offset, or at the first message after it."""
         self._assigned.seek(self._buffer(topic, partition).key, arguments.offset("offset", offset))
 
     @property
     def paused(self) -> frozenset[TopicPartition]:
-        """Partitions that are paused."""
         return frozenset(self._assigned.paused)
 
     def pause(self, topic: str, partition: int) -> None:
-        """Stop giving messages of the partition, until `resume` or until another member gets it."""
+        """Withhold messages until `resume`, or until another member gets the partition."""
         self._assigned.pause(self._buffer(topic, partition).key)
 
     def resume(self, topic: str, partition: int) -> None:
-        """Continue a paused partition where it stopped."""
+        """Continue a paused partition."""
         self._assigned.resume(self._buffer(topic, partition).key)
 
     def _buffer(self, topic: str, partition: int) -> FetchBuffer:
@@ -225,7 +218,7 @@ class ConsumerConnector:
     # -- shutdown --------------------------------------------------------------------------------------------------
 
     def shutdown(self) -> Deferred[None]:
-        """Commit what the streams have given, leave the group, end the streams and close all connections."""
+        """Commit given messages if `enable.auto.commit`, leave the group and end the streams."""
         if self._closing is None:
             self._closing = ensureDeferred(self._shutdown())
         waiting: Deferred[None] = Deferred()
@@ -252,7 +245,6 @@ class ConsumerConnector:
             raise Closed("the connector is shut down")
 
     def relay_through(self, relay: Relay) -> None:
-        """Pass the streams' messages through `relay` on their way to the reader."""
         self._assigned.relay = relay
 
     # -- the group -------------------------------------------------------------------------------------------------
@@ -284,13 +276,11 @@ class ConsumerConnector:
         self._reported_errors = errors
 
     def _fail(self, error: Exception) -> None:
-        """Report the error to the readers and end the streams."""
         self._report_error(error)
         for stream in self._subscribed.streams():
             stream.end()
 
     def _report_error(self, error: Exception) -> None:
-        """Report the error to the readers, which can continue."""
         for stream in self._subscribed.streams():
             stream.fail(error)
 

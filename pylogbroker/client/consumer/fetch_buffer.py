@@ -4,11 +4,11 @@
      |  with the  |  buffered   |  not fetched yet
      |  reader    |             |
 
-`position` is the next offset to fetch. `delivered` is the first record that the reader has not been given. `done` is
-the first record that the reader may still be processing. A reader has finished its messages when it asks for more.
+`delivered` is the first offset not given to the reader, `done` the first that it may still be processing. The reader
+has finished its messages when it asks for more.
 
-A buffer that holds `limit` bytes is full: nothing is fetched for it until the reader takes some. A fetch of the same
-size may be in flight when it fills up. So it holds at most twice the limit, or one batch if that is larger.
+A buffer with `limit` bytes is full: nothing is fetched for it until the reader takes some. A fetch may be in flight
+when it fills up. So it holds at most twice the limit, or one batch if that is larger.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ class Chunk:
     epoch: int = -1  # leader epoch of its last batch
 
     def draw(self, count: int) -> list[Message]:
-        """Return at most `count` messages; none if the chunk is empty.
+        """Return at most `count` messages, none if the chunk is empty.
 
-        Messages before an unreadable one are returned first; the next call raises its error. After that, a message that
-        a decoder rejects is skipped; damaged bytes are not.
+        An unreadable message raises its error after those before it are returned. A message that a decoder rejects is
+        then skipped; damaged bytes are not.
         """
         error, self.error = self.error, None
         messages: list[Message] = []
@@ -64,8 +64,6 @@ class Chunk:
 
 @attrs.frozen
 class _FailingIterator:
-    """Iterator that raises the error on every call."""
-
     _error: Exception
 
     def __iter__(self) -> Iterator[Message]:
@@ -77,8 +75,6 @@ class _FailingIterator:
 
 @attrs.define(eq=False)
 class FetchBuffer:
-    """Buffer and offsets of one assigned partition."""
-
     topic: str
     partition: int
     limit: int
@@ -92,9 +88,9 @@ class FetchBuffer:
     chunks: deque[Chunk] = attrs.field(factory=deque)
     closed: bool = False
     full_since: float | None = None
-    not_before: float = 0.0  # time before which it is not fetched, after an error
+    not_before: float = 0.0  # no fetch before, after an error
     round: int = 0  # incremented by every `begin`
-    epoch: int = -1  # leader epoch of the batch before `position`; -1 if unknown
+    epoch: int = -1  # leader epoch of the batch before `position`
     checked_epoch: int = -1  # the last leader epoch known to contain the log up to `position`
     on_space: Callable[[], object] = _nobody
     on_done: Callable[[], object] = _nobody
@@ -109,23 +105,21 @@ class FetchBuffer:
 
     @property
     def is_processing(self) -> bool:
-        """Whether the reader may still be processing messages."""
         return self.done != self.delivered
 
     @property
     def lag(self) -> int | None:
-        """Number of offsets from `delivered` to the high watermark; None if unknown."""
         return None if self.high_watermark < 0 or self.delivered < 0 else max(0, self.high_watermark - self.delivered)
 
     def begin(self, offset: int) -> None:
-        """Read from this offset on, and drop what was fetched."""
+        """Read from this offset on; drop what was fetched."""
         self.position = self.delivered = self.done = offset
         self.epoch = -1
         self.round += 1
         self._forget()
 
     def jump(self, offset: int) -> None:
-        """Fetch from this offset on, and keep what was fetched."""
+        """Fetch from this offset on; keep what was fetched."""
         self.position, self.epoch = offset, -1
         if not self.chunks:
             self.delivered = self.done = offset
@@ -137,7 +131,7 @@ class FetchBuffer:
         self.epoch = chunk.epoch
 
     def draw(self, count: int) -> tuple[list[Message], int]:
-        """Return at most `count` messages of the oldest chunk and the next offset; drop the chunk once empty."""
+        """Return messages of the oldest chunk, and the offset after them."""
         chunk = self.chunks[0]
         messages = chunk.draw(count)
         if len(messages) == count or chunk.error is not None:
@@ -149,7 +143,6 @@ class FetchBuffer:
         return messages, chunk.next_offset
 
     def mark_processed(self) -> None:
-        """Mark all given messages as finished: the reader has asked for more."""
         if self.done != self.delivered:
             self.done = self.delivered
             self.on_done()

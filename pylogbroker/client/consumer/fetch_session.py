@@ -10,8 +10,6 @@ a session                its id and epoch, partitions that are      the session 
 a failed session         its id, epoch 0, every partition: the      as without a session
                          broker closes it and may begin another
 =======================  =========================================  ==============================================
-
-The broker also fetches partitions that a request leaves out, from the offset last sent.
 """
 
 from __future__ import annotations
@@ -40,8 +38,6 @@ class SessionPartition:
 
 @attrs.define(eq=False)
 class ClientFetchSession:
-    """The broker's view of the wanted partitions."""
-
     id: int = 0
     epoch: int = _NEW
     _held: dict[TopicPartition, SessionPartition] = attrs.field(factory=dict)
@@ -63,7 +59,7 @@ class ClientFetchSession:
             self.epoch = 1 if self.epoch == _LAST_EPOCH else self.epoch + 1
 
     def broken(self, *, lost: bool = False) -> None:
-        """Restart the session: the broker's state is unknown. A `lost` session needs no closing."""
+        """Restart the session. A `lost` session needs no closing."""
         self.epoch = _NEW
         if lost:
             self.id = 0

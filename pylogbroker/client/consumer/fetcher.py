@@ -2,12 +2,9 @@
 
     wake --> partitions by leader --> leaders without a request in flight --> fetch --> chunks into buffers, and again
 
-Full partitions are left out. Each leader has only one request, and a full partition may need it at any moment. So the
-request then waits for the others no longer than that partition has been full. Thus a fast reader never waits for idle
-partitions, and a partition that is not read costs next to nothing.
-
-An error of one partition stops only that partition. The cluster looks for a leader that moved. `on_out_of_range`
-handles an offset out of range, `on_truncated` a log truncated below the position, `on_error` a permanent error.
+Full partitions are left out, but may need the leader's only request at any moment. So the request waits for the others
+no longer than a partition has been full. A fast reader never waits for idle partitions, and an unread partition costs
+next to nothing. An error stops only its own partition.
 """
 
 from __future__ import annotations
@@ -68,10 +65,7 @@ class LeaderState:
 
 @attrs.define(eq=False)
 class FetchContents:
-    """Contents of one fetch request, including partitions that the session implies.
-
-    `buffers` has the round of each buffer, and the leader epoch.
-    """
+    """Contents of a fetch request, including partitions that the session implies."""
 
     buffers: dict[TopicPartition, tuple[FetchBuffer, int, int]] = attrs.field(
         factory=dict
@@ -104,7 +98,7 @@ class Fetcher:
     _woken: Any = None
     _timer: Any = None
     _looking: bool = False
-    _filled: list[FetchBuffer] = attrs.field(factory=list)  # filled by the last response, not yet reported to streams
+    _filled: list[FetchBuffer] = attrs.field(factory=list)  # not yet reported to streams
     _closed: bool = False
 
     def __attrs_post_init__(self) -> None:
@@ -124,7 +118,6 @@ class Fetcher:
         buffer.close()
 
     def wake(self) -> None:
-        """Look for something to fetch in the next reactor iteration."""
         if self._woken is None and not self._closed:
             self._woken = self._clock.callLater(0, self._look_soon)
 
@@ -253,7 +246,7 @@ class Fetcher:
                 self._on_filled(buffer)
 
     def _version(self, leader: LeaderState, asked: FetchContents) -> int | None:
-        """Return the version to use: only older ones can name topics without an id."""
+        """Limit the version: only older ones can name topics without an id."""
         known = self._cluster.version_at(leader.node, FetchRequest)
         return known if known is None or asked.have_ids else min(known, _NAMES_ONLY)
 

@@ -1,4 +1,4 @@
-"""Topic filters: subscribe to the topics that match a regex, or to those that do not.
+"""Topic filters by regex.
 
 As in Kafka's connector, the whole name must match, and a comma stands for `|`: `Whitelist("orders,returns")`. Kafka's
 internal topics are excluded unless `internal` is set.

@@ -1,7 +1,4 @@
-"""Group membership of a connector, by the brokers or by the coordination tree.
-
-Both call `assign`, `revoke` and `lose` of the assigned partitions. `join` ends with the first assignment.
-"""
+"""Group membership of a connector: by the brokers, or by the coordination tree."""
 
 from __future__ import annotations
 
@@ -29,7 +26,7 @@ log = Logger()
 
 
 class GroupMembership(Protocol):
-    """A connector's membership, and the identity with which it commits offsets."""
+    """Membership, and the identity for commits."""
 
     @property
     def generation(self) -> int: ...
@@ -42,28 +39,26 @@ class GroupMembership(Protocol):
 
     @property
     def member(self) -> MemberDriver | None:
-        """Member of a broker-based group; None for a tree-based one."""
+        """Member of a broker-based group, else None."""
 
     def check(self) -> None:
-        """Raise if offsets cannot be committed now, since the group has not accepted this member yet."""
+        """Raise if the group has not accepted this member yet."""
 
     def commit_rejected(self, code: ErrorCode) -> None:
-        """Handle a rejected commit: the member may be unknown to the group now."""
+        """Handle a rejected commit."""
 
     async def join(self, subscribed: StreamSubscription, assigned: AssignedPartitions) -> None:
-        """Become a member, whose partitions go to `assigned`; wait for the first ones."""
+        """Join, and wait for the first assignment."""
 
     def check_topics(self) -> None:
-        """Check for topics that were created, deleted or extended."""
+        """Handle changed topics."""
 
     async def leave(self) -> None:
-        """Revoke all partitions and leave. Callers that wait in `join` get Closed."""
+        """Revoke all partitions and leave; a `join` that waits raises Closed."""
 
 
 @attrs.define(eq=False)
 class CoordinatorMembership:
-    """Membership by Kafka's group protocol."""
-
     _cluster: Cluster
     _reactor: Any
     _settings: MemberSettings
@@ -112,8 +107,6 @@ class CoordinatorMembership:
 
 @attrs.frozen
 class _MemberListener:
-    """Listener of a member of the group coordinator."""
-
     _assigned: AssignedPartitions
     _topics: Callable[[], frozenset[str]]
     _instance_id: str | None
@@ -144,7 +137,7 @@ def _finish(joined: Deferred[None], error: Exception | None = None) -> None:
 
 @attrs.define(eq=False)
 class TreeMembership:
-    """Membership by the registry in the coordination tree; the brokers know no member."""
+    """Membership by the coordination tree; the brokers know no member."""
 
     _tree: ITree
     _reactor: Any
@@ -158,10 +151,10 @@ class TreeMembership:
     instance_id: str | None = None
 
     def check(self) -> None:
-        """Accept: brokers take offsets from anyone while their group has no members."""
+        """Accept: brokers take offsets while their group has no members."""
 
     def commit_rejected(self, code: ErrorCode) -> None:
-        """Ignore the error: it does not concern the registry."""
+        """Ignore the error: the registry is not concerned."""
 
     async def join(self, subscribed: StreamSubscription, assigned: AssignedPartitions) -> None:
         self._registry = GroupRegistry(
@@ -176,7 +169,7 @@ class TreeMembership:
         await self._registry.start()
 
     def check_topics(self) -> None:
-        """Do nothing: the registry has its own watches."""
+        """Do nothing: the registry watches."""
 
     async def leave(self) -> None:
         if self._registry is not None:
@@ -185,8 +178,6 @@ class TreeMembership:
 
 @attrs.frozen
 class _RegistryListener:
-    """Listener of the registry in the coordination tree."""
-
     _group: str
     _assigned: AssignedPartitions
     _on_incomplete: Callable[[Exception], None]

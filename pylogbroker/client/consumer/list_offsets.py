@@ -1,4 +1,4 @@
-"""Offsets by time: the beginning or end of partitions, or a moment. Each leader gets one request."""
+"""Offsets by time, with one request for each leader."""
 
 from __future__ import annotations
 
@@ -22,8 +22,7 @@ Errors = dict[TopicPartition, ErrorCode]
 async def list_offsets(cluster: Cluster, times: Mapping[TopicPartition, int], committed: bool) -> tuple[Found, Errors]:
     """Return the first offset at or after each time (ms, LATEST or EARLIEST), -1 if there is none; and errors.
 
-    With `committed`, the end is the last stable offset. A leader that is unknown or does not answer gives a retriable
-    code, and the cluster looks for leaders again.
+    With `committed`, the end is the last stable offset. An unknown or silent leader gives a retriable code.
     """
     by_leader: dict[int, dict[TopicPartition, int]] = {}
     found: Found = {}

@@ -1,7 +1,4 @@
-"""Requests of a group member: carries out the actions of `membership` and reports their results to it.
-
-The listener starts and stops reading partitions; the group waits until it has stopped.
-"""
+"""Requests of a group member: carries out the actions of `member_state_machine`, and reports their results to it."""
 
 from __future__ import annotations
 
@@ -56,32 +53,27 @@ from pylogbroker.wire.schema import Request
 
 log = Logger()
 
-#: seconds that a response may take beyond the rebalance timeout
+#: for a response, beyond the rebalance timeout
 GRACE_SECONDS: Final = 5.0
-#: time limit of LeaveGroup in seconds
 LEAVE_TIMEOUT_SECONDS: Final = 2.0
 
 
 class MembershipListener(Protocol):
-    """Reader of the assigned partitions."""
-
     def topics(self) -> frozenset[str]:
-        """Return the topics subscribed to now."""
+        """Return the subscribed topics."""
 
     async def revoke(self, partitions: Partitions, lost: bool) -> None:
-        """Stop reading the partitions and, unless they are lost, commit their offsets."""
+        """Stop reading; commit the offsets, unless lost."""
 
     def assign(self, partitions: Partitions) -> None:
-        """Begin to read the partitions."""
+        """Begin to read."""
 
     def failed(self, error: Exception) -> None:
-        """Handle the permanent end of the membership."""
+        """Handle the end of the membership."""
 
 
 @attrs.frozen
 class MemberSettings:
-    """Identity in the group, and timeouts."""
-
     group: str
     instance_id: str | None = None
     rack: str | None = None
@@ -94,7 +86,6 @@ class MemberSettings:
 
 
 def is_cooperative(assignors: Iterable[ResolvedPlugin[IAssignor]]) -> bool:
-    """Return whether members may keep partitions while rejoining: every possible assignor is cooperative."""
     return all(each.plugin.protocol == "cooperative" for each in assignors)
 
 
@@ -156,7 +147,6 @@ class MemberDriver:
         self._do(self._machine.start(self._now()))
 
     def topics_changed(self) -> None:
-        """Rejoin if the changed topics affect the subscription or, as leader, the assignment."""
         topics = self._listener.topics()
         if self._machine.state in (MemberState.IDLE, MemberState.LEAVING, MemberState.GONE):
             return
@@ -232,7 +222,7 @@ class MemberDriver:
         task.addBoth(lambda _: self._tasks.discard(task))
 
     async def _guarded(self, work: Awaitable[Callable[[], Actions]]) -> None:
-        """Do the work and report its outcome, unless the state machine has moved on since."""
+        """Report the outcome, unless the state machine has moved on since."""
         revision = self._machine.revision
         try:
             outcome = await work
@@ -292,7 +282,7 @@ class MemberDriver:
             reason=join.reason,
         )
         answer: JoinGroupResponse = await self._send(request, settings.rebalance_timeout_ms / 1000 + GRACE_SECONDS)
-        if answer.skip_assignment:  # a leader without a need to assign still watches for new partitions
+        if answer.skip_assignment:  # the leader still watches for new partitions
             self._assigned_counts = self._counts(_topics_of(_subscriptions(answer.members).values()))
         return lambda: self._machine.joined(answer, self._now())
 
@@ -345,7 +335,7 @@ class MemberDriver:
         return lambda: self._machine.synced(code, part, self._now())
 
     def _wanted(self, part: Iterable[TopicPartition]) -> Partitions:
-        """Return the assigned partitions of subscribed topics; no stream can read others."""
+        """Drop partitions of other topics: no stream could read them."""
         wanted = frozenset(key for key in part if key[0] in self._subscribed)
         if unwanted := frozenset(part) - wanted:
             log.warn(

@@ -1,6 +1,4 @@
-"""Group membership as a state machine, without I/O.
-
-Its input is responses and the time in ms, its output is actions.
+"""Group membership as a state machine, without I/O: responses and the time in ms go in, actions come out.
 
 ==========  ================================  =====================================================  ===============
 state       event                             action                                                 next
@@ -27,9 +25,7 @@ any         UNKNOWN_MEMBER_ID,                the partitions are lost; join, wit
 any         fenced, or a permanent error      the partitions are lost; report the error              GONE
 ==========  ================================  =====================================================  ===============
 
-Eager members revoke all partitions before they join. Cooperative members keep them, and revoke what the new
-assignment takes away. Only then can others get those partitions, so the members join once more. A static member has an
-instance id and keeps its assignment over a restart, so it sends no LeaveGroup.
+Cooperative members: KIP-429. A static member (KIP-345) keeps its assignment over a restart.
 
 A response counts only if `revision` has not changed since the request was sent.
 """
@@ -110,7 +106,6 @@ class MemberStateMachine:
         return self._find(now)
 
     def rejoin(self, reason: str, now: int, unsubscribed: Partitions = _NOTHING) -> Actions:
-        """Rejoin after a change of the subscription or of the topics."""
         self.unsubscribed, self.reason, self._must_join = unsubscribed, reason, True
         if self.state is MemberState.STABLE:
             return self._prepare(now)
@@ -134,14 +129,12 @@ class MemberStateMachine:
     # -- time ------------------------------------------------------------------------------------------------------
 
     def next_due(self) -> int | None:
-        """Return when to call `tick` next."""
         if self._beats:
             expiry = self._heard + self.session_timeout_ms
             return expiry if self._beat_sent is not None else min(self._beat_due, expiry)
         return self._due
 
     def tick(self, now: int) -> Actions:
-        """Return the actions that are due."""
         if self._beats:
             return self._send_heartbeat(now)
         if self._due is None or now < self._due:
@@ -201,7 +194,6 @@ class MemberStateMachine:
         return [SendSync(self.member_id, self.generation, self._protocol, shares)]
 
     def synced(self, code: ErrorCode, part: Partitions, now: int) -> Actions:
-        """Handle the SyncGroup response with this member's assignment."""
         if code:
             return self.request_rejected(code, now)
         self._failures, self._heard, self._beat_due = 0, now, now + self.heartbeat_interval_ms
@@ -225,11 +217,9 @@ class MemberStateMachine:
         return self.request_rejected(code, now)
 
     def left(self) -> None:
-        """Handle the end of LeaveGroup, answered or not."""
         self._enter(MemberState.GONE)
 
     def revoked(self, now: int, partitions: Partitions | None = None) -> Actions:
-        """Continue after partitions were revoked."""
         self.owned = _NOTHING if partitions is None else self.owned - partitions
         if self.state is MemberState.PREPARING:
             return self._join(now)
@@ -245,7 +235,7 @@ class MemberStateMachine:
     # -- errors ----------------------------------------------------------------------------------------------------
 
     def request_rejected(self, code: ErrorCode, now: int, error: Exception | None = None) -> Actions:
-        """Handle an error of a request, including commits."""
+        """Handle an error of a request or of a commit."""
         if self.state in (MemberState.LEAVING, MemberState.GONE):
             return []
         if code in _NO_MEMBER_ANY_MORE:
@@ -263,7 +253,6 @@ class MemberStateMachine:
         return self.request_rejected(ErrorCode.COORDINATOR_NOT_AVAILABLE, now)
 
     def failed(self, error: Exception) -> Actions:
-        """End the membership with a permanent error."""
         lost, self.owned = self.owned, _NOTHING
         self._enter(MemberState.GONE)
         return [*([Revoke(lost, lost=True)] if lost else []), ReportFailure(error)]
@@ -298,7 +287,7 @@ class MemberStateMachine:
         if code is ErrorCode.UNKNOWN_MEMBER_ID:
             self.member_id = ""
         self.generation, self.reason, self.given = NO_GENERATION, f"{code.name}", _NOTHING
-        if self.state is MemberState.PREPARING:  # those partitions are lost too, and already being revoked
+        if self.state is MemberState.PREPARING:  # these lost partitions are being revoked already
             return []
         return self._prepare(now)
 

@@ -3,18 +3,12 @@
 offsets.storage    dual.commit.enabled    committed to     read from
 kafka              false                  the brokers      the brokers
 zookeeper          false                  the tree         the tree
-kafka              true                   both             both: the larger offset counts
-zookeeper          true                   both             both: the larger offset counts
+any                true                   both             both: the larger offset counts
 
-So a running group can migrate from one to the other. First enable `dual.commit.enabled` on all members, one after
-another. When each has committed, disable it again, with the new `offsets.storage`. While some members commit to only
-one of the two, the larger offset is the one committed last. The way back is the same.
+`docs/reader.md` has the migration of a running group. While some members commit to only one store, the larger offset is
+the one committed last. Stores do not retry: the caller knows how long to try.
 
-In the tree an offset is a decimal number:
-
-    /consumers/<group>/offsets/<topic>/<n>
-
-Stores do not retry: the caller knows how long to try.
+In the tree an offset is a decimal number: `/consumers/<group>/offsets/<topic>/<n>`.
 """
 
 from __future__ import annotations
@@ -47,17 +41,17 @@ _COORDINATOR_MOVED: Final = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COOR
 
 
 class OffsetStore(Protocol):
-    """Stores a group's offsets: for each partition that of the next record to read."""
+    """Offsets of the next records to read."""
 
     async def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Store the offsets."""
 
     async def fetch(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """Return the stored offsets of the partitions; those without one are left out."""
+        """Return the stored offsets; partitions without one are left out."""
 
 
 class CommitIdentity(Protocol):
-    """Identity of the committing member: the coordinator rejects former members."""
+    """Committing member: the coordinator rejects former ones."""
 
     @property
     def generation(self) -> int: ...
@@ -71,7 +65,7 @@ class CommitIdentity(Protocol):
 
 @attrs.frozen
 class NoMember:
-    """Identity for commits to a group without members at its coordinator."""
+    """Identity in a group without members."""
 
     generation: int = -1
     member_id: str = ""
@@ -80,8 +74,6 @@ class NoMember:
 
 @attrs.define(eq=False)
 class BrokerOffsets:
-    """Offsets kept by the group coordinator."""
-
     _cluster: Cluster
     _group: str
     _identity: CommitIdentity = NoMember()
@@ -119,7 +111,6 @@ class BrokerOffsets:
         return found
 
     async def _ask(self, request: Request) -> Any:
-        """Send to the coordinator; after a lost connection or a timeout, look for it again next time."""
         node = await self._cluster.coordinator(self._group, CoordinatorType.GROUP)
         try:
             if isinstance(request, OffsetFetchRequest):
@@ -144,8 +135,6 @@ class BrokerOffsets:
 
 @attrs.define(eq=False)
 class TreeOffsets:
-    """Offsets kept in the coordination tree."""
-
     _tree: ITree
     _group: str
 
@@ -173,12 +162,10 @@ class TreeOffsets:
 
 @attrs.define(eq=False)
 class DualOffsets:
-    """Offsets kept in both stores, while a group migrates."""
-
     _stores: tuple[OffsetStore, OffsetStore]
 
     async def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Commit to both stores, to the second even if the first fails; then raise the error."""
+        """Commit to the second store even if the first fails; raise the error."""
         first, second = self._stores
         try:
             await first.commit(offsets)
@@ -194,7 +181,7 @@ class DualOffsets:
 
 
 def choose_store(storage: str, dual: bool, brokers: OffsetStore, tree: OffsetStore | None) -> OffsetStore:
-    """Return the store for `offsets.storage` and `dual.commit.enabled`; raise ConfigError without a needed tree."""
+    """Return the store; raise ConfigError if the tree is missing."""
     if storage == "kafka" and not dual:
         return brokers
     if tree is None:

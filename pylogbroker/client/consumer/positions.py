@@ -40,8 +40,6 @@ Committed = Callable[[Iterable[TopicPartition]], Coroutine[Any, Any, Mapping[Top
 
 @attrs.define(eq=False)
 class Positions:
-    """Gives buffers their start offsets."""
-
     _cluster: Cluster
     _clock: IReactorTime
     _policy: str
@@ -51,7 +49,7 @@ class Positions:
     _on_error: Callable[[FetchBuffer, Exception], None]
 
     async def begin(self, buffers: Iterable[FetchBuffer]) -> None:
-        """Start buffers without a position at the group's committed offsets."""
+        """Start buffers at their committed offsets, the others by `reset`."""
         waiting = _without_position(buffers)
         while waiting:
             try:
@@ -67,7 +65,7 @@ class Positions:
         await self.reset(_without_position(waiting))
 
     async def reset(self, buffers: Iterable[FetchBuffer]) -> None:
-        """Start buffers without a position where `auto.offset.reset` says."""
+        """Start buffers without a position by `auto.offset.reset`."""
         time = POLICIES[self._policy]
         if time is None:
             for buffer in _without_position(buffers):
@@ -101,7 +99,6 @@ class Positions:
                 await self._pause()
 
     async def out_of_range(self, buffer: FetchBuffer) -> None:
-        """Handle a fetch position out of range: reset it, or report the error to the reader."""
         offset, begun = buffer.position, buffer.round
         log.info(
             "offset {offset} of {topic}/{partition} is out of range",
@@ -134,7 +131,6 @@ class Positions:
         return found.get(buffer.key, -1)
 
     async def _jump(self, buffer: FetchBuffer) -> None:
-        """Reset the fetch position, but keep buffered messages."""
         time = POLICIES[self._policy]
         begun = buffer.round
         while not buffer.closed and buffer.round == begun and buffer.position < 0 and time is not None:

@@ -3,18 +3,17 @@
 /consumers/<group>/ids/<consumer>        a live consumer and its subscription (ephemeral)
 /consumers/<group>/owners/<topic>/<n>    `<consumer>-<stream>`, while that stream reads the partition (ephemeral)
 
-A consumer registers itself, watches its group, the brokers and the topics, and rebalances at once and at every change:
+A consumer registers, then rebalances at once and whenever its group, the brokers or the topics change:
 
-1. Set the watches that fired again, then read the members and the partitions.
-2. Plan this consumer's share; see `registry_plan`.
+1. Set the watches that fired, then read the members and the partitions.
+2. Plan this consumer's share (`registry_plan`).
 3. Release other partitions: the listener stops reading and commits, then the owner node is deleted.
 4. Claim new partitions: create their owner nodes, then give the listener those that succeeded.
-5. Wait for partitions that others still own: until their nodes are deleted, anything else changes, or
-   `rebalance.backoff.ms` have passed; then start again. After `rebalance.max.retries` attempts without success, report
-   an error to the listener and continue.
+5. Wait for partitions that others still own until anything changes or `rebalance.backoff.ms` have passed; then start
+   again. After `rebalance.max.retries` failed attempts, report an error to the listener and continue.
 
-Partitions that stay are read throughout. If the own registration is gone with the tree's session, so are all owner
-nodes: the listener learns that its partitions are lost, and the consumer registers again.
+When the tree's session ends, the registration and all owner nodes are gone: the partitions are lost, and the consumer
+registers again.
 """
 
 from __future__ import annotations
@@ -57,37 +56,32 @@ class RebalanceFailed(ClientError):
 
 
 class Clock(Protocol):
-    """Methods of a reactor that the registry uses."""
-
     def seconds(self) -> float: ...
 
     def callLater(self, delay: float, call: Callable[..., Any], *args: Any) -> Any: ...
 
 
 class RegistryListener(Protocol):
-    """Reader of the partitions."""
-
     def revoke(self, partitions: Collection[TopicPartition]) -> Awaitable[None]:
-        """Stop reading the partitions and commit their offsets; the group waits for it."""
+        """Stop reading and commit the offsets; the group waits."""
 
     def lose(self, partitions: Collection[TopicPartition]) -> Awaitable[None]:
-        """Stop reading the partitions: others may read them already."""
+        """Stop reading: others may read the partitions already."""
 
     def assign(self, partitions: Mapping[TopicPartition, int]) -> object:
-        """Begin to read the partitions, each on the stream of that number. The result is not awaited."""
+        """Begin to read each partition on the stream of that number; not awaited."""
 
     def failed(self, error: Exception) -> None:
         """Handle a rebalance that does not complete."""
 
 
 def new_consumer_id() -> str:
-    """Return a unique id: host and UUID."""
     return f"{socket.gethostname()}:{uuid.uuid4()}"
 
 
 @attrs.define(eq=False)
 class GroupRegistry:
-    """A consumer in its group. `backoff` is in seconds."""
+    """Consumer in its group; `backoff` in seconds."""
 
     _tree: ITree
     _clock: Clock
@@ -107,11 +101,9 @@ class GroupRegistry:
 
     @property
     def held(self) -> Mapping[TopicPartition, int]:
-        """Partitions that this consumer owns, with their stream numbers."""
         return dict(self._held)
 
     async def start(self) -> None:
-        """Register and rebalance: once, then at every change."""
         begun: Deferred[None] = Deferred()
         self._running = ensureDeferred(self._run(begun))
         await begun
@@ -180,7 +172,7 @@ class GroupRegistry:
     # -- a rebalance -----------------------------------------------------------------------------------------------
 
     async def _rebalance(self) -> set[TopicPartition]:
-        """Rebalance once; return the planned partitions that others own."""
+        """Return planned partitions that others own."""
         view = await self._look()
         if self.consumer_id not in view.members:
             await self._lose()
@@ -206,7 +198,7 @@ class GroupRegistry:
             await self._call_listener(self._listener.lose, list(lost))
 
     async def _release(self, partitions: Collection[TopicPartition]) -> None:
-        """Stop reading the partitions and delete their owner nodes, and those left from a failed attempt."""
+        """Also delete owner nodes left from a failed attempt."""
         if partitions:
             await self._call_listener(self._listener.revoke, partitions)
         for partition in partitions:
@@ -226,13 +218,13 @@ class GroupRegistry:
             if claims:
                 await self._tree.commit(claims)
         except (NodeExists, NoNode, BadVersion):
-            free = {}  # another member was faster with one of them
+            free = {}  # another member was faster
         for each in owners.keys() - free.keys():
             await self._await_release(owners[each])
         return free
 
     def _claiming(self, path: str, stream: int, node: Node | None) -> Operation:
-        """Create the node, or take over one that a claim with an unknown outcome has left."""
+        """Also take over a node left by a claim with an unknown outcome."""
         data = f"{self.consumer_id}-{stream}".encode()
         return Create(path, data, ephemeral=True) if node is None else SetData(path, data, node.stat.version)
 
@@ -248,7 +240,7 @@ class GroupRegistry:
                 if present:
                     await self._tree.commit(present)
             except (NoNode, BadVersion):
-                continue  # one of them was changed meanwhile
+                continue  # changed meanwhile
             return
 
     def _owner(self, partition: TopicPartition) -> str:
@@ -258,7 +250,6 @@ class GroupRegistry:
         return node.data.rpartition(b"-")[0] == self.consumer_id.encode()
 
     def _notify(self, say: Callable[[T], object], what: T) -> None:
-        """Notify the listener; only log its errors."""
         try:
             say(what)
         except Exception:
@@ -267,7 +258,7 @@ class GroupRegistry:
     async def _call_listener(
         self, method: Callable[[Collection[TopicPartition]], Awaitable[None]], partitions: Collection[TopicPartition]
     ) -> None:
-        """Notify the listener and wait. Its failure must not keep partitions from the group."""
+        """Log a failure: it must not keep partitions from the group."""
         try:
             await method(partitions)
         except Exception:
@@ -310,7 +301,6 @@ class GroupRegistry:
         return {name: zk_schema.decode_topic(node.data) for name, node in found if node is not None}
 
     async def _children(self, path: str) -> list[str]:
-        """Return the children of a node, none if it does not exist, and watch them."""
         try:
             return await self._tree.children(path, None if path in self._watching else self._watch(path))
         except NoNode:

@@ -1,14 +1,11 @@
 """Assignment for groups in the coordination tree: the algorithm, without the tree.
 
-For each topic T that the consumer C subscribes to:
+For each topic, PT are its partitions, ordered by broker; CG are the streams of all consumers that read it, sorted. With
+N = size(PT) / size(CG), stream i reads the partitions i*N to (i+1)*N - 1 of PT. The first streams read one more each if
+there is a remainder.
 
-1. PT are the partitions of T, ordered by broker; CG are the streams of all consumers of the group that read T.
-2. Both are sorted. N = size(PT) / size(CG).
-3. Stream i of CG reads the partitions i*N to (i+1)*N - 1 of PT. If the division leaves a remainder, the first streams
-   read one more.
-
-A partition belongs to the broker of its preferred replica, since leaders change at any moment. All consumers that read
-the same tree compute the same plan. A consumer with an older view finds a partition owned by another, and reads again.
+A partition belongs to the broker of its preferred replica, since leaders change at any moment. A consumer with an older
+view of the tree finds a partition owned by another, and reads again.
 """
 
 from __future__ import annotations
@@ -28,7 +25,7 @@ _NOWHERE = -1
 
 @attrs.frozen
 class View:
-    """A consumer's view of its group: the members by id, and the topics that it may read."""
+    """Group as a consumer sees it: members by id, and topics."""
 
     members: Mapping[str, ConsumerNode]
     topics: Mapping[str, TopicNode]
@@ -54,7 +51,7 @@ def topics_of(consumer: ConsumerNode, topics: Iterable[str]) -> list[str]:
 
 
 def streams_for(consumer: ConsumerNode, topic: str) -> int:
-    """Return the consumer's number of streams for the topic. A regex invalid in Python matches nothing."""
+    """Count the consumer's streams for the topic. A regex invalid in Python matches nothing."""
     kind = _FILTERS.get(consumer.pattern)
     if kind is None:
         return consumer.subscription.get(topic, 0)

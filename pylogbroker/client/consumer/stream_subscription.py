@@ -14,7 +14,7 @@ from pylogbroker.metadata.zk_schema import ConsumerNode
 
 @attrs.frozen
 class StreamSubscription:
-    """Topics by name, each with its own streams, or a filter with streams shared by all its topics."""
+    """Topics with their own streams, or a filter with shared streams."""
 
     topics: Mapping[str, Sequence[Stream]] = attrs.field(factory=dict)
     filter: TopicFilter | None = None
@@ -22,7 +22,7 @@ class StreamSubscription:
 
     @classmethod
     def to_topics(cls, topics: Mapping[str, int], new: Callable[[], Stream]) -> StreamSubscription:
-        """Subscribe to topics, each with its number of streams; raise ConfigError if invalid."""
+        """Raise ConfigError for invalid topics or numbers of streams."""
         if not isinstance(topics, Mapping) or not all(isinstance(topic, str) for topic in topics):
             raise ConfigError(f"{topics!r}: expected topics with their numbers of streams, for example {{'orders': 1}}")
         if not topics:
@@ -31,7 +31,7 @@ class StreamSubscription:
 
     @classmethod
     def to_filter(cls, topics: TopicFilter, count: int, new: Callable[[], Stream]) -> StreamSubscription:
-        """Subscribe to all topics that match, with `count` streams; raise ConfigError if invalid."""
+        """Raise ConfigError for an invalid filter or number of streams."""
         if not isinstance(topics, TopicFilter):
             raise ConfigError(f"{topics!r}: expected a Whitelist or a Blacklist, for example Whitelist('orders.*')")
         return cls(filter=topics, shared=_streams(count, new))
@@ -43,7 +43,7 @@ class StreamSubscription:
         return self.shared if self.filter is not None else self.topics[topic]
 
     def among(self, there: Iterable[str]) -> frozenset[str]:
-        """Return the subscribed topics: the matches in `there`, or all named ones, existing or not."""
+        """Return the matches in `there`, or all named topics, existing or not."""
         if self.filter is None:
             return frozenset(self.topics)
         return frozenset(topic for topic in there if self.filter.matches(topic))

@@ -1,14 +1,7 @@
-"""Streams: the interface from which a program reads messages.
+"""Streams: the interface from which a program reads messages, one by one or, at a fraction of the cost, many at once.
 
-    async for message in stream:                    one by one
-        ...
-    while messages := await stream.get_many(500):   many at once, at a fraction of the cost
-        ...
-
-Each partition feeds one stream and keeps its order. Several partitions alternate, chunk by chunk. A stream that is not
-read stops its own partitions only.
-
-Reading more marks everything given before as finished: from then on it may be committed.
+Each partition feeds one stream, in order; partitions alternate, chunk by chunk. A stream that is not read stops only
+its own partitions. Reading more marks everything given before as finished: from then on it may be committed.
 """
 
 from __future__ import annotations
@@ -40,7 +33,7 @@ class Stream:
 
     _clock: IReactorTime
     batch: int = 500  # default maximum of `get_many`
-    timeout: float | None = None  # seconds that the iterator waits for a message
+    timeout: float | None = None  # seconds, for the iterator
     buffers: set[FetchBuffer] = attrs.field(factory=set)
     _ready: deque[FetchBuffer] = attrs.field(factory=deque)  # buffers with messages, each once
     _pending: deque[Message] = attrs.field(factory=deque)  # drawn for the iterator from `_source`
@@ -54,7 +47,7 @@ class Stream:
     # -- reading ---------------------------------------------------------------------------------------------------
 
     def take(self, count: int | None = None) -> list[Message]:
-        """Return at most `count` of the messages available now, maybe none."""
+        """Return at most `count` messages available now, maybe none."""
         self._return()
         limit = self.batch if count is None else count
         messages: list[Message] = []
@@ -74,10 +67,7 @@ class Stream:
         return messages
 
     def get_many(self, count: int | None = None, timeout: float | None = None) -> Deferred[list[Message]]:
-        """Return at most `count` messages, as soon as there are any.
-
-        An empty list means that the stream has ended, or that `timeout` seconds have passed.
-        """
+        """Return at most `count` messages once there are any; none at the end, or after `timeout` seconds."""
         try:
             messages = self.take(count)
         except Exception:
@@ -193,7 +183,6 @@ class Stream:
             self.filled(buffer)
 
     def filled(self, buffer: FetchBuffer) -> None:
-        """Handle a buffer that was empty and has messages now."""
         self._ready.append(buffer)
         if self._waiting:
             self._wake()
@@ -203,7 +192,6 @@ class Stream:
         self.forget(buffer)
 
     def forget(self, buffer: FetchBuffer) -> None:
-        """Drop the fetched messages of the buffer."""
         if buffer in self._ready:
             self._ready.remove(buffer)
         if self._source is buffer:

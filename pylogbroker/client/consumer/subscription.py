@@ -1,20 +1,12 @@
 """Subscriptions and assignments of group members as bytes, in Kafka's consumer protocol.
 
-Each is an int16 version and the struct below. JoinGroup takes a member's subscription to the leader. SyncGroup takes
-the leader's assignment to the member. For instance topic `t`, with partition 2 owned since generation 5:
+Each is an int16 version and the struct below. For instance topic `t`, with partition 2 owned since generation 5:
 
     0003  00000001 0001 74  ffffffff   00000001 0001 74 00000001 00000002  00000005    ffff
     |     topics            no user    owned                               generation  no rack
     version                 data
 
-version    fields of a subscription
-0          topics, user data
-1          + owned partitions
-2          + generation
-3          + rack
-
-Newer versions begin like the newest known one, so they are read as that one. Assignments have the same fields in all
-versions.
+Newer versions begin like the newest known one, and are read as that one.
 """
 
 from collections.abc import Iterable, Sequence
@@ -41,8 +33,6 @@ class PartitionsOfTopic:
 
 @struct
 class ConsumerProtocolSubscription(WireMessage):
-    """Topics that a member subscribes to, and partitions that it owns."""
-
     versions = Versions(0, 3)
 
     topics: list[String] = fresh(list)
@@ -65,7 +55,7 @@ _ASSIGNMENTS: Final = tuple(MessageCodec(ConsumerProtocolAssignment, version) fo
 
 
 def encode_subscription(subscription: Subscription, version: int = NEWEST) -> bytes:
-    """Encode a member's subscription, without the instance id: JoinGroup has its own field for that."""
+    """Encode without the instance id: JoinGroup has a field for it."""
     message = ConsumerProtocolSubscription(
         topics=sorted(subscription.topics),
         user_data=subscription.user_data or None,
@@ -77,7 +67,7 @@ def encode_subscription(subscription: Subscription, version: int = NEWEST) -> by
 
 
 def decode_subscription(metadata: Buffer, instance_id: str | None = None) -> Subscription:
-    """Decode a member's subscription; raise WireError if it is invalid."""
+    """Decode; raise WireError if invalid."""
     message = _decode(_SUBSCRIPTIONS, metadata)
     return Subscription(
         topics=tuple(message.topics),
@@ -94,7 +84,7 @@ def encode_assignment(partitions: Iterable[TopicPartition], version: int = NEWES
 
 
 def decode_assignment(assignment: Buffer) -> tuple[TopicPartition, ...]:
-    """Decode a member's assignment; no bytes mean no partitions. Raise WireError if it is invalid."""
+    """Decode; no bytes mean no partitions. Raise WireError if invalid."""
     if not assignment:
         return ()
     return _flat(_decode(_ASSIGNMENTS, assignment).assigned_partitions)

@@ -1,9 +1,7 @@
 """Truncation detection after a change of leader (KIP-320).
 
-An unclean leader (`unclean.leader.election.enable`) may end earlier than offsets that consumers have read. It then
-reuses those offsets for new records, which a consumer at a later position would skip. So with a newer leader epoch than
-that of the last response, the consumer asks the leader where the epoch of the last batch read ends. Fetching waits
-for the answer:
+An unclean leader may reuse offsets that consumers have read. So at a newer leader epoch, the consumer asks the leader
+where the epoch of the last batch read ends. Fetching waits for the answer:
 
 at or after our position          everything read is in the log: fetching continues
 before our position               the log was truncated there; what follows is new
@@ -36,7 +34,7 @@ _CONSUMER: Final = -1
 
 @attrs.define(eq=False)
 class TruncationChecks:
-    """Checks of buffers with a new leader. `retry` looks for the leader again, `settled` resumes fetching."""
+    """Checks of buffers. `retry` looks for the leader again, `settled` resumes fetching."""
 
     _cluster: Cluster
     _on_truncated: Callable[[FetchBuffer, int], None]
@@ -46,7 +44,7 @@ class TruncationChecks:
     _asking: dict[FetchBuffer, Deferred[None]] = attrs.field(factory=dict)
 
     def must_wait(self, buffer: FetchBuffer, node: int, epoch: int) -> bool:
-        """Return whether fetching must wait for a check of this leader; start the check."""
+        """Start a check of the leader if needed; return whether fetching must wait."""
         if buffer in self._asking:
             return True
         if buffer.epoch < 0 or epoch <= buffer.checked_epoch:

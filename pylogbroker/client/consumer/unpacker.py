@@ -13,7 +13,7 @@ from pylogbroker.wire.messages.fetch import PartitionData
 
 @attrs.frozen
 class Unpacker:
-    """Makes chunks. A decoder of None leaves bytes as they are."""
+    """A decoder of None leaves bytes as they are."""
 
     _decode_key: Decode | None
     _decode_value: Decode | None
@@ -21,7 +21,6 @@ class Unpacker:
     _check_crcs: bool
 
     def __call__(self, buffer: FetchBuffer, data: PartitionData) -> Chunk | None:
-        """Return the buffer's chunk of the response; None if it has no records."""
         if not data.records:
             return None
         found = MessageSet(
@@ -45,7 +44,7 @@ class Unpacker:
 
     @staticmethod
     def _nothing_whole(buffer: FetchBuffer, found: MessageSet) -> None:
-        """Raise an error: the bytes are damaged, or an old broker cut off a message larger than the limit."""
+        """Raise: the bytes are damaged, or an old broker cut off a message larger than the limit."""
         for _ in found:
             pass
         raise RecordTooLarge(
@@ -55,7 +54,7 @@ class Unpacker:
 
 
 def _detached(records: Buffer) -> Buffer:
-    """Copy a small part of a large response, so that unread records do not keep the whole of it in memory."""
+    """Copy a small part of a large response, which unread records would keep in memory."""
     if isinstance(records, memoryview) and len(records) * 2 < memoryview(records.obj).nbytes:
         return bytes(records)
     return records

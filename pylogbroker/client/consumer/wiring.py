@@ -22,7 +22,6 @@ from pylogbroker.interfaces import IDecoder, ITree
 
 
 def make_source(bootstrap: str | Iterable[str] | None, tree: ITree | None, settings: Values) -> BrokerSource:
-    """Return the bootstrap brokers if given, else those of the tree."""
     brokers = bootstrap or settings.texts("bootstrap.servers")
     if not brokers and tree is not None:
         return TreeBrokers(tree)
@@ -35,7 +34,6 @@ def make_stream(reactor: Any, settings: Values) -> Stream:
 
 
 def make_unpacker(settings: Values, key: str | IDecoder | None, value: str | IDecoder | None) -> Unpacker:
-    """Return an unpacker with the given decoders, by default those of the settings."""
     return Unpacker(
         decoder_of(settings, "key.deserializer", key),
         decoder_of(settings, "value.deserializer", value),
