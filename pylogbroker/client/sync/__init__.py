@@ -1,4 +1,4 @@
-"""The client without Deferreds, for scripts, notebooks and workers: the same classes, whose calls return their results.
+"""The client without Deferreds, for scripts, notebooks and workers: its calls return their results.
 
     from pylogbroker.client.sync import ConsumerConnector, Producer
 
@@ -13,21 +13,17 @@
 **Time.** Each call has a timeout in seconds, the object's (`timeout=60`) or its own; `math.inf` means no limit.
 `TimedOut`, a `TimeoutError`, names the call.
 
-**Ctrl-C** ends only the wait; the object stays usable. Sent records stay sent, and messages in transit to a stream are
-returned by its next call.
+**Ctrl-C** ends only the wait. Sent records stay sent; messages in transit to a stream are returned by its next call.
 
-**Threads** may share any of these objects. Two threads that iterate over one stream get different messages.
+**Threads** may share these objects. Two threads that iterate over one stream get different messages.
 
-**Fork.** An object made before a fork belongs to the parent: in the child each of its calls raises `OtherProcess`.
-Objects made in the child work.
+**Fork.** In a child, objects made before the fork raise `OtherProcess`.
 
-**Counts** (`producer.counts`, `stream.count`) are plain numbers that may be read at any time, for a progress bar.
+**Counts** (`producer.counts`, `stream.count`) may be read at any time.
 
-**Log.** Lines go to Python's `logging`, to the logger of their module. `logging.basicConfig()` shows warnings;
-`logging.getLogger("pylogbroker").setLevel(logging.INFO)` shows more.
+**Log.** Lines go to Python's `logging`, to the logger of their module.
 
-The classes of `pylogbroker.client` do the work, on a reactor in a background thread (`background`). Plugins run on that
-thread: they must not block, nor call this module.
+**Plugins** run on the background reactor's thread: they must not block, nor call this module.
 """
 
 from pylogbroker.client.consumer.filters import Blacklist, Whitelist

@@ -1,22 +1,7 @@
 """A reactor in a background thread, and calls to it from other threads.
 
-    background = running()                                       # starts the thread on first use
-    metadata = background.call(work, timeout=30, what="...")     # waits for the Deferred or coroutine of `work()`
-    future = background.begin(work).future                       # does not wait
-
-A process has one such reactor. The global `twisted.internet.reactor` would not do: it cannot be restarted, and may
-belong to a Twisted program, a notebook's event loop or a test runner. Therefore:
-
-- a child of `fork` starts a new reactor on first use, since the parent's does not run in the child;
-- Ctrl-C interrupts the waiting thread, never the reactor: the wait ends, and the work is cancelled unless it is kept;
-- any number of threads may wait at once, except the reactor's own thread, which would block the work itself.
-
-The thread and those of its pool are daemons: they do not keep a program from ending. `at_exit` registers what to close
-before.
-
-Log lines of the package go to Python's `logging`: each to the logger of its module, such as
-`pylogbroker.plugins.callback_handlers`, with its level. Libraries are silent by convention: nothing is shown until the
-program configures `logging`.
+A process has one such reactor, a child of `fork` its own (decision 0020). Its threads are daemons: they do not keep a
+program from ending. Log lines go to Python's `logging`, silent until the program configures it.
 """
 
 from __future__ import annotations
@@ -43,7 +28,7 @@ from pylogbroker.errors import PylogbrokerError
 T = TypeVar("T")
 _PACKAGE = "pylogbroker"
 
-#: Seconds that a program waits at its end for open objects to close.
+#: for open objects to close
 EXIT_TIMEOUT_SECONDS = 10.0
 
 
@@ -61,18 +46,18 @@ class OtherProcess(PylogbrokerError):
 
 @attrs.define(eq=False)
 class Pending(Generic[T]):
-    """Work in progress: a future for any thread, and the Deferred, for the reactor thread only."""
+    """Future for any thread, and Deferred for the reactor thread only."""
 
     future: Future[T] = attrs.field(factory=Future)
     deferred: Deferred[T] | None = None
 
     def start(self, work: Callable[[], Awaitable[T]]) -> None:
-        """Start the work. Called on the reactor thread."""
+        """Start the work, on the reactor thread."""
         self.deferred = ensureDeferred(_awaiting(work))
         self.deferred.addCallbacks(self.future.set_result, self._fail)
 
     def cancel(self) -> None:
-        """Cancel the work. Called on the reactor thread."""
+        """Cancel the work, on the reactor thread."""
         if self.deferred is not None:
             self.deferred.cancel()
 
@@ -85,8 +70,6 @@ async def _awaiting(work: Callable[[], Awaitable[T]]) -> T:
 
 
 class Background:
-    """Running reactor and its thread."""
-
     def __init__(self) -> None:
         _forward_log()
         self.reactor = _new_reactor()
@@ -100,18 +83,18 @@ class Background:
         _stop_with_worker(self.stop)
 
     def begin(self, work: Callable[[], Awaitable[T]]) -> Pending[T]:
-        """Start work on the reactor thread. Thread-safe."""
+        """Start work on the reactor thread; thread-safe."""
         pending: Pending[T] = Pending()
         self.reactor.callFromThread(pending.start, work)
         return pending
 
     def call(self, work: Callable[[], Awaitable[T]], timeout: float | None, what: str, keep: bool = False) -> T:
-        """Return the result of the work, or raise `TimedOut`. Then the work is cancelled unless `keep`."""
+        """Return the result of the work, or raise `TimedOut`. Unless `keep`, that and Ctrl-C cancel the work."""
         self.check(what)
         return self.wait(self.begin(work), timeout, what, keep)
 
     def wait(self, pending: Pending[T], timeout: float | None, what: str, keep: bool = False) -> T:
-        """Wait for work that was started; otherwise like `call`."""
+        """Like `call`, for work that was started."""
         try:
             wait([pending.future], timeout)
         except BaseException:
@@ -124,22 +107,22 @@ class Background:
         return pending.future.result()
 
     def check(self, what: str) -> None:
-        """Raise an error if waiting here would never end: OtherProcess or WrongThread."""
+        """Raise OtherProcess or WrongThread if waiting here would never end."""
         if self is not _process.background:
             raise OtherProcess(f"{what}: made before a fork and unusable in the child; make a new one in the child")
         if threading.get_ident() == self._thread.ident:
             raise WrongThread(f"{what}: called on the reactor thread; use pylogbroker.client instead of `sync` there")
 
     def at_exit(self, owner: object, close: Callable[[], Awaitable[object]]) -> None:
-        """Register how to close `owner` before the program ends. Called on the reactor thread."""
+        """Register what to call before the program ends. Called on the reactor thread."""
         self._closers[id(owner)] = close
 
     def forget(self, owner: object) -> None:
-        """Unregister a closed owner. Called on the reactor thread."""
+        """Unregister, on the reactor thread."""
         self._closers.pop(id(owner), None)
 
     def stop(self) -> None:
-        """Close all registered objects, stop the reactor and join its thread. Idempotent."""
+        """Close all registered objects and stop the reactor. Idempotent."""
         if self._stopped:
             return
         self._stopped = True
@@ -173,7 +156,6 @@ def _new_reactor() -> ReactorBase:
 
 @cache
 def _forward_log() -> None:
-    """Forward the package's log lines from now on, once for each process."""
     logging.getLogger(_PACKAGE).addHandler(logging.NullHandler())
     globalLogPublisher.addObserver(_forward)
 
@@ -198,8 +180,6 @@ def _stop_with_worker(stop: Callable[[], None]) -> None:
 
 
 class _Process:
-    """State of this process: its background, once started."""
-
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.background: Background | None = None
@@ -209,7 +189,6 @@ _process = _Process()
 
 
 def running() -> Background:
-    """Return this process's background; start it on first use."""
     with _process.lock:
         if _process.background is None:
             _process.background = Background()

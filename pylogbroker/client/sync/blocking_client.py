@@ -18,17 +18,15 @@ log = Logger()
 C = TypeVar("C")
 T = TypeVar("T")
 
-#: Default timeout of a call, in seconds.
+#: default, of a call
 SECONDS_MAX = 60.0
-#: Seconds to wait for a `close` beyond its own timeout.
+#: for a `close`, beyond its own timeout
 CLOSE_GRACE_SECONDS = 5.0
-#: Timeout in seconds of the `close` at the end of a `with` block that raised an exception.
+#: for the `close` of a `with` block that raised an exception
 CLOSE_AFTER_ERROR_SECONDS = 3.0
 
 
 class BlockingClient(Generic[C]):
-    """Wrapper of a client on the background's reactor, whose calls block."""
-
     def __init__(self, make: Callable[..., C], timeout: float) -> None:
         self.timeout = arguments.seconds("timeout", timeout)
         self._background = running()
@@ -52,7 +50,7 @@ class BlockingClient(Generic[C]):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Close; after an exception, only within HASTE, and add an error of closing to the exception as a note."""
+        """Close; after an exception only briefly, and add an error of closing to it as a note."""
         if error is None:
             self.close()
             return
@@ -63,7 +61,7 @@ class BlockingClient(Generic[C]):
             log.warn("{name}: {error}", name=self._name, error=another)
 
     def close(self, timeout: float | None = None) -> None:
-        """Close the client, like the method of the class in `pylogbroker.client`. Idempotent."""
+        """Close, like the method of the class in `pylogbroker.client`. Idempotent."""
         seconds = self._seconds(timeout)
         longer = math.inf if seconds is None else seconds + CLOSE_GRACE_SECONDS
         self._call("close", partial(self._finish, seconds), longer, keep=True)
@@ -84,7 +82,6 @@ class BlockingClient(Generic[C]):
             raise self._explained(error) from None
 
     def _explained(self, error: TimedOut) -> TimedOut:
-        """Return the error with the reason why no broker is reachable, if there is one."""
         trouble = self._trouble()
         return TimedOut(f"{error}; {trouble}") if trouble else error
 

@@ -28,7 +28,7 @@ class ConsumerConnector(BlockingClient[AsyncConnector]):
     def create_message_streams(
         self, topics: Mapping[str, int], timeout: float | None = None
     ) -> dict[str, list[Stream]]:
-        """Return the requested number of streams for each topic."""
+        """Create the given number of streams for each topic."""
         create = partial(self._begin, partial(self._client.create_message_streams, topics))
         created = self._call("create_message_streams", create, timeout)
         return {topic: self._wrap(streams) for topic, streams in created.items()}
@@ -36,17 +36,16 @@ class ConsumerConnector(BlockingClient[AsyncConnector]):
     def create_message_streams_by_filter(
         self, topics: TopicFilter, count: int = 1, timeout: float | None = None
     ) -> list[Stream]:
-        """Return `count` streams for all topics that match, including topics created later."""
+        """Create `count` streams for all topics that match, including later ones."""
         create = partial(self._begin, partial(self._client.create_message_streams_by_filter, topics, count))
         return self._wrap(self._call("create_message_streams_by_filter", create, timeout))
 
     def stream(self, topic: str, timeout: float | None = None) -> Stream:
-        """Return one stream of one topic."""
         return self.create_message_streams({topic: 1}, timeout)[topic][0]
 
     @property
     def assignment(self) -> frozenset[TopicPartition]:
-        """Return the partitions assigned to this member."""
+        """Partitions assigned to this member."""
         return self._client.assignment
 
     def commit_offsets(self, offsets: Mapping[TopicPartition, int] | None = None, timeout: float | None = None) -> None:
@@ -56,36 +55,35 @@ class ConsumerConnector(BlockingClient[AsyncConnector]):
     def committed(
         self, partitions: Iterable[TopicPartition] | None = None, timeout: float | None = None
     ) -> Mapping[TopicPartition, int]:
-        """Return the group's committed offsets of these partitions, or of all assigned ones; omit those without one."""
+        """Return the committed offsets there are, by default of all assigned partitions."""
         return self._call("committed", partial(self._client.committed, partitions), timeout)
 
     def position(self, topic: str, partition: int) -> int | None:
-        """Return the offset of the next message that a stream returns; None until it is known."""
+        """Return the offset of the next message; None until known."""
         return self._at_once("position", lambda: self._client.position(topic, partition))
 
     def lag(self, topic: str, partition: int) -> int | None:
-        """Return the number of offsets from the position to the partition's end; None until it is known."""
+        """Return the high watermark minus the position; None until both are known."""
         return self._at_once("lag", lambda: self._client.lag(topic, partition))
 
     def seek(self, topic: str, partition: int, offset: int) -> None:
-        """Continue the partition with the message at this offset, or the first one after it."""
+        """Continue at this offset, or at the first message after it."""
         self._at_once("seek", lambda: self._client.seek(topic, partition, offset))
 
     @property
     def paused(self) -> frozenset[TopicPartition]:
-        """Return the paused partitions."""
         return self._client.paused
 
     def pause(self, topic: str, partition: int) -> None:
-        """Withhold messages of the partition until `resume`, or until it is assigned to another member."""
+        """Withhold messages until `resume`, or until another member gets the partition."""
         self._at_once("pause", lambda: self._client.pause(topic, partition))
 
     def resume(self, topic: str, partition: int) -> None:
-        """Continue a paused partition where it stopped."""
+        """Continue a paused partition."""
         self._at_once("resume", lambda: self._client.resume(topic, partition))
 
     def shutdown(self, timeout: float | None = None) -> None:
-        """Commit the streams' positions if `enable.auto.commit`, leave the group and end the streams."""
+        """Commit the positions if `enable.auto.commit`, leave the group and end the streams."""
         self.close(timeout)
 
     def _wrap(self, streams: Iterable[AsyncStream]) -> list[Stream]:

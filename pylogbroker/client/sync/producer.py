@@ -22,18 +22,17 @@ from pylogbroker.records import Header
 
 T = TypeVar("T")
 
-#: Records that `send_many` reads at a time.
+#: per lot of `send_many`
 BULK_RECORDS = 5000
-#: Bytes of a submitted record in addition to its key and value.
+#: besides key and value
 RECORD_BYTES = 64
 
 
 class Producer(BlockingClient[AsyncProducer]):
     """Producer; takes the arguments and settings of `pylogbroker.client.Producer`.
 
-    `send` and `send_many` wait for the acknowledgements. `submit` returns a future, and waits only while more than 32
-    MB are submitted and unacknowledged. `close`, also called at the end of a `with` block, first sends all queued
-    records.
+    `send` and `send_many` wait for the acknowledgements, `submit` only while more than 32 MB are unacknowledged.
+    `close`, also called at the end of a `with` block, first sends all queued records.
     """
 
     def __init__(self, bootstrap: str | None = None, *, timeout: float = SECONDS_MAX, **options: Any) -> None:
@@ -42,12 +41,12 @@ class Producer(BlockingClient[AsyncProducer]):
 
     @property
     def callback_handlers(self) -> tuple[ICallbackHandler, ...]:
-        """Return the handlers in order; they run on the reactor thread."""
+        """Handlers in order; they run on the reactor thread."""
         return self._client.callback_handlers
 
     @property
     def counts(self) -> Counts:
-        """Return how many records are queued, sent, acknowledged, ..., for a progress bar."""
+        """Numbers of records queued, sent, acknowledged, ..."""
         return self._client.counts
 
     def send(
@@ -76,7 +75,7 @@ class Producer(BlockingClient[AsyncProducer]):
         headers: Sequence[Header] = (),
         timeout: float | None = None,
     ) -> Future[RecordMetadata]:
-        """Send a record in the background. The timeout limits the wait for space among unacknowledged records."""
+        """Send in the background. The timeout limits the wait for space; after `TimedOut` nothing was sent."""
         self._background.check(f"{self._name}.submit")
         send = partial(self._client.send, topic, value, key, partition=partition, timestamp=timestamp, headers=headers)
         size, seconds = RECORD_BYTES + _size(value) + _size(key), self._seconds(timeout)
@@ -91,8 +90,8 @@ class Producer(BlockingClient[AsyncProducer]):
     ) -> list[RecordMetadata]:
         """Send records, `(topic, value)`, `(topic, value, key)` or `ProducerRecord`; return the metadata of each.
 
-        The records need not fit into memory: some thousands are read at a time, and none after a failure. A failure
-        raises SomeFailed, which has the result of each record. The timeout applies to each of these lots.
+        Some thousand records are read at a time, with a timeout for each lot, and none after a failure. A failure
+        raises SomeFailed, which has the result of each record.
         """
         what, seconds = f"{self._name}.send_many", self._seconds(timeout)
         self._background.check(what)
@@ -116,7 +115,7 @@ class Producer(BlockingClient[AsyncProducer]):
         seconds: float | None,
         what: str,
     ) -> bool:
-        """Wait for a lot; return whether all its records were acknowledged."""
+        """Return whether all records were acknowledged."""
         try:
             metadata = self._background.wait(pending, seconds, what, keep=True)
         except SomeFailed as error:
@@ -128,7 +127,7 @@ class Producer(BlockingClient[AsyncProducer]):
         return True
 
     def flush(self, timeout: float | None = None) -> None:
-        """Return when all sent or submitted records are acknowledged or have failed."""
+        """Wait until all records are acknowledged or have failed."""
         self._call("flush", self._client.flush, timeout)
 
     def begin(self, timeout: float | None = None) -> None:
@@ -140,11 +139,9 @@ class Producer(BlockingClient[AsyncProducer]):
         self._call("send_offsets", partial(self._client.send_offsets, offsets, group), timeout)
 
     def commit(self, timeout: float | None = None) -> None:
-        """Commit the transaction."""
         self._call("commit", self._client.commit, timeout, keep=True)
 
     def abort(self, timeout: float | None = None) -> None:
-        """Abort the transaction."""
         self._call("abort", self._client.abort, timeout, keep=True)
 
     @contextmanager
@@ -168,7 +165,6 @@ class Producer(BlockingClient[AsyncProducer]):
             raise
 
     def _abort_because(self, error: BaseException, timeout: float | None) -> None:
-        """Abort; add a failure to do so as a note to the error."""
         try:
             self.abort(timeout)
         except PylogbrokerError as another:

@@ -32,7 +32,7 @@ class SimpleConsumer(BlockingClient[AsyncSimpleConsumer]):
         min_bytes: int = 0,
         timeout: float | None = None,
     ) -> MessageSet:
-        """Fetch messages from an offset, up to `max_bytes` of them; a larger first message is returned whole."""
+        """Fetch up to `max_bytes` from an offset; a larger first message is returned whole."""
         waiting = {"max_wait_ms": max_wait_ms, "min_bytes": min_bytes}
         fetch = partial(self._client.fetch, topic, partition, offset, max_bytes, **waiting)
         return self._call(f"fetch from {topic}/{partition}", fetch, timeout)

@@ -18,7 +18,7 @@ from pylogbroker.client.messages import Message
 from pylogbroker.client.sync.background import Background, Pending
 from pylogbroker.interfaces import TopicPartition
 
-#: A stream takes as many messages at a time as its reader processes in these seconds, up to STRIDE_MESSAGES.
+#: reading time of what a stream takes at once: a slow reader withholds few messages
 PREFETCH_SECONDS = 0.05
 PREFETCH_MESSAGES_MAX = 2000
 
@@ -27,13 +27,12 @@ class Stream:
     """Iterator over messages: `for message in stream`.
 
     The iteration ends when the connector is closed, or after `consumer.timeout.ms` without a message. It can continue
-    then, and after Ctrl-C, without losing a message. Several messages at a time are taken from the reactor thread: as
-    many as the reader processes in 0.05 s, so that a slow reader withholds few from others. Messages not yet returned
-    count as unread when offsets are committed.
+    then, and after Ctrl-C, without losing a message. The stream takes several messages at a time; those not yet
+    returned count as unread when offsets are committed.
     """
 
     def __init__(self, background: Background, stream: AsyncStream) -> None:
-        self.count = 0  # of messages returned so far
+        self.count = 0  # messages returned
         self._background = background
         self._stream = stream
         self._messages: deque[Message] = deque()
@@ -41,7 +40,7 @@ class Stream:
         self._filling = threading.Lock()
         self._prefetch_messages = 1
         self._filled_at = 0.0
-        self._dropped: frozenset[TopicPartition] = frozenset()  # of what is in `_messages`
+        self._dropped: frozenset[TopicPartition] = frozenset()
 
     def __iter__(self) -> Self:
         return self
@@ -53,7 +52,7 @@ class Stream:
         return message
 
     def get(self, timeout: float | None = None) -> Message | None:
-        """Return the next message; None if the stream has ended, or after so many seconds without a message."""
+        """Return the next message; None at the end, or after `timeout` seconds without one."""
         while True:
             message: Message | None
             try:
@@ -61,7 +60,7 @@ class Stream:
                 del self._messages[0]  # no call between this and `return`: Ctrl-C comes before or after
             except IndexError:
                 message = None
-            if message is None:  # outside `except`, so that errors raised here do not chain to IndexError
+            if message is None:  # outside `except`: errors must not chain to IndexError
                 if not self._fill(timeout):
                     return None
             elif not self._dropped or not self._is_dropped(message):
@@ -69,7 +68,7 @@ class Stream:
                 return message
 
     def get_many(self, most: int = PREFETCH_MESSAGES_MAX, timeout: float | None = None) -> list[Message]:
-        """Return messages once there are any; none if the stream has ended, or after so many seconds without one."""
+        """Return at most `most` messages once there are any; none at the end, or after `timeout` seconds."""
         messages: list[Message] = []
         try:
             while not messages and (self._messages or self._fill(timeout, most)):
@@ -90,7 +89,6 @@ class Stream:
                 messages.append(message)
 
     def _fill(self, timeout: float | None, most: int = 0) -> bool:
-        """Wait for messages; return whether there are any."""
         if not self._filling.acquire(timeout=-1 if timeout is None else timeout):
             return False
         try:
@@ -103,7 +101,7 @@ class Stream:
     def _take(self, count: int, timeout: float | None) -> None:
         self._background.check("Stream")
         pending = self._pending or self._background.begin(partial(self._stream.get_many, count))
-        self._pending = pending  # so that messages that arrive after a timeout or Ctrl-C are not lost
+        self._pending = pending  # keeps messages that arrive after a timeout or Ctrl-C
         try:
             wait([pending.future], timeout)
             if not pending.future.done():
@@ -113,7 +111,7 @@ class Stream:
             self._pending = None
             raise
         self._dropped = frozenset()
-        self._messages = deque(messages)  # set before `_pending` is cleared, so that `unread` misses none
+        self._messages = deque(messages)  # before `_pending` is cleared: `unread` must miss none
         self._pending = None
         self._filled_at = time.monotonic()
 
@@ -125,22 +123,21 @@ class Stream:
             self._prefetch_messages = min(PREFETCH_MESSAGES_MAX, self._prefetch_messages * 2)
         return self._prefetch_messages
 
-    # The following run on the reactor thread. They do not take the lock: that thread must never wait for a reader.
+    # The following run on the reactor thread, which must never wait for a reader: they take no lock.
 
     def unread(self) -> dict[TopicPartition, int]:
-        """Return the offset of the first message not yet returned, by partition."""
+        """Return the first offset not yet returned, by partition."""
         here = [message for message in self._messages.copy() if not self._is_dropped(message)]
         waiting = [*here, *self._arrived()]
         return {(message.topic, message.partition): message.offset for message in reversed(waiting)}
 
     def forget(self, topic: str, partition: int) -> None:
-        """Drop the messages of a partition that are not yet returned."""
         arrived = self._arrived()
         arrived[:] = [each for each in arrived if (each.topic, each.partition) != (topic, partition)]
         self._dropped |= {(topic, partition)}  # the reader may be taking other messages meanwhile
 
     def _arrived(self) -> list[Message]:
-        """Return messages that have arrived but were not taken over, for example after a timeout."""
+        """Return messages that arrived but were not taken, as after a timeout."""
         pending = self._pending
         if pending is None or not pending.future.done() or pending.future.exception():
             return []
@@ -152,7 +149,7 @@ class Stream:
 
 @attrs.frozen
 class StreamRelay:
-    """Access to the unread messages in a connector's streams. Used on the reactor thread."""
+    """Unread messages in a connector's streams. Used on the reactor thread."""
 
     _streams: Sequence[Stream]
 

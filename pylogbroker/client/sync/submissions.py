@@ -1,7 +1,6 @@
-"""Submission of records from any thread to the reactor thread, in lots: one call there takes all that are waiting.
+"""Submission of records from any thread to the reactor thread: one call there takes all that wait.
 
-The bytes of unacknowledged records are bounded; `submit` waits while there are more. Only the submitters write the
-count of submitted bytes, only the reactor thread that of finished bytes, so finishing a record takes no lock.
+`submit` waits while too many bytes are unacknowledged. Each count of bytes has one writer, so finishing takes no lock.
 """
 
 from __future__ import annotations
@@ -16,7 +15,6 @@ from twisted.python.failure import Failure
 
 from pylogbroker.client.producer.model import RecordMetadata
 
-#: Maximum bytes of submitted and unacknowledged records.
 UNACKNOWLEDGED_BYTES_MAX = 32 << 20
 
 Send = Callable[[], Deferred[RecordMetadata]]
@@ -24,8 +22,6 @@ Send = Callable[[], Deferred[RecordMetadata]]
 
 @attrs.frozen
 class Submitted:
-    """Submitted record: the call that sends it, its size, and the future of its result."""
-
     send: Send
     size: int
     future: Future[RecordMetadata] = attrs.field(factory=Future)
@@ -43,7 +39,7 @@ class Submissions:
         self._done = 0  # bytes finished; written by the reactor thread
 
     def submit(self, send: Send, size: int, seconds: float | None) -> Future[RecordMetadata] | None:
-        """Return the future of a record, or None if there was no space for it in so many seconds."""
+        """Return the record's future; None without space within `seconds`."""
         submitted = Submitted(send, size)
         with self._changed:
             if not self._has_space(size) and not self._wait(size, seconds):
@@ -55,7 +51,7 @@ class Submissions:
         return submitted.future
 
     def send(self) -> None:
-        """Send the waiting records. Called on the reactor thread."""
+        """Send the waiting records, on the reactor thread."""
         with self._changed:
             waiting, self._waiting = self._waiting, []
         for submitted in waiting:
