@@ -1,11 +1,11 @@
-"""Bookkeeping of a load in the driver: completed parts, and commits of the manifest.
+"""Completed parts of a load, and commits of the manifest, in the driver.
 
     tasks' files       a   b        c       d
     add_published      .....a,b........c......d
     commit                   .........a,b,c......d       limited to 5 % of the time
 
-A replay is committed only when all of it is complete. Files that do not count are deleted only after the manifest has
-been written: a load that finds another load's manifest there deletes nothing.
+Files that do not count are deleted only after the manifest has been written: a load that finds another load's manifest
+deletes nothing.
 """
 
 from __future__ import annotations
@@ -25,14 +25,12 @@ from pylogbroker.spark.loading.task import TaskParameters, whole_files
 from pylogbroker.spark.reading.slices import Slice
 
 _OFFSET_MAX: Final = (1 << 63) - 1
-_PAUSE_FACTOR: Final = 20  # pause after a commit, in durations of the commit
+_PAUSE_FACTOR: Final = 20  # in durations of the commit before it
 _PAUSE_SECONDS_MIN: Final = 0.5
 
 
 @attrs.define
 class ManifestCommitter:
-    """State of a load."""
-
     store: Store
     manifest: Manifest
     parameters: TaskParameters
@@ -41,14 +39,12 @@ class ManifestCommitter:
     entries: list[ManifestEntry] = attrs.field(factory=list)
     """Results of this run, and of a replay that it continues."""
     before: Mapping[TopicPartition, Iterable[Range]] = attrs.field(factory=dict)
-    """Ranges that were completed before."""
     unfinished_bytes: int = 0
     """Size of temporary files."""
     _committed: int = 0
     _next_commit: float = 0.0
 
     def add_published(self) -> None:
-        """Add newly published files of missing parts."""
         missing = [part.slice for part in self.missing()]
         listed = self.store.listed({self._directory(each) for each in missing})
         self.add(
@@ -60,7 +56,7 @@ class ManifestCommitter:
         self.unfinished_bytes = sum(size for name, size in files if is_temporary(name))
 
     def add(self, entries: Iterable[ManifestEntry]) -> None:
-        """Add entries that do not overlap completed ranges."""
+        """Add entries, without those that overlap completed ranges."""
         by_key: dict[TopicPartition, list[ManifestEntry]] = {}
         for entry in entries:
             by_key.setdefault(entry.key, []).append(entry)
@@ -69,7 +65,6 @@ class ManifestCommitter:
             self.entries += apart(found, covered.get(key, ()), lambda entry: entry.range)
 
     def missing(self) -> list[Part]:
-        """Return the missing ranges of the parts."""
         covered = self._covered()
         return [
             attrs.evolve(part, slice=attrs.evolve(part.slice, start=start, end=end))
@@ -79,10 +74,8 @@ class ManifestCommitter:
             )
         ]
 
-    # -- the manifest --------------------------------------------------------------------------------------------
-
     def commit(self) -> None:
-        """Write completed entries into the manifest; a replay only when it is complete."""
+        """Write completed entries into the manifest; a replay only as a whole."""
         if self.is_replay:
             if not self.missing():
                 self._write(self.manifest.switched(self.entries, time.time()))
@@ -91,7 +84,6 @@ class ManifestCommitter:
             self._committed = len(self.entries)
 
     def commit_if_due(self) -> None:
-        """Commit at limited cost while tasks are still writing files."""
         began = time.monotonic()
         if not self.is_replay and began >= self._next_commit:
             self.commit()
@@ -102,13 +94,10 @@ class ManifestCommitter:
         self.manifest = write_manifest(self.store, manifest)
 
     def delete_leftovers(self) -> None:
-        """Delete files of the tasks that do not count."""
         listed = self.store.listed({self._directory(part.slice) for part in self.parts})
         if listed:
             check_unchanged(self.store, self.manifest)
             self.store.each(self.store.delete, leftovers(self.manifest, listed, self.entries))
-
-    # -- parts ---------------------------------------------------------------------------------------------------
 
     def _covered(self) -> dict[TopicPartition, list[Range]]:
         found = {key: list(ranges) for key, ranges in self.before.items()}
@@ -121,9 +110,9 @@ class ManifestCommitter:
 
 
 def recovered(store: Store, manifest: Manifest, parameters: TaskParameters) -> tuple[Manifest, list[str]]:
-    """Add published files that the manifest lacks because the previous load ended early.
+    """Add published files that the manifest lacks, since the previous load ended early.
 
-    Also return the paths of its other files, to be deleted after the manifest has been written.
+    Also return the paths of other files, to be deleted after the manifest has been written.
     """
     committer = ManifestCommitter(store, manifest, parameters, (), before=manifest.covered())
     wholes = {directory_of(parameters.generation, *key): Slice(*key, 0, _OFFSET_MAX) for key in sorted(manifest.begins)}
@@ -135,14 +124,13 @@ def recovered(store: Store, manifest: Manifest, parameters: TaskParameters) -> t
 
 
 def leftovers(manifest: Manifest, listed: Mapping[str, Iterable[str]], more: Collection[ManifestEntry]) -> list[str]:
-    """Return the paths of files that are temporary or not in the manifest."""
     known = {entry.path for entry in (*manifest.entries, *more)} | {each.path for each in manifest.replaced}
     paths = [(f"{directory}/{name}", name) for directory, names in listed.items() for name in names]
     return [path for path, name in paths if is_temporary(name) or (range_of(name) is not None and path not in known)]
 
 
 def purge_replaced(store: Store, manifest: Manifest, keep: float) -> Manifest:
-    """Delete files that were replaced more than `keep` seconds ago, and generations no longer in use."""
+    """Delete files replaced more than `keep` seconds ago, and generations no longer in use."""
     old = [each for each in manifest.replaced if each.at + keep <= time.time()]
     for each in old:
         store.delete(each.path)
@@ -154,7 +142,7 @@ def purge_replaced(store: Store, manifest: Manifest, keep: float) -> Manifest:
 
 
 def check_unchanged(store: Store, manifest: Manifest) -> None:
-    """Raise TargetInUse if another load has changed the manifest; a local directory is locked instead."""
+    """Raise TargetInUse if another load has changed the manifest; local directories are locked instead."""
     if store.is_local:
         return
     found = store.read(MANIFEST)
@@ -163,7 +151,7 @@ def check_unchanged(store: Store, manifest: Manifest) -> None:
 
 
 def write_manifest(store: Store, manifest: Manifest) -> Manifest:
-    """Replace the manifest; raise TargetInUse if another load has changed it."""
+    """Replace the manifest. Raise TargetInUse."""
     check_unchanged(store, manifest)
     written = attrs.evolve(manifest, revision=uuid.uuid4().hex)
     store.write(MANIFEST, written.to_json())

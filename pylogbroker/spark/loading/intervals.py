@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 def missing_in(start: int, end: int, covered: Iterable[Range]) -> list[Range]:
-    """Return the ranges within [start, end) that are not covered, in order."""
+    """Return the ranges within [start, end) that are not covered."""
     found = []
     for first, last in sorted(covered):
         if first >= end:
@@ -27,12 +27,11 @@ def missing_in(start: int, end: int, covered: Iterable[Range]) -> list[Range]:
 
 
 def overlaps(one: Range, other: Range) -> bool:
-    """Return whether two ranges share an offset."""
     return one[0] < other[1] and other[0] < one[1]
 
 
 def apart(candidates: Iterable[T], taken: Iterable[Range], range_of: Callable[[T], Range]) -> list[T]:
-    """Return the candidates that overlap neither `taken` nor each other; at one start, the longest."""
+    """Return candidates that overlap neither `taken` nor each other; at one start, the longest."""
     holes = sorted(taken)
     found: list[T] = []
     reached = -1

@@ -1,11 +1,11 @@
-"""Run one load in the driver: from the present manifest to the next.
+"""One load, in the driver.
 
     recover     add published files that the manifest lacks
     plan        determine the offsets to load, write the manifest, delete other leftover files
     schedule    tasks work; meanwhile, published files are added and committed
-    commit      write the manifest, and delete files that do not count
+    commit      write the manifest, delete files that do not count
 
-The `schedule` function is passed in, so this module needs no Spark.
+`schedule` is passed in: this module needs no Spark.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ from pylogbroker.spark.loading.task import TaskParameters
 from pylogbroker.spark.options import ReadOptions
 
 Scheduler = Callable[[TaskParameters, tuple[Part, ...], Callable[[], None]], tuple[list[ManifestEntry], list[str]]]
-"""Run a job's parts in tasks, call the callback regularly, and return entries and failures."""
+"""Run parts in tasks, call the callback regularly, and return entries and failures."""
 
-_ROUNDS_MAX: Final = 3  # tasks that ran twice at once may have left gaps
-_LAG_SECONDS: Final = 2.0  # seconds between lookups of the logs' ends
+_ROUNDS_MAX: Final = 3  # tasks that ran twice at once may leave gaps
+_LAG_SECONDS: Final = 2.0  # between lookups of the logs' ends
 
 
 class LoadFailed(PylogbrokerError):
@@ -47,8 +47,6 @@ class LoadFailed(PylogbrokerError):
 
 @attrs.frozen
 class Outcome:
-    """Result of a load."""
-
     manifest: Manifest
     entries: tuple[ManifestEntry, ...]
     """Entries of this load, and recovered ones of an earlier load."""
@@ -63,16 +61,14 @@ class _TargetState:
     manifest: Manifest
     """Manifest with all published files."""
     recovered: tuple[ManifestEntry, ...] = ()
-    """Recovered entries."""
     leftovers: Collection[str] = ()
-    """Paths of files that do not count."""
 
 
 @attrs.define
 class LoadJob:
     store: Store
     parameters: TaskParameters
-    """Parameters of all parts; generation and topics come with the plan."""
+    """Generation and topics come with the plan."""
     options: ReadOptions
     window: Window
     schedule: Scheduler
@@ -85,7 +81,6 @@ class LoadJob:
     _asked: float = attrs.field(default=0.0, init=False)
 
     def load(self) -> Outcome:
-        """Load new records."""
         state = self._target_state()
         with BlockingCluster(self.options.settings) as cluster:
             cluster.reach()
@@ -102,7 +97,7 @@ class LoadJob:
         return Outcome(committer.manifest, (*state.recovered, *committer.entries), tuple(gaps), lag)
 
     def replay(self) -> Outcome:
-        """Reload the window, and replace the loaded files when the replay is complete."""
+        """Reload the window, and replace the loaded files when all is complete."""
         state = self._target_state()
         with BlockingCluster(self.options.settings) as cluster:
             cluster.reach()
@@ -112,8 +107,6 @@ class LoadJob:
             self._work(cluster, committer)
         gaps = tuple(entry for entry in committer.entries if entry.gap)
         return Outcome(committer.manifest, tuple(committer.entries), gaps, 0)
-
-    # -- what there is -------------------------------------------------------------------------------------------
 
     def _target_state(self) -> _TargetState:
         if self.store.read(MANIFEST) is None:
@@ -127,7 +120,7 @@ class LoadJob:
         return _TargetState(before, now, now.entries[len(manifest.entries) :], leftovers)
 
     def _written(self, state: _TargetState, manifest: Manifest) -> Manifest:
-        """Write the manifest if it has changed; then delete leftover files."""
+        """Write the manifest if it has changed; then delete leftovers."""
         if manifest == state.before and not state.leftovers:
             return manifest
         written = write_manifest(self.store, manifest)
@@ -147,7 +140,7 @@ class LoadJob:
             )
 
     def _replay(self, cluster: BlockingCluster, state: _TargetState) -> tuple[Manifest, UnfinishedReplay]:
-        """Continue an unfinished replay of the same request, or start a new one."""
+        """Continue a replay of the same request, or start one."""
         asked, manifest = self._request_key(), state.manifest
         if manifest.replay is None or manifest.replay.asked != asked:
             parts = Planner(cluster, self.options, manifest, self.window).replay()
@@ -164,8 +157,6 @@ class LoadJob:
         given = {name: text for name, text in self.parameters.given.items() if name.startswith("subscribe")}
         mapping = _fingerprint(self.parameters.mapping)
         return json.dumps([given, self.window.since, self.window.until, text_of(self.parameters.schema), mapping])
-
-    # -- work ----------------------------------------------------------------------------------------------------
 
     def _work(self, cluster: BlockingCluster, committer: ManifestCommitter) -> None:
         committer.add_published()
@@ -217,7 +208,6 @@ class LoadJob:
         self.report(progress)
 
     def _lag(self, cluster: BlockingCluster, committer: ManifestCommitter) -> int:
-        """Return the number of missing offsets, by the last known ends."""
         if not committer.is_replay and time.monotonic() - self._asked > _LAG_SECONDS:
             self._ask_ends(cluster)
             self._asked = time.monotonic()
@@ -227,13 +217,13 @@ class LoadJob:
     def _ask_ends(self, cluster: BlockingCluster) -> None:
         try:
             found = cluster.offsets(dict.fromkeys(self._goals, LATEST))
-        except PylogbrokerError:  # the lag is only informative; the tasks report errors
+        except PylogbrokerError:  # only informative; the tasks report errors
             return
         self._ends = {key: each.offset for key, each in found.items()}
 
 
 def manifest_of(store: Store) -> Manifest:
-    """Return the manifest of a directory; raise BadManifest if there is none."""
+    """Read the manifest; raise BadManifest if there is none."""
     text = store.read(MANIFEST)
     if text is None:
         raise BadManifest(f"{store.uri} has no {MANIFEST}: nothing has been loaded there")
@@ -244,7 +234,7 @@ def manifest_of(store: Store) -> Manifest:
 
 
 def _fingerprint(mapping: object) -> str:
-    """Hash a mapping's code and source, to recognize the same mapping as far as possible."""
+    """Hash a mapping's code and source, to recognize it as far as possible."""
     from pyspark import cloudpickle
 
     found = hashlib.sha256()
@@ -252,7 +242,7 @@ def _fingerprint(mapping: object) -> str:
         found.update(cloudpickle.dumps(mapping))  # type: ignore[no-untyped-call]
         found.update(Path(inspect.getsourcefile(_code_of(mapping)) or "").read_bytes())
     except (OSError, TypeError, AttributeError, pickle.PicklingError):
-        pass  # it has no source, e.g. a built-in
+        pass  # no source, e.g. a built-in
     return found.hexdigest()
 
 

@@ -7,9 +7,8 @@
     task               |---- fill: file, file, file ----|
     task               |---- fill: file, file ----|
 
-The only state is the files and the manifest (`manifest`). The next load continues one that ended early: published files
-count, its other files are deleted. Only committed records are loaded, unless the option kafka.isolation.level says
-otherwise.
+The next load continues one that ended early: published files count, its other files are deleted. Only committed records
+are loaded, unless kafka.isolation.level says otherwise.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ TopicSelection = str | Iterable[str] | re.Pattern[str]
 
 @attrs.frozen
 class Loaded:
-    """Result of a load, and access to all loaded rows."""
+    """Result of a load, and all loaded rows."""
 
     spark: SparkSession
     store: Store
@@ -62,32 +61,31 @@ class Loaded:
 
     @property
     def frame(self) -> DataFrame:
-        """Rows of this load and all loads before."""
+        """Rows of this load and all before."""
         return _frame(self.spark, self.store, self.outcome.manifest)
 
     @property
     def records(self) -> int:
-        """Number of rows of this load."""
+        """Rows of this load."""
         return sum(entry.records for entry in self.outcome.entries)
 
     @property
     def bytes(self) -> int:
-        """Size of the files of this load."""
+        """Size of this load's files."""
         return sum(entry.bytes for entry in self.outcome.entries)
 
     @property
     def files(self) -> int:
-        """Number of files of this load."""
         return sum(entry.path is not None for entry in self.outcome.entries)
 
     @property
     def lag(self) -> int:
-        """Number of offsets in the logs that are not loaded; 0 after a replay."""
+        """Offsets in the logs that are not loaded; 0 after a replay."""
         return self.outcome.lag
 
     @property
     def gaps(self) -> tuple[ManifestEntry, ...]:
-        """Ranges that this load found deleted, or skipped."""
+        """Ranges found deleted, or skipped."""
         return self.outcome.gaps
 
 
@@ -110,11 +108,11 @@ def load(
     """Load new records of topics (names, or a pattern) into Parquet files in a directory.
 
     `since` and `until` are times (`loading.times`). Rows before `since` are dropped; loading ends before the first row
-    at or after `until`. `replay` reloads the files that overlap this window, and replaces them when all of it is
-    complete; the old files remain for `keep_replaced` seconds. `mapping` computes other columns (`loading.mapping`).
-    Accepted `options` of the source are kafka.*, includeHeaders, failOnDataLoss, minPartitions, maxRecordsPerPartition,
-    fetchOffset.* and kafkaConsumer.*. `file_size` is in bytes. `progress` is true for a bar, or a callback that gets a
-    Progress regularly.
+    at or after `until`. `replay` reloads the files that overlap this window, and replaces them when all are complete;
+    old files remain for `keep_replaced` seconds. `mapping` computes other columns (`loading.mapping`). `options` are
+    the source's kafka.*, includeHeaders, failOnDataLoss, minPartitions, maxRecordsPerPartition, fetchOffset.* and
+    kafkaConsumer.*. `file_size` is in bytes. `progress` is true for a bar, or a callback that gets a Progress
+    regularly.
 
     An interruption (Ctrl-C) stops the tasks and keeps published files. Raise ConfigError for invalid arguments,
     DataLost, TargetInUse, LoadFailed if tasks failed, OSError if the directory cannot be written, and the brokers'
@@ -140,7 +138,7 @@ def load(
 
 
 def loaded(spark: SparkSession, target: str | os.PathLike[str]) -> DataFrame:
-    """Return everything loaded into a directory as a DataFrame, without loading more."""
+    """Return everything loaded into a directory."""
     store = Store.of(target)
     return _frame(spark, store, manifest_of(store))
 
@@ -154,12 +152,10 @@ def _frame(spark: SparkSession, store: Store, manifest: Manifest) -> DataFrame:
 
 
 def paths_of(store: Store, manifest: Manifest) -> list[str]:
-    """Return the manifest's files as paths for Spark."""
     return [_for_spark(f"{store.uri}/{entry.path}") for entry in manifest.files()]
 
 
 def _for_spark(path: str) -> str:
-    """Escape glob characters in a path."""
     return re.sub(r"([\\{}\[\]*?])", r"\\\1", path)
 
 
@@ -186,7 +182,7 @@ def _layout(file_size: int, compression: str) -> FileLayout:
 
 
 def _schema(options: ReadOptions, mapping: RowMapping | None) -> pa.Schema:
-    """Return the columns of the files: those of a mapping come from calling it with no rows."""
+    """Return the files' columns: a mapping is called with no rows."""
     columns = pa.schema([(name, TYPES[name]) for name in columns_with(headers=options.include_headers)])
     nothing = pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in columns], schema=columns)
     schema = columns if mapping is None else mapped(mapping, nothing).schema
@@ -227,7 +223,6 @@ def _is_readable(kind: pa.DataType) -> bool:
 
 
 def _leaves(kind: pa.DataType) -> Iterator[pa.DataType]:
-    """Yield the primitive types of a nested type."""
     if not kind.num_fields:
         yield kind
     for number in range(kind.num_fields):

@@ -1,4 +1,4 @@
-"""Manifest of a loaded directory, `manifest.json`: the files that count and the offsets that are done.
+"""Manifest of a loaded directory: the files that count and the offsets that are done.
 
     clicks/
         manifest.json                       replaced as a whole, by renaming
@@ -11,10 +11,9 @@
     one entry    |===== file =====|= no records =|== lost ==|===== file =====|....
     offsets      start          end                                               still to be loaded
 
-A file's name holds its offsets, start and end (exclusive); the file exists only when it is complete. So the manifest
-may lack files, which are then added; it never has too many. Entries of one log do not overlap. When a topic is
-recreated or truncated, its entries stay, marked as old. Old entries do not count as covered, and new files go into a
-new generation.
+A file's name holds its offsets, start and end (exclusive); it exists only when it is complete. So the manifest may lack
+files, never have too many. Entries of one log do not overlap. When a topic is recreated or truncated, its entries are
+marked as old: their rows stay, but they do not count as covered. New files go into a new generation.
 
     loaded       generation 1 |==a==|==b==|==c==|==d==|
     replay of          b to c       |---------|            generation 2; after a crash the replay is continued
@@ -38,7 +37,7 @@ from pylogbroker.spark.reading.slices import Slice
 
 MANIFEST: Final = "manifest.json"
 _VERSION: Final = 1
-_TOPIC_BYTES_MAX: Final = 190  # bytes of the topic in a file's name; the rest of the name takes up to 61 of 255 bytes
+_TOPIC_BYTES_MAX: Final = 190  # the rest of a file's name takes up to 61 of 255 bytes
 
 
 class BadManifest(PylogbrokerError):
@@ -47,7 +46,7 @@ class BadManifest(PylogbrokerError):
 
 @attrs.frozen
 class Part:
-    """Offsets of a partition to be loaded; rows before `since`, in ms, are dropped."""
+    """Offsets to load; rows before `since`, in ms, are dropped."""
 
     slice: Slice
     since: int | None = None
@@ -63,13 +62,13 @@ class ManifestEntry:
     end: int
     generation: int
     path: str | None = None
-    """File relative to the directory; None if there are no rows."""
+    """Path in the directory; None without rows."""
     records: int = 0
     bytes: int = 0
     since: int | None = None
     """Rows before this time, in ms, were dropped."""
     gap: str | None = None
-    """Reason why the records were not loaded; None if they were."""
+    """Reason why records were not loaded."""
     is_old: bool = False
     """Whether the log no longer exists."""
 
@@ -84,8 +83,6 @@ class ManifestEntry:
 
 @attrs.frozen
 class UnfinishedReplay:
-    """Unfinished replay, and the request for it."""
-
     generation: int
     asked: str
     schema: str
@@ -95,7 +92,7 @@ class UnfinishedReplay:
 
 @attrs.frozen
 class Replaced:
-    """File that no longer counts, and the time of its replacement in seconds since 1970."""
+    """File that no longer counts, and the seconds since 1970 at its replacement."""
 
     path: str
     at: float
@@ -103,35 +100,30 @@ class Replaced:
 
 @attrs.frozen(kw_only=True)
 class Manifest:
-    """State of a directory. Methods for changes return a new manifest."""
+    """State of a directory; changes return a new manifest."""
 
     schema: str
-    """Columns of all files, as text."""
     arrow: str
-    """Columns as a serialized Arrow schema, in base64."""
+    """Columns as Arrow's serialized schema, in base64."""
     revision: str = ""
-    """Random id of each written manifest; empty before the first one."""
+    """Random id, new with each write."""
     generation: int = 1
-    """Generation that receives loaded files."""
+    """Generation of new files."""
     generations: int = 1
-    """Highest generation so far."""
+    """Highest one so far."""
     topics: Mapping[str, str] = attrs.field(factory=dict)
-    """Ids of the loaded topics."""
     begins: Mapping[TopicPartition, int] = attrs.field(factory=dict)
-    """First offset to load of each partition."""
     entries: tuple[ManifestEntry, ...] = ()
     replay: UnfinishedReplay | None = None
     replaced: tuple[Replaced, ...] = ()
 
-    # -- what there is -------------------------------------------------------------------------------------------
-
     def files(self) -> list[ManifestEntry]:
-        """Return the entries with files that count, in order."""
+        """Return the entries with files, in order."""
         entries = (entry for entry in self.entries if entry.path is not None)
         return sorted(entries, key=lambda entry: (entry.key, not entry.is_old, entry.start))
 
     def covered(self) -> dict[TopicPartition, list[Range]]:
-        """Return the ranges of each partition that need no loading."""
+        """Return the ranges that need no loading."""
         found: dict[TopicPartition, list[Range]] = {}
         for entry in self.entries:
             if not entry.is_old:
@@ -139,39 +131,34 @@ class Manifest:
         return found
 
     def in_use(self) -> set[int]:
-        """Return the generations with files that count, are replaced, or belong to the replay."""
+        """Return the generations that still have files."""
         paths = [entry.path for entry in self.entries if entry.path is not None]
         paths += [each.path for each in self.replaced]
         replayed = {self.replay.generation} if self.replay is not None else set()
         return {self.generation, *replayed, *(int(path.split("/")[0]) for path in paths)}
 
-    # -- what is done --------------------------------------------------------------------------------------------
-
     def with_entries(self, entries: Iterable[ManifestEntry]) -> Manifest:
-        """Add entries."""
         return attrs.evolve(self, entries=(*self.entries, *entries))
 
     def with_old(self, keys: Collection[TopicPartition]) -> Manifest:
-        """Mark the entries of these partitions as old, start a new generation, and abandon a replay."""
+        """Mark entries as old, start a new generation, and abandon a replay."""
         entries = tuple(attrs.evolve(each, is_old=True) if each.key in keys else each for each in self.entries)
         begins = {key: begin for key, begin in self.begins.items() if key not in keys}
         number = self.generations + 1
         return attrs.evolve(self, entries=entries, begins=begins, generation=number, generations=number, replay=None)
 
     def with_replay(self, asked: str, schema: str, arrow: str, parts: Iterable[Part]) -> Manifest:
-        """Start a replay, and abandon an unfinished one."""
         number = self.generations + 1
         return attrs.evolve(
             self, generations=number, replay=UnfinishedReplay(number, asked, schema, arrow, tuple(parts))
         )
 
     def left_by(self, parts: Iterable[Part]) -> list[ManifestEntry]:
-        """Return the files that a replay of these parts would not replace."""
+        """Return the files that a replay of these parts would keep."""
         again = _ranges(parts)
         return [entry for entry in self.entries if entry.path is not None and not _is_replaced(entry, again)]
 
     def switched(self, entries: Collection[ManifestEntry], now: float) -> Manifest:
-        """Replace the replayed entries by those of the complete replay."""
         if self.replay is None:
             raise ValueError("there is no replay")
         again = _ranges(self.replay.parts)
@@ -188,10 +175,7 @@ class Manifest:
             replaced=(*self.replaced, *replaced),
         )
 
-    # -- as a file -----------------------------------------------------------------------------------------------
-
     def to_json(self) -> bytes:
-        """Serialize as JSON, with one line per entry."""
         head = {
             "version": _VERSION,
             "revision": self.revision,
@@ -237,12 +221,10 @@ class Manifest:
 
 
 def directory_of(generation: int, topic: str, partition: int) -> str:
-    """Return the directory of a partition in a generation."""
     return f"{generation:05}/{_stem(topic, partition)}"
 
 
 def path_of(entry: ManifestEntry) -> str:
-    """Return the path of an entry's file."""
     name = f"{_stem(*entry.key)}-{entry.start:020}-{entry.end:020}.parquet"
     return f"{directory_of(entry.generation, *entry.key)}/{name}"
 
@@ -255,9 +237,9 @@ def range_of(name: str) -> Range | None:
 
 
 def _stem(topic: str, partition: int) -> str:
-    """Return a readable name. Spark ignores files whose names begin with a dot or an underscore.
+    """Return a readable name without a dot or underscore in front: Spark ignores such files.
 
-    A name longer than file systems allow is replaced by its beginning and a hash.
+    A name longer than file systems allow becomes its beginning and a hash.
     """
     first = "".join(f"%{ord(letter):02X}" for letter in topic[:1] if letter in "._")
     name = first + quote(topic[1:] if first else topic, safe="")

@@ -1,7 +1,7 @@
-"""Mappings of rows before they are written: columns to columns.
+"""Mappings of rows before they are written.
 
-A mapping is any function from a record batch with the source's columns to another record batch. It must always return
-the same columns, even for no rows. It is called in the tasks, and may drop or add rows.
+A mapping is any function from a record batch with the source's columns to another one. Tasks call it. It must always
+return the same columns, even for no rows; it may drop or add rows.
 
     def pages(rows: pa.RecordBatch) -> pa.RecordBatch:
         text = pc.cast(rows["value"], pa.string())
@@ -9,7 +9,7 @@ the same columns, even for no rows. It is called in the tasks, and may drop or a
 
     load(spark, "one:9092", "clicks", "/data/pages", mapping=pages)
 
-Two mappings are predefined; both add columns to those of `keep`:
+Predefined mappings add columns to those of `keep`:
 
     mapping=JsonValue(pa.schema([("user", pa.string()), ("amount", pa.float64())]))
     mapping=LogLine(r'(?P<client>\\S+) \\S+ \\S+ \\[(?P<time>[^\\]]+)\\] "(?P<request>[^"]*)"')
@@ -32,7 +32,7 @@ from pylogbroker.spark.loading.parquet import text_of
 
 RowMapping = Callable[[pa.RecordBatch], pa.RecordBatch]
 KEPT: Final = ("topic", "partition", "offset", "timestamp")
-"""Default columns that the predefined mappings keep."""
+"""Default of `keep`."""
 
 
 class MappingFailed(PylogbrokerError):
@@ -43,8 +43,8 @@ class MappingFailed(PylogbrokerError):
 class JsonValue:
     """Mapping of values that are JSON objects: one column per member of the schema.
 
-    Missing members are null, as are all members for a record without a value; extra members are ignored. A value that
-    is not such an object is an error, or, unless `strict`, becomes nulls.
+    Missing members are null, extra ones are ignored, and a record without a value has nulls. Any other value is an
+    error, or, unless `strict`, nulls.
     """
 
     schema: pa.Schema
@@ -57,7 +57,7 @@ class JsonValue:
         return _beside(rows, self.keep, {name: _whole(found[name]) for name in self.schema.names})
 
     def _parsed(self, values: pa.Array) -> list[pa.Table]:
-        """Return tables with a row per value; bisect to find invalid values."""
+        """Parse values; bisect to find invalid ones."""
         if not len(values):
             return [self.schema.empty_table()]
         try:
@@ -72,7 +72,7 @@ class JsonValue:
             return [pa.table([pa.nulls(1, field.type) for field in self.schema], self.schema)]
 
     def _at_once(self, values: pa.Array) -> pa.Table:
-        """Parse all values, each wrapped in an object: so damaged values can neither merge nor split."""
+        """Parse values wrapped in objects: damaged values can neither merge nor split."""
         texts = pc.cast(values, pa.string())
         lines = pc.binary_join_element_wise('{"value":', texts, "}\n", "")
         text = _contents(lines)
@@ -87,11 +87,11 @@ class JsonValue:
 
 @attrs.frozen
 class LogLine:
-    """Mapping of log lines by a regular expression with named groups, which must match the complete line.
+    """Mapping of log lines by a regular expression with named groups, in the common syntax of Python and RE2.
 
-    Each group becomes a column of text. `types` gives other types; empty texts and dashes are then null. `times` gives
-    strptime patterns, such as "%d/%b/%Y:%H:%M:%S %z". A line that does not match becomes nulls or, if `strict`, an
-    error. The expression must use the common syntax of Python and RE2.
+    It must match the complete line; else the columns are null or, if `strict`, an error is raised. Each group becomes a
+    column of text. `types` gives other types; empty texts and dashes are then null. `times` gives strptime patterns,
+    such as "%d/%b/%Y:%H:%M:%S %z".
     """
 
     pattern: str
@@ -134,7 +134,6 @@ class LogLine:
 
 
 def mapped(mapping: RowMapping, rows: pa.RecordBatch, schema: pa.Schema | None = None) -> pa.RecordBatch:
-    """Call a mapping, and check its result, against the schema if one is given."""
     try:
         found: Any = mapping(rows)
     except MappingFailed:
@@ -152,7 +151,7 @@ def mapped(mapping: RowMapping, rows: pa.RecordBatch, schema: pa.Schema | None =
 def failing_rows(
     mapping: RowMapping, rows: pa.RecordBatch, schema: pa.Schema, why: MappingFailed
 ) -> tuple[pa.RecordBatch, MappingFailed]:
-    """Bisect rows at which a mapping fails; return the smallest failing batch found, and its error."""
+    """Bisect failing rows; return the smallest failing batch found, and its error."""
     while rows.num_rows > 1:
         middle = rows.num_rows // 2
         for half in (rows[:middle], rows[middle:]):
@@ -189,7 +188,6 @@ def _ends(lines: pa.StringArray) -> tuple[int, int]:
 
 
 def _text(values: pa.BinaryArray) -> pa.StringArray:
-    """Decode values as UTF-8; replace invalid bytes."""
     try:
         return pc.cast(values, pa.string())
     except pa.ArrowInvalid:

@@ -1,19 +1,15 @@
 """Write rows to a Parquet file, with metadata in its footer.
 
-| metadata                   | value                                                             |
-|----------------------------|-------------------------------------------------------------------|
-| pylogbroker.topic          | name of the topic                                                 |
-| pylogbroker.topic_id       | its id                                                            |
-| pylogbroker.partition      |                                                                   |
-| pylogbroker.start_offset   | first offset that the file covers                                 |
-| pylogbroker.next_offset    | offset after the last one                                         |
-| pylogbroker.last_offset    | last offset that was read, whether or not it became a row         |
-| pylogbroker.since          | rows before it, in ms, were dropped; empty if none were           |
-| pylogbroker.generation     |                                                                   |
-| pylogbroker.schema         | columns, as text                                                  |
+| pylogbroker.*  | value                                                       |
+|----------------|-------------------------------------------------------------|
+| start_offset   | first offset that the file covers                           |
+| next_offset    | offset after the last one                                   |
+| last_offset    | last offset read, whether or not it became a row            |
+| since          | rows before it, in ms, were dropped; empty if none were     |
+| schema         | columns, as text                                            |
 
-A row group holds 32 MB or 2^20 rows. Columns with repeated values use a dictionary. `value` and `key` do not: they
-seldom repeat, and searching for repetitions costs more than writing them.
+A row group holds 32 MB or 2^20 rows. Columns use dictionaries, but `value` and `key` do not: they seldom repeat, and
+searching for repetitions costs more than writing them.
 """
 
 from __future__ import annotations
@@ -35,23 +31,19 @@ COMPRESSION: Final = "snappy"
 _PREFIX: Final = "pylogbroker."
 _PLAIN: Final = ("key", "value")
 _RISING: Final = ("offset", "timestamp")
-_ROW_GROUP_BYTES: Final = 32 << 20  # bytes of rows per row group
+_ROW_GROUP_BYTES: Final = 32 << 20
 _ROW_GROUP_ROWS: Final = 1 << 20
-_PAGE_BYTES: Final = 128 << 10  # bytes; a page is compressed while it is in the processor's cache
+_PAGE_BYTES: Final = 128 << 10  # a page is compressed while it is in the processor's cache
 
 
 @attrs.frozen
 class FileLayout:
-    """Parameters of the files."""
-
     file_size: int = FILE_SIZE
-    """Approximate bytes per file."""
+    """Approximate bytes."""
     compression: str = COMPRESSION
 
 
 class FileWriter:
-    """Write rows to an open file."""
-
     def __init__(self, file: pa.NativeFile, schema: pa.Schema, layout: FileLayout) -> None:
         self.records = 0
         self._schema = schema
@@ -63,7 +55,6 @@ class FileWriter:
         self._held_bytes = self._held_rows = 0
 
     def add(self, rows: pa.RecordBatch) -> None:
-        """Add rows of the schema."""
         self._held.append(rows)
         self._held_bytes += rows.nbytes
         self._held_rows += rows.num_rows
@@ -73,7 +64,7 @@ class FileWriter:
 
     @property
     def size(self) -> int:
-        """Bytes written so far, without the incomplete row group."""
+        """Bytes written, without the incomplete row group."""
         return int(self._file.tell())
 
     def finish(self, metadata: dict[str, str]) -> int:
@@ -84,7 +75,6 @@ class FileWriter:
         return self.size
 
     def abandon(self) -> None:
-        """Stop writing, without a footer."""
         self._held.clear()
         self._writer.is_open = False
 
@@ -97,7 +87,6 @@ class FileWriter:
 
 
 def metadata_of(entry: ManifestEntry, topic_id: str, schema: str) -> dict[str, str]:
-    """Return the metadata of the footer."""
     found = {
         "topic": entry.topic,
         "topic_id": topic_id,
@@ -114,15 +103,13 @@ def metadata_of(entry: ManifestEntry, topic_id: str, schema: str) -> dict[str, s
 
 @attrs.frozen
 class Footer:
-    """Metadata of a file."""
-
     entry: ManifestEntry
     topic_id: str
     schema: str
 
 
 def read_footer(store: Store, path: str, size: int) -> Footer | None:
-    """Return the metadata of a file of `size` bytes; None if it is foreign or has been deleted."""
+    """Read a footer; None if the file is foreign or deleted."""
     try:
         with store.filesystem.open_input_file(store.path(path)) as file:
             found = pq.read_metadata(file)
@@ -152,19 +139,15 @@ def text_of(schema: pa.Schema) -> str:
 
 
 def packed(schema: pa.Schema) -> str:
-    """Serialize an Arrow schema as base64."""
     return base64.b64encode(schema.serialize()).decode()
 
 
 def unpacked(text: str) -> pa.Schema:
-    """Parse a schema from `packed`."""
     return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text)))
 
 
 def _encodings(schema: pa.Schema) -> dict[str, Any]:
-    """Choose dictionaries for repeated values and deltas for rising ones; keys and values are plain, without
-    statistics.
-    """
+    """Choose dictionaries, deltas for rising values, and for keys and values neither, nor statistics."""
     rising = {name for name in _RISING if name in schema.names and _is_64_bits(schema.field(name).type)}
     plain = {name for name in _PLAIN if name in schema.names}
     leaves = _leaves(schema)
@@ -177,7 +160,6 @@ def _encodings(schema: pa.Schema) -> dict[str, Any]:
 
 
 def _leaves(schema: pa.Schema) -> list[str]:
-    """Return the Parquet columns; a nested column has several."""
     empty = io.BytesIO()
     pq.write_table(schema.empty_table(), empty)
     found = pq.ParquetFile(empty).schema

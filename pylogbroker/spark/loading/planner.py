@@ -6,12 +6,13 @@
     until                                                (2)
     parts              |--------|     |------------------|
 
-(1) A partition that is not loaded yet begins at the first record at or after `since`. A loaded one continues, and
-    skipped offsets are recorded as a gap. A partition added to a loaded topic begins at offset 0.
-(2) Loading ends before the first record at or after `until`. Later offsets, even with earlier timestamps, are left
-    for the next load. So `until` loses nothing and duplicates nothing.
+(1) A partition not loaded yet begins at the first record at or after `since`. A loaded one continues; skipped offsets
+become a gap. A partition added to a loaded topic begins at offset 0.
 
-Missing records that should be loaded raise DataLost, or with `failOnDataLoss` false become a gap.
+(2) Loading ends before the first record at or after `until`. Later offsets, even with earlier timestamps, are left for
+the next load: nothing is lost or duplicated.
+
+Missing records raise DataLost, or become a gap (`failOnDataLoss` false).
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ Offsets = dict[TopicPartition, int]
 
 @attrs.frozen
 class Window:
-    """Times to load, in ms: from `since` to before `until`."""
+    """From `since` to before `until`, in ms."""
 
     since: int | None = None
     until: int | None = None
@@ -55,12 +56,9 @@ class Window:
 
 @attrs.frozen
 class Plan:
-    """Manifest to write before loading, and parts to load."""
-
     manifest: Manifest
     parts: tuple[Part, ...]
     ends: Mapping[TopicPartition, int]
-    """End of the load in each partition."""
 
 
 @attrs.define
@@ -71,7 +69,6 @@ class Planner:
     window: Window
 
     def plan(self) -> Plan:
-        """Plan to load new records."""
         keys = self._partitions()
         loaded = set(self.manifest.topics)
         self._forget_topics({topic for topic, _ in keys})
@@ -89,7 +86,7 @@ class Planner:
         return Plan(self.manifest, self._parts(parts, self.window.since), until)
 
     def replay(self) -> tuple[Part, ...]:
-        """Return the parts to reload: the loaded files that overlap the window."""
+        """Return the parts to reload: files that overlap the window."""
         keys = self._partitions()
         self._reject_new_topics({topic for topic, _ in keys})
         first, ends = self._offsets(keys, EARLIEST), self._offsets(keys, LATEST)
@@ -109,8 +106,6 @@ class Planner:
             for piece in divide([part.slice], None, self.options.max_records)
         )
 
-    # -- topics --------------------------------------------------------------------------------------------------
-
     def _partitions(self) -> list[TopicPartition]:
         found = partitions_for(self.cluster, self.options.topics)
         names = missing(self.cluster, self.options.topics, found)
@@ -121,16 +116,13 @@ class Planner:
         return sorted(found)
 
     def _gone(self, there: Collection[str]) -> list[str]:
-        """Return loaded topics that match the pattern but no longer exist."""
         if self.options.topics.pattern is None:
             return []
         pattern = re.compile(self.options.topics.pattern)
         return sorted(name for name in self.manifest.topics if name not in there and pattern.search(name))
 
     def _forget_topics(self, there: Collection[str]) -> None:
-        """Mark topics as old that a pattern no longer finds: the loss has been reported. A topic recreated later is
-        new.
-        """
+        """Mark deleted topics as old: one recreated later is new."""
         gone = self._gone(there)
         if gone:
             manifest = self.manifest.with_old({key for key in self.manifest.begins if key[0] in gone})
@@ -138,7 +130,7 @@ class Planner:
             self.manifest = attrs.evolve(manifest, topics=topics)
 
     def _add_topics(self, topics: Collection[str]) -> None:
-        """Mark the entries of recreated topics as old, and store all topic ids."""
+        """Mark entries of recreated topics as old."""
         ids = self._ids(topics)
         recreated = sorted(name for name in topics if self._is_recreated(name, ids[name]))
         if recreated:
@@ -163,8 +155,6 @@ class Planner:
         found: Mapping[str, TopicInfo] = self.cluster.topics(topics)
         return {name: str(info.topic_id) for name, info in found.items()}
 
-    # -- offsets -------------------------------------------------------------------------------------------------
-
     def _offsets(self, keys: Collection[TopicPartition], at: int) -> Offsets:
         return {key: each.offset for key, each in self.cluster.offsets(dict.fromkeys(keys, at)).items()} if keys else {}
 
@@ -176,7 +166,7 @@ class Planner:
         return {key: ends[key] if offset < 0 else min(offset, ends[key]) for key, offset in found.items()}
 
     def _ends(self, keys: Collection[TopicPartition]) -> Offsets:
-        """Return the ends of the logs. A log truncated below the loaded range restarts at its end."""
+        """Return the ends. A log truncated below the loaded range restarts at its end."""
         cut = self._cut(ends := self._offsets(keys, LATEST))
         for _ in range(self.options.retries.attempts):
             if cut:
@@ -196,13 +186,10 @@ class Planner:
         reached = {key: max(end for _, end in covered[key]) for key in ends if covered.get(key)}
         return {key: end for key, end in reached.items() if end > ends[key]}
 
-    # -- partitions ----------------------------------------------------------------------------------------------
-
     def _begin(self, key: TopicPartition, since: int, first: int, covered: list[Range], *, is_first: bool) -> None:
         """Set the first offset to load, or record offsets before `since` as a gap.
 
-        No gap is recorded if the log already begins after `since`: the deleted records may have been later than
-        `since`.
+        No gap is recorded if the log begins after `since`: deleted records may have been later than `since`.
         """
         if key not in self.manifest.begins:
             is_early = self.window.since is not None and since > first
@@ -238,7 +225,6 @@ class Planner:
 
 
 def _again(entries: Iterable[ManifestEntry], since: Offsets, until: Offsets) -> list[Part]:
-    """Return the loaded parts that overlap the window, without gaps and old entries, in order."""
     there = (entry for entry in entries if not entry.is_old and entry.gap is None and entry.key in since)
     inside = [entry for entry in there if entry.start < until[entry.key] and entry.end > since[entry.key]]
     parts = [Part(Slice(*entry.key, entry.start, entry.end), entry.since) for entry in inside]
@@ -246,7 +232,6 @@ def _again(entries: Iterable[ManifestEntry], since: Offsets, until: Offsets) -> 
 
 
 def _merged(parts: Iterable[Part]) -> list[Part]:
-    """Merge adjacent parts with equal `since`."""
     found: list[Part] = []
     for part in parts:
         last = found[-1] if found else None

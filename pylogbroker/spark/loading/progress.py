@@ -24,7 +24,7 @@ class Progress:
     """Offsets done, out of `total`; some have no record."""
     total: int
     lag: int
-    """Offsets in the logs that are not loaded yet, by the last answer of the brokers."""
+    """Offsets not loaded yet, by the brokers' last answer."""
     seconds: float
 
 
@@ -33,7 +33,6 @@ Report = Callable[[Progress], None]
 
 @contextmanager
 def reporting(to: bool | Report, name: str) -> Iterator[Report]:
-    """Yield a callback: the given one, one that shows a bar, or one that does nothing."""
     if callable(to):
         yield to
     elif to:

@@ -1,11 +1,8 @@
 """Run the parts of a load in Spark: one task per part.
 
-The part numbers form a DataFrame with one row per partition. A UDF loads each part and returns its results as JSON,
-`{"entry": ...}` or `{"failure": "..."}`. No row passes through the JVM. Permanent errors are returned as failures, so
-that Spark does not retry and other tasks finish. Retriable errors are raised, and Spark repeats the task up to
-spark.task.maxFailures times.
-
-The UDF is a plain Python one, since vectorized UDFs need pandas.
+A UDF loads each part and returns JSON, `{"entry": ...}` or `{"failure": "..."}`. No row passes through the JVM.
+Permanent errors are returned, so that Spark does not retry and other tasks finish. Retriable errors are raised, and
+Spark repeats the task up to spark.task.maxFailures times. Vectorized UDFs would need pandas.
 """
 
 from __future__ import annotations
@@ -28,13 +25,13 @@ from pylogbroker.spark.loading.task import TaskParameters, load_part
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_PAUSE: Final = 0.5  # seconds between calls of `tick`
+_PAUSE: Final = 0.5  # seconds between ticks
 
 
 def schedule(
     spark: SparkSession, parameters: TaskParameters, parts: tuple[Part, ...], tick: Callable[[], None]
 ) -> tuple[list[ManifestEntry], list[str]]:
-    """Load the parts, calling `tick` meanwhile. On an error or interruption, stop the tasks first."""
+    """Load the parts, calling `tick` meanwhile. On an error or interruption, stop the tasks."""
     tag = f"pylogbroker-load-{uuid.uuid4().hex}"
     with ThreadPoolExecutor(1) as threads:
         running = threads.submit(_collected, spark, tag, parameters, parts)
@@ -48,7 +45,7 @@ def schedule(
 
 
 def _stop(spark: SparkSession, tag: str, running: Future[list[str]]) -> None:
-    """Cancel the tasks, repeatedly: Spark may not have started the job yet."""
+    """Cancel repeatedly: Spark may not have started the job yet."""
     while not running.done():
         spark.sparkContext.cancelJobsWithTag(tag)
         wait([running], _PAUSE)
@@ -70,7 +67,6 @@ def _collected(spark: SparkSession, tag: str, parameters: TaskParameters, parts:
 
 
 def part_results(parameters: TaskParameters, part: Part) -> Iterator[str]:
-    """Load a part, in a task, and yield the results as JSON."""
     where = part.slice
     try:
         for entry in load_part(parameters, part):

@@ -8,13 +8,12 @@
 | the manifest   | the same, replacing the old one           | overwritten; object stores replace it as a whole    |
 |                |                                           | when it is closed                                   |
 | only one load  | a lock on `.lock`, which ends with the    | no lock: the manifest's revision is checked before  |
-| at a time      | process that holds it, however it ends    | it is written, and before anything is deleted. Of   |
+| at a time      | process that holds it                     | it is written, and before anything is deleted. Of   |
 |                |                                           | two loads at once one fails; its published files    |
 |                |                                           | are recovered by the other load, or the next        |
 
-A URI may contain a user and a password, and Arrow's options, such as `?region=` and `?endpoint_override=`. Only tasks
-get them; messages and Spark get the URI without them. `s3` becomes `s3a`, Spark's scheme, since Spark opens the files
-by itself.
+A URI may contain credentials, and Arrow's options, such as `?region=` and `?endpoint_override=`. Only tasks get them;
+messages and Spark do not. Spark opens files by itself: its scheme for `s3` is `s3a`.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ from pylogbroker.errors import ConfigError, PylogbrokerError
 
 _LOCK: Final = ".lock"
 _SUFFIX: Final = ".tmp"
-_REQUESTS_MAX: Final = 16  # parallel requests to a remote store
+_REQUESTS_MAX: Final = 16
 T = TypeVar("T")
 R = TypeVar("R")
 
@@ -49,19 +48,19 @@ class TargetInUse(PylogbrokerError):
 
 @attrs.frozen
 class Store:
-    """Directory; all names are relative to it. Errors are OSErrors."""
+    """Directory; names are relative to it. Errors are OSErrors."""
 
     uri: str
-    """URI for messages and for Spark, without credentials."""
+    """URI without credentials, for messages and Spark."""
     target: str
-    """Path or URI with which another process opens the directory."""
+    """Path or URI for other processes."""
     root: str
     filesystem: pafs.FileSystem
     is_local: bool
 
     @classmethod
     def of(cls, target: str | os.PathLike[str]) -> Store:
-        """Open a path or URI; the directory need not exist."""
+        """Open a path or URI; the directory need not exist. Raise ConfigError."""
         text = os.fspath(target)
         if not text.strip():
             raise ConfigError("target: it is empty; expected a directory's path or URI")
@@ -81,45 +80,36 @@ class Store:
 
     @property
     def name(self) -> str:
-        """Short name for progress reports."""
         return os.path.basename(self.root) or self.root
 
     def path(self, name: str) -> str:
-        """Return a path for the file system."""
         return f"{self.root}/{name}"
 
-    # -- files ---------------------------------------------------------------------------------------------------
-
     def read(self, name: str) -> bytes | None:
-        """Return a file's contents; None if it does not exist."""
         if self.filesystem.get_file_info(self.path(name)).type != pafs.FileType.File:
             return None
         with self.filesystem.open_input_stream(self.path(name)) as file:
             return bytes(file.read())
 
     def files(self, directory: str) -> dict[str, int]:
-        """Return names and sizes of a directory's files; empty if it does not exist."""
         found = self.filesystem.get_file_info(pafs.FileSelector(self.path(directory), allow_not_found=True))
         return {info.base_name: info.size for info in found if info.type == pafs.FileType.File}
 
     def listed(self, directories: Collection[str]) -> dict[str, dict[str, int]]:
-        """Return `files` of several directories."""
         return dict(zip(directories, self.each(self.files, directories), strict=True))
 
     def each(self, ask: Callable[[T], R], items: Iterable[T]) -> list[R]:
-        """Call `ask` for each item; in parallel threads for a remote store."""
+        """Call `ask` for each item; in parallel for a remote store."""
         if self.is_local:
             return [ask(item) for item in items]
         with ThreadPoolExecutor(_REQUESTS_MAX) as threads:
             return list(threads.map(ask, items))
 
     def directories(self) -> list[str]:
-        """Return the names of the subdirectories."""
         found = self.filesystem.get_file_info(pafs.FileSelector(self.root, allow_not_found=True))
         return [info.base_name for info in found if info.type == pafs.FileType.Directory]
 
     def create(self, name: str) -> pa.NativeFile:
-        """Open a new temporary file for writing."""
         directory = os.path.dirname(self.path(name))
         if self.is_local:
             _make_directory(Path(directory))
@@ -128,7 +118,7 @@ class Store:
         return self.filesystem.open_output_stream(self.path(name), compression=None)
 
     def publish(self, file: pa.NativeFile, name: str, final: str) -> None:
-        """Close a complete file and durably rename it."""
+        """Close a file and durably rename it."""
         file.close()
         if not self.is_local:
             self.filesystem.move(self.path(name), self.path(final))
@@ -138,7 +128,6 @@ class Store:
         _sync(os.path.dirname(self.path(final)))
 
     def write(self, name: str, contents: bytes) -> None:
-        """Write a file with these contents, replacing the old one."""
         if not self.is_local:
             with self.filesystem.open_output_stream(self.path(name)) as stream:
                 stream.write(contents)
@@ -153,20 +142,16 @@ class Store:
             raise
 
     def delete(self, name: str) -> None:
-        """Delete a file if it exists."""
         with suppress(FileNotFoundError):
             self.filesystem.delete_file(self.path(name))
 
     def delete_directory(self, name: str) -> None:
-        """Delete a directory, with its contents, if it exists."""
         if self.filesystem.get_file_info(self.path(name)).type == pafs.FileType.Directory:
             self.filesystem.delete_dir(self.path(name))
 
-    # -- one load at a time --------------------------------------------------------------------------------------
-
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Lock the directory during the context; raise TargetInUse if another load holds the lock."""
+        """Lock the directory; raise TargetInUse if another load holds the lock."""
         if self.filesystem.get_file_info(self.root).type == pafs.FileType.File:
             raise ConfigError(f"target: {self.uri} is a file; expected a directory")
         if not self.is_local:
@@ -188,7 +173,6 @@ class Store:
 
 
 def temporary_name(stem: str, run: str, attempt: str) -> str:
-    """Return a temporary name, which includes the id of the load."""
     return f".{stem}.{run}.{attempt}{_SUFFIX}"
 
 

@@ -1,10 +1,10 @@
-"""One task of a load: a part of a partition into files. Needs no Spark.
+"""One task of a load: a part of a partition into files.
 
     part       |=====================================|
     existing   |==file==|                                    of an earlier attempt that ended early
     new                 |==file==|==file==|==file====|       each is published when it is complete
 
-Published files count, whatever becomes of the task. So a task can be repeated, or run twice at once.
+Published files count, whatever becomes of the task: it can be repeated, or run twice at once.
 """
 
 from __future__ import annotations
@@ -38,26 +38,22 @@ NO_ID: Final = str(uuid.UUID(int=0))
 
 @attrs.frozen
 class TaskParameters:
-    """Parameters of all tasks of a load."""
-
     given: Mapping[str, str]
-    """Options of the source."""
     target: str
     generation: int
     topics: Mapping[str, str]
-    """Topic ids by name."""
     schema: pa.Schema
     mapping: RowMapping | None
     layout: FileLayout
     run: str
-    """Unique id of the load in the names of its temporary files."""
+    """Unique id in the names of the load's temporary files."""
 
     def options(self) -> ReadOptions:
         return ReadOptions.parse(self.given, streaming=False)
 
 
 def load_part(parameters: TaskParameters, part: Part) -> Iterator[ManifestEntry]:
-    """Load the missing ranges of a part, and yield an entry for each file and gap.
+    """Load the missing ranges, and yield an entry for each file and gap.
 
     Raise DataLost, MappingFailed, and errors of reading and writing.
     """
@@ -75,11 +71,7 @@ def load_part(parameters: TaskParameters, part: Part) -> Iterator[ManifestEntry]
 def whole_files(
     store: Store, parameters: TaskParameters, where: Slice, names: Mapping[str, int], known: Collection[str] = ()
 ) -> list[ManifestEntry]:
-    """Return the published files of this log within a slice, without overlaps; `names` maps a directory's files to
-    sizes.
-
-    Files with known paths are skipped.
-    """
+    """Return the published files within a slice, without overlaps and `known` paths; `names` are files with sizes."""
     directory = directory_of(parameters.generation, where.topic, where.partition)
     found = {f"{directory}/{name}": size for name, size in names.items() if _is_in(where, name)}
     footers = store.each(lambda path: read_footer(store, path, found[path]), sorted(found.keys() - set(known)))
@@ -101,7 +93,7 @@ def _is_of(footer: Footer, parameters: TaskParameters, where: Slice) -> bool:
 
 
 def _check_topic(cluster: BlockingCluster, parameters: TaskParameters, topic: str) -> None:
-    """Raise DataLost if the topic was deleted or recreated since the load was planned."""
+    """Raise DataLost if the topic has been deleted or recreated since the load was planned."""
     found = cluster.topics([topic]).get(topic)
     if found is None:
         raise DataLost(f"topic {topic} has been deleted")
@@ -186,7 +178,6 @@ class _PartLoad:
         return self._writer
 
     def _publish(self) -> Iterator[ManifestEntry]:
-        """Publish the open file with the rows read so far."""
         if self._writer is None or self._file is None:
             return
         entry = self._entry(records=self._writer.records)
@@ -200,7 +191,6 @@ class _PartLoad:
         yield attrs.evolve(entry, path=path, bytes=size)
 
     def _skip_lost(self, error: KafkaError) -> Iterator[ManifestEntry]:
-        """Record deleted offsets as a gap, if allowed; else raise an error."""
         if error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             raise DataLost(str(error)) from error
         if not isinstance(error, OutOfRange):
@@ -229,7 +219,7 @@ class _PartLoad:
         )
 
     def _drop(self) -> None:
-        """Delete the open file, if any: the disk may be full."""
+        """Delete the open file: the disk may be full."""
         if self._file is None:
             return
         file, self._file = self._file, None
@@ -243,7 +233,7 @@ class _PartLoad:
 
 
 def _not_before(rows: pa.RecordBatch, since: int) -> pa.RecordBatch:
-    """Drop rows before `since`; keep times beyond the range of microseconds, which are null."""
+    """Drop rows before `since`; keep null times, which are out of the range of microseconds."""
     late = pc.greater_equal(rows["timestamp"], pa.scalar(since * 1000, pa.int64()).cast(TYPES["timestamp"]))
     return rows.filter(pc.fill_null(late, True))
 

@@ -1,4 +1,4 @@
-"""Points in time from users, converted to milliseconds since 1970.
+"""Users' points in time as milliseconds since 1970.
 
 | argument                           | meaning                                                      |
 |------------------------------------|--------------------------------------------------------------|
@@ -20,13 +20,13 @@ from pylogbroker.errors import ConfigError
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-_SECONDS_MAX: Final = 1 << 53  # limit so that microseconds fit, too
+_SECONDS_MAX: Final = 1 << 53  # so that microseconds fit, too
 
 Time = int | str | datetime
 
 
 def milliseconds(name: str, given: Time | None) -> int | None:
-    """Convert a time; `name` is the argument's name for errors. Fractions of a millisecond are rounded up."""
+    """Convert a time, rounded up; `name` is the argument's, for errors. Raise ConfigError."""
     if given is None:
         return None
     found = _from_text(name, given.strip()) if isinstance(given, str) else given
