@@ -3,14 +3,11 @@
     driver    BatchReader.pushFilters, partitions     plans the slices
     task      BatchReader.read                        reads the rows of one slice
 
-The reader is pickled from driver to task. Spark plans a DataFrame once, however often it is used, so that it always has
-the same rows. Later records need another `load()`.
-
 Filters are pushed down if spark.sql.python.filterPushdown.enabled is set and the option `pushFilters` is true. The
-default is false, because Spark (4.2 and 4.3) reuses the filtered plan wherever else the DataFrame is used, with other
-filters or none: each use needs its own `load()`. While its setting is off, Spark rejects a reader that has
-`pushFilters`, and it does not pass the setting to the source. But it asks for filters in a separate process with its
-own main module: only there does `of` return a FilteringReader.
+default is false: Spark (4.2 and 4.3) reuses the filtered plan wherever else the DataFrame is used, so that each use
+needs its own `load()`. While its setting is off, Spark rejects a reader that has `pushFilters`, and it does not pass
+the setting to the source. But it asks for filters in a process with its own main module: only there does `of` return a
+FilteringReader.
 """
 
 from __future__ import annotations
@@ -46,8 +43,6 @@ _LOSSES: Final = (ErrorCode.OFFSET_OUT_OF_RANGE, ErrorCode.UNKNOWN_TOPIC_OR_PART
 
 
 class SlicePartition(InputPartition):
-    """Slice that Spark passes to a task."""
-
     def __init__(self, value: Slice) -> None:
         super().__init__(value)
 
@@ -68,14 +63,12 @@ class BatchReader(DataSourceReader):
 
     @classmethod
     def of(cls, given: Mapping[str, str], schema: StructType) -> BatchReader:
-        """Return a reader for the options and the schema of a query."""
         check_schema(given, schema)
         reader = BatchReader(given)
         is_filtering = _is_asked_for_filters() and reader.options.push_filters
         return FilteringReader(given) if is_filtering else reader
 
     def partitions(self) -> list[InputPartition]:
-        """Plan the slices. Called once, by the process that plans the query."""
         log_warnings(self.options.warnings)
         with BlockingCluster(self.options.settings) as cluster:
             cluster.reach()
@@ -84,7 +77,6 @@ class BatchReader(DataSourceReader):
         return [SlicePartition(part) for part in parts]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        """Read a slice. Called in each task."""
         part: Slice | None = partition.value
         if part is None:  # Spark passes None if there are no partitions
             return iter(())
@@ -92,8 +84,6 @@ class BatchReader(DataSourceReader):
 
 
 class FilteringReader(BatchReader):
-    """Batch reader that applies pushed-down filters."""
-
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
         """Return the filters that Spark must still apply. Called before `partitions`."""
         self._narrowing, left = FilterPushdown.of(filters)
@@ -106,7 +96,7 @@ def _is_asked_for_filters() -> bool:
 
 
 def _slices(cluster: BlockingCluster, options: ReadOptions, pushdown: FilterPushdown) -> list[Slice]:
-    """Return the slices to read. Starts are looked up first: otherwise a start could be after its end."""
+    """Return the slices. Starts are looked up first: otherwise a start could be after its end."""
     found = partitions_for(cluster, options.topics)
     reject_missing(missing(cluster, options.topics, found))
     start = offsets_for(cluster, options.start, found, starting=True, latest_if_none=options.latest_if_none)

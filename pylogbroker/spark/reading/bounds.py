@@ -7,9 +7,8 @@
 | starting time            | the first record at or after it; if there is none: an error, or latest       |
 | ending time              | the first record at or after it; if there is none: latest                    |
 
-`subscribePattern` is a Python regular expression, searched anywhere in a topic's name, as in Spark. Kafka's internal
-topics do not match. Unlike in Spark, they can be named explicitly, and a named partition that does not exist is an
-error, with `assign` too.
+`subscribePattern` is a Python regular expression, searched anywhere in a topic's name. Internal topics do not match.
+Unlike in Spark, they can be named, and a named partition that does not exist is an error.
 """
 
 from __future__ import annotations
@@ -31,7 +30,6 @@ class NothingAsLate(PylogbrokerError):
 
 
 def partitions_for(cluster: BlockingCluster, topics: TopicSelection) -> list[TopicPartition]:
-    """Return the existing partitions of the requested topics. A stream calls this repeatedly."""
     if topics.assigned is not None:
         known = cluster.topics({topic for topic, _ in topics.assigned})
         return [(topic, number) for topic, number in topics.assigned if _has(known, topic, number)]
@@ -44,7 +42,6 @@ def partitions_for(cluster: BlockingCluster, topics: TopicSelection) -> list[Top
 
 
 def missing(cluster: BlockingCluster, topics: TopicSelection, found: Collection[TopicPartition]) -> list[str]:
-    """Return the requested topics or partitions that do not exist."""
     if topics.assigned is not None:
         partitions = set(found)
         return [f"{topic}/{number}" for topic, number in topics.assigned if (topic, number) not in partitions]
@@ -60,7 +57,7 @@ def offsets_for(
     starting: bool,
     latest_if_none: bool = True,
 ) -> dict[TopicPartition, int]:
-    """Resolve an option to the offsets of exactly these partitions."""
+    """Return the offsets of exactly these partitions."""
     if isinstance(bound, ByTime):
         return _by_time(cluster, bound, partitions, starting, latest_if_none)
     if isinstance(bound, int):
@@ -112,7 +109,6 @@ def _check_given(given: Mapping[TopicPartition, int], partitions: Collection[Top
 
 
 def reject_missing(names: Iterable[str]) -> None:
-    """Raise KafkaError if `names` has a topic or partition."""
     wanted = ", ".join(names)
     if wanted:
         raise KafkaError(f"there is no such topic or partition: {wanted}", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)

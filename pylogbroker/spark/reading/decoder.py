@@ -1,20 +1,11 @@
 """Decode record batches into Arrow rows of Spark's Kafka source.
 
-    decoder = Decoder("clicks", 0, columns_with(headers=False))
-    for part in decoder.decode(fetched, start, end, aborted):
-        part.rows, part.next_offset
+    key            null where the record has none
+    timestamp      microseconds, UTC; null for a time out of range
+    timestampType  -1 none (v0), 0 CreateTime, 1 LogAppendTime
+    headers        null where the record has none
 
-    key            binary       null where the record has none
-    value          binary
-    topic          string
-    partition      int32
-    offset         int64
-    timestamp      timestamp    microseconds, UTC; null for a time out of range
-    timestampType  int32        -1 none (v0), 0 CreateTime, 1 LogAppendTime
-    headers        list         of structs (key string, value binary); null where the record has none
-
-These are exactly PySpark's types for the columns of that source. Decoding has no step per record:
-`pylogbroker.records.columnar` decodes fetched bytes to columns of spans, which become Arrow arrays.
+Decoding has no step per record: `records.columnar` decodes to columns of spans, which become Arrow arrays.
 """
 
 from __future__ import annotations
@@ -42,23 +33,21 @@ TYPES: Final[Mapping[str, pa.DataType]] = {
     "timestampType": pa.int32(),
     "headers": HEADERS,
 }
-"""All columns, in order."""
 
 _ROWS: Final = 18_000  # columns of this many rows fit into the processor's caches
-_PART_BYTES_MIN: Final = 2 << 20  # minimum bytes per part
-_PART_BYTES_MAX: Final = 4 << 20  # maximum bytes per part: checked bytes are still in the cache when they are copied
+_PART_BYTES_MIN: Final = 2 << 20
+_PART_BYTES_MAX: Final = 4 << 20  # checked bytes are still in the cache when they are copied
 _NO_TIMESTAMP_TYPE: Final = -1
-_TIMESTAMP_MS_MAX: Final = ((1 << 63) - 1) // 1000  # milliseconds that fit as microseconds
+_TIMESTAMP_MS_MAX: Final = ((1 << 63) - 1) // 1000  # so that microseconds fit
 
 
 def columns_with(*, headers: bool) -> tuple[str, ...]:
-    """Return the names of the columns, with or without headers (option `includeHeaders`)."""
     return tuple(name for name in TYPES if headers or name != "headers")
 
 
 @attrs.frozen(eq=False)
 class Decoded:
-    """Rows, perhaps none, and the next offset, which may be after a gap."""
+    """Rows, perhaps none; a gap may follow before the next offset."""
 
     rows: pa.RecordBatch
     next_offset: int
@@ -66,8 +55,6 @@ class Decoded:
 
 @attrs.frozen(eq=False)
 class Decoder:
-    """Decoder for fetched bytes of one partition."""
-
     topic: str
     partition: int
     columns: tuple[str, ...] = columns_with(headers=False)
@@ -75,7 +62,6 @@ class Decoder:
 
     @property
     def schema(self) -> pa.Schema:
-        """Arrow schema of the rows."""
         return pa.schema([(name, TYPES[name]) for name in self.columns])
 
     def decode(
@@ -100,7 +86,6 @@ class Decoder:
 
 
 def _enough(fetched: Buffer) -> int:
-    """Estimate the bytes of one part from the length of the first records."""
     first = next(entries(fetched, partial=True), None)
     return (
         _PART_BYTES_MIN

@@ -41,13 +41,10 @@ _NEVER_NULL: Final = ("topic", "partition", "offset")
 
 @attrs.frozen
 class FilterPushdown:
-    """Restrictions of the filters; none by default."""
-
     keys: tuple[Filter, ...] = ()
     """Filters on topic and partition."""
     first: int = 0
     end: int | None = None
-    """Offset after the last one."""
     since: int | None = None
     """Time in ms: records before the first one that is as late may be skipped."""
 
@@ -63,12 +60,11 @@ class FilterPushdown:
         return pushdown, left
 
     def takes(self, partition: TopicPartition) -> bool:
-        """Return whether a partition is read at all."""
         columns = {"topic": partition[0], "partition": partition[1]}
         return all(_holds(each, columns) for each in self.keys)
 
     def of_slice(self, each: Slice, since: Mapping[TopicPartition, int]) -> Slice:
-        """Restrict a slice; `since` maps partitions to the first offset that is late enough."""
+        """Restrict a slice; `since` has the first offsets that are late enough."""
         start = max(each.start, self.first, since.get((each.topic, each.partition), 0))
         end = each.end if self.end is None else min(each.end, self.end)
         return attrs.evolve(each, start=min(start, each.end), end=max(min(start, each.end), end))

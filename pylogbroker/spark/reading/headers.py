@@ -13,11 +13,10 @@ from pylogbroker.spark.reading.spans import binary_of
 
 _HEADER: Final = pa.struct([("key", pa.string()), ("value", pa.binary())])
 HEADERS: Final = pa.list_(pa.field("element", _HEADER))
-"""PySpark's type for the headers of Spark's Kafka source."""
 
 
 def headers_of(columns: Columns) -> pa.Array:
-    """Return the headers of each record, null where it has none."""
+    """Return each record's headers, null where it has none."""
     if not columns.has_headers or not len(columns):
         return pa.nulls(len(columns), HEADERS)
     raw_counts, at = raw_varints(columns.data, columns.header_starts)
@@ -31,7 +30,7 @@ def headers_of(columns: Columns) -> pa.Array:
 
 
 def _spans(data: Bytes, at: Ints, counts: Ints, bounds: Ints) -> Ints:
-    """Return key starts, key lengths, value starts and value lengths of all headers, in the records' order."""
+    """Return key starts, key lengths, value starts and value lengths, in the records' order."""
     found = np.empty((4, int(bounds[-1])), np.int64)
     for number in range(int(counts.max())):
         left = np.flatnonzero(counts > number)
@@ -46,7 +45,7 @@ def _spans(data: Bytes, at: Ints, counts: Ints, bounds: Ints) -> Ints:
 
 
 def _text(keys: pa.Array) -> pa.Array:
-    """Decode keys as UTF-8; replace invalid bytes, as Java does."""
+    """Decode UTF-8; replace invalid bytes, as Java does."""
     try:
         return keys.cast(pa.string())
     except pa.ArrowInvalid:

@@ -1,7 +1,4 @@
-"""Data loss: offsets that should be read but no longer exist.
-
-With `failOnDataLoss`, the default, a loss is an error. Otherwise a warning is logged and reading continues.
-"""
+"""Data loss: offsets that should be read but no longer exist."""
 
 from __future__ import annotations
 
@@ -22,7 +19,7 @@ class DataLost(PylogbrokerError):
 
 
 def lost(is_error: bool, what: str, cause: Exception | None = None) -> None:
-    """Raise DataLost, or log a warning."""
+    """Raise DataLost, or log a warning and continue."""
     if is_error:
         raise DataLost(what) from cause
     log.warning("some data may have been lost: %s", what)

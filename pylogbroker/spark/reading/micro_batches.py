@@ -5,16 +5,16 @@
 | exists at the first batch     | the starting option                                                            |
 | created later                 | its first offset; if that is not 0, data has been lost                         |
 | deleted with its topic        | left out; unread data has been lost                                            |
-| topic has a new id            | its first offset; unread data of the old topic has been lost                   |
+| topic has a new id            | its first offset; unread data has been lost                                    |
 | ends before the read position | its end, if the topic's id is unchanged: the log was truncated.                |
 |                               | Else the topic may have been recreated: its first offset                       |
 
-With `failOnDataLoss`, a loss is an error. Otherwise a deleted, truncated or recreated partition makes a step at once,
-even an empty one: it must be in Spark's log before the partition grows to its old length. (Topic ids are not in that
-log. A topic that is recreated and grows to its old length while no query runs is not detected.)
+If a loss is no error, such a partition makes a step at once, even an empty one. It must be in Spark's log before the
+partition grows to its old length. Topic ids are not in that log: a topic recreated with its old length while no query
+runs is not detected.
 
-A new leader may briefly report an end before the read position, and a restarted broker may not know a topic. So
-partitions that are missing or went backwards are looked up `fetchOffset.numRetries` times before they count.
+A new leader may briefly report an earlier end, and a restarted broker may not know a topic. So partitions that are
+missing or went backwards are looked up `fetchOffset.numRetries` times.
 """
 
 from __future__ import annotations
@@ -39,26 +39,23 @@ from pylogbroker.spark.reading.record_wait import RecordWait
 from pylogbroker.spark.reading.slices import limited
 from pylogbroker.wire.schema import NO_ID
 
-_REFRESH_SECONDS: Final = 1.0  # seconds between metadata refreshes
-_WAIT: Final = 0.2  # seconds that an idle stream waits for records before it reports to Spark that there are none
+_REFRESH_SECONDS: Final = 1.0  # between metadata refreshes
+_WAIT: Final = 0.2  # seconds that an idle stream waits for records
 
 Positions = dict[TopicPartition, int]
 
 
 @attrs.frozen
 class MicroBatch:
-    """Ends of a micro-batch, and starts of the partitions that do not continue the previous batch."""
+    """Ends, and starts of the partitions that do not continue the previous batch."""
 
     ends: Positions
     begins: Positions
 
 
 class MicroBatches:
-    """Stream position of one query."""
-
     def __init__(self, options: ReadOptions) -> None:
         self.ends: Positions = {}
-        """Last known end of each partition."""
         self._options = options
         self._cluster = BlockingCluster(options.settings)
         self._record_wait = RecordWait(self._cluster)
@@ -70,7 +67,6 @@ class MicroBatches:
         self._last_step = float("-inf")
 
     def close(self) -> None:
-        """Close all connections."""
         self._record_wait.close()
         self._cluster.close()
 
@@ -96,7 +92,7 @@ class MicroBatches:
         return self._step(self._within(begins, most) or begins, begins)
 
     def next(self, known: Positions, most: int | None, everything: bool) -> MicroBatch | None:
-        """Return the step after `known`, or None. Wait briefly if there is nothing new."""
+        """Return the step after `known`. Wait briefly if there is nothing new."""
         self._refresh_if_due()
         self._ask_ends(known)
         begins = self._begins(known)
@@ -113,10 +109,7 @@ class MicroBatches:
         self._last_step = time.monotonic()
         return MicroBatch(end, begins)
 
-    # -- how far ---------------------------------------------------------------------------------------------------
-
     def _end(self, begins: Positions, most: int | None, everything: bool) -> Positions | None:
-        """Return the ends of a batch with these starts; None if there is too little data."""
         available = sum(max(0, self._reachable(key) - begin) for key, begin in begins.items())
         too_little = not everything and self._is_too_little(available)
         return None if too_little else self._within(begins, most)
@@ -136,8 +129,6 @@ class MicroBatches:
             return False
         return time.monotonic() - self._last_step < limits.longest_delay / 1000
 
-    # -- topics and partitions that come and go --------------------------------------------------------------------
-
     def _refresh_if_due(self) -> None:
         if time.monotonic() - self._refreshed >= _REFRESH_SECONDS:
             self._refresh()
@@ -148,7 +139,6 @@ class MicroBatches:
         self._refreshed = time.monotonic()
 
     def _refresh_until_complete(self) -> None:
-        """Refresh the partitions, with retries while a named topic is missing."""
         self._refresh()
         self._refresh_while(self._missing)
 
@@ -156,7 +146,6 @@ class MicroBatches:
         return missing(self._cluster, self._options.topics, self._partitions)
 
     def _refresh_while(self, wrong: Callable[[], object]) -> None:
-        """Refresh up to `fetchOffset.numRetries` times while the condition holds."""
         for attempt in range(self._options.retries.attempts):
             if attempt:
                 time.sleep(self._options.retries.pause)
@@ -175,11 +164,10 @@ class MicroBatches:
         self._refresh_while(are_behind)
 
     def _is_recreated(self, topic: str) -> bool:
-        """Return whether the topic's id has changed."""
         return topic in self._ids and self._seen.get(topic, self._ids[topic]) != self._ids[topic]
 
     def _latest_there(self) -> Positions:
-        """Return all ends. If a topic is deleted meanwhile, return those of the remaining partitions."""
+        """Return all ends; of the remaining partitions if a topic is deleted meanwhile."""
         retries = self._options.retries
         try:
             return self._latest(self._partitions, retries.attempts * retries.pause)
@@ -196,7 +184,6 @@ class MicroBatches:
         return {key: each.offset for key, each in found.items()}
 
     def _begins(self, known: Positions) -> Positions:
-        """Return the start of each existing partition in the next batch."""
         gone = known.keys() - self.ends.keys()
         if gone:
             lost(self._options.fail_on_data_loss, f"there is no {named(gone)} any more")

@@ -1,7 +1,6 @@
 """Wait for new records without polling.
 
-Spark asks an idle stream every 10 ms for new data. One fetch per leader, at the ends of its partitions, stays open
-until records arrive and is answered at once.
+Spark asks an idle stream every 10 ms. One fetch per leader stays open until records arrive.
 
     leader 1   ask ................................ (still open: the next wait continues with it)
     leader 2   ask .......... answer
@@ -21,12 +20,10 @@ from pylogbroker.spark.brokers.connection import BlockingConnection
 from pylogbroker.spark.brokers.fetcher import FETCH, fetch_request
 from pylogbroker.wire.messages.fetch import FetchRequest
 
-_FETCH_WAIT_MS: Final = 1000  # ms that a leader holds a fetch
+_FETCH_WAIT_MS: Final = 1000  # for which a leader holds a fetch
 
 
 class RecordWait:
-    """One pending fetch per leader, over connections of its own."""
-
     def __init__(self, cluster: BlockingCluster) -> None:
         self._cluster = cluster
         self._connections = LeaderConnections(cluster)

@@ -1,10 +1,4 @@
-"""Columns of the source in Spark's types: those of its own Kafka source.
-
-    key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, timestampType int,
-    headers array<struct<key:string,value:binary>>      with the option `includeHeaders`
-
-`TYPES` in `decoding` has the corresponding Arrow types.
-"""
+"""Columns of the source in Spark's types: those of its own Kafka source."""
 
 from __future__ import annotations
 
@@ -37,14 +31,12 @@ _HEADERS: Final = ArrayType(StructType().add("key", StringType()).add("value", B
 
 
 def schema_for(options: Mapping[str, str]) -> StructType:
-    """Return the columns, with headers if the options ask for them."""
     asked = {name.lower(): str(value).lower() for name, value in options.items()}
     columns = StructType(list(_COLUMNS.fields))
     return columns.add("headers", _HEADERS) if asked.get("includeheaders") == "true" else columns
 
 
 def check_schema(options: Mapping[str, str], schema: StructType) -> None:
-    """Raise ConfigError if the user chose other columns: Spark expects exactly these."""
     expected = schema_for(options).simpleString()
     if schema.simpleString() != expected:
         raise ConfigError(f"the columns are always {expected}: leave out schema(...), and select the ones you want")

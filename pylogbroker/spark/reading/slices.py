@@ -4,8 +4,8 @@
     limited                   ==================|             maximum of a micro-batch, divided by remaining offsets
     slices                    |=====|=====|=====|             maximum offsets each, or minimum number of slices
 
-The rules are those of Spark's own source, so that a job has the same tasks. No slice is longer than
-`maxRecordsPerPartition`. If there are fewer than `minPartitions`, long slices are divided by their length.
+The rules are those of Spark's own source: a job has the same tasks. If slices of `maxRecordsPerPartition` are fewer
+than `minPartitions`, long ones are divided by their length.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Offsets = Mapping[TopicPartition, int]
 
 @attrs.frozen(order=True)
 class Slice:
-    """Offsets [start, end) of one partition."""
+    """Offsets [start, end)."""
 
     topic: str
     partition: int
@@ -34,12 +34,11 @@ class Slice:
 
 
 def slices(start: Offsets, end: Offsets) -> list[Slice]:
-    """Return a slice for each partition with offsets in the range, in order."""
     return [Slice(*key, start[key], until) for key, until in sorted(end.items()) if until > start[key]]
 
 
 def divide(whole: Iterable[Slice], least: int | None, longest: int | None) -> list[Slice]:
-    """Divide slices into parts of at most `longest` offsets, and about `least` parts in total."""
+    """Divide slices into parts of at most `longest` offsets, and about `least` in total."""
     parts = [part for each in whole for part in _parts(each, -(-len(each) // longest) if longest else 1)]
     if least is None or len(parts) >= least or not parts:
         return parts
@@ -55,12 +54,11 @@ def divide(whole: Iterable[Slice], least: int | None, longest: int | None) -> li
 
 
 def _share(each: Slice, total: int, count: int) -> int:
-    """Return the share of a slice in `count` parts, rounded, at least one."""
     return max(1, (2 * count * len(each) + total) // (2 * total))
 
 
 def _parts(each: Slice, count: int) -> list[Slice]:
-    """Divide a slice into non-empty parts of equal length; the last ones may be one longer."""
+    """Divide a slice into equal parts; the last ones may be one longer."""
     count = min(count, len(each))
     length, longer = divmod(len(each), count)
     bounds = [each.start + length * number + max(0, number + longer - count) for number in range(count + 1)]
@@ -68,9 +66,9 @@ def _parts(each: Slice, count: int) -> list[Slice]:
 
 
 def limited(start: Offsets, end: Offsets, most: int) -> dict[TopicPartition, int]:
-    """Return the ends of a micro-batch of about `most` offsets, shared in proportion to what remains.
+    """Return the ends of a micro-batch of about `most` offsets, shared by what remains.
 
-    Shares are rounded down, but at least 1: a partition with few records must not wait for one with many.
+    Shares are at least 1: a partition with few records must not wait for one with many.
     """
     left = {key: max(0, until - start[key]) for key, until in end.items()}
     total = sum(left.values())

@@ -1,16 +1,15 @@
 """Convert spans of a buffer to a binary Arrow array, without a step per span.
 
-Long spans become binary views. Arrow copies them into contiguous memory when it casts the views:
+Long spans become binary views, which Arrow casts:
 
     view       | length | first four bytes | buffer | offset |        four bytes each
 
-A view stores up to 12 bytes inline, so short spans take another way. The buffer is treated as one binary array of
-alternating spans and gaps:
+A view stores up to 12 bytes inline. So the buffer of short spans becomes one array of alternating spans and gaps:
 
     bytes      | .. | span 0 | ...... | span 1 | ... | span 2 | .
     elements        |   0    |   1    |   2    |  3  |   4    |
 
-Arrow then copies every second element. That takes up to twice as long.
+Arrow then takes every second element, up to twice as slowly.
 """
 
 from __future__ import annotations
@@ -27,11 +26,11 @@ from pylogbroker.records.columnar.varints import Flags, Ints
 _MOST: Final = (1 << 31) - 1  # maximum bytes of a binary array
 
 
-_INLINE_BYTES_MAX: Final = 12  # maximum bytes stored inside a view
+_INLINE_BYTES_MAX: Final = 12  # maximum bytes inside a view
 
 
 def binary_of(raw: Buffer, starts: Ints, lengths: Ints) -> pa.Array:
-    """Return the spans as a binary array, null where the length is negative. Spans must be in ascending order."""
+    """Return ascending spans as a binary array, null where the length is negative."""
     if len(raw) > _MOST:
         raise InvalidRecords(f"records of {len(raw)} bytes in one piece")
     is_null = lengths < 0

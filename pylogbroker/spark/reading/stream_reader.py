@@ -1,7 +1,7 @@
 """Stream reader: micro-batches planned by the driver and read by tasks.
 
-A stream offset has the format of Spark's own source: the next offset of each partition. An extra key, "/start", cannot
-be a topic's name. It holds the starts of partitions that do not continue the previous batch:
+A stream offset has the format of Spark's own source. An extra key, "/start", cannot be a topic's name. It holds
+the starts of partitions that do not continue the previous batch:
 
     {"events": {"0": 23, "1": 42}, "/start": {"events": {"1": 0}}}
 
@@ -9,12 +9,11 @@ be a topic's name. It holds the starts of partitions that do not continue the pr
     latestOffset    {..., "/start": {...}}               first batch: its starts are now in Spark's log
     latestOffset    {...}                                later batches
 
-So the first batch may be empty: it records the starts before anything is read. "/start" is present even without
-partitions, because {} marks the beginning of a query. A repeated batch has the same slices, since they depend on these
-offsets alone. `progress` decides where batches end.
+So the first batch records the starts before anything is read. "/start" is present even without partitions, because {}
+marks the beginning of a query. A repeated batch has the same slices, since they depend on these offsets alone.
 
-A query of Spark's own source can continue here from its checkpoint. But that source stores the start of its first batch
-elsewhere and looks up the starts of new partitions. It must finish such a batch itself.
+A query of Spark's own source can continue here. But that source must itself finish its first batch, and a batch with
+new partitions: it stores or looks up their starts elsewhere.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ _START: Final = "/start"
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Stream reader. One instance lives as long as its query, in a process next to the driver; copies read in tasks."""
+    """Stream reader: one instance in a process next to the driver, copies in tasks."""
 
     def __init__(self, given: Mapping[str, str]) -> None:
         self._given = dict(given)
@@ -57,7 +56,6 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @classmethod
     def of(cls, given: Mapping[str, str], schema: StructType) -> StreamReader:
-        """Return a reader for the options and the schema of a query."""
         check_schema(given, schema)
         return cls(given)
 
@@ -68,11 +66,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.__init__(state["_given"])  # type: ignore[misc]
 
     def initialOffset(self) -> dict[str, Any]:
-        """Return the empty offset; see the module's docstring."""
         return {}
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """Return the limit of the options. `Progress` applies both limits, whichever is returned here."""
+        """Return the limit of the options; `MicroBatches` applies all, whichever is returned."""
         limits = self._options.limits
         if limits.most is not None:
             return ReadMaxRows(limits.most)
@@ -87,15 +84,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return start if step is None else offset_of(step)
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
-        """Return the ends of the partitions, from which Spark reports the lag."""
+        """Return the ends, from which Spark reports the lag."""
         return _json(self._driving().ends) or None
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """Stop the stream at the current ends."""
         self._driving().stop_at_latest()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """Return the slices of a micro-batch."""
         begins, ends = {**positions_of(start), **positions_of(end.get(_START, {}))}, positions_of(end)
         if ends.keys() - begins.keys():
             raise ConfigError(
@@ -106,7 +101,6 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [SlicePartition(part) for part in parts]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Read a slice. Called in each task."""
         return rows_of(self._options, partition.value)
 
     def stop(self) -> None:
@@ -122,7 +116,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def positions_of(offset: Mapping[str, Any]) -> Positions:
-    """Return the positions of a stream offset, without "/start"."""
+    """Return a stream offset's positions, without "/start"."""
     return {
         (topic, int(number)): position
         for topic, numbers in offset.items()
@@ -132,7 +126,6 @@ def positions_of(offset: Mapping[str, Any]) -> Positions:
 
 
 def offset_of(step: MicroBatch) -> dict[str, Any]:
-    """Return a step as a stream offset."""
     has_start = step.begins or not step.ends
     return {**_json(step.ends), **({_START: _json(step.begins)} if has_start else {})}
 
