@@ -1,12 +1,12 @@
-"""Columns that the sink writes, and their types. Other columns are ignored.
+"""Columns that the sink writes; others are ignored.
 
-| column    | type                                        | if missing                                    |
-|-----------|---------------------------------------------|-----------------------------------------------|
-| value     | string or binary                            | an error                                      |
-| key       | string or binary                            | records have no keys                          |
-| topic     | string; ignored if the option topic is set  | an error, unless the option topic is set      |
-| partition | int; null means unset                       | the key decides                               |
-| headers   | array of structs of key and value           | records have no headers                       |
+| column    | if missing                                                               |
+|-----------|--------------------------------------------------------------------------|
+| value     | an error                                                                 |
+| key       | records have no keys                                                     |
+| topic     | an error, unless the option topic is set: then the column is ignored     |
+| partition | the key decides, as for null                                             |
+| headers   | records have no headers                                                  |
 """
 
 from __future__ import annotations
@@ -30,8 +30,6 @@ _ACCEPTED: Final[Mapping[str, tuple[str, ...]]] = {
 
 @attrs.frozen
 class Fields:
-    """Indices of the columns in the rows."""
-
     value: int
     key: int | None = None
     topic: int | None = None
@@ -40,7 +38,7 @@ class Fields:
 
 
 def fields_of(columns: Sequence[tuple[str, str]], topic: str | None) -> Fields:
-    """Find the columns by names and Spark's types. Raise ConfigError if one is missing or has a wrong type."""
+    """Find the columns. Raise ConfigError if one is missing or has a wrong type."""
     found: dict[str, int] = {}
     for number, (name, _) in enumerate(columns):
         if name in _ACCEPTED and (name != "topic" or topic is None):

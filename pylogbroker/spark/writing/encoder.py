@@ -3,9 +3,8 @@
     records   | length, 0, 0, offset delta, key length | key | value length | value | headers |
     made of          numbers, written together                  numbers                its own column
 
-All records of a batch have the batch's creation time, so timestamp deltas are 0, as are attributes. The numbers around
-each key become binary columns, which Arrow joins with keys and values. Batches are slices of the result.
-`pylogbroker.records.batch` shows the layout.
+All records of a batch have its creation time, so timestamp deltas are 0. Arrow joins the numbers, as binary columns,
+with keys and values. Batches are slices of the result.
 """
 
 from __future__ import annotations
@@ -28,17 +27,15 @@ from pylogbroker.records.model import Buffer, Codec, Record
 
 Numbers = npt.NDArray[np.int64]
 
-OVERHEAD: Final = 61  # bytes of a batch before its records
-_DELTA_BYTES_MAX: Final = 4  # maximum bytes of an offset delta
-_STEP_BYTES_MAX: Final = 1 << 30  # bytes of records per step; Arrow's binary columns hold 2^31
+OVERHEAD: Final = 61  # bytes before a batch's records
+_DELTA_BYTES_MAX: Final = 4
+_STEP_BYTES_MAX: Final = 1 << 30  # Arrow's binary columns hold 2^31
 
 
 @attrs.frozen
 class Packing:
-    """Parameters of batches."""
-
     largest: int
-    """Maximum bytes of an uncompressed batch, unless one record is larger."""
+    """Maximum bytes of an uncompressed batch; a larger record is a batch of its own."""
 
     codec: Codec = Codec.NONE
     level: int | None = None
@@ -46,12 +43,11 @@ class Packing:
 
 @attrs.frozen
 class BinaryColumns:
-    """Binary columns of equal length; None if no record has a key, or headers."""
+    """Columns of equal length; None if no record has a key, or headers."""
 
     values: pa.BinaryArray
     keys: pa.BinaryArray | None = None
     headers: pa.BinaryArray | None = None
-    """Encoded header sections: see `header_bytes`."""
 
     sizes: Numbers = attrs.field(default=attrs.Factory(lambda rows: _sizes(rows), takes_self=True), eq=False)
     """Maximum bytes of each record."""
@@ -60,7 +56,6 @@ class BinaryColumns:
         return len(self.values)
 
     def take(self, rows: npt.NDArray[Any]) -> BinaryColumns:
-        """Return the rows with these indices, in their order."""
         numbers = pa.array(rows)
         return self._each(lambda column: column.take(numbers), self.sizes[rows])
 
@@ -74,7 +69,7 @@ class BinaryColumns:
 
 @attrs.frozen
 class Encoded:
-    """Encoded records of one batch, without its header, which needs the producer id and sequence number."""
+    """Records of one batch, without its header."""
 
     records: Buffer
     count: int
@@ -85,13 +80,13 @@ class Encoded:
         return OVERHEAD + len(self.records)
 
     def sealed(self, producer: tuple[int, int, int], *, transactional: bool = False) -> bytes:
-        """Return the batch with its header; `producer` is producer id, epoch and first sequence number."""
+        """Return the batch with its header; `producer` is id, epoch and first sequence number."""
         attributes = self.codec | (TRANSACTIONAL if transactional else 0)
         last = self.count - 1
         return seal((0, -1, attributes, last, self.timestamp, self.timestamp, *producer, self.count), self.records)  # type: ignore[arg-type]
 
     def halves(self) -> tuple[Encoded, Encoded]:
-        """Return the records re-encoded as two batches: slow, for batches that a leader rejects as too large."""
+        """Re-encode the records as two batches: slow, for a leader that rejects one."""
         [entry] = entries(self.sealed((-1, -1, -1)))
         records = list(entry.records())
         middle = len(records) // 2
@@ -173,7 +168,7 @@ def _joined(rows: BinaryColumns, deltas: Numbers) -> pa.BinaryArray:
 
 
 def header_bytes(column: pa.ListArray) -> pa.BinaryArray | None:
-    """Encode a column of headers, lists of keys and values, as header sections; None if there are no headers."""
+    """Encode lists of headers as header sections; None if there are no headers."""
     counts = np.asarray(pc.fill_null(pc.list_value_length(column), 0)).astype(np.int64)
     if not counts.any():
         return None
@@ -191,12 +186,12 @@ def header_bytes(column: pa.ListArray) -> pa.BinaryArray | None:
 
 
 def as_binary(column: pa.Array) -> pa.BinaryArray:
-    """Convert any Arrow string or binary type to binary with 32-bit offsets."""
+    """Convert to binary with 32-bit offsets."""
     return column if pa.types.is_binary(column.type) else column.cast(pa.binary())
 
 
 def lengths(column: pa.BinaryArray) -> Numbers:
-    """Return the length of each element; -1 for null."""
+    """Return each element's length; -1 for null."""
     found: Numbers = np.diff(_offsets(column)).astype(np.int64)
     if column.null_count:
         found[np.asarray(column.is_null())] = -1
@@ -204,12 +199,10 @@ def lengths(column: pa.BinaryArray) -> Numbers:
 
 
 def starts_of(column: pa.BinaryArray) -> Numbers:
-    """Return the start of each element in the column's data."""
     return _offsets(column)[:-1].astype(np.int64)
 
 
 def data_of(column: pa.BinaryArray) -> npt.NDArray[np.uint8]:
-    """Return the data buffer of a column."""
     buffer = column.buffers()[2]
     return np.zeros(0, np.uint8) if buffer is None else np.frombuffer(buffer, np.uint8)
 
@@ -222,9 +215,6 @@ def _offsets(column: pa.BinaryArray) -> npt.NDArray[np.int32]:
 
 def _filled(column: pa.BinaryArray) -> pa.BinaryArray:
     return pc.fill_null(column, b"") if column.null_count else column
-
-
-# -- numbers -----------------------------------------------------------------------------------------------------------
 
 
 def _uniform(numbers: Numbers) -> Numbers:
@@ -247,7 +237,7 @@ def _varint_sizes(numbers: Numbers) -> Numbers:
 
 
 def _varints(columns: Sequence[Numbers]) -> pa.BinaryArray:
-    """Encode the numbers of each row as varints; a column of length 1 applies to all rows."""
+    """Encode rows of numbers; a column of length 1 applies to all rows."""
     rows = max(map(len, columns))
     sizes = [_varint_sizes(column) for column in columns]
     offsets = np.zeros(rows + 1, np.int64)
@@ -262,10 +252,7 @@ def _varints(columns: Sequence[Numbers]) -> pa.BinaryArray:
 
 
 def _write(data: npt.NDArray[np.uint8], at: Numbers, numbers: Numbers, sizes: Numbers) -> None:
-    """Write varints at their positions: 7 bits per byte, least significant first; bit 7 marks a continuation.
-
-    The destination must be zero.
-    """
+    """Write varints into zeros: 7 bits per byte, least significant first; bit 7 marks a continuation."""
     if not numbers.any():
         return
     least, most = int(sizes.min()), int(sizes.max())

@@ -1,11 +1,9 @@
 """Partitions of many keys at once, by MurmurHash2 as in Java's producer.
 
-    keys, longest first           | w w w w |        step k mixes the k-th word into the hashes
-                                  | w w w b |        of all keys that have one: always the
-                                  | w w b b |        first ones in this order
-                                  | w b     |        the last step mixes the 1 to 3 remaining bytes
-
-`pylogbroker.partition_hash` hashes a single key, and here the long keys.
+keys, longest first           | w w w w |        step k mixes the k-th word into the hashes
+                              | w w w b |        of all keys that have one: always the
+                              | w w b b |        first ones in this order
+                              | w b     |        the last step mixes the 1 to 3 remaining bytes
 """
 
 from __future__ import annotations
@@ -23,7 +21,7 @@ Hashes = npt.NDArray[np.uint32]
 
 _SEED: Final = np.uint32(0x9747B28C)
 _M: Final = np.uint32(0x5BD1E995)
-_LONG_KEY_BYTES: Final = 256  # bytes above which a key is hashed alone
+_LONG_KEY_BYTES: Final = 256  # longer keys are hashed alone
 
 
 def partitions_of_keys(data: Bytes, starts: Numbers, lengths: Numbers, partitions: int) -> npt.NDArray[np.int32]:
@@ -34,7 +32,6 @@ def partitions_of_keys(data: Bytes, starts: Numbers, lengths: Numbers, partition
 
 
 def hashes(data: Bytes, starts: Numbers, lengths: Numbers) -> Hashes:
-    """Return the hash of each key."""
     result = np.empty(len(starts), np.uint32)
     is_long = lengths > _LONG_KEY_BYTES
     if not is_long.any():
@@ -59,7 +56,7 @@ def _together(data: Bytes, starts: Numbers, lengths: Numbers) -> Hashes:
 
 
 def _ordered(data: Bytes, starts: Numbers, lengths: Numbers) -> Hashes:
-    """Hash keys that are sorted by decreasing length."""
+    """Hash keys sorted by decreasing length."""
     result = _SEED ^ lengths.astype(np.uint32)
     words = lengths >> 2
     having = np.searchsorted(-words, -np.arange(int(words[0])), side="left")

@@ -1,10 +1,10 @@
 """Partitioner for the rows of a task.
 
-| the row has         | partition                                                                          |
-|---------------------|------------------------------------------------------------------------------------|
-| a partition         | that partition                                                                     |
-| else a key          | by the key's hash, as in Java's producer                                           |
-| neither             | in a random cycle; the next one after about one batch of bytes                     |
+| the row has   | partition                                                      |
+|---------------|----------------------------------------------------------------|
+| a partition   | that partition                                                 |
+| else a key    | by the key's hash, as in Java's producer                       |
+| neither       | in a random cycle; the next one after about one batch of bytes |
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Partitions = npt.NDArray[np.int32]
 
 
 class RowPartitioner:
-    """Partitioner of one topic; rows without key or partition cycle through partitions that have a leader."""
+    """Partitioner of one topic; its cycle has the partitions with a leader."""
 
     def __init__(self, topic: TopicInfo, enough: int) -> None:
         self._name = topic.name
@@ -34,14 +34,12 @@ class RowPartitioner:
         order = led or range(self._count)
         self._order = np.array(random.sample(order, len(order)), np.int32)
         self._enough = enough
-        self._given = 0  # bytes of rows without key or partition so far
+        self._given = 0  # bytes in the cycle so far
 
     def have(self, chosen: pa.Int32Array | None) -> bool:
-        """Return whether all named partitions exist."""
         return chosen is None or chosen.null_count == len(chosen) or pc.max(chosen).as_py() < self._count
 
     def of(self, rows: BinaryColumns, chosen: pa.Int32Array | None = None) -> Partitions:
-        """Return the partition of each row; `chosen` is the column partition."""
         found = self._by_key(rows)
         if chosen is None or chosen.null_count == len(chosen):
             return found
@@ -72,7 +70,7 @@ class RowPartitioner:
 
 
 def grouped(partitions: Partitions) -> tuple[npt.NDArray[np.int64] | None, list[int]]:
-    """Return an order that groups the rows by partition (None if they are grouped), and the start of each group."""
+    """Return an order that groups the rows by partition (None if they are grouped), and each group's start."""
     changes, most = np.flatnonzero(np.diff(partitions)) + 1, int(partitions.max())
     if len(changes) <= most:
         runs = [0, *changes.tolist()]

@@ -1,11 +1,10 @@
 """Idempotent producer: several batches in flight, in order per partition, each written once.
 
     producer = IdempotentProducer(cluster, identify(cluster))
-    producer.send({("events", 0): [encoded]})    # returns when buffer.memory allows more, not when it is written
-    producer.flush()                             # returns when everything is written
+    producer.send({("events", 0): [encoded]})    # returns when buffer.memory allows more
+    producer.flush()                             # returns when all is written
 
-`pylogbroker.client.partition_queue` keeps the order of each partition's batches, and their sequence numbers, so that a
-leader that already has a batch reports a duplicate.
+`PartitionQueue` keeps order and sequence numbers, by which a leader recognizes a duplicate.
 
 | response                                     | action                                                        |
 |----------------------------------------------|---------------------------------------------------------------|
@@ -53,16 +52,16 @@ _WRITTEN: Final = frozenset({ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER
 
 @attrs.define(eq=False)
 class _Batch:
-    """Encoded records with the attributes of a `QueuedBatch`."""
+    """Encoded records as a `QueuedBatch`."""
 
     encoded: Encoded
-    deadline: float | None = None  # counts from the first attempt, not from queueing, since rows may arrive slowly
+    deadline: float | None = None  # counts from the first attempt, since rows may arrive slowly
     position: int = -1
     identity: ProducerIdentity = ANONYMOUS
     attempts: int = 0
     outcome_unknown: bool = False
     rejected: bool = False
-    error: PylogbrokerError | None = None  # of the last attempt, if it was rejected
+    error: PylogbrokerError | None = None
 
     @property
     def count(self) -> int:
@@ -84,7 +83,7 @@ class _SentRequest:
 
 
 class IdempotentProducer:
-    """Producer of one task, with connections of its own; `add` is called with partitions before their first batch."""
+    """Producer of one task; `add` is called with partitions before their first batch."""
 
     def __init__(
         self,
@@ -99,7 +98,7 @@ class IdempotentProducer:
         self._connections = LeaderConnections(cluster)
         self._queues: dict[TopicPartition, _PartitionQueue] = {}
         self._in_flight: deque[_SentRequest] = deque()
-        self._buffered_bytes = 0  # bytes not yet written
+        self._buffered_bytes = 0
         self._acks = acks_of(settings)
         self._window = window_of(settings)
         self._timeout = settings.integer("request.timeout.ms")
@@ -118,7 +117,7 @@ class IdempotentProducer:
         self.close()
 
     def limit(self, topic: str) -> int | None:
-        """Return the batch size limit that a topic's leaders have shown; None if unknown."""
+        """Batch size limit that leaders have shown; None if unknown."""
         return self._limits.get(topic)
 
     def send(self, batches: Mapping[TopicPartition, Sequence[Encoded]]) -> None:
@@ -135,19 +134,15 @@ class IdempotentProducer:
             self._advance(wait=True)
 
     def flush(self) -> None:
-        """Wait until all batches are written."""
         while self._buffered_bytes:
             self._advance(wait=True)
 
     def close(self) -> None:
-        """Close the connections; drop batches that are not written."""
+        """Close the connections; unwritten batches are lost."""
         self._connections.close()
 
     def _settle(self) -> None:
-        """Wait for requests in flight.
-
-        A late batch could reach its leader after the abort, and begin a transaction that nobody ends.
-        """
+        """Wait for requests in flight: a late batch could begin a transaction after the abort that nobody ends."""
         for asked in self._in_flight:
             with suppress(PylogbrokerError):
                 if asked.connection.is_open:
@@ -159,10 +154,7 @@ class IdempotentProducer:
             queue.start_epoch(self._identity)
         return queue
 
-    # -- out -----------------------------------------------------------------------------------------------------
-
     def _advance(self, *, wait: bool) -> None:
-        """Receive available responses and send what is ready; else wait for the next event."""
         collected = self._collect(wait=False)
         if self._send_ready() or collected or not wait:
             return
@@ -173,7 +165,6 @@ class IdempotentProducer:
             time.sleep(max(0.0, min(pauses) - time.monotonic()))
 
     def _send_ready(self) -> bool:
-        """Send all requests that leaders may have now; return whether there were any."""
         sent = False
         while (ready := self._ready()) is not None:
             self._request(*ready)
@@ -181,7 +172,7 @@ class IdempotentProducer:
         return sent
 
     def _ready(self) -> tuple[int, list[tuple[_PartitionQueue, _Batch]]] | None:
-        """Return a leader that may receive a request, and the batches for it with their queues."""
+        """Return a leader that may receive a request, and its batches."""
         now = time.monotonic()
         chosen: list[tuple[_PartitionQueue, _Batch]] = []
         leader, size = -1, 0
@@ -241,13 +232,8 @@ class IdempotentProducer:
             data.append(PartitionProduceData(partition, sealed))
         return ProduceRequest(identity.transactional_id, self._acks, self._timeout, list(topics.values()))
 
-    # -- and back ------------------------------------------------------------------------------------------------
-
     def _collect(self, *, wait: bool) -> bool:
-        """Handle one response per connection, or wait for one; return whether there were any.
-
-        An overdue request counts as a response.
-        """
+        """Handle one response per connection, or wait for one. An overdue request counts as a response."""
         oldest = {asked.connection: asked for asked in reversed(self._in_flight)}
         ready = self._readable(oldest, wait=wait) if all(each.is_open for each in oldest) else set()
         now = time.monotonic()
@@ -262,7 +248,6 @@ class IdempotentProducer:
         return bool(due)
 
     def _readable(self, oldest: Mapping[BlockingConnection, _SentRequest], *, wait: bool) -> set[int]:
-        """Return the readable sockets' descriptors; wait at most until the first deadline."""
         if not oldest:
             return set()
         poll = select.poll()
@@ -318,7 +303,6 @@ class IdempotentProducer:
             _raise_rejected(queue)
 
     def _try_again(self, queue: _PartitionQueue, batch: _Batch, error: PylogbrokerError) -> None:
-        """Requeue a batch; raise the error if it is not retriable or the retries are used up."""
         if not is_retriable(error) or batch.attempts > self._retries:
             raise error
         self._pause(queue, batch, error)
@@ -336,7 +320,7 @@ class IdempotentProducer:
 
 
 def _raise_rejected(queue: _PartitionQueue) -> None:
-    """Raise the error of a batch that was rejected though the leader has all earlier ones."""
+    """Raise the error of a rejected batch if the leader has all earlier ones."""
     for batch in queue.settle():
         raise batch.error or KafkaError(code=ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
 

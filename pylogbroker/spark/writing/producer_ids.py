@@ -1,4 +1,4 @@
-"""Producer ids and settings of idempotence. Leaders detect duplicates by producer id, epoch and sequence number."""
+"""Producer ids, and settings of idempotence."""
 
 from __future__ import annotations
 
@@ -13,24 +13,21 @@ from pylogbroker.rpc.errors import raise_for
 from pylogbroker.spark.brokers.cluster import BlockingCluster
 from pylogbroker.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
-_WINDOW: Final = 5  # batches of a producer that a leader remembers to detect duplicates
+_WINDOW: Final = 5  # batches of a producer that a leader remembers
 _NO_TIMEOUT: Final = 0x7FFFFFFF
 
 
 @attrs.frozen
 class WriterIdentity(ProducerIdentity):
-    """Producer id and epoch of a task, and its transactional id."""
-
     transactional_id: str | None = None
 
 
 def acks_of(settings: Values) -> int:
-    """Return the required acknowledgements; -1 for all."""
+    """Required acknowledgements; -1 for all."""
     return -1 if settings.text("acks") == "all" else int(settings.text("acks"))
 
 
 def is_idempotent(settings: Values) -> bool:
-    """Return whether the producer is idempotent: as set, or else if acks=all."""
     if settings["enable.idempotence"] and acks_of(settings) != -1:
         raise ConfigError(f"option kafka.acks: {settings.text('acks')!r} is not accepted; enable.idempotence needs all")
     return acks_of(settings) == -1 if settings["enable.idempotence"] is None else bool(settings["enable.idempotence"])
@@ -48,7 +45,7 @@ def window_of(settings: Values) -> int:
 
 
 def identify(cluster: BlockingCluster) -> WriterIdentity:
-    """Get a producer id for a producer without transactions; without idempotence there is none."""
+    """Get a producer id, if the producer is idempotent."""
     if not is_idempotent(cluster.settings):
         return WriterIdentity(-1, -1)
 

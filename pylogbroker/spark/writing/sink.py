@@ -4,8 +4,7 @@
     task      write                               writes its rows
     driver    commit, abort                       of a stream: ends the transactions that the tasks left open
 
-Columns are those of Spark's own Kafka sink. Batches are written at least once: rows of a failed task remain when it is
-repeated.
+Batches are written at least once: rows of a failed task remain when it is repeated.
 """
 
 from __future__ import annotations
@@ -51,8 +50,6 @@ _BATCH: Final = "streaming.sql.batchId"
 
 @attrs.frozen
 class TaskDone(WriterCommitMessage):
-    """Message from a task to the driver; empty without transactions."""
-
     done: Done | None = None
 
 
@@ -65,7 +62,6 @@ class BatchWriter(DataSourceArrowWriter):
 
     @classmethod
     def of(cls, given: Mapping[str, str], schema: StructType, overwrite: bool) -> BatchWriter:
-        """Return a writer for the options and the columns of a query."""
         if overwrite:
             raise ConfigError('a topic cannot be overwritten: write with mode("append")')
         options = WriteOptions.parse(given)
@@ -73,12 +69,11 @@ class BatchWriter(DataSourceArrowWriter):
         return cls(given, _fields(schema, options))
 
     def reach(self) -> None:
-        """Raise NoBrokers if no broker can be reached. Called in the driver, since every task would wait longer."""
+        """Raise NoBrokers if no broker can be reached. Called in the driver: tasks would wait longer."""
         with BlockingCluster(WriteOptions.parse(self._given).settings) as cluster:
             cluster.reach()
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskDone:
-        """Write rows. Called in each task."""
         _write_plainly(WriteOptions.parse(self._given), self._fields, iterator)
         return TaskDone()
 
@@ -92,7 +87,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
     @classmethod
     def of(cls, given: Mapping[str, str], schema: StructType, overwrite: bool) -> StreamWriter:
-        """Return a writer for a query's options and columns; output mode complete (`overwrite`) appends, too."""
+        """Return a writer; output mode complete (`overwrite`) appends, too."""
         options = WriteOptions.parse(given)
         _check(options)
         if options.exactly_once and not is_idempotent(options.settings):
@@ -103,7 +98,6 @@ class StreamWriter(DataSourceStreamArrowWriter):
         return cls(given, _fields(schema, options))
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskDone:
-        """Write rows. Called in each task."""
         options = WriteOptions.parse(self._given)
         if not options.exactly_once:
             _write_plainly(options, self._fields, iterator)
@@ -111,14 +105,13 @@ class StreamWriter(DataSourceStreamArrowWriter):
         return TaskDone(_write_once(options, self._fields, _this_task(options), iterator))
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Commit the transactions. Called in the driver when all tasks are done."""
         done = _done(messages)
         if done:
             with BlockingCluster(WriteOptions.parse(self._given).settings) as cluster:
                 commit(cluster, done)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Abort the transactions. Called in the driver when a task has failed for good."""
+        """Abort the transactions. Called when a task has failed for good."""
         done = _done(messages)
         if done:
             with BlockingCluster(WriteOptions.parse(self._given).settings) as cluster:
@@ -126,7 +119,6 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
 
 def _check(options: WriteOptions) -> None:
-    """Log ignored options, and reject contradictory ones."""
     log_warnings(options.warnings)
     window_of(options.settings)
 
@@ -144,7 +136,6 @@ def _write_plainly(options: WriteOptions, fields: Fields, batches: Iterator[pa.R
 
 
 def _write_once(options: WriteOptions, fields: Fields, task: Task, batches: Iterator[pa.RecordBatch]) -> Done:
-    """Write rows in a transaction and leave it open; a task without rows has none."""
     first = _first(batches)
     if first is None:
         return Done(task)
@@ -171,7 +162,7 @@ def _write_as(
     fields: Fields,
     batches: Iterator[pa.RecordBatch],
 ) -> None:
-    """Write rows. Arrow is imported here, since the driver restarts for each micro-batch and does not need it."""
+    """Write rows. Arrow is imported here: the driver, which restarts for each micro-batch, does not need it."""
     from pylogbroker.spark.writing.producer import IdempotentProducer
     from pylogbroker.spark.writing.task import TaskWriter
 

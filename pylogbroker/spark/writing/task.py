@@ -27,12 +27,10 @@ from pylogbroker.spark.writing.partitioner import RowPartitioner, grouped
 from pylogbroker.spark.writing.producer import IdempotentProducer
 from pylogbroker.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 
-_PORTION_BYTES: Final = 4 << 20  # bytes
+_PORTION_BYTES: Final = 4 << 20
 
 
 class TaskWriter:
-    """Encode rows and pass them to the producer."""
-
     def __init__(
         self, options: WriteOptions, fields: Fields, cluster: BlockingCluster, producer: IdempotentProducer
     ) -> None:
@@ -50,7 +48,7 @@ class TaskWriter:
         self._compressed = settings.texts("compressed.topics")
 
     def write(self, batches: Iterable[pa.RecordBatch]) -> None:
-        """Write rows; return when all of them are written."""
+        """Write rows; return when all are written."""
         for portion in _portions(batches):
             self._producer.send(self._encode(portion))
         self._producer.flush()
@@ -104,7 +102,7 @@ class TaskWriter:
         return BinaryColumns(values, keys, headers)
 
     def _by_topic(self, portion: pa.RecordBatch) -> Mapping[str, np.ndarray | None]:
-        """Return the row indices of each topic; None for all rows."""
+        """Return each topic's row indices; None for all rows."""
         if self._fields.topic is None:
             return {self._options.topic or "": None}
         column = portion.column(self._fields.topic).dictionary_encode()
@@ -120,7 +118,7 @@ class TaskWriter:
 
 
 def find_topic(cluster: BlockingCluster, name: str) -> TopicInfo:
-    """Return a topic's metadata. Create the topic if allow.auto.create.topics is set and the broker allows it."""
+    """Return a topic's metadata. Create the topic if allow.auto.create.topics and the broker allow it."""
 
     def ask() -> TopicInfo:
         known = cluster.topics([name])

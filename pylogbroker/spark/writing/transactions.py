@@ -6,9 +6,8 @@
     driver     OffsetCommit           the plan: number of tasks of this batch
                EndTxn, for each       commits or aborts records and marker together
 
-A transactional id is `<prefix><query>-<i>`. The marker is a committed offset, the number of the batch plus 1, of the
-group with the same name, in a partition that every cluster has. The plan is stored likewise for the group
-`<prefix><query>`.
+A transactional id is `<prefix><query>-<i>`. The marker is a committed offset of the group with that name: the number of
+the batch plus 1. The plan is one of the group `<prefix><query>`.
 
 | driver or task is killed         | open transactions              | when the batch is repeated                       |
 |----------------------------------|--------------------------------|--------------------------------------------------|
@@ -16,13 +15,8 @@ group with the same name, in a partition that every cluster has. The plan is sto
 | while the driver commits         | some                           | the same; tasks that are committed write nothing |
 | afterwards                       | none                           | no task writes anything                          |
 
-A task is identified by its number. So a partly committed batch must be repeated with as many tasks, which get the same
-rows. Spark ensures that unless the query is changed; the plan detects such a change.
-
-Brokers expire markers after offsets.retention.minutes (default 7 days), but keep the plan longer. So a batch with an
-old plan and no marker is rejected: it may be committed.
-
-A task has one transaction at a time: a second attempt, also a speculative one, aborts the first one's.
+A second attempt of a task, also a speculative one, aborts the first one's transaction. Decision 0024 says what the plan
+is for.
 """
 
 from __future__ import annotations
@@ -71,9 +65,9 @@ T = TypeVar("T")
 _MARKER_TOPIC: Final = "__consumer_offsets"  # exists wherever there are groups; partition 0 is used
 _OFFSET_FETCH: Final = 7  # last version with a single group, first one with require_stable
 _OFFSET_COMMIT: Final = 4  # last version with a retention time
-_PLAN_RETENTION_MS: Final = 10 * 365 * 86_400_000  # ms of retention of a plan
-_MARKER_AGE_MS_MAX: Final = 86_400_000  # ms after which brokers may have expired markers, with a short retention
-_ABORT_SECONDS_MAX: Final = 10.0  # maximum seconds to abort
+_PLAN_RETENTION_MS: Final = 10 * 365 * 86_400_000
+_MARKER_AGE_MS_MAX: Final = 86_400_000  # brokers with a short retention may have expired markers by then
+_ABORT_SECONDS_MAX: Final = 10.0
 _TRANSIENT: Final = frozenset({ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.UNSTABLE_OFFSET_COMMIT})
 _LOST: Final = frozenset(
     {
@@ -87,7 +81,7 @@ _LOST: Final = frozenset(
 
 
 class TransactionLost(PylogbrokerError):
-    """A task's transaction can no longer be committed: none of its records are written."""
+    """A task's transaction cannot be committed: none of its records are written."""
 
 
 class WrongBatch(PylogbrokerError):
@@ -96,8 +90,6 @@ class WrongBatch(PylogbrokerError):
 
 @attrs.frozen
 class Task:
-    """One task of a micro-batch."""
-
     prefix: str
     query: str
     batch: int
@@ -111,7 +103,7 @@ class Task:
 
 @attrs.frozen
 class Done:
-    """Result of a task for the driver: its open transaction, if any, or that it was committed before."""
+    """Result of a task: its open transaction, or that it was committed before."""
 
     task: Task
     open: WriterIdentity | None = None
@@ -120,18 +112,15 @@ class Done:
 
 @attrs.frozen
 class _Plan:
-    """Number of tasks of a batch at its first commit, and that time in ms."""
+    """Number of tasks of a batch, and time in ms of its first commit."""
 
     batch: int
     tasks: int
     time: int
 
 
-# -- tasks -------------------------------------------------------------------------------------------------------------
-
-
 def begin(cluster: BlockingCluster, task: Task) -> WriterIdentity | None:
-    """Return the task's producer identity; None if the task is committed already."""
+    """Return the task's identity; None if the task is committed already."""
     identity = _identify(cluster, task.name)
     committed, _ = _marker(cluster, task.name)
     _check_order(task, committed - 1)
@@ -139,7 +128,6 @@ def begin(cluster: BlockingCluster, task: Task) -> WriterIdentity | None:
 
 
 def add_partitions(cluster: BlockingCluster, identity: WriterIdentity, partitions: Iterable[TopicPartition]) -> None:
-    """Add partitions to the transaction."""
     request = add_partitions_request(_name(identity), identity, sorted(partitions))
     _ask(cluster, request, TRANSACTION, _name(identity), version=ADD_PARTITIONS_VERSION, codes=partition_codes)
 
@@ -158,11 +146,8 @@ def mark(cluster: BlockingCluster, identity: WriterIdentity, task: Task) -> None
     _ask(cluster, request, GROUP, task.name, codes=offset_codes)
 
 
-# -- the driver --------------------------------------------------------------------------------------------------------
-
-
 def commit(cluster: BlockingCluster, done: Sequence[Done]) -> None:
-    """Commit the transactions of all tasks of a batch."""
+    """Commit a batch. Raise WrongBatch or TransactionLost."""
     if not done:
         return
     opened = [(each.task, each.open) for each in done if each.open is not None]
@@ -210,7 +195,6 @@ def raising_lost(cluster: BlockingCluster, task: Task) -> Iterator[None]:
 
 
 def _check_count(cluster: BlockingCluster, done: Sequence[Done], plan: _Plan) -> None:
-    """Raise WrongBatch if this batch was partly committed with another number of tasks."""
     if plan.tasks == len(done):
         return
     task = done[0].task
@@ -225,7 +209,6 @@ def _check_count(cluster: BlockingCluster, done: Sequence[Done], plan: _Plan) ->
 
 
 def _check_age(plan: _Plan) -> None:
-    """Raise WrongBatch if markers of this batch may have expired."""
     if _now() - plan.time > _MARKER_AGE_MS_MAX:
         when = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(plan.time / 1000))
         raise WrongBatch(
@@ -237,7 +220,6 @@ def _check_age(plan: _Plan) -> None:
 
 
 def _check_order(task: Task, batch: int) -> None:
-    """Raise WrongBatch if the query has committed a later batch."""
     if batch > task.batch:
         raise WrongBatch(
             f"batch {task.batch} is to be written, but batch {batch} of this query is committed already: the checkpoint"
@@ -247,7 +229,6 @@ def _check_order(task: Task, batch: int) -> None:
 
 
 def _planned(cluster: BlockingCluster, task: Task) -> _Plan | None:
-    """Return the plan of this batch, if an earlier run wrote it."""
     planned, text = _marker(cluster, _group(task))
     _check_order(task, planned - 1)
     return _Plan(task.batch, *map(int, (text or "").split())) if planned == task.batch + 1 else None
@@ -276,9 +257,6 @@ def _lost(cluster: BlockingCluster, task: Task, error: KafkaError) -> Transactio
         f" attempt has taken its place, or the batch took longer than kafka.transaction.timeout.ms, which is {timeout}:"
         " make batches smaller, or increase it, and the brokers' transaction.max.timeout.ms with it"
     )
-
-
-# -- requests ----------------------------------------------------------------------------------------------------------
 
 
 def _identify(cluster: BlockingCluster, name: str) -> WriterIdentity:
@@ -311,9 +289,7 @@ def _ask(
     codes: Codes = response_codes,
     seconds: float | None = None,
 ) -> Any:
-    """Return the coordinator's response. Retry for `seconds` (default: default.api.timeout.ms), also while it ends the
-    previous transaction.
-    """
+    """Ask the coordinator. Retry for `seconds` (default: default.api.timeout.ms)."""
     longest = cluster.settings.integer("default.api.timeout.ms") / 1000
     timeout = longest if seconds is None else min(seconds, longest)
 
