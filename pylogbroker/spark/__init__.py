@@ -1,8 +1,7 @@
 """Spark integration: read, stream, write and load topics.
 
 Spark finds the data source `pylogbroker` by itself where `pyspark_pylogbroker` is installed; elsewhere `register` adds
-it to a session. `load` loads topics into Parquet files; `loaded` returns what has been loaded. Implementation modules
-are imported on first use.
+it. Implementation modules are imported on first use.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
     spark.read.format("pylogbroker").option("kafka.bootstrap.servers", "one:9092").option("subscribe", "events").load()
 
 Columns and options are those of Spark's own Kafka source; `options` lists the differences. Every Python process of
-Spark imports this module, so readers and writers are imported on first use.
+Spark imports this module: readers and writers are imported on first use.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _OLDEST: Final = (4, 2)
 
 
 class PylogbrokerSource(DataSource):
-    """Topics of a cluster as rows; see `pylogbroker.spark.options`."""
+    """Topics as rows; see `options`."""
 
     def __init__(self, options: dict[str, str]) -> None:
         super().__init__(options)
@@ -41,11 +41,9 @@ class PylogbrokerSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """Return the name that is passed to `format`."""
         return "pylogbroker"
 
     def schema(self) -> StructType:
-        """Return the schema of Spark's own Kafka source."""
         return schema_for(self.options)
 
     def reader(self, schema: StructType) -> DataSourceReader:

@@ -1,13 +1,10 @@
 """Blocking view of a cluster: leaders, coordinators and offsets.
 
-    cluster = BlockingCluster(settings)                           # bootstrap.servers is one of them
-    topics = cluster.topics(["events"])                           # existing topics, with their partitions
+    cluster = BlockingCluster(settings)
     ends = cluster.offsets({("events", 0): LATEST})
     answer = cluster.retrying(lambda: cluster.leader("events", 0).ask(request))
-    cluster.close()
 
-Connections are opened on demand. `retrying` repeats retriable failures until default.api.timeout.ms have passed. Before
-each new attempt it forgets cached leaders and coordinators.
+Connections are opened on demand.
 """
 
 from __future__ import annotations
@@ -51,8 +48,6 @@ class OffsetAtTime:
 
 
 class BlockingCluster:
-    """Connections to the brokers, and cached metadata."""
-
     def __init__(self, settings: Values) -> None:
         self.settings = settings
         self.connection_settings = ConnectionSettings.of(settings)
@@ -72,21 +67,18 @@ class BlockingCluster:
         self.close()
 
     def close(self) -> None:
-        """Close all connections."""
         for connections in (self._connections, self._spares):
             for connection in connections.values():
                 connection.close()
             connections.clear()
 
-    # -- topics --------------------------------------------------------------------------------------------------
-
     def topics(self, names: Collection[str] | None = None) -> dict[str, TopicInfo]:
-        """Return those of the named topics that exist, or all topics, from fresh metadata."""
+        """Return those of the named topics that exist, or all, from fresh metadata."""
         self.retrying(lambda: self._refresh(names))
         return {name: info for name, info in self._metadata.topics.items() if names is None or name in names}
 
     def topic_id(self, name: str) -> UUID:
-        """Return the id of a topic that `topics` returned. A recreated topic has another id."""
+        """Return a topic's id, cached by `topics`."""
         return self._metadata.topic(name).topic_id
 
     def offsets(
@@ -94,7 +86,7 @@ class BlockingCluster:
     ) -> dict[TopicPartition, OffsetAtTime]:
         """Return for each partition the first offset at or after a time in ms, or its EARLIEST or LATEST offset.
 
-        LATEST is the high watermark, or the last stable offset if isolation.level is read_committed.
+        LATEST is the high watermark, or with isolation.level read_committed the last stable offset.
         """
         found: dict[TopicPartition, OffsetAtTime] = {}
 
@@ -114,7 +106,7 @@ class BlockingCluster:
                 raise_for(topic.error_code, f"topic {topic.name}: {error_of(topic.error_code).detail}")
 
     def _look_up(self, times: Mapping[TopicPartition, int], found: dict[TopicPartition, OffsetAtTime]) -> None:
-        """Ask each leader once. Raise the last error after storing the successful answers."""
+        """Ask each leader once. Raise the last error after storing the other answers."""
         self._know({topic for topic, _ in times})
         by_leader: dict[int, dict[TopicPartition, int]] = {}
         for key, time in times.items():
@@ -133,40 +125,36 @@ class BlockingCluster:
         if error is not None:
             raise error
 
-    # -- brokers -------------------------------------------------------------------------------------------------
-
     def leader(self, topic: str, partition: int) -> BlockingConnection:
-        """Return a connection to a partition's leader by cached metadata; raise if there is none.
+        """Return a connection to a leader by cached metadata; raise if there is none.
 
-        The connection may have requests in flight: callers that share it must count their answers.
+        Requests may be in flight: callers that share the connection must count answers.
         """
         return self._connection(self.address_of(self.leader_id(topic, partition)))
 
     def leader_id(self, topic: str, partition: int) -> int:
-        """Return the broker id of a partition's leader by cached metadata."""
         self._know([topic])
         return self._metadata.leader(topic, partition)
 
     def address_of(self, broker: int) -> Address:
-        """Return a broker's address by cached metadata; raise LEADER_NOT_AVAILABLE if it has none."""
+        """Return a broker's address; raise LEADER_NOT_AVAILABLE if it has none."""
         address = self._metadata.brokers.get(broker)
         if address is None:
             raise error_of(ErrorCode.LEADER_NOT_AVAILABLE, f"broker {broker} leads partitions but is not available")
         return address
 
     def connect(self, broker: int) -> BlockingConnection:
-        """Return a new connection to a broker, for exclusive use."""
         return dial(self.address_of(broker), self.connection_settings)
 
     def coordinator(self, key: str, kind: int) -> BlockingConnection:
-        """Return an idle connection to the coordinator of a GROUP or TRANSACTION."""
+        """Return an idle connection to a GROUP or TRANSACTION coordinator."""
         address = self._coordinators.get((key, kind))
         if address is None:
             address = self._coordinators[key, kind] = self._find_coordinator(key, kind)
         return self._idle(address)
 
     def any_connection(self) -> BlockingConnection:
-        """Return an idle connection to any reachable broker; NoBrokers gives the reasons if there is none."""
+        """Return an idle connection to any broker; raise NoBrokers."""
         for connection in self._connections.values():
             if connection.is_open and not connection.in_flight:
                 return connection
@@ -175,8 +163,8 @@ class BlockingCluster:
     def reach(self) -> None:
         """Connect to any bootstrap server; NoBrokers gives the reasons if none can be reached.
 
-        Drivers call this first. The limit is FIRST_CONTACT_SECONDS, shared by the addresses: at this point a wrong
-        address is more likely than a restarting broker.
+        Drivers call this first. Addresses share FIRST_CONTACT_SECONDS: a wrong one is more likely now than a restarting
+        broker.
         """
         share = FIRST_CONTACT_SECONDS / len(self._bootstrap)
 
@@ -191,7 +179,7 @@ class BlockingCluster:
             ) from error
 
     def forget(self, topic: str | None = None) -> None:
-        """Drop cached leaders (of one topic, or all) and all cached coordinators."""
+        """Drop cached leaders, of one topic or all, and all coordinators."""
         names = list(self._metadata.topics) if topic is None else [topic]
         for name in names:
             info = self._metadata.topics.pop(name, None)
@@ -200,7 +188,10 @@ class BlockingCluster:
         self._coordinators.clear()
 
     def retrying(self, work: Callable[[], T], seconds: float | None = None) -> T:
-        """Call `work` until it succeeds, fails with an error that is not retriable, or the time is up."""
+        """Call `work` until it succeeds, fails permanently, or `seconds` (at most default.api.timeout.ms) have passed.
+
+        Cached leaders and coordinators are dropped before each new attempt.
+        """
         most = self.settings.integer("default.api.timeout.ms") / 1000
         first = self.settings.integer("retry.backoff.ms") / 1000
         longest = self.settings.integer("retry.backoff.max.ms") / 1000
@@ -230,7 +221,7 @@ class BlockingCluster:
         return Address(answer.host, answer.port)
 
     def _idle(self, address: Address) -> BlockingConnection:
-        """Return a connection with nothing in flight, so that the next response answers the next request."""
+        """Return a connection with nothing in flight: the next response answers the next request."""
         connection = self._connection(address)
         return self._opened(self._spares, address) if connection.in_flight else connection
 
@@ -247,21 +238,19 @@ class BlockingCluster:
 
 
 class LeaderConnections:
-    """A connection to each leader for exclusive use, opened on demand and reopened after a loss."""
+    """Connections to leaders for exclusive use, opened on demand and reopened after a loss."""
 
     def __init__(self, cluster: BlockingCluster) -> None:
         self._cluster = cluster
         self._opened: dict[int, BlockingConnection] = {}
 
     def to(self, leader: int) -> BlockingConnection:
-        """Return an open connection to a leader; raise if there can be none."""
         connection = self._opened.get(leader)
         if connection is None or not connection.is_open:
             connection = self._opened[leader] = self._cluster.connect(leader)
         return connection
 
     def in_flight(self, leader: int) -> int:
-        """Return the number of responses still to be received from a leader."""
         return self._opened[leader].in_flight if leader in self._opened else 0
 
     def close(self) -> None:
@@ -283,5 +272,4 @@ def _first_connected(
 
 
 def partitions_of(topics: Mapping[str, TopicInfo]) -> list[TopicPartition]:
-    """Return all partitions of topics, sorted."""
     return [(name, number) for name in sorted(topics) for number in range(len(topics[name].partitions))]

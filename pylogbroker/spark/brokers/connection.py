@@ -1,12 +1,8 @@
 """Blocking connection to a broker, for processes without a reactor.
 
-    connection = dial(Address("localhost", 9092), settings)
-    response = connection.ask(MetadataRequest(topics=None))     # sends, and waits for the response
-    connection.send(first); connection.send(second)             # pipelined,
-    answers = connection.receive(), connection.receive()        # answered in order
+    response = dial(Address("localhost", 9092), settings).ask(MetadataRequest(topics=None))
 
-Not thread-safe. Any failure closes the connection, because later responses could no longer be matched to requests.
-Nothing is resent.
+Not thread-safe. Any failure closes the connection: later responses could not be matched to requests. Nothing is resent.
 """
 
 from __future__ import annotations
@@ -28,8 +24,6 @@ _CHUNKS: Final = 512  # buffers per sendmsg; the system's limit is 1,024
 
 
 class BlockingConnection:
-    """Send requests and receive responses; created by `dial`."""
-
     def __init__(self, connected: socket.socket, address: Address, settings: ConnectionSettings) -> None:
         self.address = address
         self._socket = connected
@@ -50,11 +44,11 @@ class BlockingConnection:
         return len(self._waiting)
 
     def fileno(self) -> int:
-        """Return the socket's descriptor for `select`: readable when a response begins to arrive."""
+        """Descriptor for `select`: readable when a response begins to arrive."""
         return self._socket.fileno()
 
     def version_of(self, kind: type[Request]) -> int:
-        """Return the newest version of an API that both sides support; raise UnsupportedVersion if there is none."""
+        """Return the newest version that both sides support; raise UnsupportedVersion if there is none."""
         return self._kafka.version_of(kind)
 
     def ask(self, request: Request, *, version: int | None = None, timeout: float | None = None) -> Any:
@@ -67,7 +61,7 @@ class BlockingConnection:
         return self.receive(timeout)
 
     def send(self, request: Request, *, version: int | None = None, answered: bool = True) -> None:
-        """Send a request. With `answered`, expect a response to `receive` later."""
+        """Send a request; with `answered`, `receive` returns its response later."""
         if self._why_ended is not None:
             raise NotConnected(f"the connection to {self.address} has ended: {self._why_ended}")
         encoded = self._kafka.encode(request, version)
@@ -101,15 +95,12 @@ class BlockingConnection:
         self._end("it was closed")
 
     def negotiate_versions(self, timeout: float) -> None:
-        """Negotiate API versions; must be the first exchange on a connection."""
         while not self._kafka.is_negotiated:
             request, version = self._kafka.next_request()
             self._kafka.handle_response(self.ask(request, version=version, timeout=timeout))
 
-    # -- bytes ---------------------------------------------------------------------------------------------------
-
     def _allow(self, seconds: float) -> None:
-        """Set the timeout of each system call. With kernel timeouts, one blocking call can receive a whole response."""
+        """Set the timeout of each system call, in the kernel: one blocking call can receive a whole response."""
         if seconds != self._timeout_now:
             whole = max(0.001, seconds)
             value = _timeval(int(whole), int(whole % 1 * 1e6))
@@ -118,7 +109,6 @@ class BlockingConnection:
             self._timeout_now = seconds
 
     def _send_all(self, chunks: list[Any]) -> None:
-        """Send all chunks; the system may accept fewer bytes per call."""
         left = deque(memoryview(chunk).cast("B") for chunk in chunks if len(chunk))
         while left:
             some = [left[index] for index in range(min(_CHUNKS, len(left)))]
@@ -135,7 +125,6 @@ class BlockingConnection:
         return self._exactly(length)
 
     def _exactly(self, size: int) -> bytes | bytearray:
-        """Receive exactly `size` bytes into one buffer, mostly with a single system call."""
         data = self._socket.recv(size, socket.MSG_WAITALL)
         if len(data) == size:
             return data
@@ -149,8 +138,6 @@ class BlockingConnection:
             received = self._socket.recv_into(rest)
             rest = rest[received:]
         return whole
-
-    # -- the end -------------------------------------------------------------------------------------------------
 
     def _lost(self, error: OSError) -> ConnectionLost:
         why = error.strerror or str(error)
@@ -168,7 +155,7 @@ class BlockingConnection:
 
 
 def dial(address: Address, settings: ConnectionSettings, most_seconds: float | None = None) -> BlockingConnection:
-    """Return a connection that is ready for requests; NotConnected gives the reason if there is none.
+    """Return a connection that is ready for requests; raise NotConnected.
 
     Connecting and negotiating may each take socket.connection.setup.timeout.ms, or `most_seconds` if that is less.
     """

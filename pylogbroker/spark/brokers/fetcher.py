@@ -1,14 +1,11 @@
 """Fetch the record batches of one partition between two offsets, as raw bytes.
 
-    for fetched in PartitionFetcher(cluster, "events", 0, start=100, end=5_000, stall_timeout=120.0):
-        decode(fetched.records, fetched.position, fetched.aborted, ...)
-
             ask          ask              ask
     leader ------ answer ------ answer -------- answer
     here              decode        decode           decode
 
-The next fetch is sent before the received records are yielded, so that the leader works while they are decoded. Reading
-ends at an offset, not at a count: control records and compacted records leave offsets without records.
+The next fetch is sent before the received records are yielded: the leader works while they are decoded. Reading ends
+at an offset, not at a count: control records and compaction leave offsets without records.
 """
 
 from __future__ import annotations
@@ -40,21 +37,20 @@ _EMPTY_ANSWERS_MIN: Final = 2
 
 @attrs.frozen
 class FetchedBatches:
-    """Complete record batches. The first one may begin before `position`; ignore its earlier records."""
+    """Complete record batches; the first one may have records before `position`."""
 
     records: Buffer
     position: int
     next_offset: int
     aborted: tuple[tuple[int, int], ...] | None
-    """Producer ids and first offsets of aborted transactions; None if their records are to be read, too."""
+    """Producer ids and first offsets of aborted transactions; None with read_uncommitted."""
 
 
 class PartitionFetcher:
     """Iterate over the record batches of a partition from `start` to before `end`.
 
-    Raise OutOfRange if the log starts after `start`. Raise it also if nothing arrives for `stall_timeout` seconds
-    because the log ends before `end`: it was truncated or recreated. If compaction removed everything left before
-    `end`, the last item has no records.
+    Raise OutOfRange if the log starts after `start`, or nothing arrives for `stall_timeout` seconds because it ends
+    before `end`. If compaction removed everything left before `end`, the last item has no records.
     """
 
     def __init__(
@@ -76,7 +72,7 @@ class PartitionFetcher:
         self._wait = settings.integer("fetch.max.wait.ms")
         self._committed = settings.text("isolation.level") == "read_committed"
         self._asked: BlockingConnection | None = None
-        self._empty = 0  # consecutive empty responses from a leader that has offsets up to the end
+        self._empty = 0  # empty responses in a row, from a leader that has all offsets
 
     def __iter__(self) -> Iterator[FetchedBatches]:
         moved = time.monotonic()
@@ -93,7 +89,6 @@ class PartitionFetcher:
                 self._asked.close()  # a late response must not answer the next request
 
     def _take(self, data: PartitionData) -> FetchedBatches | None:
-        """Return the records of a response, and send the next fetch if more is expected."""
         records = data.records or b""
         found = deque(entries(records, partial=True), 1)  # type: ignore[arg-type]
         if not found:
@@ -140,17 +135,13 @@ class PartitionFetcher:
             return None
         return tuple((each.producer_id, each.first_offset) for each in data.aborted_transactions or ())
 
-    # -- requests ------------------------------------------------------------------------------------------------
-
     def _answer(self) -> PartitionData:
         connection = self._asked or self._ask()
         self._asked = None
         response: FetchResponse = connection.receive()
         raise_for(response.error_code)
         partitions = [each for topic in response.responses for each in topic.partitions]
-        data = (
-            partitions[0] if partitions else PartitionData()
-        )  # empty while a quota is exceeded; the broker throttles the next fetch
+        data = partitions[0] if partitions else PartitionData()  # empty while a quota is exceeded
         if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
             raise self._out_of_range()
         raise_for(data.error_code, f"{self._topic}/{self._partition}")
@@ -181,7 +172,7 @@ class PartitionFetcher:
 
 
 def fetch_request(settings: Values, positions: Mapping[TopicPartition, int], *, limit: int, wait: int) -> FetchRequest:
-    """Build a fetch of at most `limit` bytes per partition; the leader may wait `wait` ms for data."""
+    """Build a fetch of at most `limit` bytes per partition; the leader may wait `wait` ms."""
     topics = [
         FetchTopic(
             topic,

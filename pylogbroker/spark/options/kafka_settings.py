@@ -44,7 +44,6 @@ READING: Final = frozenset(
         "check.crcs",
     }
 )
-"""Settings that the source uses."""
 WRITING: Final = frozenset(PRODUCER) - {
     "producer.type",
     "queue.size",
@@ -58,7 +57,6 @@ WRITING: Final = frozenset(PRODUCER) - {
     "linger.ms",
     "default.api.timeout.ms",
 }
-"""Settings that the sink uses."""
 
 _NOT_READING: Final[Mapping[str, str]] = {
     "auto.offset.reset": "set the option startingOffsets instead: the source keeps track of offsets itself",
@@ -87,7 +85,6 @@ _DEFAULTS: Final[Mapping[str, Any]] = {
 
 
 def reading(raw: RawOptions) -> Values:
-    """Return the client settings of the source."""
     return _settings(raw, raw.of_clients(), CONSUMER, READING, _NOT_READING)
 
 

@@ -24,12 +24,12 @@ EARLIEST: Final = -2
 LATEST: Final = -1
 
 Offsets = int | Mapping[TopicPartition, int]
-"""EARLIEST or LATEST for all partitions, or an offset (or one of these) per partition."""
+"""For all partitions, or for each: an offset, EARLIEST or LATEST."""
 
 
 @attrs.frozen
 class ByTime:
-    """The first offset at or after a time in ms: one time for all partitions, or one per partition."""
+    """First offset at or after a time in ms, of all partitions or of each."""
 
     times: int | Mapping[TopicPartition, int]
 
@@ -38,7 +38,6 @@ Bound = Offsets | ByTime
 
 
 def bound(raw: RawOptions, which: str, default: int) -> Bound:
-    """Return the bound "starting" or "ending" that the options set."""
     time = raw.integer(f"{which}Timestamp", least=0)
     if time is not None:
         return ByTime(time)
@@ -73,7 +72,6 @@ def check_assigned(assigned: Iterable[TopicPartition], where: Bound, which: str)
 
 
 def named(partitions: Iterable[TopicPartition]) -> str:
-    """Format partitions for a message."""
     return ", ".join(f"{topic}/{number}" for topic, number in sorted(partitions)) or "none"
 
 

@@ -1,10 +1,7 @@
 """Raw options, as Spark passes them, with typed accessors.
 
-    options = RawOptions({"minPartitions": "4"})
-    options.integer("minPartitions")
-
-Names are case-insensitive, as in Spark. An unknown name that resembles a known one is an error, since it is probably
-misspelt. Any other unknown name is ignored with a warning. (Spark's own source ignores both.)
+Names are case-insensitive. An unknown name that resembles a known one is an error: it is probably misspelt. Any other
+is ignored with a warning.
 """
 
 from __future__ import annotations
@@ -54,7 +51,7 @@ _UNITS: Final = {"": 1, "ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_6
 
 
 class RawOptions:
-    """Options of a source or a sink, by lower-case name; `warnings` describe the ignored ones."""
+    """Options by lower-case name; `warnings` describe the ignored ones."""
 
     def __init__(self, raw: Mapping[str, str]) -> None:
         self._raw = {name.lower(): str(value) for name, value in raw.items()}
@@ -71,25 +68,20 @@ class RawOptions:
         self.warnings.append(f"option {name} is unknown and ignored")
 
     def of_clients(self) -> dict[str, str]:
-        """Return the options that begin with `kafka.`, without that prefix."""
         return {name.removeprefix(_KAFKA): text for name, text in self._raw.items() if name.startswith(_KAFKA)}
 
     def text(self, name: str) -> str | None:
-        """Return the text of an option; None if it is not set."""
         return self._raw.get(name.lower())
 
     def reject(self, names: Iterable[str], why: str) -> None:
-        """Raise ConfigError if one of these options is set."""
         for name in names:
             if self.text(name) is not None:
                 raise ConfigError(f"option {name} is not accepted: {why}")
 
     def ignore(self, names: Iterable[str], why: str) -> None:
-        """Add a warning for each of these options that is set."""
         self.warnings += [f"option {name} is ignored: {why}" for name in names if self.text(name) is not None]
 
     def flag(self, name: str, default: bool) -> bool:
-        """Return a boolean option."""
         text = self.text(name)
         if text is None:
             return default
@@ -98,7 +90,7 @@ class RawOptions:
         return text.lower() == "true"
 
     def integer(self, name: str, least: int = 1, most: int = LONG_MAX) -> int | None:
-        """Return an integer option within [least, most]; None if it is not set."""
+        """Return an integer within [least, most]; None if it is not set."""
         text = self.text(name)
         if text is None:
             return None
@@ -109,7 +101,7 @@ class RawOptions:
         return int(text)
 
     def milliseconds(self, name: str, default: int) -> int:
-        """Return a duration in ms. Units are as in Spark: 15m, 30s, 500ms; a bare number is milliseconds."""
+        """Return a duration in ms, with Spark's units: 15m, 30s, 500ms; a bare number is milliseconds."""
         text = self.text(name)
         if text is None:
             return default
@@ -119,7 +111,6 @@ class RawOptions:
         return int(match[1]) * _UNITS[match[2]]
 
     def json(self, name: str) -> Any:
-        """Return the parsed JSON of an option."""
         text = self.text(name) or ""
         try:
             return json.loads(text)
@@ -128,6 +119,5 @@ class RawOptions:
 
 
 def log_warnings(warnings: Iterable[str]) -> None:
-    """Log the warnings about ignored options."""
     for warning in warnings:
         log.warning("%s", warning)

@@ -14,18 +14,15 @@ from pylogbroker.spark.options.raw import RawOptions
 
 @attrs.frozen
 class WriteOptions:
-    """Validated options of the sink."""
-
     settings: Values
     topic: str | None
     exactly_once: bool
     transactional_id_prefix: str
     warnings: tuple[str, ...] = ()
-    """Warnings about ignored options."""
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> WriteOptions:
-        """Return the options of a sink. Raise ConfigError if one is invalid."""
+        """Parse options. Raise ConfigError if one is invalid."""
         raw = RawOptions(options)
         topic = raw.text("topic")
         if topic is not None and not topic.strip():

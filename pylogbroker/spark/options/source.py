@@ -41,7 +41,7 @@ class TriggerLimits:
 
 @attrs.frozen
 class Retries:
-    """Number of attempts, and the pause in seconds, when offsets seem to have gone backwards."""
+    """Attempts, and seconds between them, when offsets seem to have gone backwards."""
 
     attempts: int = 3
     pause: float = 1.0
@@ -49,14 +49,12 @@ class Retries:
 
 @attrs.frozen
 class ReadOptions:
-    """Validated options of the source."""
-
     settings: Values
     topics: TopicSelection
     start: Bound
     end: Bound
     latest_if_none: bool
-    """Begin at the end of a partition without a record at or after the starting time (else raise an error)."""
+    """Begin at the end of a partition without a record at or after the starting time (else an error)."""
     limits: TriggerLimits
     retries: Retries
     min_partitions: int | None
@@ -64,15 +62,14 @@ class ReadOptions:
     fail_on_data_loss: bool
     include_headers: bool
     stall_timeout: float
-    """Seconds without data after which a read fails that has not reached its end."""
+    """Seconds without data after which a read fails."""
     push_filters: bool
-    """Whether a query's filters may narrow the offsets that are read; see `reading`."""
+    """Whether filters may narrow what is read; see `batch_reader`."""
     warnings: tuple[str, ...] = ()
-    """Warnings about ignored options."""
 
     @classmethod
     def parse(cls, options: Mapping[str, str], *, streaming: bool) -> ReadOptions:
-        """Return the options of a batch or a stream. Raise ConfigError if one is invalid."""
+        """Parse options. Raise ConfigError if one is invalid."""
         raw = RawOptions(options)
         if streaming:
             raw.reject(_ONLY_BATCH, "a stream has no end")
@@ -126,7 +123,7 @@ def _pattern(text: str) -> str:
     try:
         with warnings.catch_warnings(action="error", category=FutureWarning):
             re.compile(text)
-    except (re.error, FutureWarning) as error:  # FutureWarning: nested sets, which mean something else in Java
+    except (re.error, FutureWarning) as error:  # nested sets, which mean something else in Java
         raise ConfigError(f"option subscribePattern: {text!r} is not a Python regular expression: {error}") from None
     return text
 
