@@ -8,10 +8,10 @@
 
 Every client that sends Fetch 12 can read v2; librdkafka 2.5 to 2.15 finds no records in v0 and v1 there.
 
-Worker threads convert, within the limits of the request.  Since Fetch 3 a response has at least one record, however
-large.  Older clients get no more bytes than they ask for: a message that is cut off makes them ask for more.
+Worker threads convert.  Since Fetch 3 a response has at least one record, however large.  Older clients get no more
+bytes than they ask for: a message that is cut off makes them ask for more.
 
-Conversion to v2 depends on the log alone, so it is done piece by piece, and pieces are cached for other readers.
+Conversion to v2 depends on the log alone, so converted pieces are cached for other readers.
 """
 
 from __future__ import annotations
@@ -36,30 +36,29 @@ from pylogbroker.wire.messages.fetch import PartitionData
 
 FIRST_WITH_V2 = 4
 FIRST_WITH_BYTE_LIMIT = 3
-"""The first version with a limit for the whole response."""
+"""First version with a limit for the whole response."""
 
 FIRST_WITH_V2_ALONE = 12
-"""The first version in which some clients find no records in older formats."""
+"""First version in which some clients find no records in older formats."""
 
 _FIRST_WITH_V1 = 2
-_PIECE_BYTES: Final = 64 << 10  # of the log, that are converted and kept together
+_PIECE_BYTES: Final = 64 << 10  # of the log, converted and cached together
 
 
 @attrs.define(eq=False)
 class Conversion:
-    """Conversion for one response with at most `limit` bytes of records; with `needs_v2` all of them become v2."""
+    """Conversion for one response with at most `limit` bytes of records; `needs_v2` converts all to v2."""
 
     services: Services
     context: RequestContext
     needs_v2: bool
     limit: int
-    done: int = attrs.field(default=0, init=False)  # bytes converted so far
+    done: int = attrs.field(default=0, init=False)  # bytes
     _without_records: list[tuple[RequestedPartition, PartitionData, int]] = attrs.field(
         factory=list, init=False
-    )  # with the offset behind them
+    )  # with the next offset
 
     def is_due(self, records: object) -> bool:
-        """Return whether the client cannot read these records as they are."""
         if not isinstance(records, FileRegion):
             return False
         if self.context.api_version < FIRST_WITH_V2 or records.first_position >= 0:
@@ -67,15 +66,12 @@ class Conversion:
         return self.needs_v2 and magic_if_cached(records) != 2
 
     def begin(self, answers: Iterable[PartitionData]) -> None:
-        """Begin a round: count the bytes that the answers have in memory already."""
+        """Begin with the bytes that the answers have in memory already."""
         done = (each.records or b"" for each in answers if not isinstance(each.records, FileRegion))
         self.done = sum(map(len, done))
 
     def convert(self, asked: RequestedPartition, answer: PartitionData, region: FileRegion) -> None:
-        """Convert the records of an answer within the limits.  Blocks; for worker threads.
-
-        The result is worthless if the caller has gone meanwhile.
-        """
+        """Convert records within the limits.  Blocks.  The result is worthless if the caller has gone."""
         wanted, left = asked.partition, self.limit - self.done
         if (self.done and left <= 0) or self._is_stopped():
             answer.records = b""
@@ -105,7 +101,7 @@ class Conversion:
         return down_convert(region.read(), magic, first_offset=first_offset, limit=limit, is_stopped=stopped)
 
     def _up(self, region: FileRegion, limit: int) -> bytes:
-        """Return whole pieces up to the limit, at least one; damaged records end them early."""
+        """Return whole pieces up to the limit, at least one; damage ends them early."""
         parts: list[bytes] = []
         position, end, size = region.position, region.position + region.length, 0
         while position < end and not self._is_stopped():
@@ -140,12 +136,12 @@ class Conversion:
     def pass_over(self) -> bool:
         """Skip regions without a record for the client; return whether there is more to convert.
 
-        Clients learn the next offset from records alone, and would fetch the same region for ever.
+        Clients learn the next offset from records alone, and would fetch such a region for ever.
         """
         barren, self._without_records = self._without_records, []
         for asked, answer, offset in barren:
             wanted = asked.partition
-            with suppress(KafkaError):  # the partition is gone meanwhile
+            with suppress(KafkaError):  # the partition is gone
                 partition = self.services.partitions.find(asked.topic, wanted.partition)
                 log = partition.log
                 if log.byte_addressed:

@@ -1,4 +1,4 @@
-"""Records that were converted for one old client, kept for others that read the same."""
+"""Records converted for one old client, kept for others."""
 
 from __future__ import annotations
 
@@ -8,12 +8,11 @@ from typing import Final
 import attrs
 
 CONVERSION_CACHE_BYTES_MAX: Final = 32 << 20
-"""Converted bytes that are kept for other readers."""
 
 
 @attrs.frozen
 class ConvertedPiece:
-    """Consecutive entries of a file as batches of v2; they take `length` bytes in the file."""
+    """Consecutive entries of a file as v2 batches; `length` is their size in the file."""
 
     records: bytes
     length: int
@@ -21,7 +20,7 @@ class ConvertedPiece:
 
 @attrs.define(eq=False)
 class ConversionCache:
-    """Converted pieces by place, least recently used first; together they take at most `limit` bytes.
+    """Converted pieces by place, at most `limit` bytes, the least recently used ones removed first.
 
     A place is the number of an open file's handle and a position; the bytes there do not change while the handle lives.
     Any thread may call.
@@ -33,7 +32,7 @@ class ConversionCache:
     _lock: threading.Lock = attrs.field(factory=threading.Lock, init=False)
 
     def find(self, place: tuple[int, int], most: int) -> ConvertedPiece | None:
-        """Return the piece at `place` if it takes no more than `most` bytes in the file."""
+        """Return the piece at `place` if it has at most `most` bytes in the file."""
         with self._lock:
             piece = self._pieces.get(place)
             if piece is None or piece.length > most:
@@ -42,7 +41,7 @@ class ConversionCache:
             return piece
 
     def keep(self, place: tuple[int, int], piece: ConvertedPiece) -> None:
-        """Keep a piece; the longest one stays."""
+        """Keep a piece; of two at one place, the longer one."""
         with self._lock:
             known = self._pieces.get(place)
             if len(piece.records) > self.limit or (known is not None and known.length >= piece.length):

@@ -1,22 +1,22 @@
 """One fetch request, from the first read to the answer: a state machine.
 
     state      event             next state  meaning of the event
-    ---------  ----------------  ----------  ---------------------------------------------------------------------
-    READING    MIN_BYTES_FOUND      PREPARING   `min_bytes` were found, or an error, or the client does not wait
+    ---------  ----------------  ----------  -----------------------------------------------------------------
+    READING    MIN_BYTES_FOUND   PREPARING   `min_bytes` were found, or an error, or the client does not wait
                FOUND_TOO_LITTLE  WAITING     fewer bytes were found
-    WAITING    GROWN             READING     partitions grew by the missing bytes; for readers of committed records:
-                                             something was decided
-               EXPIRED           READING     `max_wait_ms` is over, a partition was closed, or the broker stops: what
-                                             the next read finds is answered
+    WAITING    GROWN             READING     partitions grew by the missing bytes; for readers of committed
+                                             records: a transaction was decided
+               EXPIRED           READING     `max_wait_ms` is over, a partition was closed, or the broker stops:
+                                             the next read's result is answered
     PREPARING  PREPARED          ANSWERED    all bytes can be sent
     any        FAILED            ANSWERED    an exception ends the request
     any        CALLER_GONE       ABANDONED   the connection is closed: no work goes on
 
-Reading finds regions of files, no bytes.  Preparing reads small ones from the page cache.  What is not there comes from
-the disk in worker threads, and they convert what the client cannot read.
+READING finds regions of files.  PREPARING reads small ones from the page cache.  Worker threads read what is not there,
+and convert.
 
-A request for few partitions is read, and mostly answered, in one go.  A request for many gives the reactor back every
-few milliseconds, in each state.  Its partitions are watched from before they are read; growth during the read is noted.
+Requests for many partitions give the reactor back every few milliseconds.  Partitions are watched from before they are
+read, so that growth during the read is noted.
 """
 
 from __future__ import annotations
@@ -46,17 +46,15 @@ from pylogbroker.wire import NO_ID
 from pylogbroker.wire.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
 
 PARTITIONS_INLINE_MAX: Final = 100
-"""Partitions that are handled between two looks at the time; requests for no more are read in one go."""
+"""Partitions handled between two checks of the time."""
 
 _READ_ROUNDS_MAX = 10
-_CONVERTED_BYTES: Final = 1 << 20  # of records that are given to a worker at once
+_CONVERTED_BYTES: Final = 1 << 20  # bytes of records for one job of a worker
 _Failed = tuple[RequestedPartition, PartitionData, OSError]
 _Pair = tuple[RequestedPartition, PartitionData]
 
 
 class FetchState(IntEnum):
-    """State of a fetch."""
-
     READING = auto()
     WAITING = auto()
     PREPARING = auto()
@@ -65,8 +63,6 @@ class FetchState(IntEnum):
 
 
 class FetchEvent(IntEnum):
-    """Something that happens to a fetch."""
-
     MIN_BYTES_FOUND = auto()
     FOUND_TOO_LITTLE = auto()
     GROWN = auto()
@@ -88,12 +84,12 @@ TRANSITIONS: Final[Mapping[FetchState, Mapping[FetchEvent, FetchState]]] = {
     FetchState.ANSWERED: {},
     FetchState.ABANDONED: {},
 }
-"""Next states; an event that is not listed for a state has no effect in it."""
+"""Next states; an unlisted event has no effect."""
 
 
 @attrs.define(eq=False)
 class FetchOperation:
-    """One fetch request, from the read to the answer; a DelayedOperation while it waits."""
+    """One fetch request; a DelayedOperation while it waits."""
 
     services: Services
     context: RequestContext
@@ -103,10 +99,10 @@ class FetchOperation:
     incremental: bool
     _state: FetchState = attrs.field(default=FetchState.READING, init=False)
     _reader: FetchReader = attrs.field(init=False)
-    _is_short: bool = attrs.field(init=False)  # few partitions: each step is done in one go
+    _is_short: bool = attrs.field(init=False)  # few partitions: no pauses
     _watched: list[Partition] = attrs.field(factory=list, init=False)
-    _missing: int = attrs.field(default=0, init=False)  # bytes by which the watched partitions have to grow
-    _is_last: bool = attrs.field(default=False, init=False)  # what the read under way finds is answered
+    _missing: int = attrs.field(default=0, init=False)  # growth that the wait still needs, in bytes
+    _is_last: bool = attrs.field(default=False, init=False)  # the answer follows the read under way
     _deadline: IDelayedCall | None = attrs.field(default=None, init=False)
     _response: FetchResponse | Failure | None = attrs.field(default=None, init=False)
     _answered: Deferred[FetchResponse] | None = attrs.field(default=None, init=False)
@@ -120,7 +116,7 @@ class FetchOperation:
     # -- states and events -------------------------------------------------------------------------------------------
 
     def run(self) -> FetchResponse | Deferred[FetchResponse]:
-        """Return the response, or a Deferred of it; to cancel that abandons the fetch."""
+        """Return the response, or a Deferred of it; cancelling that abandons the fetch."""
         if self._is_short:
             self._read()
             if (response := self._response_at_once()) is not None:
@@ -134,14 +130,12 @@ class FetchOperation:
         return answered
 
     def _response_at_once(self) -> FetchResponse | None:
-        """Go from READING by way of PREPARING to ANSWERED, if nothing has to be waited for."""
         if not (self._is_enough() and self._reader.is_ready(self._reader.answers)):
             return None
         self._state = FetchState.ANSWERED
         return self._build_response()
 
     def _on(self, event: FetchEvent) -> None:
-        """Handle an event: enter the next state, if there is one."""
         state = TRANSITIONS[self._state].get(event)
         if state is None:
             return
@@ -154,7 +148,6 @@ class FetchOperation:
             self._on_failure(Failure())
 
     def _do(self, work: Coroutine[Any, Any, FetchEvent]) -> None:
-        """Run a coroutine that returns the next event."""
         self._work = deferred = ensureDeferred(work)
         deferred.addCallbacks(self._on, self._on_failure)
 
@@ -187,7 +180,7 @@ class FetchOperation:
             self._begin_waiting()
             self._watch(self.asked)
         self._missing -= self._reader.size
-        if self._missing <= 0:  # by what came behind the read
+        if self._missing <= 0:  # growth during the read
             self._on(FetchEvent.GROWN)
 
     def _enter_preparing(self) -> None:
@@ -206,7 +199,7 @@ class FetchOperation:
             work.cancel()
 
     def _end(self) -> Deferred[FetchResponse] | None:
-        """Wait no more, and hold nothing; return the Deferred of the response if that is still owed."""
+        """Release all resources; return the Deferred of the response if it is still owed."""
         self._stop_waiting()
         self._charge(0)
         self._work = None
@@ -214,7 +207,6 @@ class FetchOperation:
         return answered
 
     def _charge(self, size: int) -> None:
-        """Count the bytes in memory that the response takes."""
         if size != self._charged:
             change, self._charged = size - self._charged, size
             self.context.caller.charge(change)
@@ -253,7 +245,6 @@ class FetchOperation:
             self._reader.read(self.asked[place], may_wait)
 
     async def _slices(self) -> AsyncIterator[slice]:
-        """Iterate over parts of the request, and do other work between them."""
         starts = range(0, len(self.asked), PARTITIONS_INLINE_MAX)
         async for start in self.services.runtime.slices.over(starts):
             yield slice(start, start + PARTITIONS_INLINE_MAX)
@@ -261,7 +252,7 @@ class FetchOperation:
     # -- WAITING ---------------------------------------------------------------------------------------------------
 
     def _begin_waiting(self) -> None:
-        """From now on the fetch is answered in time, also when the broker stops."""
+        """Wait in the purgatory; from now on also a stop of the broker answers the fetch."""
         self._deadline = self.services.runtime.clock.callLater(self.request.max_wait_ms / 1000, self.expire)
         self.services.fetches.delayed.add(self)
 
@@ -270,7 +261,7 @@ class FetchOperation:
         for asked in some:
             try:
                 partition = self.services.partitions.find(asked.topic, asked.partition.partition)
-            except KafkaError:  # the read that follows finds it, too
+            except KafkaError:  # the next read raises it again
                 continue
             self._watched.append(partition)
             partition.purgatory.add(self, mark, partition.offset(mark) + 1)
@@ -291,10 +282,9 @@ class FetchOperation:
             deadline.cancel()
 
     def try_complete(self, size: int) -> bool:
-        """Note that a partition has `size` more bytes.
+        """Note that a partition has `size` more bytes; the operation stays in the purgatory.
 
-        The fetch goes on with the deferred actions, since other appends may follow at once.  It stays in the purgatory
-        until it stops waiting.
+        The fetch goes on with the deferred actions, since other appends may follow at once.
         """
         had, self._missing = self._missing, 0 if self._reader.is_committed else self._missing - size
         if had > 0 >= self._missing:
@@ -309,18 +299,17 @@ class FetchOperation:
             self._on(FetchEvent.GROWN)
 
     def _is_decided(self) -> bool:
-        """Return whether some transaction, or record outside of any, was decided since the last read."""
+        """Return whether a transaction, or a record outside of any, was decided since the last read."""
         pairs = zip(self._watched, self._reader.answers, strict=True)
         return any(partition.log.last_stable_offset != answer.last_stable_offset for partition, answer in pairs)
 
     def fail(self, error: KafkaError) -> None:
-        """Answer soon: a partition was closed, and the read that follows finds the error."""
+        """Answer soon: the next read raises the error."""
         if self._missing > 0 or self._reader.is_committed:
             self._missing = 0
             self.services.runtime.deferred_actions.defer(self.expire)
 
     def expire(self) -> None:
-        """Answer with what there is."""
         if self._state in (FetchState.READING, FetchState.WAITING):
             self._is_last = True
             self._on(FetchEvent.EXPIRED)
@@ -335,7 +324,6 @@ class FetchOperation:
         return FetchEvent.PREPARED
 
     async def _prepare(self) -> FetchEvent:
-        """Have workers bring in what is on the disk, and convert what the client cannot read."""
         await self._read_uncached()
         conversion = Conversion(self.services, self.context, self._reader.needs_v2, self._reader.limit)
         while True:
@@ -350,16 +338,15 @@ class FetchOperation:
         return FetchEvent.PREPARED
 
     async def _read_uncached(self) -> None:
-        """Bring in the indexes and headers that reading needs, and read again; the last round waits for the disk."""
+        """Let workers read missing indexes and headers, and read again; the last round waits for the disk."""
         for left in reversed(range(_READ_ROUNDS_MAX)):
             if not self._reader.uncached:
                 return
-            with suppress(OSError):  # the last round finds it, too
+            with suppress(OSError):  # raised again in the last round
                 await self.services.runtime.in_reading_thread(self._read_on, self._reader.uncached)
             await self._read_in_slices(may_wait=not left)
 
     async def _convert(self, conversion: Conversion, due: Sequence[_Pair]) -> None:
-        """Convert in the order asked, a megabyte at a time, and count the bytes that are prepared."""
         conversion.begin(self._reader.answers)
         batch: list[_Pair] = []
         size = 0
@@ -375,7 +362,7 @@ class FetchOperation:
     def _fail_those(self, failed: list[_Failed]) -> None:
         for asked, answer, error in failed:
             self._reader.fail(answer, ErrorCode.KAFKA_STORAGE_ERROR)
-            with suppress(KafkaError):  # the partition is gone meanwhile
+            with suppress(KafkaError):  # the partition is gone
                 log = self.services.partitions.find(asked.topic, asked.partition.partition).log
                 self.services.partitions.request_failed(log, log.record_failure(error))
 
@@ -388,17 +375,13 @@ class FetchOperation:
         return self.context.caller.is_gone
 
     def _read_on(self, regions: Sequence[FileRegion]) -> None:
-        """Bring in several regions."""
         for region in regions:
             read_ahead(region, self._is_abandoned)
 
     def _bring_in(self) -> list[_Failed]:
-        """Bring in what is on the disk; return what cannot be read."""
         return _with_regions(self._pairs(), lambda asked, answer, region: read_ahead(region, self._is_abandoned))
 
     def _convert_some(self, conversion: Conversion, some: Sequence[_Pair]) -> list[_Failed]:
-        """Convert records for the client; return what cannot be read."""
-
         def convert(asked: RequestedPartition, answer: PartitionData, region: FileRegion) -> None:
             try:
                 conversion.convert(asked, answer, region)
@@ -426,7 +409,6 @@ class FetchOperation:
     def _add_partitions(
         self, response: FetchResponse, some: Sequence[RequestedPartition], answers: Sequence[PartitionData]
     ) -> None:
-        """Add the next partitions to the response; those with records go to the end of their session."""
         pairs: Iterable[_Pair] = zip(some, answers, strict=True)
         if (session := self.session) is not None:
             pairs = list(pairs)
@@ -460,7 +442,6 @@ _ENTER: Final[Mapping[FetchState, Callable[[FetchOperation], None]]] = {
 def _with_regions(
     pairs: Iterable[_Pair], do: Callable[[RequestedPartition, PartitionData, FileRegion], None]
 ) -> list[_Failed]:
-    """Do something with each region that is to be sent; return those that cannot be read."""
     failed = []
     for asked, answer in pairs:
         if isinstance(answer.records, FileRegion):

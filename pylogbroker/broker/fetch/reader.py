@@ -1,4 +1,4 @@
-"""Reading for a fetch request: finds the regions of log files that hold what its partitions are asked for."""
+"""Reads for fetch requests."""
 
 from __future__ import annotations
 
@@ -26,19 +26,18 @@ _FIRST_WITH_ZSTD = 10
 
 @attrs.define(eq=False)
 class FetchReader:
-    """Reads the partitions of one request, in its order, within its limits.  Each pass over them starts with `begin`.
+    """Reads the partitions of one request, in its order, within its limits.  `begin` starts a pass.
 
-    `answers` are those of the partitions read so far.  `is_urgent` says that one of them has an error, or something
-    else that the client must learn at once.  `uncached` are parts of indexes and headers that have to come from the
-    disk before the next read.
+    `is_urgent` says that an answer has an error, or other news for the client.  `uncached` has index and header parts
+    that must come from the disk before the next read.
     """
 
     _services: Services
     _context: RequestContext
     request: FetchRequest
     answers: list[PartitionData] = attrs.field(init=False)
-    limit: int = attrs.field(init=False)  # bytes of records that the whole answer may have
-    left: int = attrs.field(init=False)  # what the records found so far leave of it
+    limit: int = attrs.field(init=False)  # bytes of records in the whole answer
+    left: int = attrs.field(init=False)  # what remains of `limit`
     is_urgent: bool = attrs.field(init=False)
     uncached: list[FileRegion] = attrs.field(init=False)
     is_committed: bool = attrs.field(init=False)
@@ -57,18 +56,16 @@ class FetchReader:
 
     @property
     def size(self) -> int:
-        """Return how many bytes of records have been found."""
         return self.limit - self.left
 
     def begin(self) -> None:
-        """Forget what has been read."""
         self.answers = []
         self.left = self.limit
         self.is_urgent = False
         self.uncached = []
 
     def read(self, some: Sequence[RequestedPartition], may_wait: bool = False) -> None:
-        """Read the next partitions; with `may_wait`, also what has to come from the disk."""
+        """Read the next partitions; with `may_wait`, also from the disk."""
         left, limit, answers = self.left, self.limit, self.answers
         may_cut = self._context.api_version < FIRST_WITH_BYTE_LIMIT
         for asked in some:
@@ -118,7 +115,7 @@ class FetchReader:
     def _find(
         self, log: Log, offset: int, max_bytes: int, upto: int, min_one: bool, may_wait: bool
     ) -> FileRegion | None:
-        """Find what there is from `offset` on; skip batches that compaction has emptied for a consumer.
+        """Find records from `offset` on; skip batches that compaction has emptied for a consumer.
 
         librdkafka takes a row of answers without a record for a record that is too large.
         """
@@ -131,27 +128,25 @@ class FetchReader:
         return region
 
     def _check_follower(self, partition: Partition) -> None:
-        """Raise NOT_LEADER_OR_FOLLOWER for a broker that has no replica of the partition, or leads it."""
         state = self._services.metadata.topics[partition.topic].partitions[partition.index]
         if self._replica == state.leader or self._replica not in state.replicas:
             raise KafkaError(f"broker {self._replica} is no follower here", ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
     def fail(self, answer: PartitionData, code: ErrorCode) -> None:
-        """Let an answer hold an error alone, one that the client knows."""
+        """Replace an answer by an error that the client knows."""
         if code is ErrorCode.KAFKA_STORAGE_ERROR and self._context.api_version < _FIRST_WITH_STORAGE_ERROR:
             code = ErrorCode.NOT_LEADER_OR_FOLLOWER
         answer.error_code, answer.records = code, b""
         answer.high_watermark = answer.last_stable_offset = answer.log_start_offset = -1
 
     def _check_age(self, partition: Partition) -> None:
-        """Raise an error for a client that is too old for the formats that the topic may hold."""
         if self._context.api_version < FIRST_WITH_V2 and not partition.may_down_convert:
             raise KafkaError("message.downconversion.enable is false", ErrorCode.UNSUPPORTED_VERSION)
         if partition.log.config.compression_type == "zstd":
             raise KafkaError("the topic is compressed with zstd", ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
 
     def _diverges(self, partition: Partition, asked: RequestedPartition, answer: PartitionData) -> bool:
-        """Return whether the fetcher's log parts from this one (KIP-595); the answer says where, then."""
+        """Return whether the fetcher's log diverges from this one (KIP-595), and put the point into the answer."""
         wanted = asked.partition
         epoch, end = partition.log.end_offset_for_epoch(wanted.last_fetched_epoch)
         if epoch < 0:
@@ -163,10 +158,7 @@ class FetchReader:
         return True
 
     def is_ready(self, some: Sequence[PartitionData]) -> bool:
-        """Return whether these answers can be sent at once; small regions are read from the page cache.
-
-        Others are sent from their files as they are.
-        """
+        """Return whether the answers can be sent at once; reads small regions from the page cache."""
         if self.uncached:
             return False
         if self._context.api_version < FIRST_WITH_V2:

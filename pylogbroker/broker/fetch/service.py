@@ -1,4 +1,4 @@
-"""State that fetch requests share: sessions, converted records, and the requests that wait."""
+"""State shared by fetch requests: sessions, converted records, and waiting requests."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pylogbroker.config import BrokerConfig
 
 @attrs.frozen(eq=False)
 class FetchService:
-    """State of the fetch requests of one broker; `bytes_max` bounds the records in a response."""
+    """State of one broker's fetch requests; `bytes_max` bounds the records in a response."""
 
     sessions: FetchSessions
     bytes_max: int
@@ -21,11 +21,9 @@ class FetchService:
 
     @classmethod
     def of(cls, config: BrokerConfig) -> FetchService:
-        """Return the service with the settings of a broker."""
         slots = config.integer("max.incremental.fetch.session.cache.slots")
         return cls(FetchSessions(slots), config.integer("fetch.max.bytes"))
 
     def expire_all(self) -> None:
-        """Answer the requests that wait."""
         for request in tuple(self.delayed):
             request.expire()

@@ -6,8 +6,8 @@
     n           -1      end session n                             all partitions, session 0
     n           k > 0   the k-th request of session n             the partitions with data, an error or new offsets
 
-When all slots are taken, a session that was idle for `MIN_IDLE_MS` is replaced by a new one.  When all sessions
-together have `PARTITIONS_MAX` partitions, no session begins, and one that grows ends: its fetcher goes on without one.
+When all slots are taken, a new session replaces one that was idle for `MIN_IDLE_MS`.  At `PARTITIONS_MAX` partitions in
+all, no session begins, and one that grows ends: its fetcher goes on without.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ PartitionKey = tuple[TopicKey, int]
 
 @attrs.define(eq=False)
 class RequestedPartition:
-    """One partition that a fetcher reads: its last request for it, and the offsets that it was sent last."""
+    """One partition of a fetcher: its last request, and the offsets sent last."""
 
     topic: TopicKey
     partition: FetchPartition
@@ -42,7 +42,7 @@ class RequestedPartition:
     sent_log_start: int = -1
 
     def changed(self, answer: PartitionData) -> bool:
-        """Return whether an incremental response has to contain the partition; remember what is sent."""
+        """Return whether an incremental response must contain the partition; remember what is sent."""
         moved = answer.high_watermark != self.sent_high_watermark or answer.log_start_offset != self.sent_log_start
         self.sent_high_watermark = answer.high_watermark
         self.sent_log_start = answer.log_start_offset
@@ -52,7 +52,7 @@ class RequestedPartition:
 
 
 def requested_partitions(request: FetchRequest, by_id: bool) -> dict[PartitionKey, RequestedPartition]:
-    """Return the partitions of a request in its order; the last one counts if it is named twice, as in Kafka."""
+    """Return the partitions in order; the last duplicate counts, as in Kafka."""
     found = {}
     for topic in request.topics:
         key = topic.topic_id if by_id else topic.topic
@@ -63,7 +63,7 @@ def requested_partitions(request: FetchRequest, by_id: bool) -> dict[PartitionKe
 
 @attrs.define(eq=False)
 class FetchSession:
-    """Partitions of one fetcher; `epoch` is the epoch of its next request."""
+    """Partitions of one fetcher; `epoch` is that of its next request."""
 
     id: int
     by_id: bool
@@ -72,7 +72,6 @@ class FetchSession:
     partitions: dict[PartitionKey, RequestedPartition] = attrs.field(factory=dict)
 
     def update(self, request: FetchRequest) -> None:
-        """Add, change and forget partitions as an incremental request says."""
         for key, asked in requested_partitions(request, self.by_id).items():
             known = self.partitions.get(key)
             if known is None:
@@ -93,7 +92,7 @@ class FetchSession:
 
 @attrs.define
 class FetchSessions:
-    """All sessions of this broker; `slots` bounds their number, `partitions_max` that of their partitions."""
+    """At most `slots` sessions, with `partitions_max` partitions in all."""
 
     slots: int
     partitions_max: int = PARTITIONS_MAX
@@ -104,9 +103,7 @@ class FetchSessions:
         return len(self._sessions)
 
     def enter(self, request: FetchRequest, now_ms: int, by_id: bool = False) -> FetchSession | None:
-        """Return the session that the request resumes or begins; None if it has no session.
-
-        `by_id` says that the request names topics by their ids.
+        """Return the session that the request resumes or begins, or None; `by_id`: it names topics by id.
 
         Raises KafkaError with FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH or FETCH_SESSION_TOPIC_ID_ERROR.
         """
