@@ -1,4 +1,4 @@
-"""Requests that are answered when each of their partitions has reached an offset: produce and DeleteRecords."""
+"""Requests that wait until each of their partitions has reached an offset: produce and DeleteRecords."""
 
 from __future__ import annotations
 
@@ -14,18 +14,15 @@ from pylogbroker.errors import ErrorCode, KafkaError
 
 ACKS_LEADER = (Mark.SYNCED,)
 ACKS_ALL = (Mark.SYNCED, Mark.HIGH_WATERMARK)
-"""Offsets that produced records must be below before they are acknowledged; a sync may fail, so it is awaited first."""
+"""Offsets to pass before produced records are acknowledged; a sync may fail, so it is awaited first."""
 
 _OF_REPLICAS = frozenset({Mark.HIGH_WATERMARK, Mark.LOW_WATERMARK})
-"""Offsets that depend on other replicas: a request waits for them only for as long as its timeout allows."""
+"""Offsets that depend on other replicas: a request waits for them only until its timeout."""
 
 
 @attrs.define(eq=False)
 class DelayedWrite:
-    """Wait of a request until offsets of its partitions are reached: produce and DeleteRecords.
-
-    Waits for other replicas end with REQUEST_TIMED_OUT after the request's timeout.
-    """
+    """Wait of one request.  Waits for other replicas end with REQUEST_TIMED_OUT after its timeout."""
 
     _clock: IReactorTime
     _parts: dict[_Part, None] = attrs.field(factory=dict, init=False)
@@ -39,13 +36,13 @@ class DelayedWrite:
     def add(
         self, partition: Partition, offset: int, marks: Sequence[Mark], on_error: Callable[[KafkaError], None]
     ) -> None:
-        """Wait until each of the marks has reached the offset, one after the other."""
+        """Wait until the marks have reached the offset, one after the other."""
         part = _Part(self, partition, offset, marks, on_error)
         self._parts[part] = None
         part.try_complete()
 
     def wait(self, timeout_ms: int | None = None) -> Deferred[None]:
-        """Return a Deferred that fires when all partitions have reached their offsets, or failed."""
+        """Return a Deferred that fires when each partition has reached its offset, or failed."""
         if not self._parts:
             return succeed(None)
         if timeout_ms is not None:
@@ -54,18 +51,16 @@ class DelayedWrite:
         return self._done
 
     def expire(self) -> None:
-        """Fail what waits for other replicas, now and later."""
+        """Fail waits for other replicas, now and later."""
         self._is_expired = True
         for part in tuple(self._parts):
             part.expire()
 
     @property
     def is_expired(self) -> bool:
-        """Whether the request's timeout is over."""
         return self._is_expired
 
     def end(self, part: _Part) -> None:
-        """Note that a partition has reached its offset, or failed."""
         self._parts.pop(part, None)
         if self._parts or self._done is None:
             return

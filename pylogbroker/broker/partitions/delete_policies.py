@@ -2,9 +2,8 @@
 
     record-time,newest-segments:3        names; an argument for the policy follows a colon
 
-A change of the setting is rejected if a policy is unknown or rejects its argument.  A stored value whose plugin is not
-installed any more stops neither a start nor changes of other settings.  The missing policy deletes nothing, and that is
-logged.
+A new setting is rejected if a policy is unknown or rejects its argument.  A stored one whose plugin is missing stops
+neither a start nor other changes.  The missing policy deletes nothing, and that is logged.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ log = Logger()
 
 @attrs.frozen
 class _Made:
-    """Policies of all topics with the same settings, and the errors of those that could not be made."""
+    """Policies of topics with the same settings, and the errors of those that could not be made."""
 
     policies: tuple[GuardedPolicy, ...]
     errors: tuple[ConfigError, ...]
@@ -40,8 +39,6 @@ class _Made:
 
 @attrs.frozen(eq=False)
 class DeletePolicies:
-    """Installed delete policies, by name."""
-
     _factories: Mapping[str, IDeletePolicyFactory] = attrs.field(factory=dict)
     _made: WeakKeyDictionary[TopicConfig, _Made] = attrs.field(factory=WeakKeyDictionary, init=False)
 
@@ -51,9 +48,9 @@ class DeletePolicies:
         explicit: Container[str] = (SETTING_OF_ALL,),
         before: TopicConfig | None = None,
     ) -> None:
-        """ConfigError unless the policies named in a topic's `explicit` settings can be made.
+        """Raise ConfigError unless the policies named in a topic's `explicit` settings can be made.
 
-        Policies that were named `before` and could not be made then are ignored.
+        Policies that could not be made `before` either are ignored.
         """
         if SETTING in explicit or SETTING_OF_ALL in explicit:
             _check_once(settings, before)
@@ -65,7 +62,6 @@ class DeletePolicies:
                         raise
 
     def _is_missing(self, text: str, settings: TopicConfig) -> bool:
-        """Return True if the settings name a policy that cannot be made."""
         if text not in settings.texts(SETTING):
             return False
         try:
@@ -75,7 +71,7 @@ class DeletePolicies:
         return False
 
     def of(self, settings: TopicConfig, report: Callable[[ConfigError], object]) -> tuple[GuardedPolicy, ...]:
-        """Return the policies of a topic with these settings; report those that cannot be made."""
+        """Return the policies of a topic; report those that cannot be made."""
         made = self._made.get(settings)
         if made is None:
             made = self._made[settings] = self._make_all(settings)
@@ -122,8 +118,6 @@ def _config_error(text: str, settings: TopicConfig, why: str) -> ConfigError:
 
 @attrs.frozen
 class _Report:
-    """Logs errors of a policy."""
-
     _policy: str
 
     def __call__(self, found: LogView, cause: str, error: BaseException) -> None:
@@ -139,9 +133,9 @@ class _Report:
 
 @attrs.define(eq=False)
 class MissingPolicies:
-    """Logs policies that stored settings name and no plugin provides: one line each, with its topics.
+    """Logs policies that stored settings name and no plugin provides.
 
-    Many topics are configured at once when the broker starts or its settings change; they share a line.
+    A start or a change of settings configures many topics at once; they share a line.
     """
 
     _clock: IReactorTime
@@ -150,14 +144,12 @@ class MissingPolicies:
     _noted: dict[str, None] = attrs.field(factory=dict, init=False)  # topics, in their order
 
     def note(self, topic: str, error: ConfigError) -> None:
-        """Log soon that a topic lacks a policy."""
         self._noted[topic] = None
         if not self._topics:
             self._clock.callLater(0, self._log_missing)
         self._topics.setdefault(str(error), []).append(topic)
 
     def take_noted(self) -> list[str]:
-        """Return the topics that were noted, and forget them: those that still lack a policy are to be noted again."""
         noted, self._noted = self._noted, {}
         return list(noted)
 

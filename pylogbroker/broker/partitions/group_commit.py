@@ -1,7 +1,7 @@
 """Group commit: all appends to a log that wait for the disk share one fsync.
 
 idle --wanted--> running --done--> idle
-                  |  ^ wanted meanwhile: one more run, which serves all that came during this one
+                  |  ^ wanted meanwhile: one more run for all of these
                   +--+
 """
 
@@ -20,19 +20,19 @@ from pylogbroker.storage import Log
 
 
 def _ignore(log: Log, failure: StorageFailure) -> None:
-    """The callers alone hear of failures."""
+    """Leave failures to the callers."""
 
 
 @attrs.define
 class GroupCommit:
-    """Runs `Log.sync` in worker threads, one at a time for each log; `on_failure` hears of failing disks."""
+    """Runs `Log.sync` in worker threads, one at a time for each log; calls `on_failure` for failing disks."""
 
     _in_thread: InThread
     _on_failure: Callable[[Log, StorageFailure], None] = _ignore
     _next: dict[Log, list[Deferred[None]]] = attrs.field(factory=dict, init=False)
 
     def sync(self, log: Log) -> Deferred[None]:
-        """Return a Deferred that fires when the log is on the disk up to its present end, or fails: StorageFailure."""
+        """Return a Deferred that fires when the log is synced up to its present end, or fails: StorageFailure."""
         done: Deferred[None] = Deferred()
         waiting = self._next.get(log)
         if waiting is not None:

@@ -1,7 +1,6 @@
 """High watermark of a partition: the offset up to which consumers read.
 
-The high watermark is the smallest offset that its conditions allow, and at most the log end.  It never falls, unless
-the log is cut.
+It is the smallest offset that its conditions allow, and at most the log end.  It never falls, unless the log is cut.
 """
 
 from __future__ import annotations
@@ -15,8 +14,6 @@ from pylogbroker.storage import Log
 
 
 class Condition(Protocol):
-    """Something that the high watermark waits for."""
-
     @property
     def offset(self) -> int:
         """Offset up to which the condition holds."""
@@ -24,7 +21,7 @@ class Condition(Protocol):
 
 @attrs.define(eq=False)
 class SyncedOffset:
-    """Condition of `flush.messages`: when so many records wait for the disk, they stay hidden until it has them."""
+    """Condition of `flush.messages`: this many unsynced records stay hidden until a sync."""
 
     _log: Log
 
@@ -50,19 +47,18 @@ class HighWatermark:
         self._log.high_watermark = self._log.log_end_offset
 
     def appended(self, size: int, must_sync: bool) -> None:
-        """Note that `size` bytes of records have been appended, and show them if the conditions allow it."""
         log, hidden = self._log, self._hidden
         end = log.log_end_offset
         if must_sync or hidden or len(self.conditions) > 1:
             hidden.append((end, size))
             self.advance()
-        else:  # what needs no sync meets the only condition
+        else:  # an append without sync meets the only condition
             log.high_watermark = end
             if self._purgatory.delayed:
                 self._purgatory.reached(Mark.HIGH_WATERMARK, end, size)
 
     def advance(self) -> None:
-        """Rise as far as the conditions allow, and complete the operations that waited for it."""
+        """Rise as far as the conditions allow, and complete waiting operations."""
         log, hidden = self._log, self._hidden
         offset = min(log.log_end_offset, *(condition.offset for condition in self.conditions))
         if offset <= log.high_watermark:

@@ -7,7 +7,6 @@ from pylogbroker.storage import LogConfig
 
 
 def log_config(settings: TopicConfig) -> LogConfig:
-    """Return the configuration of a topic's logs."""
     values = {name: settings[name] for name in TOPIC}
     values["message.timestamp.before.max.ms"] = settings.timestamp_before_max_ms
     values["message.timestamp.after.max.ms"] = settings.timestamp_after_max_ms

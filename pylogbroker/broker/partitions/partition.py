@@ -1,4 +1,4 @@
-"""Partition as its leader has it: the log, the leader epoch, and what waits for the log's offsets."""
+"""Partition as its leader has it: the log, the leader epoch, and operations that wait for offsets."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pylogbroker.records import Buffer, TooCostly
 from pylogbroker.storage import Appended, GuardedPolicy, Log, Origin
 
 CONVERT_INLINE_BYTES_MAX = 16 * 1024
-"""Size of records up to which they are converted, or decompressed, where they are appended."""
+"""Size up to which records are converted or decompressed on the reactor thread."""
 
 _EMPTY_RANGES_MAX = 64
 
@@ -28,8 +28,6 @@ log = Logger()
 
 @attrs.define(eq=False)
 class Partition:
-    """One partition that this broker leads."""
-
     topic: str
     index: int
     log: Log
@@ -51,7 +49,6 @@ class Partition:
         self.high_watermark.open()
 
     def offset(self, mark: Mark) -> int:
-        """Return the offset that a mark has reached."""
         if mark is Mark.HIGH_WATERMARK:
             return self.log.high_watermark
         if mark is Mark.LOG_END:
@@ -61,10 +58,7 @@ class Partition:
         return self.log.log_start_offset  # the smallest of all replicas, and there is one
 
     def append(self, records: Buffer, now_ms: int, origin: Origin = Origin.CLIENT) -> Appended:
-        """Append records; consumers see them as soon as the high watermark allows it.
-
-        Where the result has `must_sync`, a sync of the log has been requested.
-        """
+        """Append records; if the result has `must_sync`, a sync has been requested."""
         appended = self.log.append(records, now_ms, self.leader_epoch, origin)
         if not appended.duplicate:
             size = len(records)
@@ -104,7 +98,7 @@ class Partition:
     ) -> Appended:
         """Append records in the order of the calls; decompress and convert them in a worker thread before `check`.
 
-        Records may be given as a function that returns them; a worker thread calls it.
+        If `records` is a function, the worker thread calls it.
         """
         await self._append_lock.acquire()
         try:
@@ -125,7 +119,6 @@ class Partition:
         )
 
     def on_synced(self) -> None:
-        """Complete what waited for the disk, after a sync of the log."""
         self.high_watermark.advance()
         self.purgatory.reached(Mark.SYNCED, self._synced.offset)
 
@@ -137,7 +130,6 @@ class Partition:
         self.purgatory.sync_failed(upto, error)
 
     def delete_records_before(self, offset: int) -> None:
-        """Delete the records below `offset`."""
         self.log.delete_records_before(offset)
         self.purgatory.reached(Mark.LOW_WATERMARK, self.offset(Mark.LOW_WATERMARK))
 
@@ -159,6 +151,6 @@ class Partition:
         raise KafkaError(f"{self.topic}-{self.index} has leader epoch {self.leader_epoch}, the request {epoch}", code)
 
     def close(self, error: KafkaError | None = None) -> None:
-        """Fail what waits for the partition: it is deleted, or its log failed."""
+        """Fail waiting operations: the partition is deleted, or its log failed."""
         deleted = KafkaError(f"{self.topic}-{self.index} is not here any more", ErrorCode.NOT_LEADER_OR_FOLLOWER)
         self.purgatory.close(error or deleted)

@@ -21,8 +21,6 @@ from pylogbroker.errors import KafkaError
 
 
 class Mark(IntEnum):
-    """An offset of a partition that operations wait for."""
-
     LOG_END = auto()
     SYNCED = auto()
     HIGH_WATERMARK = auto()
@@ -30,8 +28,6 @@ class Mark(IntEnum):
 
 
 class DelayedOperation(Protocol):
-    """Operation that waits for an offset of a partition."""
-
     def try_complete(self, size: int) -> bool:
         """Return whether the wait ends, now that the offset is reached; `size` more bytes lie below it.
 
@@ -47,7 +43,7 @@ _NOTHING: Mapping[DelayedOperation, int] = {}
 
 @attrs.define(eq=False)
 class Purgatory:
-    """Delayed operations of one partition by what they wait for, each with its offset; empty if none waits."""
+    """Delayed operations of one partition, by mark; empty if none waits."""
 
     delayed: dict[Mark, dict[DelayedOperation, int]] = attrs.field(factory=dict, init=False)
     _closed: KafkaError | None = attrs.field(default=None, init=False)
@@ -57,7 +53,7 @@ class Purgatory:
         return sum(map(len, self.delayed.values()))
 
     def add(self, operation: DelayedOperation, mark: Mark, offset: int) -> None:
-        """Let an operation wait until a mark reaches an offset; it fails at once if that is known never to happen."""
+        """Let an operation wait until a mark reaches an offset; it fails at once if that cannot happen."""
         if self._closed is not None:
             operation.fail(self._closed)
         elif mark is Mark.SYNCED and self._unsynced is not None and offset <= self._unsynced[0]:
@@ -66,7 +62,6 @@ class Purgatory:
             self.delayed.setdefault(mark, {})[operation] = offset
 
     def remove(self, operation: DelayedOperation, mark: Mark) -> None:
-        """Forget that an operation waits for a mark; it may be complete already."""
         waiting = self.delayed.get(mark)
         if waiting is not None:
             waiting.pop(operation, None)
@@ -74,7 +69,7 @@ class Purgatory:
                 del self.delayed[mark]
 
     def reached(self, mark: Mark, offset: int, size: int = 0) -> None:
-        """Try to complete the operations that wait for `offset` or a smaller one."""
+        """Try to complete the operations that wait for `offset` or less."""
         if mark is Mark.SYNCED and self._unsynced is not None and offset >= self._unsynced[0]:
             self._unsynced = None
         for operation, wanted in tuple(self.delayed.get(mark, _NOTHING).items()):
@@ -82,7 +77,7 @@ class Purgatory:
                 self.remove(operation, mark)
 
     def sync_failed(self, upto: int, error: KafkaError) -> None:
-        """Fail the operations that wait for the sync of records below `upto`."""
+        """Fail operations that wait for the sync of records below `upto`."""
         self._unsynced = upto, error
         waiting = self.delayed.get(Mark.SYNCED, _NOTHING)
         for operation, offset in tuple(waiting.items()):
@@ -91,7 +86,7 @@ class Purgatory:
                 operation.fail(error)
 
     def close(self, error: KafkaError) -> None:
-        """Fail all operations, and those that come later."""
+        """Fail all operations, and later ones."""
         self._closed = error
         delayed, self.delayed = self.delayed, {}
         for waiting in delayed.values():

@@ -1,10 +1,7 @@
 """The partitions that this broker leads: deltas of the metadata create, open, configure and delete their logs.
 
-    prepare     makes the replicas that a delta adds
-    on_delta    leads what the image says that this broker leads, applies settings, and drops deleted replicas
-
-A log whose directory fails goes offline with its partition.  One that cannot be created, because the disk is full, is
-tried again later (`reopen_offline_partitions`).
+A log whose directory fails goes offline with its partition.  A log that a full disk kept from being created is tried
+again later (`reopen_offline_partitions`).
 """
 
 from __future__ import annotations
@@ -40,15 +37,15 @@ from pylogbroker.storage import DeletedDirectory, Log, LogConfig, LogManager
 from pylogbroker.storage.checkpoints import TopicPartition
 from pylogbroker.storage.formatting import listed
 
-_REOPENED_PER_ROUND_MAX = 100  # logs that are created in one round
+_REOPENED_PER_ROUND_MAX = 100  # logs created in one round
 log = Logger()
 
 
 @attrs.define(eq=False)
 class Partitions:
-    """The partitions that this broker leads, in `led`; it follows the metadata.
+    """The partitions that this broker leads, in `led`.
 
-    Other services may add callbacks.  `on_log_deleted` gets the log of a deleted partition before its files go.
+    Callbacks of other services: `on_log_deleted` gets the log of a deleted partition before its files go.
     `on_configured` is called after settings changed.  `on_reopened` gets a partition that came online late.
     """
 
@@ -72,7 +69,6 @@ class Partitions:
         self._missing_policies = MissingPolicies(self._runtime.clock, self._runtime.log_rate_limit)
 
     async def open(self) -> None:
-        """Open the partitions of all topics, then follow the broker's own settings."""
         async for topic in self._runtime.slices.over(tuple(self._metadata.topics.values())):
             await self._open_partitions(topic, topic.partitions, self._metadata.image, is_new=False)
             await self._configure(topic)
@@ -86,10 +82,8 @@ class Partitions:
         for reason, found in sorted(by_reason.items()):
             log.warn("left alone, not served, because each {reason}: {paths}", reason=reason, paths=listed(found))
 
-    # -- what others ask for ---------------------------------------------------------------------------------------
-
     def find(self, topic: str | UUID, index: int) -> Partition:
-        """Return the partition of a topic, by name or id; KafkaError if it is not here or its log directory failed."""
+        """Return a partition by its topic's name or id; KafkaError if it is not here or its log directory failed."""
         if isinstance(topic, UUID):
             topic = self._names.get(topic) or self._metadata.require_topic(topic).name
         partition = self.led.get((topic, index))
@@ -104,11 +98,11 @@ class Partitions:
         raise KafkaError(f"there is no partition {topic}-{index}", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
     def sync(self, found: Log) -> Deferred[None]:
-        """Flush a log to the disk, together with others' requests for that; fails with StorageFailure."""
+        """Flush a log, sharing the fsync with other requests; fails with StorageFailure."""
         return self._group_commit.sync(found)
 
     def request_failed(self, failed: Log, why: StorageFailure) -> None:
-        """Log that a request failed on a disk error; if the log is broken, take it offline."""
+        """Log a disk error of a request; take a broken log offline."""
         directory = os.path.dirname(failed.path)
         if failed.offline_reason:
             self.storage_failed(failed)
@@ -116,7 +110,7 @@ class Partitions:
             log.error("requests to {directory} fail: {why}", directory=directory, why=why)
 
     def log_rejected_records(self, partition: Partition, why: InvalidRecords) -> None:
-        """Log, once a minute for each topic, that a producer's records break the topic's rules."""
+        """Log, once a minute per topic, that a producer's records break the topic's rules."""
         if self._runtime.may_log(f"rejected records of {partition.topic}"):
             log.warn(
                 "rejected records for {topic}-{partition}: {why}",
@@ -125,14 +119,11 @@ class Partitions:
                 why=why.record_errors[0][1],
             )
 
-    # -- failures of the storage -----------------------------------------------------------------------------------
-
     def storage_failed(self, failed: Log) -> None:
         """Take a failed log offline; all logs of its directory if the disk failed and is not just full."""
         self._take_offline(self._logs.isolate(failed))
 
     def directory_failed(self, path: str, reason: str) -> None:
-        """Take all logs of a failed log directory offline."""
         self._take_offline(self._logs.fail_directory(path, reason))
 
     def _take_offline(self, keys: Sequence[TopicPartition]) -> None:
@@ -143,10 +134,7 @@ class Partitions:
             if partition is not None:
                 partition.close(StorageFailure(f"{partition.topic}-{partition.index} is offline"))
 
-    # -- changes of the metadata -----------------------------------------------------------------------------------
-
     async def prepare(self, delta: Delta, after: ClusterImage) -> None:
-        """Make the replicas that a delta adds, before requests see their partitions."""
         for change in delta:
             match change:
                 case TopicCreated(topic):
@@ -157,7 +145,6 @@ class Partitions:
                     await self._open_partitions(after.topics[name], added, after)
 
     async def on_delta(self, delta: Delta, before: ClusterImage, after: ClusterImage) -> None:
-        """Obey the leaders and settings of a delta, and drop the replicas that it deletes."""
         for change in delta:
             match change:
                 case TopicCreated(topic):
@@ -181,7 +168,6 @@ class Partitions:
         return state is not None and self._broker_id in state.replicas
 
     def _obey_leader(self, topic: TopicImage, index: int) -> None:
-        """Lead a partition, or stop leading it, as its state in the image says."""
         key, state = (topic.name, index), topic.partitions[index]
         partition = self.led.get(key)
         if state.leader != self._broker_id:
@@ -197,7 +183,7 @@ class Partitions:
             partition.log.assign_epoch(state.leader_epoch)
 
     async def _drop(self, topic: TopicImage) -> None:
-        """Take the topic's logs away, safely on the disk before the topic is forgotten; then remove their files."""
+        """Take the topic's logs away, synced before the topic is forgotten; then remove their files."""
         deleted: list[DeletedDirectory] = []
         kept: dict[str, list[TopicPartition]] = {}
         self._names.pop(topic.id, None)
@@ -224,12 +210,9 @@ class Partitions:
         for notice in self._logs.sync_deletions(deleted):
             log.error("deleted logs may return after a loss of power: {why}", why=notice)
 
-    # -- opening ---------------------------------------------------------------------------------------------------
-
     async def _open_partitions(
         self, topic: TopicImage, wanted: Iterable[int], image: ClusterImage, is_new: bool = True
     ) -> None:
-        """Open or create the logs of partitions that have a replica here, and lead those that this broker leads."""
         slices = self._runtime.slices
         indexes = [index async for index in slices.over(wanted) if self._is_replica(topic.partitions[index])]
         config = log_config(self._config.topic(image.settings(topic_resource(topic.name))))
@@ -283,7 +266,7 @@ class Partitions:
         return found
 
     async def reopen_offline_partitions(self, tried: set[TopicPartition]) -> None:
-        """Try again to create missing logs, up to the first that fails again; `tried` has those that come last."""
+        """Try again to create missing logs until one fails; those in `tried` come last."""
         if any(directory.failure for directory in self._logs.directories):  # a missing log may be there
             return
         missing: list[TopicPartition] = []
@@ -293,7 +276,7 @@ class Partitions:
                 missing += ((name, index) for index in topic.partitions if self._is_missing(topic, index))
         async for key in self._runtime.slices.over(sorted(missing, key=tried.__contains__)[:_REOPENED_PER_ROUND_MAX]):
             topic = self._metadata.topics.get(key[0])
-            if topic is None or not self._is_missing(topic, key[1]):  # any more
+            if topic is None or not self._is_missing(topic, key[1]):
                 continue
             try:
                 self._open_partition(topic, key[1], log_config(self._settings(topic.name)), is_new=True)
@@ -314,13 +297,10 @@ class Partitions:
         return is_leader and key not in self.led and key not in self._logs.offline
 
     def _settings(self, topic: str) -> TopicConfig:
-        """Return the settings in force for a topic."""
         return self._config.topic(self._metadata.topic_settings(topic))
 
-    # -- settings --------------------------------------------------------------------------------------------------
-
     def note_missing_policies(self) -> None:
-        """Log again which topics lack a delete policy, so that the reason why their logs grow is not forgotten."""
+        """Log again which topics lack a delete policy: their logs grow."""
         for name in self._missing_policies.take_noted():
             topic = self._metadata.topics.get(name)
             if topic is not None:
@@ -328,7 +308,6 @@ class Partitions:
                 self._delete_policies.of(settings, partial(self._missing_policies.note, name))
 
     def _on_settings_changed(self, names: frozenset[str]) -> None:
-        """Apply the broker's own settings, which are the defaults of topics."""
         ensureDeferred(self._configure_all()).addErrback(
             lambda failure: log.failure("the broker's new settings could not be applied to topics", failure)
         )
@@ -343,7 +322,7 @@ class Partitions:
             call()
 
     async def _configure(self, topic: TopicImage) -> None:
-        """Apply a topic's settings to its partitions; one topic after the other, so that the newest settings win."""
+        """Configure one topic after the other, so that the newest settings win."""
         await self._configuring.acquire()
         try:
             await self._apply_settings(self._metadata.topics.get(topic.name, topic))
@@ -375,5 +354,5 @@ def _remove(deleted: Iterable[DeletedDirectory]) -> None:
 
 
 def _subject(keys: Sequence[TopicPartition]) -> str:
-    """Return the names of partitions, but not all of many, as the subject of a sentence with the verb "to be"."""
+    """Name some of the partitions, with the verb "to be"."""
     return f"{listed([f'{topic}-{index}' for topic, index in keys])} {'is' if len(keys) == 1 else 'are'}"

@@ -1,8 +1,8 @@
-"""Verification of transactional records before they are appended (KIP-890).
+"""Verification that a partition is part of the transaction whose records are appended (KIP-890).
 
-The transaction coordinator must know that the partition is part of the transaction.  Otherwise a producer that lost its
-connection could send records after its transaction ended.  No marker would ever follow them, and they would hide later
-records from readers of committed records.  Only the first batch of a transaction in a partition is verified.
+Otherwise a producer that lost its connection could send records after its transaction ended.  No marker would follow
+them, and they would hide later records from readers of committed records.  Only the first batch of a transaction in a
+partition is verified.
 
     coordinator's answer                      error for the producer
     ----------------------------------------  -------------------------------------------------------------
