@@ -1,4 +1,4 @@
-"""The APIs that this broker serves: one module for each, which registers its handler with `pylogbroker.broker.api`.
+"""APIs that this broker serves, one module for each.
 
 To add an API, declare its message in `pylogbroker.wire.messages` and put its module here.
 """

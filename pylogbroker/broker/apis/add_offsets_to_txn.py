@@ -19,7 +19,6 @@ _FIRST_WITH_FENCED = 2
 async def handle(
     services: Services, context: RequestContext, request: AddOffsetsToTxnRequest
 ) -> AddOffsetsToTxnResponse:
-    """Add the partition; create `__consumer_offsets` if it does not exist."""
     try:
         await services.group_service.ensure_topic()
     except KafkaError:

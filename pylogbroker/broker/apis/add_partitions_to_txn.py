@@ -1,7 +1,7 @@
 """AddPartitionsToTxn (24): add the partitions that a transaction will write to.
 
-All partitions of a transaction are added, or none: if one cannot be added, the others get OPERATION_NOT_ATTEMPTED. From
-version 4 on brokers send the request, also for partitions of `__consumer_offsets`, to which no client may write.
+If one cannot be added, the others get OPERATION_NOT_ATTEMPTED. From version 4 on brokers send the request, also for
+partitions of `__consumer_offsets`, to which no client may write.
 """
 
 from __future__ import annotations
@@ -40,10 +40,9 @@ Errors = Mapping[TopicPartition, ErrorCode]
 def handle(
     services: Services, context: RequestContext, request: AddPartitionsToTxnRequest
 ) -> Awaitable[AddPartitionsToTxnResponse] | Generator[None, None, Awaitable[AddPartitionsToTxnResponse]]:
-    """Add the partitions of each transaction, one after the other, or verify them.
+    """Add or verify the partitions of each transaction, one after the other.
 
-    Many partitions are checked in steps. The connection holds back its next requests until the coordinator has those of
-    the first transaction.
+    The connection's next requests wait until the coordinator has the first transaction's partitions.
     """
     transactions = _transactions(context, request)
     count = sum([len(topic.partitions) for asked in transactions for topic in asked.topics])
@@ -67,7 +66,6 @@ def _transactions(
 def _begin(
     services: Services, context: RequestContext, transactions: Sequence[AddPartitionsToTxnTransaction]
 ) -> Generator[None, None, Awaitable[AddPartitionsToTxnResponse]]:
-    """Check whether the partitions can be added; return the rest of the work."""
     from_client = context.api_version < _FIRST_WITH_SEVERAL
     found = []
     for asked in transactions:
@@ -97,7 +95,6 @@ async def _add_to_each(
 def _check_all(
     services: Services, partitions: Sequence[TopicPartition], from_client: bool
 ) -> Generator[None, None, Errors]:
-    """Return the error of each partition, or nothing if all can be added."""
     found = yield from map_in_steps(partial(_check, services, from_client), partitions)
     if not any(found):
         return {}

@@ -1,4 +1,4 @@
-"""AlterConfigs (33): replace all settings that a topic or broker has of its own; those not named go."""
+"""AlterConfigs (33): replace all settings of a topic or broker; those not named are removed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from pylogbroker.wire.messages.alter_configs import (
 
 @serves(AlterConfigsRequest)
 async def handle(services: Services, context: RequestContext, request: AlterConfigsRequest) -> AlterConfigsResponse:
-    """Change the resources one after the other."""
     errors = await alter(services, [_alteration(resource) for resource in request.resources], request.validate_only)
     return AlterConfigsResponse(
         responses=[

@@ -1,7 +1,7 @@
 """ApiVersions (18): the APIs that this broker serves, with their versions.
 
-Clients send this request before they know the broker's versions.  So the response always has the header of version 0,
-and a request in an unknown version is answered in version 0.
+Clients do not know the broker's versions yet.  So the response always has the header of version 0, and a request in an
+unknown version is answered in version 0.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ _FIRST_WITH_SOFTWARE = 3
 
 @serves(ApiVersionsRequest)
 def handle(services: Services, context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse:
-    """List the registered APIs."""
     if context.api_version >= _FIRST_WITH_SOFTWARE:
         names = (request.client_software_name, request.client_software_version)
         if not all(_CLIENT_SOFTWARE.fullmatch(name) for name in names):

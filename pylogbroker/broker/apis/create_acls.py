@@ -11,6 +11,5 @@ from pylogbroker.wire.messages.create_acls import AclCreationResult, CreateAclsR
 
 @serves(CreateAclsRequest)
 def handle(services: Services, context: RequestContext, request: CreateAclsRequest) -> CreateAclsResponse:
-    """Reject each entry, as Kafka does without an authorizer."""
     rejected = AclCreationResult(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
     return CreateAclsResponse(results=[rejected] * len(request.creations))

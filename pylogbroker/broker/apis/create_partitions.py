@@ -19,7 +19,6 @@ from pylogbroker.wire.messages.create_partitions import (
 async def handle(
     services: Services, context: RequestContext, request: CreatePartitionsRequest
 ) -> CreatePartitionsResponse:
-    """Enlarge the topics one after the other, and answer in the order asked, each name once."""
     controller = services.controller
     twice = duplicates(topic.name for topic in request.topics)
     allowance = PartitionAllowance()

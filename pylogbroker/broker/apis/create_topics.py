@@ -25,7 +25,6 @@ from pylogbroker.wire.schema import NO_ID
 
 @serves(CreateTopicsRequest)
 async def handle(services: Services, context: RequestContext, request: CreateTopicsRequest) -> CreateTopicsResponse:
-    """Create the topics one after the other, and answer in the order asked, each name once."""
     creation = _Creation(services, request.validate_only)
     twice = duplicates(topic.name for topic in request.topics)
     excess = too_many_partitions() if _count_partitions(services, request) > creation.allowance.left else None
@@ -55,7 +54,6 @@ class _Creation:
     _described: dict[TopicConfig, list[CreatableTopicConfigs]] = attrs.field(factory=dict, init=False)
 
     async def attempt(self, wanted: CreatableTopic, known_error: KafkaError | None) -> CreatableTopicResult:
-        """Create one topic and return the result; `refusal` is the error known before."""
         try:
             if known_error:
                 raise known_error
@@ -108,7 +106,7 @@ def _assignment(wanted: CreatableTopic) -> dict[int, list[int]] | None:
 
 
 def _settings(wanted: CreatableTopic) -> dict[str, str]:
-    """Return the requested settings; the last of duplicates counts, as in Kafka."""
+    """Return the requested settings; the last duplicate counts, as in Kafka."""
     valueless = [config.name for config in wanted.configs if config.value is None]
     if valueless:
         raise KafkaError(

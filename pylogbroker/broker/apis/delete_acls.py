@@ -11,6 +11,5 @@ from pylogbroker.wire.messages.delete_acls import DeleteAclsFilterResult, Delete
 
 @serves(DeleteAclsRequest)
 def handle(services: Services, context: RequestContext, request: DeleteAclsRequest) -> DeleteAclsResponse:
-    """Reject each filter, as Kafka does without an authorizer."""
     rejected = DeleteAclsFilterResult(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
     return DeleteAclsResponse(filter_results=[rejected] * len(request.filters))

@@ -10,7 +10,6 @@ from pylogbroker.wire.messages.delete_groups import DeletableGroupResult, Delete
 
 @serves(DeleteGroupsRequest)
 def handle(services: Services, context: RequestContext, request: DeleteGroupsRequest) -> DeleteGroupsResponse:
-    """Delete each group, once."""
     now_ms = services.runtime.now_ms()
     return DeleteGroupsResponse(
         results=[

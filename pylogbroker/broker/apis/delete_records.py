@@ -1,6 +1,6 @@
 """DeleteRecords (21): raise a log's start offset, so that no consumer sees the records below it.
 
-An offset of -1 stands for the high watermark.  The response has the low watermark, or -1 with an error.
+-1 stands for the high watermark.  The response has the low watermark, or -1 with an error.
 """
 
 from __future__ import annotations
@@ -60,7 +60,6 @@ def _attempt(
 
 
 def _delete(partition: Partition, offset: int) -> int:
-    """Delete the records below the offset; return where the log begins then."""
     log, topic = partition.log, partition.topic
     if topic in INTERNAL_TOPICS:
         raise KafkaError(f"{topic} is the broker's own", ErrorCode.INVALID_TOPIC_EXCEPTION)

@@ -20,7 +20,6 @@ from pylogbroker.wire.schema import NO_ID
 
 @serves(DeleteTopicsRequest)
 async def handle(services: Services, context: RequestContext, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
-    """Delete the topics one after the other, each answered once; a failure does not stop the others."""
     wanted = [*request.topics, *(DeleteTopicState(name=name) for name in request.topic_names)]
     identities = [_identity(services.metadata, topic) for topic in wanted]
     twice = duplicates(identities)

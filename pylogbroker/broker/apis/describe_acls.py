@@ -1,4 +1,4 @@
-"""DescribeAcls (29): report that this broker has no authorizer, and so no access control lists."""
+"""DescribeAcls (29): answer that this broker has no authorizer."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from pylogbroker.wire.messages.describe_acls import DescribeAclsRequest, Describ
 
 @serves(DescribeAclsRequest)
 def handle(services: Services, context: RequestContext, request: DescribeAclsRequest) -> DescribeAclsResponse:
-    """Answer as Kafka answers without an authorizer."""
     return DescribeAclsResponse(
         error_code=ErrorCode.SECURITY_DISABLED, error_message="No Authorizer is configured on the broker"
     )

@@ -1,4 +1,4 @@
-"""DescribeCluster (60): the cluster's id, its controller and its brokers (KIP-700)."""
+"""DescribeCluster (60): the cluster's id, controller and brokers, as the listener's clients reach them (KIP-700)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ BROKERS, CONTROLLERS = 1, 2
 
 @serves(DescribeClusterRequest)
 def handle(services: Services, context: RequestContext, request: DescribeClusterRequest) -> DescribeClusterResponse:
-    """Describe the brokers as the listener's clients reach them."""
     if request.endpoint_type != BROKERS:
         return _wrong_endpoint(request.endpoint_type)
     image = services.metadata.image

@@ -1,7 +1,6 @@
 """DescribeConfigs (32): the settings of topics and brokers, with the sources of their values.
 
-An empty broker name stands for the settings of all brokers.  BROKER_LOGGER has no settings, since log levels cannot be
-changed.
+An empty broker name stands for the settings of all brokers.
 """
 
 from __future__ import annotations
@@ -28,7 +27,6 @@ from pylogbroker.wire.messages.describe_configs import (
 async def handle(
     services: Services, context: RequestContext, request: DescribeConfigsRequest
 ) -> DescribeConfigsResponse:
-    """Describe each resource once."""
     query = _Query(services, _Shape(context.api_version, request.include_synonyms, request.include_documentation))
     asked = services.runtime.slices.over(_asked(request).items())
     return DescribeConfigsResponse(results=[query.attempt(kind, name, keys) async for (kind, name), keys in asked])
@@ -49,14 +47,11 @@ def _asked(request: DescribeConfigsRequest) -> dict[tuple[int, str], set[str]]:
 
 @attrs.frozen
 class _Shape:
-    """Fields of each setting in the response."""
-
     version: int
     synonyms: bool
     documentation: bool
 
     def row(self, entry: Description) -> DescribeConfigsResourceResult:
-        """Return one setting in the version of the response."""
         return DescribeConfigsResourceResult(
             name=entry.name,
             value=entry.value,
@@ -75,8 +70,6 @@ class _Shape:
 
 @attrs.frozen
 class _Rows:
-    """Settings of a resource, and their approximate size in a response."""
-
     rows: list[DescribeConfigsResourceResult]
     size: int = attrs.field(init=False)
 
@@ -95,7 +88,6 @@ class _Query:
     _of_topics: dict[TopicConfig, _Rows] = attrs.field(factory=dict, init=False)
 
     def attempt(self, kind: int, name: str, keys: set[str]) -> DescribeConfigsResult:
-        """Describe one resource, or return its error."""
         result = DescribeConfigsResult(error_message=None, resource_type=kind, resource_name=name)
         try:
             found = self._describe(find_resource(self._services, kind, name))
@@ -120,6 +112,5 @@ class _Query:
 
 
 def _size(row: DescribeConfigsResourceResult) -> int:
-    """Return the approximate size of a row in bytes."""
     synonyms = sum(8 + len(each.name) + len(each.value or "") for each in row.synonyms)
     return 16 + len(row.name) + len(row.value or "") + len(row.documentation or "") + synonyms

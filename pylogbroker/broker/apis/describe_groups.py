@@ -1,7 +1,4 @@
-"""DescribeGroups (15): return the states and members of groups.
-
-A group that does not exist is Dead, which is no error.
-"""
+"""DescribeGroups (15): return the states and members of groups.  A missing group is Dead, which is no error."""
 
 from __future__ import annotations
 
@@ -22,7 +19,6 @@ from pylogbroker.wire.messages.describe_groups import (
 
 @serves(DescribeGroupsRequest)
 async def handle(services: Services, context: RequestContext, request: DescribeGroupsRequest) -> DescribeGroupsResponse:
-    """Describe each group, once."""
     operations = GROUP_OPERATIONS if request.include_authorized_operations else NOT_ASKED
     space, response = ResponseBudget(), DescribeGroupsResponse()
     async for group_id in services.runtime.slices.over(dict.fromkeys(request.groups)):
@@ -33,7 +29,6 @@ async def handle(services: Services, context: RequestContext, request: DescribeG
 
 
 def _fitting(group: GroupDescription, space: ResponseBudget) -> GroupDescription:
-    """Return the group, or an error if it exceeds the size limit of the response."""
     try:
         space.take(sum(_size(member) for member in group.members))
     except KafkaError as error:
@@ -42,7 +37,6 @@ def _fitting(group: GroupDescription, space: ResponseBudget) -> GroupDescription
 
 
 def _size(member: MemberDescription) -> int:
-    """Return the approximate size of a member in bytes."""
     return 64 + 2 * len(member.member_id) + len(member.metadata) + len(member.assignment)
 
 

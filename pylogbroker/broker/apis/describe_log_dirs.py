@@ -1,7 +1,7 @@
 """DescribeLogDirs (35): which logs lie in which directory, and how large they are.
 
-A directory that failed is named with KAFKA_STORAGE_ERROR and no logs.  Without topics in the request (null) every log
-is described; topics and partitions that are asked for and are not there are left out.
+A failed directory has KAFKA_STORAGE_ERROR and no logs.  A request without topics (null) asks for all; unknown topics
+and partitions are left out.
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ from pylogbroker.wire.messages.describe_log_dirs import (
 async def handle(
     services: Services, context: RequestContext, request: DescribeLogDirsRequest
 ) -> DescribeLogDirsResponse:
-    """Describe every directory, also those without logs that were asked for."""
     found = await _by_directory(services, _asked(request))
     return DescribeLogDirsResponse(
         results=[
@@ -43,7 +42,6 @@ def _asked(request: DescribeLogDirsRequest) -> set[tuple[str, int]] | None:
 
 
 async def _by_directory(services: Services, asked: set[tuple[str, int]] | None) -> dict[str, dict[str, list[Log]]]:
-    """Return the logs that are asked for, by their directory and topic."""
     found: dict[str, dict[str, list[Log]]] = {}
     async for log in services.runtime.slices.over(tuple(services.logs.logs.values())):
         if asked is None or (log.topic, log.partition) in asked:

@@ -1,6 +1,6 @@
 """DescribeProducers (61): the producers that a partition knows, and their open transactions (KIP-664).
 
-A transaction that began long ago and is still open is how operators find what keeps readers of committed records back.
+Operators find transactions with it that hold back readers of committed records.
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ _PRODUCER_BYTES = 40  # in an answer
 async def handle(
     services: Services, context: RequestContext, request: DescribeProducersRequest
 ) -> DescribeProducersResponse:
-    """Describe the partitions asked for, each once."""
     space = ResponseBudget()
     asked = distinct_partitions((topic.name, topic.partition_indexes) for topic in request.topics)
     found = await services.runtime.slices.each(

@@ -1,8 +1,7 @@
 """DescribeTopicPartitions (75): topics' partitions in pages (KIP-966).
 
-Topics come in the order of their names, partitions in that of their numbers.  An answer holds as many partitions as the
-request and `max.request.partition.size.limit` allow; what did not fit begins at `next_cursor`, which the client sends
-with its next request.  Without names in the request every topic is described.
+Topics are sorted by name, partitions by number.  A page holds as many partitions as the request and
+`max.request.partition.size.limit` allow; `next_cursor` begins the next page.  Without names every topic is described.
 """
 
 from __future__ import annotations
@@ -31,7 +30,6 @@ NO_LEADER = -1
 def handle(
     services: Services, context: RequestContext, request: DescribeTopicPartitionsRequest
 ) -> DescribeTopicPartitionsResponse:
-    """Describe one page."""
     start = request.cursor or Cursor()
     if start.partition_index < 0:
         return _error_response(request)
@@ -41,7 +39,7 @@ def handle(
 
 
 def _error_response(request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
-    """A cursor that makes no sense: the answer has no error of its own, so each topic asked for bears it."""
+    """Return an invalid cursor's error for each topic: the response has no error field."""
     return DescribeTopicPartitionsResponse(
         topics=[
             DescribeTopicPartitionsResponseTopic(error_code=ErrorCode.INVALID_REQUEST, name=name)
@@ -74,7 +72,7 @@ def _page(services: Services, names: list[str], start: Cursor, room: int) -> Des
 def _describe(
     services: Services, name: str, first: int, room: int
 ) -> tuple[DescribeTopicPartitionsResponseTopic, bool]:
-    """A topic with at most `room` partitions, and whether it has more."""
+    """Return a topic with at most `room` partitions, and whether it has more."""
     described = DescribeTopicPartitionsResponseTopic(name=name, topic_authorized_operations=TOPIC_OPERATIONS)
     topic = services.metadata.topics.get(name)
     if topic is None:

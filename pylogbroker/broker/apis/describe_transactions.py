@@ -20,7 +20,6 @@ from pylogbroker.wire.messages.describe_transactions import (
 async def handle(
     services: Services, context: RequestContext, request: DescribeTransactionsRequest
 ) -> DescribeTransactionsResponse:
-    """Describe each transactional id, once."""
     space, response = ResponseBudget(), DescribeTransactionsResponse()
     async for name in services.runtime.slices.over(dict.fromkeys(request.transactional_ids)):
         found = _fitting(services.transactions.describe(name), space)
@@ -29,7 +28,6 @@ async def handle(
 
 
 def _fitting(found: TransactionDescription, space: ResponseBudget) -> TransactionDescription:
-    """Return the description, or an error if it exceeds the size limit of the response."""
     try:
         space.take(sum(4 + len(topic) for topic, _ in found.partitions))
     except KafkaError as error:

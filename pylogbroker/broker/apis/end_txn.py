@@ -1,7 +1,4 @@
-"""EndTxn (26): commit or abort a transaction.
-
-The response is sent when the decision is stored; the markers are written after that.
-"""
+"""EndTxn (26): commit or abort a transaction; answered when the decision is stored, before the markers are written."""
 
 from __future__ import annotations
 
@@ -19,7 +16,6 @@ _FIRST_WITH_FENCED = 2
 
 @serves(EndTxnRequest)
 async def handle(services: Services, context: RequestContext, request: EndTxnRequest) -> EndTxnResponse:
-    """End the transaction."""
     replied: Deferred[ErrorCode] = Deferred()
     services.transactions.end(
         request.transactional_id,

@@ -1,4 +1,4 @@
-"""Fetch (1): records from where the client says, as the log's own bytes."""
+"""Fetch (1): records from an offset on, as the log's own bytes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ _FIRST_WITH_IDS = 13
 def handle(
     services: Services, context: RequestContext, request: FetchRequest
 ) -> FetchResponse | Awaitable[FetchResponse]:
-    """Answer from the logs, at once or when `min_bytes` have come or `max_wait_ms` passed."""
     by_id = context.api_version >= _FIRST_WITH_IDS
     try:
         session = services.fetches.sessions.enter(request, services.runtime.now_ms(), by_id)

@@ -1,7 +1,4 @@
-"""FindCoordinator (10): return the broker that coordinates a group or a transactional id.
-
-This broker coordinates all. The first request creates the coordinator's topic.
-"""
+"""FindCoordinator (10): return this broker, which coordinates all; the first request creates the internal topic."""
 
 from __future__ import annotations
 
@@ -21,7 +18,6 @@ _NOWHERE = -1
 async def handle(
     services: Services, context: RequestContext, request: FindCoordinatorRequest
 ) -> FindCoordinatorResponse:
-    """Return this broker's address on the listener of the request."""
     try:
         found = await _find(services, context, request.key_type)
     except KafkaError as error:

@@ -11,6 +11,5 @@ from pylogbroker.wire.messages.heartbeat import HeartbeatRequest, HeartbeatRespo
 
 @serves(HeartbeatRequest)
 def handle(services: Services, context: RequestContext, request: HeartbeatRequest) -> HeartbeatResponse:
-    """Extend the session."""
     beat = Heartbeat(request.group_id, request.generation_id, request.member_id, request.group_instance_id)
     return HeartbeatResponse(error_code=services.groups.heartbeat(beat, services.runtime.now_ms()))

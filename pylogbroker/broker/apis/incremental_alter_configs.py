@@ -22,7 +22,6 @@ from pylogbroker.wire.messages.incremental_alter_configs import (
 async def handle(
     services: Services, context: RequestContext, request: IncrementalAlterConfigsRequest
 ) -> IncrementalAlterConfigsResponse:
-    """Change the resources one after the other."""
     alterations = [_alteration(resource) for resource in request.resources]
     errors = await alter(services, alterations, request.validate_only)
     return IncrementalAlterConfigsResponse(

@@ -21,7 +21,6 @@ _FIRST_WITH_FENCED = 4
 
 @serves(InitProducerIdRequest)
 async def handle(services: Services, context: RequestContext, request: InitProducerIdRequest) -> InitProducerIdResponse:
-    """Assign a new producer id, or those of the transactional id."""
     if (request.producer_id == -1) != (request.producer_epoch == -1):
         return _error_response(ErrorCode.INVALID_REQUEST)
     if request.transactional_id is None:

@@ -1,7 +1,4 @@
-"""JoinGroup (11): join a group or its rebalance.
-
-The response may wait for the whole group. Before version 7 a missing protocol is an empty string, not null.
-"""
+"""JoinGroup (11): join a group or its rebalance.  Before version 7 a missing protocol is an empty string, not null."""
 
 from __future__ import annotations
 
@@ -21,7 +18,6 @@ _FIRST_WITH_SKIPPING = 9
 
 @serves(JoinGroupRequest)
 def handle(services: Services, context: RequestContext, request: JoinGroupRequest) -> Deferred[JoinGroupResponse]:
-    """Return the new generation when the rebalance is complete."""
     replied: Deferred[JoinResult] = Deferred()
     services.groups.join(_join(context, request), replied.callback, services.runtime.now_ms())
     return replied.addCallback(_response, context.api_version)

@@ -1,7 +1,4 @@
-"""LeaveGroup (13): remove members from a group.
-
-Before version 3 the response has the error of the one member.
-"""
+"""LeaveGroup (13): remove members from a group.  Before version 3 the response has the error of the one member."""
 
 from __future__ import annotations
 
@@ -16,7 +13,6 @@ _FIRST_WITH_SEVERAL = 3
 
 @serves(LeaveGroupRequest)
 def handle(services: Services, context: RequestContext, request: LeaveGroupRequest) -> LeaveGroupResponse:
-    """Remove the members."""
     if context.api_version < _FIRST_WITH_SEVERAL:
         left = services.groups.leave(request.group_id, [Leaving(request.member_id)], services.runtime.now_ms())
         return LeaveGroupResponse(error_code=left.error or left.members[0])

@@ -1,7 +1,4 @@
-"""ListGroups (16): list the groups that this broker coordinates.
-
-While shards are loading, the list is incomplete and has COORDINATOR_LOAD_IN_PROGRESS.
-"""
+"""ListGroups (16): list the groups here; incomplete, with COORDINATOR_LOAD_IN_PROGRESS, while shards are loading."""
 
 from __future__ import annotations
 
@@ -14,7 +11,6 @@ from pylogbroker.wire.messages.list_groups import ListedGroup, ListGroupsRequest
 
 @serves(ListGroupsRequest)
 def handle(services: Services, context: RequestContext, request: ListGroupsRequest) -> ListGroupsResponse:
-    """List the groups of these states and types."""
     error, groups = services.groups.list_groups(request.states_filter, request.types_filter)
     return ListGroupsResponse(
         error_code=error,

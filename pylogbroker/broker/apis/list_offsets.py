@@ -1,10 +1,10 @@
 """ListOffsets (2): a partition's first, last or time-stamped offset.
 
-A timestamp of 0 or more asks for the first record of that time or later.  A client sees offsets below the high
-watermark, or below the last stable offset when it reads committed records alone; a replica sees them all.
+A client sees offsets below the high watermark, or below the last stable offset when it reads committed records alone; a
+replica sees them all.
 
-A search by time decodes records, perhaps millions.  It runs in a worker thread, for up to a hundred partitions at once.
-A worker also reads indexes and batch headers that are not in the page cache.  It stops when the connection closes.
+A search by time decodes records, perhaps millions, so it runs in a worker thread, for up to a hundred partitions at
+once.  Workers also read indexes and batch headers that are not in the page cache.
 """
 
 from __future__ import annotations
@@ -65,8 +65,6 @@ Search = Generator[BlockingCall, Any, FoundOffset]
 
 @attrs.define
 class _Pending:
-    """A partition with a search, and the call that the search waits for."""
-
     answer: ListOffsetsPartitionResponse
     log: Log
     search: Search
@@ -75,14 +73,11 @@ class _Pending:
 
 @serves(ListOffsetsRequest, is_read=True)
 async def handle(services: Services, context: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
-    """Look the offsets up; searches in several partitions run together."""
     return await _Query(services, request, context.api_version, context.caller).answer()
 
 
 @attrs.define
 class _Query:
-    """State of one request."""
-
     _services: Services
     _request: ListOffsetsRequest
     _version: int
@@ -128,7 +123,7 @@ class _Query:
         answer.leader_epoch = found.leader_epoch if self._version >= 4 else -1
 
     def _known(self, partition: Partition, timestamp: int, bound: int) -> FoundOffset | None:
-        """Return the offset for a special timestamp, with records visible below `bound`; None if a search is needed."""
+        """Return the offset for a special timestamp; None if a search is needed."""
         log = partition.log
         if timestamp == LATEST:
             return FoundOffset(bound, leader_epoch=partition.leader_epoch)
@@ -137,7 +132,6 @@ class _Query:
         return FoundOffset() if timestamp == LATEST_TIERED else None
 
     async def _search_on(self) -> None:
-        """Make the blocking calls of some searches in one job of a worker thread, and continue these searches."""
         first = self._pending[0].blocking.reads_only
         some = [each for each in self._pending if each.blocking.reads_only is first][:_CALLS_PER_JOB_MAX]
         served = set(map(id, some))
@@ -148,7 +142,6 @@ class _Query:
             self._go_on(each.answer, each.log, each.search, outcome)
 
     def _go_on(self, answer: ListOffsetsPartitionResponse, log: Log, search: Search, outcome: object = None) -> None:
-        """Continue a search with the outcome of its last blocking call; fill the answer when it ends."""
         try:
             blocking = search.throw(outcome) if isinstance(outcome, BaseException) else search.send(outcome)
         except StopIteration as end:
@@ -204,14 +197,13 @@ class _Query:
             raise KafkaError("The timestamp has no meaning in this version", ErrorCode.UNSUPPORTED_VERSION)
 
     def _bound(self, log: Log) -> int:
-        """Return the offset at which the client's view of the log ends."""
         if self._request.replica_id != CONSUMER:
             return log.log_end_offset
         return log.last_stable_offset if self._request.isolation_level == READ_COMMITTED else log.high_watermark
 
 
 def _outcomes(calls: Sequence[Callable[[], object]], caller: Caller) -> list[object]:
-    """Return the results or exceptions of calls; fewer if the connection closes meanwhile.  Blocks."""
+    """Return the results or exceptions of calls; fewer if the connection closes.  Blocks."""
     return [_outcome(call) for call in calls if not caller.is_gone]
 
 

@@ -14,7 +14,6 @@ from pylogbroker.wire.messages.list_transactions import (
 
 @serves(ListTransactionsRequest)
 def handle(services: Services, context: RequestContext, request: ListTransactionsRequest) -> ListTransactionsResponse:
-    """List the transactional ids that pass the filters."""
     found = services.transactions.list(
         request.state_filters, request.producer_id_filters, request.duration_filter, services.runtime.now_ms()
     )

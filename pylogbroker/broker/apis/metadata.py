@@ -1,7 +1,7 @@
 """Metadata (3): the brokers, and which broker leads which partition of which topic.
 
-A topic that does not exist is answered with UNKNOWN_TOPIC_OR_PARTITION in every version, as Kafka 3.9 answers.  If it
-may be created automatically, the request starts that; the client finds the topic when it asks again.
+A missing topic gets UNKNOWN_TOPIC_OR_PARTITION in every version, as in Kafka 3.9, even if the request starts its
+creation.
 """
 
 from __future__ import annotations
@@ -30,7 +30,6 @@ _FIRST_WITH_IDS_ALONE = 12
 
 @serves(MetadataRequest, is_read=True)
 async def handle(services: Services, context: RequestContext, request: MetadataRequest) -> MetadataResponse:
-    """Describe the cluster and the topics asked for; start to create those that may be created."""
     wanted = _all_or(request.topics, context.api_version)
     if wanted is None:
         topics = [
@@ -62,7 +61,7 @@ async def handle(services: Services, context: RequestContext, request: MetadataR
 
 
 def _all_or(topics: list[MetadataRequestTopic] | None, version: int) -> list[MetadataRequestTopic] | None:
-    """The topics named, or None for all: null, and before there was null, an empty list."""
+    """Return the named topics, or None for all: null, or in version 0 an empty list."""
     return topics if topics or version >= _FIRST_WITH_NULL else None
 
 

@@ -2,8 +2,8 @@
 
 An offset with its own retention time, which old clients send, expires by that and not with the group.
 
-A request for many partitions is handled in steps. The connection holds back its next requests until the coordinator has
-the offsets, so that no later commit overtakes them.
+The connection holds back its next requests until the coordinator has the offsets, so that no later commit overtakes
+them.
 """
 
 from __future__ import annotations
@@ -38,7 +38,6 @@ Answer = OffsetCommitResponse | Awaitable[OffsetCommitResponse]
 def handle(
     services: Services, context: RequestContext, request: OffsetCommitRequest
 ) -> Answer | Generator[None, None, Answer]:
-    """Commit the offsets of partitions that exist."""
     count = sum([len(topic.partitions) for topic in request.topics])
     return inline_if_short(_commit(services, request, count), count)
 

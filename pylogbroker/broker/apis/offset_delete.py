@@ -25,7 +25,7 @@ from pylogbroker.wire.messages.offset_delete import (
 def handle(
     services: Services, context: RequestContext, request: OffsetDeleteRequest
 ) -> OffsetDeleteResponse | Generator[None, None, OffsetDeleteResponse]:
-    """Delete the offsets of partitions that exist; many in steps, before the connection's next request."""
+    """Delete offsets, many in steps, before the connection's next request."""
     return inline_if_short(_delete(services, request), sum([len(topic.partitions) for topic in request.topics]))
 
 

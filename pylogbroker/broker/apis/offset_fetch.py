@@ -1,7 +1,4 @@
-"""OffsetFetch (9): return the offsets of groups.
-
-Before version 2 each partition has the error of its group.
-"""
+"""OffsetFetch (9): return the offsets of groups.  Before version 2 each partition has the error of its group."""
 
 from __future__ import annotations
 
@@ -43,12 +40,10 @@ Requested = Mapping[str, list[int]] | None  # partitions by topic, None for all 
 def handle(
     services: Services, context: RequestContext, request: OffsetFetchRequest
 ) -> OffsetFetchResponse | Generator[None, None, OffsetFetchResponse]:
-    """Return the offsets, once for each group and partition; many in steps."""
     return inline_if_short(_answer(services, context, request), _count(services, request))
 
 
 def _count(services: Services, request: OffsetFetchRequest) -> int:
-    """Return the largest possible number of partitions in the response."""
     requested = [(request.group_id, request.topics), *((group.group_id, group.topics) for group in request.groups)]
     return sum(
         services.groups.count_offsets(group_id)
@@ -79,7 +74,7 @@ def _answer(
 
 
 def _groups(named: Sequence[OffsetFetchRequestGroup]) -> dict[str, Requested]:
-    """Return the requested partitions of each group; a group that is named twice has those of both."""
+    """Return the partitions of each group; a repeated group has those of both."""
     topics: dict[str, list[OffsetFetchRequestTopics]] = {}
     for group in named:
         topics.setdefault(group.group_id, []).extend(group.topics or ())
@@ -120,7 +115,7 @@ def _partitions(requested: Requested) -> list[TopicPartition]:
 
 
 def _each_with_its_error(found: FetchResult, requested: Requested, version: int) -> FetchResult:
-    """Return errors per partition, as versions 0 and 1 have them; in version 0 a missing offset is an error."""
+    """Return errors per partition, for versions 0 and 1; in version 0 a missing offset is an error."""
     nothing = None if version else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return FetchResult(
         ErrorCode.NONE,
@@ -129,7 +124,6 @@ def _each_with_its_error(found: FetchResult, requested: Requested, version: int)
 
 
 def _answered(found: FetchResult, requested: Requested) -> list[tuple[str, list[int]]]:
-    """Return the topics and partitions of the response: those requested, or all."""
     if found.error:
         return []
     if requested is not None:

@@ -1,7 +1,7 @@
 """OffsetForLeaderEpoch (23): where the records of a leader epoch end (KIP-101, KIP-320).
 
-An unknown epoch gets the end of the largest epoch below it.  An epoch below all gets the start of the first one.  An
-epoch above all gets -1 and -1.
+An unknown epoch gets the end of the largest one below it, or else the start of the first.  An epoch above all gets -1
+and -1.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from pylogbroker.wire.messages.offset_for_leader_epoch import (
 async def handle(
     services: Services, context: RequestContext, request: OffsetForLeaderEpochRequest
 ) -> OffsetForLeaderEpochResponse:
-    """Look up the epoch in each partition."""
     found = await services.runtime.slices.each(
         request.topics, lambda topic: topic.partitions, lambda topic, wanted: _look_up(services, topic.topic, wanted)
     )

@@ -1,10 +1,9 @@
 """Produce (0): records into logs.
 
 Since version 3 each partition has one record batch.  Requests with acks=0 get no response.  Records of a transaction
-need its transactional id, and a partition that was added to it (see `partitions.transaction_verification`).
+need its transactional id, and a partition of it (see `partitions.transaction_verification`).
 
-A request for many partitions is handled in steps.  The connection holds back its next requests until all appends are
-done or queued, so that none overtakes them.
+The connection holds back its next requests until all appends are done or queued, so that none overtakes them.
 """
 
 from __future__ import annotations
@@ -56,7 +55,6 @@ Answer = ProduceResponse | Awaitable[ProduceResponse] | None
 def handle(
     services: Services, context: RequestContext, request: ProduceRequest
 ) -> Answer | Generator[None, None, Answer]:
-    """Append to each partition; await conversions, and the offsets that `acks` demands."""
     appends = _Appends(services, services.runtime.now_ms(), request, context.api_version)
     if sum([len(topic.partition_data) for topic in request.topic_data]) > _PARTITIONS_INLINE_MAX:
         return _append_in_steps(appends, request)
@@ -72,7 +70,6 @@ def handle(
 
 
 def _append_in_steps(appends: _Appends, request: ProduceRequest) -> Generator[None, None, Answer]:
-    """Append to each of many partitions, one in a step."""
     response = ProduceResponse([])
     for topic in request.topic_data:
         answered = TopicProduceResponse(topic.name, [])
@@ -97,7 +94,7 @@ def _answer(appends: _Appends, response: ProduceResponse, acks: int) -> Answer:
 
 @attrs.define(eq=False)
 class _Appends:
-    """Appends of one request: done, queued behind a conversion, or delayed until their records are acknowledged."""
+    """Appends of one request: done, queued behind a conversion, or delayed until acknowledged."""
 
     _services: Services
     _now_ms: int
@@ -108,7 +105,6 @@ class _Appends:
     _record_errors_left: int = attrs.field(default=_RECORD_ERRORS_MAX, init=False)
 
     def append(self, answer: PartitionProduceResponse, topic: str, data: PartitionProduceData) -> None:
-        """Append to one partition, or queue the append; fill in `answer`."""
         services = self._services
         partition = services.partitions.led.get((topic, data.index))
         try:
@@ -134,14 +130,13 @@ class _Appends:
             self._appended(answer, partition, appended)
 
     def _check_of(self, partition: Partition, records: Buffer) -> Callable[[], None]:
-        """Return the check that the transaction includes the partition, to be made when the records are appended."""
+        """Return the check, made at the append, that the transaction includes the partition."""
         transactional_id = self._request.transactional_id
         if transactional_id is None:
             raise _missing_transactional_id()
         return partial(verify, self._services, transactional_id, partition, records, self._version)
 
     async def finish(self, response: ProduceResponse) -> ProduceResponse:
-        """Wait for the queued and the delayed appends; return the complete response."""
         for done, (answer, partition, later) in enumerate(self.queued, 1):
             if done % _PARTITIONS_INLINE_MAX == 0:
                 await self._services.runtime.slices.next()
@@ -182,7 +177,6 @@ class _Appends:
 
 
 def _checked(partition: Partition, data: PartitionProduceData, acks: int, version: int) -> Buffer:
-    """Return the records after the checks that need not validate them."""
     if acks not in _ACKS:
         raise KafkaError(f"acks={acks} is neither 0, 1 nor -1", ErrorCode.INVALID_REQUIRED_ACKS)
     if acks == -1 and partition.min_insync_replicas > 1:
@@ -209,7 +203,7 @@ def _check_start(records: Buffer, version: int) -> None:
 
 
 def _checked_of_old(records: Buffer, version: int) -> Buffer:
-    """Return the records of a client older than zstd; empty if they are no whole message, which it may send."""
+    """Return the records of a client older than zstd; empty, as it may send them, if they are no whole message."""
     if version >= _FIRST_WITH_V2:
         _check_start(records, version)
     found = list(entries(records, partial=True))

@@ -1,7 +1,4 @@
-"""SyncGroup (14): send the leader's assignment, get the member's.
-
-The response may wait for the leader.
-"""
+"""SyncGroup (14): send the leader's assignment, get the member's."""
 
 from __future__ import annotations
 
@@ -21,7 +18,6 @@ _FIRST_WITH_PROTOCOL = 5
 def handle(
     services: Services, context: RequestContext, request: SyncGroupRequest
 ) -> SyncGroupResponse | Deferred[SyncGroupResponse]:
-    """Return the assignment when the leader has sent it."""
     if context.api_version >= _FIRST_WITH_PROTOCOL and None in (request.protocol_type, request.protocol_name):
         return SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     replied: Deferred[SyncResult] = Deferred()

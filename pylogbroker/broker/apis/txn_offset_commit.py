@@ -1,7 +1,7 @@
 """TxnOffsetCommit (28): store the offsets of a group in the producer's transaction.
 
 The transaction must have the group's partition of `__consumer_offsets` (AddOffsetsToTxn). Clients of versions 0 and 1
-do not know the error of a coordinator that is loading.
+do not know the error of a loading coordinator.
 """
 
 from __future__ import annotations
@@ -35,10 +35,7 @@ _FIRST_WITH_ABORTABLE = 4
 def handle(
     services: Services, context: RequestContext, request: TxnOffsetCommitRequest
 ) -> Awaitable[TxnOffsetCommitResponse] | Generator[None, None, Awaitable[TxnOffsetCommitResponse]]:
-    """Commit the offsets of partitions that exist, many in steps.
-
-    The connection holds back its next requests until the coordinator has the offsets.
-    """
+    """Commit offsets, many in steps; the connection's next requests wait until the coordinator has them."""
     count = sum([len(topic.partitions) for topic in request.topics])
     return inline_if_short(_commit(services, context, request, count), count)
 
@@ -83,7 +80,6 @@ async def _answer(
 
 
 def _verified(services: Services, request: TxnOffsetCommitRequest) -> ErrorCode:
-    """Return the error if the group's partition is not part of the producer's open transaction."""
     if not services.config.boolean("transaction.partition.verification.enable"):
         return ErrorCode.NONE
     key = OFFSETS_TOPIC, services.groups.partition_for(request.group_id)
@@ -110,7 +106,6 @@ def _partition(
 
 
 def _error_for(error: ErrorCode, version: int) -> ErrorCode:
-    """Return the error that clients of this version know."""
     if error is ErrorCode.PRODUCER_FENCED:
         return ErrorCode.INVALID_PRODUCER_EPOCH
     if error is ErrorCode.TRANSACTION_ABORTABLE and version < _FIRST_WITH_ABORTABLE:

@@ -29,7 +29,6 @@ from pylogbroker.wire.messages.write_txn_markers import (
 async def handle(
     services: Services, context: RequestContext, request: WriteTxnMarkersRequest
 ) -> WriteTxnMarkersResponse:
-    """Write each marker."""
     writes = [_write(services, wanted) for wanted in request.markers]
     return WriteTxnMarkersResponse(
         [_result(wanted, await write) for wanted, write in zip(request.markers, writes, strict=True)]
