@@ -5,8 +5,7 @@
                                                      +--log unreadable--> unloaded
     another broker leads it --> unload
 
-The topic is created when a client first looks for its coordinator. Worker threads replay the partitions one after the
-other, piece by piece. The reactor thread makes the shard of the result.
+Worker threads replay one partition after the other; the reactor thread makes the shards.
 """
 
 from __future__ import annotations
@@ -43,8 +42,6 @@ class CoordinatorDriver(Generic[R, S]):
     _tick: IDelayedCall | None = attrs.field(default=None, init=False)
     _is_open: bool = attrs.field(default=False, init=False)
 
-    # -- start and stop --------------------------------------------------------------------------------------------
-
     def open(self) -> Deferred[None]:
         """Load all shards; fires when they are loaded. The broker leads its partitions by now."""
         self._is_open = True
@@ -59,10 +56,7 @@ class CoordinatorDriver(Generic[R, S]):
         if self._tick is not None and self._tick.active():
             self._tick.cancel()
 
-    # -- the topic -------------------------------------------------------------------------------------------------
-
     def on_change(self, change: Change) -> None:
-        """Load and unload shards when the coordinator's topic is created or deleted, or its leaders change."""
         name = self._topic.name
         match change:
             case TopicCreated(TopicImage(name=created) as topic) if created == name and self._is_open:
@@ -74,7 +68,6 @@ class CoordinatorDriver(Generic[R, S]):
                 self._coordinator.close(self._runtime.now_ms())
 
     def _follow_leader(self, index: int, epoch: int) -> None:
-        """Load the shard of a partition that this broker leads now, or unload that of another broker's."""
         if index >= self._coordinator.partitions:
             return  # added since the start: until the next one, keys stay in their partitions
         if self._topic.partition(index) is None:
@@ -87,8 +80,6 @@ class CoordinatorDriver(Generic[R, S]):
         if topic == self._topic.name and self._is_open:
             self._coordinator.unload(index, self._runtime.now_ms())
             self._load([index])
-
-    # -- loading ---------------------------------------------------------------------------------------------------
 
     def _load_topic(self, topic: TopicImage) -> Deferred[None]:
         self._coordinator.partitions = len(topic.partitions)
@@ -120,10 +111,7 @@ class CoordinatorDriver(Generic[R, S]):
         for problem in replay.problems:
             log.warn("{topic}-{index}: {problem}", topic=name, index=index, problem=problem)
 
-    # -- time ------------------------------------------------------------------------------------------------------
-
     def _schedule(self, due_ms: int) -> None:
-        """Call `tick` at that time, or earlier if that is scheduled already."""
         if not self._is_open:
             return
         clock: IReactorTime = self._runtime.clock

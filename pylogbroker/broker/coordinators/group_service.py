@@ -25,8 +25,6 @@ log = Logger()
 
 @attrs.define(eq=False)
 class GroupService:
-    """The coordinator of groups, which follows the metadata."""
-
     _services: LogServices
     coordinator: GroupCoordinator = attrs.field(init=False)
     _topic: InternalTopic = attrs.field(init=False)
@@ -41,15 +39,12 @@ class GroupService:
         self._driver = CoordinatorDriver(services.runtime, self._topic, self.coordinator.runtime, "groups")
 
     def open(self) -> Deferred[None]:
-        """Load the groups; fires when they are loaded."""
         return self._driver.open()
 
     def close(self) -> None:
-        """Unload the groups, which answers waiting members."""
         self._driver.close()
 
     def observe(self, observer: Callable[[NewGeneration], object]) -> None:
-        """Call `observer` with every new generation of a group."""
         self._observers.append(observer)
 
     def _on_generation(self, new: NewGeneration) -> None:
@@ -57,10 +52,7 @@ class GroupService:
             observer(new)
 
     async def ensure_topic(self) -> None:
-        """Create `__consumer_offsets` if it does not exist; KafkaError if it cannot be created."""
         await self._topic.ensure()
-
-    # -- changes of the metadata -----------------------------------------------------------------------------------
 
     async def on_delta(self, delta: Delta, before: ClusterImage, after: ClusterImage) -> None:
         for change in delta:
@@ -89,7 +81,6 @@ class GroupService:
 
 
 def offsets_topic_settings(config: BrokerConfig) -> dict[str, str]:
-    """Return the settings that `__consumer_offsets` is created with."""
     return {
         "cleanup.policy": "compact",
         "compression.type": "producer",

@@ -21,10 +21,7 @@ Replay = Callable[[Iterable[LogEntry]], None]
 
 @attrs.define(eq=False)
 class InternalTopic:
-    """The log port of a coordinator.
-
-    `partitions` and `settings` are used when the topic is created. A replay reads `replay_bytes` at a time.
-    """
+    """Log port of a coordinator; a replay reads `replay_bytes` at a time, a new topic gets `settings`."""
 
     _services: LogServices
     _writer: PartitionWriter
@@ -45,18 +42,13 @@ class InternalTopic:
                 raise
 
     def find(self) -> TopicImage | None:
-        """Return the topic, if it exists."""
         return self._services.metadata.topics.get(self.name)
 
     def partition(self, index: int) -> Partition | None:
-        """Return a partition, if this broker leads it."""
         return self._services.partitions.led.get((self.name, index))
 
     async def replay(self, partition: Partition, replay: Replay, is_wanted: Callable[[], bool]) -> None:
-        """Call `replay` with all entries of a partition, in order, in a worker thread; stop when they are not wanted.
-
-        Entries that are appended meanwhile are included.
-        """
+        """Call `replay` in a worker thread with all entries in order, also those appended meanwhile."""
         log = partition.log
         offset = log.log_start_offset
         while is_wanted() and offset < log.log_end_offset:
@@ -73,7 +65,7 @@ class InternalTopic:
         producer: ProducerIdAndEpoch | None = None,
         on_disk: bool = False,
     ) -> None:
-        """Append records to a partition, see `LogPort`. A worker thread builds the batch of many records."""
+        """See `LogPort`. A worker thread builds the batch of many records."""
         build_batch = partial(_build, records, self.codec, producer)
         batch = build_batch if len(records) > RECORDS_INLINE_MAX else build_batch()
         self._writer.append((self.name, partition), batch, done, on_disk)
@@ -93,7 +85,7 @@ def _build(records: Collection[Record], codec: Codec, producer: ProducerIdAndEpo
 
 
 def _replay_region(replay: Replay, region: FileRegion) -> int:
-    """Replay a piece of the log; return the offset of the next piece. Runs in a worker thread."""
+    """Replay a piece of the log; return the next offset. Blocks."""
     found = list(entries(region.read()))
     replay(found)
     return found[-1].next_offset

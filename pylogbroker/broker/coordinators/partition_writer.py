@@ -31,14 +31,12 @@ log = Logger()
 
 @attrs.frozen
 class PartitionWriter:
-    """Appends batches to partitions that this broker leads."""
-
     _services: LogServices
 
     def append(self, key: TopicPartition, batch: Batch, done: AppendCallback, on_disk: bool = False) -> None:
-        """Append a batch; call `done` when it is below the high watermark, and with `on_disk` synced.
+        """Append a batch; call `done` with an error, or when it is below the high watermark, and with `on_disk` synced.
 
-        Errors are passed to `done`. Later appends to the partition wait for a batch that a worker thread builds.
+        Later appends to the partition wait for a batch that a worker thread builds.
         """
         found: Partition | None = None
         try:
@@ -55,8 +53,8 @@ class PartitionWriter:
     def _append_now(self, partition: Partition, batch: Batch) -> Appended | None:
         """Append, or return None if the batch has to wait.
 
-        A marker does not wait for records that a client sent before it: late records are rejected. In an internal
-        topic, which coordinators alone write to, appends keep the order of the calls.
+        A marker does not wait for earlier records of clients: late records are rejected. In an internal topic, which
+        coordinators alone write to, appends keep the order of the calls.
         """
         if callable(batch):
             return None
@@ -95,7 +93,6 @@ class PartitionWriter:
             replicated.addCallback(lambda error: done(error, runtime.now_ms())).addErrback(_log_failure)
 
     async def _replicated(self, partition: Partition, appended: Appended, on_disk: bool) -> ErrorCode:
-        """Wait until the records are below the high watermark, and with `on_disk` synced; return the error."""
         errors: list[KafkaError] = []
         delayed = DelayedWrite(self._services.runtime.clock)
         delayed.add(partition, appended.last_offset + 1, ACKS_ALL, errors.append)

@@ -38,7 +38,7 @@ log = Logger()
 
 @attrs.define(eq=False)
 class TransactionService:
-    """The coordinator of transactions, its port to producer ids and partitions; it follows the metadata."""
+    """The coordinator of transactions, and its port to producer ids and partitions."""
 
     _services: LogServices
     _producer_ids: ProducerIdSource
@@ -57,21 +57,15 @@ class TransactionService:
         self._driver = CoordinatorDriver(services.runtime, self._topic, self.coordinator.runtime, "transactions")
 
     def open(self) -> Deferred[None]:
-        """Load the transactions; fires when they are loaded."""
         return self._driver.open()
 
     def close(self) -> None:
-        """Unload the transactions."""
         self._driver.close()
 
     async def ensure_topic(self) -> None:
-        """Create `__transaction_state` if it does not exist; KafkaError if it cannot be created."""
         await self._topic.ensure()
 
-    # -- port of the coordinator -----------------------------------------------------------------------------------
-
     def allocate_producer_id(self, done: ProducerIdCallback) -> None:
-        """Allocate a producer id that is unique in the cluster."""
         ensureDeferred(self._allocate_producer_id(done))
 
     async def _allocate_producer_id(self, done: ProducerIdCallback) -> None:
@@ -86,7 +80,7 @@ class TransactionService:
         done(error, producer_id, self._services.runtime.now_ms())
 
     def write_markers(self, marker: TransactionMarker, done: MarkersCallback) -> None:
-        """Append the marker to each of its partitions; call `done` when all appends are done."""
+        """Append the marker to each of its partitions; call `done` after the last append."""
         ensureDeferred(self._write_markers(marker, done))
 
     async def _write_markers(self, marker: TransactionMarker, done: MarkersCallback) -> None:
@@ -110,8 +104,6 @@ class TransactionService:
         async for key in self._services.runtime.slices.over(marker.partitions):
             append(key)
 
-    # -- changes of the metadata -----------------------------------------------------------------------------------
-
     def on_delta(self, delta: Delta, before: ClusterImage, after: ClusterImage) -> None:
         for change in delta:
             self._driver.on_change(change)
@@ -131,7 +123,6 @@ def _log_timeout(timeout: TransactionTimeout) -> None:
 
 
 def transactions_topic_settings(config: BrokerConfig) -> dict[str, str]:
-    """Return the settings that `__transaction_state` is created with."""
     return {
         "cleanup.policy": "compact",
         "compression.type": "uncompressed",

@@ -1,4 +1,4 @@
-"""Disk work of the background jobs, in worker threads: checkpoints, and the removal of files that no log has any more.
+"""Disk work of the background jobs, in worker threads: checkpoints, and the removal of files of no log.
 
 A failure takes the log directory offline, unless it is transient, as a full disk is.
 """
@@ -20,8 +20,6 @@ log = Logger()
 
 @attrs.define(eq=False)
 class DiskJobs:
-    """Runs the disk work of one broker; started by `LogMaintenance` and `LogCleaner`."""
-
     _runtime: Runtime
     _logs: LogManager
     _partitions: Partitions
@@ -29,14 +27,14 @@ class DiskJobs:
     _unlinks: dict[int, IDelayedCall] = attrs.field(factory=dict, init=False)  # by the identity of their files
 
     def stop(self) -> None:
-        """Cancel the removals that are due later; the next start removes their files."""
+        """Cancel later removals; the next start removes the files."""
         self._stopped = True
         for timer in self._unlinks.values():
             timer.cancel()
         self._unlinks.clear()
 
     def unlink_later(self, found: Log, gone: list[DeletedFiles]) -> None:
-        """Remove the files of segments after `file.delete.delay.ms`, when reads that use them have ended."""
+        """Remove the files of segments after `file.delete.delay.ms`, when reads of them have ended."""
         if not self._stopped:
             delay = found.config.file_delete_delay_ms / 1000
             self._unlinks[id(gone)] = self._runtime.clock.callLater(delay, self._unlink, gone)
@@ -51,16 +49,13 @@ class DiskJobs:
         self._run(unlink, "unlinking segments")
 
     def checkpoint_log_offsets(self) -> None:
-        """Write the recovery points and log start offsets."""
         self._run(self._logs.checkpoint_recovery_points, "writing recovery points")
         self._run(self._logs.checkpoint_log_starts, "writing log start offsets")
 
     def checkpoint_high_watermarks(self) -> None:
-        """Write the high watermarks."""
         self._run(self._logs.checkpoint_high_watermarks, "writing high watermarks")
 
     def checkpoint_cleaner_offsets(self) -> None:
-        """Write up to which offsets logs are compacted."""
         self._run(self._logs.checkpoint_cleaned, "writing the offsets of the log cleaner")
 
     def _run(self, job: Callable[[], list[Notice] | None], what: str) -> None:

@@ -5,8 +5,8 @@
       |                                v
       +---- no log is due ----  round: the dirtiest log -> sync -> clean in the process -> swap segments -> next log
 
-There are up to `log.cleaner.threads` rounds at once, on different logs.  The process ends with its round, and a worker
-thread waits for it, so that an idle broker has neither.
+Up to `log.cleaner.threads` rounds run at once, on different logs.  The process and its worker thread end with the
+round, so that an idle broker has neither.
 
 A log with damaged files is not compacted until the next start.  After a dead process or a full disk it is tried again,
 with a delay that doubles; only the first failure is logged.  The result is discarded if the log was truncated, deleted
@@ -39,34 +39,28 @@ from pylogbroker.storage.log.segment_swap import SegmentSwap, SwapAborted, remov
 _SETTINGS: Final = "log.cleaner."
 _WAIT_MS_MIN: Final = 100
 _WAIT_MS_MAX: Final = 3_600_000
-_KEY_BYTES_MAX: Final = 2**31 - 1  # bytes for the keys of one log
+_KEY_BYTES_MAX: Final = 2**31 - 1  # for the keys of one log
 log = Logger()
 
 
 class Cleaner(Protocol):
-    """Cleans logs; see `CleanerProcess`."""
-
     def run(self, job: CleanerJob) -> Cleaned | Failed: ...
     def abort(self, for_good: bool = False) -> None: ...
     def close(self) -> None: ...
 
 
 class CleaningFailed(Exception):
-    """A cleaning failed; another try may succeed."""
+    """Cleaning failed; another try may succeed."""
 
 
 @attrs.frozen
 class Delay:
-    """Delay of the next try after a failure."""
-
     until_ms: int
     wait_ms: int
 
 
 @attrs.define(eq=False)
 class LogCleaner:
-    """Compacts the logs of one broker."""
-
     _config: BrokerConfig
     _runtime: Runtime
     _partitions: Partitions
@@ -84,10 +78,7 @@ class LogCleaner:
         self._partitions.on_log_deleted.append(self._abort_cleaning)
         self._partitions.on_configured.append(self._warn_if_off)
 
-    # -- start and stop --------------------------------------------------------------------------------------------
-
     def start(self) -> None:
-        """Start; the first check for logs comes after `log.cleaner.backoff.ms`."""
         if self._config.boolean("log.cleaner.enable"):
             self._is_on = True
             self._config.observe(self._on_settings_changed)
@@ -95,14 +86,12 @@ class LogCleaner:
         self._warn_if_off()
 
     def stop(self) -> None:
-        """Abort all rounds."""
         self._is_on = False
         self._cancel_alarm()
         for cleaner in self._rounds:
             cleaner.abort(for_good=True)
 
     def _abort_cleaning(self, deleted: Log) -> None:
-        """Abort the cleaning of a deleted log."""
         cleaner = self._busy.get(deleted)
         if cleaner is not None:
             cleaner.abort()
@@ -112,7 +101,7 @@ class LogCleaner:
             self._set_alarm()
 
     def _warn_if_off(self) -> None:
-        """Warn, once, about compacted topics if the settings disable the cleaner."""
+        """Warn, once, if compacted topics need the disabled cleaner."""
         config = self._config
         enabled = config.boolean("log.cleaner.enable")
         if enabled and config.integer("log.cleaner.threads"):
@@ -137,13 +126,10 @@ class LogCleaner:
         if self._alarm is not None and self._alarm.active():
             self._alarm.cancel()
 
-    # -- choice of a log -------------------------------------------------------------------------------------------
-
     def _begin_look(self) -> None:
         ensureDeferred(self._start_rounds())
 
     async def _start_rounds(self) -> None:
-        """Begin rounds, as far as logs are due and cleaners free."""
         try:
             await self._seal_what_is_old()
             for _ in range(self._config.integer("log.cleaner.threads") - len(self._rounds)):
@@ -167,7 +153,6 @@ class LogCleaner:
                 self._storage_failed(partition.log, error)
 
     async def _choose(self) -> Cleanable | None:
-        """Return the dirtiest log that is due and not being cleaned."""
         now_ms = self._runtime.now_ms()
         candidates = [
             found
@@ -187,7 +172,6 @@ class LogCleaner:
             return None
 
     def _limits(self) -> CleanerLimits:
-        """Return the memory and rate of each cleaner."""
         config = self._config
         cleaners = max(config.integer("log.cleaner.threads"), 1)
         memory = min(config.integer("log.cleaner.dedupe.buffer.size") // cleaners, _KEY_BYTES_MAX)
@@ -203,10 +187,7 @@ class LogCleaner:
         """
         return found in self._busy
 
-    # -- a round ---------------------------------------------------------------------------------------------------
-
     async def _round(self, chosen: Cleanable | None) -> None:
-        """Clean one log after the other until none is due."""
         cleaner = self.new_cleaner()
         self._rounds.add(cleaner)
         try:
@@ -238,17 +219,14 @@ class LogCleaner:
             await self._clear(found)
 
     def _is_unchanged(self, found: Log, cuts: int) -> bool:
-        """Return True if a log has not changed since its cleaning started."""
         unchanged = not found.offline_reason and found.config.compacts and found.truncations == cuts
         return self._is_on and self._is_online(found) and unchanged
 
     def _is_online(self, found: Log) -> bool:
-        """Return True if a log is neither deleted nor offline."""
         partition = self._partitions.led.get((found.topic, found.partition))
         return partition is not None and partition.log is found
 
     async def _swap(self, found: Log, cleaned: Cleaned) -> None:
-        """Replace segments by the compacted ones."""
         swap = found.begin_swap(cleaned.replacements)
         try:
             if swap.replacements:
@@ -281,8 +259,6 @@ class LogCleaner:
                 log.warn(
                     "could not remove the files of a failed compaction of {path}: {why}", path=found.path, why=error
                 )
-
-    # -- results --------------------------------------------------------------------------------------------------
 
     def _log_result(self, job: CleanerJob, cleaned: Cleaned) -> None:
         log.info(
@@ -330,7 +306,7 @@ class LogCleaner:
 
 
 def _sync_and_clean(found: Log, cleaner: Cleaner, job: CleanerJob) -> Cleaned:
-    """Sync and clean a log; what replaces its records is synced, too.  Blocks."""
+    """Sync and clean a log; sync the new segments, too.  Blocks."""
     found.sync(job.end_offset)
     outcome = cleaner.run(job)
     if isinstance(outcome, Failed):
@@ -341,7 +317,7 @@ def _sync_and_clean(found: Log, cleaner: Cleaner, job: CleanerJob) -> Cleaned:
 
 
 def _blocking(found: Log, step: Callable[[], None]) -> None:
-    """Run a step; if it fails, take the log offline, since the contents of its directory are unknown.  Blocks."""
+    """Run a step; if it fails, take the log offline, since its directory's contents are unknown.  Blocks."""
     try:
         step()
     except OSError as error:

@@ -44,8 +44,6 @@ _INTERVAL_SECONDS_MAX = 7 * 24 * 3600.0
 
 @attrs.define(eq=False)
 class LogMaintenance:
-    """The periodic jobs of one broker."""
-
     _config: BrokerConfig
     _runtime: Runtime
     _logs: LogManager
@@ -71,7 +69,6 @@ class LogMaintenance:
         self._every(REPEAT_MS / 1000, self._partitions.note_missing_policies)
 
     def stop(self) -> None:
-        """Stop all jobs."""
         for loop in self._loops:
             loop.stop()
         self._loops.clear()
@@ -106,17 +103,13 @@ class LogMaintenance:
             self._running.discard(job.__name__)
 
     async def _each_partition(self) -> AsyncIterator[Partition]:
-        """Iterate over the partitions in slices; the iteration ends when the broker stops."""
         partitions = deque(self._partitions.led.values())  # those of a deleted topic are released one by one
         async for _ in self._runtime.slices.over(range(len(partitions))):
             if self._stopped:
                 return
             yield partitions.popleft()
 
-    # -- the jobs ------------------------------------------------------------------------------------------------
-
     async def expire(self) -> None:
-        """Delete the segments that delete policies name; remove their files after `file.delete.delay.ms`."""
         async for partition in self._each_partition():
             found = partition.log
             try:
@@ -147,7 +140,7 @@ class LogMaintenance:
             self._disk.unlink_later(found, gone)
 
     async def sync_due_logs(self) -> None:
-        """Sync logs whose `flush.ms` is over, and sealed segments; one sync at a time for each log."""
+        """Sync due logs and sealed segments; one sync at a time for each log."""
         now_ms = self._runtime.now_ms()
         async for partition in self._each_partition():
             found = partition.log
@@ -164,21 +157,19 @@ class LogMaintenance:
 
     def _sync_failed(self, failure: Failure, found: Log) -> None:
         partition = self._partitions.led.get((found.topic, found.partition))
-        if partition is None or partition.log is not found:  # deleted, or offline, meanwhile
+        if partition is None or partition.log is not found:  # deleted or offline meanwhile
             return
-        about = f"syncs in {os.path.dirname(found.path)}"  # if the disk is full, they all fail, again and again
+        about = f"syncs in {os.path.dirname(found.path)}"  # on a full disk all fail, again and again
         if found.offline_reason or self._runtime.may_log(about):
             log.error("a sync of {path} failed: {why}", path=found.path, why=failure.value)
         self._partitions.storage_failed(found)
 
     async def expire_producers(self) -> None:
-        """Forget producers that were idle for too long."""
         now_ms, after_ms = self._runtime.now_ms(), self._config.integer("producer.id.expiration.ms")
         async for partition in self._each_partition():
             partition.log.producers.expire(now_ms, after_ms)
 
     def check_directories(self) -> None:
-        """Take log directories offline that were removed, moved or unmounted."""
         for directory in self._logs.directories.online:
             if not directory.is_present():
                 self._partitions.directory_failed(
@@ -186,12 +177,10 @@ class LogMaintenance:
                 )
 
     async def reopen_offline_partitions(self) -> None:
-        """Try to create the logs of offline partitions."""
         await self._partitions.reopen_offline_partitions(self._not_reopened)
 
 
 def _run(job: Callable[..., None], *arguments: Any) -> None:
-    """Run a job; if it fails, it runs again after its interval."""
     try:
         job(*arguments)
     except KeyboardInterrupt:
