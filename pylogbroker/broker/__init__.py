@@ -1,7 +1,6 @@
-"""One node of a cluster: its topics and partitions, and what answers each request.
+"""One node of a cluster: its topics and partitions, and the handlers of requests.
 
-`assembly` connects the services. `controller` decides changes of the metadata and writes them to the coordination tree;
-`cluster_metadata` holds the current image. `partitions` are those that this node leads. `fetch` handles fetches.
-`coordinators` keeps the records of groups and transactions in logs. `jobs` run in the background. `apis` has one module
-for each API.
+`assembly` connects the services. `controller` decides changes of the metadata; `cluster_metadata` holds the current
+image. `partitions` are those that this node leads. `coordinators` keeps the records of groups and transactions in logs.
+`jobs` run in the background.
 """

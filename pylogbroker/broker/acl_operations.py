@@ -1,6 +1,6 @@
-"""Authorized operations on a resource, as the 32-bit field in responses (KIP-430).
+"""Authorized operations on a resource, as the 32-bit field in responses (KIP-430): bit n stands for operation code n.
 
-Bit n stands for the operation with code n.  Without an authorizer all operations of the resource's type are allowed.
+Without an authorizer all operations of the resource's type are allowed.
 """
 
 from __future__ import annotations
@@ -11,8 +11,6 @@ NOT_ASKED = -(2**31)
 
 
 class AclOperation(IntEnum):
-    """Operation codes of access control lists."""
-
     READ = 3
     WRITE = 4
     CREATE = 5
@@ -26,7 +24,6 @@ class AclOperation(IntEnum):
 
 
 def bit_field(*operations: AclOperation) -> int:
-    """Return the field with these operations."""
     return sum(1 << operation for operation in operations)
 
 

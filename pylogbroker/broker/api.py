@@ -1,7 +1,4 @@
-"""Registration of APIs: a module of `pylogbroker.broker.apis` declares with `serves` which request it handles.
-
-The declaration of the request in `pylogbroker.wire.messages` has the key and the versions.
-"""
+"""Registration of APIs: `serves` declares which request a module of `pylogbroker.broker.apis` handles."""
 
 from __future__ import annotations
 
@@ -23,7 +20,7 @@ class Api:
     """An API and its handler.
 
     `handle(broker, context, request)` runs on the reactor thread.  It returns the response, an awaitable of it, a
-    generator of steps that returns one of these, or None where no answer is sent.
+    generator of steps that returns one of these, or None for no answer.
     """
 
     request: type[Request]
@@ -33,22 +30,18 @@ class Api:
 
     @property
     def key(self) -> int:
-        """The API key."""
         return self.request.api_key
 
     @property
     def response(self) -> type[Response]:
-        """The type of the response."""
         return SUPPORTED[self.key][1]
 
     @property
     def versions(self) -> Versions:
-        """The versions that are served; ApiVersions advertises them."""
         return self.request.versions
 
     @property
     def name(self) -> str:
-        """The name in Kafka's protocol guide."""
         return self.request.__name__.removesuffix("Request")
 
 

@@ -1,7 +1,4 @@
-"""Assembly of a broker: makes its services, connects them, and starts and stops them in order.
-
-`Broker` provides `pylogbroker.broker.services.Services`.  `tap` makes it; nothing else in the package knows it.
-"""
+"""Assembly of a broker: makes its services, connects them, and starts and stops them in order."""
 
 from __future__ import annotations
 
@@ -36,8 +33,6 @@ from pylogbroker.transactions import TransactionCoordinator
 
 @attrs.frozen(eq=False)
 class _LogServices:
-    """Services that coordinators build on."""
-
     config: BrokerConfig
     runtime: Runtime
     metadata: ClusterMetadata
@@ -47,7 +42,7 @@ class _LogServices:
 
 @attrs.frozen(eq=False)
 class Broker:
-    """The services of one broker, all on the reactor thread."""
+    """Services of one broker (see `services.Services`), on the reactor thread."""
 
     config: BrokerConfig
     node: LocalNode
@@ -66,20 +61,17 @@ class Broker:
     log_cleaner: LogCleaner
     log_maintenance: LogMaintenance
     coordinators_loaded: Deferred[Any] = attrs.field(factory=Deferred, init=False)
-    """Fires when the coordinators have read their records back after `open`."""
+    """Fires when the coordinators have replayed their records after `open`."""
 
     @property
     def groups(self) -> GroupCoordinator:
-        """The coordinator of consumer groups."""
         return self.group_service.coordinator
 
     @property
     def transactions(self) -> TransactionCoordinator:
-        """The coordinator of transactions."""
         return self.transaction_service.coordinator
 
     async def open(self) -> None:
-        """Read the metadata, put its settings in force, open all partitions, and follow its changes from then on."""
         await self.controller.open(self.runtime.slices)
         self.dynamic_settings.open(self.metadata.image)
         await self.partitions.open()
@@ -92,7 +84,7 @@ class Broker:
         self.log_cleaner.start()
 
     def release(self) -> None:
-        """Stop all jobs and coordinators, and answer the requests that wait."""
+        """Stop jobs and coordinators; answer waiting requests."""
         self.auto_creation.stop()
         self.log_maintenance.stop()
         self.log_cleaner.stop()
@@ -111,7 +103,6 @@ def assemble(
     logs: LogManager,
     delete_policies: DeletePolicies,
 ) -> Broker:
-    """Make the services of a broker; `Broker.open` starts them."""
     config.add_topic_check(delete_policies.check)
     node = LocalNode(broker_id, cluster_id, config.optional_text("broker.rack"))
     metadata = ClusterMetadata()

@@ -1,10 +1,9 @@
-"""Creates the topics that Metadata requests name and that do not exist (`auto.create.topics.enable`).
+"""Creates topics that Metadata requests name and that do not exist (`auto.create.topics.enable`).
 
-As in Kafka, the request is answered with UNKNOWN_TOPIC_OR_PARTITION, the topic is created in the background, and the
-client finds it when it asks again.  So a client that deletes a topic and looks whether it is gone sees that it is.
+As in Kafka, the answer is UNKNOWN_TOPIC_OR_PARTITION, and the topic is created in the background.  So a client that
+checks its deletion of a topic sees that the topic is gone.
 
-Topics are created one after the other.  `WAITING_MAX` bounds how many wait; a request for more starts nothing, and
-the client's next attempt tries again.
+Topics are created one after the other.  Beyond `WAITING_MAX` waiting ones nothing is started; the client tries again.
 """
 
 from __future__ import annotations
@@ -29,8 +28,6 @@ log = Logger()
 
 @attrs.define(eq=False)
 class AutoCreation:
-    """The topics that wait for their creation."""
-
     _config: BrokerConfig
     _metadata: Metadata
     _controller: Controller
@@ -40,11 +37,7 @@ class AutoCreation:
     _stopped: bool = attrs.field(default=False, init=False)
 
     def find(self, name: str, allowance: PartitionAllowance | None) -> TopicImage:
-        """Return the topic of that name; KafkaError if there is none.
-
-        If `allowance` covers a new topic, its creation starts in the background.  One that is not covered is created
-        when the client asks again.
-        """
+        """Return the topic of that name; KafkaError if there is none.  Its creation starts if `allowance` covers it."""
         topic = self._metadata.topics.get(name)
         if topic is not None:
             return topic
@@ -55,10 +48,6 @@ class AutoCreation:
         raise KafkaError(f"there is no topic {name!r}", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
     def _request(self, name: str, allowance: PartitionAllowance) -> None:
-        """Create the topic in the background; KafkaError at once if it could not be created.
-
-        The topic's partitions are taken from the `allowance` of the Metadata request that names it.
-        """
         if name in self._names or self._stopped:
             return
         if len(self._names) >= WAITING_MAX:
@@ -77,7 +66,7 @@ class AutoCreation:
             self._runtime.clock.callLater(0, self._start)
 
     def stop(self) -> None:
-        """Forget the topics that wait; the creation under way ends as it would."""
+        """Forget the topics that wait; the creation under way goes on."""
         self._stopped = True
         self._names.difference_update(self._waiting)
         self._waiting.clear()

@@ -4,8 +4,8 @@
                           replicas    requests  each acts on the delta, in the order of subscription
                           are made    see it
 
-New replicas are made before requests see their partitions, so that no client is sent to a partition that is not served
-yet. Replicas of deleted partitions are dropped after requests no longer see them.
+New replicas are made before requests see their partitions, and deleted ones are dropped afterwards. So no client is
+sent to a partition that is not served.
 """
 
 from __future__ import annotations
@@ -40,8 +40,6 @@ async def _nothing_to_prepare(delta: Delta, after: ClusterImage) -> None:
 
 @attrs.define(eq=False)
 class ClusterMetadata:
-    """Current image, and its followers."""
-
     image: ClusterImage = attrs.field(factory=ClusterImage)
     prepare: Prepare = _nothing_to_prepare
     _followers: list[MetadataFollower] = attrs.field(factory=list, init=False)
@@ -49,11 +47,9 @@ class ClusterMetadata:
 
     @property
     def topics(self) -> PersistentMap[str, TopicImage]:
-        """Topics by name."""
         return self.image.topics
 
     def topic_settings(self, name: str) -> Mapping[str, str]:
-        """Return the settings that a topic has of its own."""
         return self.image.settings(topic_resource(name))
 
     def require_topic(self, wanted: str | uuid.UUID) -> TopicImage:
@@ -61,11 +57,10 @@ class ClusterMetadata:
         return self.image.require_topic(wanted) if isinstance(wanted, str) else self.image.require_topic_id(wanted)
 
     def follow(self, follower: MetadataFollower) -> None:
-        """Let a follower act on every delta from now on."""
         self._followers.append(follower)
 
     async def publish(self, delta: Delta) -> None:
-        """Make a delta visible; return when all followers have acted on it. Deltas are published one by one."""
+        """Make a delta visible, one at a time; return when all followers have acted on it."""
         await self._publishing.acquire()
         try:
             await self._publish(delta)
@@ -83,7 +78,6 @@ class ClusterMetadata:
         await self.notify(delta, before, after)
 
     async def notify(self, delta: Delta, before: ClusterImage, after: ClusterImage) -> None:
-        """Let the followers act on a delta."""
         for follower in self._followers:
             try:
                 done = follower.on_delta(delta, before, after)

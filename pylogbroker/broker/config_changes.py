@@ -15,10 +15,7 @@ from pylogbroker.errors import ConfigError, ErrorCode, KafkaError
 
 @attrs.frozen
 class ConfigAlteration:
-    """Requested changes of one resource's settings: (setting, operation code, value) each.
-
-    With `keep`, settings that are not named stay; otherwise they are removed.
-    """
+    """Requested changes of a resource: (setting, operation code, value) each; without `keep`, others are removed."""
 
     kind: int
     name: str
@@ -29,7 +26,7 @@ class ConfigAlteration:
 async def alter(
     services: Services, alterations: Sequence[ConfigAlteration], validate_only: bool
 ) -> list[KafkaError | None]:
-    """Make each alteration, or only validate it; return the error of each, or None."""
+    """Make or validate each alteration; return the error of each, or None."""
     twice = duplicates((alteration.kind, alteration.name) for alteration in alterations)
     return [
         await _attempt(services, alteration, (alteration.kind, alteration.name) in twice, validate_only)
@@ -50,7 +47,6 @@ async def _attempt(services: Services, wanted: ConfigAlteration, twice: bool, va
 
 
 def _check_kind(wanted: ConfigAlteration) -> None:
-    """Raise KafkaError for resources that have no settings of their own, or none that can be replaced."""
     if wanted.kind == ResourceType.TOPIC and not wanted.name:
         raise KafkaError("There are no settings of all topics: name one", ErrorCode.INVALID_REQUEST)
     if wanted.kind == ResourceType.BROKER_LOGGER and not wanted.keep:
@@ -58,7 +54,6 @@ def _check_kind(wanted: ConfigAlteration) -> None:
 
 
 def _checked(changes: Sequence[tuple[str, int, str | None]]) -> list[SettingChange]:
-    """Return the changes; KafkaError if they are invalid for every resource."""
     twice = duplicates(name for name, _, _ in changes)
     if twice:
         raise KafkaError(f"Settings {sorted(twice)} are named more than once", ErrorCode.INVALID_REQUEST)

@@ -1,4 +1,4 @@
-"""Resources with settings that clients may describe and change: topics, this broker, and all brokers together.
+"""Resources with settings that clients may describe and change.
 
 resource type   name                its own settings are kept in
 TOPIC           a topic's           /config/topics/<topic>
@@ -40,16 +40,12 @@ from pylogbroker.metadata.topic_names import check_name
 
 
 class ResourceType(IntEnum):
-    """Types of resources, by their numbers in requests."""
-
     TOPIC = 2
     BROKER = 4
     BROKER_LOGGER = 8
 
 
 class Resource(Protocol):
-    """Topic, broker or loggers, with settings of its own."""
-
     @property
     def settings(self) -> Mapping[str, Setting]:
         """Settings that the resource may have."""
@@ -61,16 +57,14 @@ class Resource(Protocol):
         """Return its settings, sorted by name."""
 
     def check(self, change: ConfigChange) -> None:
-        """Raise KafkaError if its own settings could not be changed so."""
+        """Raise KafkaError if its settings could not be changed so."""
 
     async def alter(self, change: ConfigChange) -> None:
-        """Change its own settings: they are stored and in force when this returns."""
+        """Store changed settings and put them in force."""
 
 
 @attrs.frozen
 class TopicResource:
-    """A topic."""
-
     _config: BrokerConfig
     _metadata: Metadata
     _controller: Controller
@@ -78,39 +72,31 @@ class TopicResource:
     settings: Mapping[str, Setting] = TOPIC
 
     def inherited(self) -> Mapping[str, Value]:
-        """Return the broker's defaults for topics."""
         defaults = self._config.topic({})
         return {name: defaults[name] for name in TOPIC}
 
     def in_force(self) -> TopicConfig:
-        """Return the topic's settings in force."""
         self._metadata.require_topic(self._name)
         return self._config.topic(self._metadata.topic_settings(self._name))
 
     def describe(self) -> list[Description]:
-        """Return all settings of topics."""
         return describe_topic(self._config, self.in_force())
 
     def check(self, change: ConfigChange) -> None:
-        """Raise KafkaError unless the topic exists and the settings are valid."""
         self._controller.plan_config(topic_resource(self._name), change)
 
     async def alter(self, change: ConfigChange) -> None:
-        """Let the controller change the topic's settings."""
         await self._controller.alter_config(topic_resource(self._name), change)
 
 
 @attrs.frozen
 class BrokerResource:
-    """This broker, or all brokers together."""
-
     _config: BrokerConfig
     _controller: Controller
     _resource: ConfigResource
     settings: Mapping[str, Setting] = BROKER
 
     def inherited(self) -> Mapping[str, Value]:
-        """Return the values in force for this broker."""
         return {name: self._config[name] for name in BROKER}
 
     def describe(self) -> list[Description]:
@@ -122,30 +108,25 @@ class BrokerResource:
         return [_of_all_brokers(entry) for entry in entries if entry.name in explicit]
 
     def check(self, change: ConfigChange) -> None:
-        """Raise KafkaError unless the settings are valid and may change while the broker runs."""
         self._controller.plan_config(self._resource, change)
 
     async def alter(self, change: ConfigChange) -> None:
-        """Let the controller change the settings."""
         await self._controller.alter_config(self._resource, change)
 
 
 @attrs.frozen
 class LoggerResource:
-    """The loggers of this broker: none that could be changed."""
+    """Loggers of this broker: none can be changed."""
 
     settings: Mapping[str, Setting] = attrs.field(factory=dict)
 
     def inherited(self) -> Mapping[str, Value]:
-        """Nothing."""
         return {}
 
     def describe(self) -> list[Description]:
-        """Nothing."""
         return []
 
     def check(self, change: ConfigChange) -> None:
-        """Reject every logger that is named."""
         for name in change({}):
             raise KafkaError(
                 f"There is no logger {name!r}: levels of logging are set when the broker starts",
@@ -153,12 +134,11 @@ class LoggerResource:
             )
 
     async def alter(self, change: ConfigChange) -> None:
-        """Reject every logger that is named."""
         self.check(change)
 
 
 def find_resource(services: Services, kind: int, name: str) -> Resource:
-    """The resource of that type and name, or INVALID_REQUEST; a topic need not exist."""
+    """Return the resource, or raise INVALID_REQUEST; a topic need not exist."""
     if kind == ResourceType.TOPIC:
         check_name(name)
         return TopicResource(services.config, services.metadata, services.controller, name)
@@ -177,13 +157,13 @@ def find_resource(services: Services, kind: int, name: str) -> Resource:
 
 
 def check_broker_id(node_id: int, name: str) -> None:
-    """INVALID_REQUEST unless `name` is the id of this broker, which knows only its own settings."""
+    """Raise INVALID_REQUEST unless `name` is the id of this broker."""
     if name != str(node_id):
         raise KafkaError(f"This is broker {node_id}; ask broker {name!r} itself", ErrorCode.INVALID_REQUEST)
 
 
 def _of_all_brokers(entry: Description) -> Description:
-    """A row with what is set for all brokers, whatever is set for this one."""
+    """Return a row with what is set for all brokers."""
     synonyms = tuple(s for s in entry.synonyms if s.source is ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG)
     value = next((s.value for s in synonyms if s.name == entry.name), entry.value)
     return attrs.evolve(entry, value=value, source=ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG, synonyms=synonyms)

@@ -1,11 +1,9 @@
 """Context of a request: all that a handler gets besides its body.
 
-Work for a request may outlast the connection that sent it:
+Work for a request may outlast the connection that sent it (`Api.is_read` has the kind of an API):
 
     reads      stop: the Deferred is cancelled, and jobs in worker threads check `Caller.is_gone`
     changes    continue to their end; the answer is dropped
-
-`Api.is_read` says which of the two an API is.
 """
 
 from __future__ import annotations
@@ -23,8 +21,8 @@ def _charge_nobody() -> None:
 class Caller:
     """Connection that sent a request.
 
-    `is_gone` is True after the connection closed; any thread may read it.  `charged` is the memory of answers that are
-    being prepared, in bytes; it counts towards `queued.max.request.bytes`.
+    `is_gone` is True after the connection closed; any thread may read it.  `charged` is the memory of answers in
+    preparation, in bytes; it counts towards `queued.max.request.bytes`.
     """
 
     is_gone: bool = False
@@ -32,22 +30,18 @@ class Caller:
     _on_charge: Callable[[], None] = _charge_nobody
 
     def charge(self, size: int) -> None:
-        """Count `size` bytes more, or fewer if it is negative.  Reactor thread only."""
+        """Add `size`, which may be negative, to `charged`.  Reactor thread only."""
         self.charged += size
         self._on_charge()
 
     def leave(self) -> None:
-        """Note that the connection is closed."""
         self.is_gone = True
         self._on_charge = _charge_nobody
 
 
 @attrs.frozen
 class RequestContext:
-    """Client, listener, local address and version of a request.
-
-    One value serves all requests that a connection sends with the same API, version and client id.
-    """
+    """Client, listener, local address and version; one value for all requests of a connection that share them."""
 
     api_version: int
     client_id: str | None = None

@@ -4,9 +4,8 @@
 
 Changes run one after the other. A result is returned when this broker has acted on the change.
 
-A deletion has three steps: the topic is marked in the tree, its logs are deleted, and its nodes are removed. One that
-was interrupted, by a crash or a tree that could not be written, is finished before the next change of topics, or at
-the next start.
+A deletion has three steps: the topic is marked in the tree, its logs are deleted, and its nodes are removed. An
+interrupted one is finished before the next change of topics, or at the next start.
 """
 
 from __future__ import annotations
@@ -60,10 +59,7 @@ log = Logger()
 
 @attrs.define(eq=False)
 class LocalController:
-    """Decides changes of the metadata of a cluster of one broker. Methods named `plan_` only check.
-
-    `is_due` limits how often a line is logged.
-    """
+    """Decides changes of the metadata. Methods named `plan_` only check. `is_due` limits log lines."""
 
     _tree: ITree
     _config: BrokerConfig
@@ -76,7 +72,7 @@ class LocalController:
     _lock: DeferredLock = attrs.field(factory=DeferredLock, init=False)
 
     async def open(self, slices: Slices) -> None:
-        """Read the image from the tree, without the topics that are being deleted. Followers are not called."""
+        """Read the image from the tree, without topics that are being deleted. Followers are not called."""
         contents = await read_image(self._tree, slices)
         self._interrupted += contents.deleted
         self._collisions.update(map(topic_names.collision_key, contents.image.topics))
@@ -85,12 +81,9 @@ class LocalController:
         self._metadata.image = Delta.of(this_broker, ControllerElected(self._broker_id)).apply(image)
 
     async def register(self, node: BrokerNode, now_ms: int) -> None:
-        """Register this broker, which now accepts connections."""
         epoch = await registration.register(self._tree, self._broker_id, node, now_ms)
         described = broker_registration(self._broker_id, epoch, node)
         await self._metadata.publish(Delta.of(BrokerRegistered(described)))
-
-    # -- checks ----------------------------------------------------------------------------------------------------
 
     def plan_topic(
         self,
@@ -103,8 +96,7 @@ class LocalController:
     ) -> PlannedTopic:
         """Return the topic that `create_topic` would create.
 
-        -1 stands for num.partitions and default.replication.factor. The partitions are taken from `allowance`, by
-        default from that of a whole request.
+        -1 stands for num.partitions and default.replication.factor. `allowance` defaults to that of a whole request.
         """
         topic_names.check_name(name)
         self._check_is_new(name)
@@ -130,10 +122,7 @@ class LocalController:
         assignments: Sequence[Sequence[int]] | None = None,
         allowance: PartitionAllowance | None = None,
     ) -> PartitionsChanged:
-        """Return the partitions that a topic lacks to `count`, assigned as given or round robin.
-
-        They are taken from `allowance`, by default from that of a whole request.
-        """
+        """Return the partitions that a topic lacks to `count`; `allowance` as in `plan_topic`."""
         image = self._metadata.image
         topic = image.require_topic(name)
         self._allow(name, count - len(topic.partitions), allowance)
@@ -141,7 +130,6 @@ class LocalController:
         return PartitionsChanged(name, new_partitions(added))
 
     def plan_config(self, resource: ConfigResource, change: ConfigChange) -> dict[str, str]:
-        """Return the settings of its own that a resource would have after a change."""
         if resource.type is ConfigResourceType.TOPICS:
             self._metadata.image.require_topic(resource.name)
             before = self._metadata.image.settings(resource)
@@ -154,8 +142,6 @@ class LocalController:
         except ConfigError as error:
             raise KafkaError(str(error), ErrorCode.INVALID_REQUEST) from error
 
-    # -- changes ---------------------------------------------------------------------------------------------------
-
     async def create_topic(
         self,
         name: str,
@@ -165,7 +151,7 @@ class LocalController:
         settings: Mapping[str, str] | None = None,
         allowance: PartitionAllowance | None = None,
     ) -> TopicImage:
-        """Create a topic; the arguments are those of `plan_topic`."""
+        """Create a topic; arguments as in `plan_topic`."""
 
         async def create() -> TopicImage:
             planned = self.plan_topic(name, partitions, replication_factor, assignment, settings, allowance)
@@ -176,7 +162,7 @@ class LocalController:
         return await self._one_at_a_time(create)
 
     async def create_planned(self, planned: PlannedTopic, *others: Operation) -> None:
-        """Create a topic that `plan_topic` returned, and do other operations in the same transaction of the tree."""
+        """Create a planned topic, with other operations in the same transaction of the tree."""
 
         async def create() -> None:
             self._check_is_new(planned.topic.name)
@@ -191,7 +177,7 @@ class LocalController:
         assignments: Sequence[Sequence[int]] | None = None,
         allowance: PartitionAllowance | None = None,
     ) -> TopicImage:
-        """Give a topic `count` partitions in all; the arguments are those of `plan_partitions`."""
+        """Give a topic `count` partitions in all; arguments as in `plan_partitions`."""
 
         async def create() -> TopicImage:
             planned = self.plan_partitions(name, count, assignments, allowance)
@@ -201,8 +187,6 @@ class LocalController:
         return await self._one_at_a_time(create)
 
     async def alter_config(self, resource: ConfigResource, change: ConfigChange) -> None:
-        """Change the settings that a resource has of its own."""
-
         async def alter() -> None:
             settings, before = self.plan_config(resource, change), self._metadata.image.settings(resource)
             await self._commit(Delta.of(ConfigChanged(resource, settings)))
@@ -212,8 +196,6 @@ class LocalController:
         await self._one_at_a_time(alter, of_topics=resource.type is ConfigResourceType.TOPICS)
 
     async def delete_topic(self, wanted: str | uuid.UUID) -> TopicImage:
-        """Delete the topic with a name or id."""
-
         async def delete() -> TopicImage:
             topic = self._metadata.require_topic(wanted)
             delta = Delta.of(TopicDeleted(topic))
@@ -227,13 +209,10 @@ class LocalController:
         return await self._one_at_a_time(delete)
 
     async def finish_deletions(self) -> None:
-        """Finish the deletions that were interrupted."""
         while self._interrupted:
             topic, image = self._interrupted[-1], self._metadata.image
             await self._metadata.notify(Delta.of(TopicDeleted(topic)), image, image)
             await self._remove_nodes(topic)
-
-    # -- inside ----------------------------------------------------------------------------------------------------
 
     async def _one_at_a_time(self, change: Callable[[], Awaitable[T]], *, of_topics: bool = True) -> T:
         await self._lock.acquire()
@@ -254,7 +233,6 @@ class LocalController:
         self._collisions[topic_names.collision_key(name)] += 1
 
     async def _commit(self, delta: Delta, partitions: int = 0, *others: Operation) -> None:
-        """Write a delta, and other operations, in one transaction; then publish it."""
         await self._write(lambda: [*operations(delta, self._metadata.image), *others], partitions)
         await self._metadata.publish(delta)
 
@@ -263,7 +241,7 @@ class LocalController:
         self._interrupted.remove(topic)
 
     async def _write(self, make: Callable[[], Sequence[Operation]], partitions: int = 0) -> None:
-        """Commit operations; those of many partitions are made in a worker thread."""
+        """Commit operations; a worker thread makes those of many partitions."""
         in_thread = self._in_thread if partitions > _PARTITIONS_INLINE_MAX else None
         await self._tree.commit(make() if in_thread is None else await in_thread(make))
 
@@ -304,7 +282,6 @@ class LocalController:
             )
 
     def _log_without_effect(self, topic: str, settings: Mapping[str, str], before: Mapping[str, str]) -> None:
-        """Log the changed settings that the broker does not use, each of them once in a while."""
         notes = notes_without_effect(settings, before, TOPIC.get)
         due = [note for note in notes if self._is_due(f"no effect: {note}")]
         if due:
@@ -333,7 +310,6 @@ class LocalController:
 
 
 def dynamic_layer(resource: ConfigResource) -> ConfigSource:
-    """Return the layer of dynamic settings that a broker resource is."""
     return (
         ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG
         if resource.name == DEFAULT_BROKER

@@ -1,6 +1,6 @@
 """Actions deferred until all requests that one connection received at once are handled (Kafka: ActionQueue).
 
-Each of these requests may complete fetches that wait, for example.  They are answered once, not request by request.
+So a fetch that several of these requests complete is answered once.
 """
 
 from __future__ import annotations
@@ -21,13 +21,11 @@ class DeferredActions:
     _running: bool = attrs.field(default=False, init=False)
 
     def defer(self, action: Callable[[], None]) -> None:
-        """Run an action later."""
         self._actions.append(action)
         if not self._held and not self._running and len(self._actions) == 1:
             self._clock.callLater(0, self.run)
 
     def hold(self) -> None:
-        """Collect actions until `run`."""
         self._held = True
 
     def run(self) -> None:

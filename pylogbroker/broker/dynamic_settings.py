@@ -1,4 +1,4 @@
-"""Settings of brokers that change while brokers run: those in the metadata are in force in `BrokerConfig`.
+"""Settings that change while brokers run: `BrokerConfig` gets them from the metadata.
 
 /config/brokers/<id>         {"version":1, "config":{"log.cleaner.threads":"2",...}}    this broker's
 /config/brokers/<default>    defaults of all brokers; a broker's own settings take precedence
@@ -19,8 +19,6 @@ log = Logger()
 
 
 class DynamicSettings:
-    """Puts the settings that the metadata has for this broker, and for all brokers, in force."""
-
     def __init__(self, config: BrokerConfig, broker_id: int) -> None:
         self._config = config
         self._layers: Mapping[ConfigResource, ConfigSource] = {
@@ -29,13 +27,11 @@ class DynamicSettings:
         }
 
     def open(self, image: ClusterImage) -> None:
-        """Put the settings of an image in force."""
         for resource, layer in self._layers.items():
             if resource in image.configs:
                 self._config.set_dynamic(layer, image.settings(resource))
 
     def on_delta(self, delta: Delta, before: ClusterImage, after: ClusterImage) -> None:
-        """Put changed settings in force."""
         for change in delta:
             if isinstance(change, ConfigChanged) and change.resource in self._layers:
                 notes = notes_without_effect(change.settings, before.settings(change.resource), broker_setting)

@@ -11,8 +11,6 @@ from pylogbroker.metadata.image import ClusterImage
 
 @attrs.frozen
 class BrokerAddress:
-    """Live broker, and its address on the listener of a request."""
-
     id: int
     host: str
     port: int
@@ -21,7 +19,7 @@ class BrokerAddress:
 
 @attrs.frozen(eq=False)
 class LocalNode:
-    """This broker in its cluster; `listeners` has each listener with its port, once it is bound."""
+    """This broker; `listeners` has each listener with its port, once bound."""
 
     id: int
     cluster_id: str
@@ -29,12 +27,11 @@ class LocalNode:
     listeners: dict[str, Listener] = attrs.field(factory=dict, init=False)
 
     def address(self, context: RequestContext) -> tuple[str, int]:
-        """Return the host and port at which the sender of a request reaches this broker."""
+        """Return the host and port of this broker on the listener of the request."""
         listener = self.listeners[context.listener]
         return listener.advertised_host or context.local_host, listener.advertised_port
 
     def live_brokers(self, image: ClusterImage, context: RequestContext) -> list[BrokerAddress]:
-        """Return the brokers that have the listener of a request, with their addresses there."""
         found: list[BrokerAddress] = []
         for broker in image.brokers.values():
             listener = broker.listeners.get(context.listener)

@@ -1,7 +1,4 @@
-"""Producer ids, unique in the cluster: taken from the coordination tree a block at a time, given out one by one.
-
-What is left of a block at a stop is not used again.
-"""
+"""Producer ids, unique in the cluster, taken from the coordination tree in blocks.  A stop loses the rest of one."""
 
 from __future__ import annotations
 
@@ -22,8 +19,6 @@ log = Logger()
 
 @attrs.define
 class ProducerIds:
-    """Gives out producer ids, from 0 on."""
-
     _tree: ITree
     _node_id: int
     _is_due: Callable[[str], bool] = lambda about: True  # limits log lines
@@ -32,10 +27,7 @@ class ProducerIds:
     _lock: DeferredLock = attrs.field(factory=DeferredLock, init=False)
 
     async def take(self) -> int:
-        """An id that nobody was given before.
-
-        While the tree is not available, the error is one with which every client tries again.
-        """
+        """Return a new id.  While the tree is not available, raise an error that makes every client try again."""
         await self._lock.acquire()
         try:
             if self._next == self._end:

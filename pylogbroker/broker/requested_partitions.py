@@ -11,8 +11,6 @@ from pylogbroker.coordinators import TopicPartition
 
 
 class PartitionInRequest(Protocol):
-    """A partition of a request, with what is requested of it."""
-
     @property
     def partition_index(self) -> int: ...
 
@@ -23,8 +21,6 @@ R = TypeVar("R")
 
 
 class TopicInRequest(Protocol[P_co]):
-    """A topic of a request, with its partitions."""
-
     @property
     def name(self) -> str: ...
     @property

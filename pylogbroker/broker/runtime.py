@@ -26,7 +26,7 @@ class LogRateLimit:
     _logged_ms: dict[str, int] = attrs.field(factory=dict, init=False)
 
     def is_due(self, about: str, now_ms: int) -> bool:
-        """Return True at most once in `LOG_INTERVAL_MS` for each `about`; the caller logs a line then."""
+        """Return True at most once in `LOG_INTERVAL_MS` for each `about`."""
         last_ms = self._logged_ms.get(about)
         if last_ms is not None and 0 <= now_ms - last_ms < LOG_INTERVAL_MS:
             return False
@@ -35,7 +35,7 @@ class LogRateLimit:
 
 
 class PeriodicCall(LoopingCall):
-    """Twisted's LoopingCall on a given clock; the default clock would install a reactor in the whole process."""
+    """LoopingCall on a given clock; the default clock would install a reactor in the whole process."""
 
     def __init__(self, clock: IReactorTime, function: Callable[..., object], *arguments: object) -> None:
         self.f = function
@@ -46,11 +46,7 @@ class PeriodicCall(LoopingCall):
 
 @attrs.frozen(eq=False)
 class Runtime:
-    """Shared by all services of a broker.
-
-    `in_thread` runs a blocking call in a worker thread and returns a Deferred of its result.  `in_reading_thread` runs
-    one that mostly waits for the disk, in a thread of low priority.
-    """
+    """Shared by all services; `in_reading_thread` runs calls that wait for the disk, at low priority."""
 
     clock: IReactorTime
     in_thread: InThread
@@ -61,7 +57,6 @@ class Runtime:
 
     @classmethod
     def on(cls, clock: IReactorTime, in_thread: InThread, in_reading_thread: InThread) -> Runtime:
-        """Return the runtime of a new broker."""
         return cls(clock, in_thread, in_reading_thread, Slices(clock), DeferredActions(clock), LogRateLimit())
 
     def now_ms(self) -> int:
@@ -69,5 +64,4 @@ class Runtime:
         return int(self.clock.seconds() * 1000)
 
     def may_log(self, about: str) -> bool:
-        """Return True at most once a minute for each `about`; the caller logs a line then."""
         return self.log_rate_limit.is_due(about, self.now_ms())

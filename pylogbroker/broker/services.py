@@ -30,8 +30,6 @@ from pylogbroker.transactions import MarkersCallback, TransactionCoordinator, Tr
 
 
 class Metadata(Protocol):
-    """Metadata of the cluster: the current image."""
-
     @property
     def image(self) -> ClusterImage: ...
     @property
@@ -81,14 +79,10 @@ class Controller(Protocol):
 
 
 class TopicAutoCreation(Protocol):
-    """Lookup of a topic that is created in the background if it does not exist."""
-
     def find(self, name: str, allowance: PartitionAllowance | None, /) -> TopicImage: ...
 
 
 class LedPartitions(Protocol):
-    """The partitions that this broker leads."""
-
     @property
     def led(self) -> Mapping[tuple[str, int], Partition]: ...
     def find(self, topic: str | UUID, index: int, /) -> Partition: ...
@@ -98,15 +92,11 @@ class LedPartitions(Protocol):
 
 
 class DelayedRequest(Protocol):
-    """A request that waits for something to happen."""
-
     def expire(self) -> None:
         """Answer with what there is."""
 
 
 class Fetches(Protocol):
-    """State that fetch requests share."""
-
     @property
     def sessions(self) -> FetchSessions: ...
     @property
@@ -118,27 +108,19 @@ class Fetches(Protocol):
 
 
 class CoordinatorService(Protocol):
-    """The service around a coordinator, which keeps its records in an internal topic."""
-
     async def ensure_topic(self) -> None:
         """Create the internal topic if it does not exist; KafkaError if it cannot be created."""
 
 
 class TransactionMarkers(CoordinatorService, Protocol):
-    """The service around the transaction coordinator, which also writes transaction markers."""
-
     def write_markers(self, marker: TransactionMarker, done: MarkersCallback, /) -> None: ...
 
 
 class ProducerIdSource(Protocol):
-    """Producer ids, unique in the cluster."""
-
     async def take(self) -> int: ...
 
 
 class LogServices(Protocol):
-    """Services for coordinators, which keep records in partitions."""
-
     @property
     def config(self) -> BrokerConfig: ...
     @property
@@ -152,8 +134,6 @@ class LogServices(Protocol):
 
 
 class Services(LogServices, Protocol):
-    """Services for the handlers of requests."""
-
     @property
     def apis(self) -> Sequence[Api]: ...
     @property

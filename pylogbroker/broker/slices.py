@@ -5,8 +5,8 @@ A loop over thousands of partitions must not keep the reactor from other connect
     async for partition in broker.slices.over(partitions):
         ...
 
-The loop runs for `seconds`, then gives the reactor back, and goes on in a later iteration of the reactor.  All such
-loops share one slice per iteration: a hundred long requests at once delay the others as little as one.
+All such loops share one slice per iteration of the reactor, so that a hundred long requests delay the others as little
+as one.
 
 Anything may happen between two items, so the body must not rely on what an earlier one saw.
 """
@@ -33,16 +33,16 @@ ITEMS_INLINE_MAX: Final = 500
 """Items of a request that is handled without steps."""
 
 STEP_ITEMS: Final = 100
-"""Items that are handled between two steps."""
+"""Items between two steps."""
 
 
 def inline_if_short(steps: Generator[None, None, _Result], items: int) -> _Result | Generator[None, None, _Result]:
-    """Return the result of a generator that yields between its steps, or the generator itself if it has many items."""
+    """Return the result of `steps`, which yields between its steps, or the generator itself if it has many items."""
     return steps if items > ITEMS_INLINE_MAX else at_once(steps)
 
 
 def map_in_steps(make: Callable[[T], R], items: Iterable[T]) -> Generator[None, None, list[R]]:
-    """Return `make` of each item; yield before each hundred."""
+    """Return `make` of each item; yield before each `STEP_ITEMS`."""
     made: list[R] = []
     for number, item in enumerate(items):
         if number % STEP_ITEMS == 0:
@@ -52,7 +52,7 @@ def map_in_steps(make: Callable[[T], R], items: Iterable[T]) -> Generator[None, 
 
 
 def at_once(steps: Generator[None, None, _Result]) -> _Result:
-    """Return the result of a generator that yields between its steps, without a pause: for short work."""
+    """Return the result of `steps` without a pause: for short work."""
     while True:
         try:
             next(steps)
@@ -65,20 +65,20 @@ def at_once(steps: Generator[None, None, _Result]) -> _Result:
 class Slices:
     """Gives slices of the reactor thread's time to long loops, first come, first served.
 
-    `clock` schedules the next slice; `seconds` is the length of a slice, measured by `now`.  With `inf` no loop pauses.
+    `seconds` is the length of a slice, measured by `now`.  With `inf` no loop pauses.
     """
 
     _clock: IReactorTime
     seconds: float = SLICE_SECONDS
     _now: Callable[[], float] = perf_counter
     _waiting: deque[Deferred[None]] = attrs.field(factory=deque, init=False)
-    _until: float = attrs.field(default=0.0, init=False)  # when the slice that waiting loops share is over
+    _until: float = attrs.field(default=0.0, init=False)  # end of the slice that waiting loops share
     _scheduled: bool = attrs.field(default=False, init=False)
 
     async def over(self, items: Iterable[T]) -> AsyncIterator[T]:
         """Iterate over `items`; yield to other work whenever a slice is over.
 
-        A loop that is cancelled while it waits for its next slice ends with CancelledError.
+        A loop that is cancelled while it waits ends with CancelledError.
         """
         until = self._now() if self._waiting else self._now() + self.seconds
         for item in items:
@@ -90,14 +90,13 @@ class Slices:
     async def each(
         self, groups: Iterable[G], items: Callable[[G], Iterable[T]], make: Callable[[G, T], R]
     ) -> list[tuple[G, list[R]]]:
-        """Return each group with the results of `make` for its items, computed in slices."""
         found: list[tuple[G, list[R]]] = [(group, []) for group in groups]
         async for group, results, item in self.over((*pair, item) for pair in found for item in items(pair[0])):
             results.append(make(group, item))
         return found
 
     async def run(self, steps: Generator[None, None, T]) -> T:
-        """Return the result of a generator that yields between its steps, run in slices."""
+        """Return the result of `steps`, run in slices."""
         results: list[T] = []
 
         def running() -> Iterator[None]:
@@ -108,11 +107,10 @@ class Slices:
         return results[0]
 
     async def finish(self, steps: Generator[None, None, T], items: int) -> T:
-        """Return the result of a generator that yields between its steps; only many items are worth a pause."""
+        """Return the result of `steps`; run many items in slices."""
         return await self.run(steps) if items > ITEMS_INLINE_MAX else at_once(steps)
 
     def next(self) -> Deferred[None]:
-        """Wait for the next slice."""
         if self.seconds == inf:
             self._until = inf
             return succeed(None)
@@ -122,7 +120,7 @@ class Slices:
         return waiting
 
     def stop(self) -> None:
-        """Finish all loops without further pauses, since the broker stops."""
+        """Finish all loops without pauses, since the broker stops."""
         self.seconds = inf
         self._run()
 
@@ -132,7 +130,6 @@ class Slices:
             self._clock.callLater(0, self._run)
 
     def _run(self) -> None:
-        """Resume the loops that wait, one after the other, until the slice is over."""
         self._scheduled = False
         self._until = self._now() + self.seconds
         for _ in range(len(self._waiting)):
