@@ -1,6 +1,6 @@
 """Record batches (message format v2).
 
-A batch has a big-endian header of 61 bytes.  Its records follow, compressed as a whole if there is a codec:
+A big-endian header of 61 bytes, then the records, compressed as a whole if there is a codec:
 
      0  base offset           int64     first offset of the batch
      8  batch length          int32     bytes after this field
@@ -44,14 +44,14 @@ DELETE_HORIZON = 0x40
 
 _CRC = struct.Struct(">I")
 _ESCAPE = "surrogateescape"
-"""Error handler that keeps header keys intact that are not UTF-8."""
+"""Keeps header keys intact that are not UTF-8."""
 _MAX_INT64 = (1 << 63) - 1
 
 
 def read_records(
     data: bytes, count: int, base_offset: int, first_timestamp: int, append_time: int | None
 ) -> Iterator[Record]:
-    """Yield the `count` records in uncompressed `data`; `append_time`, if given, is their timestamp.
+    """Yield the records; `append_time`, if given, is their timestamp.
 
     One-byte varints, the usual case, are decoded inline: a call costs as much as the rest of the record.
     """
@@ -105,7 +105,6 @@ def read_records(
 
 
 def read_headers(data: bytes, position: int) -> tuple[tuple[Header, ...], int]:
-    """Return the headers at `position`, and the position after them."""
     count, position = decode_varint(data, position)
     if not 0 <= count <= len(data) - position:
         raise CorruptRecords(f"{count} headers in a record")
@@ -139,7 +138,6 @@ def build_batch(
     producer: tuple[int, int, int],
     leader_epoch: int,
 ) -> bytes:
-    """Return one batch; see `pylogbroker.records.build`."""
     payload = bytearray()
     base, count, delta = base_offset, 0, -1
     first = newest = NO_TIMESTAMP
@@ -168,7 +166,7 @@ def next_offset_delta(delta: int, before: int) -> int:
 
 
 def seal(fields: tuple[int, ...], payload: bytes) -> bytes:
-    """Return a batch of the header's `fields` (without length, magic and CRC) and `payload`."""
+    """Build a batch; the header's `fields` come without length, magic and CRC."""
     base_offset, leader_epoch, *rest = fields
     try:
         header = HEADER_V2.pack(base_offset, HEADER_V2.size - LENGTH_START + len(payload), leader_epoch, 2, 0, *rest)
@@ -179,7 +177,7 @@ def seal(fields: tuple[int, ...], payload: bytes) -> bytes:
 
 
 def with_last_offset(batch: bytes, last_offset: int) -> bytes:
-    """Return the batch with a higher last offset, as if compaction had removed records."""
+    """Raise the last offset of a batch, as if compaction had removed records."""
     fields = list(HEADER_V2.unpack_from(batch))
     fields[6] = last_offset - fields[0]
     rest = batch[HEADER_V2.size :]
@@ -203,7 +201,6 @@ def _encode_field(field: bytes | None) -> bytes:
 
 
 def encode_headers(headers: tuple[Header, ...]) -> bytes:
-    """Encode headers and their count."""
     parts = [encode_varint(len(headers))]
     for key, value in headers:
         parts += (_encode_field(key.encode("utf-8", _ESCAPE)), _encode_field(value))

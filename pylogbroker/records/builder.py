@@ -1,4 +1,4 @@
-"""Encodes records in any message format."""
+"""Encoder of records in any message format."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Checksums: CRC-32 (v0, v1) and CRC-32C (v2).
 
-CRC-32C comes from the `crc32c` package, which uses processor instructions, or else from `crcmod`.
+CRC-32C is from the `crc32c` package, which uses processor instructions, or else from `crcmod`.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from pylogbroker.records.model import Buffer
 
 
 class Checksum(Protocol):
-    """Checksum of `data`; `before` is the checksum of the bytes in front of it."""
+    """Checksum of `data`; `before` is that of the bytes in front."""
 
     def __call__(self, data: Buffer, before: int = 0, /) -> int: ...
 
 
 def portable_crc32c() -> Checksum:
-    """Return crcmod's CRC-32C: for any platform, about fifty times slower."""
+    """Return crcmod's CRC-32C: about fifty times slower."""
     import crcmod.predefined
 
     function: Checksum = crcmod.predefined.mkCrcFun("crc-32c")

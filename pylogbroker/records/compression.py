@@ -1,7 +1,7 @@
 """Compression of records.
 
-Output is bounded by `limit`. Sizes that compressed data declares are not trusted: output goes into an anonymous
-mapping, whose pages exist only once written, and are freed at once. For snappy see `snappy_framing`.
+Sizes that compressed data declares are not trusted: output goes into an anonymous mapping, whose pages exist only once
+written, and are freed at once. For snappy see `snappy_framing`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,6 @@ _MAX_ZSTD_RATIO = 1 << 17
 
 
 def compress(codec: Codec, data: Buffer, level: int | None = None, magic: int = 2) -> bytes:
-    """Compress `data` for an entry of format `magic`."""
     if codec is Codec.NONE:
         return bytes(data)
     if codec is Codec.GZIP:
@@ -68,7 +67,7 @@ def inflate(codec: Codec, data: Buffer, magic: int = 2, limit: int = DECOMPRESSE
 
 
 def codec_of(attributes: int) -> Codec:
-    """Return the codec in an entry's attributes; InvalidRecords if unknown."""
+    """Return the codec; InvalidRecords if unknown."""
     number = attributes & 0x07
     if number >= len(_CODECS):
         raise InvalidRecords(f"unknown compression type {number}", ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
@@ -97,7 +96,7 @@ def _gunzip(data: Buffer, limit: int) -> Buffer:
 
 
 def _gunzip_slowly(data: Buffer, limit: int) -> Buffer:
-    """Decompress large data or several members; also describes the damage that the fast path found."""
+    """Decompress large data or several members; also describes damage."""
     area, size = _mapping(limit), 0
     try:
         with gzip.GzipFile(fileobj=io.BytesIO(data)) as members:
@@ -112,7 +111,7 @@ def _gunzip_slowly(data: Buffer, limit: int) -> Buffer:
 
 
 def _lz4(data: Buffer, level: int | None) -> bytes:
-    """Return an LZ4 frame of independent blocks: the Java client reads no other."""
+    """Return a frame of independent blocks: the Java client reads no other."""
     compressor = cramjam.lz4.Compressor(level=level, content_checksum=False, block_linked=False)
     compressor.compress(bytes(data))
     return bytes(compressor.finish())

@@ -1,7 +1,6 @@
 """Control batches: the markers that end transactions.
 
-A marker is the only record of a v2 batch, which is a transactional control batch with the transaction's producer id and
-epoch, and no sequence number:
+A marker is the only record of a transactional v2 batch, with producer id and epoch, but no sequence number:
 
     key    version int16 = 0 | type int16             0 abort, 1 commit
     value  version int16 = 0 | coordinator epoch int32
@@ -25,14 +24,11 @@ _ABORT, _COMMIT = 0, 1
 
 @attrs.frozen
 class Marker:
-    """Outcome of a transaction, and the epoch of its coordinator."""
-
     committed: bool
     coordinator_epoch: int
 
 
 def end_marker(committed: bool, coordinator_epoch: int, producer_id: int, producer_epoch: int, timestamp: int) -> bytes:
-    """Return the batch that ends a transaction in one partition."""
     key = _KEY.pack(0, _COMMIT if committed else _ABORT)
     return build(
         [Record(0, timestamp, key, _VALUE.pack(0, coordinator_epoch))],

@@ -1,9 +1,9 @@
-"""Conversion between message formats: up for records of old producers, down for old consumers.
+"""Conversion between message formats: up for old producers, down for old consumers.
 
-Offsets, timestamps and codecs stay; entries that need no conversion are returned unchanged.
+Offsets, timestamps and codecs stay; entries of fitting formats are returned unchanged.
 
-A small batch may hold millions of records, which are larger in old formats. So down-conversion works record by record
-and stops at a limit; the consumer's next fetch gets the rest.
+A small batch may hold millions of records, which are larger in old formats. So down-conversion stops at a limit; the
+consumer's next fetch gets the rest.
 """
 
 from __future__ import annotations
@@ -21,14 +21,13 @@ from pylogbroker.records.message_set import LENGTH_START, SMALLEST
 from pylogbroker.records.model import NO_TIMESTAMP, Buffer, Codec, Record, TimestampType, view
 
 Stopped = Callable[[], bool]
-"""Function that returns True once the result is not needed any more."""
+"""True once the result is not needed any more."""
 
-_BATCH_RECORDS_MAX: Final = 500  # most uncompressed messages in one batch
-_DELTA_MAX: Final = 0x7FFFFFFF  # largest offset delta in a batch
+_BATCH_RECORDS_MAX: Final = 500  # uncompressed messages
+_DELTA_MAX: Final = 0x7FFFFFFF
 
 
 def never() -> bool:
-    """Return False: for conversions that nobody cancels."""
     return False
 
 
@@ -37,7 +36,7 @@ def up_convert(buffer: Buffer, *, is_stopped: Stopped = never) -> tuple[bytes, i
 
     A compressed set becomes a batch with its codec, consecutive messages become one batch. Conversion stops at a
     damaged v0 or v1 entry, which must not get a valid checksum; the first one raises CorruptRecords or InvalidRecords.
-    It also stops when `is_stopped` returns True; the result is useless then.
+    A result that `is_stopped` cut short is useless.
     """
     parts: list[Buffer] = []
     run = _Run(parts)
@@ -64,14 +63,11 @@ def up_convert(buffer: Buffer, *, is_stopped: Stopped = never) -> tuple[bytes, i
 
 @attrs.define
 class _Run:
-    """Collects consecutive uncompressed messages for one v2 batch."""
-
     parts: list[Buffer]
     _kind: tuple[TimestampType, int] = (TimestampType.CREATE_TIME, NO_TIMESTAMP)
     _records: list[Record] = attrs.field(factory=list)
 
     def add(self, timestamp_type: TimestampType, record: Record) -> None:
-        """Add a record; begin a new batch if it does not fit."""
         kind = timestamp_type, record.timestamp if timestamp_type else NO_TIMESTAMP
         records = self._records
         if records and (
@@ -107,8 +103,8 @@ def down_convert(
     """Convert entries for a consumer that knows no format above `magic` (0 or 1).
 
     Headers, control batches and converted records below `first_offset` are left out. The result stays within `limit`
-    bytes, measured uncompressed, except for a first record or unconverted entry. It may end within an entry. Conversion
-    stops when `is_stopped` returns True; the result is useless then.
+    bytes, measured uncompressed, except for a first record or unconverted entry. It may end within an entry. A result
+    that `is_stopped` cut short is useless.
     """
     budget = SizeBudget(limit, is_stopped)
     return b"".join(_down(buffer, magic, first_offset, budget))
@@ -116,8 +112,6 @@ def down_convert(
 
 @attrs.define
 class SizeBudget:
-    """Bytes left for converted records."""
-
     left: int
     _is_stopped: Stopped = never
     _is_empty: bool = True
@@ -160,7 +154,6 @@ def _converted(entry: LogEntry, magic: int, records: Iterator[Record]) -> bytes:
 
 
 def _plain(entry: LogEntry, magic: int, first_offset: int, budget: SizeBudget) -> Iterator[Record]:
-    """Yield an entry's records without headers, until the budget is used up."""
     overhead = LENGTH_START + SMALLEST[magic]
     for record in entry.records():
         if record.offset >= first_offset:

@@ -1,4 +1,4 @@
-"""Translates exceptions of decompressors into CorruptRecords."""
+"""Exceptions of decompressors, translated into CorruptRecords."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import cramjam
 from pylogbroker.errors import CorruptRecords
 
 _FULL = "failed to write whole buffer"
-"""Error text of Rust's standard library for an output buffer that is too small."""
+"""Text of Rust's standard library for an output buffer that is too small."""
 
 _PANIC = "PanicException"
-"""Name of the exception for a failure inside native Rust code: not an `Exception`, and exported by no module."""
+"""Failure inside native Rust code: not an `Exception`, and exported by no module."""
 
 
 class Overflow(CorruptRecords):
@@ -22,7 +22,7 @@ class Overflow(CorruptRecords):
 
 @contextmanager
 def as_corrupt(what: str) -> Iterator[None]:
-    """Raise CorruptRecords or Overflow for failures of native decompressors; `what` begins the message."""
+    """Raise CorruptRecords or Overflow; `what` begins the message."""
     try:
         yield
     except BaseException as error:

@@ -7,8 +7,7 @@ All begin with
     | offset 64   | size 32  | `size` bytes, with the magic at 16
     +-------------+----------+------------------------ - -
 
-so that a reader can identify and skip them. A `LogEntry` is a view: it has the header's fields and decodes records on
-demand.
+so that a reader can skip them. A `LogEntry` is a view, which decodes records on demand.
 """
 
 from __future__ import annotations
@@ -28,10 +27,8 @@ from pylogbroker.records.message_set import INT64, KNOWN_ATTRIBUTES, MESSAGE_HEA
 from pylogbroker.records.model import NO_TIMESTAMP, Buffer, Codec, Record, TimestampType, view
 
 ENTRY_PREFIX = 12
-"""Bytes of offset and size; the size field does not count them."""
 
 MAGIC_AT = 16
-"""Position of the magic in an entry."""
 
 _PREFIX = struct.Struct(">qi4xb")
 _SMALLEST = (*message_set.SMALLEST, HEADER_V2.size - ENTRY_PREFIX)
@@ -64,7 +61,6 @@ class LogEntry:
 
     @property
     def next_offset(self) -> int:
-        """Smallest offset of the next entry."""
         return self.last_offset + 1
 
     @property
@@ -89,7 +85,6 @@ class LogEntry:
 
     @property
     def is_control(self) -> bool:
-        """True for transaction markers."""
         return self.attributes & CONTROL != 0
 
     @property
@@ -107,7 +102,7 @@ class LogEntry:
             raise CorruptRecords(f"the entry at offset {self.base_offset} has CRC {actual:#x} instead of {self.crc:#x}")
 
     def records(self, limit: int = DECOMPRESSED_BYTES_MAX) -> Iterator[Record]:
-        """Decode the records; CorruptRecords if they are damaged or decompress to more than `limit` bytes."""
+        """Decode the records; CorruptRecords if damaged or larger than `limit` bytes."""
         if self.magic < 2:
             return message_set.read_records(self.buffer, limit)
         data = decompress(self.codec, self.buffer[HEADER_V2.size :], 2, limit)
@@ -125,12 +120,12 @@ def entries(buffer: Buffer, *, partial: bool = False) -> Iterator[LogEntry]:
 
 
 def entry_size(buffer: Buffer) -> int:
-    """Return the size of the entry at the start of `buffer`, which must contain its prefix."""
+    """Return the size of the first entry in `buffer`, which must contain its prefix."""
     return ENTRY_PREFIX + int(_PREFIX.unpack_from(buffer)[1])
 
 
 def bounds(buffer: memoryview, *, partial: bool = False) -> Iterator[tuple[int, int]]:
-    """Yield start and end of each entry, for `parse`; raises like `entries`."""
+    """Yield start and end of each entry; raises like `entries`."""
     place, end = 0, len(buffer)
     while place < end:
         stop = place + _PREFIX.size
@@ -150,7 +145,7 @@ def bounds(buffer: memoryview, *, partial: bool = False) -> Iterator[tuple[int, 
 
 
 def parse(buffer: memoryview) -> LogEntry:
-    """Return the entry that fills `buffer`, whose size and magic must have been checked."""
+    """Return the entry that fills `buffer`; size and magic must have been checked."""
     if buffer[16] != 2:
         return _parse_message(buffer)
     base, _, epoch, magic, crc, attributes, last_delta, first, newest, *producer, count = HEADER_V2.unpack_from(buffer)

@@ -6,7 +6,7 @@
     +--------+-----+-----+--------------------+----+----------
 
 HC is the second byte of the descriptor's xxHash-32 (FLG, BD, content size). v0 messages hash the magic, too: an old
-mistake of Kafka's clients. So v0 frames get that HC when written, and the standard one before decompression.
+mistake of Kafka's clients.
 """
 
 from __future__ import annotations
@@ -61,10 +61,8 @@ def _with_checksum(frame: Buffer, hashed_from: int) -> bytes:
 
 
 def with_standard_checksum(frame: Buffer) -> bytes:
-    """Return a v0 message's frame with the standard checksum."""
     return _with_checksum(frame, 4)
 
 
 def with_v0_checksum(frame: Buffer) -> bytes:
-    """Return a standard frame with the checksum of v0 messages."""
     return _with_checksum(frame, 0)

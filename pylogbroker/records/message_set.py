@@ -5,14 +5,12 @@
     | offset 64  | size 32 | crc 32 | magic 8 | attributes 8 | timestamp 64 | size 32  | key | size 32  | value |
     +------------+---------+--------+---------+--------------+--------------+----------+-----+----------+-------+
 
-`size` counts the bytes after it.  The CRC-32 covers the magic and everything after it.  A key or value of size -1 is
-null.
+`size` counts the bytes after it; a key or value of size -1 is null. The CRC-32 covers everything from the magic on.
 Attributes: bits 0-2 codec, 3 timestamp type (v1).
 
-A compressed set is one message, the wrapper, whose value is the compressed sequence of inner messages.  The wrapper has
-the offset of the last inner message.  Inner offsets are absolute in v0 and relative in v1: there the last inner message
-stands for the wrapper's offset, and the others count back from it.  With LOG_APPEND_TIME the wrapper's timestamp holds
-for every inner message.
+A compressed set is one message, the wrapper, whose value is the compressed inner messages. The wrapper has the offset
+of the last one. Inner offsets are absolute in v0. In v1 only their differences count. With LOG_APPEND_TIME the
+wrapper's timestamp holds for all.
 """
 
 from __future__ import annotations
@@ -45,8 +43,6 @@ _FIELD_SIZE = struct.Struct(">i")
 
 @attrs.frozen
 class StoredMessage:
-    """Message with a valid CRC."""
-
     offset: int
     magic: int
     attributes: int
@@ -56,7 +52,7 @@ class StoredMessage:
 
 
 def read_message(data: Buffer, start: int, end: int) -> StoredMessage:
-    """Return the message in `data[start:end]`; CorruptRecords if its CRC or sizes are wrong."""
+    """Return a message; CorruptRecords if its CRC or sizes are wrong."""
     offset, _size, crc, magic, attributes = MESSAGE_HEADER.unpack_from(data, start)
     if crc32(data[start + CRC_START : end]) != crc:
         raise CorruptRecords(f"the message at offset {offset} fails its CRC")
@@ -85,7 +81,6 @@ def _read_field(data: Buffer, position: int, end: int) -> tuple[bytes | None, in
 
 
 def read_records(data: Buffer, limit: int) -> Iterator[Record]:
-    """Yield the record of a message, or those of a compressed set."""
     message = read_message(data, 0, len(data))
     kind = TimestampType.LOG_APPEND_TIME if message.attributes & TIMESTAMP_TYPE else TimestampType.CREATE_TIME
     codec = codec_of(message.attributes)
@@ -161,7 +156,6 @@ def build_message_set(
     attributes: int,
     append_time: int,
 ) -> bytes:
-    """Return messages, or a wrapper around them; see `pylogbroker.records.build`."""
     reject_zstd_before_v2(codec, magic)
     messages = bytearray()
     first, delta, newest = base_offset, -1, NO_TIMESTAMP

@@ -14,12 +14,12 @@ Buffer: TypeAlias = bytes | bytearray | memoryview
 
 
 def view(buffer: Buffer) -> memoryview:
-    """Return a memoryview of `buffer`, whose slices copy nothing."""
+    """Return a memoryview, whose slices copy nothing."""
     return buffer if type(buffer) is memoryview else memoryview(buffer)
 
 
 class Codec(IntEnum):
-    """Compression of records: bits 0 to 2 of an entry's attributes."""
+    """Codec: bits 0 to 2 of an entry's attributes."""
 
     NONE = 0
     GZIP = 1
@@ -29,7 +29,7 @@ class Codec(IntEnum):
 
 
 class TimestampType(IntEnum):
-    """Source of an entry's timestamps, producer or broker: bit 3 of its attributes."""
+    """Timestamp source: bit 3 of an entry's attributes."""
 
     CREATE_TIME = 0
     LOG_APPEND_TIME = 1

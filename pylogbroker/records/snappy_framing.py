@@ -5,10 +5,10 @@
     | 82 'S' 'N' 'A' 'P' 'P' 'Y' 00 | version 1 | readable 1 | size | raw block   | size | ...
     +-------------------------+-----------+------------+------+-------------+------+-----
 
-Numbers are 32 bits, big-endian.  Some clients send a raw block without the framing.
+Numbers are 32 bits, big-endian.
 
-A raw block begins with its uncompressed size.  No element of the format expands three bytes to more than 64.  A size
-beyond that ratio is rejected before memory for it is allocated.
+A raw block begins with its uncompressed size. No element of the format expands three bytes to more than 64, so a size
+beyond that ratio is rejected before memory is allocated.
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ _BLOCK = 32 * 1024
 
 
 def compress(data: Buffer) -> bytes:
-    """Compress `data` in xerial framing, in blocks of 32 KiB."""
     source = view(data)
     parts = [HEADER]
     for start in range(0, len(source), _BLOCK):

@@ -46,10 +46,7 @@ def decode_varint(data: Buffer, position: int) -> tuple[int, int]:
 
 
 def continue_varint(data: Buffer, position: int, first: int) -> tuple[int, int]:
-    """Return a varint, still zigzag, whose `first` byte is before `position`, and the position after it.
-
-    CorruptRecords if it is invalid.
-    """
+    """Like `decode_varint`, for a varint whose `first` byte is before `position`; the result is still zigzag."""
     raw = first & 0x7F
     shift = 7
     try:

@@ -1,4 +1,4 @@
-"""Columnar codec: decodes and encodes many records at once, without an object for each.
+"""Columnar codec: decodes and encodes records without an object for each.
 
 >>> from pylogbroker.records.columnar import decode, encode
 >>> batch = encode([b"k1", None], [b"v1", b"v2"], [1500, 1501], base_offset=7)

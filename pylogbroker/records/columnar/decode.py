@@ -1,12 +1,12 @@
-"""Decodes fetched bytes to columns: offsets, timestamps, and spans of keys and values.
+"""Decoder of fetched bytes to columns: offsets, timestamps, and spans of keys and values.
 
     for columns in decode(fetched):
         columns.offsets, columns.timestamps           int64
         columns.keys(), columns.values()              lists of bytes or None
         columns.data, columns.value_starts, ...       spans in one array, for bulk copies
 
-All records of a group of entries are decoded together, field by field. If lengths and counts agree, the result is
-right. If not, the group is decoded record by record, so errors are those of `LogEntry.records`.
+The records of a group are decoded together, field by field. If lengths and counts disagree, they are decoded one by
+one, so errors are those of `LogEntry.records`.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from pylogbroker.records.compression import DECOMPRESSED_BYTES_MAX
 from pylogbroker.records.model import Buffer, Header
 
 _HEADERS_MAX: Final = 64  # per record; each costs a pass over all records
-_GATHERED_SPAN_BYTES_MAX: Final = 1024  # bytes of a span; longer ones are faster to slice one by one
-_GATHERED_BYTES_MAX: Final = 1 << 16  # bytes gathered before they are split into spans
-_ADDEND_MAX: Final = 1 << 61  # numbers nearer to 0 can be added to any varint of nine bytes without an overflow
+_GATHERED_SPAN_BYTES_MAX: Final = 1024  # of a span; longer ones are faster to slice one by one
+_GATHERED_BYTES_MAX: Final = 1 << 16  # gathered before they are split into spans
+_ADDEND_MAX: Final = 1 << 61  # can be added to any varint of nine bytes without an overflow
 
 
 @attrs.define(eq=False)
 class Columns:
-    """Records as columns; lengths of null keys and values are -1."""
+    """Records as columns; lengths of nulls are -1."""
 
     next_offset: int
-    """Offset to fetch next: after the last batch, which may be beyond the last record."""
+    """Offset to fetch next; may be beyond the last record."""
 
     raw: Buffer
     """Bytes that the spans refer to."""
@@ -92,7 +92,7 @@ def _spans_of_length(raw: bytes, begins: Ints, length: int) -> list[bytes | None
         return [None] * len(begins)
     if not 0 < length <= _GATHERED_SPAN_BYTES_MAX:
         return [raw[start : start + length] for start in begins.tolist()]
-    windows = np.ndarray((len(raw) - length + 1,), f"V{length}", raw, 0, (1,))  # the span at each position
+    windows = np.ndarray((len(raw) - length + 1,), f"V{length}", raw, 0, (1,))
     found: list[bytes | None] = []
     step = _GATHERED_BYTES_MAX // length
     for first in range(0, len(begins), step):
@@ -120,7 +120,7 @@ def decode(
     limit: int = DECOMPRESSED_BYTES_MAX,
     check: bool = True,
 ) -> Iterator[Columns]:
-    """Decode the records in `buffer`, of any format, from `first_offset` on, some megabytes at a time.
+    """Decode the records of any format from `first_offset` on, some megabytes at a time.
 
     Markers, aborted data and a truncated last entry are skipped. Errors come after the records before them:
     CorruptRecords for damage, InvalidRecords for an unknown codec. Without `check`, checksums are ignored.
@@ -129,7 +129,6 @@ def decode(
 
 
 def columns_from(found: Iterable[EntryGroup], first_offset: int) -> Iterator[Columns]:
-    """Decode groups of entries from an offset on."""
     for group in found:
         for columns in columns_of(group):
             early = columns.offsets < first_offset
@@ -139,7 +138,7 @@ def columns_from(found: Iterable[EntryGroup], first_offset: int) -> Iterator[Col
 def columns_of(group: EntryGroup, *, in_place: bool = False) -> Iterator[Columns]:
     """Yield one `Columns` for the group, or one per entry if they cannot be decoded together.
 
-    With `in_place`, spans may refer to the fetched buffer, which saves a copy.
+    With `in_place`, spans may refer to the fetched buffer.
     """
     try:
         columns = _decode_together(group, in_place) if group.is_v2 else _decode_messages(group)
@@ -157,7 +156,6 @@ def _decode_messages(group: EntryGroup) -> Columns:
 
 
 def _decode_together(group: EntryGroup, in_place: bool) -> Columns:
-    """Decode the records of v2 batches; NotUniform if lengths or counts do not agree."""
     batch_headers = group.batch_headers
     counts = batch_headers["count"].astype(np.int64)
     raw, begins, sizes = _in_place(group) if in_place and not group.inflated else _side_by_side(group.payloads)
@@ -169,14 +167,12 @@ def _decode_together(group: EntryGroup, in_place: bool) -> Columns:
 
 
 def _in_place(group: EntryGroup) -> tuple[Buffer, Ints, Ints]:
-    """Return the bytes from the first to the last batch, and start and size of each payload."""
     first, behind = group.places[0], group.stops[-1]
     begins = np.array(group.places) + HEADER_V2.size
     return group.buffer[first:behind], begins - first, np.array(group.stops) - begins
 
 
 def _side_by_side(payloads: list[Buffer]) -> tuple[Buffer, Ints, Ints]:
-    """Join the payloads; return the bytes, and start and size of each payload."""
     sizes = _column(map(len, payloads))
     return b"".join(payloads), np.cumsum(sizes) - sizes, sizes
 
@@ -205,7 +201,7 @@ def _field(data: Bytes, at: Ints) -> tuple[Ints, Ints, Ints]:
 
 
 def _check_headers(data: Bytes, at: Ints, end: Ints) -> bool:
-    """Return True if some records have headers; NotUniform unless headers end with their records."""
+    """Return True if some records have headers; NotUniform if these end elsewhere than records."""
     some = np.flatnonzero(data.take(at, mode="clip"))
     if not some.size:
         require(at + 1 == end)

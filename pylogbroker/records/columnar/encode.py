@@ -1,11 +1,10 @@
-"""Encodes columns (lists of keys, values, timestamps) to one v2 batch, byte for byte like `build`.
+"""Encoder of columns to one v2 batch, byte for byte like `build`.
 
-No object is created per record. A record consists of existing pieces, with numbers from tables of varints; one join
-combines all pieces:
+One join combines existing pieces, with numbers from tables of varints:
 
     length, attributes | timestamp delta | offset delta | key length | key | value length | value | headers
 
-Most batches span less than 64 ms and have no headers or nulls: there, each piece is looked up as a whole column. The
+In a batch of less than 64 ms without headers or nulls, the usual case, each piece is looked up as a whole column. The
 "no headers" byte is merged with the next record's length.
 """
 
@@ -21,16 +20,16 @@ from pylogbroker.records.compression import compress
 from pylogbroker.records.model import Codec, Header
 from pylogbroker.records.varint import encode_varint
 
-_TABLE_SIZE: Final = 8192  # numbers whose varints take one or two bytes
+_TABLE_SIZE: Final = 8192  # numbers with varints of one or two bytes
 _ONE_BYTE_NUMBERS: Final = 64
 _RECORDS_ONE_BY_ONE_MAX: Final = 6  # records; with no more, columns do not pay
 _NUMBERS: Final = tuple(encode_varint(number) for number in range(_TABLE_SIZE))
 _UNKEYED: Final = tuple(number + b"\x01" for number in _NUMBERS)  # offset delta, null key
-_HEADS: Final = tuple(b"\0" + number + b"\0" for number in _NUMBERS)  # the header count before, length, attributes
+_HEADS: Final = tuple(b"\0" + number + b"\0" for number in _NUMBERS)  # previous header count, length, attributes
 _SPANS: Final = tuple(number + len(encode_varint(number)) for number in range(_TABLE_SIZE))  # field plus its length
 _UNKEYED_HEADS: Final = tuple(
     tuple(_HEADS[span + width + 4] for span in _SPANS[: -width - 6]) for width in range(3)
-)  # for records without keys, by the size of the offset delta and the value's length
+)  # without keys, by the size of the offset delta and the value's length
 
 
 def encode(
@@ -48,7 +47,7 @@ def encode(
     transactional: bool = False,
     leader_epoch: int = -1,
 ) -> bytes:
-    """Encode one batch with consecutive offsets; `keys` and `headers` are optional.
+    """Encode one batch with consecutive offsets.
 
     InvalidRecords if columns differ in length, or if the format cannot hold a record.
     """

@@ -3,8 +3,8 @@
     buffer   | batch | batch | message | message | batch | bat
     groups   |     group     |       group       | group |  truncated: skipped
 
-A group has either v2 batches or messages (v0, v1). It is decompressed when requested, and ends after some megabytes of
-decompressed records, so that a fetch is never in memory as a whole.
+A group has either v2 batches or messages (v0, v1). Groups are decompressed on request and end after some megabytes, so
+that a fetch is never in memory as a whole.
 
 Skipped are empty batches, markers, known aborted transactions, and entries from the requested end on. The error of a
 damaged entry comes after the group with the entries before it.
@@ -27,7 +27,7 @@ from pylogbroker.records.compression import DECOMPRESSED_BYTES_MAX, codec_of, in
 from pylogbroker.records.log_entry import LogEntry, bounds, parse
 from pylogbroker.records.model import Buffer, Record, view
 
-GROUP_BYTES: Final = 8 << 20  # decompressed records of one group
+GROUP_BYTES: Final = 8 << 20  # decompressed
 _START: Final = struct.Struct(">q8xbIh")  # offset and magic of any entry; CRC and attributes of a batch
 _SPECIAL: Final = CODEC | CONTROL | TRANSACTIONAL
 _COUNT: Final = struct.Struct(">57xi")
@@ -56,15 +56,14 @@ _ROW: Final = np.dtype((np.void, BATCH_HEADER.itemsize))  # numpy copies whole r
 
 
 def batch_headers_at(buffer: Buffer, places: npt.NDArray[np.int64] | list[int]) -> BatchHeaders:
-    """Return the headers of the batches at `places`, one row each."""
     windows: BatchHeaders = np.ndarray((len(buffer) - BATCH_HEADER.itemsize + 1,), _ROW, buffer, strides=(1,))
     return windows[places].view(BATCH_HEADER)
 
 
 class AbortedTransactions:
-    """Aborted transactions of a fetch response, for consumers with `read_committed`.
+    """Aborted transactions of a fetch response, for `read_committed`.
 
-    A transaction is open from its first offset to its producer's abort marker.
+    A transaction is open from its first offset to its abort marker.
     """
 
     def __init__(self, transactions: Iterable[tuple[int, int]]) -> None:
@@ -73,7 +72,7 @@ class AbortedTransactions:
         self._open: set[int] = set()
 
     def hides(self, entry: LogEntry) -> bool:
-        """Return True if the next v2 batch, in order, belongs to an aborted transaction."""
+        """Return True for an aborted batch. Batches must come in order."""
         while self._coming and self._coming[-1][0] <= entry.last_offset:
             self._open.add(self._coming.pop()[1])
         if entry.producer_id not in self._open:
@@ -87,18 +86,14 @@ class AbortedTransactions:
 
 @attrs.define(eq=False)
 class EntryGroup:
-    """Consecutive entries, their payloads, and the offset after them."""
-
     next_offset: int = -1
     limit: int = DECOMPRESSED_BYTES_MAX
     buffer: memoryview = _NOTHING
-    """The whole fetched buffer."""
 
     places: list[int] = attrs.Factory(list)
     """Start of each v2 batch in the buffer."""
 
     stops: list[int] = attrs.Factory(list)
-    """End of each v2 batch in the buffer."""
 
     inflated: dict[int, Buffer] = attrs.Factory(dict)
     """Decompressed records by the start of their batch."""
@@ -131,7 +126,7 @@ class EntryGroup:
 
     @property
     def record_count(self) -> int:
-        """Number of records; of messages (v0, v1), which may be compressed sets, the number of entries."""
+        """Number of records, or of messages (v0, v1)."""
         if self.is_v2:
             return sum(_COUNT.unpack_from(self.buffer, place)[0] for place in self.places)
         return len(self._entries)
@@ -156,7 +151,7 @@ class EntryGroup:
             yield self
 
     def ended_at(self, place: int, stop: int) -> EntryGroup:
-        """Set `next_offset` from the last entry, which may be a skipped one; return the group."""
+        """Set `next_offset` from the last entry, which may be a skipped one."""
         self.next_offset = parse(self._cut(place, stop)).next_offset
         return self
 
@@ -220,7 +215,6 @@ def entry_groups(
 
 
 def _is_skipped(entry: LogEntry, aborted: AbortedTransactions | None) -> bool:
-    """Return True for batches that applications do not get."""
     hidden = aborted is not None and aborted.hides(entry)
     emptied = entry.size == HEADER_V2.size and not entry.count and not entry.attributes & CODEC  # by compaction
     return hidden or emptied or entry.is_control

@@ -1,13 +1,13 @@
 """Parallel search for the starts of records: each step advances every cursor by one record.
 
-Each batch has a cursor. A long batch has several, at guessed record starts: places after a zero byte, which may end a
-record without headers, with two plausible record lengths in a row.
+A long batch has several cursors, at guessed record starts: places after a zero byte, which may end a record without
+headers, with two plausible record lengths in a row.
 
     batch   |----------------->|---------------->|------------------>|     a cursor advances
     batch   |----------------->|                                           to the start of the next
 
-A wrong number of records proves a wrong guess; the result is discarded. The search also stops if a few cursors have so
-many records that a sequential search is faster.
+A wrong number of records proves a wrong guess. The search also stops if a few cursors have so many records that a
+sequential search is faster.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ import numpy as np
 from pylogbroker.records.columnar.varints import Bytes, Flags, Ints, raw_varints
 
 _CURSORS_MAX: Final = 512  # with more, steps get slower faster than they get fewer
-_SPLIT_BATCH_RECORDS_MIN: Final = 200  # records of a batch; with fewer, guesses cost more than they save
-_CURSOR_RECORDS_MIN: Final = 16  # records of a guessed cursor; with fewer, guesses cost more than they save
+_SPLIT_BATCH_RECORDS_MIN: Final = 200  # with fewer, guesses cost more than they save
+_CURSOR_RECORDS_MIN: Final = 16  # as above, for a guessed cursor
 _STEP_COST: Final = 600  # fixed cost of a step; each cursor adds 1
-_RECORD_COST: Final = 35  # cost of one record in a sequential search
-_STEPS_BETWEEN_CHECKS: Final = 8  # steps between two checks for finished cursors and for long records
-_WINDOW_RECORDS: Final = 2  # window of the search for a record's end, in average record lengths
-_WINDOW_ZEROS_MAX: Final = 64  # zero bytes in a window; with more, guesses cost more than they save
-_ZIGZAG_LENGTH_MIN: Final = 12  # zigzag: a record has at least six bytes after its length
+_RECORD_COST: Final = 35  # of a sequential search
+_STEPS_BETWEEN_CHECKS: Final = 8  # for finished cursors and long records
+_WINDOW_RECORDS: Final = 2  # of the search for a record's end, in average record lengths
+_WINDOW_ZEROS_MAX: Final = 64  # with more, guesses cost more than they save
+_ZIGZAG_LENGTH_MIN: Final = 12  # six bytes after the length, zigzag
 
 
 def find_in_parallel(data: Bytes, begins: Ints, ends: Ints, counts: Ints) -> Ints | None:
@@ -48,7 +48,6 @@ def find_in_parallel(data: Bytes, begins: Ints, ends: Ints, counts: Ints) -> Int
 
 
 def _strides() -> Ints:
-    """Return the distance to the next record by a record's first two bytes; 0 if its length takes more."""
     second, first = np.divmod(np.arange(1 << 16), 1 << 8)
     long = 2 + (first - 0x80 + (second << 7) >> 1)
     return np.where(first < 0x80, 1 + (first >> 1), np.where(second < 0x80, long, 0))
@@ -89,7 +88,6 @@ def _advance_past_long(data: Bytes, at: Ints, behind: Ints, stops: Ints) -> None
 
 
 def _guesses(data: Bytes, begins: Ints, ends: Ints, total: int) -> Ints:
-    """Return probable record starts inside long batches."""
     size = int(ends[-1] - begins[0])
     span = max(size // _CURSORS_MAX, size * _CURSOR_RECORDS_MIN // total)
     window = min(_WINDOW_RECORDS * size // total, span)
@@ -111,7 +109,6 @@ def _guesses(data: Bytes, begins: Ints, ends: Ints, total: int) -> Ints:
 
 
 def _targets(begins: Ints, ends: Ints, span: int) -> Ints:
-    """Return places about a span apart, in batches of at least two spans."""
     parts = np.maximum((ends - begins) // span, 1)
     number = np.arange(int(parts.sum())) - np.repeat(np.cumsum(parts) - parts, parts)
     places = np.repeat(begins, parts) + number * np.repeat((ends - begins) // parts, parts)
@@ -120,7 +117,6 @@ def _targets(begins: Ints, ends: Ints, span: int) -> Ints:
 
 
 def _plausible(data: Bytes, at: Ints) -> Flags:
-    """Return, for each place, if it may begin a record: a length, and attributes 0."""
     first, second, third, fourth = (data.take(at + each, mode="clip") for each in range(4))
     longer = np.where(second < 0x80, third == 0, (third < 0x80) & (fourth == 0))
     fits = np.where(first < 0x80, (second == 0) & (first >= _ZIGZAG_LENGTH_MIN), longer)

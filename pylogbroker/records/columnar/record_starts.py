@@ -1,7 +1,6 @@
 """Search for the records of many batches.
 
-A record begins with its length, so its end is known only once its start is. Three ways find the starts; `find_records`
-verifies them against all lengths:
+Three ways find probable starts; `find_records` verifies them against all lengths:
 
     uniform records in each batch    multiples of a stride; offset deltas from 64, and from 8192, take one more byte
     many records                     `parallel_search`
@@ -19,7 +18,7 @@ from pylogbroker.records.columnar.parallel_search import find_in_parallel
 from pylogbroker.records.columnar.varints import MAX_SHIFT, Bytes, Ints, NotUniform, raw_varints, require, signed
 from pylogbroker.records.model import Buffer
 
-WIDER: Final = (64, 8192, 1 << 20)  # offset deltas from which on one more byte is needed
+WIDER: Final = (64, 8192, 1 << 20)  # offset deltas that need one more byte
 
 
 RECORD_BYTES_MIN: Final = 7
@@ -39,7 +38,7 @@ class RecordPositions:
 
 
 def find_records(data: Bytes, raw: Buffer, begins: Ints, ends: Ints, counts: Ints) -> RecordPositions:
-    """Find the records of non-empty batches, whose payloads are from `begins` to `ends`; `raw` has the bytes of `data`.
+    """Find the records of non-empty batches; `raw` has the bytes of `data`.
 
     NotUniform unless lengths and counts agree.
     """
@@ -57,7 +56,6 @@ def find_records(data: Bytes, raw: Buffer, begins: Ints, ends: Ints, counts: Int
 
 
 def record_starts(data: Bytes, raw: Buffer, begins: Ints, ends: Ints, counts: Ints) -> Ints:
-    """Return the probable start of each record; `raw` has the bytes of `data`."""
     guess = _uniform_starts(data, begins, ends, counts)
     if guess is not None:
         return guess
@@ -66,7 +64,6 @@ def record_starts(data: Bytes, raw: Buffer, begins: Ints, ends: Ints, counts: In
 
 
 def _uniform_starts(data: Bytes, begins: Ints, ends: Ints, counts: Ints) -> Ints | None:
-    """Return starts by stride; None unless each batch has the size of uniform records."""
     length, behind = raw_varints(data, begins)
     stride = (length >> 1) + behind - begins
     expected = counts * stride

@@ -20,9 +20,9 @@ class NotUniform(Exception):
 
 
 def raw_varints(data: Bytes, at: Ints) -> tuple[Ints, Ints]:
-    """Return the numbers at these positions, still zigzag, and the positions after them.
+    """Return the numbers, still zigzag, and the positions after them.
 
-    Positions beyond the end read the last byte; later checks fail then. NotUniform for more than nine bytes.
+    Positions beyond the end read the last byte; later checks fail then. NotUniform beyond nine bytes.
     """
     byte = data.take(at, mode="clip")
     behind = at + 1
@@ -30,7 +30,7 @@ def raw_varints(data: Bytes, at: Ints) -> tuple[Ints, Ints]:
     if not more.any():
         return byte.astype(np.int64), behind
     second = data.take(behind, mode="clip")
-    two = second.astype(np.int16)  # numbers of two bytes fit into 16 bits
+    two = second.astype(np.int16)  # enough for two bytes
     two -= 1  # takes off bit 7 of the first byte
     two <<= 7
     two *= more
@@ -55,6 +55,6 @@ def signed(raw: Ints) -> Ints:
 
 
 def require(good: Flags) -> None:
-    """Raise NotUniform unless all flags are set."""
+    """NotUniform unless all flags are set."""
     if not good.all():
         raise NotUniform

@@ -1,4 +1,4 @@
-"""Validation rules of a topic for the records that are appended to it."""
+"""Validation rules of a topic for appended records."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from pylogbroker.records.compression import DECOMPRESSED_BYTES_MAX
 from pylogbroker.records.model import Codec, TimestampType
 
 INLINE_BYTES_MAX = 256 * 1024
-"""Bytes of decompressed records that take well below a millisecond to validate."""
+"""Decompressed bytes that take well below a millisecond to validate."""
 
 NO_BOUND = (1 << 63) - 1
-"""Value of a bound in milliseconds that means "unlimited"."""
+"""Unlimited bound in milliseconds."""
 
 
 @attrs.frozen
@@ -21,10 +21,10 @@ class AppendRules:
 
     codec                     None keeps the producer's (`compression.type=producer`)
     level                     for recompression only
-    from_client               False for batches that the broker writes itself, such as control batches
+    from_client               False for batches that the broker writes, such as control batches
     is_validated              True if the broker, or `convert`, has validated the batch
     decompressed_bytes_max    bytes that a compressed entry may expand to
-    inline_bytes_max          bytes that it may expand to without `convert`
+    inline_bytes_max          the same without `convert`
     fast_attributes           attributes of batches that need neither decoding nor changes; derived
     """
 
@@ -51,7 +51,6 @@ class AppendRules:
 
     @property
     def after_conversion(self) -> AppendRules:
-        """Rules for records from `convert`."""
         return attrs.evolve(
             self,
             codec=None,

@@ -1,12 +1,11 @@
-"""Validates records for a leader's log and prepares the append. Results and errors are Kafka's.
+"""Validator of records for a leader's log; prepares the append. Results and errors are Kafka's.
 
     one v2 batch, unchanged                 validated; 16 new bytes before those received, which are not copied
     one v2 batch, other timestamps          validated; 61 new bytes (header and CRC) before the records received
     other format or codec, or v0 or v1      records decoded and encoded again
 
 Compressed records are decompressed for validation but appended as received. Records are decoded only if needed: for
-keys on compacted topics, a lower bound of timestamps, or the list of invalid records. `convert` does costly work in a
-worker thread.
+keys on compacted topics, a lower bound of timestamps, or the list of invalid records.
 """
 
 from __future__ import annotations
@@ -35,13 +34,11 @@ _pack_prefix = _PREFIX.pack
 _HEADER_SIZE = HEADER_V2.size
 _unpack_count = struct.Struct(">i").unpack_from
 _COUNT_AT = 57
-_RECORDS_INLINE_MAX = 20_000  # records, which may take two milliseconds to validate
+_RECORDS_INLINE_MAX = 20_000  # two milliseconds of validation
 
 
 @attrs.define
 class AppendedEntry:
-    """Header of an appended entry, for log and producer states."""
-
     base_offset: int
     last_offset: int
     count: int
@@ -70,7 +67,6 @@ class AppendedEntry:
 
     @property
     def last_sequence(self) -> int:
-        """Sequence number of the last record, -1 without a producer; wraps at 2^31."""
         if self.base_sequence < 0:
             return -1
         return (self.base_sequence + self.last_offset - self.base_offset) & 0x7FFFFFFF
@@ -176,13 +172,12 @@ def convert(buffer: Buffer, rules: AppendRules, now_ms: int) -> Buffer:
     try:
         first, *rest = prepare(buffer, as_sent, 0, now_ms, -1).chunks
     except KafkaError as error:
-        error.__context__ = None  # its frames, like those of the traceback, would keep the decompressed data alive
+        error.__context__ = None  # its frames would keep the decompressed data alive, like those of the traceback
         raise error.with_traceback(None) from None
     return buffer if len(first) == _PREFIX.size else b"".join((first, *rest))
 
 
 def _check_payload(buffer: memoryview, attributes: int, count: int, rules: AppendRules) -> None:
-    """Check that a v2 batch has as many complete records as its header states."""
     codec = codec_of(attributes)
     with compression_errors(rules):
         data = inflate(codec, buffer[_HEADER_SIZE:], 2, inline_limit(rules))
@@ -227,7 +222,7 @@ def _check_size(size: int, rules: AppendRules) -> None:
 
 
 def _check_together(found: Sequence[LogEntry]) -> Codec:
-    """Return the codec of the entries; several are allowed only if uncompressed v0 or v1."""
+    """Return the common codec; several entries are allowed only if uncompressed v0 or v1."""
     if not found:
         raise InvalidRecords("there is no whole batch in the records")
     codec = next((entry.codec for entry in reversed(found) if entry.codec is not Codec.NONE), Codec.NONE)
@@ -290,7 +285,6 @@ def _needs_records(entry: LogEntry, rules: AppendRules, now_ms: int) -> bool:
 
 
 def _rewritten(entry: LogEntry, meta: AppendedEntry, leader_epoch: int) -> list[Buffer]:
-    """Return the entry's bytes with a header from `meta`."""
     rest = entry.buffer[_HEADER_SIZE:]
     last_delta = entry.last_offset - entry.base_offset
     fields = [meta.base_offset, entry.size - 12, leader_epoch, 2, 0, meta.attributes, last_delta]
@@ -326,7 +320,6 @@ def _build(
 
 
 def _prepared_of(built: bytes, rules: AppendRules, base_offset: int, now_ms: int) -> PreparedRecords:
-    """Return the result of `prepare` for records that were encoded again."""
     metas = [AppendedEntry.of(entry) for entry in entries(built)]
     for meta in metas:
         _check_size(meta.size, rules)

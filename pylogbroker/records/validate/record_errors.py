@@ -1,7 +1,7 @@
 """Errors of records that a topic rejects or that cannot be decoded.
 
-A matching CRC proves that a batch arrived as it was sent. So damage inside it is InvalidRecords, not CorruptRecords; so
-is decompression beyond the limit.
+A matching CRC proves that a batch arrived as sent. So damage inside it, or decompression beyond the limit, is
+InvalidRecords, not CorruptRecords.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ _RECORD_ERRORS_MAX: Final = 1000
 
 
 class TooCostly(PylogbrokerError):
-    """Validation would take too long here: run `convert` in a worker thread first. The records may be valid."""
+    """Validation would take too long here: run `convert` in a worker thread first."""
 
 
 def valid_records(entry: LogEntry, rules: AppendRules, now_ms: int) -> Iterator[Record]:
-    """Yield the valid records; at the end, raise InvalidRecords with the list of the others."""
+    """Yield the valid records, then raise InvalidRecords with the list of the others."""
     faults: list[tuple[int, ErrorCode, str]] = []
     for index, record in enumerate(_decoded(entry, rules)):
         fault = _fault(record, entry, rules, now_ms)
@@ -44,7 +44,6 @@ def valid_records(entry: LogEntry, rules: AppendRules, now_ms: int) -> Iterator[
 
 
 def _decoded(entry: LogEntry, rules: AppendRules) -> Iterator[Record]:
-    """Yield the records; damage in a v2 batch is InvalidRecords, since its CRC matches."""
     if entry.magic < 2:
         yield from _decoded_of_old(entry, rules)
         return
@@ -79,7 +78,6 @@ def _fault(record: Record, entry: LogEntry, rules: AppendRules, now_ms: int) -> 
 
 
 def inline_limit(rules: AppendRules) -> int:
-    """Return how many bytes a batch may decompress to without `convert`."""
     return (
         min(rules.inline_bytes_max, rules.decompressed_bytes_max) if rules.magic == 2 else rules.decompressed_bytes_max
     )
@@ -93,7 +91,7 @@ def _overflow(error: Overflow, rules: AppendRules) -> PylogbrokerError:
 
 @contextmanager
 def compression_errors(rules: AppendRules) -> Iterator[None]:
-    """Raise InvalidRecords for damaged or excessive compressed data of a v2 batch, whose CRC matches."""
+    """Raise InvalidRecords for damaged or excessive compressed data of a v2 batch."""
     try:
         yield
     except Overflow as error:

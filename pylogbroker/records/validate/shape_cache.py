@@ -1,7 +1,7 @@
 """Batch shape cache: validates a small uniform batch by comparison with an earlier, validated one.
 
-Batches with equal numbers of records and bytes mostly have equal shapes. So a batch is compared with the last one of
-its count and size: its structural bytes, extracted at once, must be equal under a mask:
+Batches with equal numbers of records and bytes mostly have equal shapes. A batch's structural bytes must equal those of
+the last such batch under a mask:
 
     length | attributes | timestamp delta     | offset delta | key length, key | value length, value | headers
      same  |    same    | as to bit 7 of each |     same     |      same       |        same         |  none
@@ -20,18 +20,17 @@ from pylogbroker.records.varint import decode_varint
 
 _RECORDS_MAX: Final = 64  # whose offset deltas take one byte
 _SHAPES_MAX: Final = 512
-_TIME_BYTES_MAX: Final = 8  # bytes of a timestamp delta; longer ones need a check of their value
+_TIME_BYTES_MAX: Final = 8  # longer deltas need a check of their value
 
 Extractor = Callable[[Buffer, int], tuple[bytes, ...]]
 BatchShape = tuple[Extractor, int, int]
-"""Extractor of the structural bytes; the mask and the expected value, as large integers."""
+"""Extractor of the structural bytes; mask and expected value, as large integers."""
 
 _shapes: Final[dict[tuple[int, int], BatchShape | None]] = {}
-"""Shapes by number of records and of bytes; None after a single batch of these."""
+"""By number of records and of bytes; None after a single batch of these."""
 
 
 def has_known_shape(data: Buffer, count: int, position: int) -> bool:
-    """Return True if the `count` records from `position` on have the shape of a validated batch."""
     layout = _shapes.get((count, len(data) - position))
     if layout is None:
         return False
@@ -40,7 +39,6 @@ def has_known_shape(data: Buffer, count: int, position: int) -> bool:
 
 
 def remember_shape(data: Buffer, count: int, position: int) -> None:
-    """Remember the shape of the `count` valid records from `position` on."""
     size = len(data) - position
     if not 0 < count <= _RECORDS_MAX or size % count or data[position] != data[len(data) - size // count]:
         return  # too many, or of different lengths
@@ -53,7 +51,6 @@ def remember_shape(data: Buffer, count: int, position: int) -> None:
 
 
 def _shape_of(data: Buffer, count: int, position: int, stride: int) -> BatchShape | None:
-    """Return the shape of valid records; None unless all are shaped like the first."""
     _, attributes_at = decode_varint(data, position)
     _, offset_at = decode_varint(data, attributes_at + 1)
     size, key = decode_varint(data, offset_at + 1)

@@ -1,4 +1,4 @@
-"""Validates the structure of a v2 batch's records without decoding them.
+"""Validator of a v2 batch's records, without decoding them.
 
     length | attributes | timestamp delta | offset delta | key length, key | value length, value | headers
 
@@ -9,8 +9,7 @@ batch's, with no bytes after the last. Three ways, each as thorough as its cost 
     the first `_RECORDS_CHECKED_MAX` others one by one (400 ns each)
     the rest                                only the lengths (100 ns each)
 
-The first two find a producer with a wrong encoder. A small batch with a known shape takes none of them, see
-`shape_cache`.
+The first two find a producer with a wrong encoder. A small batch of known shape takes none (see `shape_cache`).
 """
 
 from __future__ import annotations
@@ -24,15 +23,13 @@ from pylogbroker.records.validate.uniform_runs import measure_run
 from pylogbroker.records.varint import continue_varint, decode_varint
 
 _RECORDS_CHECKED_MAX: Final = 1000
-_RECORDS_IN_PLACE_MAX: Final = 20  # records validated in place: to copy them would take as long
-_FOLLOWERS_MIN: Final = 4  # fewest records after one that may begin a run: with fewer, the search does not pay
-_COPIED_RECORD_BYTES_MAX: Final = 8192  # bytes per record; to copy larger ones takes longer than it saves
-_SHORT_RUN_RECORDS_MAX: Final = 16  # records; shorter runs cost more than validation one by one
-_SHORT_RUNS_MAX: Final = 8  # short runs, after which the search ends
-_ZIGZAG_LENGTH_MIN: Final = 6 << 1  # zigzag length of a record whose fields all take one byte
-_ZIGZAG_TIMESTAMP_MAX: Final = (
-    1 << 62
-)  # zigzag timestamp deltas from here on might overflow 64 bits when added to the base
+_RECORDS_IN_PLACE_MAX: Final = 20  # to copy them would take as long as to validate
+_FOLLOWERS_MIN: Final = 4  # after one that may begin a run: with fewer, the search does not pay
+_COPIED_RECORD_BYTES_MAX: Final = 8192  # to copy larger ones takes longer than it saves
+_SHORT_RUN_RECORDS_MAX: Final = 16  # shorter runs cost more than validation one by one
+_SHORT_RUNS_MAX: Final = 8  # after which the search ends
+_ZIGZAG_LENGTH_MIN: Final = 6 << 1  # of a record whose fields all take one byte
+_ZIGZAG_TIMESTAMP_MAX: Final = 1 << 62  # larger zigzag deltas might overflow 64 bits when added to the base
 
 
 def check_record_structure(data: Buffer, count: int, position: int = 0) -> None:
@@ -53,7 +50,6 @@ def check_record_structure(data: Buffer, count: int, position: int = 0) -> None:
 
 
 def _check_rest(data: Buffer, position: int, passed: int, count: int) -> int:
-    """Check the records from `position` on, after `passed` checked ones; return the position after the last."""
     skipped = 0
     if type(data) is not bytes and len(data) - position < _COPIED_RECORD_BYTES_MAX * (count - passed):
         data, position, skipped = bytes(data[position:]), 0, position  # faster to index than a memoryview
@@ -64,11 +60,10 @@ def _check_rest(data: Buffer, position: int, passed: int, count: int) -> int:
 
 
 def _check_next(data: Buffer, position: int, delta: int, count: int, budget: int) -> tuple[int, int]:
-    """Check records from `position` on, the first with offset delta `delta`, at most `budget` of them one by one.
+    """Check records, the first with offset delta `delta`, at most `budget` of them one by one.
 
     Return the position after them, and how many of the `count` are checked. IndexError if the data ends within a
-    record. Varints of up to two bytes, the usual case, are decoded inline: adding the second byte subtracts bit 7 of
-    the first.
+    record. Varints of up to two bytes are decoded inline: adding the second byte subtracts bit 7 of the first.
     """
     end = len(data)
     short_runs_left = _SHORT_RUNS_MAX
@@ -154,7 +149,6 @@ def _skip_headers(data: Buffer, position: int, end: int) -> int:
 
 
 def _skip_records(data: Buffer, position: int, count: int) -> int:
-    """Return the position after `count` records, by their lengths only."""
     for _ in range(count):
         raw = data[position]
         position += 1

@@ -1,15 +1,14 @@
 """Uniform-run fast path: validates consecutive records by comparison with a validated one.
 
 The records of a run have equal lengths and equal structural bytes at equal places. Their timestamp deltas have equal
-sizes, and their offset deltas rise by one. So each is as valid as the first. The bytes at one place of all records are
-a column, a slice with a stride:
+sizes, and their offset deltas rise by one. So each is as valid as the first. A column is the bytes at one place of all
+records, a slice of a `memoryview` with a stride, which copies nothing:
 
          | length | attributes | timestamp | offset | key length | key | value length | value | headers
     0    |  same  |    same    |   size    | rising |    same    |     |     same     |       |   same
     1    |  same  |    same    |   size    | rising |    same    |     |     same     |       |   same
-    ...
 
-A constant column equals itself shifted by one. Slices of a `memoryview` copy nothing.
+A constant column equals itself shifted by one.
 """
 
 from __future__ import annotations
@@ -19,13 +18,13 @@ from typing import Final
 from pylogbroker.records.model import Buffer, view
 from pylogbroker.records.varint import decode_varint
 
-_FIRST_RECORDS: Final = 128  # records in the first comparison; each further one takes ten times as many
+_FIRST_RECORDS: Final = 128  # each further comparison takes ten times as many
 _FACTOR: Final = 10
-_TIME_BYTES_MAX: Final = 8  # bytes of a timestamp delta; longer ones need a check of their value
+_TIME_BYTES_MAX: Final = 8  # longer deltas need a check of their value
 _HIGH: Final = bytes(range(0x80, 0x100))
 
 # Bytes of offset deltas: the only byte of short ones; of longer ones the first byte, a second byte that continues, and
-# a second byte that is the last.  They repeat after 64 or 8192 deltas; further bytes are constant for 8192 deltas.
+# a second byte that is the last. They repeat after 64 or 8192 deltas; further bytes are constant for 8192 deltas.
 _BLOCK: Final = 8192
 _ONLY: Final = bytes(range(0, 0x80, 2))
 _FIRST: Final = bytes(range(0x80, 0x100, 2)) * (_BLOCK // 64 + 1)
@@ -34,11 +33,11 @@ _LAST: Final = b"".join(bytes([byte]) * 64 for byte in range(0x80))
 
 Rising = list[tuple[int, bytes, int]]
 Shape = tuple[int, int, list[int], range, Rising]
-"""Start and length of a record; the places of constant bytes; the places of its timestamp delta; and the changing bytes
-of its offset delta: place, table of values, and number of deltas after which the table repeats."""
+"""Start and length of a record; places of constant bytes; places of its timestamp delta; changing bytes of its offset
+delta: place, table of values, and number of deltas after which the table repeats.
+"""
 
 Places = tuple[int, int, int, int, int, int, int, int]
-"""Starts of a record and of its timestamp delta, offset delta, key length, key, value length, value and headers."""
 
 
 def measure_run(data: Buffer, places: Places, stride: int, delta: int, limit: int) -> int:
@@ -98,7 +97,6 @@ def _shape(data: Buffer, places: Places, stride: int) -> Shape:
 
 
 def _note_headers(data: Buffer, position: int, same: list[int]) -> None:
-    """Add the places of the header count, except its first byte, and of the headers' lengths."""
     count, behind = decode_varint(data, position)
     same += range(position + 1, behind)
     for _ in range(2 * count):
