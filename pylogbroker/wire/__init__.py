@@ -1,12 +1,7 @@
 """Kafka's protocol: bytes to messages and back. No I/O.
 
-Each message is declared once, as a class in `pylogbroker.wire.messages`, and is used as a plain object::
-
-    from pylogbroker.wire.messages.produce import ProduceRequest, ProduceResponse
-
-    request = ProduceRequest(acks=-1, timeout_ms=30_000, topic_data=[...])
-
-A codec is a message compiled for one version. A broker uses codecs like this::
+Each message is declared once, as a class in `pylogbroker.wire.messages`. A codec is a message compiled for one version.
+A broker uses codecs like this::
 
     header, position = decode_request_header(frame)
     request = request_codec(header.api_key, header.api_version).decode(frame, position)
@@ -15,6 +10,7 @@ A codec is a message compiled for one version. A broker uses codecs like this::
 
 and a client like this::
 
+    request = ProduceRequest(acks=-1, timeout_ms=30_000, topic_data=[...])
     chunks = request_codec(0, 9).frame(correlation_id, client_id, request)
     correlation_id, position = decode_response_header(frame, 0, 9)
     response = response_codec(0, 9).decode(frame, position)
@@ -22,18 +18,11 @@ and a client like this::
 Errors: `WireError` for bytes that are no message, `EncodingError` for a message that its version cannot express,
 `UnsupportedVersion` for an undeclared API or version.
 
-====================  =========================================================
-`schema`              the declaration of messages
-`messages`            the declarations, one module per API
-`decoder_compiler`    generates decoders
-`encoder_compiler`    generates encoders
-`source`              source text of generated functions
-`codecs`              decoder and encoder of one message and version, and frames
-`headers`             request and response headers
-`frame_splitter`      splits a stream into frames
-`primitives`          varints, strings, ids
-`versioned_messages`  messages with a version prefix, in coordinators' topics
-====================  =========================================================
+    schema, messages                    declaration of messages; one module per API
+    decoder_compiler, encoder_compiler  generated functions
+    codecs, headers, frame_splitter     frames
+    primitives                          varints, strings, ids
+    versioned_messages                  messages in coordinators' topics
 """
 
 from functools import cache
@@ -84,19 +73,16 @@ M = TypeVar("M", bound=WireMessage)
 
 @cache
 def codec(message: type[M], version: int) -> MessageCodec[M]:
-    """Return the codec of any message in a version."""
     return MessageCodec(message, version)
 
 
 @cache
 def request_codec(api_key: int, version: int) -> RequestCodec[Any]:
-    """Return the codec of an API's request in a version."""
     return RequestCodec(_declared(api_key)[0], version)
 
 
 @cache
 def response_codec(api_key: int, version: int) -> ResponseCodec[Any]:
-    """Return the codec of an API's response in a version."""
     return ResponseCodec(_declared(api_key)[1], version)
 
 

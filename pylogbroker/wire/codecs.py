@@ -4,8 +4,8 @@ A frame on the wire::
 
     size int32 | header (see `pylogbroker.wire.headers`) | message        size: bytes after this field
 
-An encoded frame is a list of chunks to send in order. The first is bytes. Regions and large records are chunks of their
-own, not copied.
+Encoded frames are lists of chunks, the first of them bytes. Regions and large records are chunks of their own, not
+copied.
 """
 
 import struct
@@ -28,10 +28,7 @@ _pack_size = struct.Struct(">i").pack
 
 
 class MessageCodec(Generic[M]):
-    """Codec of one message in one version.
-
-    The decoder is compiled at once, so that a wrong declaration fails here; the encoder on its first use.
-    """
+    """Decoder, compiled at once, so that a wrong declaration fails here; encoder, compiled on its first use."""
 
     def __init__(self, message: type[M], version: int) -> None:
         if version not in message.versions:
@@ -53,21 +50,21 @@ class MessageCodec(Generic[M]):
         return stepwise_decoder(self.message, self.version, self.message.versions.is_flexible(self.version))
 
     def decode(self, buffer: Buffer, position: int = 0) -> M:
-        """Decode the message that fills `buffer` from `position` to its end."""
+        """Decode the message that fills `buffer` from `position` on."""
         message, end = self._decoded(buffer, position)
         if end != len(buffer):
             raise WireError(f"{self} ends at {end}, but its frame at {len(buffer)}")
         return message
 
     def decode_first(self, buffer: Buffer, position: int = 0) -> M:
-        """Decode the message at `position`; bytes after it are ignored.
+        """Decode the message at `position`; ignore the bytes after it.
 
-        Brokers decode requests like this, as Kafka does: librdkafka appends a few bytes to flexible Metadata requests.
+        Brokers do, as Kafka does: librdkafka appends a few bytes to flexible Metadata requests.
         """
         return self._decoded(buffer, position)[0]
 
     def decode_first_in_steps(self, buffer: memoryview, position: int = 0) -> Generator[None, None, M]:
-        """Like `decode_first`, but yields from time to time if the message is long."""
+        """Like `decode_first`, but yields from time to time."""
         try:
             message, end = yield from self._decode_in_steps(buffer, position)
         except (struct.error, IndexError):
@@ -77,7 +74,6 @@ class MessageCodec(Generic[M]):
         return message  # type: ignore[no-any-return]
 
     def _decoded(self, buffer: Buffer, position: int) -> tuple[M, int]:
-        """Return the message and the position after it."""
         try:
             message, end = self._decode(buffer if type(buffer) is memoryview else memoryview(buffer), position)
         except (struct.error, IndexError):
@@ -87,19 +83,18 @@ class MessageCodec(Generic[M]):
         return message, end
 
     def encode(self, message: M) -> bytes:
-        """Encode a message without regions to bytes."""
+        """Encode a message without regions."""
         chunks: list[Any] = self.chunks(message)
         return b"".join(chunks)
 
     def chunks(self, message: M) -> list[Chunk]:
-        """Encode a message to chunks; the first is bytes."""
         try:
             return self._encode(message)
         except _UNENCODABLE as error:
             raise EncodingError(f"{self} cannot be encoded: {error}") from error
 
     def chunks_in_steps(self, message: M) -> Generator[None, None, list[Chunk]]:
-        """Like `chunks`, but yields from time to time if the message is long."""
+        """Like `chunks`, but yields from time to time."""
         try:
             return (yield from self._encode_in_steps(message))
         except _UNENCODABLE as error:
@@ -111,7 +106,6 @@ class MessageCodec(Generic[M]):
 
 class RequestCodec(MessageCodec[Q]):
     def frame(self, correlation_id: int, client_id: str | None, message: Q) -> list[Chunk]:
-        """Encode the whole frame."""
         header = RequestHeader(self.message.api_key, self.version, correlation_id, client_id)
         start = encode_request_header(header)
         chunks: list[Any] = self.chunks(message)
@@ -127,11 +121,10 @@ class ResponseCodec(MessageCodec[R]):
         self._header_size: Final = header.size - 4
 
     def frame(self, correlation_id: int, message: R) -> list[Chunk]:
-        """Encode the whole frame."""
         return self._framed(correlation_id, self.chunks(message))
 
     def frame_in_steps(self, correlation_id: int, message: R) -> Generator[None, None, list[Chunk]]:
-        """Like `frame`, but yields from time to time if the message is long."""
+        """Like `frame`, but yields from time to time."""
         return self._framed(correlation_id, (yield from self.chunks_in_steps(message)))
 
     def _framed(self, correlation_id: int, chunks: list[Any]) -> list[Chunk]:

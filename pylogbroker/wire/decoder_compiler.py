@@ -1,8 +1,7 @@
 """Decoder compiler: generates the source of one straight-line function from a message's declaration and a version.
 
-The function is `decode(buffer, position) -> (message, position)`. One `struct.Struct` reads consecutive fields of fixed
-size, and the size prefix of the variable field after them (for compact fields, its first byte). Nested structs and
-arrays are inlined. From ProduceRequest 9::
+One `struct.Struct` reads consecutive fields of fixed size, and the size prefix of the variable field after them (for
+compact fields, its first byte). Nested structs and arrays are inlined. From ProduceRequest 9::
 
     def decode(buffer, position):
         left = 50000
@@ -12,33 +11,28 @@ arrays are inlined. From ProduceRequest 9::
         position += 7
         if size > 0x7F:
             size, position = rest_of_uvarint(buffer, position, size)
-        if size < 1:
-            raise WireError("topic_data is null or has an invalid size")
+        ...
         left -= size - 1
         if left < 0:
             raise WireError("ProduceRequest v9 has more than 50000 elements: send several requests")
         message.topic_data = list_1 = []
         for _ in range(size - 1):
             item_1 = new(TopicProduceData)
-            size = buffer[position]
             ...
-            end = position + size - 1
             item_1.name = text(buffer[position:end].tobytes())
             position = end
             ...
             list_1.append(item_1)
-        tags = buffer[position]
-        position += 1
+        ...
         if tags:
             position, left = read_tagged(buffer, position, tags, message, {}, left)
         return message, position
 
-A slice beyond the end of the buffer is short, but the position after it is not. So the next field fails, or at last
-`MessageCodec`, which compares the final position with the end. Arrays grow as elements are read; a claimed size
-allocates nothing.
+A slice beyond the end of the buffer is short, but the position after it is not: the next field fails, or at last
+`MessageCodec`, which checks the final position. A claimed array size allocates nothing.
 
-`left` is the number of array elements and tagged fields that the message may still have. An element takes a hundred
-times its bytes in memory, so a limit on the frame's bytes would not bound memory.
+`left` is the number of array elements and tagged fields that may still come. An element takes a hundred times its bytes
+in memory, so a limit on the frame's bytes would not bound memory.
 """
 
 import struct
@@ -60,13 +54,12 @@ Tagged: TypeAlias = dict[int, tuple[str, DecodeField]]
 
 
 def decoder(cls: type[WireMessage], version: int, flexible: bool) -> Decode:
-    """Compile the decoder of a message."""
     made: Decode = _DecoderCompiler(cls, version, flexible).message(cls)
     return made
 
 
 def stepwise_decoder(cls: type[WireMessage], version: int, flexible: bool) -> DecodeInSteps:
-    """Compile a decoder that yields after every `STEP` structs in arrays, so that other work can run."""
+    """Compile a decoder that yields after every `STEP` structs in arrays."""
     made: DecodeInSteps = _DecoderCompiler(cls, version, flexible, in_steps=True).message(cls)
     return made
 
@@ -95,7 +88,7 @@ class _DecoderCompiler:
     # -- structs -------------------------------------------------------------------------------------------
 
     def _struct(self, cls: type, target: str) -> None:
-        """Read a struct. A frozen one is created from its fields, any other is created first and filled."""
+        """Read a struct. A frozen one is created from its fields, any other is created first."""
         new = self._source.name(cls, cls.__name__)
         fields = fields_of(cls)
         plain = [field for field in fields if field.tag is None and field.is_in(self._version)]
@@ -114,7 +107,6 @@ class _DecoderCompiler:
             self._tagged([field for field in fields if field.tag is not None], target)
 
     def _plain(self, targets: dict[Field, str]) -> None:
-        """Read the untagged fields, and the number of tagged ones."""
         for field, target in targets.items():
             self._field(field, target)
         if self._flexible:
@@ -122,7 +114,6 @@ class _DecoderCompiler:
         self._unpack()
 
     def _tagged(self, fields: Iterable[Field], target: str) -> None:
-        """Read the tagged fields of a struct."""
         fields = [field for field in fields if field.is_in(self._version)]
         decoders = ", ".join(f"{field.tag}: ({field.name!r}, {self._function(field)})" for field in fields)
         known = self._source.constant(f"{{{decoders}}}") if fields else "{}"
@@ -130,7 +121,6 @@ class _DecoderCompiler:
             self._line(f"position, left = read_tagged(buffer, position, tags, {target}, {known}, left)")
 
     def _function(self, field: Field) -> str:
-        """Generate a function that decodes a field's value; return its name."""
         name = f"decode_{field.name}"
         in_steps, self._in_steps = self._in_steps, False
         with self._source.function(f"{name}(buffer, position, left)"):
@@ -143,12 +133,10 @@ class _DecoderCompiler:
     # -- fields --------------------------------------------------------------------------------------------
 
     def _fixed(self, code: str, target: str) -> None:
-        """Add a field of fixed size, to be read together with those before it."""
         self._codes += code
         self._targets.append(target)
 
     def _unpack(self) -> None:
-        """Read the collected fields of fixed size."""
         codes, targets = self._codes, self._targets
         self._codes, self._targets = "", []
         if codes == "B":
@@ -178,7 +166,6 @@ class _DecoderCompiler:
                 self._line("position = end")
 
     def _nested(self, field: Field, cls: type, target: str) -> None:
-        """Read a nested struct; a nullable one has a presence byte."""
         if not field.is_nullable(self._version):
             self._struct(cls, target)
             return
@@ -191,7 +178,7 @@ class _DecoderCompiler:
 
     @contextmanager
     def _sized(self, field: Field, code: str, target: str) -> Iterator[None]:
-        """Read a size, and then what the context generates, unless the field is null."""
+        """Read a size, and then what the context generates, unless null."""
         self._fixed("B" if self._flexible else code, "size")
         self._unpack()
         if self._flexible:
@@ -242,10 +229,9 @@ class _DecoderCompiler:
 def read_tagged(
     buffer: memoryview, position: int, count: int, message: Any, tagged: Tagged, left: int
 ) -> tuple[int, int]:
-    """Set a message's known tagged fields and skip the others; one byte of their `count` has been read.
+    """Set a message's known tagged fields, skip the others; one byte of their `count` has been read.
 
-    The message may have `left` more elements and tagged fields. Return the position after the fields, and the elements
-    left.
+    Return the position after the fields, and how many elements and tagged fields may still come.
     """
     if count > 0x7F:
         count, position = rest_of_uvarint(buffer, position, count)
@@ -292,4 +278,3 @@ _NAMES: Final = {
     "rest_of_uvarint": rest_of_uvarint,
     "text": text,
 }
-"""The global names of every decoder."""

@@ -1,8 +1,8 @@
 """Encoder compiler: generates the source of one straight-line function from a message's declaration and a version.
 
-The function is `encode(message) -> chunks`. It collects pieces of bytes and joins them. Records that are a region of a
-file, or large, become chunks of their own and are not copied. One `struct.Struct` packs consecutive numbers, including
-sizes that are not compact; `x` is an empty section of tagged fields. From ProduceResponse 9::
+Records that are a region of a file, or large, become chunks of their own and are not copied. One `struct.Struct` packs
+consecutive numbers, including sizes that are not compact; `x` is an empty section of tagged fields. From
+ProduceResponse 9::
 
     def encode(message):
         ...
@@ -18,10 +18,8 @@ sizes that are not compact; `x` is an empty section of tagged fields. From Produ
                 ...
                 append(pack_ihqqq(item_2.index, item_2.error_code, item_2.base_offset, ...))
                 ...
-            append(b"\\0")
         append(pack_ix(message.throttle_time_ms))
         ...
-        return chunks
 
 Tagged fields, and fields that the version lacks, are compared with their defaults: by identity first, then by value.
 """
@@ -43,13 +41,13 @@ EncodeInSteps: TypeAlias = Callable[[Any], Generator[None, None, list[Chunk]]]
 Tagged: TypeAlias = tuple[tuple[int, str, Any, Encode], ...]
 
 OWN_CHUNK_BYTES_MIN: Final = 4096
-"""Records of at least this size are not copied into the bytes around them."""
+"""Smaller records are copied."""
 
 ERROR_TEXT_MAX: Final = 1000
-"""Characters of an error's text; what is longer is cut."""
+"""Characters of an error's text; the rest is cut."""
 
 ERROR_TEXTS_MAX: Final = 1 << 20
-"""Characters of all error texts of a message; those behind are left empty: the codes say enough."""
+"""Characters of a message's error texts; those behind are left empty: the codes say enough."""
 
 _EMPTY: Final = b"\0"
 _ABSENT: Final = b"\xff"
@@ -57,13 +55,12 @@ _PRESENT: Final = b"\1"
 
 
 def encoder(cls: type, version: int, flexible: bool) -> Encode:
-    """Compile the encoder of a message."""
     made: Encode = _EncoderCompiler(cls, version, flexible).message(cls)
     return made
 
 
 def stepwise_encoder(cls: type, version: int, flexible: bool) -> EncodeInSteps:
-    """Compile an encoder that yields after every `STEP` structs in arrays, so that other work can run."""
+    """Compile an encoder that yields after every `STEP` structs in arrays."""
     made: EncodeInSteps = _EncoderCompiler(cls, version, flexible, in_steps=True).message(cls)
     return made
 
@@ -113,14 +110,12 @@ class _EncoderCompiler:
             self._tagged([field for field in present if field.tag is not None], value)
 
     def _absent(self, fields: list[Field], value: str) -> None:
-        """Reject values that this version would lose."""
         if fields:
             lost = self._source.name(fields, "lost")
             with self._source.block(f"if not ({self._at_default(fields, value)})"):
                 self._line(f"reject({value}, {self._version}, {lost})")
 
     def _tagged(self, fields: list[Field], value: str) -> None:
-        """Write the tagged fields that differ from their defaults."""
         if not fields:
             self._fixed("x")
             return
@@ -134,7 +129,6 @@ class _EncoderCompiler:
         self._line(f"append({_EMPTY!r} if {self._at_default(fields, value)} else {section})")
 
     def _encoder(self, field: Field) -> str:
-        """Generate a function that encodes a field's value; return its name."""
         name = f"encode_{field.name}"
         in_steps, self._in_steps = self._in_steps, False
         with self._function(f"{name}(tagged)"):
@@ -143,7 +137,7 @@ class _EncoderCompiler:
         return name
 
     def _at_default(self, fields: list[Field], value: str) -> str:
-        """Return a condition that is true only if all `fields` have their defaults."""
+        """Return a condition: true only if all `fields` have their defaults."""
         return " and ".join(
             f"{value}.{field.name} {_sameness(field.default)} {self._source.literal(field.default)}" for field in fields
         )
@@ -151,12 +145,10 @@ class _EncoderCompiler:
     # -- fields --------------------------------------------------------------------------------------------
 
     def _fixed(self, code: str, *value: str) -> None:
-        """Add a value of fixed size, to be packed together with those before it."""
         self._codes += code
         self._values += value
 
     def _pack(self) -> None:
-        """Write the collected values."""
         codes, values = self._codes, self._values
         self._codes, self._values = "", []
         if values:
@@ -188,7 +180,6 @@ class _EncoderCompiler:
                 self._records() if field.kind is FieldType.RECORDS else self._append("bytes(value)")
 
     def _nested(self, field: Field, cls: type, value: str) -> None:
-        """Write a nested struct; a nullable one has a presence byte."""
         if not field.is_nullable(self._version):
             self._struct(cls, value)
             return
@@ -206,7 +197,6 @@ class _EncoderCompiler:
         self._append(f"{nullable}{strings}({value})")
 
     def _error_text(self, field: Field, value: str) -> None:
-        """Write an error text, shortened if needed."""
         self._line(f"explanation = {value}")
         with self._source.block("if explanation"):
             self._line("explanation = shortened(explanation, texts_left)")
@@ -215,7 +205,6 @@ class _EncoderCompiler:
 
     @contextmanager
     def _given(self, field: Field, value: str) -> Iterator[None]:
-        """Write null for a null field; otherwise what the context generates for `value`."""
         self._line(f"value = {value}")
         if not field.is_nullable(self._version):
             with self._source.block("if value is None"):
@@ -263,7 +252,6 @@ def _sameness(default: Any) -> str:
 
 
 def _explains(cls: type) -> bool:
-    """Return True if a struct, or one nested in it, has error texts."""
     return any(
         field.kind is FieldType.ERROR_TEXT or (isinstance(field.kind, type) and _explains(field.kind))
         for field in fields_of(cls)
@@ -274,7 +262,6 @@ def _explains(cls: type) -> bool:
 
 
 def _shortened(explanation: str, texts_left: int) -> str:
-    """Return an error text, cut if it is too long alone or together with those before it."""
     most = min(ERROR_TEXT_MAX, texts_left)
     return explanation if len(explanation) <= most else explanation[: max(most - 3, 0)] + "..." * (most > 3)
 
@@ -286,7 +273,6 @@ def _reject(message: Any, version: int, fields: Iterable[Field]) -> None:
 
 
 def _tagged_section(message: Any, tagged: Tagged) -> bytes:
-    """Encode the tagged fields that differ from their defaults, with their count."""
     section = []
     for tag, name, default, encode in tagged:
         value = getattr(message, name)
@@ -327,4 +313,3 @@ _NAMES: Final = {
     "uvarint": uvarint,
     **{name: known.__getitem__ for name, known in _known_strings.items()},
 }
-"""The global names of every encoder."""

@@ -4,7 +4,7 @@ from pylogbroker.errors import ErrorCode, KafkaError, ProtocolViolation, Pylogbr
 
 
 class WireError(ProtocolViolation):
-    """Bytes that are not a valid message: truncated, too long, or contradictory."""
+    """Invalid bytes: truncated, too long, or contradictory."""
 
 
 class EncodingError(PylogbrokerError):
@@ -12,6 +12,6 @@ class EncodingError(PylogbrokerError):
 
 
 class UnsupportedVersion(KafkaError):
-    """An undeclared API, or an undeclared version of one."""
+    """An undeclared API or version."""
 
     code = ErrorCode.UNSUPPORTED_VERSION

@@ -3,8 +3,7 @@
 A frame inside the received bytes is a view of them. A larger frame gets a buffer, into which the rest is received. So
 no byte is copied twice, and most are not copied.
 
-The buffer of a very large frame grows with the data: the kernel moves its pages. A size that is claimed but not sent
-costs at most `_PLAIN_SIZE`.
+A very large frame's buffer grows with the data: the kernel moves its pages. A claimed size costs at most `_PLAIN_SIZE`.
 """
 
 from __future__ import annotations
@@ -18,8 +17,8 @@ from pylogbroker.wire.errors import WireError
 from pylogbroker.wire.recognition import describe_length
 
 _LENGTH = struct.Struct(">i")
-_PLAIN_SIZE = 2 * 1024 * 1024  # up to it, a buffer is made in its final size
-_FREED_SIZE = 4 * 1024 * 1024  # bytes to give back to the system at once
+_PLAIN_SIZE = 2 * 1024 * 1024  # larger buffers grow
+_FREED_SIZE = 4 * 1024 * 1024  # bytes per step
 
 
 class FrameSplitter:
@@ -34,7 +33,7 @@ class FrameSplitter:
         self._max_size = max_size
         self._head = b""
         self._buffer: memoryview | None = None
-        self._growing: mmap.mmap | None = None  # the memory of `_buffer`, if that may be shorter than the frame
+        self._growing: mmap.mmap | None = None  # memory of `_buffer`, if that may be shorter than the frame
         self._size = 0
         self._filled = 0
         self.violation: WireError | None = None
@@ -49,7 +48,7 @@ class FrameSplitter:
     def split(self, data: bytes) -> list[memoryview]:
         """Return the frames that `data` completes, without their sizes; keep the rest.
 
-        Bytes for `rest()` are copied there; receivers that fill `rest()` themselves save that copy.
+        Receivers that fill `rest()` themselves save a copy.
         """
         while self._buffer is not None:
             if not data:
@@ -79,7 +78,7 @@ class FrameSplitter:
         return frames
 
     def rest(self) -> memoryview | None:
-        """Return the buffer for the rest of an incomplete frame, or for the next part of it; None without one.
+        """Return the buffer for the rest of an incomplete frame, or for its next part; None without one.
 
         A buffer from an earlier call must not be used any more.
         """
@@ -90,7 +89,7 @@ class FrameSplitter:
         return None if self._buffer is None else self._buffer[self._filled :]
 
     def filled(self, count: int) -> memoryview | None:
-        """Record that `count` bytes were written at the start of `rest()`; return the frame if it is complete now."""
+        """Record that `count` bytes were written to `rest()`; return the frame if it is complete."""
         buffer = self._buffer
         if buffer is None:
             return None
@@ -106,7 +105,6 @@ class FrameSplitter:
         return None if growing is None else partial(_free, growing)
 
     def _put(self, data: bytes) -> tuple[memoryview | None, int]:
-        """Copy into the buffer; return the frame if it is complete now, and the number of bytes copied."""
         with self.rest() or memoryview(b"") as rest:
             count = min(len(data), len(rest))
             rest[:count] = data[:count]

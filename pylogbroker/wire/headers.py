@@ -5,11 +5,11 @@ Request::
     api_key  api_version  correlation_id | client_id       | tagged fields
     i2       i2           i4             | nullable string | flexible versions only
 
-The client id is never compact, so that a broker can read the header of an unknown version. Version 0 of
-ControlledShutdown has no client id.
+The client id is never compact, so that a broker can read the header of an unknown version. ControlledShutdown 0 has no
+client id.
 
 A response's header is the correlation id, and tagged fields in flexible versions. Responses to ApiVersions never have
-tagged fields: clients read them before they know the versions. All tagged fields of headers are unknown and skipped.
+them: clients read these before they know the versions. All tagged fields of headers are skipped.
 """
 
 import struct
@@ -42,13 +42,13 @@ class RequestHeader:
 
 
 def is_flexible(api_key: int, version: int) -> bool:
-    """Return True if a version of an API has compact sizes and tagged fields."""
+    """Return True for compact sizes and tagged fields."""
     declared = SUPPORTED.get(api_key)
     return declared is not None and declared[0].versions.is_flexible(version)
 
 
 def decode_request_header(buffer: memoryview) -> tuple[RequestHeader, int]:
-    """Return the header at the start of a frame (without its size), and the position after it."""
+    """Return the header of a frame (without its size), and the position after it."""
     try:
         api_key, version, correlation_id, size = _unpack_request(buffer)
         if api_key == _CONTROLLED_SHUTDOWN and version == 0:
@@ -76,12 +76,11 @@ def encode_request_header(header: RequestHeader) -> bytes:
 
 
 def response_header_format(api_key: int, version: int) -> str:
-    """Return the `struct` format of a response's header: the correlation id, and a zero byte for no tagged fields."""
     return "ix" if is_flexible(api_key, version) and api_key != _API_VERSIONS else "i"
 
 
 def decode_response_header(buffer: memoryview, api_key: int, version: int) -> tuple[int, int]:
-    """Return the correlation id at the start of a response's frame, and the position after the header."""
+    """Return the correlation id of a response's frame, and the position after the header."""
     try:
         (correlation_id,) = _unpack_correlation_id(buffer)
         if response_header_format(api_key, version) == "i":
@@ -92,7 +91,6 @@ def decode_response_header(buffer: memoryview, api_key: int, version: int) -> tu
 
 
 def skip_tagged(buffer: memoryview, position: int) -> int:
-    """Return the position after the tagged fields at `position`."""
     count = buffer[position]
     return read_tagged(buffer, position + 1, count, None, {}, _TAGGED_MAX)[0] if count else position + 1
 

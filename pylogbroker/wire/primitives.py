@@ -6,7 +6,7 @@ takes up to five bytes::
     300 = 0b10_0101100   ->   1_0101100  0_0000010
 
 Names, ids and sizes recur in every request. So conversions are cached in dictionaries of bounded size, and the public
-functions are subscripts of these: a known value costs no function call.
+functions are subscripts of these: a known value costs no call.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from uuid import UUID
 from pylogbroker.wire.errors import WireError
 
 STRING_BYTES_MAX: Final = 0x7FFF
-"""The length of a string that every version can carry; like Kafka, flexible versions are held to it, too."""
+"""Length that every version can carry; Kafka holds flexible versions to it, too."""
 
 CACHED_ENTRIES_MAX: Final = 4096
 CACHED_SIZE_MAX: Final = 255
@@ -26,7 +26,7 @@ V = TypeVar("V")
 
 
 class LookupCache(dict[K, V]):
-    """Results of a function by its argument, by subscript; results for short arguments are cached."""
+    """Results of a function by its argument; those of short arguments are cached."""
 
     def __init__(self, make: Callable[[K], V]) -> None:
         super().__init__()
@@ -52,15 +52,13 @@ _texts: Final = LookupCache(_decoded)
 _ids: Final[LookupCache[bytes, UUID]] = LookupCache(lambda raw: UUID(bytes=raw))
 
 text: Final = _texts.__getitem__
-"""The string of these UTF-8 bytes."""
+"""String of UTF-8 bytes."""
 
 identifier: Final = _ids.__getitem__
-"""The UUID of these 16 bytes."""
+"""UUID of 16 bytes."""
 
 
 class _Varints(dict[int, bytes]):
-    """Unsigned varints by number."""
-
     def __missing__(self, number: int) -> bytes:
         made = bytes((number & 0x7F | 0x80,)) + self[number >> 7] if number > 0x7F else bytes((number,))
         if len(self) >= CACHED_ENTRIES_MAX:
@@ -72,22 +70,22 @@ class _Varints(dict[int, bytes]):
 _varints: Final = _Varints()
 
 uvarint: Final = _varints.__getitem__
-"""A number from 0 to 2**32 - 1 as an unsigned varint."""
+"""Unsigned varint of a number below 2**32."""
 
 
 def compact_size(size: int) -> bytes:
-    """Encode the size of a compact field: one more than the size, since 0 is null."""
+    """Encode a size plus one, since 0 is null."""
     return uvarint(size + 1)
 
 
 def read_uvarint(buffer: memoryview, position: int) -> tuple[int, int]:
-    """Return the unsigned varint at `position`, and the position after it."""
+    """Return the varint at `position`, and the position after it."""
     first = buffer[position]
     return (first, position + 1) if first < 0x80 else rest_of_uvarint(buffer, position + 1, first)
 
 
 def rest_of_uvarint(buffer: memoryview, position: int, first: int) -> tuple[int, int]:
-    """Return the varint whose `first` byte, with bit 7 set, is before `position`, and the position after it."""
+    """Like `read_uvarint`, for a varint whose `first` byte, with bit 7 set, is before `position`."""
     byte = buffer[position]
     if byte < 0x80:
         return first - 0x80 | byte << 7, position + 1

@@ -1,6 +1,6 @@
 """Recognition of other protocols, so that an error can name the likely mistake.
 
-Browsers, health checks and clients with TLS reach listeners by mistake. Only invalid bytes are examined here.
+Browsers, health checks and clients with TLS reach listeners by mistake. Only invalid bytes are examined.
 """
 
 from __future__ import annotations
@@ -10,22 +10,22 @@ from collections.abc import Callable
 from typing import Final
 
 _HTTP: Final = (b"GET ", b"HEAD", b"POST", b"PUT ", b"DELE", b"OPTI", b"PATC", b"CONN", b"TRAC", b"PRI ")
-_TLS_RECORDS: Final = (b"\x16\x03", b"\x15\x03")  # a handshake, and an alert
+_TLS_RECORDS: Final = (b"\x16\x03", b"\x15\x03")  # handshake, alert
 _descriptions: Final[list[Callable[[memoryview], str | None]]] = []
 
 
 def register(describe: Callable[[memoryview], str | None]) -> None:
-    """Add a function that describes frames of another protocol than Kafka's, and returns None for all others."""
+    """Add a function that describes frames of one other protocol, and returns None for the rest."""
     _descriptions.append(describe)
 
 
 def describe_other_protocol(frame: memoryview) -> str | None:
-    """Describe a frame that looks like a request of a registered protocol; None if it does not."""
+    """Describe another protocol's request; None if unknown."""
     return next((found for describe in _descriptions if (found := describe(frame)) is not None), None)
 
 
 def describe_length(length: int) -> str | None:
-    """Describe the first four bytes of a stream that are not a frame's size; None if unknown."""
+    """Describe a stream's first four bytes that are not a size; None if unknown."""
     start = struct.pack(">i", length)
     if start[:2] in _TLS_RECORDS:
         return (

@@ -3,31 +3,26 @@
 ::
 
     @struct
-    class TopicProduceData:
-        name: String = ""
-        partition_data: list[PartitionProduceData] = fresh(list)
-
-    @struct
     class ProduceRequest(Request):
         api_key = 0
         versions = Versions(0, 11, flexible=9)
 
         transactional_id: Annotated[String | None, Since(3)] = None
         acks: Int16 = 0
+        timeout_ms: Int32 = 0
+        topic_data: list[TopicProduceData] = fresh(list)
 
-==================  ================================================================================
-`Int16`, `String`   type on the wire; for type checkers, the Python type
-`ErrorText`         string that explains an error; encoders shorten it
-`list[...]`         array
-`... | None`        nullable in all its versions, or from `NullableSince(n)` on
-`Since(n)`          absent below version n, where the field has its default
-`Until(n)`          absent above version n
-`Tag(n)`            tagged field, written only if it differs from its default
-`IGNORABLE`         dropped silently where a version lacks it; other fields must have their default
-==================  ================================================================================
+    `Int16`, `String`   type on the wire; for type checkers, the Python type
+    `ErrorText`         string that explains an error; encoders shorten it
+    `list[...]`         array
+    `... | None`        nullable in all its versions, or from `NullableSince(n)` on
+    `Since(n)`          absent below version n, where the field has its default
+    `Until(n)`          absent above version n
+    `Tag(n)`            tagged field, written only if it differs from its default
+    `IGNORABLE`         dropped silently where a version lacks it; other fields must have their default
 
-Fields have the order of the wire and of the constructor's arguments. All have defaults. Annotations are read as
-objects, so modules with declarations must not use `from __future__ import annotations`.
+Fields have the order of the wire. All have defaults. Annotations are read as objects, so modules with declarations must
+not use `from __future__ import annotations`.
 """
 
 from collections.abc import Callable
@@ -56,7 +51,7 @@ C = TypeVar("C", bound=type)
 
 
 class FieldType(Enum):
-    """Primitive types. The value of a type of fixed size is its code in the `struct` module."""
+    """Primitive types. A fixed size has its code in `struct` as value."""
 
     BOOLEAN = "?"
     INT8 = "b"
@@ -74,39 +69,30 @@ class FieldType(Enum):
 
     @property
     def code(self) -> str:
-        """Code in `struct` of a number, else the empty string."""
+        """Code in `struct` of a number, else empty."""
         return self.value if len(self.value) == 1 else ""
 
 
 TEXTS: Final = frozenset((FieldType.STRING, FieldType.ERROR_TEXT))
-"""The kinds that are strings on the wire."""
 
 
 @attrs.frozen
 class Since:
-    """First version that has the field."""
-
     version: int
 
 
 @attrs.frozen
 class Until:
-    """Last version that has the field."""
-
     version: int
 
 
 @attrs.frozen
 class NullableSince:
-    """First version in which the field may be null."""
-
     version: int
 
 
 @attrs.frozen
 class Tag:
-    """Number of a tagged field."""
-
     number: int
 
 
@@ -144,15 +130,15 @@ Records = Annotated[Buffer, FieldType.RECORDS]
 RecordsChunk = Annotated[Chunk, FieldType.RECORDS]
 
 NO_ID: Final = UUID(int=0)
-"""A topic id that is not there."""
+"""Absent topic id."""
 
 NOT_ASKED: Final = -(1 << 31)
-"""The authorised operations of an answer to which they do not belong."""
+"""Authorised operations that were not requested."""
 
 
 @attrs.frozen
 class Versions:
-    """Versions of an API; from `flexible` on they have compact sizes and tagged fields."""
+    """Versions of an API; compact sizes and tagged fields from `flexible` on."""
 
     first: int
     last: int
@@ -168,7 +154,7 @@ class Versions:
 class WireMessage:
     """Base class of all messages.
 
-    Decoders reject a message with more than `elements_max` elements in all arrays together.
+    Decoders reject more than `elements_max` elements in all arrays together.
     """
 
     __slots__ = ()
@@ -179,7 +165,7 @@ class WireMessage:
 
 
 class Request(WireMessage):
-    """Base class of requests. Senders are not trusted, so the number of elements is limited."""
+    """Base class of requests. Senders are not trusted, so elements are limited."""
 
     __slots__ = ()
 
@@ -218,7 +204,7 @@ def _names(value: Any) -> list[str]:
 
 @dataclass_transform(frozen_default=True)
 def frozen_struct(cls: C) -> C:
-    """Make a class an immutable struct, which can be the shared default of a field."""
+    """Make a class an immutable struct, which can be a shared default."""
     return attrs.frozen(cls)
 
 
@@ -227,15 +213,12 @@ def is_frozen(cls: Any) -> bool:
 
 
 def fresh(factory: Callable[[], T]) -> T:
-    """Return a default that `factory` creates for each message."""
     default: T = attrs.field(factory=factory)
     return default
 
 
 @attrs.frozen(eq=False)
 class Field:
-    """Field of a struct, from its annotation."""
-
     name: str
     kind: FieldType | type
     is_array: bool
@@ -248,7 +231,7 @@ class Field:
 
     @property
     def code(self) -> str:
-        """Code in `struct` of a field that is one number, else the empty string."""
+        """Code in `struct` of a single number, else empty."""
         return self.kind.code if isinstance(self.kind, FieldType) and not self.is_array else ""
 
     def is_in(self, version: int) -> bool:
@@ -260,7 +243,6 @@ class Field:
 
 @cache
 def fields_of(cls: type) -> tuple[Field, ...]:
-    """Return the fields of a struct, in order."""
     return tuple(_field(cls, attribute) for attribute in attrs.fields(cls))
 
 

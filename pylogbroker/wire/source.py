@@ -1,6 +1,6 @@
 """Generated functions: source text, compiled with the objects that its global names stand for.
 
-The text is kept in `linecache`, so that tracebacks, debuggers and profilers show it.
+The text is kept in `linecache`, for tracebacks, debuggers and profilers.
 """
 
 import linecache
@@ -15,13 +15,11 @@ _PLAIN: Final = frozenset((NoneType, bool, int, float, str, bytes, list))
 
 
 def is_plain(value: Any) -> bool:
-    """Return True if `repr` of the object recreates it."""
+    """Return True if `repr` recreates the object."""
     return type(value) in _PLAIN
 
 
 class SourceText:
-    """Source text of one generated module."""
-
     def __init__(self, names: Mapping[str, Any]) -> None:
         self._names = dict(names)
         self._whole: list[str] = []
@@ -29,19 +27,16 @@ class SourceText:
         self._indent = ""
 
     def line(self, text: str) -> None:
-        """Add a line at the current indentation."""
         self._lines.append(f"{self._indent}{text}\n")
 
     @contextmanager
     def block(self, head: str) -> Iterator[None]:
-        """Indent the lines added in this context, below `head`."""
         self.line(f"{head}:")
         outer, self._indent = self._indent, self._indent + "    "
         yield
         self._indent = outer
 
     def begin_steps(self, in_steps: bool) -> None:
-        """Begin to count steps, in a function that works in steps."""
         if in_steps:
             self.line("steps = 0")
             with self.block("if steps"):  # a generator even if it has nothing to repeat
@@ -57,7 +52,7 @@ class SourceText:
 
     @contextmanager
     def function(self, signature: str) -> Iterator[None]:
-        """Make the lines added in this context a function of the module, before the one that is being written."""
+        """Make the lines added in this context a function, before the one that is being written."""
         outer = self._lines, self._indent
         self._lines, self._indent = [], ""
         with self.block(f"def {signature}"):
@@ -66,31 +61,29 @@ class SourceText:
         self._lines, self._indent = outer
 
     def constant(self, text: str) -> str:
-        """Add a global constant for an expression; return its name."""
         name = f"table_{len(self._whole)}"
         self._whole.append(f"{name} = {text}\n")
         return name
 
     def name(self, value: Any, wish: str) -> str:
-        """Return a global name for an object: `wish`, or a variant if that name is taken."""
+        """Name an object globally: `wish`, or a variant if that is taken."""
         name, number = wish, 1
         while self._names.setdefault(name, value) is not value:
             name, number = f"{wish}_{number}", number + 1
         return name
 
     def literal(self, value: Any) -> str:
-        """Return an expression for an object: its repr if possible, else a global name."""
+        """Return an object's repr if possible, else a global name."""
         return repr(value) if is_plain(value) else self.name(value, f"default_{type(value).__name__}")
 
     def packing(self, method: str, codes: str) -> str:
-        """Return the global name of a method of `struct.Struct` for these codes."""
+        """Name a method of `struct.Struct` for these codes."""
         name = f"{method}_{codes}".replace("?", "_")
         if name not in self._names:
             self._names[name] = getattr(struct.Struct(">" + codes), method)
         return name
 
     def compile(self, function: str, title: str) -> Callable[..., Any]:
-        """Compile the module; return one of its functions."""
         text, filename = "".join(self._whole), f"<{title}>"
         linecache.cache[filename] = len(text), None, text.splitlines(True), filename
         exec(compile(text, filename, "exec"), self._names)

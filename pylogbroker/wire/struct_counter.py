@@ -1,4 +1,4 @@
-"""Size estimate of a message without encoding it: generated functions that count the structs in its arrays."""
+"""Size estimate of a message without encoding, by generated functions."""
 
 from __future__ import annotations
 
@@ -9,20 +9,7 @@ from pylogbroker.wire.source import SourceText
 
 
 def counter(cls: type, enough: int) -> Callable[[object], int]:
-    """Return a function that counts the structs in a message's arrays, and stops beyond `enough`.
-
-    For MetadataResponse::
-
-        def count(message):
-            total = 0
-            total += len(message.brokers or ())
-            for item_1 in message.topics or ():
-                total += 1
-                if total > 500:
-                    return total
-                total += len(item_1.partitions or ())
-            return total
-    """
+    """Return a function that counts the structs in a message's arrays, and stops beyond `enough`."""
     source = SourceText({})
     with source.function("count(message)"):
         source.line("total = 0")

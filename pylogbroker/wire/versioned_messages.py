@@ -22,7 +22,7 @@ def encode(message: WireMessage, version: int) -> bytes:
 
 
 def decode(kind: type[M], buffer: Buffer) -> M:
-    """Decode a message of this type in any of its versions; CorruptRecords if it is invalid."""
+    """Decode a message in any of its versions; CorruptRecords if it is invalid."""
     version = version_of(buffer)
     if version not in kind.versions:
         raise CorruptRecords(f"version {version} of {kind.__name__} is not known")

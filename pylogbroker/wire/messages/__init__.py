@@ -1,6 +1,6 @@
-"""The messages: one module per API, and all of them by API key, each imported when it is first asked for.
+"""The messages by API key: one module per API, imported when it is first asked for, since a class takes milliseconds.
 
-So a client that needs some of them does not wait for the others: to make a message's class takes milliseconds.
+In the tables of versions, "KIP-219 throttling" means that clients throttle themselves: the broker answers at once.
 """
 
 import re
@@ -15,10 +15,7 @@ _KEY: Final = re.compile(rb"^    api_key = (\d+)$", re.MULTILINE)
 
 
 def _find_modules() -> dict[int, str]:
-    """Return the module of each API key.
-
-    Reading the key in the source takes 40 microseconds, importing the module takes milliseconds.
-    """
+    """Return the module of each API key, read from the source: 40 microseconds, an import takes milliseconds."""
     found = {}
     for module in iter_modules(__path__):
         key = _KEY.search(get_data(__name__, f"{module.name}.py") or b"")
@@ -29,7 +26,7 @@ def _find_modules() -> dict[int, str]:
 
 
 class Apis(Mapping[int, tuple[type[Request], type[Response]]]):
-    """The request and the response of each API, by its key."""
+    """Request and response of each API."""
 
     def __init__(self) -> None:
         self._modules: dict[int, str] = {}

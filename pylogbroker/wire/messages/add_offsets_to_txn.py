@@ -1,12 +1,12 @@
 """AddOffsetsToTxn (key 25): add a group's offsets to a transaction.
 
-== ===============================================
- 0 a group
- 1 client-side throttling (KIP-219)
- 2 PRODUCER_FENCED replaces INVALID_PRODUCER_EPOCH
- 3 flexible
- 4 TRANSACTION_ABORTABLE may be answered
-== ===============================================
+Versions::
+
+    0  a group
+    1  KIP-219 throttling
+    2  PRODUCER_FENCED replaces INVALID_PRODUCER_EPOCH
+    3  flexible
+    4  error TRANSACTION_ABORTABLE
 """
 
 from pylogbroker.wire.schema import Int16, Int32, Int64, Request, Response, String, Versions, struct

@@ -1,13 +1,13 @@
 """AddPartitionsToTxn (key 24): add partitions to a transaction.
 
-== ====================================================
- 0 one transaction
- 1 client-side throttling (KIP-219)
- 2 PRODUCER_FENCED replaces INVALID_PRODUCER_EPOCH
- 3 flexible
- 4 several transactions, sent by brokers; `verify_only`
- 5 TRANSACTION_ABORTABLE replaces INVALID_TXN_STATE
-== ====================================================
+Versions::
+
+    0  one transaction
+    1  KIP-219 throttling
+    2  PRODUCER_FENCED replaces INVALID_PRODUCER_EPOCH
+    3  flexible
+    4  several transactions, sent by brokers; `verify_only`
+    5  TRANSACTION_ABORTABLE replaces INVALID_TXN_STATE
 """
 
 from typing import Annotated
@@ -37,7 +37,7 @@ class AddPartitionsToTxnTopic:
 
 @struct
 class AddPartitionsToTxnTransaction:
-    """Partitions of one transaction. With `verify_only` they are only looked up."""
+    """Partitions of one transaction, only looked up with `verify_only`."""
 
     transactional_id: String = ""
     producer_id: Int64 = 0
@@ -48,7 +48,7 @@ class AddPartitionsToTxnTransaction:
 
 @struct
 class AddPartitionsToTxnRequest(Request):
-    """From version 4 on `transactions` is used, before that the fields of one transaction."""
+    """From version 4 on `transactions`, before that the fields of one transaction."""
 
     api_key = 24
     versions = Versions(0, 5, flexible=3)
@@ -80,7 +80,7 @@ class AddPartitionsToTxnResult:
 
 @struct
 class AddPartitionsToTxnResponse(Response):
-    """From version 4 on `results_by_transaction` is used, before that the results of one transaction."""
+    """From version 4 on `results_by_transaction`, before that the results of one transaction."""
 
     api_key = 24
     versions = Versions(0, 5, flexible=3)

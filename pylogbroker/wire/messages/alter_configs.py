@@ -1,10 +1,10 @@
 """AlterConfigs (key 33): replace all dynamic settings of a resource.
 
-== ================================
- 0 resources and their settings
- 1 client-side throttling (KIP-219)
- 2 flexible
-== ================================
+Versions::
+
+    0  resources and their settings
+    1  KIP-219 throttling
+    2  flexible
 """
 
 from pylogbroker.wire.schema import (
@@ -30,7 +30,7 @@ class AlterableConfig:
 
 @struct
 class AlterConfigsResource:
-    """All settings of a resource. Settings not named return to their defaults."""
+    """Settings not named return to their defaults."""
 
     resource_type: Int8 = 0
     resource_name: String = ""

@@ -1,12 +1,12 @@
 """ApiVersions (key 18): the APIs of a broker and their versions. The response's header is never flexible.
 
-== =================================================
- 0 version ranges
- 1 `throttle_time_ms`
- 2 client-side throttling (KIP-219)
- 3 flexible; the client's name and version; features
- 4 supported features may begin at version 0
-== =================================================
+Versions::
+
+    0  version ranges
+    1  `throttle_time_ms`
+    2  KIP-219 throttling
+    3  flexible; the client's name and version; features
+    4  supported features may begin at version 0
 """
 
 from typing import Annotated

@@ -1,11 +1,11 @@
 """CreateAcls (key 30): create ACL entries.
 
-== =======================================
- 0 literal resource names alone
- 1 prefixed names: `resource_pattern_type`
- 2 flexible
- 3 resources of the type user
-== =======================================
+Versions::
+
+    0  literal resource names alone
+    1  prefixed names: `resource_pattern_type`
+    2  flexible
+    3  resources of the type user
 """
 
 from typing import Annotated

@@ -1,11 +1,11 @@
 """CreatePartitions (key 37): add partitions to topics.
 
-== ==============================================
- 0 the new number of partitions, or an assignment
- 1 client-side throttling (KIP-219)
- 2 flexible
- 3 THROTTLING_QUOTA_EXCEEDED may be answered
-== ==============================================
+Versions::
+
+    0  the new number of partitions, or an assignment
+    1  KIP-219 throttling
+    2  flexible
+    3  error THROTTLING_QUOTA_EXCEEDED
 """
 
 from pylogbroker.wire.schema import (

@@ -1,15 +1,15 @@
 """CreateTopics (key 19): create topics.
 
-== ===================================================
- 0 partitions and replicas, or an assignment; settings
- 1 validation alone; the response has error messages
- 2 `throttle_time_ms`
- 3 client-side throttling (KIP-219)
- 4 -1 partitions or replicas: the broker's default
- 5 flexible; the topic's settings in the response
- 6 THROTTLING_QUOTA_EXCEEDED may be answered
- 7 the response has topic ids
-== ===================================================
+Versions::
+
+    0  partitions and replicas, or an assignment; settings
+    1  validation alone; the response has error messages
+    2  `throttle_time_ms`
+    3  KIP-219 throttling
+    4  -1 partitions or replicas: the broker's default
+    5  flexible; the topic's settings in the response
+    6  error THROTTLING_QUOTA_EXCEEDED
+    7  the response has topic ids
 """
 
 from typing import Annotated

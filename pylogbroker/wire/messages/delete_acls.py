@@ -1,11 +1,11 @@
 """DeleteAcls (key 31): delete the ACL entries that match filters.
 
-== ==============================
- 0 literal resource names alone
- 1 prefixed names: `pattern_type`
- 2 flexible
- 3 resources of the type user
-== ==============================
+Versions::
+
+    0  literal resource names alone
+    1  prefixed names: `pattern_type`
+    2  flexible
+    3  resources of the type user
 """
 
 from typing import Annotated

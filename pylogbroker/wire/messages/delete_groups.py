@@ -1,10 +1,10 @@
 """DeleteGroups (key 42): delete empty groups with their offsets.
 
-== ================================
- 0 groups by name
- 1 client-side throttling (KIP-219)
- 2 flexible
-== ================================
+Versions::
+
+    0  groups by name
+    1  KIP-219 throttling
+    2  flexible
 """
 
 from pylogbroker.wire.schema import (

@@ -1,10 +1,10 @@
 """DeleteRecords (key 21): raise log start offsets.
 
-== ================================
- 0 offsets per partition
- 1 client-side throttling (KIP-219)
- 2 flexible
-== ================================
+Versions::
+
+    0  offsets per partition
+    1  KIP-219 throttling
+    2  flexible
 """
 
 from pylogbroker.wire.schema import (

@@ -1,14 +1,14 @@
 """DeleteTopics (key 20): delete topics.
 
-== ================================================
- 0 topics by name
- 1 `throttle_time_ms`
- 2 client-side throttling (KIP-219)
- 3 TOPIC_DELETION_DISABLED replaces INVALID_REQUEST
- 4 flexible
- 5 the response has error messages
- 6 topics by name or by id
-== ================================================
+Versions::
+
+    0  topics by name
+    1  `throttle_time_ms`
+    2  KIP-219 throttling
+    3  TOPIC_DELETION_DISABLED replaces INVALID_REQUEST
+    4  flexible
+    5  the response has error messages
+    6  topics by name or by id
 """
 
 from typing import Annotated
@@ -42,7 +42,7 @@ class DeleteTopicState:
 
 @struct
 class DeleteTopicsRequest(Request):
-    """`topic_names` is used below version 6, `topics` from then on."""
+    """`topic_names` below version 6, then `topics`."""
 
     api_key = 20
     versions = Versions(0, 6, flexible=4)

@@ -1,11 +1,11 @@
 """DescribeAcls (key 29): the ACL entries that match a filter.
 
-== ==============================
- 0 literal resource names alone
- 1 prefixed names: `pattern_type`
- 2 flexible
- 3 resources of the type user
-== ==============================
+Versions::
+
+    0  literal resource names alone
+    1  prefixed names: `pattern_type`
+    2  flexible
+    3  resources of the type user
 """
 
 from typing import Annotated
@@ -24,7 +24,6 @@ from pylogbroker.wire.schema import (
 )
 
 LITERAL = 3
-"""The pattern type of a name that stands for itself."""
 
 
 @struct

@@ -1,9 +1,9 @@
 """DescribeCluster (key 60): the cluster's brokers and controller.
 
-== =========================================================
- 0 flexible
- 1 `endpoint_type`: brokers (1) or controllers (2) (KIP-919)
-== =========================================================
+Versions::
+
+    0  flexible
+    1  `endpoint_type`: brokers (1) or controllers (2) (KIP-919)
 """
 
 from typing import Annotated

@@ -1,12 +1,12 @@
 """DescribeConfigs (key 32): settings of topics (resource type 2), brokers (4) and loggers (8).
 
-== ======================================
- 0 name, value, whether it is the default
- 1 a value's source and synonyms
- 2 client-side throttling (KIP-219)
- 3 types and documentation
- 4 flexible
-== ======================================
+Versions::
+
+    0  name, value, whether it is the default
+    1  a value's source and synonyms
+    2  KIP-219 throttling
+    3  types and documentation
+    4  flexible
 """
 
 from typing import Annotated
@@ -31,7 +31,7 @@ from pylogbroker.wire.schema import (
 
 @struct
 class DescribeConfigsResource:
-    """Null `configuration_keys` means all settings."""
+    """Null `configuration_keys` means all."""
 
     resource_type: Int8 = 0
     resource_name: String = ""
@@ -50,7 +50,7 @@ class DescribeConfigsRequest(Request):
 
 @struct
 class DescribeConfigsSynonym:
-    """Setting that gives the value, in order of precedence."""
+    """Settings that give the value, in order of precedence."""
 
     name: String = ""
     value: String | None = ""
@@ -59,7 +59,7 @@ class DescribeConfigsSynonym:
 
 @struct
 class DescribeConfigsResourceResult:
-    """The value of a sensitive setting is null."""
+    """Sensitive values are null."""
 
     name: String = ""
     value: String | None = ""

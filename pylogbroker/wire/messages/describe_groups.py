@@ -1,13 +1,13 @@
 """DescribeGroups (key 15): groups and their members.
 
-== =====================================
- 0 groups by name
- 1 `throttle_time_ms`
- 2 client-side throttling (KIP-219)
- 3 authorised operations, when asked for
- 4 static membership
- 5 flexible
-== =====================================
+Versions::
+
+    0  groups by name
+    1  `throttle_time_ms`
+    2  KIP-219 throttling
+    3  authorised operations, when asked for
+    4  static membership
+    5  flexible
 """
 
 from typing import Annotated

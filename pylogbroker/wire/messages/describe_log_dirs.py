@@ -1,12 +1,12 @@
 """DescribeLogDirs (key 35): a broker's log directories and their logs.
 
-== ===============================================
- 0 directories, partitions and sizes
- 1 client-side throttling (KIP-219)
- 2 flexible
- 3 the response has an error of its own
- 4 total and usable bytes of each directory's disk
-== ===============================================
+Versions::
+
+    0  directories, partitions and sizes
+    1  KIP-219 throttling
+    2  flexible
+    3  the response has an error of its own
+    4  total and usable bytes of each directory's disk
 """
 
 from typing import Annotated
@@ -45,7 +45,7 @@ class DescribeLogDirsRequest(Request):
 
 @struct
 class DescribeLogDirsPartition:
-    """`is_future_key` is true for a log that is being moved to this directory."""
+    """`is_future_key` marks a log that is being moved to this directory."""
 
     partition_index: Int32 = 0
     partition_size: Int64 = 0

@@ -1,8 +1,6 @@
 """DescribeProducers (key 61): producers of a partition and their open transactions.
 
-== ========
- 0 flexible
-== ========
+All versions are flexible.
 """
 
 from pylogbroker.wire.schema import (

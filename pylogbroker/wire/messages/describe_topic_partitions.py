@@ -1,8 +1,6 @@
 """DescribeTopicPartitions (key 75): topics, page by page.
 
-== ========
- 0 flexible
-== ========
+All versions are flexible.
 """
 
 from pylogbroker.wire.schema import (

@@ -1,8 +1,6 @@
 """DescribeTransactions (key 65): states of transactions.
 
-== ========
- 0 flexible
-== ========
+All versions are flexible.
 """
 
 from pylogbroker.wire.schema import Int16, Int32, Int64, Request, Response, String, Versions, fresh, struct

@@ -1,25 +1,25 @@
 """Fetch (key 1): read logs, for consumers and followers.
 
-== =========================================================================================
- 0 messages in format v0
- 1 `throttle_time_ms`
- 2 messages up to format v1
- 3 `max_bytes` for the whole response; partitions in the order asked
- 4 record batches (format v2); isolation level, aborted transactions, the last stable offset
- 5 `log_start_offset`, both ways
- 6 KAFKA_STORAGE_ERROR may be answered
- 7 fetch sessions (KIP-227)
- 8 client-side throttling (KIP-219)
- 9 `current_leader_epoch` (KIP-320)
-10 batches may be compressed with zstd
-11 the consumer's rack, and the preferred replica to read from (KIP-392)
-12 flexible; last fetched epoch, diverging epoch (KIP-595)
-13 topic ids replace names (KIP-516)
-14 OFFSET_MOVED_TO_TIERED_STORAGE may be answered
-15 `replica_state` replaces `replica_id`
-16 addresses of new leaders (KIP-951)
-17 the follower's directory id
-== =========================================================================================
+Versions::
+
+     0  messages in format v0
+     1  `throttle_time_ms`
+     2  messages up to format v1
+     3  `max_bytes` for the whole response; partitions in the order asked
+     4  record batches (format v2); isolation level, aborted transactions, the last stable offset
+     5  `log_start_offset`, both ways
+     6  error KAFKA_STORAGE_ERROR
+     7  fetch sessions (KIP-227)
+     8  KIP-219 throttling
+     9  `current_leader_epoch` (KIP-320)
+    10  batches may be compressed with zstd
+    11  the consumer's rack, and the preferred replica to read from (KIP-392)
+    12  flexible; last fetched epoch, diverging epoch (KIP-595)
+    13  topic ids replace names (KIP-516)
+    14  error OFFSET_MOVED_TO_TIERED_STORAGE
+    15  `replica_state` replaces `replica_id`
+    16  addresses of new leaders (KIP-951)
+    17  the follower's directory id
 """
 
 from typing import Annotated
@@ -136,7 +136,7 @@ class AbortedTransaction:
 
 @struct
 class PartitionData:
-    """`records` is sent as it is: bytes, or a region of a file."""
+    """`records` is sent as is: bytes, or a region of a file."""
 
     partition_index: Int32 = 0
     error_code: Int16 = 0
@@ -160,7 +160,7 @@ class FetchableTopicResponse:
 
 @struct
 class NodeEndpoint:
-    """Address of a broker named in a `current_leader`."""
+    """Broker named in a `current_leader`."""
 
     node_id: Int32 = 0
     host: String = ""

@@ -1,14 +1,14 @@
 """FindCoordinator (key 10): coordinators of groups (key type 0) and transactional ids (1).
 
-== ========================================================================
- 0 groups only
- 1 transactional ids; the response has an error message and a throttle time
- 2 client-side throttling (KIP-219)
- 3 flexible
- 4 several keys at once
- 5 TRANSACTION_ABORTABLE may be answered
- 6 key type 2, share groups
-== ========================================================================
+Versions::
+
+    0  groups only
+    1  transactional ids; the response has an error message and a throttle time
+    2  KIP-219 throttling
+    3  flexible
+    4  several keys at once
+    5  error TRANSACTION_ABORTABLE
+    6  key type 2, share groups
 """
 
 from typing import Annotated
@@ -32,7 +32,7 @@ from pylogbroker.wire.schema import (
 
 @struct
 class FindCoordinatorRequest(Request):
-    """`key` is used below version 4, `coordinator_keys` from then on."""
+    """`key` below version 4, then `coordinator_keys`."""
 
     api_key = 10
     versions = Versions(0, 6, flexible=3)
@@ -54,7 +54,7 @@ class Coordinator:
 
 @struct
 class FindCoordinatorResponse(Response):
-    """`coordinators` is used from version 4 on."""
+    """From version 4 on `coordinators`."""
 
     api_key = 10
     versions = Versions(0, 6, flexible=3)

@@ -1,12 +1,12 @@
 """Heartbeat (key 12): keep a membership alive, and learn of rebalances.
 
-== ================================
- 0 group, generation and member
- 1 `throttle_time_ms`
- 2 client-side throttling (KIP-219)
- 3 static membership
- 4 flexible
-== ================================
+Versions::
+
+    0  group, generation and member
+    1  `throttle_time_ms`
+    2  KIP-219 throttling
+    3  static membership
+    4  flexible
 """
 
 from typing import Annotated

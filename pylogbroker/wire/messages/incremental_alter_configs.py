@@ -1,9 +1,9 @@
 """IncrementalAlterConfigs (key 44): change single settings of a resource.
 
-== ============================================
- 0 resources, with operations on their settings
- 1 flexible
-== ============================================
+Versions::
+
+    0  resources, with operations on their settings
+    1  flexible
 """
 
 from pylogbroker.wire.schema import (

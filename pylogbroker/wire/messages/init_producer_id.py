@@ -1,13 +1,13 @@
 """InitProducerId (key 22): id and epoch for an idempotent or transactional producer.
 
-== =================================================================
- 0 a transactional id, or null
- 1 client-side throttling (KIP-219)
- 2 flexible
- 3 the producer's current id and epoch, to raise the epoch (KIP-360)
- 4 PRODUCER_FENCED replaces INVALID_PRODUCER_EPOCH
- 5 TRANSACTION_ABORTABLE may be answered
-== =================================================================
+Versions::
+
+    0  a transactional id, or null
+    1  KIP-219 throttling
+    2  flexible
+    3  the producer's current id and epoch, to raise the epoch (KIP-360)
+    4  PRODUCER_FENCED replaces INVALID_PRODUCER_EPOCH
+    5  error TRANSACTION_ABORTABLE
 """
 
 from typing import Annotated

@@ -1,17 +1,17 @@
 """JoinGroup (key 11): join a group's next generation.
 
-== ============================================================
- 0 the session timeout is also the rebalance timeout
- 1 rebalance timeout
- 2 `throttle_time_ms`
- 3 client-side throttling (KIP-219)
- 4 a new member gets an id (MEMBER_ID_REQUIRED) and joins again
- 5 static membership
- 6 flexible
- 7 the response has the protocol's type
- 8 the reason for joining
- 9 `skip_assignment` for the leader
-== ============================================================
+Versions::
+
+    0  the session timeout is also the rebalance timeout
+    1  rebalance timeout
+    2  `throttle_time_ms`
+    3  KIP-219 throttling
+    4  a new member gets an id (MEMBER_ID_REQUIRED) and joins again
+    5  static membership
+    6  flexible
+    7  the response has the protocol's type
+    8  the reason for joining
+    9  `skip_assignment` for the leader
 """
 
 from typing import Annotated

@@ -1,13 +1,13 @@
 """LeaveGroup (key 13): remove members from their group.
 
-== ================================
- 0 one member
- 1 `throttle_time_ms`
- 2 client-side throttling (KIP-219)
- 3 several members, static ones too
- 4 flexible
- 5 the reason for leaving
-== ================================
+Versions::
+
+    0  one member
+    1  `throttle_time_ms`
+    2  KIP-219 throttling
+    3  several members, static ones too
+    4  flexible
+    5  the reason for leaving
 """
 
 from typing import Annotated
@@ -36,7 +36,7 @@ class MemberIdentity:
 
 @struct
 class LeaveGroupRequest(Request):
-    """`member_id` is used below version 3, `members` from then on."""
+    """`member_id` below version 3, then `members`."""
 
     api_key = 13
     versions = Versions(0, 5, flexible=4)

@@ -1,13 +1,13 @@
 """ListGroups (key 16): the groups that a broker coordinates.
 
-== ================================
- 0 all groups
- 1 `throttle_time_ms`
- 2 client-side throttling (KIP-219)
- 3 flexible
- 4 filter by state
- 5 filter by type
-== ================================
+Versions::
+
+    0  all groups
+    1  `throttle_time_ms`
+    2  KIP-219 throttling
+    3  flexible
+    4  filter by state
+    5  filter by type
 """
 
 from typing import Annotated

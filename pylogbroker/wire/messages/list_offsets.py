@@ -1,17 +1,17 @@
 """ListOffsets (key 2): offsets by timestamp; -1 latest, -2 earliest, -3 greatest timestamp.
 
-== ======================================================================
- 0 the start offsets of segments, latest first, `max_num_offsets` of them
- 1 one offset, with its timestamp
- 2 isolation level; the response has a throttle time
- 3 client-side throttling (KIP-219)
- 4 leader epochs, both ways
- 5 OFFSET_NOT_AVAILABLE may be answered
- 6 flexible
- 7 time -3, the offset of the greatest timestamp
- 8 time -4, the earliest offset on local disk
- 9 time -5, the latest offset in tiered storage
-== ======================================================================
+Versions::
+
+    0  the start offsets of segments, latest first, `max_num_offsets` of them
+    1  one offset, with its timestamp
+    2  isolation level; the response has a throttle time
+    3  KIP-219 throttling
+    4  leader epochs, both ways
+    5  error OFFSET_NOT_AVAILABLE
+    6  flexible
+    7  time -3, the offset of the greatest timestamp
+    8  time -4, the earliest offset on local disk
+    9  time -5, the latest offset in tiered storage
 """
 
 from typing import Annotated

@@ -1,9 +1,9 @@
 """ListTransactions (key 66): the transactional ids that a broker coordinates.
 
-== ==================
- 0 flexible
- 1 filter by duration
-== ==================
+Versions::
+
+    0  flexible
+    1  filter by duration
 """
 
 from typing import Annotated
@@ -32,7 +32,7 @@ class TransactionState:
 
 @struct
 class ListTransactionsResponse(Response):
-    """`unknown_state_filters` are the filter's states that do not exist."""
+    """`unknown_state_filters` are states that do not exist."""
 
     api_key = 66
     versions = Versions(0, 1, flexible=0)

@@ -1,20 +1,20 @@
 """Metadata (key 3): brokers, topics, partitions and leaders.
 
-== =============================================================
- 0 an empty list means all topics
- 1 null means all topics; racks, controller, internal topics
- 2 the cluster's id
- 3 `throttle_time_ms`
- 4 `allow_auto_topic_creation`
- 5 offline replicas
- 6 client-side throttling (KIP-219)
- 7 leader epochs
- 8 authorised operations, if requested
- 9 flexible
-10 topic ids
-11 no authorised operations of the cluster (see DescribeCluster)
-12 topics by id alone
-== =============================================================
+Versions::
+
+     0  an empty list means all topics
+     1  null means all topics; racks, controller, internal topics
+     2  the cluster's id
+     3  `throttle_time_ms`
+     4  `allow_auto_topic_creation`
+     5  offline replicas
+     6  KIP-219 throttling
+     7  leader epochs
+     8  authorised operations, if requested
+     9  flexible
+    10  topic ids
+    11  no authorised operations of the cluster (see DescribeCluster)
+    12  topics by id alone
 """
 
 from typing import Annotated
@@ -41,8 +41,6 @@ from pylogbroker.wire.schema import (
 
 @struct
 class MetadataRequestTopic:
-    """Topic by name or by id."""
-
     topic_id: Annotated[Uuid, Since(10), IGNORABLE] = NO_ID
     name: Annotated[String | None, NullableSince(10)] = ""
 
@@ -62,7 +60,7 @@ class MetadataRequest(Request):
 
 @struct
 class MetadataResponseBroker:
-    """Broker and its address on the listener asked."""
+    """Address on the listener asked."""
 
     node_id: Int32 = 0
     host: String = ""
@@ -72,7 +70,7 @@ class MetadataResponseBroker:
 
 @struct
 class MetadataResponsePartition:
-    """A leader of -1 means none."""
+    """Leader -1 means none."""
 
     error_code: Int16 = 0
     partition_index: Int32 = 0

@@ -1,17 +1,17 @@
 """OffsetCommit (key 8): commit a group's offsets.
 
-== ==================================================
- 0 offsets alone
- 1 generation and member; a timestamp for each offset
- 2 a retention time instead of timestamps
- 3 `throttle_time_ms`
- 4 client-side throttling (KIP-219)
- 5 no retention time: the broker's settings hold
- 6 leader epochs
- 7 static membership
- 8 flexible
- 9 consumer group protocol (KIP-848)
-== ==================================================
+Versions::
+
+    0  offsets alone
+    1  generation and member; a timestamp for each offset
+    2  a retention time instead of timestamps
+    3  `throttle_time_ms`
+    4  KIP-219 throttling
+    5  no retention time: the broker's settings hold
+    6  leader epochs
+    7  static membership
+    8  flexible
+    9  consumer group protocol (KIP-848)
 """
 
 from typing import Annotated

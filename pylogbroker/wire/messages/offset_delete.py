@@ -1,8 +1,6 @@
 """OffsetDelete (key 47): delete a group's committed offsets.
 
-== ==============
- 0 never flexible
-== ==============
+No version is flexible.
 """
 
 from pylogbroker.wire.schema import (

@@ -1,17 +1,17 @@
 """OffsetFetch (key 9): read groups' committed offsets.
 
-== ============================================================
- 0 an unknown offset is UNKNOWN_TOPIC_OR_PARTITION
- 1 an unknown offset is -1
- 2 null means all topics; the response has an error of its own
- 3 `throttle_time_ms`
- 4 client-side throttling (KIP-219)
- 5 leader epochs
- 6 flexible
- 7 `require_stable`: pending transactional offsets are an error
- 8 several groups
- 9 consumer group protocol (KIP-848)
-== ============================================================
+Versions::
+
+    0  an unknown offset is UNKNOWN_TOPIC_OR_PARTITION
+    1  an unknown offset is -1
+    2  null means all topics; the response has an error of its own
+    3  `throttle_time_ms`
+    4  KIP-219 throttling
+    5  leader epochs
+    6  flexible
+    7  `require_stable`: pending transactional offsets are an error
+    8  several groups
+    9  consumer group protocol (KIP-848)
 """
 
 from typing import Annotated
@@ -36,7 +36,7 @@ from pylogbroker.wire.schema import (
 
 @struct
 class OffsetFetchRequestTopic:
-    """Used below version 8."""
+    """Below version 8."""
 
     name: String = ""
     partition_indexes: list[Int32] = fresh(list)
@@ -44,7 +44,7 @@ class OffsetFetchRequestTopic:
 
 @struct
 class OffsetFetchRequestTopics:
-    """Used from version 8 on."""
+    """From version 8 on."""
 
     name: String = ""
     partition_indexes: list[Int32] = fresh(list)
@@ -62,7 +62,7 @@ class OffsetFetchRequestGroup:
 
 @struct
 class OffsetFetchRequest(Request):
-    """`group_id` and `topics` are used below version 8, `groups` from then on."""
+    """`group_id` and `topics` below version 8, then `groups`."""
 
     api_key = 9
     versions = Versions(0, 9, flexible=6)
@@ -75,7 +75,7 @@ class OffsetFetchRequest(Request):
 
 @struct
 class OffsetFetchResponsePartition:
-    """Used below version 8; offset -1 means none."""
+    """Below version 8; offset -1 means none."""
 
     partition_index: Int32 = 0
     committed_offset: Int64 = 0
@@ -86,7 +86,7 @@ class OffsetFetchResponsePartition:
 
 @struct
 class OffsetFetchResponseTopic:
-    """Used below version 8."""
+    """Below version 8."""
 
     name: String = ""
     partitions: list[OffsetFetchResponsePartition] = fresh(list)
@@ -94,7 +94,7 @@ class OffsetFetchResponseTopic:
 
 @struct
 class OffsetFetchResponsePartitions:
-    """Used from version 8 on; offset -1 means none."""
+    """From version 8 on; offset -1 means none."""
 
     partition_index: Int32 = 0
     committed_offset: Int64 = 0
@@ -105,7 +105,7 @@ class OffsetFetchResponsePartitions:
 
 @struct
 class OffsetFetchResponseTopics:
-    """Used from version 8 on."""
+    """From version 8 on."""
 
     name: String = ""
     partitions: list[OffsetFetchResponsePartitions] = fresh(list)
@@ -120,7 +120,7 @@ class OffsetFetchResponseGroup:
 
 @struct
 class OffsetFetchResponse(Response):
-    """`topics` is used below version 8, `groups` from then on."""
+    """`topics` below version 8, then `groups`."""
 
     api_key = 9
     versions = Versions(0, 9, flexible=6)

@@ -1,12 +1,12 @@
 """OffsetForLeaderEpoch (key 23): end offsets of leader epochs, to find where two logs diverge.
 
-== =========================================================
- 0 the end offset
- 1 the response has the epoch found
- 2 `current_leader_epoch` in the request; `throttle_time_ms`
- 3 `replica_id`
- 4 flexible
-== =========================================================
+Versions::
+
+    0  the end offset
+    1  the response has the epoch found
+    2  `current_leader_epoch` in the request; `throttle_time_ms`
+    3  `replica_id`
+    4  flexible
 """
 
 from typing import Annotated

@@ -1,19 +1,19 @@
 """Produce (key 0): append record batches.
 
-== ================================================
- 0 messages in format v0
- 1 `throttle_time_ms`
- 2 messages in format v1; `log_append_time_ms`
- 3 record batches (format v2); the transactional id
- 4 KAFKA_STORAGE_ERROR may be answered
- 5 `log_start_offset` in the response
- 6 client-side throttling (KIP-219)
- 7 batches may be compressed with zstd
- 8 `record_errors` (KIP-467)
- 9 flexible
-10 the new leader and its address (KIP-951)
-11 TRANSACTION_ABORTABLE may be answered
-== ================================================
+Versions::
+
+     0  messages in format v0
+     1  `throttle_time_ms`
+     2  messages in format v1; `log_append_time_ms`
+     3  record batches (format v2); the transactional id
+     4  error KAFKA_STORAGE_ERROR
+     5  `log_start_offset` in the response
+     6  KIP-219 throttling
+     7  batches may be compressed with zstd
+     8  `record_errors` (KIP-467)
+     9  flexible
+    10  the new leader and its address (KIP-951)
+    11  error TRANSACTION_ABORTABLE
 """
 
 from typing import Annotated
@@ -100,7 +100,7 @@ class TopicProduceResponse:
 
 @struct
 class NodeEndpoint:
-    """Address of a broker named in a `current_leader`."""
+    """Broker named in a `current_leader`."""
 
     node_id: Int32 = 0
     host: String = ""

@@ -1,13 +1,13 @@
 """SyncGroup (key 14): send the leader's assignment to the members.
 
-== =======================================
- 0 group, generation and member
- 1 `throttle_time_ms`
- 2 client-side throttling (KIP-219)
- 3 static membership
- 4 flexible
- 5 the protocol's type and name, both ways
-== =======================================
+Versions::
+
+    0  group, generation and member
+    1  `throttle_time_ms`
+    2  KIP-219 throttling
+    3  static membership
+    4  flexible
+    5  the protocol's type and name, both ways
 """
 
 from typing import Annotated
@@ -35,7 +35,7 @@ class SyncGroupRequestAssignment:
 
 @struct
 class SyncGroupRequest(Request):
-    """Only the leader's request has `assignments`."""
+    """Only the leader sends `assignments`."""
 
     api_key = 14
     versions = Versions(0, 5, flexible=4)

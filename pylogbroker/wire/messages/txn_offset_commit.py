@@ -1,12 +1,12 @@
 """TxnOffsetCommit (key 28): commit a group's offsets as part of a transaction.
 
-== ================================================
- 0 the producer and the offsets
- 1 client-side throttling (KIP-219)
- 2 leader epochs
- 3 generation and member; flexible
- 4 TRANSACTION_ABORTABLE replaces INVALID_TXN_STATE
-== ================================================
+Versions::
+
+    0  the producer and the offsets
+    1  KIP-219 throttling
+    2  leader epochs
+    3  generation and member; flexible
+    4  TRANSACTION_ABORTABLE replaces INVALID_TXN_STATE
 """
 
 from typing import Annotated

@@ -1,9 +1,9 @@
 """WriteTxnMarkers (key 27): write transaction markers into partitions.
 
-== ========
- 0 markers
- 1 flexible
-== ========
+Versions::
+
+    0  markers
+    1  flexible
 """
 
 from pylogbroker.wire.schema import (
