@@ -1,4 +1,4 @@
-"""Protocol of Kafka 0.7: requests of five types; responses have no number. Both directions.
+"""Protocol of Kafka 0.7, both directions.
 
 A request is `length:4 type:2 body`, a response `length:4 error:2 ...`. Lengths count the bytes after them, numbers are
 big-endian, and `str` is a 2-byte length and that many bytes.
@@ -10,8 +10,8 @@ big-endian, and `str` is a 2-byte length and that many bytes.
     3     multiproduce   count:2, then each like a produce                     no response
     4     offsets        topic:str partition:4 time:8 max_count:4              count:4 offsets:8 each, descending
 
-A set is a sequence of messages (see `pylogbroker.legacy07.records.messages`). The last one in a response may be
-truncated. Responses come in the order of the requests.
+A set is a sequence of messages (see `records.messages`); the last one in a response may be truncated. Responses have no
+number and come in the order of the requests.
 """
 
 from __future__ import annotations
@@ -30,10 +30,9 @@ from pylogbroker.wire.schema import Buffer, Chunk
 LATEST: Final = -1
 EARLIEST: Final = -2
 ANY_PARTITION: Final = -1
-"""Partition of a produce for which the broker chooses."""
+"""The broker chooses the partition of a produce."""
 
 RESPONSE_BYTES_MAX: Final = 0x7FFFFFFF
-"""Largest length."""
 
 ERROR_SIZE: Final = 2
 HEAD_SIZE: Final = 4 + ERROR_SIZE
@@ -44,8 +43,6 @@ _COUNTED = struct.Struct(">ihi")
 
 
 class Legacy07ErrorCode(IntEnum):
-    """Error codes of 0.7."""
-
     UNKNOWN = -1
     NONE = 0
     OFFSET_OUT_OF_RANGE = 1
@@ -56,8 +53,6 @@ class Legacy07ErrorCode(IntEnum):
 
 @attrs.frozen
 class Production:
-    """A set for one partition."""
-
     topic: str
     partition: int
     messages: Buffer
@@ -65,8 +60,6 @@ class Production:
 
 @attrs.frozen
 class FetchRange:
-    """Up to `max_size` bytes of one partition from a position on."""
-
     topic: str
     partition: int
     offset: int
@@ -75,35 +68,27 @@ class FetchRange:
 
 @attrs.frozen
 class Produce:
-    """Type 0."""
-
     part: Production
 
 
 @attrs.frozen
 class Fetch:
-    """Type 1."""
-
     part: FetchRange
 
 
 @attrs.frozen
 class MultiFetch:
-    """Type 2."""
-
     parts: Sequence[FetchRange]
 
 
 @attrs.frozen
 class MultiProduce:
-    """Type 3."""
-
     parts: Sequence[Production]
 
 
 @attrs.frozen
 class Offsets:
-    """Type 4: base offsets of the segments written before `time` (milliseconds), newest first.
+    """Base offsets of the segments written before `time` (milliseconds), newest first.
 
     LATEST and EARLIEST stand for the log's end and start.
     """
@@ -121,7 +106,7 @@ Legacy07Request: TypeAlias = Produce | Fetch | MultiFetch | MultiProduce | Offse
 
 
 def decode_legacy07_request(frame: memoryview) -> Legacy07Request:
-    """Return the request in a frame without its length; WireError if it is invalid."""
+    """Return the request in a frame without its length; WireError if invalid."""
     reader = _Reader(frame)
     number = reader.int16()
     read = _READERS.get(number)
@@ -172,7 +157,7 @@ def _range(part: FetchRange) -> bytes:
 
 @attrs.define
 class _Reader:
-    """Reads fields from a frame; WireError at its end."""
+    """Reader of fields; WireError at the frame's end."""
 
     _frame: memoryview
     _position: int = 0
@@ -229,30 +214,27 @@ _READERS: Final[dict[int, Callable[[_Reader], Legacy07Request]]] = {
 
 
 def encode_set(error: Legacy07ErrorCode, messages: Chunk = b"") -> list[Chunk]:
-    """Encode the response to a fetch, or one part of a multifetch response."""
     return [_HEAD.pack(ERROR_SIZE + len(messages), error), messages]
 
 
 def encode_sets(parts: Sequence[tuple[Legacy07ErrorCode, Chunk]]) -> list[Chunk]:
-    """Encode the response to a multifetch."""
     chunks = [chunk for error, messages in parts for chunk in encode_set(error, messages)]
     return [_HEAD.pack(ERROR_SIZE + sum(map(len, chunks)), Legacy07ErrorCode.NONE), *chunks]
 
 
 def encode_offsets(error: Legacy07ErrorCode, offsets: Sequence[int] = ()) -> list[Chunk]:
-    """Encode the response to an offsets request."""
     size = ERROR_SIZE + _INT32.size + _INT64.size * len(offsets)
     return [_COUNTED.pack(size, error, len(offsets)), struct.pack(f">{len(offsets)}q", *offsets)]
 
 
 def decode_set(frame: Buffer) -> tuple[int, memoryview]:
-    """Return error and set of a fetch response, a frame without its length."""
+    """Return error and set of a frame without its length."""
     reader = _Reader(memoryview(frame))
     return reader.int16(), reader.take(reader.left)
 
 
 def decode_sets(frame: Buffer) -> tuple[int, list[tuple[int, memoryview]]]:
-    """Return the error of a multifetch response, and error and set of each part."""
+    """Return the error of a multifetch, and error and set of each part."""
     reader = _Reader(memoryview(frame))
     error, parts = reader.int16(), []
     while reader.left:
@@ -261,7 +243,6 @@ def decode_sets(frame: Buffer) -> tuple[int, list[tuple[int, memoryview]]]:
 
 
 def decode_offsets(frame: Buffer) -> tuple[int, list[int]]:
-    """Return error and offsets of a response."""
     reader = _Reader(memoryview(frame))
     error, count = reader.int16(), reader.int32()
     if count * _INT64.size != reader.left:
@@ -273,7 +254,7 @@ def decode_offsets(frame: Buffer) -> tuple[int, list[int]]:
 
 
 def describe_legacy07_request(frame: memoryview) -> str | None:
-    """Describe a frame that looks like a request of Kafka 0.7; None if it does not."""
+    """Describe a frame that looks like a request of 0.7; None otherwise."""
     try:
         request = decode_legacy07_request(frame)
     except WireError:

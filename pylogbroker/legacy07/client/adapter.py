@@ -48,12 +48,11 @@ _MEANINGS: Final[Mapping[int, str]] = {
 
 
 class Legacy07Connection(PipelinedConnection):
-    """Client side of one connection. The protocol has no handshake, so the peer is not verified."""
+    """Client side of one connection. Without a handshake, the peer is not verified."""
 
     protocol_name = "the protocol of 0.7"
 
     def ask(self, request: Legacy07Request, read: Callable[[memoryview], T]) -> Deferred[T]:
-        """Send a request; return a Deferred of the response, decoded by `read`."""
         if not self.is_open:
             return self._not_connected()
         try:
@@ -64,8 +63,6 @@ class Legacy07Connection(PipelinedConnection):
 
 
 class Legacy07Adapter:
-    """Adapter of the protocol of 0.7."""
-
     def __init__(self, connection: Legacy07Connection, settings: Values, decode_value: Decode | None) -> None:
         self._connection = connection
         self._gone: Deferred[None] = Deferred()

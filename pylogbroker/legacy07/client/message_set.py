@@ -1,7 +1,7 @@
 """Message sets of Kafka 0.7: offsets are byte positions, messages have only values.
 
 A fetch cannot begin inside a compressed message. So `next_offset` of an inner message is the position of the compressed
-one, and for the last inner message its end: continuing there repeats some messages and loses none.
+one, and for the last its end: continuing there repeats some messages and loses none.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from pylogbroker.legacy07.records.messages import Legacy07Message, messages
 from pylogbroker.records import LogEntry
 from pylogbroker.records.columnar import EntryGroup
 
-_RUN: Final = 500  # messages of a piece
+_RUN: Final = 500
 
 
 class Legacy07MessageSet(MessageSet):
-    """Messages of a 0.7 log from the position `first_offset` on; see `MessageSet`."""
+    """Messages of a 0.7 log from `first_offset` on."""
 
     def _entries(self) -> Iterator[Legacy07Message]:
         return messages(self.data, self.first_offset, partial=True)

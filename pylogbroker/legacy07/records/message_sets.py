@@ -4,11 +4,9 @@
     0.7       sets as received, validated                   bytes of the log
     Kafka     payloads only, as messages of magic 1         message sets or batches, with positions as offsets
 
-Records of Kafka's clients are rejected for what 0.7 cannot express: keys, headers, null values, producer ids,
-transactions. Timestamps are dropped, as in format v0.
+Rejected is what 0.7 cannot express: keys, headers, null values, producer ids, transactions. Timestamps are dropped.
 
-A compressed message from a 0.7 client with more inner messages than bytes is stored uncompressed: otherwise there is no
-position for each inner message.
+A compressed message with more inner messages than bytes is stored uncompressed: each inner message needs a position.
 """
 
 from __future__ import annotations
@@ -32,9 +30,9 @@ from pylogbroker.records.validate.batches import AppendedEntry, PreparedRecords,
 from pylogbroker.records.validate.record_errors import TooCostly, valid_records
 
 _SIZE = struct.Struct(">i")
-_INLINE_MESSAGES_MAX = 500  # messages, which take a millisecond to validate
-_RUN = 500  # most uncompressed messages in one batch
-_RECORD_V2 = 12  # most bytes, about, that a batch's record takes besides its value
+_INLINE_MESSAGES_MAX = 500  # a millisecond of validation
+_RUN = 500  # uncompressed messages in one batch
+_RECORD_V2 = 12  # most bytes, about, besides the value
 
 
 # To the log
@@ -71,7 +69,7 @@ def check_legacy07(buffer: Buffer, rules: AppendRules) -> Buffer:
 
 
 def is_costly_legacy07_set(buffer: Buffer) -> bool:
-    """Return True for a set with a compressed message or very many messages; False for a damaged set."""
+    """Return True for compressed or very many messages; False for a damaged set."""
     try:
         return any(
             message.attributes or number == _INLINE_MESSAGES_MAX for number, message in enumerate(messages(buffer, 0))
@@ -81,7 +79,6 @@ def is_costly_legacy07_set(buffer: Buffer) -> bool:
 
 
 def _checked(buffer: Buffer, rules: AppendRules) -> Buffer:
-    """Validate the set; return it, without wrappers that have too few bytes for their inner messages."""
     parts: list[Buffer] = []
     limit = min(rules.inline_bytes_max, rules.decompressed_bytes_max)
     changed = False
@@ -98,7 +95,6 @@ def _checked(buffer: Buffer, rules: AppendRules) -> Buffer:
 
 
 def _valid_wrapper(message: Legacy07Message, rules: AppendRules, limit: int) -> tuple[Buffer, int]:
-    """Return a compressed message in its stored form, and the size of its inner messages."""
     try:
         values = list(message.values(limit))
     except Overflow as error:
@@ -160,13 +156,13 @@ def _unsupported(what: str) -> InvalidRecords:
 def from_legacy07(
     buffer: Buffer, position: int, magic: int, *, first_offset: int, limit: int, is_stopped: Stopped = never
 ) -> bytes:
-    """Convert the messages in a log's `buffer`, which begins at `position`, to a later format.
+    """Convert messages, which begin at `position` of the log, to a later format.
 
     Records below `first_offset` are left out. The result has at least one record and stays within `limit` bytes. A v2
     batch spans the offsets up to the next message, so that a consumer's position is a message's.
 
     Conversion stops at a damaged message, which must not get a valid checksum; the first one raises CorruptRecords or
-    InvalidRecords. It also stops when `is_stopped` returns True; the result is useless then.
+    InvalidRecords. A result that `is_stopped` cut short is useless.
     """
     parts: list[bytes] = []
     budget = SizeBudget(limit, is_stopped)
@@ -212,7 +208,6 @@ def _runs(found: Iterator[Legacy07Message]) -> Iterator[tuple[Codec, list[Legacy
 
 
 def _wanted(run: list[Legacy07Message], magic: int, first_offset: int, budget: SizeBudget) -> tuple[list[Record], int]:
-    """Return the records that fit into the budget, and the last offset that they cover."""
     overhead = _RECORD_V2 if magic == 2 else LENGTH_START + SMALLEST[magic]
     records: list[Record] = []
     end = -1

@@ -5,15 +5,15 @@
     | size 32  | magic 8 | attributes 8 | crc 32   | payload |      attributes: with magic 1 only
     +----------+---------+--------------+----------+---------+
 
-`size` counts the bytes after it; the CRC-32 covers the payload only. Attributes: bits 0 and 1 are the codec (none,
-gzip, snappy). The payload of a compressed message is a set of uncompressed messages.
+`size` counts the bytes after it; the CRC-32 covers the payload. Attributes: bits 0 and 1 are the codec (none, gzip,
+snappy). A compressed payload is a set of uncompressed messages.
 
     position    0            13                60
     log         [ "one"     ][ gzip of a, b   ][ "two" ...      next offset: the last one plus the bytes of its message
     records     0            13, 14            60
 
-A message does not contain its position. There are no keys, timestamps or headers. Records in a compressed message get
-consecutive offsets from its position on, so it must have at least as many bytes.
+There are no keys, timestamps or headers. Inner records get consecutive offsets from their message's position on, so it
+must have at least as many bytes.
 """
 
 from __future__ import annotations
@@ -30,13 +30,11 @@ from pylogbroker.records.log_entry import LogEntry
 from pylogbroker.records.model import Buffer, Codec, Record, view
 
 SIZE_PREFIX = 4
-"""Bytes of the size field, which does not count itself."""
 
 HEADER_SIZES = (9, 10)
 """Start of the payload, by magic."""
 
 CODECS = (Codec.NONE, Codec.GZIP, Codec.SNAPPY)
-"""Codecs by their number in the attributes."""
 
 _HEADERS = (struct.Struct(">ibI"), struct.Struct(">ibBI"))
 _START = struct.Struct(">ib")
@@ -55,19 +53,18 @@ def may_be_message(data: Buffer) -> bool:
 
 @attrs.define(eq=False)
 class Legacy07Message(LogEntry):
-    """Message: `base_offset` and `last_offset` are the positions of its first and last byte.
+    """`base_offset` and `last_offset` are the positions of the first and last byte.
 
     `count` is -1 for a compressed message; `magic` is 0.7's own.
     """
 
     @property
     def payload(self) -> memoryview:
-        """Bytes that the CRC covers."""
         return self.buffer[HEADER_SIZES[self.magic] :]
 
     @property
     def codec(self) -> Codec:
-        """Codec of the payload; InvalidRecords if 0.7 does not have it."""
+        """Codec of the payload; InvalidRecords if 0.7 lacks it."""
         number = self.attributes & _CODEC
         if number >= len(CODECS):
             detail = f"unknown compression type {number}"
@@ -75,7 +72,7 @@ class Legacy07Message(LogEntry):
         return CODECS[number]
 
     def check(self) -> None:
-        """CorruptRecords if the CRC does not match."""
+        """CorruptRecords for a wrong CRC."""
         actual = crc32(self.payload)
         if actual != self.crc:
             raise CorruptRecords(
@@ -95,7 +92,6 @@ class Legacy07Message(LogEntry):
             yield message.payload
 
     def records(self, limit: int = DECOMPRESSED_BYTES_MAX) -> Iterator[Record]:
-        """Yield the records, with consecutive offsets from the message's position on."""
         for offset, value in enumerate(self.values(limit), self.base_offset):
             yield Record(offset, -1, None, bytes(value))
 
@@ -118,7 +114,7 @@ def messages(buffer: Buffer, position: int, *, partial: bool = False) -> Iterato
 
 
 def whole_size(buffer: Buffer, start: int, end: int, position: int) -> int:
-    """Return the size of the message at `start`, which may end beyond `end`; CorruptRecords if it is no message."""
+    """Return a message's size, also if it ends beyond `end`; CorruptRecords if it is no message."""
     if end - start < _START.size:
         return _START.size
     size, magic = _START.unpack_from(buffer, start)
@@ -130,10 +126,7 @@ def whole_size(buffer: Buffer, start: int, end: int, position: int) -> int:
 
 
 def parse_legacy07(buffer: memoryview, position: int, size: int = -1) -> Legacy07Message:
-    """Return the message of `size` bytes, by default all, at the start of `buffer`.
-
-    Size and magic must have been checked.
-    """
+    """Return the message of `size` bytes, by default all; size and magic must have been checked."""
     magic, attributes = buffer[SIZE_PREFIX], 0
     if magic:
         _, _, attributes, crc = _HEADERS[1].unpack_from(buffer)
@@ -152,8 +145,8 @@ def encode_legacy07(value: Buffer, codec: Codec = Codec.NONE) -> bytes:
 def build_legacy07(values: Iterable[Buffer], codec: Codec = Codec.NONE, level: int | None = None) -> bytes:
     """Return a set of messages of magic 1, with a codec as one compressed message.
 
-    The set stays uncompressed if the compressed message had fewer bytes than records: each needs an offset.
-    InvalidRecords for a codec that 0.7 lacks.
+    The set stays uncompressed if the compressed message had fewer bytes than records. InvalidRecords for a codec
+    that 0.7 lacks.
     """
     if codec not in CODECS:
         raise InvalidRecords(f"0.7 does not have {codec.name}", ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)

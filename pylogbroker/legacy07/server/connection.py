@@ -1,7 +1,6 @@
 """Connections of Kafka 0.7 clients: frames without numbers, answered in order.
 
-A request is read only after the one before it is done: these clients may produce to a new topic and fetch from it at
-once.
+A request is read only after the previous one is done: clients may produce to a new topic and fetch from it at once.
 """
 
 from __future__ import annotations
@@ -25,8 +24,6 @@ log = Logger()
 
 @attrs.frozen
 class _Encoded:
-    """Route whose handler encodes its responses."""
-
     is_read: bool
     name: str = "the simple protocol"
     response_type: Any = list
@@ -43,7 +40,7 @@ _CHANGE = _Encoded(is_read=False)
 
 
 class Legacy07Protocol(KafkaProtocol):
-    """Broker's side of one connection; created by `Legacy07Factory`."""
+    """Broker's side of one connection."""
 
     requests_waiting_max = 1
 
@@ -71,7 +68,7 @@ class Legacy07Protocol(KafkaProtocol):
         return describe_kafka_request(frame)
 
     def _failed(self, route: ResponseEncoder, failure: Failure | None = None) -> None:
-        """Close the connection: the protocol has no error response to a request that failed."""
+        """Close the connection: the protocol has no error response here."""
         failure = failure or Failure()
         if failure.check(ProtocolViolation, KafkaError):
             self._violated(f"bad request: {failure.value}")
@@ -81,13 +78,11 @@ class Legacy07Protocol(KafkaProtocol):
 
 
 class Legacy07Factory(KafkaFactory):
-    """Factory for listeners with the protocol of 0.7."""
-
     protocol_class = Legacy07Protocol
 
 
 def describe_kafka_request(frame: memoryview) -> str | None:
-    """Describe a frame that looks like a request of Kafka's later protocol; None if it does not."""
+    """Describe a frame that looks like a request of later versions; None otherwise."""
     try:
         header, _ = decode_request_header(frame)
     except WireError:

@@ -5,7 +5,7 @@ message, and up to exactly the requested size. A produce has no response. A fail
 the connection: the protocol has no other way to report it.
 
 Topics are created by the first produce if auto.create.topics.enable is set; before that they are empty. Topics of other
-message formats are not served: their offsets are not positions.
+formats are not served: their offsets are not positions.
 """
 
 from __future__ import annotations
@@ -57,8 +57,6 @@ log = Logger()
 
 @attrs.frozen
 class _ReadResult:
-    """Result of one part of a fetch."""
-
     error: Legacy07ErrorCode
     region: FileRegion | None = None
     log: Log | None = None
@@ -67,7 +65,7 @@ class _ReadResult:
 def handle(
     services: Services, request: Legacy07Request, caller: Caller | None = None
 ) -> Answer | Coroutine[Any, Any, Answer]:
-    """Return the encoded response, or a coroutine of it; ProtocolViolation for a produce that failed.
+    """Return the encoded response, or a coroutine of it; ProtocolViolation for a failed produce.
 
     Workers stop reading for a `caller` that has gone.
     """
@@ -96,14 +94,14 @@ def _produce(services: Services, parts: Sequence[Production]) -> Answer | Corout
 
 
 async def _append_rest(services: Services, parts: Sequence[Production]) -> None:
-    """Append the parts of a request from one on that must wait for a worker or a new topic."""
+    """Append the parts from one on that waits for a worker or a new topic."""
     for part in parts:
         if not _append_at_once(services, part):
             await _append_late(services, part)
 
 
 def _append_at_once(services: Services, part: Production) -> bool:
-    """Append if nothing has to be waited for; return False otherwise."""
+    """Append unless that has to wait; return False then."""
     if not part.messages:
         return True
     try:
@@ -130,7 +128,7 @@ async def _append_late(services: Services, part: Production) -> None:
 
 
 async def _create(services: Services, part: Production) -> None:
-    """Create the topic; KafkaError if that is not allowed, or if it would not have the partition."""
+    """Create the topic; KafkaError if that is not allowed, or without the partition."""
     name = part.topic
     check_name(name)
     if name in INTERNAL_TOPICS or not services.config.boolean("auto.create.topics.enable"):
@@ -145,7 +143,6 @@ async def _create(services: Services, part: Production) -> None:
 
 
 def _placed(services: Services, part: Production) -> Production:
-    """Return the part with a random partition if it names none."""
     if part.partition != ANY_PARTITION:
         return part
     known = services.metadata.require_topic(part.topic).partitions
@@ -179,7 +176,6 @@ def _read_all(services: Services, ranges: Sequence[FetchRange]) -> list[_ReadRes
 
 
 def _read(services: Services, wanted: FetchRange, bytes_left: int) -> _ReadResult:
-    """Return the requested region of a file, of at most `bytes_left` bytes."""
     if wanted.max_size <= 0:
         return _ReadResult(Legacy07ErrorCode.INVALID_FETCH_SIZE)
     error, partition = _find(services, wanted.topic, wanted.partition)
@@ -197,7 +193,7 @@ def _read(services: Services, wanted: FetchRange, bytes_left: int) -> _ReadResul
 
 
 def _find(services: Services, topic: str, index: int) -> tuple[Legacy07ErrorCode, Partition | None]:
-    """Return the partition; None without an error for a topic that does not exist."""
+    """Return the partition; None without an error for a missing topic."""
     known = services.metadata.topics.get(topic)
     count = services.config.integer("num.partitions") if known is None else len(known.partitions)
     if not 0 <= index < count:

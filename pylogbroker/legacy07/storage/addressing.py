@@ -1,4 +1,4 @@
-"""Byte addressing of Kafka 0.7's message format: appends to, and reads from, its logs.
+"""Byte addressing of Kafka 0.7's message format.
 
 A log takes sets of 0.7 messages, and records from Kafka's clients as far as the format can express them.
 """

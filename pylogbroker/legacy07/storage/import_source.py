@@ -1,7 +1,6 @@
-"""Read and verify log directories of Kafka 0.7. Nothing is written.
+"""Reader and verifier of log directories of Kafka 0.7. Nothing is written.
 
-Every message's CRC is checked. Like recovery, the check stops at the first fault: a truncated message, a wrong CRC, or
-a segment that does not begin at the end of the previous one.
+Like recovery, the check stops at the first fault: a truncated message, a wrong CRC, or a gap before a segment.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ class Kafka07SourceError(PylogbrokerError):
 
 @attrs.frozen
 class Kafka07LogDirectory:
-    """Log directory of Kafka 0.7, and the `brokerid` of its broker."""
+    """Log directory, and the `brokerid` of its broker."""
 
     broker: int
     path: str
@@ -46,10 +45,10 @@ class Kafka07Segment:
 
 @attrs.frozen
 class Kafka07Partition:
-    """Partition of Kafka 0.7, with its sound segments.
+    """Partition with its sound segments.
 
-    `damage` says why bytes are `left_out`, if any are. `unreadable` are positions of compressed messages with a correct
-    CRC but damaged contents: their producer wrote them so.
+    `damage` says why bytes are `left_out`. `unreadable` are positions of compressed messages with a correct CRC but
+    damaged contents: their producer wrote them so.
     """
 
     source: Kafka07LogDirectory
@@ -63,12 +62,10 @@ class Kafka07Partition:
 
     @property
     def start(self) -> int:
-        """Position of the first message."""
         return self.segments[0].position if self.segments else 0
 
     @property
     def end(self) -> int:
-        """Position after the last sound message."""
         return self.segments[-1].position + self.segments[-1].sound if self.segments else 0
 
     @property
@@ -78,7 +75,7 @@ class Kafka07Partition:
 
 
 def find_partitions(source: Kafka07LogDirectory) -> dict[tuple[str, int], str]:
-    """Return the directories of a source by topic and partition; raise Kafka07SourceError if there are none."""
+    """Return directories by topic and partition; Kafka07SourceError if there are none."""
     found: dict[tuple[str, int], str] = {}
     for name in sorted(_listed(source.path)):
         key = directories.parse_directory(name)
@@ -116,7 +113,7 @@ def _nothing_in(path: str) -> str:
 
 
 def examine_partition(source: Kafka07LogDirectory, topic: str, number: int, path: str) -> Kafka07Partition:
-    """Read a partition and check every CRC; raise Kafka07SourceError if its files contradict each other."""
+    """Read a partition and check every CRC; Kafka07SourceError if its files contradict each other."""
     found = directories.segments_in(path)
     for (position, name), (other, twin) in pairwise(found):
         if position == other:
