@@ -7,8 +7,7 @@
     coordinator.join(Join(...), reply, now_ms)                              # reply(JoinResult(...)), now or later
     coordinator.runtime.tick(now_ms)                                        # at runtime.next_deadline()
 
-`classic` is the classic group protocol; its `states` has the states of a group. `offset_manager` handles offsets.
-`record_schema` has the bytes of the records, `record_writer` writes them and `replay` reads them back.
+`classic` is the classic group protocol; `offset_manager` handles offsets; `record_schema` has the bytes of the records.
 """
 
 from pylogbroker.groups.classic.rebalance import NewGeneration

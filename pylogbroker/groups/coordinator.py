@@ -1,7 +1,7 @@
-"""The group coordinator: finds the group that a request concerns, and passes the request to the part that handles it.
+"""The group coordinator: finds a request's group and the part that handles the request.
 
-Requests are served as the state of the group's shard says (`coordinators.runtime`), with two exceptions. While the
-shard is loading, a heartbeat gets NONE and a sync REBALANCE_IN_PROGRESS: members stay, and the group rebalances.
+While a shard is loading, heartbeats get NONE and syncs REBALANCE_IN_PROGRESS: members stay, and the group rebalances.
+For all other states of a shard see `coordinators.runtime`.
 """
 
 from __future__ import annotations
@@ -52,10 +52,7 @@ def _random_id() -> str:
 
 @attrs.define(eq=False)
 class GroupCoordinator:
-    """All groups of the active shards, and every request about them.
-
-    Every call gets the time. `runtime` is for the driver, which loads shards and calls `tick`.
-    """
+    """All groups of the active shards. The driver loads shards into `runtime` and calls its `tick`."""
 
     settings: GroupSettings
     _log_port: LogPort
@@ -78,13 +75,10 @@ class GroupCoordinator:
         self.runtime = CoordinatorRuntime(self.settings.partitions, context, self._shard_handler)
 
     def partition_for(self, group_id: str) -> int:
-        """Return the partition of `__consumer_offsets` that holds a group."""
         return self.runtime.partition_for(group_id)
 
-    # -- membership ------------------------------------------------------------------------------------------------
-
     def join(self, join: Join, reply: Reply[JoinResult], now_ms: int) -> None:
-        """JoinGroup. A member without id creates the group."""
+        """Join; a member without id creates the group."""
         with self._events:
             error, group = self._find(join.group_id)
             error = error or self._check_session_timeout(join.session_timeout_ms)
@@ -99,7 +93,7 @@ class GroupCoordinator:
                 self._members.join(group, join, reply, now_ms)
 
     def sync(self, sync: Sync, reply: Reply[SyncResult], now_ms: int) -> None:
-        """SyncGroup. A rebalance does not survive a change of coordinator, so a loading group asks for a new one."""
+        """Sync. A rebalance does not survive a change of coordinator, so a loading group asks for a new one."""
         with self._events:
             error, group = self._find(sync.group_id)
             if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
@@ -110,7 +104,6 @@ class GroupCoordinator:
                 self._members.sync(group, sync, reply, now_ms)
 
     def heartbeat(self, beat: Heartbeat, now_ms: int) -> ErrorCode:
-        """Heartbeat. While the shard is loading, every heartbeat is accepted."""
         error, group = self._find(beat.group_id)
         if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
             return ErrorCode.NONE
@@ -119,7 +112,6 @@ class GroupCoordinator:
         return self._members.heartbeat(group, beat, now_ms)
 
     def leave(self, group_id: str, leaving: Sequence[Leaving], now_ms: int) -> LeaveResult:
-        """LeaveGroup, for one or more members."""
         error, group = self._find(group_id)
         if error:
             return LeaveResult(error)
@@ -128,14 +120,11 @@ class GroupCoordinator:
         with self._events:
             return LeaveResult(ErrorCode.NONE, self._members.leave(group, leaving, now_ms))
 
-    # -- offsets ---------------------------------------------------------------------------------------------------
-
     def commit(self, commit: Commit, reply: Reply[CommitResult], now_ms: int) -> None:
-        """OffsetCommit. A consumer without membership creates its group by committing.
+        """Commit; a consumer without membership creates its group.
 
-        A member of a group that does not exist is unknown, as in every other request. Kafka answers
-        ILLEGAL_GENERATION. A client then keeps its member id and gets another error when it joins; librdkafka pauses
-        for 2 s after that.
+        A member of a missing group is unknown. After Kafka's ILLEGAL_GENERATION a client would keep its member id and
+        get another error when it joins; librdkafka then pauses for 2 s.
         """
         with self._events:
             error, group = self._find(commit.group_id, may_be_empty=True)
@@ -150,7 +139,7 @@ class GroupCoordinator:
                 self._offsets.commit(group, commit, reply, now_ms)
 
     def commit_in_transaction(self, commit: TransactionalCommit, reply: Reply[CommitResult], now_ms: int) -> None:
-        """TxnOffsetCommit. The caller has verified that the group's partition is part of the transaction."""
+        """Commit in a transaction; the caller has verified that the group's partition is part of it."""
         with self._events:
             error, group = self._find(commit.group_id)
             error = error or check_transactional(group, commit)
@@ -163,7 +152,7 @@ class GroupCoordinator:
             self._offsets.commit_in_transaction(group, commit, reply, now_ms, on_change)
 
     def end_transaction(self, partition: int, producer_id: int, committed: bool) -> None:
-        """Handle a marker that was appended to a partition. While the shard is loading, the replay handles it."""
+        """Apply an appended marker; while the shard is loading, the replay does."""
         shard = self.runtime.shard(partition)
         if shard is not None:
             shard.end_transaction(producer_id, committed)
@@ -171,17 +160,15 @@ class GroupCoordinator:
     def fetch(
         self, group_id: str, partitions: Sequence[TopicPartition] | None = None, require_stable: bool = False
     ) -> FetchResult:
-        """OffsetFetch, of these partitions or of all that have an offset."""
+        """Return offsets of these partitions, or of all that have one."""
         error, group = self._find(group_id, may_be_empty=True)
         return FetchResult(error) if error else self._offsets.fetch(group, partitions, require_stable)
 
     def count_offsets(self, group_id: str) -> int:
-        """Return how many offsets `fetch` returns of a group if all are asked for."""
         _, group = self._find(group_id, may_be_empty=True)
         return 0 if group is None else len(group.offsets.committed)
 
     def delete_offsets(self, group_id: str, partitions: Sequence[TopicPartition], now_ms: int) -> DeleteOffsetsResult:
-        """OffsetDelete."""
         error, group = self._find(group_id)
         if group is None:
             return DeleteOffsetsResult(error or ErrorCode.GROUP_ID_NOT_FOUND)
@@ -191,10 +178,7 @@ class GroupCoordinator:
         return result
 
     def delete_partitions(self, partitions: Collection[TopicPartition], now_ms: int) -> Generator[None, None, None]:
-        """Delete all groups' offsets of deleted partitions, in steps.
-
-        A shard that is loading deletes them when it becomes active.
-        """
+        """Delete all groups' offsets of deleted partitions, in steps. Loading shards delete them when active."""
         deleted = set(partitions)
         for state in self.runtime.loading():
             state.deleted_partitions |= deleted
@@ -208,14 +192,11 @@ class GroupCoordinator:
                         self._shard_handler.delete_offsets(shard, group, some, now_ms)
                 yield
 
-    # -- administration --------------------------------------------------------------------------------------------
-
     @property
     def has_members(self) -> bool:
         return any(group.members for group in self._groups())
 
     def describe(self, group_id: str) -> GroupDescription:
-        """DescribeGroups, for one group. A group that does not exist is Dead."""
         error, group = self._find(group_id, may_be_empty=True)
         if error:
             return GroupDescription(error, group_id)
@@ -224,7 +205,7 @@ class GroupCoordinator:
     def list_groups(
         self, states: Collection[str] = (), types: Collection[str] = ()
     ) -> tuple[ErrorCode, list[GroupOverview]]:
-        """ListGroups: all groups, or those in one of these states and of one of these types."""
+        """List all groups, or those of these states and types."""
         error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if self.runtime.loading() else ErrorCode.NONE
         wanted = {state.lower() for state in states}
         if types and GROUP_TYPE not in {name.lower() for name in types}:
@@ -234,7 +215,6 @@ class GroupCoordinator:
         ]
 
     def delete_group(self, group_id: str, now_ms: int) -> ErrorCode:
-        """DeleteGroups, for one group, which must not have members."""
         error, group = self._find(group_id, may_be_empty=True)
         if group is None:
             return error or ErrorCode.GROUP_ID_NOT_FOUND
@@ -247,10 +227,8 @@ class GroupCoordinator:
             self.runtime.shard_for(group_id).remove_if_dead(group)
         return ErrorCode.NONE
 
-    # -- inside ----------------------------------------------------------------------------------------------------
-
     def _find(self, group_id: str, may_be_empty: bool = False) -> tuple[ErrorCode, Group | None]:
-        """Return the error of requests about the group, or the group if it exists."""
+        """Return the group if it exists, or the error."""
         if not (group_id or may_be_empty) or len(group_id.encode()) > STRING_BYTES_MAX:
             return ErrorCode.INVALID_GROUP_ID, None
         shard = self.runtime.find(group_id)

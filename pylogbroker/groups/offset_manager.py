@@ -1,8 +1,7 @@
-"""Requests for offsets: commits, fetches and deletions; and the expiry of offsets.
+"""Commits, fetches, deletions and expiry of offsets.
 
 Members of the present generation may commit; consumers without membership (generation -1) only to an Empty group. In a
-transaction, which fences its producer by other means, a commit without group data is always valid, and members may
-commit before their generation is Stable.
+transaction a commit without group data is always valid, and members may commit before their generation is Stable.
 """
 
 from __future__ import annotations
@@ -41,7 +40,6 @@ class OffsetManager:
     _writer: GroupRecordWriter
 
     def commit(self, group: Group, commit: Commit, reply: Reply[CommitResult], now_ms: int) -> None:
-        """Store offsets, except those with too much metadata."""
         error = _check_commit(group, commit)
         if error:
             self._events.enqueue(reply, dict.fromkeys(commit.offsets, error))
@@ -56,7 +54,7 @@ class OffsetManager:
             self._events.enqueue(reply, result)
 
     def _split_by_size(self, commit: Commit) -> tuple[Offsets, CommitResult]:
-        """Return the offsets that can be stored, and the result if they are."""
+        """Return the offsets with permitted metadata, and the result if they are stored."""
         limit = self._settings.max_metadata_bytes
         result = {
             partition: ErrorCode.OFFSET_METADATA_TOO_LARGE if len(offset.metadata) > limit else ErrorCode.NONE
@@ -89,7 +87,7 @@ class OffsetManager:
         now_ms: int,
         on_change: Callable[[], None],
     ) -> None:
-        """Store offsets as part of the producer's transaction; they count when that is committed.
+        """Store offsets that count when the producer's transaction is committed.
 
         `on_change` is called when the transaction's pending offsets in the group may have changed.
         """
@@ -112,7 +110,7 @@ class OffsetManager:
     def fetch(
         self, group: Group | None, partitions: Sequence[TopicPartition] | None, require_stable: bool
     ) -> FetchResult:
-        """Return the offsets of these partitions, or of all; with `require_stable` an error where one is pending."""
+        """Return offsets of these partitions, or of all; with `require_stable` errors for pending ones."""
         if group is None:
             return FetchResult(ErrorCode.NONE, dict.fromkeys(partitions or ()))
         offsets = group.offsets
@@ -140,11 +138,10 @@ class OffsetManager:
         return DeleteOffsetsResult(ErrorCode.NONE, result)
 
     def expire(self, group: Group, now_ms: int) -> None:
-        """Remove the offsets that are older than their retention time; a group without any becomes Dead."""
         self.remove(group, self._expired(group, now_ms), now_ms)
 
     def remove(self, group: Group, partitions: Iterable[TopicPartition], now_ms: int) -> None:
-        """Remove the offsets of these partitions. An Empty group that has no offset left becomes Dead."""
+        """Remove offsets; an Empty group without any becomes Dead."""
         removed = group.offsets.remove(partitions)
         is_dead = group.state is GroupState.EMPTY and not group.offsets and not group.pending
         if is_dead:
@@ -181,7 +178,7 @@ def _check_commit(group: Group, commit: Commit) -> ErrorCode:
 
 
 def check_transactional(group: Group | None, commit: TransactionalCommit) -> ErrorCode:
-    """Return the error of a commit to a group, or to a new one if the group does not exist."""
+    """Return the error of a commit; the group may be missing."""
     if commit.generation < 0:
         is_silent = commit.member_id == NO_MEMBER_ID and commit.instance_id is None
         if is_silent or group is None or group.state is GroupState.EMPTY:

@@ -1,7 +1,7 @@
 """The offsets of one group, and when they expire.
 
-An offset is pending until its record is stored, and committed then. An offset of a transaction is pending until the
-transaction ends. If that commits, the offset counts unless the log has a later one of the same partition.
+An offset is pending until its record is stored, or its transaction ends. A committed transaction's offset counts
+unless the log has a later one of that partition.
 
     records, in the log's order      committed
     ---------------------------      ---------
@@ -10,7 +10,7 @@ transaction ends. If that commits, the offset counts unless the log has a later 
     a = 7                            a = 7
     the transaction is committed     a = 7, b = 6
 
-Pending offsets are not returned by fetches; a partition with one does not expire. Offsets expire
+Fetches do not return pending offsets, nor do their partitions expire. Offsets expire
 
     group without protocol type     `retention` after their commit (consumers without membership)
     Empty group                     `retention` after the group became Empty
@@ -31,7 +31,7 @@ from pylogbroker.groups.requests import CommittedOffset
 
 @attrs.define(eq=False)
 class OpenTransaction:
-    """A producer's open transaction in a group: offsets that are being written, and stored ones."""
+    """A producer's open transaction: offsets being written, and stored ones."""
 
     pending: dict[TopicPartition, CommittedOffset] = attrs.field(factory=dict)
     stored: dict[TopicPartition, tuple[int, CommittedOffset]] = attrs.field(factory=dict)  # with positions
@@ -48,20 +48,17 @@ class GroupOffsets:
     committed: dict[TopicPartition, CommittedOffset] = attrs.field(factory=dict)
     pending: dict[TopicPartition, CommittedOffset] = attrs.field(factory=dict)
     _transactions: dict[int, OpenTransaction] = attrs.field(factory=dict)  # by producer id
-    _positions: dict[TopicPartition, int] = attrs.field(factory=dict)  # order of the committed ones in the log
+    _positions: dict[TopicPartition, int] = attrs.field(factory=dict)  # of committed offsets in the log
     _last_position: int = 0
 
     def __bool__(self) -> bool:
         return bool(self.committed or self.pending or self._transactions)
 
-    # -- plain commits ---------------------------------------------------------------------------------------------
-
     def begin(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
-        """Note that the records of these offsets are being written."""
         self.pending.update(offsets)
 
     def complete(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
-        """Note that the records are stored; skip partitions that were removed in the meantime."""
+        """Commit stored offsets, except of partitions removed in the meantime."""
         pending = self.pending
         stored = {partition: offset for partition, offset in offsets.items() if partition in pending}
         self.committed.update(stored)
@@ -75,18 +72,14 @@ class GroupOffsets:
                 del pending[partition]
 
     def commit(self, partition: TopicPartition, offset: CommittedOffset) -> None:
-        """Apply the next record of the log."""
         self.committed[partition] = offset
         self._positions[partition] = self._next_position()
 
-    # -- transactions ----------------------------------------------------------------------------------------------
-
     def begin_in_transaction(self, producer_id: int, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
-        """Note that the records of these offsets are being written in the producer's transaction."""
         self._transaction(producer_id).pending.update(offsets)
 
     def complete_in_transaction(self, producer_id: int, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
-        """Note that the records are stored; skip offsets that were removed or replaced in the meantime."""
+        """Note that the records are stored; skip offsets removed or replaced in the meantime."""
         transaction = self._transactions.get(producer_id)
         if transaction is None:
             return
@@ -106,11 +99,11 @@ class GroupOffsets:
         self._drop_if_empty(producer_id)
 
     def commit_in_transaction(self, producer_id: int, partition: TopicPartition, offset: CommittedOffset) -> None:
-        """Apply the next record of the log, which is part of the producer's transaction."""
+        """Apply the next record, which is part of the producer's transaction."""
         self._transaction(producer_id).stored[partition] = self._next_position(), offset
 
     def end_transaction(self, producer_id: int, committed: bool) -> None:
-        """Apply the next record of the log: the marker that ends the producer's transaction."""
+        """Apply the marker that ends the producer's transaction."""
         transaction = self._transactions.pop(producer_id, None)
         if transaction is None or not committed:
             return
@@ -124,13 +117,10 @@ class GroupOffsets:
         return producer_id in self._transactions
 
     def is_unstable(self, partition: TopicPartition) -> bool:
-        """Return whether a pending offset may replace the committed one."""
         return partition in self.pending or any(partition in each for each in self._transactions.values())
 
-    # -- both ------------------------------------------------------------------------------------------------------
-
     def partitions(self, among: Collection[TopicPartition] | None = None) -> Collection[TopicPartition]:
-        """Return all partitions that have an offset, committed or pending, each once; or those `among` some."""
+        """Return the partitions, `among` some or all, with a committed or pending offset."""
         held: list[Mapping[TopicPartition, object]] = [self.committed, self.pending]
         for transaction in self._transactions.values():
             held += transaction.stored, transaction.pending
@@ -143,7 +133,7 @@ class GroupOffsets:
         return found.keys()
 
     def remove(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
-        """Remove these partitions; return those of which the log has a record that counts, or may count."""
+        """Remove partitions; return those of which the log has a record that counts, or may count."""
         pending, positions, committed = self.pending, self._positions, self.committed
         transactions = list(self._transactions.values())
         removed = []
@@ -167,7 +157,7 @@ class GroupOffsets:
         since: Callable[[CommittedOffset], int],
         subscribed: Collection[str] = (),
     ) -> list[TopicPartition]:
-        """Return the partitions whose offset is older than `retention_ms`, counted from `since(offset)`."""
+        """Return the partitions whose offset is older than `retention_ms`, from `since(offset)` on."""
 
         def is_over(offset: CommittedOffset) -> bool:
             if offset.expires is not None:

@@ -1,4 +1,4 @@
-"""Writes groups and offsets, and tombstones of both, to `__consumer_offsets`."""
+"""Writes groups, offsets and tombstones to `__consumer_offsets`."""
 
 from __future__ import annotations
 
@@ -29,19 +29,17 @@ GROUP_ERRORS: Mapping[ErrorCode, ErrorCode] = {
     ErrorCode.REQUEST_TIMED_OUT: ErrorCode.REBALANCE_IN_PROGRESS,
     **dict.fromkeys(_TOO_LARGE, ErrorCode.UNKNOWN_SERVER_ERROR),
 }
-"""The error of a member's request, by the error of the append of its group."""
+"""Errors of a member's request by the append's error."""
 
 OFFSET_ERRORS: Mapping[ErrorCode, ErrorCode] = {
     **APPEND_ERRORS,
     **dict.fromkeys(_TOO_LARGE, ErrorCode.INVALID_COMMIT_OFFSET_SIZE),
 }
-"""The error of a commit, by the error of the append of its offsets."""
+"""Errors of a commit by the append's error."""
 
 
 @attrs.frozen
 class GroupRecordWriter:
-    """Encodes groups and offsets when they are appended."""
-
     _writer: RecordWriter
 
     def write_group(self, group: Group, assignments: Mapping[str, bytes], now_ms: int, done: AppendCallback) -> None:
@@ -62,7 +60,7 @@ class GroupRecordWriter:
         done: AppendCallback,
         producer: ProducerIdAndEpoch | None = None,
     ) -> None:
-        """Write offsets, all or none; with a producer as part of its transaction."""
+        """Write all offsets or none; with `producer` in its transaction."""
         group_id = group.group_id
 
         def encode() -> Iterator[Record]:
@@ -75,10 +73,7 @@ class GroupRecordWriter:
     def write_tombstones(
         self, group: Group, partitions: Collection[TopicPartition], with_group: bool, now_ms: int
     ) -> None:
-        """Write tombstones of the group's offsets for these partitions, and with `with_group` of the group.
-
-        Tombstones that could not be written are written again after the next load: the offsets expire again.
-        """
+        """Write tombstones of offsets, and if `with_group` of the group. The next expiry repeats a failed write."""
         group_id = group.group_id
 
         def encode() -> Iterator[Record]:

@@ -1,9 +1,7 @@
 """Rebuilds groups and offsets from the records of `__consumer_offsets`.
 
-Offsets that were committed in a transaction stay pending until its marker, which commits or drops them. A transaction
-that is still open at the end of the log stays open.
-
-The replay results in values. The coordinator makes groups of them in its own thread when the log has been read.
+The results are values; the coordinator makes groups of them in its own thread. A transaction's offsets stay pending
+until its marker; one without marker stays open.
 """
 
 from __future__ import annotations
@@ -28,8 +26,8 @@ from pylogbroker.records import Record
 class ReplayedGroups:
     """The groups and offsets of a partition, up to some record.
 
-    `transactions` are the open ones by producer id, each with the groups in which it has pending offsets.
-    `deleted_partitions` is set by the coordinator: partitions whose topic was deleted during the replay.
+    `transactions`: open ones by producer id, with the groups of their pending offsets.
+    `deleted_partitions` is set by the coordinator: their topics were deleted during the replay.
     """
 
     transactions: dict[int, set[str]] = attrs.field(factory=dict, init=False)

@@ -1,4 +1,4 @@
-"""Requests to the coordinator and their results, independent of versions of the protocol."""
+"""Requests and results, independent of protocol versions."""
 
 from __future__ import annotations
 
@@ -34,8 +34,6 @@ class Join:
 
 @attrs.frozen
 class JoinedMember:
-    """A member in the response to the leader."""
-
     member_id: str
     instance_id: str | None
     metadata: bytes
@@ -86,7 +84,7 @@ class Heartbeat:
 
 @attrs.frozen
 class Leaving:
-    """A member that leaves. Administrators name a static one by its instance id alone."""
+    """A member that leaves; administrators name a static one by its instance id alone."""
 
     member_id: str
     instance_id: str | None = None
@@ -94,7 +92,7 @@ class Leaving:
 
 @attrs.frozen
 class LeaveResult:
-    """Result of a leave: error of the request, and of each member in the order of the request."""
+    """Errors of the request, and of each member in its order."""
 
     error: ErrorCode
     members: tuple[ErrorCode, ...] = ()
@@ -102,7 +100,7 @@ class LeaveResult:
 
 @attrs.frozen
 class CommittedOffset:
-    """An offset of a partition; `expires` if the client gave a retention time."""
+    """An offset; `expires` if the client gave a retention time."""
 
     offset: int
     leader_epoch: int = -1
@@ -113,7 +111,7 @@ class CommittedOffset:
 
 @attrs.frozen
 class Commit:
-    """OffsetCommit; a consumer without membership has generation -1 and no member id."""
+    """OffsetCommit; consumers without membership have generation -1 and no member id."""
 
     group_id: str
     generation: int
@@ -124,10 +122,7 @@ class Commit:
 
 @attrs.frozen
 class TransactionalCommit(Commit):
-    """TxnOffsetCommit: offsets that count when the producer's transaction is committed.
-
-    Older producers send neither generation nor member id, like consumers without membership.
-    """
+    """TxnOffsetCommit; older producers send neither generation nor member id."""
 
     producer_id: int = NO_PRODUCER_ID
     producer_epoch: int = NO_PRODUCER_EPOCH
@@ -138,7 +133,7 @@ CommitResult = dict[TopicPartition, ErrorCode]
 
 @attrs.frozen
 class FetchResult:
-    """Result of an offset fetch: the offset of each partition (None: it has none), or its error."""
+    """Offsets by partition (None: it has none), and errors."""
 
     error: ErrorCode
     offsets: Mapping[TopicPartition, CommittedOffset | ErrorCode | None] = attrs.field(factory=dict)
@@ -152,8 +147,6 @@ class DeleteOffsetsResult:
 
 @attrs.frozen
 class MemberDescription:
-    """A member in DescribeGroups."""
-
     member_id: str
     instance_id: str | None
     client_id: str
@@ -164,8 +157,6 @@ class MemberDescription:
 
 @attrs.frozen
 class GroupDescription:
-    """A group in DescribeGroups."""
-
     error: ErrorCode
     group_id: str
     state: str = ""
@@ -176,8 +167,6 @@ class GroupDescription:
 
 @attrs.frozen
 class GroupOverview:
-    """A group in ListGroups."""
-
     group_id: str
     protocol_type: str
     state: str

@@ -1,4 +1,4 @@
-"""The settings of the group coordinator."""
+"""Settings of the group coordinator."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _MS_PER_MINUTE = 60_000
 
 @attrs.frozen
 class GroupSettings:
-    """Each field's comment names the setting it comes from."""
+    """Fields' comments name their settings."""
 
     min_session_timeout_ms: int = 6_000  # group.min.session.timeout.ms
     max_session_timeout_ms: int = 1_800_000  # group.max.session.timeout.ms

@@ -19,10 +19,7 @@ from pylogbroker.groups.settings import GroupSettings
 
 @attrs.define(eq=False)
 class GroupShard:
-    """The groups of a partition that this broker leads.
-
-    `transactions` are the open ones by producer id, each with the groups in which it has pending offsets.
-    """
+    """The groups of a partition. `transactions`: open ones by producer id, with the groups of their pending offsets."""
 
     partition: int
     groups: dict[str, Group] = attrs.field(factory=dict)
@@ -55,8 +52,6 @@ class GroupShard:
 
 @attrs.frozen
 class GroupShardHandler:
-    """Loads and unloads the shards of the group coordinator, and expires their offsets."""
-
     _settings: GroupSettings
     _events: EventQueue
     _rebalancer: Rebalancer
@@ -74,7 +69,7 @@ class GroupShardHandler:
         return GroupShard(replay.partition, {group.group_id: group for group in groups}, replay.state.transactions)
 
     def on_active(self, shard: GroupShard, state: ReplayedGroups, now_ms: int) -> None:
-        """Start the sessions of members; rebalance groups that exceed the size limit, which may be lower now."""
+        """Start sessions; rebalance groups above the size limit, which may be lower now."""
         for group in shard.groups.values():
             for member in group.members.values():
                 self._rebalancer.keep_alive(group, member, now_ms)

@@ -1,8 +1,4 @@
-"""A group: its members, generation, protocol and offsets.
-
-A group keeps itself consistent and replies to waiting members. `rebalance`, `membership` and `offset_manager` decide
-when to rebalance, who may join, and what to write.
-"""
+"""A group: its members, generation, protocol and offsets, kept consistent."""
 
 from __future__ import annotations
 
@@ -28,7 +24,7 @@ from pylogbroker.groups.requests import (
 
 @attrs.define
 class InitialDelay:
-    """Time for more members to join the first rebalance: what is left of it, and whether a member has joined since."""
+    """What is left of the first rebalance's delay, and whether a member has joined since."""
 
     remaining_ms: int
     joined: bool = False
@@ -36,12 +32,10 @@ class InitialDelay:
 
 @attrs.define(eq=False)
 class Group:
-    """State of one group."""
-
     group_id: str
     partition: int
     _events: EventQueue
-    since: int | None  # begin of the present state, ms; unknown in records of the oldest version
+    since: int | None  # begin of the present state, ms; None in records of the oldest version
     state: GroupState = GroupState.EMPTY
     generation: int = 0
     protocol_type: str | None = None
@@ -50,17 +44,15 @@ class Group:
     members: dict[str, Member] = attrs.field(factory=dict)
     static: dict[str, str] = attrs.field(factory=dict)  # instance id: member id
     pending: dict[str, Timer] = attrs.field(factory=dict)  # assigned ids that have not joined yet: their expiry
-    unsynced: set[str] = attrs.field(factory=set)  # members of this generation that have not synced
-    subscribed: frozenset[str] | None = None  # topics of the members of this generation, None if unknown
+    unsynced: set[str] = attrs.field(factory=set)  # members of this generation
+    subscribed: frozenset[str] | None = None  # topics of this generation, None if unknown
     offsets: GroupOffsets = attrs.field(factory=GroupOffsets)
     initial_delay: InitialDelay | None = None
     join_timer: Timer | None = None
     sync_timer: Timer | None = None
     storing: int | None = None  # the generation whose assignment is being written
-    _support: Counter[str] = attrs.field(factory=Counter)  # protocol: number of members that support it
-    _joining: set[str] = attrs.field(factory=set)  # members with a waiting join
-
-    # -- members ---------------------------------------------------------------------------------------------------
+    _support: Counter[str] = attrs.field(factory=Counter)  # number of members by protocol
+    _joining: set[str] = attrs.field(factory=set)
 
     def add(self, member: Member) -> None:
         """Add a member; the first one leads."""
@@ -74,7 +66,7 @@ class Group:
         self._forget_pending(member.member_id)
 
     def remove(self, member_id: str) -> None:
-        """Remove a member, or an assigned member id, without reply to waiting requests."""
+        """Remove a member or an assigned id, without reply to waiting requests."""
         member = self.members.pop(member_id, None)
         if member is not None:
             self._count(member.protocols, -1)
@@ -111,7 +103,6 @@ class Group:
             self.unsynced.add(new_id)
 
     def await_join(self, member: Member, reply: Reply[JoinResult]) -> None:
-        """Reply to the member when the rebalance is complete."""
         member.joins.append(reply)
         self._note_joining(member)
 
@@ -122,7 +113,7 @@ class Group:
             self._events.enqueue(reply, result)
 
     def answer_sync(self, member: Member, result: SyncResult) -> bool:
-        """Reply to the member's waiting syncs; return whether there were any."""
+        """Reply to the waiting syncs; return whether there were any."""
         replies, member.syncs = member.syncs, []
         for reply in replies:
             self._events.enqueue(reply, result)
@@ -134,7 +125,6 @@ class Group:
 
     @property
     def all_joined(self) -> bool:
-        """Return whether every member waits, and every assigned member id has joined."""
         return len(self._joining) == len(self.members) and not self.pending
 
     @property
@@ -142,7 +132,7 @@ class Group:
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     def elect_leader(self) -> bool:
-        """Make a waiting member the leader if the leader does not wait; return False if no member does."""
+        """Replace a leader that does not wait; return False if no member waits."""
         if self.leader not in self._joining:
             joined = next((member_id for member_id in self.members if member_id in self._joining), None)
             if joined is None:
@@ -150,10 +140,7 @@ class Group:
             self.leader = joined
         return True
 
-    # -- protocols -------------------------------------------------------------------------------------------------
-
     def accepts(self, protocol_type: str, protocols: Protocols) -> bool:
-        """Return whether a member with these protocols can join."""
         if self.state is GroupState.EMPTY:
             return bool(protocol_type and protocols)
         return protocol_type == self.protocol_type and any(
@@ -161,7 +148,7 @@ class Group:
         )
 
     def select_protocol(self) -> str:
-        """Return the protocol that most members prefer among those that all members support."""
+        """Return the protocol that most members prefer of those that all support."""
         candidates = {name for name, count in self._support.items() if count == len(self.members)}
         votes = Counter(member.vote(candidates) for member in self.members.values())
         return votes.most_common(1)[0][0]
@@ -178,15 +165,13 @@ class Group:
             topics |= subscribed
         return frozenset(topics)
 
-    # -- states ----------------------------------------------------------------------------------------------------
-
     def move(self, state: GroupState, now_ms: int) -> None:
         check_transition(self.state, state, PREDECESSORS)
         self.state = state
         self.since = now_ms
 
     def next_generation(self, now_ms: int) -> None:
-        """Begin a generation of the present members; without members the group is Empty."""
+        """Begin a generation of the present members; without any the group is Empty."""
         self.generation += 1
         self.protocol_name = self.select_protocol() if self.members else None
         self.update_subscriptions()
@@ -200,8 +185,6 @@ class Group:
         for member in self.members.values():
             cancel(member.session)
 
-    # -- what others see -------------------------------------------------------------------------------------------
-
     def joined_members(self) -> tuple[JoinedMember, ...]:
         return tuple(
             JoinedMember(member.member_id, member.instance_id, member.metadata(self.protocol_name))
@@ -209,7 +192,6 @@ class Group:
         )
 
     def join_result(self, member: Member, members: bool) -> JoinResult:
-        """Return the result of a member's join in this generation, with the list of members if `members`."""
         return JoinResult(
             ErrorCode.NONE,
             member.member_id,
@@ -224,17 +206,17 @@ class Group:
         return SyncResult(ErrorCode.NONE, self.protocol_type, self.protocol_name, member.assignment)
 
     def assignments(self, given: Mapping[str, bytes] | None = None) -> dict[str, bytes]:
-        """Return each member's assignment: the present one, or the one that the leader gave, empty if it gave none."""
+        """Return each member's assignment: the present one, or the leader's, empty if it gave none."""
         if given is None:
             return {member.member_id: member.assignment for member in self.members.values()}
         return {member_id: given.get(member_id, b"") for member_id in self.members}
 
     def is_subscribed(self, topic: str) -> bool:
-        """Return whether a member may consume the topic: True if the subscriptions are unknown."""
+        """Return whether a member may consume the topic: True if unknown."""
         return self.subscribed is None or topic in self.subscribed
 
     def describe(self) -> GroupDescription:
-        """Return the group for DescribeGroups; protocol and assignments are shown only while it is Stable."""
+        """Describe the group; only a Stable one shows protocol and assignments."""
         protocol = self.protocol_name if self.state is GroupState.STABLE else None
         return GroupDescription(
             ErrorCode.NONE,
@@ -247,8 +229,6 @@ class Group:
 
     def overview(self) -> GroupOverview:
         return GroupOverview(self.group_id, self.protocol_type or "", self.state.value)
-
-    # -- inside ----------------------------------------------------------------------------------------------------
 
     def _count(self, protocols: Protocols, change: int) -> None:
         for name in names(protocols):

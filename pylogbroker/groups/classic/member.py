@@ -1,4 +1,4 @@
-"""A member of a group, and the topics in its subscription.
+"""A member of a group.
 
 The metadata of protocol type `consumer` begins, in every version, with
 
@@ -23,7 +23,7 @@ _LENGTH = struct.Struct(">h")
 
 @attrs.define(eq=False)
 class Member:
-    """A member with its waiting requests. A client that retries has several, which all get the same result."""
+    """A member. A client that retries has several waiting requests, which get one result."""
 
     member_id: str
     instance_id: str | None
@@ -33,14 +33,14 @@ class Member:
     rebalance_timeout_ms: int
     protocols: Protocols
     assignment: bytes = b""
-    is_new: bool = False  # was in no generation yet
+    is_new: bool = False
     joins: list[Reply[JoinResult]] = attrs.field(factory=list)
     syncs: list[Reply[SyncResult]] = attrs.field(factory=list)
     session: Timer | None = None
 
     @property
     def is_waiting(self) -> bool:
-        """Return whether a request waits, so that the client sends no heartbeats."""
+        """Return whether a request waits: the client sends no heartbeats then."""
         return bool(self.joins or self.syncs)
 
     def metadata(self, protocol: str | None) -> bytes:
@@ -50,7 +50,6 @@ class Member:
         return next(name for name, _ in self.protocols if name in candidates)
 
     def describe(self, protocol: str | None) -> MemberDescription:
-        """Return the member for DescribeGroups; without protocol it has no metadata and no assignment."""
         return MemberDescription(
             self.member_id,
             self.instance_id,
@@ -62,7 +61,7 @@ class Member:
 
 
 def subscribed_topics(metadata: bytes) -> frozenset[str] | None:
-    """Return the topics of a subscription, or None if the metadata is not one."""
+    """Return a subscription's topics; None if the metadata is no subscription."""
     try:
         version, count = _HEADER.unpack_from(metadata)
         return _topics(metadata, count) if version >= 0 and count >= 0 else None

@@ -1,8 +1,7 @@
 """Requests of members: JoinGroup, SyncGroup, Heartbeat and LeaveGroup.
 
-A dynamic member joins without id and gets one. From version 4 of JoinGroup on it has to join again with that id: a
-client that lost the response leaves no member behind. A static member has an instance id. If it joins again without
-member id, it gets a new one and keeps its assignment; requests with the old id are fenced.
+A dynamic member joins without id and gets one; from version 4 on it joins again with that id (KIP-394). A static
+member (KIP-345) that joins without member id gets a new one and keeps its assignment; the old id is fenced.
 """
 
 from __future__ import annotations
@@ -35,15 +34,11 @@ from pylogbroker.wire import STRING_BYTES_MAX
 
 @attrs.define(eq=False)
 class MemberManager:
-    """Handles the requests of members."""
-
     _settings: GroupSettings
     _events: EventQueue
     _rebalancer: Rebalancer
     _writer: GroupRecordWriter
     _new_id: Callable[[], str]
-
-    # -- JoinGroup -------------------------------------------------------------------------------------------------
 
     def join(self, group: Group, join: Join, reply: Reply[JoinResult], now_ms: int) -> None:
         if not self._has_capacity(group, join.member_id):
@@ -115,8 +110,6 @@ class MemberManager:
     def _answer_error(self, reply: Reply[JoinResult], member_id: str, error: ErrorCode) -> None:
         self._events.enqueue(reply, JoinResult(error, member_id))
 
-    # -- a static member that joins again --------------------------------------------------------------------------
-
     def _replace(self, group: Group, join: Join, new_id: str, reply: Reply[JoinResult], now_ms: int) -> None:
         replacement = _Replacement(group, group.members[group.static[join.instance_id or ""]], join, new_id, reply)
         member = replacement.member
@@ -130,7 +123,7 @@ class MemberManager:
             self._await_rebalance(group, member, reply, now_ms)
 
     def _finish_replacement(self, done: _Replacement, error: ErrorCode, now_ms: int) -> None:
-        """Reply after the append of the new id; if that failed, the member keeps its old id."""
+        """Reply after the append; if it failed, the member keeps its old id."""
         group = done.group
         if group.state is GroupState.DEAD:
             self._answer_error(done.reply, NO_MEMBER_ID, ErrorCode.NOT_COORDINATOR)
@@ -143,10 +136,7 @@ class MemberManager:
         else:
             self._events.enqueue(done.reply, done.result())
 
-    # -- SyncGroup -------------------------------------------------------------------------------------------------
-
     def sync(self, group: Group, sync: Sync, reply: Reply[SyncResult], now_ms: int) -> None:
-        """Reply with the assignment, at once or when the leader has sent it."""
         error = _check_sync(group, sync)
         if error is ErrorCode.NONE and group.state is GroupState.PREPARING:
             error = ErrorCode.REBALANCE_IN_PROGRESS
@@ -178,10 +168,7 @@ class MemberManager:
 
         self._writer.write_group(group, assignments, now_ms, stored)
 
-    # -- Heartbeat, LeaveGroup -------------------------------------------------------------------------------------
-
     def heartbeat(self, group: Group, beat: Heartbeat, now_ms: int) -> ErrorCode:
-        """Extend the session of a member; REBALANCE_IN_PROGRESS asks it to join again."""
         error = check_generation(group, beat.generation, beat.member_id, beat.instance_id)
         if error:
             return error
@@ -206,7 +193,7 @@ class MemberManager:
 
 @attrs.define(eq=False)
 class _Replacement:
-    """A static member whose new id is being written, and its state before."""
+    """A static member whose new id is being written."""
 
     group: Group
     member: Member
@@ -237,7 +224,7 @@ class _Replacement:
     def result(self) -> JoinResult:
         """Return the result of the join. The leader must not assign again, since the others do not join.
 
-        Clients that cannot skip the assignment get another leader's id; the others are asked to skip it.
+        Clients that cannot skip the assignment get another leader's id.
         """
         group = self.group
         if not self.join.can_skip_assignment:
@@ -247,13 +234,12 @@ class _Replacement:
 
 
 def _member_id(name: str, unique: str) -> str:
-    """Return an id that begins with the member's name, cut to the length of a string in the protocol."""
+    """Return an id that fits into a string of the protocol."""
     suffix = f"-{unique}"
     return name.encode()[: STRING_BYTES_MAX - len(suffix)].decode(errors="ignore") + suffix
 
 
 def check_member(group: Group, member_id: str, instance_id: str | None) -> ErrorCode:
-    """Return the error of a request that names this member; a static member must have the id of its instance."""
     if instance_id is not None:
         current = group.static.get(instance_id)
         if current is None:
@@ -264,7 +250,6 @@ def check_member(group: Group, member_id: str, instance_id: str | None) -> Error
 
 
 def check_generation(group: Group, generation: int, member_id: str, instance_id: str | None) -> ErrorCode:
-    """Return the error of a request that names this member and generation."""
     error = check_member(group, member_id, instance_id)
     if error is ErrorCode.NONE and generation != group.generation:
         return ErrorCode.ILLEGAL_GENERATION
@@ -281,6 +266,6 @@ def _check_sync(group: Group, sync: Sync) -> ErrorCode:
 
 
 def _wants_rebalance(group: Group, join: Join) -> bool:
-    """Return whether a member's join needs a rebalance; the leader of a Stable group joins to ask for one."""
+    """Return whether a join needs a rebalance; a Stable group's leader joins to ask for one."""
     leads = group.state is GroupState.STABLE and group.leader == join.member_id
     return leads or group.members[join.member_id].protocols != join.protocols

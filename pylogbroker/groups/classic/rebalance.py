@@ -6,8 +6,8 @@
     timeouts    of a session: the member is removed; of SyncGroup: all that have not synced are removed; of an assigned
                 member id: the id is removed
 
-The first rebalance of a group waits `group.initial.rebalance.delay.ms`, and as long again while members join, up to the
-rebalance timeout. So the consumers of an application that starts get into one generation.
+A group's first rebalance waits `group.initial.rebalance.delay.ms`, and again while members join, up to the rebalance
+timeout (KIP-134).
 """
 
 from __future__ import annotations
@@ -27,17 +27,14 @@ from pylogbroker.groups.requests import JoinResult, SyncResult
 from pylogbroker.groups.settings import GroupSettings
 
 NEW_MEMBER_JOIN_TIMEOUT_MS = 5 * 60 * 1000
-"""Longest wait of a new member's join. The member has no id yet and sends no heartbeats. Clients that time out join
-again; without a limit their former joins would accumulate."""
+"""Longest wait of a new member's join. It sends no heartbeats: joins of clients that retry would accumulate."""
 
 JOIN_RETRY_MS_MIN = 1_000
-"""Shortest time until the next check whether a member has joined."""
+"""Shortest time until the next check for a join."""
 
 
 @attrs.frozen
 class NewGeneration:
-    """A generation that a completed rebalance began."""
-
     group_id: str
     generation: int
     members: int
@@ -53,17 +50,12 @@ _REBALANCEABLE = (GroupState.EMPTY, GroupState.COMPLETING, GroupState.STABLE)
 
 @attrs.define(eq=False)
 class Rebalancer:
-    """Moves groups between generations."""
-
     _settings: GroupSettings
     _timers: Timers
     _writer: GroupRecordWriter
     _on_generation: Callable[[NewGeneration], None] = ignore_generation
 
-    # -- a member's life -------------------------------------------------------------------------------------------
-
     def keep_alive(self, group: Group, member: Member, now_ms: int) -> None:
-        """Restart the member's session timeout."""
         timeout_ms = NEW_MEMBER_JOIN_TIMEOUT_MS if member.is_new else member.session_timeout_ms
         due = now_ms + timeout_ms
         if member.session is None:
@@ -72,11 +64,10 @@ class Rebalancer:
             self._timers.move(member.session, due)
 
     def expect(self, group: Group, member_id: str, timeout_ms: int, now_ms: int) -> None:
-        """Expect a join with an assigned member id within `timeout_ms`."""
         group.pending[member_id] = self._timers.start(now_ms + timeout_ms, partial(self.drop_pending, group, member_id))
 
     def drop(self, group: Group, member: Member, now_ms: int) -> None:
-        """Remove a member and rebalance the others. Its waiting requests get UNKNOWN_MEMBER_ID."""
+        """Remove a member and rebalance. Its waiting requests get UNKNOWN_MEMBER_ID."""
         group.answer_join(member, JoinResult(ErrorCode.UNKNOWN_MEMBER_ID))
         group.answer_sync(member, SyncResult(ErrorCode.UNKNOWN_MEMBER_ID))
         group.remove(member.member_id)
@@ -93,14 +84,12 @@ class Rebalancer:
         if member.is_new or not member.is_waiting:
             self.drop(group, member, now_ms)
 
-    # -- preparing -------------------------------------------------------------------------------------------------
-
     def maybe_prepare(self, group: Group, now_ms: int) -> None:
         if group.state in _REBALANCEABLE:
             self.prepare(group, now_ms)
 
     def prepare(self, group: Group, now_ms: int) -> None:
-        """Begin a rebalance. Members that wait for an assignment have to join again."""
+        """Begin a rebalance; members that wait for an assignment join again."""
         if group.state is GroupState.COMPLETING:
             self.assign_error(group, ErrorCode.REBALANCE_IN_PROGRESS, now_ms)
         self._stop_waiting_for_syncs(group)
@@ -127,10 +116,8 @@ class Rebalancer:
         else:
             self._complete(group, now_ms)
 
-    # -- completing ------------------------------------------------------------------------------------------------
-
     def try_complete(self, group: Group, now_ms: int) -> None:
-        """Complete the rebalance if all members have joined and there is no initial delay."""
+        """Complete the rebalance if all have joined and no initial delay runs."""
         if group.state is GroupState.PREPARING and group.initial_delay is None and group.all_joined:
             self._complete(group, now_ms)
 
@@ -159,16 +146,12 @@ class Rebalancer:
         due = now_ms + max(group.rebalance_timeout_ms, 0)
         group.sync_timer = self._timers.start(due, partial(self._sync_timeout, group))
 
-    # -- assigning -------------------------------------------------------------------------------------------------
-
     def has_synced(self, group: Group, member_id: str) -> None:
-        """Stop waiting for the SyncGroup of a member."""
         group.unsynced.discard(member_id)
         if not group.unsynced:
             cancel(group.sync_timer)
 
     def assign(self, group: Group, assignments: dict[str, bytes], now_ms: int) -> None:
-        """Reply to waiting members with the stored assignments."""
         for member in group.members.values():
             member.assignment = assignments[member.member_id]
         group.move(GroupState.STABLE, now_ms)
@@ -177,7 +160,6 @@ class Rebalancer:
                 self.keep_alive(group, member, now_ms)
 
     def assign_error(self, group: Group, error: ErrorCode, now_ms: int) -> None:
-        """Reply to waiting members that this generation gets no assignment."""
         for member in group.members.values():
             member.assignment = b""
             if group.answer_sync(member, SyncResult(error)):

@@ -23,8 +23,7 @@ The response to a member of the group:
     LeaveGroup    NONE                    NONE, a new rebalance            NONE, a new rebalance
     OffsetCommit  stored                  REBALANCE_IN_PROGRESS            stored
 
-An Empty group accepts joins, and commits of consumers without membership (generation -1). Members of it are unknown:
-UNKNOWN_MEMBER_ID.
+An Empty group accepts joins, and commits without membership (generation -1); members get UNKNOWN_MEMBER_ID.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ from enum import Enum
 
 
 class GroupState(Enum):
-    """A group's state; the value is its name in DescribeGroups and ListGroups."""
+    """State; the value is its name in DescribeGroups and ListGroups."""
 
     EMPTY = "Empty"
     PREPARING = "PreparingRebalance"
@@ -52,4 +51,4 @@ PREDECESSORS: Mapping[GroupState, frozenset[GroupState]] = {
     GroupState.STABLE: frozenset({GroupState.COMPLETING}),
     GroupState.DEAD: _LIVING,
 }
-"""The states that each state may follow."""
+"""Predecessors of each state."""
