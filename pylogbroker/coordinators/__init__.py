@@ -1,10 +1,7 @@
-"""The runtime that the group coordinator and the transaction coordinator share. It does no I/O and reads no clock.
+"""Runtime of the group coordinator and the transaction coordinator, without I/O and clock.
 
-A coordinator keeps its state in the partitions of an internal topic. Each partition is a shard: the broker that leads
-the partition loads the shard from the log, serves it, and unloads it when another broker leads the partition.
-
-`runtime` has the states of a shard. `replay` reads a log back; `record_writer` and `log_port` append to it. Timers and
-`event_queue` order what happens. `pylogbroker.broker.coordinators` drives all of it.
+A coordinator keeps its state in the partitions of an internal topic. Each partition is a shard: its leader loads the
+shard from the log, serves it, and unloads it when another broker leads. `pylogbroker.broker.coordinators` drives this.
 """
 
 from pylogbroker.coordinators.event_queue import EventQueue

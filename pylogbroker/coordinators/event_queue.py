@@ -1,7 +1,7 @@
 """Event queue: the calls that an operation causes run after the operation, never within it.
 
-A reply may make a connection submit its next request at once, and an append may finish before `append` returns. Either
-would find a state machine between two states. So both are queued, and run in order when the outermost operation ends:
+A reply may bring the next request at once, and an append may finish before `append` returns. Either would find a state
+machine between two states. So both are queued, and run in order when the outermost operation ends:
 
     with events:
         ...                             # change the state
@@ -22,17 +22,14 @@ _P = ParamSpec("_P")
 
 @attrs.define(eq=False)
 class EventQueue:
-    """Queue of pending calls, and the nesting depth of operations."""
-
     _queue: deque[Callable[[], None]] = attrs.field(factory=deque, init=False)
     _depth: int = attrs.field(default=0, init=False)
 
     def enqueue(self, call: Callable[_P, None], *args: _P.args, **kwargs: _P.kwargs) -> None:
-        """Queue a call for the end of the outermost operation."""
         self._queue.append(lambda: call(*args, **kwargs))
 
     def as_event(self, call: Callable[_P, None]) -> Callable[_P, None]:
-        """Return a callback that may be called at any time and runs `call` as an operation of its own."""
+        """Return a callback for any time, which runs `call` as an operation of its own."""
 
         def run(*args: _P.args, **kwargs: _P.kwargs) -> None:
             with self:

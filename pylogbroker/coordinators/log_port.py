@@ -1,4 +1,4 @@
-"""The port through which a coordinator appends to the partitions of its topic."""
+"""Port through which a coordinator appends to the partitions of its topic."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ AppendCallback = Callable[[ErrorCode, int], None]
 
 @attrs.frozen
 class ProducerIdAndEpoch:
-    """A transactional producer, whose open transaction an append belongs to."""
+    """Producer whose open transaction an append belongs to."""
 
     producer_id: int
     epoch: int
 
 
 class LogPort(Protocol):
-    """Append-only logs, one per partition. The log assigns the offsets of the records."""
+    """Append-only logs, one per partition."""
 
     def append(
         self,
@@ -40,8 +40,7 @@ class LogPort(Protocol):
         """Append all records or none, and call `done`, at once or later.
 
         `done` is called when the records are as safe as the log's settings demand, with `on_disk` when they are synced.
-        Appends to one partition are made, and their `done` called, in the order of the calls. A long collection of
-        records may be iterated over in a worker thread.
+        Appends to a partition are made, and their `done` called, in order. A worker thread may iterate over `records`.
 
         Errors are passed to `done`, never raised: INVALID_PRODUCER_EPOCH if the log has a newer epoch of `producer`,
         MESSAGE_TOO_LARGE if the records cannot be encoded.

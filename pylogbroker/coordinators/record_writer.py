@@ -13,7 +13,7 @@ from pylogbroker.records import Record
 from pylogbroker.wire import EncodingError
 
 RECORDS_INLINE_MAX = 500
-"""Records that are encoded at once, in about 1 ms. Longer collections are encoded with their batch, in a thread."""
+"""Records that are encoded at once, in about 1 ms. Longer collections are encoded in a thread."""
 
 APPEND_ERRORS: Mapping[ErrorCode, ErrorCode] = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -23,17 +23,17 @@ APPEND_ERRORS: Mapping[ErrorCode, ErrorCode] = {
     ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
     ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
 }
-"""The error of a client's request, by the error of the append that it needed. Others are returned unchanged."""
+"""Errors of a client's request by the append's error; others stay."""
 
 
 def record(key: bytes, value: bytes | None, now_ms: int) -> Record:
-    """Return a record that has no offset yet; without value it is a tombstone."""
+    """Return a record without offset; without value a tombstone."""
     return Record(offset=0, timestamp=now_ms, key=key, value=value)
 
 
 @attrs.frozen
 class LazyRecords(Collection[Record]):
-    """`count` records that `encode` yields on each iteration; any thread may iterate."""
+    """`count` records that `encode` yields on each iteration, in any thread."""
 
     _count: int
     _encode: Callable[[], Iterator[Record]]
@@ -50,7 +50,7 @@ class LazyRecords(Collection[Record]):
 
 @attrs.frozen
 class RecordWriter:
-    """Appends records; the callback of each append runs as an event of its own."""
+    """Appends records; each callback runs as an event of its own."""
 
     _log: LogPort
     _events: EventQueue
@@ -67,7 +67,7 @@ class RecordWriter:
     ) -> None:
         """Append all records or none; `done` gets the error as `errors` translates it.
 
-        MESSAGE_TOO_LARGE is the error if a string or a list does not fit into the record schema.
+        MESSAGE_TOO_LARGE if a string or a list does not fit into the record schema.
         """
         report = self._events.as_event(lambda error, done_ms: done(errors.get(error, error), done_ms))
         try:

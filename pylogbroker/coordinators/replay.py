@@ -1,6 +1,6 @@
-"""Reads a partition of an internal topic back: later records replace earlier ones, tombstones remove them.
+"""Replays a partition of an internal topic: later records replace earlier ones, tombstones remove them.
 
-A replay changes only itself and its state, so it may run in another thread than the coordinator.
+A replay changes only itself and its state, so it may run in any thread.
 """
 
 from __future__ import annotations
@@ -15,13 +15,11 @@ from pylogbroker.records import LogEntry, Record
 
 
 class ReplayState(Protocol):
-    """State that is rebuilt record by record."""
-
     def apply(self, record: Record, producer_id: int | None) -> None:
-        """Apply a record; `producer_id` if it is part of a transaction. CorruptRecords if the record is unreadable."""
+        """Apply a record, of a transaction if it has a `producer_id`. CorruptRecords if it is unreadable."""
 
     def end_transaction(self, producer_id: int, committed: bool) -> None:
-        """Apply the marker that ends the transaction of a producer."""
+        """Apply the marker that ends the producer's transaction."""
 
 
 S = TypeVar("S", bound=ReplayState)
@@ -29,7 +27,7 @@ S = TypeVar("S", bound=ReplayState)
 
 @attrs.define(eq=False)
 class PartitionReplay(Generic[S]):
-    """The replay of one partition, up to some offset. `problems` are sentences about records that were skipped."""
+    """Replay of one partition, up to some offset. `problems` are sentences about skipped records."""
 
     partition: int
     leader_epoch: int

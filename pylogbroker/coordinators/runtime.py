@@ -8,12 +8,11 @@ A shard is the state that one partition of the coordinator's topic holds. `epoch
     loading    COORDINATOR_LOAD_IN_PROGRESS   loading, if newer       active             unloaded, if newer
     active     served                         loading, if newer       -                  unloaded, if newer
 
-With a newer epoch another broker may have written to the log in between, so the shard is read again. A call whose epoch
-is not newer comes late and changes nothing.
+With a newer epoch another broker may have written in between, so the shard is read again. Calls whose epoch is
+not newer come late and change nothing.
 
-The driver calls `load` when this broker becomes the leader of a partition. It replays the partition's log into the
-result and calls `activate`, or `abort` if the log is unreadable: a shard without its log would answer as if nothing had
-ever been stored. The driver calls `tick` at `next_deadline()`; `watch_deadlines` reports when that becomes earlier.
+The driver replays the log into the result of `load` and calls `activate`, or `abort` if the log is unreadable: a shard
+without it would answer as if nothing had been stored. The driver calls `tick` at `next_deadline()`.
 """
 
 from __future__ import annotations
@@ -38,8 +37,6 @@ S = TypeVar("S")
 
 @attrs.define(eq=False)
 class CoordinatorContext:
-    """Objects that the parts of one coordinator share."""
-
     _log_port: LogPort
     events: EventQueue = attrs.field(factory=EventQueue, init=False)
     timers: Timers = attrs.field(factory=Timers, init=False)
@@ -50,11 +47,11 @@ class CoordinatorContext:
 
 
 class ShardHandler(Protocol[R, S]):
-    """Builds the shards of one coordinator, and acts on their transitions."""
+    """Builds the shards of one coordinator and acts on their transitions."""
 
     @property
     def sweep_interval_ms(self) -> int:
-        """Return the time between two calls of `sweep`."""
+        """Return the time between sweeps."""
 
     def new_state(self) -> R:
         """Return the state to replay a log into."""
@@ -63,13 +60,13 @@ class ShardHandler(Protocol[R, S]):
         """Return the shard with the state of a complete replay."""
 
     def on_active(self, shard: S, state: R, now_ms: int) -> None:
-        """Continue what the shard's former coordinator left unfinished."""
+        """Continue what the former coordinator left unfinished."""
 
     def on_unload(self, shard: S, now_ms: int) -> None:
         """Answer waiting requests and stop all timers."""
 
     def sweep(self, shard: S, now_ms: int) -> None:
-        """Expire what is older than its retention time; called once per `sweep_interval_ms`."""
+        """Expire what is older than its retention time."""
 
 
 @attrs.frozen
@@ -81,7 +78,7 @@ class _ActiveShard(Generic[S]):
 
 @attrs.define(eq=False)
 class CoordinatorRuntime(Generic[R, S]):
-    """The shards of one coordinator; `partitions` is the partition count of its topic, set before the first load."""
+    """The shards of one coordinator; `partitions` is set before the first load."""
 
     partitions: int
     _context: CoordinatorContext
@@ -89,14 +86,11 @@ class CoordinatorRuntime(Generic[R, S]):
     _loading: dict[int, PartitionReplay[R]] = attrs.field(factory=dict, init=False)
     _active: dict[int, _ActiveShard[S]] = attrs.field(factory=dict, init=False)
 
-    # -- shards ----------------------------------------------------------------------------------------------------
-
     def partition_for(self, key: str) -> int:
-        """Return the partition that holds the state of a group or transactional id."""
         return partition_for(key, self.partitions)
 
     def find(self, key: str) -> S | ErrorCode:
-        """Return the active shard that holds `key`, or the error of requests about it."""
+        """Return the active shard of `key`, or the error of requests about it."""
         partition = self.partition_for(key)
         active = self._active.get(partition)
         if active is not None:
@@ -105,11 +99,10 @@ class CoordinatorRuntime(Generic[R, S]):
         return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if loading else ErrorCode.NOT_COORDINATOR
 
     def shard_for(self, key: str) -> S:
-        """Return the shard that holds `key`, which is active; KeyError if it is not."""
+        """Return the active shard of `key`; KeyError if there is none."""
         return self._active[self.partition_for(key)].shard
 
     def shard(self, partition: int) -> S | None:
-        """Return the active shard of a partition."""
         active = self._active.get(partition)
         return None if active is None else active.shard
 
@@ -117,10 +110,7 @@ class CoordinatorRuntime(Generic[R, S]):
         return (active.shard for active in self._active.values())
 
     def loading(self) -> list[R]:
-        """Return the states of the shards that are being loaded."""
         return [replay.state for replay in self._loading.values()]
-
-    # -- transitions -----------------------------------------------------------------------------------------------
 
     def load(self, partition: int, epoch: int, now_ms: int) -> PartitionReplay[R] | None:
         """Begin to load a shard; None if it was loaded with this epoch or a newer one."""
@@ -131,7 +121,7 @@ class CoordinatorRuntime(Generic[R, S]):
         return replay
 
     def activate(self, replay: PartitionReplay[R], now_ms: int) -> None:
-        """Serve a shard whose log has been replayed completely. No effect if the load was superseded."""
+        """Serve a completely replayed shard. No effect if the load was superseded."""
         if not self.is_loading(replay):
             return
         partition, handler = replay.partition, self._handler
@@ -152,7 +142,7 @@ class CoordinatorRuntime(Generic[R, S]):
             del self._loading[replay.partition]
 
     def unload(self, partition: int, now_ms: int, epoch: int | None = None) -> None:
-        """Stop serving a shard: another broker leads its partition since `epoch`, or, without epoch, nobody does."""
+        """Stop serving a shard: another broker leads since `epoch`, or, without epoch, nobody does."""
         if epoch is None or self._epoch(partition) < epoch:
             self._remove(partition, now_ms)
 
@@ -173,23 +163,20 @@ class CoordinatorRuntime(Generic[R, S]):
             with self._context.events:
                 self._handler.on_unload(active.shard, now_ms)
 
-    # -- time ------------------------------------------------------------------------------------------------------
-
     def watch_deadlines(self, on_earlier: Callable[[int], None]) -> None:
-        """Call `on_earlier` with each deadline that is before all others."""
+        """Call `on_earlier` with each deadline before all others."""
         self._context.timers.on_earlier = on_earlier
 
     def next_deadline(self) -> int | None:
-        """Return when `tick` is next due, in ms; None if nothing is scheduled."""
+        """Return when `tick` is next due, in ms, if ever."""
         return self._context.timers.next_due()
 
     def tick(self, now_ms: int) -> None:
-        """Run the timers that are due."""
         with self._context.events:
             self._context.timers.fire(now_ms)
 
     def _start_sweep(self, partition: int, shard: S, now_ms: int) -> Timer:
-        """Start the shard's sweeps, at another point of the interval for each partition."""
+        """Start the sweeps, at another point of the interval for each partition."""
         interval_ms = max(self._handler.sweep_interval_ms, 1)
         first_ms = now_ms + max(interval_ms * (partition + 1) // self.partitions, 1)
         return self._context.timers.start_periodic(first_ms, interval_ms, partial(self._handler.sweep, shard))

@@ -1,4 +1,4 @@
-"""Checked transitions between the states of a state machine."""
+"""Checked transitions of state machines."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ _E = TypeVar("_E", bound=Enum)
 _T = TypeVar("_T")
 
 Reply = Callable[[_T], None]
-"""Called once with the result of a request, at once or later."""
+"""Called once with a request's result, at once or later."""
 
 
 class IllegalTransition(PylogbrokerError):
-    """A state was about to be followed by one that may not follow it: a defect of this program."""
+    """A state may not follow the present one: a defect of this program."""
 
 
 def check_transition(present: _E, wanted: _E, predecessors: Mapping[_E, Collection[_E]]) -> None:

@@ -1,7 +1,7 @@
 """Timers without a clock: the owner of the clock reads `next_due` and calls `fire`.
 
-Moving a deadline to a later time, as every heartbeat does, costs one assignment: the heap keeps the earlier time, and
-when that comes, the timer is pushed again with its real deadline.
+Moving a deadline to a later time, as every heartbeat does, costs one assignment: the heap keeps the earlier time,
+at which the timer is pushed again.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Action = Callable[[int], None]  # called with the time in ms
 
 @attrs.define(eq=False)
 class Timer:
-    """Action to run at `due`, unless the timer is cancelled or moved before."""
+    """Action to run at `due`, unless cancelled or moved before."""
 
     action: Action
     due: int
@@ -39,7 +39,7 @@ def no_wakeup(due: int) -> None:
 
 @attrs.define(eq=False)
 class Timers:
-    """Queue of timers; `on_earlier(due)` is called when a new deadline is before all others."""
+    """Timers; `on_earlier(due)` is called when a new deadline is before all others."""
 
     on_earlier: Callable[[int], None] = no_wakeup
     _heap: list[tuple[int, int, Timer]] = attrs.field(factory=list, init=False)
@@ -51,7 +51,7 @@ class Timers:
         return timer
 
     def start_periodic(self, due: int, interval_ms: int, action: Action) -> Timer:
-        """Run `action` at `due` and then every `interval_ms`, until the timer is cancelled."""
+        """Run `action` at `due` and then every `interval_ms`, until cancelled."""
 
         def run(now_ms: int) -> None:
             self.move(timer, now_ms + interval_ms)
@@ -61,7 +61,7 @@ class Timers:
         return timer
 
     def move(self, timer: Timer, due: int) -> None:
-        """Set another deadline for `timer`, which may have fired already."""
+        """Set another deadline, also of a fired timer."""
         timer.due = due
         if not timer.live or due < timer.queued:
             timer.live = True
@@ -69,7 +69,7 @@ class Timers:
             self._push(timer)
 
     def next_due(self) -> int | None:
-        """Return the time of the next `fire`, at or before the earliest deadline; None without timers."""
+        """Return when to call `fire`, at or before the earliest deadline; None without timers."""
         while self._heap and not self._is_valid(self._heap[0]):
             heapq.heappop(self._heap)
         return self._heap[0][0] if self._heap else None

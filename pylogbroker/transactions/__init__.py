@@ -7,8 +7,7 @@
     coordinator.init_producer_id(InitProducerId(...), reply, now_ms)        # reply(InitResult(...)), now or later
     coordinator.runtime.tick(now_ms)                                        # at runtime.next_deadline()
 
-`states` has the states of a transactional id, `metadata` what each transition changes, `initialization` and
-`completion` when. `record_schema` has the bytes of the records, `record_writer` writes and `shard` replays them.
+`states` has the states of a transactional id, `metadata` its transitions; `record_schema` has the bytes of the records.
 """
 
 from pylogbroker.transactions.completion import TransactionTimeout

@@ -4,8 +4,7 @@
                                                   ^                 |
                                                   +-- some failed --+
 
-The producer is answered when the decision is stored. The rest is retried until it succeeds, at growing intervals. After
-a restart it continues from the stored state.
+The producer is answered when the decision is stored. The rest is retried, at growing intervals and after a restart.
 """
 
 from __future__ import annotations
@@ -37,24 +36,23 @@ FINAL_MARKER_ERRORS = frozenset(
 )
 """Errors of a marker that is not retried.
 
-The partition is deleted, or its format cannot hold records of a transaction. Or the partition knows a later epoch of
-the producer than this coordinator: a power failure may take the end of one log and spare another. A transaction that
-stayed open for that would keep the producer from any later epoch.
+The partition is deleted, or its format cannot hold transactions. Or it knows a later epoch of the producer: a power
+failure may spare one log and take the end of another. An open transaction would keep the producer from later epochs.
 """
 
 FENCED_ERROR = ErrorCode.TRANSACTION_COORDINATOR_FENCED
-"""Another coordinator decides about this transaction: it must not be completed here."""
+"""Another coordinator decides: the transaction is not completed here."""
 
 
 @attrs.frozen
 class TransactionTimeout:
-    """A transaction that was aborted because it was open for longer than its timeout."""
+    """A transaction that was aborted after its timeout."""
 
     transactional_id: str
     producer_id: int
     open_ms: int
     timeout_ms: int
-    partitions: int  # number of its partitions
+    partitions: int
 
 
 def ignore_timeout(timeout: TransactionTimeout) -> None:
@@ -63,8 +61,6 @@ def ignore_timeout(timeout: TransactionTimeout) -> None:
 
 @attrs.define(eq=False)
 class Completion:
-    """Decides how transactions end, and completes them."""
-
     _abort_interval_ms: int
     _port: TransactionPort
     _events: EventQueue
@@ -72,13 +68,11 @@ class Completion:
     _writer: TransactionRecordWriter
     _on_timeout: Callable[[TransactionTimeout], None]
 
-    # -- the decision ----------------------------------------------------------------------------------------------
-
     def end(self, transaction: Transaction, committed: bool, now_ms: int, done: AppendCallback) -> None:
         self._decide(transaction, prepared(transaction.metadata, committed, now_ms), now_ms, done)
 
     def fence(self, transaction: Transaction, now_ms: int, done: AppendCallback) -> None:
-        """Abort the open transaction with an epoch that no producer has, so that its producer is fenced."""
+        """Abort the open transaction with an epoch that no producer has."""
         self._decide(transaction, fenced(transaction.metadata, now_ms), now_ms, done)
 
     def _decide(self, transaction: Transaction, target: TransactionMetadata, now_ms: int, done: AppendCallback) -> None:
@@ -88,8 +82,6 @@ class Completion:
                 self.resume(transaction, later_ms)
 
         self._writer.write(transaction, target, now_ms, decided)
-
-    # -- markers ---------------------------------------------------------------------------------------------------
 
     def resume(self, transaction: Transaction, now_ms: int) -> None:
         """Complete a transaction whose end is decided."""
@@ -132,8 +124,6 @@ class Completion:
         due = now_ms + min(RETRY_MS_MIN << min(transaction.failures, 16), RETRY_MS_MAX)
         transaction.failures += 1
         transaction.retry = self._timers.start(due, partial(self._proceed, transaction))
-
-    # -- the transaction's timeout ---------------------------------------------------------------------------------
 
     def watch(self, transaction: Transaction) -> None:
         """Abort the open transaction after its timeout, at the next multiple of the abort interval."""

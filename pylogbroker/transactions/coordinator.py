@@ -1,7 +1,4 @@
-"""The transaction coordinator: finds the transactional id that a request concerns, and handles the request.
-
-Requests are served as the state of the transactional id's shard says, see `coordinators.runtime`.
-"""
+"""The transaction coordinator: finds a request's transactional id and handles the request."""
 
 from __future__ import annotations
 
@@ -39,10 +36,7 @@ _T = TypeVar("_T")
 
 @attrs.define(eq=False)
 class TransactionCoordinator:
-    """All transactional ids of the active shards, and every request about them.
-
-    Every call gets the time. `runtime` is for the driver, which loads shards and calls `tick`.
-    """
+    """All transactional ids of the active shards. The driver loads shards into `runtime` and calls its `tick`."""
 
     settings: TransactionSettings
     _log_port: LogPort
@@ -71,13 +65,9 @@ class TransactionCoordinator:
         self.runtime = CoordinatorRuntime(self.settings.partitions, context, handler)
 
     def partition_for(self, transactional_id: str) -> int:
-        """Return the partition of `__transaction_state` that holds a transactional id."""
         return self.runtime.partition_for(transactional_id)
 
-    # -- producers -------------------------------------------------------------------------------------------------
-
     def init_producer_id(self, request: InitProducerId, reply: Reply[InitResult], now_ms: int) -> None:
-        """InitProducerId."""
         with self._events:
             answer = self._queued(reply)
             shard = self._check_init(request) or self._find_shard(request.transactional_id)
@@ -99,7 +89,7 @@ class TransactionCoordinator:
         reply: Reply[ErrorCode],
         now_ms: int,
     ) -> None:
-        """AddPartitionsToTxn and AddOffsetsToTxn. The first partitions begin the transaction."""
+        """Add partitions (AddPartitionsToTxn, AddOffsetsToTxn); the first ones begin the transaction."""
         with self._events:
             answer = self._queued(reply)
             transaction = self._find_for_producer(transactional_id, producer_id, producer_epoch)
@@ -125,7 +115,7 @@ class TransactionCoordinator:
     def verify(
         self, transactional_id: str, producer_id: int, producer_epoch: int, partitions: Collection[TopicPartition]
     ) -> dict[TopicPartition, ErrorCode]:
-        """Return NONE for each partition that is part of the producer's transaction, an error for others."""
+        """Return NONE for each partition of the producer's transaction, an error for others."""
         transaction = self._find_for_producer(transactional_id, producer_id, producer_epoch)
         if isinstance(transaction, ErrorCode):
             return dict.fromkeys(partitions, transaction)
@@ -146,7 +136,6 @@ class TransactionCoordinator:
         reply: Reply[ErrorCode],
         now_ms: int,
     ) -> None:
-        """EndTxn."""
         with self._events:
             answer = self._queued(reply)
             transaction = self._find_for_producer(transactional_id, producer_id, producer_epoch)
@@ -159,10 +148,7 @@ class TransactionCoordinator:
             else:
                 answer(error_of_ending(transaction.metadata, committed))
 
-    # -- administration --------------------------------------------------------------------------------------------
-
     def describe(self, transactional_id: str) -> TransactionDescription:
-        """DescribeTransactions, for one transactional id."""
         shard = self._find_shard(transactional_id)
         if isinstance(shard, ErrorCode):
             return TransactionDescription(shard, transactional_id)
@@ -178,13 +164,11 @@ class TransactionCoordinator:
         duration_ms: int = -1,
         now_ms: int = 0,
     ) -> TransactionList:
-        """ListTransactions: all, or those of these states and producer ids that are open for over `duration_ms`."""
+        """List all transactional ids, or those of these states and producer ids, open for over `duration_ms`."""
         if self.runtime.loading():
             return TransactionList(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         everything = (each for shard in self.runtime.shards() for each in shard.transactions.values())
         return select(everything, states, producer_ids, duration_ms, now_ms)
-
-    # -- inside ----------------------------------------------------------------------------------------------------
 
     def _queued(self, reply: Reply[_T]) -> Reply[_T]:
         return lambda value: self._events.enqueue(reply, value)
@@ -204,7 +188,7 @@ class TransactionCoordinator:
     def _find_for_producer(
         self, transactional_id: str, producer_id: int, producer_epoch: int
     ) -> Transaction | ErrorCode:
-        """Return the transactional id, or the error if the producer does not have the present id and epoch."""
+        """Return the transactional id, or the error if the producer's id and epoch are not the present ones."""
         shard = self._find_shard(transactional_id)
         if isinstance(shard, ErrorCode):
             return shard

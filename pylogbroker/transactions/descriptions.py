@@ -11,7 +11,7 @@ from pylogbroker.transactions.transaction import Transaction
 
 
 def describe(transaction: Transaction) -> TransactionDescription:
-    """Describe a transactional id; partitions that have their marker are not included."""
+    """Describe a transactional id without the partitions that have their marker."""
     metadata = transaction.metadata
     return TransactionDescription(
         ErrorCode.NONE,

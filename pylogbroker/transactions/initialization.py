@@ -9,8 +9,8 @@
 
 Any other producer was fenced before: PRODUCER_FENCED.
 
-An epoch is assigned when its record is synced, whatever the log's settings. Otherwise a power failure could take the
-record and the epoch be assigned again: partitions would take the second producer's batches for duplicates.
+An epoch is assigned when its record is synced, whatever the log's settings. After a power failure it could be assigned
+again otherwise: partitions would take the second producer's batches for duplicates.
 """
 
 from __future__ import annotations
@@ -32,8 +32,6 @@ from pylogbroker.transactions.transaction import Transaction, TransactionShard
 
 @attrs.define(eq=False)
 class Initialization:
-    """Assigns producer ids and epochs."""
-
     _port: TransactionPort
     _events: EventQueue
     _writer: TransactionRecordWriter
@@ -47,7 +45,7 @@ class Initialization:
                 reply(InitResult(error or ErrorCode.NOT_COORDINATOR))
                 return
             transaction = shard.transactions.get(request.transactional_id)
-            if transaction is None:  # else another producer created it in the meantime
+            if transaction is None:  # else another producer created it meanwhile
                 metadata = TransactionMetadata(producer_id, timeout_ms=request.timeout_ms, updated_ms=now_ms)
                 transaction = shard.create(request.transactional_id, metadata)
             self.initialize(transaction, request, reply, now_ms)
@@ -57,7 +55,6 @@ class Initialization:
     def initialize(
         self, transaction: Transaction, request: InitProducerId, reply: Reply[InitResult], now_ms: int
     ) -> None:
-        """Initialize a producer of a known transactional id."""
         metadata = transaction.metadata
         error = _initialization_error(transaction, request)
         if error:
@@ -99,5 +96,5 @@ def _initialization_error(transaction: Transaction, request: InitProducerId) -> 
 
 
 def _answer_concurrent(reply: Reply[InitResult]) -> Callable[[ErrorCode, int], None]:
-    """Reply CONCURRENT_TRANSACTIONS, so that the producer retries and finds the transaction aborted."""
+    """Reply CONCURRENT_TRANSACTIONS; the producer retries and finds the transaction aborted."""
     return lambda error, now_ms: reply(InitResult(error or ErrorCode.CONCURRENT_TRANSACTIONS))

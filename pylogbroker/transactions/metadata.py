@@ -1,13 +1,13 @@
 """The stored state of a transactional id, and each of its transitions as a function of values.
 
-The epoch grows by one with every InitProducerId and every fence. Producers get epochs below 32767 only, so that one is
-left to fence the last of them; after 32766 there is a new producer id:
+The epoch grows by one with every InitProducerId and every fence. Epoch 32767 is left for a fence; after 32766 there is
+a new producer id:
 
     producers      0, 1, ... 32766 | of the next id: 0, 1, ...
     fences            1, ... 32766, 32767
 
-`last_producer_id` and `last_producer_epoch` are the pair that the producer sent when it got the present one. A request
-with that pair again is a retry whose response was lost, and gets the present pair.
+`last_producer_id` and `last_producer_epoch` are the pair that the producer sent for the present one. A request with
+that pair is a retry and gets the present pair (KIP-360).
 """
 
 from __future__ import annotations
@@ -27,14 +27,12 @@ ASSIGNABLE_EPOCH_MAX = EPOCH_MAX - 1
 
 @attrs.frozen
 class TransactionMetadata:
-    """Stored state of a transactional id."""
-
     producer_id: int
     producer_epoch: int = NO_PRODUCER_EPOCH  # -1: not assigned yet
     state: TransactionState = TransactionState.EMPTY
     timeout_ms: int = 0
     partitions: frozenset[TopicPartition] = frozenset()
-    start_ms: int = NO_TIME  # of the first partition of the transaction
+    start_ms: int = NO_TIME  # of the transaction's first partition
     updated_ms: int = NO_TIME
     last_producer_id: int = NO_PRODUCER_ID
     last_producer_epoch: int = NO_PRODUCER_EPOCH
@@ -45,7 +43,6 @@ class TransactionMetadata:
 
     @property
     def committed(self) -> bool:
-        """Return whether the decision was to commit."""
         return self.state in (TransactionState.PREPARE_COMMIT, TransactionState.COMPLETE_COMMIT)
 
     def has_timed_out(self, now_ms: int) -> bool:
@@ -64,7 +61,7 @@ def needs_new_id(metadata: TransactionMetadata, request: InitProducerId) -> bool
 
 
 def initialized(metadata: TransactionMetadata, request: InitProducerId, now_ms: int) -> TransactionMetadata:
-    """Assign the next epoch; a retry gets the same epoch again."""
+    """Assign the next epoch; a retry gets the same one."""
     if _is_retry(metadata, request):
         return _initialized(metadata, request, now_ms)
     named = request.producer_id != NO_PRODUCER_ID
@@ -91,7 +88,7 @@ def rotated(
 
 
 def extended(metadata: TransactionMetadata, partitions: Collection[TopicPartition], now_ms: int) -> TransactionMetadata:
-    """Add partitions; the first begin the transaction."""
+    """Add partitions; the first ones begin the transaction."""
     begins = metadata.state in IDLE
     return attrs.evolve(
         metadata,
@@ -103,13 +100,12 @@ def extended(metadata: TransactionMetadata, partitions: Collection[TopicPartitio
 
 
 def prepared(metadata: TransactionMetadata, committed: bool, now_ms: int) -> TransactionMetadata:
-    """Decide how the transaction ends."""
     state = TransactionState.PREPARE_COMMIT if committed else TransactionState.PREPARE_ABORT
     return attrs.evolve(metadata, state=state, updated_ms=now_ms)
 
 
 def fenced(metadata: TransactionMetadata, now_ms: int) -> TransactionMetadata:
-    """Decide to abort the transaction with an epoch that no producer has."""
+    """Decide to abort, with an epoch that no producer has."""
     return attrs.evolve(
         prepared(metadata, committed=False, now_ms=now_ms),
         producer_epoch=min(metadata.producer_epoch + 1, EPOCH_MAX),
@@ -124,7 +120,7 @@ def completed(metadata: TransactionMetadata, now_ms: int) -> TransactionMetadata
 
 
 def error_of_ending(metadata: TransactionMetadata, committed: bool) -> ErrorCode:
-    """Return the error of EndTxn without open transaction; NONE if it is a retry."""
+    """Return the error of EndTxn without open transaction; a retry gets NONE."""
     ended = (TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT)
     if metadata.state in ended and metadata.committed == committed:
         return ErrorCode.NONE
@@ -136,7 +132,6 @@ def _is_current(metadata: TransactionMetadata, request: InitProducerId) -> bool:
 
 
 def _is_retry(metadata: TransactionMetadata, request: InitProducerId) -> bool:
-    """Return whether this request got the present pair before."""
     if NO_PRODUCER_EPOCH in (request.producer_epoch, metadata.producer_epoch):
         return False
     last = (metadata.last_producer_id, metadata.last_producer_epoch)

@@ -1,4 +1,4 @@
-"""The port through which the transaction coordinator gets producer ids and writes markers."""
+"""Port through which the transaction coordinator gets producer ids and writes markers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MarkersCallback = Callable[[Mapping[TopicPartition, ErrorCode], int], None]
 
 @attrs.frozen
 class TransactionMarker:
-    """Ends a producer's transaction in these partitions, by one control batch in each."""
+    """Ends a producer's transaction in these partitions, by a control batch in each."""
 
     producer_id: int
     producer_epoch: int
@@ -32,10 +32,7 @@ class TransactionPort(Protocol):
     """Each `done` is called once, at once or later. Errors are passed to `done`, never raised."""
 
     def allocate_producer_id(self, done: ProducerIdCallback) -> None:
-        """Allocate a producer id that was never used before."""
+        """Allocate a producer id never used before."""
 
     def write_markers(self, marker: TransactionMarker, done: MarkersCallback) -> None:
-        """Append the marker to each of its partitions.
-
-        The error of a partition that does not exist is UNKNOWN_TOPIC_OR_PARTITION.
-        """
+        """Append the marker to its partitions; UNKNOWN_TOPIC_OR_PARTITION for a missing one."""

@@ -1,7 +1,7 @@
 """Keys and values of the records in `__transaction_state`, in Kafka's format.
 
-A key or value is an int16 version, then the fields of a struct below, encoded as on the wire. For example,
-the transactional id `x`, Ongoing with producer id 7 at epoch 2, a timeout of 60 s, and partition 1 of topic `t`:
+A key or value is an int16 version, then the fields of a struct below. For example, the transactional id `x`, Ongoing
+with producer id 7 at epoch 2, a timeout of 60 s, and partition 1 of topic `t`:
 
     key      0000  0001 78
              |     transactional id
@@ -12,8 +12,8 @@ the transactional id `x`, Ongoing with producer id 7 at epoch 2, a timeout of 60
              00000000000005dc  00000000000003e8
              last update       start of the transaction
 
-Version 0 is written, Kafka's default; versions 0 and 1 are read. An Empty transactional id has null partitions.
-A null value is a tombstone: the transactional id is deleted.
+Version 0 is written, Kafka's default; 0 and 1 are read. An Empty transactional id has null partitions. A null value is
+a tombstone.
 """
 
 from collections.abc import Iterable
@@ -42,8 +42,6 @@ class TransactionLogKey(WireMessage):
 
 @struct
 class PartitionsSchema:
-    """Partitions of one topic."""
-
     topic: String = ""
     partition_ids: list[Int32] = fresh(list)
 
@@ -68,7 +66,7 @@ def encode_key(transactional_id: str) -> bytes:
 
 
 def decode_key(key: Buffer) -> str | None:
-    """Decode a key; None if its version is unknown and its record has to be skipped."""
+    """Decode a key; None if its version is unknown."""
     if version_of(key) not in TransactionLogKey.versions:
         return None
     return decode(TransactionLogKey, key).transactional_id

@@ -1,6 +1,6 @@
-"""Writes the states of transactional ids, and tombstones, to `__transaction_state`.
+"""Writes states of transactional ids, and tombstones, to `__transaction_state`.
 
-A state counts only when its record is stored. Until then the present one holds, and it stays if the append fails.
+A state counts when its record is stored. Until then, and if the append fails, the present one holds.
 """
 
 from __future__ import annotations
@@ -29,13 +29,11 @@ TRANSACTION_ERRORS: Mapping[ErrorCode, ErrorCode] = {
     ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
     ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
 }
-"""The error of a producer's request, by the error of the append of its next state."""
+"""Errors of a producer's request by the append's error."""
 
 
 @attrs.frozen
 class TransactionRecordWriter:
-    """Makes transitions when their records are stored."""
-
     _writer: RecordWriter
 
     def write(
@@ -46,7 +44,7 @@ class TransactionRecordWriter:
         done: AppendCallback,
         on_disk: bool = False,
     ) -> None:
-        """Make `target` the transaction's metadata when it is stored, with `on_disk` when it is synced."""
+        """Make `target` the metadata when it is stored, with `on_disk` when it is synced."""
         check_transition(transaction.metadata.state, target.state, PREDECESSORS)
         transaction.pending = target.state
 

@@ -1,4 +1,4 @@
-"""Requests to the coordinator and their results, independent of versions of the protocol."""
+"""Requests and results, independent of protocol versions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NO_TIME = -1
 
 @attrs.frozen
 class InitProducerId:
-    """InitProducerId with a transactional id; a producer that recovers sends its id and epoch."""
+    """InitProducerId; a producer that recovers sends its id and epoch."""
 
     transactional_id: str
     timeout_ms: int
@@ -22,8 +22,6 @@ class InitProducerId:
 
 @attrs.frozen
 class InitResult:
-    """Result of InitProducerId: the id and epoch of the producer."""
-
     error: ErrorCode
     producer_id: int = NO_PRODUCER_ID
     producer_epoch: int = NO_PRODUCER_EPOCH
@@ -31,7 +29,7 @@ class InitResult:
 
 @attrs.frozen
 class TransactionDescription:
-    """A transactional id in DescribeTransactions; `start_ms` is of the present or last transaction, -1 without any."""
+    """Answer of DescribeTransactions; `start_ms` is of the present or last transaction, -1 without any."""
 
     error: ErrorCode
     transactional_id: str
@@ -45,8 +43,6 @@ class TransactionDescription:
 
 @attrs.frozen
 class TransactionOverview:
-    """A transactional id in ListTransactions."""
-
     transactional_id: str
     producer_id: int
     state: str
@@ -54,7 +50,7 @@ class TransactionOverview:
 
 @attrs.frozen
 class TransactionList:
-    """Result of ListTransactions; `unknown_states` are requested states that do not exist."""
+    """Answer of ListTransactions; `unknown_states` are requested states that do not exist."""
 
     error: ErrorCode
     unknown_states: tuple[str, ...] = ()

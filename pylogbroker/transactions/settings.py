@@ -1,4 +1,4 @@
-"""The settings of the transaction coordinator."""
+"""Settings of the transaction coordinator."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pylogbroker.config import Values
 
 @attrs.frozen
 class TransactionSettings:
-    """Each field's comment names the setting it comes from."""
+    """Fields' comments name their settings."""
 
     partitions: int = 50  # transaction.state.log.num.partitions
     max_timeout_ms: int = 900_000  # transaction.max.timeout.ms

@@ -1,4 +1,4 @@
-"""Replays, loads and unloads the shards of the transaction coordinator, and expires unused transactional ids."""
+"""Replays, loads and unloads shards, and expires unused transactional ids."""
 
 from __future__ import annotations
 
@@ -17,13 +17,11 @@ from pylogbroker.transactions.settings import TransactionSettings
 from pylogbroker.transactions.states import IDLE, PREPARED, TransactionState
 from pylogbroker.transactions.transaction import Transaction, TransactionShard
 
-_APPEND_BYTES_MAX = 256 * 1024  # of transactional ids in one append, well below the limit of a batch
+_APPEND_BYTES_MAX = 256 * 1024  # of one append, below the limit of a batch
 
 
 @attrs.define(eq=False)
 class ReplayedTransactions:
-    """The transactional ids of a partition, up to some record."""
-
     metadata: dict[str, TransactionMetadata] = attrs.field(factory=dict, init=False)
 
     def apply(self, record: Record, producer_id: int | None) -> None:
@@ -36,13 +34,11 @@ class ReplayedTransactions:
             self.metadata[transactional_id] = record_schema.decode_value(record.value)
 
     def end_transaction(self, producer_id: int, committed: bool) -> None:
-        """Do nothing: the records of this topic are not part of transactions."""
+        """Do nothing: this topic's records are not part of transactions."""
 
 
 @attrs.frozen
 class TransactionShardHandler:
-    """Continues transactions after a load; expires transactional ids that were not used for their retention time."""
-
     _settings: TransactionSettings
     _writer: TransactionRecordWriter
     _completion: Completion
@@ -61,7 +57,7 @@ class TransactionShardHandler:
         return shard
 
     def on_active(self, shard: TransactionShard, state: ReplayedTransactions, now_ms: int) -> None:
-        """Start the timeouts of open transactions; write the markers of those whose end is decided."""
+        """Start the timeouts of open transactions; write the markers of decided ones."""
         for transaction in shard.transactions.values():
             if transaction.metadata.state is TransactionState.ONGOING:
                 self._completion.watch(transaction)

@@ -13,9 +13,8 @@
     Empty, CompleteCommit, CompleteAbort -- not used for transactional.id.expiration.ms --> Dead
     Ongoing -- InitProducerId, or the transaction's timeout --> PrepareEpochFence --> PrepareAbort with the epoch + 1
 
-Every arrow is a record in `__transaction_state`. The next state is `pending` until the record is stored, and requests
-get no response before. PrepareEpochFence alone is never stored: it and PrepareAbort are one step. When a Prepare* is
-stored, the end is decided, and markers follow.
+Every arrow is a record in `__transaction_state`; until it is stored, the next state is `pending` and requests get no
+response. PrepareEpochFence alone is never stored: it and PrepareAbort are one step. Markers follow a stored Prepare*.
 
 The response to a producer with the present id and epoch:
 
@@ -26,7 +25,7 @@ The response to a producer with the present id and epoch:
     EndTxn           CONCURRENT  INVALID_TXN_STATE  NONE                     CONCURRENT   NONE if it was so ended,
                                                                                           else INVALID_TXN_STATE
 
-(CONCURRENT stands for CONCURRENT_TRANSACTIONS; a state Prepare* always has its completion pending.)
+(CONCURRENT stands for CONCURRENT_TRANSACTIONS; a Prepare* always has its completion pending.)
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ from enum import IntEnum
 
 
 class TransactionState(IntEnum):
-    """State with its number in the log; `label` is its name in DescribeTransactions and ListTransactions."""
+    """State with its number in the log; `label` is its name in descriptions and lists."""
 
     label: str
 
@@ -59,10 +58,9 @@ class TransactionState(IntEnum):
 BY_LABEL: Mapping[str, TransactionState] = {state.label: state for state in TransactionState}
 
 IDLE = frozenset({TransactionState.EMPTY, TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT})
-"""States without open transaction."""
 
 PREPARED = frozenset({TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT})
-"""States in which the end of the transaction is decided."""
+"""The end of the transaction is decided."""
 
 PREDECESSORS: Mapping[TransactionState, frozenset[TransactionState]] = {
     TransactionState.EMPTY: IDLE,
@@ -74,4 +72,4 @@ PREDECESSORS: Mapping[TransactionState, frozenset[TransactionState]] = {
     TransactionState.DEAD: IDLE,
     TransactionState.PREPARE_EPOCH_FENCE: frozenset({TransactionState.ONGOING}),
 }
-"""The states that each state may follow."""
+"""Predecessors of each state."""

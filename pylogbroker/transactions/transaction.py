@@ -11,10 +11,7 @@ from pylogbroker.transactions.states import TransactionState
 
 @attrs.define(eq=False)
 class TransactionShard:
-    """The transactional ids of a partition of `__transaction_state` that this broker leads.
-
-    `active` becomes False when the shard is unloaded; callbacks that come after that have no effect.
-    """
+    """The transactional ids of a partition. Callbacks after the unload find `active` False and have no effect."""
 
     partition: int
     coordinator_epoch: int
@@ -30,7 +27,7 @@ class TransactionShard:
         del self.transactions[transaction.transactional_id]
 
     def close(self) -> None:
-        """Stop all timers; appends and markers that are under way have no effect any more."""
+        """Stop all timers; appends and markers under way lose their effect."""
         self.active = False
         for transaction in self.transactions.values():
             transaction.stop_timers()
@@ -38,14 +35,14 @@ class TransactionShard:
 
 @attrs.define(eq=False)
 class Transaction:
-    """The stored metadata of a transactional id, and the state that it is about to enter."""
+    """A transactional id's stored metadata and its pending state."""
 
     transactional_id: str
     shard: TransactionShard
     metadata: TransactionMetadata
     pending: TransactionState | None = None
     deadline: Timer | None = None  # of the open transaction
-    retry: Timer | None = None  # of the markers, or of the record of the completion
+    retry: Timer | None = None  # of the markers, or of the completion's record
     failures: int = 0  # of `retry`, in a row
 
     def stop_timers(self) -> None:
