@@ -1,11 +1,8 @@
 """Limits of connections: their memory, their number, and the log lines about them.
 
-A connection holds memory while a frame arrives, while a request is handled, and while answers are prepared or sent.
-Together all connections may hold `queued.max.request.bytes`.  Beyond that, the one that has made no progress for the
-longest time is closed: a slow sender or reader goes first, and the others keep working.  Requests that outlive their
-connection count until their work is done.
-
-Log lines about the connections of one address are limited per minute.
+All connections together may hold `queued.max.request.bytes`, for frames that arrive, requests, and answers.  Beyond
+that, the connection without progress for the longest time is closed.  Requests that outlive their connection count
+until their work is done.
 """
 
 from __future__ import annotations
@@ -21,7 +18,6 @@ from twisted.logger import Logger
 log = Logger()
 
 LINES_PER_MINUTE_MAX = 10
-"""Lines of one kind about one address."""
 
 _ADDRESSES_MAX = 20
 _MINUTE = 60.0
@@ -33,14 +29,12 @@ def automatic_memory_bound() -> int:
 
 
 class MemoryHolder(Protocol):
-    """A connection that holds memory."""
-
     def close_because(self, reason: str) -> None:
-        """Log the reason and drop the connection."""
+        """Log the reason and close."""
 
 
 class MemoryLimit:
-    """Counts the bytes that connections, and requests that outlive theirs, hold; `limit` is in bytes."""
+    """Counts the bytes that connections hold; `limit` is in bytes."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
@@ -48,19 +42,18 @@ class MemoryLimit:
         self._held: dict[MemoryHolder, int] = {}  # least recent progress first
 
     def holds(self, holder: MemoryHolder, size: int) -> None:
-        """Note that `holder` made progress and holds `size` bytes now."""
+        """Note that `holder` made progress and holds `size` bytes."""
         self.total += size - self._held.pop(holder, 0)
         if size:
             self._held[holder] = size
         self._enforce()
 
     def leaves(self, holder: MemoryHolder, left_behind: int) -> None:
-        """Note that the connection is closed; `left_behind` bytes stay in use until they are `released`."""
+        """Note the end of a connection; `left_behind` bytes stay in use until they are `released`."""
         self.total += left_behind - self._held.pop(holder, 0)
         self._enforce()
 
     def released(self, size: int) -> None:
-        """Note that `size` bytes of a closed connection are no longer in use."""
         self.total -= size
 
     def _enforce(self) -> None:
@@ -79,7 +72,7 @@ class MemoryLimit:
 
 @attrs.define
 class ConnectionLimit:
-    """Counts connections; admits up to `most` in all, and up to `most_per_host` (or its override) from one host."""
+    """Admits up to `most` connections, and up to `most_per_host` (or its override) from one host."""
 
     most: int
     most_per_host: int
@@ -88,7 +81,7 @@ class ConnectionLimit:
     _count: int = attrs.field(default=0, init=False)
 
     def admit(self, host: str) -> str | None:
-        """Count one more connection from `host`; return the reason if it is not admitted."""
+        """Count one more connection; return the reason if it is not admitted."""
         if self._count >= self.most:
             return f"max.connections={self.most} is reached"
         most = self.overrides.get(host, self.most_per_host)
@@ -99,7 +92,6 @@ class ConnectionLimit:
         return None
 
     def leave(self, host: str) -> None:
-        """Note that an admitted connection is closed."""
         self._count -= 1
         self._hosts[host] -= 1
         if not self._hosts[host]:
@@ -108,17 +100,17 @@ class ConnectionLimit:
 
 @attrs.define(eq=False)
 class PeerLogLimit:
-    """Limits log lines of one kind about peers: `_most` per address and minute, then one with the number left out."""
+    """Limits log lines about peers: `_most` per address and minute, then one with the number left out."""
 
     _clock: IReactorTime
-    _left_out: str  # format of that line, with `host` and `count`
+    _left_out: str  # format, with `host` and `count`
     _most: int = LINES_PER_MINUTE_MAX
     _others: str = "other addresses"
     _counts: dict[str, int] = attrs.field(factory=dict, init=False)
     _minute: IDelayedCall | None = attrs.field(default=None, init=False)
 
     def is_due(self, host: str) -> bool:
-        """Return True if one more line about `host` may be logged; beyond `_ADDRESSES_MAX`, addresses share lines."""
+        """Return True if a line about `host` may be logged; beyond `_ADDRESSES_MAX`, addresses share lines."""
         if host not in self._counts and len(self._counts) >= _ADDRESSES_MAX:
             host = self._others
         if self._minute is None:
@@ -127,7 +119,7 @@ class PeerLogLimit:
         return self._counts[host] <= self._most
 
     def log_suppressed(self) -> None:
-        """Log how many lines were left out in the minute that ends now."""
+        """Log how many lines this minute left out."""
         if self._minute is not None and self._minute.active():
             self._minute.cancel()
         self._minute = None

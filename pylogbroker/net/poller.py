@@ -1,10 +1,7 @@
 """Eager polling of the reactor, and a check for other events that wait.
 
-For `EAGER_SECONDS` after an event the poller polls without sleeping.  A client that got an answer often sends its next
-request at once, and waking a processor takes longer than a small request.  An idle broker uses no processor time; a
-request that comes alone costs `EAGER_SECONDS` more.
-
-A connection with much to send checks from time to time whether others wait, and yields to them.
+For `EAGER_SECONDS` after an event the poller does not sleep: a client often sends its next request at once, and waking
+a processor takes longer than a small request.  An idle broker sleeps.
 """
 
 from __future__ import annotations
@@ -19,7 +16,7 @@ Events = list[tuple[int, int]]
 
 
 class EagerPoller:
-    """A `select.epoll` that polls without sleeping for a moment after an event."""
+    """A `select.epoll` that does not sleep for a moment after an event."""
 
     def __init__(self, poller: Any, clock: Callable[[], float] = perf_counter) -> None:
         self._poller = poller
@@ -50,17 +47,14 @@ class EagerPoller:
 
 
 def make_eager(reactor: Any) -> None:
-    """Make Twisted's epoll reactor poll eagerly; other reactors stay as they are.
-
-    The reactor has no option for this, so its poller is wrapped.
-    """
+    """Make Twisted's epoll reactor poll eagerly, by a wrapped poller; other reactors stay as they are."""
     poller = getattr(reactor, "_poller", None)
     if poller is not None and hasattr(poller, "poll"):
         reactor._poller = EagerPoller(poller)
 
 
 def others_wait(reactor: Any, fd: int) -> bool:
-    """Return True if a file other than `fd` has an event, or if the reactor cannot say; the event is not consumed."""
+    """Return True if a file other than `fd` has an event, or if the reactor cannot say; consume nothing."""
     poller = getattr(reactor, "_poller", None)
     if poller is None or not hasattr(poller, "poll"):
         return True

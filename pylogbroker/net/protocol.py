@@ -4,13 +4,12 @@
                                                 |                                                  ^
                                                 +--> awaited, encoded, in its slot of `_waiting` --+  if it is the first
 
-Requests are handled as they arrive, also while an earlier one waits; their answers queue behind it.  While the peer
-does not take its answers, or too many requests wait, no further request is handled and nothing more is read.
+While the peer does not take its answers, or too many requests wait, no further request is handled or read.
 
 Long requests are decoded, and long answers encoded, in slices (`pylogbroker.broker.slices`).  Requests behind a long
-one wait until it is decoded, and until the steps of its handler are done.
+one wait until it is decoded and the steps of its handler are done.
 
-When the connection is lost, decoding, reads and encoding are cancelled.  Changes continue; their answers are dropped.
+A lost connection cancels decoding, reads and encoding.  Changes continue; their answers are dropped.
 """
 
 from __future__ import annotations
@@ -45,10 +44,10 @@ from pylogbroker.wire.recognition import describe_other_protocol
 log = Logger()
 
 REQUESTS_WAITING_MAX = 1000
-"""Requests of one connection that may wait for their answer at once."""
+"""Requests of one connection that may wait for their answer."""
 
 UNSENT_BYTES_MAX = 512 * 1024
-"""Bytes of unsent answers beyond which the peer's next request is not handled."""
+"""Unsent answers beyond which the peer's next request is not handled."""
 
 _OUT_BYTES = 128 * 1024
 _OUT_CHUNKS = 256
@@ -57,7 +56,7 @@ _DECODE_INLINE_BYTES_MAX = 64 * 1024  # longer requests with many elements are d
 
 
 class ConnectionFactory(Structure):
-    """State that the connections of one listener share; see `pylogbroker.net.service.KafkaFactory`."""
+    """State that the connections of one listener share."""
 
     reactor: Any
     services: Services
@@ -75,8 +74,6 @@ class ConnectionFactory(Structure):
 
 
 class ResponseEncoder(Structure):
-    """Encodes the answers of a handler."""
-
     @property
     def name(self) -> str: ...
     @property
@@ -89,12 +86,12 @@ class ResponseEncoder(Structure):
 
 @attrs.define(eq=False)
 class ResponseSlot:
-    """Place of an answer that is not ready, or waits for the answers before it.
+    """Place of an answer that is not ready, or waits for earlier ones.
 
     `held` is the memory in bytes: of the request while it is handled, of the answer from then on.
     """
 
-    connection: KafkaProtocol | None  # None: it is closed
+    connection: KafkaProtocol | None  # None: closed
     route: ResponseEncoder
     correlation_id: int
     held: int
@@ -103,20 +100,15 @@ class ResponseSlot:
     is_encoding: bool = False
 
     def await_answer(self, work: Deferred[Any]) -> None:
-        """Wait for the handler's answer."""
         self.work = work
         work.addCallbacks(self._ready, self._failed).addErrback(self._broken)
 
     def await_encoding(self, work: Deferred[list[Chunk]]) -> None:
-        """Wait for the answer's encoding."""
         self.work, self.is_encoding = work, True
         work.addCallback(self._encoded).addErrback(self._broken)
 
     def detach(self, memory: MemoryLimit) -> int:
-        """Release the closed connection; return the bytes that stay in use until the work is done.
-
-        Reads and encoding are cancelled.
-        """
+        """Cancel reads and encoding; return the bytes that stay in use until the work is done."""
         self.connection = None
         work, self.work = self.work, None
         if work is None:
@@ -147,7 +139,7 @@ class ResponseSlot:
 
 
 class KafkaProtocol(Protocol):
-    """Broker's side of one connection; made by `KafkaFactory`."""
+    """Broker's side of one connection."""
 
     transport: ChunkServer
     factory: ConnectionFactory
@@ -164,7 +156,7 @@ class KafkaProtocol(Protocol):
         self._callers: dict[tuple[int, int, int, bytes], tuple[Route, RequestContext]] = {}
         self._blocked = False
         self._busy = 0  # unfinished parts of long requests; the next requests wait
-        self._decoding: Deferred[Any] | None = None  # of a long request; cancelled with the connection
+        self._decoding: Deferred[Any] | None = None  # of a long request
         self._paused = False
         self._caller = Caller(on_charge=self._account)
         self._closing = False
@@ -184,7 +176,7 @@ class KafkaProtocol(Protocol):
     def connectionLost(self, reason: Failure = connectionDone) -> None:
         self._closing = True
         self._todo.clear()
-        free = self._frames.forget()  # now, since protocol and transport form a reference cycle
+        free = self._frames.forget()  # now: protocol and transport form a reference cycle
         if free is not None:
             self.factory.services.runtime.in_thread(free)
         self._caller.leave()
@@ -298,7 +290,7 @@ class KafkaProtocol(Protocol):
         correlation_id: int,
         frame: memoryview,
     ) -> None:
-        """Decode the rest of a long request in slices, then handle it; later requests wait."""
+        """Decode the rest of a long request in slices, then handle it."""
         held = len(frame)
         self._waiting_bytes += held
 
@@ -348,7 +340,7 @@ class KafkaProtocol(Protocol):
             self._await(route, correlation_id, answer, held)
 
     async def _run_steps(self, steps: Generator[None, None, Any]) -> Any:
-        """Return the answer of a handler that works in steps; later requests wait until these are done."""
+        """Return the answer of a handler that works in steps."""
         try:
             answer = await self.factory.services.runtime.slices.run(steps)
         finally:
@@ -356,7 +348,6 @@ class KafkaProtocol(Protocol):
         return await answer if isawaitable(answer) else answer
 
     def _go_on(self) -> None:
-        """Note that a part of a long request is done; after the last part, handle the next requests."""
         self._busy -= 1
         self._work()
 
@@ -396,11 +387,10 @@ class KafkaProtocol(Protocol):
         slot.await_answer(answer if isinstance(answer, Deferred) else ensureDeferred(answer))
 
     def answer_failed(self, slot: ResponseSlot, failure: Failure) -> None:
-        """Answer a request whose handler has failed."""
         self.answer_ready(slot, self._failed(slot.route, failure))
 
     def answer_ready(self, slot: ResponseSlot, answer: Any) -> None:
-        """Encode the answer of a slot, in slices if it is long; None stands for no answer."""
+        """Encode a slot's answer, in slices if it is long; None stands for no answer."""
         route, correlation_id = slot.route, slot.correlation_id
         steps = None if answer is None else route.steps_if_long(correlation_id, answer)
         if steps is not None:
@@ -409,7 +399,7 @@ class KafkaProtocol(Protocol):
             self.answer_encoded(slot, [] if answer is None else self._encoded(route, correlation_id, answer))
 
     def answer_encoded(self, slot: ResponseSlot, chunks: list[Chunk]) -> None:
-        """Send the answer of a slot after those before it."""
+        """Send a slot's answer after those before it."""
         self._fill(slot, chunks)
         waiting = self._waiting
         while waiting and waiting[0].chunks is not None:
@@ -419,14 +409,13 @@ class KafkaProtocol(Protocol):
         self._work()
 
     def _fill(self, slot: ResponseSlot, chunks: list[Chunk]) -> None:
-        """Keep the answer of a slot until those before it are sent."""
         slot.work, slot.chunks = None, chunks
         size = sum([len(chunk) for chunk in chunks if isinstance(chunk, BUFFERS)])
         self._waiting_bytes += size - slot.held
         slot.held = size
 
     def _failed(self, route: ResponseEncoder, failure: Failure | None = None) -> Any:
-        """Return the answer to a request whose handler failed; if it has none, close and return None."""
+        """Return the answer to a failed request; without any, close and return None."""
         failure = failure or Failure()
         error = failure.value
         if isinstance(error, ProtocolViolation):
@@ -449,7 +438,6 @@ class KafkaProtocol(Protocol):
             return []
 
     def answer_broken(self, failure: Failure) -> None:
-        """Close the connection, because an answer could not be encoded."""
         if failure.check(EncodingError):
             self._violated(f"a request was carried out, but its answer cannot be sent: {failure.value}")
         else:
@@ -477,7 +465,7 @@ class KafkaProtocol(Protocol):
             self.factory.memory.holds(self, held)
 
     def close_because(self, reason: str, is_fault: bool = True) -> None:
-        """Log the reason and close the connection after the answers that are being sent."""
+        """Log the reason and close after the answers that are being sent."""
         if not self._closing:
             emit = log.warn if is_fault else log.info
             emit("closing the connection from {peer}: {reason}", peer=self.peer, reason=reason)
@@ -496,12 +484,12 @@ class KafkaProtocol(Protocol):
 
     @property
     def peer(self) -> str:
-        """Address of the peer and the listener that it connected to, for the log."""
+        """Address of the peer and its listener, for the log."""
         host = f"[{self._host}]" if ":" in self._host else self._host
         return f"{host}:{self._port} on {self.factory.listener_name}"
 
     def _with_hint(self, reason: str, frame: memoryview) -> str:
-        """Add to the reason which other protocol the frame looks like, if any."""
+        """Add to the reason which other protocol the frame looks like."""
         other_protocol = self._describe_other_protocol(frame)
         return reason if other_protocol is None else f"{reason}; {other_protocol}"
 
@@ -514,7 +502,7 @@ class KafkaProtocol(Protocol):
         self.factory.reactor.callLater(0, self.transport.abortConnection)
 
     def finish(self) -> None:
-        """Read nothing more, send the answers that are ready or become ready, and close."""
+        """Read nothing more, send all outstanding answers, and close."""
         self._finishing = True
         self._todo.clear()
         self._work()

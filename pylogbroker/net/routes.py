@@ -1,8 +1,8 @@
 """Routes: the codec and the handler of each API in each version.
 
 A request begins `api_key:2 api_version:2 correlation_id:4 client_id_size:2 client_id`, followed by tagged fields
-where the version is flexible.  It is parsed here by hand because every request pays for it;
-`pylogbroker.wire.headers` has the general code.
+where the version is flexible.  It is parsed by hand, since every request pays for it; `pylogbroker.wire.headers` has
+the general code.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ _OTHER_APIS = {
     91: "AlterShareGroupOffsets",
     92: "DeleteShareGroupOffsets",
 }
-"""Names for the log: Kafka's other APIs for clients, and those of Kafka 3.9 between brokers."""
+"""Names for the log: other APIs of Kafka 3.9."""
 
 _SASL = (17, 36)
 _HEADER = struct.Struct(">hhih")
@@ -84,7 +84,7 @@ def read_header(frame: memoryview) -> Header:
 
 
 class NotOffered(ProtocolViolation):
-    """A request for an API or a version that is not offered; `api` names it in the log."""
+    """Request for an API or a version that is not offered; `api` names it in the log."""
 
     def __init__(self, api: str, reason: str) -> None:
         super().__init__(reason)
@@ -93,8 +93,6 @@ class NotOffered(ProtocolViolation):
 
 @attrs.frozen
 class Route:
-    """Codec and handler of one version of one API."""
-
     name: str
     flexible: bool
     decode: Callable[[memoryview, int], Any]
@@ -102,13 +100,13 @@ class Route:
     response_type: type
     encode: Callable[[int, Any], list[Chunk]]
     length: Callable[[Any], int]
-    """Number of structs in a response; counting stops a few beyond `ENCODE_INLINE_STRUCTS_MAX`."""
+    """Number of structs in a response, counted up to a few beyond `ENCODE_INLINE_STRUCTS_MAX`."""
     is_read: bool = False
     decode_in_steps: Callable[[memoryview, int], Generator[None, None, Any]] | None = None
     encode_in_steps: Callable[[int, Any], Generator[None, None, list[Chunk]]] | None = None
 
     def steps_if_long(self, correlation_id: int, answer: Any) -> Generator[None, None, list[Chunk]] | None:
-        """Return the encoding of a response in steps, or None if it is short enough to encode at once."""
+        """Return the encoding in steps, or None if the response is short."""
         if self.length(answer) <= ENCODE_INLINE_STRUCTS_MAX or self.encode_in_steps is None:
             return None
         return self.encode_in_steps(correlation_id, answer)
@@ -122,7 +120,7 @@ class Routes:
         self._routes: dict[tuple[int, int], Route] = {}
 
     def find(self, key: int, version: int) -> Route:
-        """Return the route of an API's version; NotOffered if it is not advertised.
+        """Return the route of an API's version; raise NotOffered if it is not advertised.
 
         ApiVersions alone answers unknown versions, in version 0, so that the client can choose a known one.
         """
@@ -168,7 +166,7 @@ def _route(api: Api, version: int) -> Route:
 
 
 def _unsupported_api_versions() -> Route:
-    """Return a route that does not decode the request, since its version is unknown."""
+    """Return a route that leaves the request of unknown version undecoded."""
     return Route(
         "ApiVersions",
         False,

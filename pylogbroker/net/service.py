@@ -1,4 +1,4 @@
-"""Listeners: each binds one address, counts its connections, and closes them in order.
+"""Listeners.
 
 start   bind, and note the actual port in `LocalNode.listeners`
 stop    stop accepting, send the answers of running requests, close; abort after `CLOSING_SECONDS`
@@ -31,7 +31,7 @@ _IDLE_TICKS = 10
 
 @attrs.define(eq=False)
 class SharedLimits:
-    """Limits that all listeners of a broker share."""
+    """Limits that all listeners share."""
 
     memory: MemoryLimit
     connections: ConnectionLimit
@@ -41,7 +41,6 @@ class SharedLimits:
 
     @classmethod
     def of(cls, services: Services) -> SharedLimits:
-        """Return the limits in the broker's settings."""
         config, clock = services.config, services.runtime.clock
         memory = config.integer("queued.max.request.bytes")
         return cls(
@@ -57,14 +56,13 @@ class SharedLimits:
         )
 
     def log_suppressed(self) -> None:
-        """Log how many lines were left out."""
         self.bad_requests.log_suppressed()
         self.not_offered.log_suppressed()
         self.rejected.log_suppressed()
 
 
 class KafkaFactory(Factory):
-    """Makes the protocol of each connection of one listener, and keeps what they share."""
+    """Makes the connections of one listener, and keeps what they share."""
 
     noisy = False
     protocol_class = KafkaProtocol
@@ -107,14 +105,12 @@ class KafkaFactory(Factory):
         return protocol
 
     def connection_made(self, protocol: KafkaProtocol) -> None:
-        """Note a new connection."""
         self.connections.add(protocol)
         for option, size in self._socket_buffers:
             if size > 0:
                 protocol.transport.socket.setsockopt(socket.SOL_SOCKET, option, size)
 
     def connection_lost(self, protocol: KafkaProtocol, host: str) -> None:
-        """Note that a connection is closed."""
         self._bound.leave(host)
         self.connections.discard(protocol)
         if not self.connections and self._all_closed is not None:
@@ -122,14 +118,14 @@ class KafkaFactory(Factory):
             done.callback(None)
 
     def close_idle(self) -> None:
-        """Time has passed: close the connections that have not moved for `_IDLE_TICKS` calls."""
+        """Close the connections that have not moved for `_IDLE_TICKS` calls."""
         self.idle_tick += 1
         for protocol in tuple(self.connections):
             if self.idle_tick - protocol.idle_since > _IDLE_TICKS:
                 protocol.close_because("idle for connections.max.idle.ms", is_fault=False)
 
     async def close(self) -> None:
-        """Close every connection; abort those that have not taken their answers after `CLOSING_SECONDS`."""
+        """Close every connection; abort those with unsent answers after `CLOSING_SECONDS`."""
         if not self.connections:
             return
         done: Deferred[None] = Deferred()
@@ -148,8 +144,6 @@ class KafkaFactory(Factory):
 
 @attrs.define(eq=False)
 class KafkaListener:
-    """One listener of a broker."""
-
     _reactor: Any
     _services: Services
     _listener: Listener
@@ -179,12 +173,11 @@ class KafkaListener:
         return number
 
     async def stop_accepting(self) -> None:
-        """Close the listening socket."""
         if self._port is not None:
             port, self._port = self._port, None
             if self._reactor.running:
                 await cast(Deferred[None], port.stopListening())
-            else:  # after a failed start, or a stopped reactor: nothing would close the socket later
+            else:  # a failed start, or a stopped reactor: nothing would close the socket later
                 port.close_now()
 
     async def close(self) -> None:

@@ -1,10 +1,7 @@
 """Watch that logs the line of code that blocks the reactor.
 
-A thread posts a call to the reactor several times within the limit.  If the reactor's thread uses more processor time
-than the limit before the call runs, the watch logs where that thread is.  It compares processor time, so that neither
-a loaded machine nor a slow disk is reported as a fault of the code.
-
-The reactor's only cost is these calls, a few per second; without a limit, there is no thread.
+A thread posts a few calls per second to the reactor.  If the reactor's thread uses more processor time than the limit
+before such a call runs, the watch logs where it is.  Processor time excludes delays by a loaded machine or a slow disk.
 """
 
 from __future__ import annotations
@@ -33,9 +30,9 @@ _SOURCES: Final = f"{Path(__file__).resolve().parents[2]}{os.sep}"
 
 @attrs.define(eq=False)
 class StallWatch:
-    """Warns of iterations of the reactor that take more than `limit_ms` of processor time; 0 disables the watch.
+    """Logs reactor iterations of more than `limit_ms` processor time, each function once a minute; 0 disables it.
 
-    Each function is reported once a minute.  `apis` are the APIs whose handlers are named.
+    `apis` are the APIs whose handlers are named.
     """
 
     _reactor: Any
@@ -45,13 +42,12 @@ class StallWatch:
     _stopped: threading.Event = attrs.field(factory=threading.Event, init=False)
 
     def start(self) -> None:
-        """Watch the calling thread, which runs the reactor; no effect after `stop`."""
+        """Watch the calling thread, the reactor's; no effect after `stop`."""
         if self._limit_ms > 0 and not self._stopped.is_set():
             arguments = threading.get_ident(), {api.handle.__module__: api.name for api in self._apis}
             threading.Thread(target=self._watch, args=arguments, name="stall watch", daemon=True).start()
 
     async def stop(self) -> None:
-        """Let the thread end."""
         self._stopped.set()
 
     def _watch(self, thread: int, apis: Mapping[str, str]) -> None:
@@ -69,10 +65,10 @@ class StallWatch:
                 if frame is not None and not answered.is_set():
                     self._report(frame, apis, used - asked)
                 del frame  # it holds the values of all callers
-                asked = used  # an iteration that goes on is reported again
+                asked = used  # report an iteration that goes on again
 
     def _report(self, frame: FrameType, apis: Mapping[str, str], seconds: float) -> None:
-        code = frame.f_code  # one report per function, whichever of its lines runs
+        code = frame.f_code  # one report per function
         if not self._reported.is_due(f"{code.co_filename} {code.co_qualname}", int(time.time() * 1000)):
             return
         log.warn(
@@ -84,7 +80,7 @@ class StallWatch:
 
 
 def where(frame: FrameType) -> str:
-    """Return the place of a frame, and the place in this package from which it was called."""
+    """Return a frame's place, and the place in this package that called it."""
     own = next(filter(_is_own, _callers(frame)), frame)
     return _place(frame) if own is frame else f"{_place(frame)}, called from {_place(own)}"
 
@@ -99,7 +95,7 @@ def _place(frame: FrameType) -> str:
 
 
 def _handling(frame: FrameType, apis: Mapping[str, str]) -> str:
-    """Return the API whose handler is among the callers of a frame, as the end of a sentence."""
+    """Return the API whose handler calls a frame, as the end of a sentence."""
     for caller in _callers(frame):
         name = apis.get(caller.f_globals.get("__name__", ""))
         if name is not None:

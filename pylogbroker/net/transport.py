@@ -1,7 +1,7 @@
-"""Broker's side of a TCP connection: sends bytes and file regions in order, and yields to other connections.
+"""Broker's side of a TCP connection: sends bytes and file regions in order.
 
-File regions are sent with `sendfile`, so that a log's bytes go from the page cache to the socket without passing
-through Python.  `pylogbroker.rpc.transport` has the code that clients share.
+`sendfile` sends file regions from the page cache; their bytes do not pass through Python.
+`pylogbroker.rpc.transport` has the code that clients share.
 
 After every `_PIECE` bytes a connection checks whether others wait; if so, it continues in the reactor's next iteration.
 """
@@ -21,18 +21,16 @@ from zope.interface import implementer
 from pylogbroker.net.poller import others_wait
 from pylogbroker.rpc.transport import BUFFERS, ChunkConnection, ChunkReceiver
 
-_PIECE = 256 * 1024  # of a file, which take the kernel about 50 us
+_PIECE = 256 * 1024  # of a file: about 50 us for the kernel
 
 
 class OpenFile(Protocol):
-    """An open file; a region keeps it open."""
-
     @property
     def fd(self) -> int: ...
 
 
 class SendableRegion(Protocol):
-    """Bytes of a file from `position` on, to be sent unchanged."""
+    """Bytes of a file from `position` on."""
 
     @property
     def file(self) -> OpenFile: ...
@@ -54,11 +52,11 @@ class ChunkServer(ChunkConnection, tcp.Server):
 
     @property
     def unsent_bytes(self) -> int:
-        """Number of bytes in memory that are not sent yet; file regions do not count."""
+        """Unsent bytes in memory; file regions do not count."""
         return sum(len(chunk) for chunk in self._unsent if isinstance(chunk, BUFFERS)) if self._unsent else 0
 
     def _send_on(self) -> bool:
-        """Send until all is sent, the socket is full or others wait; return False if a file ends before its region."""
+        """Send until done, the socket is full or others wait; return False if a file ends before its region."""
         unsent = self._unsent
         piece = 0
         while unsent:
@@ -73,7 +71,7 @@ class ChunkServer(ChunkConnection, tcp.Server):
         return True
 
     def _send_region(self, region: SendableRegion) -> int:
-        """Send the rest of a region, or a piece of it; return the number of bytes, or -1 if the file has no more."""
+        """Send a piece of a region; return the number of bytes, or -1 if the file has no more."""
         done = self._head_sent
         left = len(region) - done
         sent = os.sendfile(self.socket.fileno(), region.file.fd, region.position + done, min(left, _PIECE))
@@ -86,8 +84,6 @@ class ChunkServer(ChunkConnection, tcp.Server):
 
 
 class ChunkPort(tcp.Port):
-    """A listening socket whose connections are `ChunkServer`s."""
-
     transport = ChunkServer
 
     def close_now(self) -> None:
@@ -98,7 +94,7 @@ class ChunkPort(tcp.Port):
 
 @implementer(IStreamServerEndpoint)
 class ChunkServerEndpoint:
-    """A TCP server endpoint like Twisted's `TCP4ServerEndpoint`, with the transport above.
+    """TCP server endpoint with the transport above.
 
     `host` is an address or a name to bind; empty for every interface.  IPv6 is chosen by an address with colons.
     """
