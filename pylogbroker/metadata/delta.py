@@ -2,8 +2,7 @@
 
     source of metadata ──> Delta ──> Delta.apply(image) ──> next image
 
-A delta is what a controller decides, and what a broker is sent: LeaderAndIsr, UpdateMetadata and the records of
-KRaft's metadata log say the same in other words. Changes apply in their order.
+A delta is a controller's decision, like Kafka's LeaderAndIsr, UpdateMetadata and KRaft records. Changes apply in order.
 """
 
 from __future__ import annotations
@@ -44,21 +43,19 @@ class BrokerUnregistered:
 
 @attrs.frozen
 class ControllerElected:
-    """A broker has become the controller."""
-
     broker_id: int
 
 
 @attrs.frozen
 class TopicCreated:
-    """A topic exists, with all of its partitions."""
+    """A topic exists with all its partitions."""
 
     topic: TopicImage
 
 
 @attrs.frozen
 class PartitionsChanged:
-    """Partitions of a topic have been added, or have another state."""
+    """Partitions of a topic are new, or have another state."""
 
     topic: str
     partitions: Mapping[int, PartitionState]
@@ -66,7 +63,7 @@ class PartitionsChanged:
 
 @attrs.frozen
 class TopicDeleted:
-    """A topic exists no longer, nor do its settings."""
+    """A topic and its settings exist no longer."""
 
     topic: TopicImage
 
@@ -104,7 +101,7 @@ class Delta:
         return iter(self.changes)
 
     def apply(self, image: ClusterImage) -> ClusterImage:
-        """Return the image after the changes. Raise KeyError if it lacks a topic that they change or delete."""
+        """Return the changed image; KeyError if it lacks a topic that is changed or deleted."""
         editor = _Editor(image)
         for change in self.changes:
             editor.apply(change)
@@ -113,7 +110,7 @@ class Delta:
 
 @attrs.frozen
 class PlannedTopic:
-    """Topic to create, and the settings of its own."""
+    """Topic to create, with its own settings."""
 
     topic: TopicImage
     settings: Mapping[str, str]

@@ -6,8 +6,8 @@
         topics          by name    TopicImage: id, and a PartitionState for each partition
         configs         by ConfigResource: own settings of a topic or broker, as texts
 
-An image never changes: `pylogbroker.metadata.delta` makes the next one. Both share what the delta leaves alone, so that
-the change of a partition costs the same with ten partitions and with 10,000.
+`pylogbroker.metadata.delta` makes the next image. Both share what the delta leaves alone: a change costs the same with
+ten partitions and with 10,000.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from pylogbroker.metadata.topic_names import INTERNAL_TOPICS
 NO_LEADER: Final = -1
 NO_CONTROLLER: Final = -1
 NO_TOPIC_ID: Final = uuid.UUID(int=0)
-"""Id of topics whose nodes are older than topic ids."""
+"""Id of topics older than topic ids."""
 
 
 @attrs.frozen
 class BrokerListener:
-    """Address of a broker that clients connect to."""
+    """Address that clients connect to."""
 
     host: str
     port: int
@@ -51,7 +51,7 @@ class BrokerRegistration:
 
 @attrs.frozen
 class PartitionState:
-    """Leader, replicas and in-sync replicas of a partition. The first replica is the preferred leader."""
+    """State of a partition. The first replica is the preferred leader."""
 
     leader: int
     replicas: tuple[int, ...]
@@ -59,7 +59,7 @@ class PartitionState:
     leader_epoch: int = 0
     """Grows with each election."""
     partition_epoch: int = 0
-    """Grows with each change of this state: the version of its node in ZooKeeper."""
+    """Grows with each change: the version of the node in ZooKeeper."""
     adding: tuple[int, ...] = ()
     removing: tuple[int, ...] = ()
 
@@ -74,24 +74,23 @@ class TopicImage:
 
     @property
     def internal(self) -> bool:
-        """Whether brokers keep their own state in the topic."""
         return self.name in INTERNAL_TOPICS
 
     @property
     def replication_factor(self) -> int:
-        """Number of replicas of partition 0; Kafka reports it to clients as the topic's."""
+        """Number of replicas of partition 0, which Kafka reports as the topic's."""
         return len(self.partitions[0].replicas)
 
 
 class ConfigResourceType(StrEnum):
-    """Kinds of resources with settings, by their names in ZooKeeper."""
+    """Kinds of resources, by their names in ZooKeeper."""
 
     TOPICS = "topics"
     BROKERS = "brokers"
 
 
 class ConfigResource(NamedTuple):
-    """Resource with settings of its own; the broker named DEFAULT_BROKER stands for all brokers."""
+    """Resource with settings; the broker DEFAULT_BROKER stands for all brokers."""
 
     type: ConfigResourceType
     name: str
@@ -99,7 +98,7 @@ class ConfigResource(NamedTuple):
 
 DEFAULT_BROKER: Final = "<default>"
 ConfigChange = Callable[[Mapping[str, str]], Mapping[str, str]]
-"""Function from the settings that a resource has of its own to those that it is to have."""
+"""Function from a resource's own settings to the new ones."""
 
 
 def topic_resource(name: str) -> ConfigResource:
@@ -107,14 +106,12 @@ def topic_resource(name: str) -> ConfigResource:
 
 
 def broker_resource(broker_id: int | None) -> ConfigResource:
-    """Return the resource of a broker, or of all brokers if the id is None."""
+    """Return the resource of a broker; None stands for all brokers."""
     return ConfigResource(ConfigResourceType.BROKERS, DEFAULT_BROKER if broker_id is None else str(broker_id))
 
 
 @attrs.frozen
 class ClusterImage:
-    """State of the cluster at one moment."""
-
     brokers: PersistentMap[int, BrokerRegistration] = attrs.field(factory=PersistentMap)
     controller_id: int = NO_CONTROLLER
     topics: PersistentMap[str, TopicImage] = attrs.field(factory=PersistentMap)
@@ -124,24 +121,23 @@ class ClusterImage:
     configs: PersistentMap[ConfigResource, Mapping[str, str]] = attrs.field(factory=PersistentMap)
 
     def topic_by_id(self, topic_id: uuid.UUID) -> TopicImage | None:
-        """Return the topic with that id."""
         name = self.topic_names.get(topic_id.int)
         return None if name is None else self.topics[name]
 
     def require_topic(self, name: str) -> TopicImage:
-        """Return a topic; raise UNKNOWN_TOPIC_OR_PARTITION if there is none of that name."""
+        """Return a topic; raise UNKNOWN_TOPIC_OR_PARTITION if there is none."""
         topic = self.topics.get(name)
         if topic is None:
             raise KafkaError(f"There is no topic {name!r}", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         return topic
 
     def require_topic_id(self, topic_id: uuid.UUID) -> TopicImage:
-        """Return a topic; raise UNKNOWN_TOPIC_ID if there is none with that id."""
+        """Return a topic; raise UNKNOWN_TOPIC_ID if there is none."""
         topic = self.topic_by_id(topic_id)
         if topic is None:
             raise KafkaError(f"There is no topic of the id {topic_id}", ErrorCode.UNKNOWN_TOPIC_ID)
         return topic
 
     def settings(self, resource: ConfigResource) -> Mapping[str, str]:
-        """Return the settings that a resource has of its own."""
+        """Return a resource's own settings."""
         return self.configs.get(resource, {})

@@ -1,10 +1,10 @@
-"""Immutable mapping in key order. A changed copy shares its structure with the original.
+"""Immutable mapping in key order; changed copies share its structure.
 
     chunks   {a.., b..}   {f.., k..}   {m.., z..}     dicts of at most CHUNK_ENTRIES_MAX entries, in key order
     firsts    -            f            m             first key of each chunk; the first one's is not used
 
-A change copies the chunks that it touches, and the two tuples. With 10,000 entries that is about 300 references for a
-change of one entry. A lookup is a binary search and a dict lookup. Keys must be comparable with each other.
+A change copies the two tuples and the chunks that it touches: of 10,000 entries about 300 references. A lookup is a
+binary search and a dict lookup. Keys must be comparable.
 """
 
 from __future__ import annotations
@@ -27,8 +27,6 @@ CHUNK_ENTRIES_MAX: Final = 128
 
 
 class PersistentMap(Mapping[K, V], Generic[K, V]):
-    """Mapping that never changes; `changed` returns a changed copy."""
-
     __slots__ = ("_chunks", "_firsts", "_length")
 
     def __init__(self, entries: Mapping[K, V] | Iterable[tuple[K, V]] = ()) -> None:
@@ -65,7 +63,7 @@ class PersistentMap(Mapping[K, V], Generic[K, V]):
         return copy
 
     def chunks(self) -> tuple[Mapping[K, V], ...]:
-        """Return the parts that copies share, in key order."""
+        """Return the shared parts in key order."""
         return self._chunks
 
     def _find(self, key: Any) -> int:
@@ -139,7 +137,7 @@ def _sorted(chunk: dict[K, V]) -> dict[K, V]:
 
 
 def _split(chunk: dict[K, V]) -> Iterator[dict[K, V]]:
-    """Yield the entries in chunks that have room to grow; nothing if there are none."""
+    """Yield the entries in chunks that have room to grow."""
     if 0 < len(chunk) <= CHUNK_ENTRIES_MAX:
         yield chunk
         return

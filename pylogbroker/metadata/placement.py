@@ -1,4 +1,4 @@
-"""Assignment of partitions to brokers: round robin, or as a request gives it; invalid ones raise KafkaError."""
+"""Assignment of partitions to brokers; invalid ones raise KafkaError."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.metadata.image import TopicImage
 
 Assignment = Mapping[int, Sequence[int]]
-"""Brokers of each partition, the preferred leader first."""
+"""Brokers by partition, the preferred leader first."""
 
 
 def by_hand(partitions: int, replication_factor: int, brokers: Sequence[int], assignment: Assignment) -> Assignment:
-    """Return the assignment that a request gives for a new topic; its numbers of partitions and replicas must be -1."""
+    """Return a new topic's requested assignment; its numbers of partitions and replicas must be -1."""
     for value, what in ((replication_factor, "replication factor"), (partitions, "number of partitions")):
         if value != -1:
             raise KafkaError(
@@ -23,7 +23,6 @@ def by_hand(partitions: int, replication_factor: int, brokers: Sequence[int], as
 
 
 def of_new_topic(partitions: int, replication_factor: int, brokers: Sequence[int]) -> Assignment:
-    """Return an assignment of a new topic's partitions, each to `replication_factor` brokers."""
     if partitions <= 0:
         raise KafkaError(
             f"A topic cannot have {partitions} partitions; give 1 or more, or -1 for num.partitions",
@@ -61,9 +60,9 @@ def of_more_partitions(
 
 
 def check_assignment(assignment: Assignment, brokers: Sequence[int], first: int, width: int | None = None) -> None:
-    """Raise INVALID_REPLICA_ASSIGNMENT unless the partitions from `first` on are each given to known brokers once.
+    """Raise INVALID_REPLICA_ASSIGNMENT unless partitions from `first` on are each given to known brokers once.
 
-    Every partition must have `width` replicas; by default as many as the first of the assignment.
+    Every partition must have `width` replicas; by default as many as the first one.
     """
     problem = _assignment_problem(assignment, brokers, first, width)
     if problem:
@@ -95,7 +94,7 @@ def _replicas_problem(replicas: Sequence[int], brokers: Sequence[int], width: in
 
 
 def spread(brokers: Sequence[int], first: int, count: int, replication_factor: int) -> dict[int, tuple[int, ...]]:
-    """Assign partitions to brokers round robin, so that leaders and replicas are spread evenly."""
+    """Assign partitions round robin; leaders and replicas are spread evenly."""
     doubled = (*brokers, *brokers)
     starts = ((partition, partition % len(brokers)) for partition in range(first, first + count))
     return {partition: tuple(doubled[start : start + replication_factor]) for partition, start in starts}

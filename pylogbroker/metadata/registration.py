@@ -1,4 +1,4 @@
-"""Identities kept in the coordination tree: the cluster id, the broker id and the ids of its log directories."""
+"""Identities in the coordination tree: ids of the cluster, the broker and its log directories."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from pylogbroker.metadata import zk_paths, zk_schema
 
 
 async def create_permanent_nodes(tree: ITree) -> None:
-    """Create the permanent nodes that are missing."""
     found = await tree.get_many(zk_paths.PERSISTENT)
     missing = [Create(path) for path, node in zip(zk_paths.PERSISTENT, found, strict=True) if node is None]
     if missing:
@@ -18,7 +17,7 @@ async def create_permanent_nodes(tree: ITree) -> None:
 
 
 async def cluster_id(tree: ITree, proposed: str | None = None) -> str:
-    """Return the cluster id; a new cluster takes the proposed one, or else a random one."""
+    """Return the cluster id; a new cluster takes the proposed or a random one."""
     fresh = proposed or zk_schema.id_text(uuid.uuid4())
     try:
         await tree.commit([Create(zk_paths.CLUSTER_ID, zk_schema.encode_cluster_id(fresh))])
@@ -28,26 +27,26 @@ async def cluster_id(tree: ITree, proposed: str | None = None) -> str:
 
 
 async def new_broker_id(tree: ITree, reserved: int) -> int:
-    """Return a broker id above `reserved` that the cluster has never used."""
+    """Return a never used broker id above `reserved`."""
     await tree.commit([SetData(zk_paths.BROKER_SEQUENCE, b"")])
     return reserved + (await tree.get(zk_paths.BROKER_SEQUENCE)).stat.version
 
 
 async def register(tree: ITree, broker_id: int, broker: zk_schema.BrokerNode, now_ms: int) -> int:
-    """Register a live broker; return its epoch, which is larger than after any earlier registration."""
+    """Register a live broker; return its epoch, larger than any earlier one."""
     path = zk_paths.broker(broker_id)
     await tree.commit([Create(path, zk_schema.encode_broker(broker, now_ms), ephemeral=True)])
     return (await tree.get(path)).stat.created
 
 
 async def directories(tree: ITree, broker_id: int) -> dict[str, str]:
-    """Return the ids of the log directories that the broker used last, by path."""
+    """Return the ids of the broker's last log directories, by path."""
     [node] = await tree.get_many([zk_paths.broker_directories(broker_id)])
     return {} if node is None else zk_schema.decode_directories(node.data)
 
 
 async def remember_directories(tree: ITree, broker_id: int, used: Mapping[str, str]) -> None:
-    """Store the ids of the log directories that the broker uses, by path."""
+    """Store the ids of the broker's log directories, by path."""
     path, data = zk_paths.broker_directories(broker_id), zk_schema.encode_directories(used)
     [node] = await tree.get_many([path])
     if node is None:
@@ -57,7 +56,7 @@ async def remember_directories(tree: ITree, broker_id: int, used: Mapping[str, s
 
 
 async def topics(tree: ITree) -> dict[str, zk_schema.TopicNode]:
-    """Return all topics, with their ids and replicas, including topics under deletion."""
+    """Return all topics, including those under deletion."""
     nodes = await tree.children_with_data(zk_paths.TOPICS)
     return {name: zk_schema.decode_topic(node.data) for name, node in nodes.items()}
 

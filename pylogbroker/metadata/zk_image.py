@@ -1,4 +1,4 @@
-"""The image of the cluster in the coordination tree: `read_image` reads it, `operations` writes a delta.
+"""The cluster's image in the coordination tree.
 
 | change             | nodes                                                                                       |
 |--------------------|---------------------------------------------------------------------------------------------|
@@ -8,7 +8,7 @@
 | ConfigChanged      | creates or sets the settings                                                                |
 | others             | none: sessions of brokers make them                                                         |
 
-A state is set only if its version is still the partition epoch before the change, so that of two writers one fails.
+A state is set only if its version is still the former partition epoch: of two writers one fails.
 """
 
 from __future__ import annotations
@@ -46,14 +46,13 @@ class TimeSlices(Protocol):
 
 @attrs.frozen
 class TreeContents:
-    """Image in the tree, and topics whose deletion was interrupted, which are not in the image."""
+    """Image in the tree, and interrupted deletions, which are not in the image."""
 
     image: ClusterImage
     deleted: tuple[TopicImage, ...] = ()
 
 
 async def read_image(tree: ITree, slices: TimeSlices) -> TreeContents:
-    """Read the image from the tree."""
     marked = set(await tree.children(zk_paths.DELETE_TOPICS))
     topics: dict[str, TopicImage] = {}
     deleted: list[TopicImage] = []
@@ -103,12 +102,12 @@ def _partition(topic: TopicNode, number: int, node: Node | None) -> PartitionSta
 
 
 def new_partition(replicas: Sequence[int]) -> PartitionState:
-    """Return the state of a new partition: its first replica leads, and all are in sync."""
+    """Return a new partition: its first replica leads, all are in sync."""
     return PartitionState(replicas[0], tuple(replicas), tuple(replicas))
 
 
 def new_partitions(assignment: Mapping[int, Sequence[int]]) -> dict[int, PartitionState]:
-    """Return the states of new partitions; those with the same replicas share one."""
+    """Return new partitions; those with equal replicas share one state."""
     by_replicas = {replicas: new_partition(replicas) for replicas in set(map(tuple, assignment.values()))}
     return {number: by_replicas[tuple(replicas)] for number, replicas in assignment.items()}
 
@@ -131,7 +130,6 @@ async def _read_brokers(tree: ITree) -> dict[int, BrokerRegistration]:
 
 
 def broker_registration(broker_id: int, epoch: int, node: BrokerNode) -> BrokerRegistration:
-    """Return the registration that a broker's node describes."""
     listeners = {
         name: BrokerListener(host, port, node.protocols.get(name, name))
         for name, host, port in map(zk_schema.parse_endpoint, node.endpoints)
@@ -139,17 +137,14 @@ def broker_registration(broker_id: int, epoch: int, node: BrokerNode) -> BrokerR
     return BrokerRegistration(broker_id, epoch, listeners, node.rack)
 
 
-# -- writing -----------------------------------------------------------------------------------------------------------
-
-
 def operations(delta: Delta, before: ClusterImage) -> Iterator[Operation]:
-    """Yield the operations that write a delta to the tree that `before` was read from."""
+    """Yield operations that write a delta to the tree that `before` was read from."""
     for change in delta:
         yield from _operations(change, before)
 
 
 def deletion(topic: TopicImage) -> Iterator[Operation]:
-    """Yield the operations that remove a marked topic."""
+    """Yield operations that remove a marked topic."""
     for number in topic.partitions:
         yield Delete(zk_paths.partition_state(topic.name, number))
         yield Delete(zk_paths.partition(topic.name, number))

@@ -15,7 +15,7 @@
 /consumers/<group>/owners/<topic>/<n>           stream that reads a partition (ephemeral)
 /consumers/<group>/offsets/<topic>/<n>          committed offset of a group
 
-Only consumers use the nodes below /consumers.
+Only consumers use /consumers.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ CONSUMERS = "/consumers"
 MIGRATION = "/migration"
 MIGRATION_KAFKA07 = "/migration/kafka07"
 
-DEFAULT_BROKER = "<default>"  # stands for all brokers, in place of a broker id
+DEFAULT_BROKER = "<default>"  # all brokers, in place of a broker id
 
 PERSISTENT = (
     "/cluster",
@@ -48,7 +48,7 @@ PERSISTENT = (
     "/admin",
     DELETE_TOPICS,
     PRODUCER_ID_BLOCK,
-)  # permanent nodes, parents first
+)  # parents first
 
 
 def broker(broker_id: int) -> str:
@@ -77,12 +77,11 @@ def partition_state(name: str, number: int) -> str:
 
 
 def configs(kind: str) -> str:
-    """Path of the parent of all settings of a kind of resources: `topics` or `brokers`."""
+    """Path of all settings of a kind of resources: `topics` or `brokers`."""
     return f"/config/{kind}"
 
 
 def config(kind: str, name: str) -> str:
-    """Path of the settings of a resource."""
     return f"/config/{kind}/{name}"
 
 
@@ -96,12 +95,12 @@ def broker_config(broker_id: int | None) -> str:
 
 
 def deleted_topic(name: str) -> str:
-    """Path of the mark for a topic under deletion."""
+    """Path of the mark of a topic under deletion."""
     return f"{DELETE_TOPICS}/{name}"
 
 
 def consumers(group: str) -> str:
-    """Path of the parent of a group's live consumers."""
+    """Path of a group's live consumers."""
     return f"{CONSUMERS}/{group}/ids"
 
 

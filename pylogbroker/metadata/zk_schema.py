@@ -1,4 +1,4 @@
-"""Node values of the coordination tree: Kafka's JSON, plus the nodes "directories" and "imported from 0.7".
+"""Node values of the coordination tree: Kafka's JSON; "directories" and "imported from 0.7" are our own.
 
 | node                   | value                                                                             |
 |------------------------|-----------------------------------------------------------------------------------|
@@ -32,12 +32,12 @@ _ENDPOINT: Final = re.compile(r"(?P<name>\w+)://(?:\[(?P<ipv6>[^\[\]]+)\]|(?P<ho
 
 
 class BadNode(PylogbrokerError):
-    """A node of the coordination tree has a value that is not of its schema."""
+    """A node's value is not of its schema."""
 
 
 @attrs.frozen
 class TopicNode:
-    """Topic id (nil in nodes older than ids), and each partition's replicas, the preferred one first.
+    """Topic id (nil in older nodes), and each partition's replicas, the preferred one first.
 
     `adding` and `removing` have the partitions under reassignment.
     """
@@ -50,7 +50,7 @@ class TopicNode:
 
 @attrs.frozen
 class PartitionNode:
-    """Leader of a partition (-1: none), its epoch, and the in-sync replicas."""
+    """Leader (-1: none), epoch and in-sync replicas."""
 
     leader: int
     leader_epoch: int
@@ -60,18 +60,18 @@ class PartitionNode:
 
 @attrs.frozen
 class BrokerNode:
-    """Live broker; `endpoints` are `NAME://host:port`, `protocols` maps each name to its protocol."""
+    """Live broker; `endpoints` are `NAME://host:port`, `protocols` maps names to protocols."""
 
     endpoints: Sequence[str]
     protocols: Mapping[str, str]
     rack: str | None = None
-    host: str | None = None  # the PLAINTEXT endpoint's, for the oldest clients
+    host: str | None = None  # of PLAINTEXT, for the oldest clients
     port: int = -1
 
 
 @attrs.frozen
 class ProducerIdBlock:
-    """Range of producer ids that a broker may assign, both ends included."""
+    """Range of producer ids, both ends included."""
 
     broker: int
     first: int
@@ -80,7 +80,7 @@ class ProducerIdBlock:
 
 @attrs.frozen
 class Kafka07Topic:
-    """Topic imported from Kafka 0.7; `partitions` maps `<broker>-<partition>` of 0.7 to the number here."""
+    """Topic imported from Kafka 0.7; `partitions` maps `<broker>-<partition>` to the number here."""
 
     topic_id: uuid.UUID
     partitions: Mapping[str, int]
@@ -88,9 +88,9 @@ class Kafka07Topic:
 
 @attrs.frozen
 class ConsumerNode:
-    """Live consumer: its number of streams for each topic or regular expression.
+    """Live consumer: number of streams for each topic or regular expression.
 
-    `pattern` is `static` for topic names, `white_list` for a regex of wanted and `black_list` of unwanted topics.
+    `pattern` is `static` for topic names, `white_list` or `black_list` for a regex of topics.
     """
 
     subscription: Mapping[str, int]
@@ -98,12 +98,12 @@ class ConsumerNode:
 
 
 def id_text(value: uuid.UUID) -> str:
-    """Return an id as Kafka writes it: 22 characters of URL-safe base64."""
+    """Return the 22 characters of URL-safe base64 that Kafka writes for an id."""
     return base64.urlsafe_b64encode(value.bytes).decode().rstrip("=")
 
 
 def parse_id(text: str) -> uuid.UUID:
-    """Return the id for 22 characters of URL-safe base64; BadNode if there is none."""
+    """Parse 22 characters of URL-safe base64; BadNode if they are invalid."""
     try:
         return uuid.UUID(bytes=base64.urlsafe_b64decode(text + "=="))
     except ValueError as error:
@@ -131,7 +131,6 @@ def encode_topic(topic: TopicNode) -> bytes:
 
 
 def decode_topic(data: bytes) -> TopicNode:
-    """Decode a topic's node of any version."""
     value = _load(data)
     partitions = _field(value, "partitions", dict)
     topic_id = value.get("topic_id")
@@ -178,19 +177,18 @@ def encode_config(settings: Mapping[str, str]) -> bytes:
 
 
 def decode_config(data: bytes) -> dict[str, str]:
-    """Decode a topic's or broker's settings; an empty node has none."""
+    """Decode settings; an empty node has none."""
     if not data:
         return {}
     return {str(name): str(text) for name, text in _field(_load(data), "config", dict).items()}
 
 
 def encode_directories(directories: Mapping[str, str]) -> bytes:
-    """Encode the ids of a broker's log directories by path."""
     return _dump({"version": 1, "directories": dict(directories)})
 
 
 def decode_directories(data: bytes) -> dict[str, str]:
-    """Decode the ids of a broker's log directories by path."""
+    """Decode ids of log directories by path."""
     return {str(path): str(own) for path, own in _field(_load(data), "directories", dict).items()}
 
 
@@ -222,7 +220,7 @@ def decode_broker(data: bytes) -> BrokerNode:
 
 
 def parse_endpoint(text: str) -> tuple[str, str, int]:
-    """Return listener name, host and port of an endpoint `NAME://host:port`; BadNode if it is none."""
+    """Parse an endpoint `NAME://host:port`; BadNode if it is invalid."""
     match = _ENDPOINT.fullmatch(text)
     if match is None:
         raise BadNode(f"not an endpoint: {text!r}")
@@ -234,7 +232,7 @@ def encode_producer_ids(block: ProducerIdBlock) -> bytes:
 
 
 def decode_producer_ids(data: bytes) -> ProducerIdBlock | None:
-    """Decode the latest block of producer ids; None if none was assigned yet."""
+    """Decode the latest block; None if none was assigned yet."""
     if not data:
         return None
     value = _load(data)
@@ -257,7 +255,7 @@ def encode_consumer(consumer: ConsumerNode, now_ms: int) -> bytes:
 
 
 def decode_consumer(data: bytes) -> ConsumerNode:
-    """Decode a live consumer; the oldest consumers wrote only the subscription."""
+    """Decode a live consumer; the oldest wrote only the subscription."""
     value = _load(data)
     subscription = _field(value, "subscription", dict) if "version" in value else value
     streams = {str(name): _number(count) for name, count in subscription.items()}
