@@ -1,7 +1,6 @@
 """Composition root: makes a service from the options of `twistd pylogbroker`.
 
-twistd parses the command line with `Options` and gets its service from `makeService`.  The options read and check the
-settings before anything is opened; the service opens directories and ports when it starts.
+The options check the settings before anything is opened; the service opens directories and ports when it starts.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ __all__ = ["Options", "makeService"]
 
 
 def makeService(options: Options) -> IService:
-    """Return the service with the broker, for twistd."""
+    """Return the service for twistd."""
     with without_garbage_collection():
         from pylogbroker.tap.twistd import make_service
     return make_service(options)

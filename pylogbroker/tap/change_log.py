@@ -1,7 +1,6 @@
 """Log lines for changes of topics, settings and the members of groups.
 
-Lines about groups are limited, per group and in total: after a number of generations within a minute, the log only
-counts the rest.  `--log-level pylogbroker.groups=debug` shows all of them.
+Lines about groups are limited per minute, per group and in total.  `--log-level pylogbroker.groups=debug` shows all.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from pylogbroker.metadata.image import (
 from pylogbroker.net.limits import PeerLogLimit
 from pylogbroker.storage.formatting import counted
 
-_LENGTH_MAX = 200  # characters of a value that a client chose
+_LENGTH_MAX = 200  # of a client's value
 log = Logger()
 groups_log = Logger("pylogbroker.groups")
 
@@ -42,18 +41,15 @@ class ChangeLog:
         )
 
     def attach(self) -> None:
-        """Log the changes from now on."""
         self._broker.metadata.follow(self)
         self._broker.group_service.observe(self.on_new_generation)
 
     async def stop(self) -> None:
-        """Log how many lines were left out, and cancel the timer."""
+        """Log how many lines were left out; cancel the timer."""
         self._generations.log_suppressed()
 
-    # -- topics and settings ---------------------------------------------------------------------------------------
-
     def on_delta(self, delta: Delta, before: ClusterImage, after: ClusterImage) -> None:
-        """Log the changes of topics and settings that clients made."""
+        """Log the changes of topics and settings by clients."""
         for change in delta:
             match change:
                 case TopicCreated(topic):
@@ -68,7 +64,7 @@ class ChangeLog:
                         _log_settings(resource, before.settings(resource), settings)
 
     def _log_deleted(self, topic: TopicImage) -> None:
-        if topic is not self._deleted:  # the controller retries an unfinished deletion, and announces it each time
+        if topic is not self._deleted:  # the controller announces each retry of a deletion
             log.info(
                 "deleted topic {topic} with {partitions}",
                 topic=topic.name,
@@ -76,10 +72,7 @@ class ChangeLog:
             )
         self._deleted = topic
 
-    # -- groups ----------------------------------------------------------------------------------------------------
-
     def on_new_generation(self, new: NewGeneration) -> None:
-        """Log that a group has a new generation."""
         group = f"group {printable(new.group_id)}"
         groups_log.emit(
             LogLevel.info if self._generations.is_due(group) else LogLevel.debug,
@@ -129,7 +122,7 @@ def shown_changes(changes: Mapping[str, tuple[Value, Value]]) -> str:
 
 
 def printable(text: str) -> str:
-    """Format a text that a client chose as one line of bounded length."""
+    """Format a client's text as one line of bounded length."""
     line = "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text[:_LENGTH_MAX])
     return line if len(text) <= _LENGTH_MAX else f"{line}..."
 

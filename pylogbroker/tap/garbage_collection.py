@@ -1,9 +1,8 @@
 """Garbage collection in a process that is only a broker.
 
-The collector is off during the start, which creates many objects and no garbage.  A full collection of a broker with
-10,000 partitions would stop its reactor for 50 ms.  So objects that survive a full collection are excluded from the
-next ones (`gc.freeze`).  Reference counts still free them; only cycles among them stay.  Now and then one collection
-looks at all objects again.
+The collector is off during the start, which creates no garbage.  A full collection with 10,000 partitions would stop
+the reactor for 50 ms, so its survivors are excluded from the next ones (`gc.freeze`).  Reference counts still free
+them; cycles among them wait for an occasional collection of all objects.
 """
 
 from __future__ import annotations
@@ -16,19 +15,19 @@ from typing import Final
 import attrs
 
 _THRESHOLDS: Final = (10_000, 1, 1)
-"""Requests leave few cycles, so collections are rare; a full one looks at about 40,000 objects, for some ms."""
+"""Requests leave few cycles; a full collection of about 40,000 objects takes some ms."""
 
 _OLDEST_GENERATION: Final = 2
 _EXCLUDING_MAX: Final = 50
 """Full collections of which one looks at all objects.  To create 10,000 partitions takes 15.
 
-Cycles that were excluded while in use stay until then: with 50, no more than 2 million objects.
+Cycles excluded while in use stay until then: with 50, no more than 2 million objects.
 """
 
 
 @contextmanager
 def without_garbage_collection() -> Iterator[None]:
-    """Disable the collector within the block, and exclude the objects created there from later collections."""
+    """Disable the collector within the block; exclude the objects created there."""
     gc.disable()
     try:
         yield
@@ -41,12 +40,11 @@ def without_garbage_collection() -> Iterator[None]:
 
 @attrs.define
 class _Survivors:
-    """Excludes the objects that survive a full collection from later collections."""
+    """Excludes survivors of full collections from later ones."""
 
     _full_collections: int = 0
 
     def install(self) -> None:
-        """Follow the collections from now on."""
         if self._follow not in gc.callbacks:
             gc.callbacks.append(self._follow)
 

@@ -1,4 +1,4 @@
-"""Identity of the broker at its start: cluster id, broker id and directory ids, from its data and the coordination."""
+"""Identity of the broker: cluster id, broker id and directory ids, from its data and the coordination."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ async def identify(
 
 
 async def _number(config: BrokerConfig, tree: ITree, known: DirectoryIdentity) -> int:
-    """Return the broker id: from the setting, else from the directories, else the topics' owner, else a new one."""
+    """Return the broker id: from the setting, the directories, the topics' owner, or a new one."""
     replica_brokers = await registration.replica_brokers(tree)
     remembered = min(replica_brokers, default=-1) if known.broker_id is None else known.broker_id
     number = config.integer("broker.id")

@@ -1,10 +1,10 @@
-"""Start and stop of one broker with its listeners, logs and coordination tree, in order.
+"""Start and stop of one broker.
 
     start   checks of ports and directories -> coordination -> ids -> directories locked -> logs -> broker -> listeners
     stop    no new connections -> waiting requests answered -> connections closed -> logs -> coordination -> threads
 
 Each step of the start adds its undo steps; the stop, and a failed start, run these in reverse order.  Blocking
-steps run in worker threads, or in the calling thread as long as the reactor does not run.
+steps run in worker threads, or before the reactor runs in the calling thread.
 """
 
 from __future__ import annotations
@@ -44,13 +44,11 @@ from pylogbroker.tap.threads import Threads
 
 log = Logger()
 
-_FACTORIES: Mapping[str, type[KafkaFactory]] = {SIMPLE: Legacy07Factory}  # of listeners with other protocols
+_FACTORIES: Mapping[str, type[KafkaFactory]] = {SIMPLE: Legacy07Factory}  # other protocols
 
 
 @attrs.define(eq=False)
 class _UndoSteps:
-    """Steps that close what a start has opened, to be run in reverse order."""
-
     _steps: list[Callable[[], Awaitable[None]]] = attrs.field(factory=list, init=False)
     is_done: bool = attrs.field(default=False, init=False)
 
@@ -59,7 +57,7 @@ class _UndoSteps:
         self._steps += steps
 
     async def run(self) -> None:
-        """Run all steps; one that fails does not prevent the others."""
+        """Run all steps, also after one that fails."""
         self.is_done = True
         while self._steps:
             step = self._steps.pop()
@@ -71,28 +69,26 @@ class _UndoSteps:
 
 @attrs.frozen(eq=False)
 class ServingBroker:
-    """A broker that accepts connections on its listeners."""
-
     broker: Broker
     _undo: _UndoSteps
 
     @property
     def listeners(self) -> tuple[Listener, ...]:
-        """The listeners with their actual ports."""
+        """Listeners with their actual ports."""
         return tuple(self.broker.node.listeners.values())
 
     def reload(self, settings: Mapping[str, str]) -> Reloaded:
-        """Apply the settings that may change while the broker runs; ConfigError, with nothing changed, if invalid."""
+        """Apply the dynamic settings; raise ConfigError, with nothing changed, if invalid."""
         return self.broker.config.reload(settings)
 
     async def stop(self) -> None:
-        """Answer running requests, flush everything to disk, and close."""
+        """Answer running requests, flush to disk, and close."""
         await self._undo.run()
 
 
 @attrs.define(eq=False)
 class BrokerStart:
-    """Start of one broker with these settings; runs once.
+    """Start of one broker; runs once.
 
     BrokerStart --run: open--> Broker with logs and coordinators --listen--> ServingBroker
          |                        |                                   |
@@ -106,10 +102,7 @@ class BrokerStart:
     _assembled: Broker | None = attrs.field(init=False, default=None)
 
     async def run(self) -> ServingBroker:
-        """Open everything and listen.
-
-        StartupError if something cannot be opened, or after `abort`; everything opened so far is closed then.
-        """
+        """Open everything and listen; StartupError, with everything closed, after a failure or `abort`."""
         began = self._reactor.seconds()
         threads = Threads(self._reactor, self.config)
         self._undo.add(threads.stop)
@@ -125,7 +118,7 @@ class BrokerStart:
         return ServingBroker(broker, self._undo)
 
     def abort(self) -> None:
-        """Make the start fail at its next step; a start that has ended stays as it is."""
+        """Make the start fail at its next step, if it has not ended."""
         self.aborted = True
         if self._assembled is not None:
             self._assembled.release()
@@ -133,8 +126,6 @@ class BrokerStart:
     def _go_on(self) -> None:
         if self.aborted:
             raise StartupError("it was stopped before it had started")
-
-    # -- steps -----------------------------------------------------------------------------------------------------
 
     async def _open(self, threads: Threads) -> Broker:
         config, in_thread = self.config, threads.in_thread
@@ -178,7 +169,7 @@ class BrokerStart:
             raise StartupError(f"{error}; {preflight.COORDINATION}") from error
 
     async def _load(self, loaded: _LoadedLogs, now_ms: int, topics: Mapping[str, TopicNode]) -> list[DeletedDirectory]:
-        """Open all logs; return the directories of deleted ones, which are to be removed."""
+        """Open all logs; return the directories of deleted ones, to be removed."""
         settings = log_config(self.config.topic({}))
         known = {(name, index): topic.topic_id for name, topic in topics.items() for index in topic.replicas}
 
@@ -240,8 +231,6 @@ class _LoadedLogs:
 
 @attrs.define(eq=False)
 class _Listeners:
-    """The listeners of one broker."""
-
     _reactor: Any
     _broker: Broker
     _started: list[KafkaListener] = attrs.field(init=False, factory=list)

@@ -1,4 +1,4 @@
-"""Command line of `twistd pylogbroker`, and the settings that it gives.
+"""Command line of `twistd pylogbroker`.
 
 A setting comes from the first of these that has it: `--override`; `--listener`, `--data-dir` and `--log-level`; the
 file of `--config`; its default.
@@ -23,7 +23,7 @@ _DEFAULT_PID_FILE = "twistd.pid"
 
 
 class Options(usage.Options):
-    """Options of the command line; after parsing, `settings` maps names of settings to valid texts."""
+    """Options of the command line; `settings` maps names of settings to valid texts."""
 
     synopsis = "[--config FILE] [--data-dir DIR] [--listener NAME://host:port]... [--override name=value]..."
     longdesc = (
@@ -110,12 +110,12 @@ class Options(usage.Options):
 
     @property
     def logs_elsewhere(self) -> bool:
-        """True if twistd does not log to the terminal from which the broker was started."""
+        """True if twistd logs elsewhere than to the terminal of the start."""
         twistd: Mapping[str, Any] = self.parent or {}
         return not twistd.get("nodaemon") or bool(twistd.get("syslog")) or twistd.get("logfile") not in (None, "-")
 
     def read_settings(self) -> dict[str, str]:
-        """Read the file and return all settings; ConfigError if they cannot be read or are invalid.  Blocks."""
+        """Read the file and return all settings; ConfigError if unreadable or invalid.  Blocks."""
         given = self._given()
         file = self["config"]
         read = {} if file is None else properties.read(_path("config", file))
@@ -129,7 +129,6 @@ class Options(usage.Options):
         return read | given
 
     def _given(self) -> dict[str, str]:
-        """Return the settings of the command line, without the file."""
         given = {}
         if self["data-dir"] is not None:
             given["log.dirs"] = _directory(self["data-dir"])
@@ -140,7 +139,7 @@ class Options(usage.Options):
         return given | properties.parse_assignments(self._overrides)
 
     def _keep_out_of_the_working_directory(self) -> None:
-        """Write no default pid file in the foreground, since several brokers may share a working directory."""
+        """Write no default pid file in the foreground: several brokers may share a working directory."""
         twistd = self.parent
         if twistd is not None and twistd.get("nodaemon") and twistd.get("pidfile") == _DEFAULT_PID_FILE:
             twistd["pidfile"] = ""

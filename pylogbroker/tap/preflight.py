@@ -1,10 +1,7 @@
 """Preflight checks: find reasons why the broker cannot start before anything is created, opened or locked.
 
-The checks only read.  They reject a directory that another broker uses, that holds data of Apache Kafka or of another
-broker, and data whose coordination tree is elsewhere or missing.
-
-A directory that cannot be read passes: with several log directories, a failed one does not keep the broker from
-starting.
+The checks only read.  An unreadable directory passes: with several log directories, a failed one does not prevent the
+start.
 """
 
 from __future__ import annotations
@@ -35,11 +32,11 @@ _KAFKA_DATA = "holds data of Apache Kafka, which pylogbroker does not read: choo
 
 @attrs.frozen
 class DirectoryContents:
-    """Contents of a log directory, as far as they show without opening the logs."""
+    """Contents of a log directory, as far as visible without opening logs."""
 
     path: str
     subdirectories: tuple[str, ...]
-    meta: dict[str, str]  # contents of meta.properties; empty without it
+    meta: dict[str, str]  # of meta.properties; empty without it
 
     def partitions(self) -> Iterator[str]:
         """Yield the partition directories that have segments."""
@@ -53,7 +50,6 @@ class DirectoryContents:
 
     @property
     def of_kafka(self) -> bool:
-        """True if Apache Kafka wrote the directory."""
         if "node.id" in self.meta or self.meta.get("version") == "1":
             return True
         theirs = (name for name in self.subdirectories if _KAFKA_PARTITION.fullmatch(name))
@@ -66,12 +62,12 @@ class DirectoryContents:
 
 
 def check(config: BrokerConfig) -> None:
-    """StartupError if the broker could not start, or would start with the wrong data."""
+    """Raise StartupError if the broker could not start, or only with the wrong data."""
     _check_tree(os.path.abspath(config.metadata_dir), inspect_directories(config))
 
 
 def inspect_directories(config: BrokerConfig) -> list[DirectoryContents]:
-    """Do the checks of `look` except that of the coordination tree; return the contents of the log directories."""
+    """Check all but the coordination tree; return the contents of the log directories."""
     paths = [os.path.abspath(path) for path in config.log_dirs]
     metadata = os.path.abspath(config.metadata_dir)
     for path in (*paths, metadata):
@@ -99,7 +95,7 @@ def warnings(config: BrokerConfig) -> Iterator[str]:
 
 
 def cure(config: BrokerConfig, broker_id: int) -> str:
-    """Return advice how to start the broker with this id."""
+    """Return advice how to start with this id."""
     generated = config.boolean("broker.id.generation.enable")
     if generated and broker_id > config.integer("reserved.broker.max.id"):
         return "remove broker.id from the settings; the broker finds its id in its data"
@@ -107,7 +103,7 @@ def cure(config: BrokerConfig, broker_id: int) -> str:
 
 
 def _contents(path: str) -> DirectoryContents | None:
-    """Return the contents of a directory; None if it is missing or unreadable."""
+    """Return a directory's contents; None if it is missing or unreadable."""
     try:
         with os.scandir(path) as listing:
             subdirectories = tuple(entry.name for entry in listing if entry.is_dir())
@@ -149,7 +145,7 @@ def _check_encoding(path: str) -> None:
 
 
 def _check_coordination_directory(path: str, *, alone: bool) -> None:
-    """StartupError unless the coordination directory exists or can be created, and is writable."""
+    """Raise StartupError unless the directory exists or can be created, and is writable."""
     existing = path
     while not os.path.lexists(existing):
         existing = os.path.dirname(existing)
@@ -160,7 +156,7 @@ def _check_coordination_directory(path: str, *, alone: bool) -> None:
 
 
 def _trouble_with(directory: str) -> int:
-    """Return the errno that creating a file in the directory would give, or 0."""
+    """Return the errno of creating a file there, or 0."""
     if not os.path.isdir(directory):
         return errno.ENOTDIR
     if os.access(directory, os.W_OK | os.X_OK):
@@ -182,7 +178,7 @@ def _check_lock(directory: str, name: str) -> None:
 
 
 def _check_meta(found: Iterable[DirectoryContents], config: BrokerConfig) -> None:
-    """StartupError unless all data belongs to one cluster and to the broker that starts."""
+    """Raise StartupError unless all data belongs to one cluster and this broker."""
     marked = [directory for directory in found if "broker.id" in directory.meta]
     broker_id = config.integer("broker.id")
     for directory in marked:
@@ -204,7 +200,7 @@ def _check_agreement(key: str, found: list[DirectoryContents]) -> None:
 
 
 def _check_tree(metadata: str, found: Iterable[DirectoryContents]) -> None:
-    """StartupError if there is data without the coordination tree that lists its topics."""
+    """Raise StartupError for data without the coordination tree that lists its topics."""
     if _has_tree(metadata):
         return
     for directory in found:
@@ -230,7 +226,7 @@ def _has_tree(directory: str) -> bool:
 
 
 def check_ports(listeners: Iterable[Listener]) -> None:
-    """StartupError if another process has a listener's port, or if two listeners have the same one."""
+    """Raise StartupError if a listener's port is taken, or if two listeners share one."""
     with ExitStack() as probes:
         bound: list[tuple[int, str, int]] = []
         for listener in listeners:

@@ -1,8 +1,7 @@
-"""Log of a process that twistd runs: its destination and its levels.
+"""Log of a process that twistd runs.
 
-twistd does not open its own log file for appending, and rotates it itself.  That conflicts with other rotation: copying
-and truncating the file leaves it full of NUL bytes.  This log appends, never rotates, and reopens its file on request,
-as logrotate expects.
+This log appends, never rotates, and reopens its file on request, as logrotate expects.  twistd's own log file does not
+append and rotates itself: copying and truncating it leaves it full of NUL bytes.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ log = Logger()
 
 
 class LogFile:
-    """Text file opened for appending that can be reopened; OSError if it cannot be opened."""
+    """Text file that appends and can be reopened; OSError if it cannot be opened."""
 
     encoding = "utf-8"
 
@@ -63,7 +62,7 @@ class LogFile:
 
 
 class ProcessLog:
-    """Log with the destination of twistd's options, and with levels."""
+    """Log with the destination of twistd's options."""
 
     def __init__(self) -> None:
         self._twistd: Mapping[str, Any] = {}
@@ -72,27 +71,27 @@ class ProcessLog:
         self._predicate = LogLevelFilterPredicate()
 
     def take_over(self, twistd: MutableMapping[str, Any]) -> None:
-        """Replace twistd's log, with the same destination; ConfigError if --logger cannot be imported."""
+        """Replace twistd's log, with its destination; ConfigError if --logger cannot be imported."""
         if twistd.get("logger"):
             try:
                 self._given = namedAny(twistd["logger"])
             except Exception as error:
                 raise ConfigError(f"logger: {twistd['logger']!r} cannot be imported: {error}") from error
         self._twistd = dict(twistd)
-        twistd["logger"] = f"{__name__}.PROCESS_LOG.observer"  # twistd expects the name of a factory
+        twistd["logger"] = f"{__name__}.PROCESS_LOG.observer"  # twistd expects a factory's name
 
     def set_levels(self, levels: str) -> None:
-        """Apply the levels of the setting `logger.levels`."""
+        """Apply the setting `logger.levels`."""
         self._predicate.clearLogLevels()
         for package, level in parse_log_levels(levels).items():
             self._predicate.setLogLevelForNamespace(package, LogLevel.levelWithName(level))
 
     def observer(self) -> ILogObserver:
-        """Open the log; twistd calls this as its option --logger."""
+        """Open the log, as twistd's --logger."""
         return FilteringLogObserver(self._sink(), [_without_plugin_cache, self._predicate])
 
     def reopen(self) -> None:
-        """Reopen the log's file; an error is logged, to the old file."""
+        """Reopen the file; an error is logged to the old one."""
         if self._file is None:
             return
         try:
@@ -123,15 +122,13 @@ class ProcessLog:
 def _without_plugin_cache(event: LogEvent) -> Any:
     """Drop twistd's message that it cannot write its plugin cache.
 
-    It comes if another user installed the plugins.  The next start searches the directories again; there is nothing to
-    fix.
+    Another user installed the plugins; there is nothing to fix.
     """
     is_it = str(event.get("format", "")).startswith("Unable to write to plugin cache")
     return PredicateResult.no if is_it else PredicateResult.maybe
 
 
 PROCESS_LOG = ProcessLog()
-"""Log of this process, which twistd uses."""
 
 
 def _modern(observer: Any) -> ILogObserver:

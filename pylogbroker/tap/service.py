@@ -6,10 +6,10 @@
     print(listener.host, listener.port)
     await service.stopService()
 
-While the reactor runs, the start does blocking work in worker threads.  Before that, `startService` returns when the
-start has finished.  In both cases a failed start leaves nothing open and may be retried, a stopped service may be
-started again, and several brokers may share a process.  The service never changes the process: signals, limits,
-garbage collection and the reactor belong to the program (see `twistd` for a process that is only a broker).
+While the reactor runs, blocking work is done in worker threads.  Before that, `startService` returns when the start
+has finished.  A failed start leaves nothing open.  Failed and stopped services may be started again, and several
+brokers may share a process.  The service never changes signals, limits, garbage collection or the reactor: they belong
+to the program (`twistd` is for a process that is only a broker).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ log = Logger()
 class BrokerService(Service):
     """One broker with `settings`, by Kafka's names; ConfigError if they are invalid.
 
-    Methods must be called on the reactor's thread, or on one single thread before the reactor runs.
+    Call methods on the reactor's thread, or before the reactor runs on one single thread.
     """
 
     def __init__(self, reactor: Any, settings: Mapping[str, str]) -> None:
@@ -41,14 +41,14 @@ class BrokerService(Service):
         self._settings = dict(settings)
         self._starting: BrokerStart | None = None
         self._serving: ServingBroker | None = None
-        self._outcome: Listeners | Failure | None = None  # of the last start
+        self._outcome: Listeners | Failure | None = None
         self._awaiting: list[Deferred[Listeners]] = []
         self._one_at_a_time = DeferredLock()
         BrokerConfig(self._settings)
 
     @property
     def listening(self) -> Deferred[Listeners]:
-        """New Deferred that fires with the listeners and their actual ports, or fails with the reason of the start."""
+        """New Deferred of the listeners and their actual ports, or of the start's failure."""
         if isinstance(self._outcome, Failure):
             return fail(self._outcome)
         if self._outcome is not None:
@@ -61,11 +61,11 @@ class BrokerService(Service):
         """Begin the start; `listening` fires when it ends."""
         super().startService()
         if self._starting is None and self._serving is None:
-            self._outcome = None  # of an earlier start
+            self._outcome = None
         self._one_at_a_time.run(lambda: ensureDeferred(self._start()))
 
     def stopService(self) -> Deferred[None]:
-        """Answer running requests, then close everything; a start that has not finished is aborted."""
+        """Answer running requests, then close everything; an unfinished start is aborted."""
         super().stopService()
         self._outcome = None
         if self._starting is not None:
@@ -73,7 +73,7 @@ class BrokerService(Service):
         return self._one_at_a_time.run(lambda: ensureDeferred(self._stop()))
 
     def start_failed(self, reason: Failure) -> None:
-        """Log that the broker does not run, and why."""
+        """Log why the broker does not run."""
         if reason.check(StartupError):
             log.critical("the broker cannot start: {reason}", reason=reason.value)
         else:
@@ -100,7 +100,7 @@ class BrokerService(Service):
     async def _start(self) -> None:
         if self._serving is not None or not self.running:  # already serving, or stopped meanwhile
             return
-        config = BrokerConfig(self._settings)  # only for this start: a broker changes its settings
+        config = BrokerConfig(self._settings)  # a broker changes its settings
         self.use(config)
         start = self._starting = BrokerStart(self._reactor, config)
         try:

@@ -4,8 +4,8 @@
     SIGHUP              reload the configuration and reopen the log; stop the broker if its terminal was closed
     SIGUSR1             reopen the log
 
-Twisted handles SIGTERM and SIGINT once its reactor runs.  SIGHUP and SIGUSR1 must not kill a broker during its start,
-so their handlers are installed before it; the actions run when the reactor does.
+SIGHUP and SIGUSR1 must not kill a broker during its start, so their handlers are installed before it; the actions run
+when the reactor does.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Signals:
     _ends: dict[int, Any] = attrs.field(init=False, factory=dict)
 
     def handle(self) -> None:
-        self._ends_with_terminal = signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN  # nohup ignores SIGHUP
+        self._ends_with_terminal = signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN  # set by nohup
         self._has_terminal = os.isatty(_STDOUT)
         self._process = os.getpid()
         signal.signal(signal.SIGHUP, self._hang_up)
@@ -46,7 +46,7 @@ class Signals:
     def _hang_up(self, number: int, frame: FrameType | None) -> None:
         is_daemon = os.getpid() != self._process  # twistd has forked
         if self._ends_with_terminal and self._has_terminal and not is_daemon and not os.isatty(_STDOUT):
-            self._end(number, frame)  # there is no terminal left for the log or for Ctrl-C
+            self._end(number, frame)  # no terminal is left for the log or for Ctrl-C
         else:
             self._reactor.callFromThread(self._reload)
 
@@ -60,5 +60,5 @@ class Signals:
     def _end(self, number: int, frame: FrameType | None) -> None:
         if not self._is_ending:
             self._is_ending = True
-            # After the stop, Twisted's handler ends the process by the signal that it got.
+            # Twisted's handler ends the process by that signal after the stop.
             self._ends.get(number, self._reactor.sigTerm)(number, frame)

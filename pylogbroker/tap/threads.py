@@ -1,9 +1,7 @@
 """Worker threads of the broker: one pool for blocking calls, one for reads from the disk.
 
-Readers wait for the disk and use little processor time, and that at a low priority (Linux has a niceness per thread).
-Their own pool keeps consumers of old data from delaying syncs and conversions.
-
-The threads are daemons, so that a program can exit without stopping its broker.
+Readers wait for the disk at a low priority (Linux has a niceness per thread).  Their own pool keeps consumers of old
+data from delaying syncs and conversions.
 """
 
 from __future__ import annotations
@@ -26,7 +24,7 @@ T = TypeVar("T")
 
 
 class Threads:
-    """Both pools, with the sizes of the settings; until the reactor runs, calls run in the calling thread."""
+    """Both pools; until the reactor runs, calls run in the calling thread."""
 
     def __init__(self, reactor: Any, config: BrokerConfig) -> None:
         self._reactor = reactor
@@ -43,11 +41,10 @@ class Threads:
         return self._call(self._workers, function, *arguments)
 
     def in_reading_thread(self, function: Callable[..., T], *arguments: Any) -> Deferred[T]:
-        """Run a call that reads from the disk in a thread of low priority; return its result."""
+        """Run a read from the disk in a thread of low priority; return its result."""
         return self._call(self._readers, function, *arguments)
 
     async def wait_until_idle(self) -> None:
-        """Wait until no call runs."""
         while self._calls and self._reactor.running:
             self._idle = Deferred()
             await self._idle
@@ -68,7 +65,7 @@ class Threads:
         self._calls -= 1
         if not self._calls and self._idle is not None:
             idle, self._idle = self._idle, None
-            self._reactor.callLater(0, idle.callback, None)  # later, since the result may cause another call at once
+            self._reactor.callLater(0, idle.callback, None)  # later: the result may cause another call at once
         return result
 
     def _resize(self) -> None:
@@ -79,17 +76,15 @@ class Threads:
 
 
 class WorkerThread(threading.Thread):
-    """Daemon thread, which does not keep the process from exiting."""
+    """Daemon thread: a program can exit without stopping its broker."""
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, daemon=True, **named)
 
 
 class NiceThread(WorkerThread):
-    """Thread of low priority."""
-
     def run(self) -> None:
-        with suppress(OSError):  # the niceness is higher already
+        with suppress(OSError):  # already higher
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), READER_NICENESS)
         super().run()
 

@@ -1,9 +1,7 @@
-"""Service of `twistd pylogbroker`, in a process that is only a broker.
+"""Service of `twistd pylogbroker`, in a process that is only a broker, and the setup of that process.
 
-The whole start happens before the reactor runs.  So its outcome shows at once: a StartupError ends the process with one
-line and a non-zero status.
-
-This module sets up the process: limits, garbage collection, polling, signals, the log.
+The whole start happens before the reactor runs, so that a StartupError ends the process with one line and a non-zero
+status.
 """
 
 from __future__ import annotations
@@ -33,7 +31,6 @@ log = Logger()
 
 
 def make_service(options: Options) -> IService:
-    """Set up the process and return the service."""
     from twisted.internet import reactor  # only now has twistd installed it
 
     allow_many_files()
@@ -47,7 +44,7 @@ def make_service(options: Options) -> IService:
 
 
 class TwistdService(BrokerService):
-    """Broker of a twistd process; opens files and ports as the user of twistd's `--uid`."""
+    """Broker of a twistd process; opens files and ports as the user of `--uid`."""
 
     def __init__(self, reactor: Any, options: Options) -> None:
         super().__init__(reactor, options.settings)
@@ -65,13 +62,13 @@ class TwistdService(BrokerService):
             outcome[0].raiseException()
 
     def use(self, config: BrokerConfig) -> None:
-        """Apply the log levels of the settings, now and after each change."""
+        """Apply the log levels, now and after each change."""
         set_levels = PROCESS_LOG.set_levels
         config.observe(lambda changed: set_levels(config.text("logger.levels")))
         set_levels(config.text("logger.levels"))
 
     def start_failed(self, reason: Failure) -> None:
-        """Log that the broker does not run, unless the error goes to the terminal anyway."""
+        """Log why the broker does not run, unless the terminal shows it."""
         if self._options.logs_elsewhere:
             super().start_failed(reason)
 
@@ -98,7 +95,7 @@ class TwistdService(BrokerService):
 
 
 def allow_many_files() -> None:
-    """Raise the limit of open files to the maximum: each partition and each connection takes one or more."""
+    """Raise the limit of open files: each partition and connection takes one or more."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
