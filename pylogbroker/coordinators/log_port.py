@@ -27,8 +27,6 @@ class ProducerIdAndEpoch:
 
 
 class LogPort(Protocol):
-    """Append-only logs, one per partition."""
-
     def append(
         self,
         partition: int,

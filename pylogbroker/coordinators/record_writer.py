@@ -1,4 +1,4 @@
-"""Appends a coordinator's records and translates the log's errors for its clients."""
+"""Appends a coordinator's records and translates errors for its clients."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pylogbroker.records import Record
 from pylogbroker.wire import EncodingError
 
 RECORDS_INLINE_MAX = 500
-"""Records that are encoded at once, in about 1 ms. Longer collections are encoded in a thread."""
+"""Records that are encoded at once, in about 1 ms; more of them in a thread."""
 
 APPEND_ERRORS: Mapping[ErrorCode, ErrorCode] = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -23,11 +23,10 @@ APPEND_ERRORS: Mapping[ErrorCode, ErrorCode] = {
     ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
     ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
 }
-"""Errors of a client's request by the append's error; others stay."""
+"""For a client's request, by the append's error; others stay."""
 
 
 def record(key: bytes, value: bytes | None, now_ms: int) -> Record:
-    """Return a record without offset; without value a tombstone."""
     return Record(offset=0, timestamp=now_ms, key=key, value=value)
 
 
@@ -50,7 +49,7 @@ class LazyRecords(Collection[Record]):
 
 @attrs.frozen
 class RecordWriter:
-    """Appends records; each callback runs as an event of its own."""
+    """Appends records; callbacks run as events of their own."""
 
     _log: LogPort
     _events: EventQueue
@@ -65,7 +64,7 @@ class RecordWriter:
         producer: ProducerIdAndEpoch | None = None,
         on_disk: bool = False,
     ) -> None:
-        """Append all records or none; `done` gets the error as `errors` translates it.
+        """Append all records or none; `done` gets the translated error.
 
         MESSAGE_TOO_LARGE if a string or a list does not fit into the record schema.
         """

@@ -27,7 +27,7 @@ S = TypeVar("S", bound=ReplayState)
 
 @attrs.define(eq=False)
 class PartitionReplay(Generic[S]):
-    """Replay of one partition, up to some offset. `problems` are sentences about skipped records."""
+    """Replay of one partition. `problems` are sentences about skipped records."""
 
     partition: int
     leader_epoch: int
@@ -35,7 +35,7 @@ class PartitionReplay(Generic[S]):
     problems: list[str] = attrs.field(factory=list, init=False)
 
     def replay(self, entries: Iterable[LogEntry]) -> None:
-        """Apply the log entries that follow those of the last call."""
+        """Apply the next log entries."""
         for entry in entries:
             try:
                 self._replay_entry(entry)

@@ -1,6 +1,6 @@
 """The shards of a coordinator, and when requests to them are served.
 
-A shard is the state that one partition of the coordinator's topic holds. `epoch` is the partition's leader epoch.
+A shard is one partition's state. `epoch` is the partition's leader epoch.
 
     state      requests                       load(epoch)             activate(replay)   unload(epoch)
     --------   ----------------------------   ---------------------   ----------------   ------------------
@@ -47,8 +47,6 @@ class CoordinatorContext:
 
 
 class ShardHandler(Protocol[R, S]):
-    """Builds the shards of one coordinator and acts on their transitions."""
-
     @property
     def sweep_interval_ms(self) -> int:
         """Return the time between sweeps."""
@@ -57,7 +55,7 @@ class ShardHandler(Protocol[R, S]):
         """Return the state to replay a log into."""
 
     def make_shard(self, replay: PartitionReplay[R], now_ms: int) -> S:
-        """Return the shard with the state of a complete replay."""
+        """Return the shard of a complete replay."""
 
     def on_active(self, shard: S, state: R, now_ms: int) -> None:
         """Continue what the former coordinator left unfinished."""
@@ -78,7 +76,7 @@ class _ActiveShard(Generic[S]):
 
 @attrs.define(eq=False)
 class CoordinatorRuntime(Generic[R, S]):
-    """The shards of one coordinator; `partitions` is set before the first load."""
+    """`partitions` is set before the first load."""
 
     partitions: int
     _context: CoordinatorContext
@@ -90,7 +88,7 @@ class CoordinatorRuntime(Generic[R, S]):
         return partition_for(key, self.partitions)
 
     def find(self, key: str) -> S | ErrorCode:
-        """Return the active shard of `key`, or the error of requests about it."""
+        """Return the active shard, or the error of requests about it."""
         partition = self.partition_for(key)
         active = self._active.get(partition)
         if active is not None:
@@ -99,7 +97,7 @@ class CoordinatorRuntime(Generic[R, S]):
         return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if loading else ErrorCode.NOT_COORDINATOR
 
     def shard_for(self, key: str) -> S:
-        """Return the active shard of `key`; KeyError if there is none."""
+        """Return the active shard; KeyError if there is none."""
         return self._active[self.partition_for(key)].shard
 
     def shard(self, partition: int) -> S | None:
@@ -113,7 +111,7 @@ class CoordinatorRuntime(Generic[R, S]):
         return [replay.state for replay in self._loading.values()]
 
     def load(self, partition: int, epoch: int, now_ms: int) -> PartitionReplay[R] | None:
-        """Begin to load a shard; None if it was loaded with this epoch or a newer one."""
+        """Begin a load; None if the shard was loaded with this epoch or a newer one."""
         if self._epoch(partition) >= epoch:
             return None
         self._remove(partition, now_ms)
@@ -137,12 +135,12 @@ class CoordinatorRuntime(Generic[R, S]):
         return self._loading.get(replay.partition) is replay
 
     def abort(self, replay: PartitionReplay[R]) -> None:
-        """Unload a shard whose log is unreadable. No effect if the load was superseded."""
+        """Unload a shard with an unreadable log. No effect if the load was superseded."""
         if self.is_loading(replay):
             del self._loading[replay.partition]
 
     def unload(self, partition: int, now_ms: int, epoch: int | None = None) -> None:
-        """Stop serving a shard: another broker leads since `epoch`, or, without epoch, nobody does."""
+        """Stop serving: another broker leads since `epoch`, or, without epoch, nobody does."""
         if epoch is None or self._epoch(partition) < epoch:
             self._remove(partition, now_ms)
 
@@ -168,7 +166,7 @@ class CoordinatorRuntime(Generic[R, S]):
         self._context.timers.on_earlier = on_earlier
 
     def next_deadline(self) -> int | None:
-        """Return when `tick` is next due, in ms, if ever."""
+        """Return the time of the next `tick`, in ms."""
         return self._context.timers.next_due()
 
     def tick(self, now_ms: int) -> None:

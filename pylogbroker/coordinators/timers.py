@@ -39,7 +39,7 @@ def no_wakeup(due: int) -> None:
 
 @attrs.define(eq=False)
 class Timers:
-    """Timers; `on_earlier(due)` is called when a new deadline is before all others."""
+    """Calls `on_earlier(due)` when a new deadline is before all others."""
 
     on_earlier: Callable[[int], None] = no_wakeup
     _heap: list[tuple[int, int, Timer]] = attrs.field(factory=list, init=False)
@@ -51,7 +51,7 @@ class Timers:
         return timer
 
     def start_periodic(self, due: int, interval_ms: int, action: Action) -> Timer:
-        """Run `action` at `due` and then every `interval_ms`, until cancelled."""
+        """Run `action` at `due` and every `interval_ms`, until cancelled."""
 
         def run(now_ms: int) -> None:
             self.move(timer, now_ms + interval_ms)
@@ -69,13 +69,12 @@ class Timers:
             self._push(timer)
 
     def next_due(self) -> int | None:
-        """Return when to call `fire`, at or before the earliest deadline; None without timers."""
+        """Return when to call `fire`, at or before the earliest deadline."""
         while self._heap and not self._is_valid(self._heap[0]):
             heapq.heappop(self._heap)
         return self._heap[0][0] if self._heap else None
 
     def fire(self, now_ms: int) -> None:
-        """Run all due actions in the order of their deadlines."""
         while (due := self.next_due()) is not None and due <= now_ms:
             timer = heapq.heappop(self._heap)[2]
             if timer.due > now_ms:

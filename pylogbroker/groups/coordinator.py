@@ -1,7 +1,7 @@
-"""The group coordinator: finds a request's group and the part that handles the request.
+"""The group coordinator: passes requests to the groups.
 
 While a shard is loading, heartbeats get NONE and syncs REBALANCE_IN_PROGRESS: members stay, and the group rebalances.
-For all other states of a shard see `coordinators.runtime`.
+Otherwise the state of the shard decides (`coordinators.runtime`).
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class GroupCoordinator:
                 self._members.join(group, join, reply, now_ms)
 
     def sync(self, sync: Sync, reply: Reply[SyncResult], now_ms: int) -> None:
-        """Sync. A rebalance does not survive a change of coordinator, so a loading group asks for a new one."""
+        """Sync. Rebalances do not survive a change of coordinator: a loading group asks for a new one."""
         with self._events:
             error, group = self._find(sync.group_id)
             if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
@@ -139,7 +139,7 @@ class GroupCoordinator:
                 self._offsets.commit(group, commit, reply, now_ms)
 
     def commit_in_transaction(self, commit: TransactionalCommit, reply: Reply[CommitResult], now_ms: int) -> None:
-        """Commit in a transaction; the caller has verified that the group's partition is part of it."""
+        """Commit offsets; the caller has verified that the group's partition is part of the transaction."""
         with self._events:
             error, group = self._find(commit.group_id)
             error = error or check_transactional(group, commit)
@@ -152,7 +152,7 @@ class GroupCoordinator:
             self._offsets.commit_in_transaction(group, commit, reply, now_ms, on_change)
 
     def end_transaction(self, partition: int, producer_id: int, committed: bool) -> None:
-        """Apply an appended marker; while the shard is loading, the replay does."""
+        """Apply an appended marker; of a loading shard, the replay does."""
         shard = self.runtime.shard(partition)
         if shard is not None:
             shard.end_transaction(producer_id, committed)
@@ -160,7 +160,6 @@ class GroupCoordinator:
     def fetch(
         self, group_id: str, partitions: Sequence[TopicPartition] | None = None, require_stable: bool = False
     ) -> FetchResult:
-        """Return offsets of these partitions, or of all that have one."""
         error, group = self._find(group_id, may_be_empty=True)
         return FetchResult(error) if error else self._offsets.fetch(group, partitions, require_stable)
 
@@ -178,7 +177,7 @@ class GroupCoordinator:
         return result
 
     def delete_partitions(self, partitions: Collection[TopicPartition], now_ms: int) -> Generator[None, None, None]:
-        """Delete all groups' offsets of deleted partitions, in steps. Loading shards delete them when active."""
+        """Delete offsets of deleted partitions, in steps. Loading shards delete them when active."""
         deleted = set(partitions)
         for state in self.runtime.loading():
             state.deleted_partitions |= deleted
@@ -205,7 +204,6 @@ class GroupCoordinator:
     def list_groups(
         self, states: Collection[str] = (), types: Collection[str] = ()
     ) -> tuple[ErrorCode, list[GroupOverview]]:
-        """List all groups, or those of these states and types."""
         error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if self.runtime.loading() else ErrorCode.NONE
         wanted = {state.lower() for state in states}
         if types and GROUP_TYPE not in {name.lower() for name in types}:
@@ -228,7 +226,6 @@ class GroupCoordinator:
         return ErrorCode.NONE
 
     def _find(self, group_id: str, may_be_empty: bool = False) -> tuple[ErrorCode, Group | None]:
-        """Return the group if it exists, or the error."""
         if not (group_id or may_be_empty) or len(group_id.encode()) > STRING_BYTES_MAX:
             return ErrorCode.INVALID_GROUP_ID, None
         shard = self.runtime.find(group_id)

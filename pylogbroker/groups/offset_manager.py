@@ -54,7 +54,7 @@ class OffsetManager:
             self._events.enqueue(reply, result)
 
     def _split_by_size(self, commit: Commit) -> tuple[Offsets, CommitResult]:
-        """Return the offsets with permitted metadata, and the result if they are stored."""
+        """Return offsets with permitted metadata, and the result if they are stored."""
         limit = self._settings.max_metadata_bytes
         result = {
             partition: ErrorCode.OFFSET_METADATA_TOO_LARGE if len(offset.metadata) > limit else ErrorCode.NONE
@@ -87,10 +87,7 @@ class OffsetManager:
         now_ms: int,
         on_change: Callable[[], None],
     ) -> None:
-        """Store offsets that count when the producer's transaction is committed.
-
-        `on_change` is called when the transaction's pending offsets in the group may have changed.
-        """
+        """Store offsets; `on_change` is called when the transaction's pending ones may have changed."""
         taken, result = self._split_by_size(commit)
         if not taken:
             self._events.enqueue(reply, result)
@@ -110,7 +107,7 @@ class OffsetManager:
     def fetch(
         self, group: Group | None, partitions: Sequence[TopicPartition] | None, require_stable: bool
     ) -> FetchResult:
-        """Return offsets of these partitions, or of all; with `require_stable` errors for pending ones."""
+        """Return offsets of these or all partitions; with `require_stable` errors for pending ones."""
         if group is None:
             return FetchResult(ErrorCode.NONE, dict.fromkeys(partitions or ()))
         offsets = group.offsets
@@ -124,7 +121,7 @@ class OffsetManager:
         return FetchResult(ErrorCode.NONE, {partition: find(partition) for partition in wanted})
 
     def delete(self, group: Group, partitions: Sequence[TopicPartition], now_ms: int) -> DeleteOffsetsResult:
-        """Remove the offsets of partitions that no member consumes."""
+        """Remove offsets that no member consumes."""
         if group.state is not GroupState.EMPTY and group.protocol_type != PROTOCOL_TYPE:
             return DeleteOffsetsResult(ErrorCode.NON_EMPTY_GROUP)
         live = group.state is not GroupState.EMPTY
@@ -178,7 +175,6 @@ def _check_commit(group: Group, commit: Commit) -> ErrorCode:
 
 
 def check_transactional(group: Group | None, commit: TransactionalCommit) -> ErrorCode:
-    """Return the error of a commit; the group may be missing."""
     if commit.generation < 0:
         is_silent = commit.member_id == NO_MEMBER_ID and commit.instance_id is None
         if is_silent or group is None or group.state is GroupState.EMPTY:

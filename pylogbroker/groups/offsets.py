@@ -10,7 +10,7 @@ unless the log has a later one of that partition.
     a = 7                            a = 7
     the transaction is committed     a = 7, b = 6
 
-Fetches do not return pending offsets, nor do their partitions expire. Offsets expire
+Pending offsets are not fetched, nor do their partitions expire. Offsets expire
 
     group without protocol type     `retention` after their commit (consumers without membership)
     Empty group                     `retention` after the group became Empty
@@ -31,7 +31,7 @@ from pylogbroker.groups.requests import CommittedOffset
 
 @attrs.define(eq=False)
 class OpenTransaction:
-    """A producer's open transaction: offsets being written, and stored ones."""
+    """A producer's open transaction."""
 
     pending: dict[TopicPartition, CommittedOffset] = attrs.field(factory=dict)
     stored: dict[TopicPartition, tuple[int, CommittedOffset]] = attrs.field(factory=dict)  # with positions
@@ -79,7 +79,7 @@ class GroupOffsets:
         self._transaction(producer_id).pending.update(offsets)
 
     def complete_in_transaction(self, producer_id: int, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
-        """Note that the records are stored; skip offsets removed or replaced in the meantime."""
+        """Keep stored offsets, except those removed or replaced in the meantime."""
         transaction = self._transactions.get(producer_id)
         if transaction is None:
             return
@@ -99,11 +99,9 @@ class GroupOffsets:
         self._drop_if_empty(producer_id)
 
     def commit_in_transaction(self, producer_id: int, partition: TopicPartition, offset: CommittedOffset) -> None:
-        """Apply the next record, which is part of the producer's transaction."""
         self._transaction(producer_id).stored[partition] = self._next_position(), offset
 
     def end_transaction(self, producer_id: int, committed: bool) -> None:
-        """Apply the marker that ends the producer's transaction."""
         transaction = self._transactions.pop(producer_id, None)
         if transaction is None or not committed:
             return
@@ -120,7 +118,7 @@ class GroupOffsets:
         return partition in self.pending or any(partition in each for each in self._transactions.values())
 
     def partitions(self, among: Collection[TopicPartition] | None = None) -> Collection[TopicPartition]:
-        """Return the partitions, `among` some or all, with a committed or pending offset."""
+        """Return the partitions, `among` some or all, with an offset."""
         held: list[Mapping[TopicPartition, object]] = [self.committed, self.pending]
         for transaction in self._transactions.values():
             held += transaction.stored, transaction.pending
@@ -133,7 +131,7 @@ class GroupOffsets:
         return found.keys()
 
     def remove(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
-        """Remove partitions; return those of which the log has a record that counts, or may count."""
+        """Remove partitions; return those with a record that counts, or may count."""
         pending, positions, committed = self.pending, self._positions, self.committed
         transactions = list(self._transactions.values())
         removed = []
@@ -157,7 +155,7 @@ class GroupOffsets:
         since: Callable[[CommittedOffset], int],
         subscribed: Collection[str] = (),
     ) -> list[TopicPartition]:
-        """Return the partitions whose offset is older than `retention_ms`, from `since(offset)` on."""
+        """Return partitions with an offset older than `retention_ms` from `since(offset)` on."""
 
         def is_over(offset: CommittedOffset) -> bool:
             if offset.expires is not None:

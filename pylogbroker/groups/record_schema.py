@@ -81,8 +81,6 @@ class MemberMetadata:
 
 @struct
 class GroupMetadataValue(WireMessage):
-    """A generation; an Empty group has no members."""
-
     versions = Versions(0, 4, flexible=4)
 
     protocol_type: String = ""

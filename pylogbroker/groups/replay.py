@@ -24,10 +24,10 @@ from pylogbroker.records import Record
 
 @attrs.define(eq=False)
 class ReplayedGroups:
-    """The groups and offsets of a partition, up to some record.
+    """The groups and offsets of a partition.
 
     `transactions`: open ones by producer id, with the groups of their pending offsets.
-    `deleted_partitions` is set by the coordinator: their topics were deleted during the replay.
+    `deleted_partitions`: their topics were deleted during the replay.
     """
 
     transactions: dict[int, set[str]] = attrs.field(factory=dict, init=False)
@@ -70,7 +70,7 @@ class ReplayedGroups:
         return {group_id: offsets.committed for group_id, offsets in self._offsets.items()}
 
     def groups(self, partition: int, events: EventQueue, now_ms: int) -> Iterator[Group]:
-        """Make the groups. A group that has only offsets never had a member."""
+        """Make the groups. One with only offsets never had a member."""
         for group_id, value in self._groups.items():
             group = _group(group_id, partition, value, events)
             group.offsets = self._offsets.get(group_id, group.offsets)

@@ -17,7 +17,7 @@ NO_GENERATION = -1
 
 @attrs.frozen
 class Join:
-    """JoinGroup. `needs_known_id` (from version 4 on): a dynamic member gets its id before it joins."""
+    """JoinGroup. `needs_known_id` (from version 4 on): a dynamic member gets its id first."""
 
     group_id: str
     member_id: str
@@ -41,7 +41,7 @@ class JoinedMember:
 
 @attrs.frozen
 class JoinResult:
-    """Result of a join; only the leader gets `members`."""
+    """Only the leader gets `members`."""
 
     error: ErrorCode
     member_id: str = NO_MEMBER_ID
@@ -55,7 +55,7 @@ class JoinResult:
 
 @attrs.frozen
 class Sync:
-    """SyncGroup; only the leader sends `assignments`, by member id."""
+    """Only the leader sends `assignments`, by member id."""
 
     group_id: str
     generation: int
@@ -84,7 +84,7 @@ class Heartbeat:
 
 @attrs.frozen
 class Leaving:
-    """A member that leaves; administrators name a static one by its instance id alone."""
+    """Member that leaves; administrators name a static one by its instance id alone."""
 
     member_id: str
     instance_id: str | None = None
@@ -92,16 +92,12 @@ class Leaving:
 
 @attrs.frozen
 class LeaveResult:
-    """Errors of the request, and of each member in its order."""
-
     error: ErrorCode
     members: tuple[ErrorCode, ...] = ()
 
 
 @attrs.frozen
 class CommittedOffset:
-    """An offset; `expires` if the client gave a retention time."""
-
     offset: int
     leader_epoch: int = -1
     metadata: str = ""
@@ -111,7 +107,7 @@ class CommittedOffset:
 
 @attrs.frozen
 class Commit:
-    """OffsetCommit; consumers without membership have generation -1 and no member id."""
+    """Consumers without membership have generation -1 and no member id."""
 
     group_id: str
     generation: int
@@ -122,7 +118,7 @@ class Commit:
 
 @attrs.frozen
 class TransactionalCommit(Commit):
-    """TxnOffsetCommit; older producers send neither generation nor member id."""
+    """Older producers send neither generation nor member id."""
 
     producer_id: int = NO_PRODUCER_ID
     producer_epoch: int = NO_PRODUCER_EPOCH
@@ -133,7 +129,7 @@ CommitResult = dict[TopicPartition, ErrorCode]
 
 @attrs.frozen
 class FetchResult:
-    """Offsets by partition (None: it has none), and errors."""
+    """Offset by partition (None: it has none), and errors."""
 
     error: ErrorCode
     offsets: Mapping[TopicPartition, CommittedOffset | ErrorCode | None] = attrs.field(factory=dict)

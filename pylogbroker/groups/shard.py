@@ -1,4 +1,4 @@
-"""The groups of one partition of `__consumer_offsets`: loaded, swept for expired offsets, and unloaded together."""
+"""The groups of one partition of `__consumer_offsets`, loaded and unloaded together."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pylogbroker.groups.settings import GroupSettings
 
 @attrs.define(eq=False)
 class GroupShard:
-    """The groups of a partition. `transactions`: open ones by producer id, with the groups of their pending offsets."""
+    """`transactions`: open ones by producer id, with the groups of their pending offsets."""
 
     partition: int
     groups: dict[str, Group] = attrs.field(factory=dict)
@@ -34,7 +34,6 @@ class GroupShard:
             del self.groups[group.group_id]
 
     def update_transaction(self, producer_id: int, group: Group) -> None:
-        """Note whether the producer's transaction has pending offsets in the group."""
         groups = self.transactions.setdefault(producer_id, set())
         if group.offsets.has_transaction(producer_id):
             groups.add(group.group_id)

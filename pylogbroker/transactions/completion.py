@@ -37,7 +37,7 @@ FINAL_MARKER_ERRORS = frozenset(
 """Errors of a marker that is not retried.
 
 The partition is deleted, or its format cannot hold transactions. Or it knows a later epoch of the producer: a power
-failure may spare one log and take the end of another. An open transaction would keep the producer from later epochs.
+failure may spare one log and cut another. An open transaction would keep the producer from later epochs.
 """
 
 FENCED_ERROR = ErrorCode.TRANSACTION_COORDINATOR_FENCED
@@ -46,8 +46,6 @@ FENCED_ERROR = ErrorCode.TRANSACTION_COORDINATOR_FENCED
 
 @attrs.frozen
 class TransactionTimeout:
-    """A transaction that was aborted after its timeout."""
-
     transactional_id: str
     producer_id: int
     open_ms: int
@@ -72,7 +70,7 @@ class Completion:
         self._decide(transaction, prepared(transaction.metadata, committed, now_ms), now_ms, done)
 
     def fence(self, transaction: Transaction, now_ms: int, done: AppendCallback) -> None:
-        """Abort the open transaction with an epoch that no producer has."""
+        """Abort with an epoch that no producer has."""
         self._decide(transaction, fenced(transaction.metadata, now_ms), now_ms, done)
 
     def _decide(self, transaction: Transaction, target: TransactionMetadata, now_ms: int, done: AppendCallback) -> None:
@@ -126,7 +124,7 @@ class Completion:
         transaction.retry = self._timers.start(due, partial(self._proceed, transaction))
 
     def watch(self, transaction: Transaction) -> None:
-        """Abort the open transaction after its timeout, at the next multiple of the abort interval."""
+        """Abort after the transaction's timeout, at the next multiple of the abort interval."""
         metadata = transaction.metadata
         self._schedule_timeout_check(transaction, metadata.start_ms + metadata.timeout_ms + 1)
 

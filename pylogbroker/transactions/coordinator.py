@@ -1,4 +1,4 @@
-"""The transaction coordinator: finds a request's transactional id and handles the request."""
+"""The transaction coordinator."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class TransactionCoordinator:
         reply: Reply[ErrorCode],
         now_ms: int,
     ) -> None:
-        """Add partitions (AddPartitionsToTxn, AddOffsetsToTxn); the first ones begin the transaction."""
+        """Add partitions; the first ones begin the transaction."""
         with self._events:
             answer = self._queued(reply)
             transaction = self._find_for_producer(transactional_id, producer_id, producer_epoch)
@@ -115,7 +115,7 @@ class TransactionCoordinator:
     def verify(
         self, transactional_id: str, producer_id: int, producer_epoch: int, partitions: Collection[TopicPartition]
     ) -> dict[TopicPartition, ErrorCode]:
-        """Return NONE for each partition of the producer's transaction, an error for others."""
+        """Return NONE for partitions of the producer's transaction, an error for others."""
         transaction = self._find_for_producer(transactional_id, producer_id, producer_epoch)
         if isinstance(transaction, ErrorCode):
             return dict.fromkeys(partitions, transaction)
@@ -164,7 +164,6 @@ class TransactionCoordinator:
         duration_ms: int = -1,
         now_ms: int = 0,
     ) -> TransactionList:
-        """List all transactional ids, or those of these states and producer ids, open for over `duration_ms`."""
         if self.runtime.loading():
             return TransactionList(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         everything = (each for shard in self.runtime.shards() for each in shard.transactions.values())
@@ -188,7 +187,7 @@ class TransactionCoordinator:
     def _find_for_producer(
         self, transactional_id: str, producer_id: int, producer_epoch: int
     ) -> Transaction | ErrorCode:
-        """Return the transactional id, or the error if the producer's id and epoch are not the present ones."""
+        """Return an error if the producer's id and epoch are not the present ones."""
         shard = self._find_shard(transactional_id)
         if isinstance(shard, ErrorCode):
             return shard

@@ -11,7 +11,7 @@ from pylogbroker.transactions.transaction import Transaction
 
 
 def describe(transaction: Transaction) -> TransactionDescription:
-    """Describe a transactional id without the partitions that have their marker."""
+    """Describe without the partitions that have their marker."""
     metadata = transaction.metadata
     return TransactionDescription(
         ErrorCode.NONE,
@@ -32,7 +32,7 @@ def select(
     duration_ms: int,
     now_ms: int,
 ) -> TransactionList:
-    """List the transactional ids that pass all filters; a negative `duration_ms` is no filter."""
+    """List the ids that pass all filters; the last one is open for over `duration_ms`, if not negative."""
     unknown = tuple(dict.fromkeys(name for name in states if name not in BY_LABEL))
     wanted = {BY_LABEL[name] for name in states if name in BY_LABEL}
     return TransactionList(

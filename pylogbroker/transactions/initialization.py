@@ -1,4 +1,4 @@
-"""InitProducerId: which producers get the next epoch of a transactional id, and which epoch that is.
+"""InitProducerId: which producers get which epoch of a transactional id.
 
     the transactional id           a producer without id and epoch, or with those that it may have
     ----------------------------   ----------------------------------------------------------------------
@@ -38,8 +38,6 @@ class Initialization:
     _completion: Completion
 
     def create(self, shard: TransactionShard, request: InitProducerId, reply: Reply[InitResult]) -> None:
-        """Initialize the first producer of a transactional id."""
-
         def taken(error: ErrorCode, producer_id: int, now_ms: int) -> None:
             if error or not shard.active:
                 reply(InitResult(error or ErrorCode.NOT_COORDINATOR))

@@ -1,4 +1,4 @@
-"""The stored state of a transactional id, and each of its transitions as a function of values.
+"""The stored state of a transactional id, and its transitions as functions.
 
 The epoch grows by one with every InitProducerId and every fence. Epoch 32767 is left for a fence; after 32766 there is
 a new producer id:
@@ -114,7 +114,6 @@ def fenced(metadata: TransactionMetadata, now_ms: int) -> TransactionMetadata:
 
 
 def completed(metadata: TransactionMetadata, now_ms: int) -> TransactionMetadata:
-    """Complete the transaction; all markers are written."""
     state = TransactionState.COMPLETE_COMMIT if metadata.committed else TransactionState.COMPLETE_ABORT
     return attrs.evolve(metadata, state=state, updated_ms=now_ms)
 

@@ -11,15 +11,15 @@ from pylogbroker.coordinators import TopicPartition
 from pylogbroker.errors import ErrorCode
 
 ProducerIdCallback = Callable[[ErrorCode, int, int], None]
-"""Called once with the error, the producer id (-1 after an error) and the time in ms."""
+"""Called with the error, the producer id (-1 after an error) and the time in ms."""
 
 MarkersCallback = Callable[[Mapping[TopicPartition, ErrorCode], int], None]
-"""Called once with the error of each partition and the time in ms."""
+"""Called with the error of each partition and the time in ms."""
 
 
 @attrs.frozen
 class TransactionMarker:
-    """Ends a producer's transaction in these partitions, by a control batch in each."""
+    """Ends a producer's transaction by a control batch in each partition."""
 
     producer_id: int
     producer_epoch: int
@@ -29,7 +29,7 @@ class TransactionMarker:
 
 
 class TransactionPort(Protocol):
-    """Each `done` is called once, at once or later. Errors are passed to `done`, never raised."""
+    """Calls each `done` once, at once or later. Errors are passed to `done`, never raised."""
 
     def allocate_producer_id(self, done: ProducerIdCallback) -> None:
         """Allocate a producer id never used before."""

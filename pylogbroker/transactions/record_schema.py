@@ -48,7 +48,7 @@ class PartitionsSchema:
 
 @struct
 class TransactionLogValue(WireMessage):
-    """State of a transactional id; a start of -1 is none."""
+    """A start of -1 is none."""
 
     versions = Versions(0, 1, flexible=1)
 

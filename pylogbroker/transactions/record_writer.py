@@ -1,4 +1,4 @@
-"""Writes states of transactional ids, and tombstones, to `__transaction_state`.
+"""Writes states and tombstones to `__transaction_state`.
 
 A state counts when its record is stored. Until then, and if the append fails, the present one holds.
 """
@@ -29,7 +29,7 @@ TRANSACTION_ERRORS: Mapping[ErrorCode, ErrorCode] = {
     ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
     ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
 }
-"""Errors of a producer's request by the append's error."""
+"""For a producer's request, by the append's error."""
 
 
 @attrs.frozen
@@ -64,7 +64,7 @@ class TransactionRecordWriter:
         self._writer.append(transaction.shard.partition, records, now_ms, stored, TRANSACTION_ERRORS, on_disk=on_disk)
 
     def write_tombstones(self, shard: TransactionShard, transactions: Sequence[Transaction], now_ms: int) -> None:
-        """Remove transactional ids of one shard when their tombstones are stored."""
+        """Remove transactional ids when their tombstones are stored."""
         for transaction in transactions:
             check_transition(transaction.metadata.state, TransactionState.DEAD, PREDECESSORS)
             transaction.pending = TransactionState.DEAD

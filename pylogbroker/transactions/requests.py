@@ -12,7 +12,7 @@ NO_TIME = -1
 
 @attrs.frozen
 class InitProducerId:
-    """InitProducerId; a producer that recovers sends its id and epoch."""
+    """A producer that recovers sends its id and epoch."""
 
     transactional_id: str
     timeout_ms: int
@@ -29,7 +29,7 @@ class InitResult:
 
 @attrs.frozen
 class TransactionDescription:
-    """Answer of DescribeTransactions; `start_ms` is of the present or last transaction, -1 without any."""
+    """`start_ms` is of the present or last transaction, -1 without any."""
 
     error: ErrorCode
     transactional_id: str
@@ -50,7 +50,7 @@ class TransactionOverview:
 
 @attrs.frozen
 class TransactionList:
-    """Answer of ListTransactions; `unknown_states` are requested states that do not exist."""
+    """`unknown_states` are requested states that do not exist."""
 
     error: ErrorCode
     unknown_states: tuple[str, ...] = ()

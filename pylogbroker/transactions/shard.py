@@ -57,7 +57,7 @@ class TransactionShardHandler:
         return shard
 
     def on_active(self, shard: TransactionShard, state: ReplayedTransactions, now_ms: int) -> None:
-        """Start the timeouts of open transactions; write the markers of decided ones."""
+        """Start timeouts of open transactions; write markers of decided ones."""
         for transaction in shard.transactions.values():
             if transaction.metadata.state is TransactionState.ONGOING:
                 self._completion.watch(transaction)

@@ -60,7 +60,6 @@ BY_LABEL: Mapping[str, TransactionState] = {state.label: state for state in Tran
 IDLE = frozenset({TransactionState.EMPTY, TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT})
 
 PREPARED = frozenset({TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT})
-"""The end of the transaction is decided."""
 
 PREDECESSORS: Mapping[TransactionState, frozenset[TransactionState]] = {
     TransactionState.EMPTY: IDLE,

@@ -1,4 +1,4 @@
-"""A transactional id, and the shard that it belongs to."""
+"""A transactional id and its shard."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pylogbroker.transactions.states import TransactionState
 
 @attrs.define(eq=False)
 class TransactionShard:
-    """The transactional ids of a partition. Callbacks after the unload find `active` False and have no effect."""
+    """Callbacks after the unload find `active` False and have no effect."""
 
     partition: int
     coordinator_epoch: int
@@ -35,8 +35,6 @@ class TransactionShard:
 
 @attrs.define(eq=False)
 class Transaction:
-    """A transactional id's stored metadata and its pending state."""
-
     transactional_id: str
     shard: TransactionShard
     metadata: TransactionMetadata

@@ -24,7 +24,7 @@ from pylogbroker.groups.requests import (
 
 @attrs.define
 class InitialDelay:
-    """What is left of the first rebalance's delay, and whether a member has joined since."""
+    """What is left of the first rebalance's delay; has a member joined since?"""
 
     remaining_ms: int
     joined: bool = False
@@ -43,19 +43,18 @@ class Group:
     leader: str | None = None
     members: dict[str, Member] = attrs.field(factory=dict)
     static: dict[str, str] = attrs.field(factory=dict)  # instance id: member id
-    pending: dict[str, Timer] = attrs.field(factory=dict)  # assigned ids that have not joined yet: their expiry
+    pending: dict[str, Timer] = attrs.field(factory=dict)  # assigned ids that have not joined: their expiry
     unsynced: set[str] = attrs.field(factory=set)  # members of this generation
     subscribed: frozenset[str] | None = None  # topics of this generation, None if unknown
     offsets: GroupOffsets = attrs.field(factory=GroupOffsets)
     initial_delay: InitialDelay | None = None
     join_timer: Timer | None = None
     sync_timer: Timer | None = None
-    storing: int | None = None  # the generation whose assignment is being written
+    storing: int | None = None
     _support: Counter[str] = attrs.field(factory=Counter)  # number of members by protocol
     _joining: set[str] = attrs.field(factory=set)
 
     def add(self, member: Member) -> None:
-        """Add a member; the first one leads."""
         self.members[member.member_id] = member
         if member.instance_id is not None:
             self.static[member.instance_id] = member.member_id
@@ -66,7 +65,7 @@ class Group:
         self._forget_pending(member.member_id)
 
     def remove(self, member_id: str) -> None:
-        """Remove a member or an assigned id, without reply to waiting requests."""
+        """Remove a member or an assigned id, without replies."""
         member = self.members.pop(member_id, None)
         if member is not None:
             self._count(member.protocols, -1)
@@ -87,7 +86,7 @@ class Group:
         member.session_timeout_ms = session_timeout_ms
 
     def replace_static(self, member: Member, new_id: str) -> None:
-        """Give a static member another id; fence requests that wait under the old one."""
+        """Give a static member another id; fence requests under the old one."""
         old_id = member.member_id
         self.answer_join(member, JoinResult(ErrorCode.FENCED_INSTANCE_ID, old_id))
         self.answer_sync(member, SyncResult(ErrorCode.FENCED_INSTANCE_ID))
@@ -113,7 +112,6 @@ class Group:
             self._events.enqueue(reply, result)
 
     def answer_sync(self, member: Member, result: SyncResult) -> bool:
-        """Reply to the waiting syncs; return whether there were any."""
         replies, member.syncs = member.syncs, []
         for reply in replies:
             self._events.enqueue(reply, result)
@@ -132,7 +130,7 @@ class Group:
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     def elect_leader(self) -> bool:
-        """Replace a leader that does not wait; return False if no member waits."""
+        """Replace a leader that does not wait; return False if nobody waits."""
         if self.leader not in self._joining:
             joined = next((member_id for member_id in self.members if member_id in self._joining), None)
             if joined is None:
@@ -148,7 +146,7 @@ class Group:
         )
 
     def select_protocol(self) -> str:
-        """Return the protocol that most members prefer of those that all support."""
+        """Return the most preferred protocol of those that all support."""
         candidates = {name for name, count in self._support.items() if count == len(self.members)}
         votes = Counter(member.vote(candidates) for member in self.members.values())
         return votes.most_common(1)[0][0]
@@ -171,7 +169,6 @@ class Group:
         self.since = now_ms
 
     def next_generation(self, now_ms: int) -> None:
-        """Begin a generation of the present members; without any the group is Empty."""
         self.generation += 1
         self.protocol_name = self.select_protocol() if self.members else None
         self.update_subscriptions()
@@ -206,7 +203,7 @@ class Group:
         return SyncResult(ErrorCode.NONE, self.protocol_type, self.protocol_name, member.assignment)
 
     def assignments(self, given: Mapping[str, bytes] | None = None) -> dict[str, bytes]:
-        """Return each member's assignment: the present one, or the leader's, empty if it gave none."""
+        """Return the present assignments, or the leader's; empty where it gave none."""
         if given is None:
             return {member.member_id: member.assignment for member in self.members.values()}
         return {member_id: given.get(member_id, b"") for member_id in self.members}
@@ -216,7 +213,7 @@ class Group:
         return self.subscribed is None or topic in self.subscribed
 
     def describe(self) -> GroupDescription:
-        """Describe the group; only a Stable one shows protocol and assignments."""
+        """Describe; only a Stable group shows protocol and assignments."""
         protocol = self.protocol_name if self.state is GroupState.STABLE else None
         return GroupDescription(
             ErrorCode.NONE,

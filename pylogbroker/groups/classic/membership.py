@@ -193,8 +193,6 @@ class MemberManager:
 
 @attrs.define(eq=False)
 class _Replacement:
-    """A static member whose new id is being written."""
-
     group: Group
     member: Member
     join: Join
@@ -222,7 +220,7 @@ class _Replacement:
         self.group.update(self.member, *self.old_metadata)
 
     def result(self) -> JoinResult:
-        """Return the result of the join. The leader must not assign again, since the others do not join.
+        """Return the result. The leader must not assign again, since the others do not join.
 
         Clients that cannot skip the assignment get another leader's id.
         """
@@ -234,7 +232,6 @@ class _Replacement:
 
 
 def _member_id(name: str, unique: str) -> str:
-    """Return an id that fits into a string of the protocol."""
     suffix = f"-{unique}"
     return name.encode()[: STRING_BYTES_MAX - len(suffix)].decode(errors="ignore") + suffix
 
@@ -266,6 +263,6 @@ def _check_sync(group: Group, sync: Sync) -> ErrorCode:
 
 
 def _wants_rebalance(group: Group, join: Join) -> bool:
-    """Return whether a join needs a rebalance; a Stable group's leader joins to ask for one."""
+    """Return whether to rebalance; a Stable group's leader joins to ask for that."""
     leads = group.state is GroupState.STABLE and group.leader == join.member_id
     return leads or group.members[join.member_id].protocols != join.protocols

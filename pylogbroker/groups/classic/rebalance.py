@@ -1,8 +1,8 @@
-"""Rebalances: a group's way from one generation to the next, and the removal of members.
+"""Rebalances and the removal of members.
 
     prepare     responses to heartbeats ask all members to join again; joins wait
-    complete    all have joined, or the timeout is over: missing members are removed (static ones stay), the others get
-                the new generation, and the timeout of their SyncGroup starts
+    complete    all have joined or timed out: missing members are removed (static ones stay), the others get the new
+                generation, and their SyncGroup timeout starts
     timeouts    of a session: the member is removed; of SyncGroup: all that have not synced are removed; of an assigned
                 member id: the id is removed
 
@@ -67,7 +67,7 @@ class Rebalancer:
         group.pending[member_id] = self._timers.start(now_ms + timeout_ms, partial(self.drop_pending, group, member_id))
 
     def drop(self, group: Group, member: Member, now_ms: int) -> None:
-        """Remove a member and rebalance. Its waiting requests get UNKNOWN_MEMBER_ID."""
+        """Remove a member and rebalance. Waiting requests get UNKNOWN_MEMBER_ID."""
         group.answer_join(member, JoinResult(ErrorCode.UNKNOWN_MEMBER_ID))
         group.answer_sync(member, SyncResult(ErrorCode.UNKNOWN_MEMBER_ID))
         group.remove(member.member_id)
@@ -117,7 +117,6 @@ class Rebalancer:
             self._complete(group, now_ms)
 
     def try_complete(self, group: Group, now_ms: int) -> None:
-        """Complete the rebalance if all have joined and no initial delay runs."""
         if group.state is GroupState.PREPARING and group.initial_delay is None and group.all_joined:
             self._complete(group, now_ms)
 
