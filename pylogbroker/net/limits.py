@@ -1,8 +1,7 @@
 """Limits of connections: their memory, their number, and the log lines about them.
 
-All connections together may hold `queued.max.request.bytes`, for frames that arrive, requests, and answers.  Beyond
-that, the connection without progress for the longest time is closed.  Requests that outlive their connection count
-until their work is done.
+All connections together may hold `queued.max.request.bytes`.  Beyond that, the one without progress for the longest
+time is closed.  Requests that outlive their connection count until their work is done.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ class MemoryLimit:
         self._enforce()
 
     def leaves(self, holder: MemoryHolder, left_behind: int) -> None:
-        """Note the end of a connection; `left_behind` bytes stay in use until they are `released`."""
+        """Note the end of a connection; `left_behind` bytes stay in use until `released`."""
         self.total += left_behind - self._held.pop(holder, 0)
         self._enforce()
 
@@ -72,7 +71,7 @@ class MemoryLimit:
 
 @attrs.define
 class ConnectionLimit:
-    """Admits up to `most` connections, and up to `most_per_host` (or its override) from one host."""
+    """Admits up to `most` connections, and up to `most_per_host` (or its override)."""
 
     most: int
     most_per_host: int
@@ -81,7 +80,7 @@ class ConnectionLimit:
     _count: int = attrs.field(default=0, init=False)
 
     def admit(self, host: str) -> str | None:
-        """Count one more connection; return the reason if it is not admitted."""
+        """Count a connection; return the reason if it is not admitted."""
         if self._count >= self.most:
             return f"max.connections={self.most} is reached"
         most = self.overrides.get(host, self.most_per_host)
@@ -100,7 +99,7 @@ class ConnectionLimit:
 
 @attrs.define(eq=False)
 class PeerLogLimit:
-    """Limits log lines about peers: `_most` per address and minute, then one with the number left out."""
+    """Limits log lines to `_most` per address and minute, then one with the number left out."""
 
     _clock: IReactorTime
     _left_out: str  # format, with `host` and `count`
@@ -110,7 +109,7 @@ class PeerLogLimit:
     _minute: IDelayedCall | None = attrs.field(default=None, init=False)
 
     def is_due(self, host: str) -> bool:
-        """Return True if a line about `host` may be logged; beyond `_ADDRESSES_MAX`, addresses share lines."""
+        """Return whether to log a line about `host`; beyond `_ADDRESSES_MAX`, addresses share lines."""
         if host not in self._counts and len(self._counts) >= _ADDRESSES_MAX:
             host = self._others
         if self._minute is None:

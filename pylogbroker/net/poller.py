@@ -1,4 +1,4 @@
-"""Eager polling of the reactor, and a check for other events that wait.
+"""Eager polling of the reactor.
 
 For `EAGER_SECONDS` after an event the poller does not sleep: a client often sends its next request at once, and waking
 a processor takes longer than a small request.  An idle broker sleeps.
@@ -16,8 +16,6 @@ Events = list[tuple[int, int]]
 
 
 class EagerPoller:
-    """A `select.epoll` that does not sleep for a moment after an event."""
-
     def __init__(self, poller: Any, clock: Callable[[], float] = perf_counter) -> None:
         self._poller = poller
         self._poll = poller.poll
@@ -47,14 +45,14 @@ class EagerPoller:
 
 
 def make_eager(reactor: Any) -> None:
-    """Make Twisted's epoll reactor poll eagerly, by a wrapped poller; other reactors stay as they are."""
+    """Make Twisted's epoll reactor poll eagerly; other reactors stay as they are."""
     poller = getattr(reactor, "_poller", None)
     if poller is not None and hasattr(poller, "poll"):
         reactor._poller = EagerPoller(poller)
 
 
 def others_wait(reactor: Any, fd: int) -> bool:
-    """Return True if a file other than `fd` has an event, or if the reactor cannot say; consume nothing."""
+    """Return True if other files than `fd` have events, or if the reactor cannot say; consume nothing."""
     poller = getattr(reactor, "_poller", None)
     if poller is None or not hasattr(poller, "poll"):
         return True

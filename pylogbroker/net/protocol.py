@@ -44,10 +44,10 @@ from pylogbroker.wire.recognition import describe_other_protocol
 log = Logger()
 
 REQUESTS_WAITING_MAX = 1000
-"""Requests of one connection that may wait for their answer."""
+"""Requests that may wait for their answer."""
 
 UNSENT_BYTES_MAX = 512 * 1024
-"""Unsent answers beyond which the peer's next request is not handled."""
+"""Unsent answers beyond which no further request is handled."""
 
 _OUT_BYTES = 128 * 1024
 _OUT_CHUNKS = 256
@@ -56,7 +56,7 @@ _DECODE_INLINE_BYTES_MAX = 64 * 1024  # longer requests with many elements are d
 
 
 class ConnectionFactory(Structure):
-    """State that the connections of one listener share."""
+    """State of the connections of one listener."""
 
     reactor: Any
     services: Services
@@ -139,8 +139,6 @@ class ResponseSlot:
 
 
 class KafkaProtocol(Protocol):
-    """Broker's side of one connection."""
-
     transport: ChunkServer
     factory: ConnectionFactory
     requests_waiting_max = REQUESTS_WAITING_MAX
@@ -215,7 +213,7 @@ class KafkaProtocol(Protocol):
     # -- requests ------------------------------------------------------------------------------------------------
 
     def _work(self) -> None:
-        """Handle the received requests as far as the peer takes its answers; pause or resume reading."""
+        """Handle requests as far as the peer takes its answers; pause or resume reading."""
         if self._working:
             return
         self._working = True
@@ -290,7 +288,7 @@ class KafkaProtocol(Protocol):
         correlation_id: int,
         frame: memoryview,
     ) -> None:
-        """Decode the rest of a long request in slices, then handle it."""
+        """Decode the rest in slices, then handle the request."""
         held = len(frame)
         self._waiting_bytes += held
 
@@ -340,7 +338,6 @@ class KafkaProtocol(Protocol):
             self._await(route, correlation_id, answer, held)
 
     async def _run_steps(self, steps: Generator[None, None, Any]) -> Any:
-        """Return the answer of a handler that works in steps."""
         try:
             answer = await self.factory.services.runtime.slices.run(steps)
         finally:
@@ -390,7 +387,7 @@ class KafkaProtocol(Protocol):
         self.answer_ready(slot, self._failed(slot.route, failure))
 
     def answer_ready(self, slot: ResponseSlot, answer: Any) -> None:
-        """Encode a slot's answer, in slices if it is long; None stands for no answer."""
+        """Encode, in slices if the answer is long; None stands for no answer."""
         route, correlation_id = slot.route, slot.correlation_id
         steps = None if answer is None else route.steps_if_long(correlation_id, answer)
         if steps is not None:
@@ -399,7 +396,7 @@ class KafkaProtocol(Protocol):
             self.answer_encoded(slot, [] if answer is None else self._encoded(route, correlation_id, answer))
 
     def answer_encoded(self, slot: ResponseSlot, chunks: list[Chunk]) -> None:
-        """Send a slot's answer after those before it."""
+        """Send the answer after those before it."""
         self._fill(slot, chunks)
         waiting = self._waiting
         while waiting and waiting[0].chunks is not None:
@@ -430,7 +427,7 @@ class KafkaProtocol(Protocol):
         return route.response_type(error_code=code)
 
     def _encoded(self, route: ResponseEncoder, correlation_id: int, answer: Any) -> list[Chunk]:
-        """Encode an answer; close the connection if that fails."""
+        """Encode; close the connection if that fails."""
         try:
             return route.encode(correlation_id, answer)
         except EncodingError:
@@ -489,7 +486,7 @@ class KafkaProtocol(Protocol):
         return f"{host}:{self._port} on {self.factory.listener_name}"
 
     def _with_hint(self, reason: str, frame: memoryview) -> str:
-        """Add to the reason which other protocol the frame looks like."""
+        """Add which other protocol the frame looks like."""
         other_protocol = self._describe_other_protocol(frame)
         return reason if other_protocol is None else f"{reason}; {other_protocol}"
 
@@ -502,7 +499,7 @@ class KafkaProtocol(Protocol):
         self.factory.reactor.callLater(0, self.transport.abortConnection)
 
     def finish(self) -> None:
-        """Read nothing more, send all outstanding answers, and close."""
+        """Stop reading, send all outstanding answers, and close."""
         self._finishing = True
         self._todo.clear()
         self._work()

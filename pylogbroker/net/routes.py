@@ -1,8 +1,7 @@
-"""Routes: the codec and the handler of each API in each version.
+"""Codecs and handlers by API and version.
 
 A request begins `api_key:2 api_version:2 correlation_id:4 client_id_size:2 client_id`, followed by tagged fields
-where the version is flexible.  It is parsed by hand, since every request pays for it; `pylogbroker.wire.headers` has
-the general code.
+where the version is flexible.  It is parsed by hand, since every request pays for it.
 """
 
 from __future__ import annotations
@@ -63,7 +62,7 @@ _OTHER_APIS = {
     91: "AlterShareGroupOffsets",
     92: "DeleteShareGroupOffsets",
 }
-"""Names for the log: other APIs of Kafka 3.9."""
+"""Names for the log: other APIs for clients, and those of Kafka 3.9 between brokers."""
 
 _SASL = (17, 36)
 _HEADER = struct.Struct(">hhih")
@@ -84,7 +83,7 @@ def read_header(frame: memoryview) -> Header:
 
 
 class NotOffered(ProtocolViolation):
-    """Request for an API or a version that is not offered; `api` names it in the log."""
+    """API or version that is not offered; `api` names it in the log."""
 
     def __init__(self, api: str, reason: str) -> None:
         super().__init__(reason)
@@ -100,7 +99,7 @@ class Route:
     response_type: type
     encode: Callable[[int, Any], list[Chunk]]
     length: Callable[[Any], int]
-    """Number of structs in a response, counted up to a few beyond `ENCODE_INLINE_STRUCTS_MAX`."""
+    """Number of structs in a response, up to a few beyond `ENCODE_INLINE_STRUCTS_MAX`."""
     is_read: bool = False
     decode_in_steps: Callable[[memoryview, int], Generator[None, None, Any]] | None = None
     encode_in_steps: Callable[[int, Any], Generator[None, None, list[Chunk]]] | None = None
@@ -120,7 +119,7 @@ class Routes:
         self._routes: dict[tuple[int, int], Route] = {}
 
     def find(self, key: int, version: int) -> Route:
-        """Return the route of an API's version; raise NotOffered if it is not advertised.
+        """Return a route; raise NotOffered if the version is not advertised.
 
         ApiVersions alone answers unknown versions, in version 0, so that the client can choose a known one.
         """
@@ -166,7 +165,7 @@ def _route(api: Api, version: int) -> Route:
 
 
 def _unsupported_api_versions() -> Route:
-    """Return a route that leaves the request of unknown version undecoded."""
+    """Return a route that does not decode the request."""
     return Route(
         "ApiVersions",
         False,

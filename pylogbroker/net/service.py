@@ -1,4 +1,4 @@
-"""Listeners.
+"""Listeners of a broker.
 
 start   bind, and note the actual port in `LocalNode.listeners`
 stop    stop accepting, send the answers of running requests, close; abort after `CLOSING_SECONDS`
@@ -31,8 +31,6 @@ _IDLE_TICKS = 10
 
 @attrs.define(eq=False)
 class SharedLimits:
-    """Limits that all listeners share."""
-
     memory: MemoryLimit
     connections: ConnectionLimit
     bad_requests: PeerLogLimit
@@ -62,7 +60,7 @@ class SharedLimits:
 
 
 class KafkaFactory(Factory):
-    """Makes the connections of one listener, and keeps what they share."""
+    """Makes the connections of one listener."""
 
     noisy = False
     protocol_class = KafkaProtocol
@@ -118,14 +116,14 @@ class KafkaFactory(Factory):
             done.callback(None)
 
     def close_idle(self) -> None:
-        """Close the connections that have not moved for `_IDLE_TICKS` calls."""
+        """Close connections that have not moved for `_IDLE_TICKS` calls."""
         self.idle_tick += 1
         for protocol in tuple(self.connections):
             if self.idle_tick - protocol.idle_since > _IDLE_TICKS:
                 protocol.close_because("idle for connections.max.idle.ms", is_fault=False)
 
     async def close(self) -> None:
-        """Close every connection; abort those with unsent answers after `CLOSING_SECONDS`."""
+        """Close; abort connections with unsent answers after `CLOSING_SECONDS`."""
         if not self.connections:
             return
         done: Deferred[None] = Deferred()
@@ -181,7 +179,6 @@ class KafkaListener:
                 port.close_now()
 
     async def close(self) -> None:
-        """Close the connections."""
         if self._idle_check.running:
             self._idle_check.stop()
         await self._factory.close()

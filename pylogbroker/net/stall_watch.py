@@ -1,7 +1,7 @@
 """Watch that logs the line of code that blocks the reactor.
 
 A thread posts a few calls per second to the reactor.  If the reactor's thread uses more processor time than the limit
-before such a call runs, the watch logs where it is.  Processor time excludes delays by a loaded machine or a slow disk.
+before such a call runs, the watch logs its place.  Delays by a loaded machine or a slow disk use no processor time.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class StallWatch:
     _stopped: threading.Event = attrs.field(factory=threading.Event, init=False)
 
     def start(self) -> None:
-        """Watch the calling thread, the reactor's; no effect after `stop`."""
+        """Watch the calling thread; no effect after `stop`."""
         if self._limit_ms > 0 and not self._stopped.is_set():
             arguments = threading.get_ident(), {api.handle.__module__: api.name for api in self._apis}
             threading.Thread(target=self._watch, args=arguments, name="stall watch", daemon=True).start()
@@ -95,7 +95,7 @@ def _place(frame: FrameType) -> str:
 
 
 def _handling(frame: FrameType, apis: Mapping[str, str]) -> str:
-    """Return the API whose handler calls a frame, as the end of a sentence."""
+    """Return the calling handler's API, as the end of a sentence."""
     for caller in _callers(frame):
         name = apis.get(caller.f_globals.get("__name__", ""))
         if name is not None:
@@ -104,7 +104,7 @@ def _handling(frame: FrameType, apis: Mapping[str, str]) -> str:
 
 
 def _callers(frame: FrameType | None) -> Iterator[FrameType]:
-    """Yield a frame and its callers, the innermost first."""
+    """Yield a frame and its callers."""
     while frame is not None:
         yield frame
         frame = frame.f_back

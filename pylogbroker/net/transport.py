@@ -1,9 +1,7 @@
 """Broker's side of a TCP connection: sends bytes and file regions in order.
 
-`sendfile` sends file regions from the page cache; their bytes do not pass through Python.
-`pylogbroker.rpc.transport` has the code that clients share.
-
-After every `_PIECE` bytes a connection checks whether others wait; if so, it continues in the reactor's next iteration.
+`sendfile` sends file regions from the page cache; their bytes do not pass through Python.  After every `_PIECE` bytes a
+connection with much to send yields to others that wait, until the reactor's next iteration.
 """
 
 from __future__ import annotations
@@ -40,7 +38,7 @@ class SendableRegion(Protocol):
 
 
 class ChunkServer(ChunkConnection, tcp.Server):
-    """Broker's side of one connection; its protocol is a `ChunkReceiver`."""
+    """Connection whose protocol is a `ChunkReceiver`."""
 
     bufferSize = 256 * 1024
 
@@ -56,7 +54,7 @@ class ChunkServer(ChunkConnection, tcp.Server):
         return sum(len(chunk) for chunk in self._unsent if isinstance(chunk, BUFFERS)) if self._unsent else 0
 
     def _send_on(self) -> bool:
-        """Send until done, the socket is full or others wait; return False if a file ends before its region."""
+        """Send until done, the socket is full or others wait; return False if a file ends too early."""
         unsent = self._unsent
         piece = 0
         while unsent:
@@ -71,7 +69,7 @@ class ChunkServer(ChunkConnection, tcp.Server):
         return True
 
     def _send_region(self, region: SendableRegion) -> int:
-        """Send a piece of a region; return the number of bytes, or -1 if the file has no more."""
+        """Send a piece; return its number of bytes, or -1 if the file has no more."""
         done = self._head_sent
         left = len(region) - done
         sent = os.sendfile(self.socket.fileno(), region.file.fd, region.position + done, min(left, _PIECE))
@@ -87,7 +85,7 @@ class ChunkPort(tcp.Port):
     transport = ChunkServer
 
     def close_now(self) -> None:
-        """Close the socket without waiting for the reactor's next iteration."""
+        """Close without waiting for the reactor's next iteration."""
         self.stopReading()
         self.connectionLost(Failure(ConnectionDone()))
 
@@ -96,7 +94,7 @@ class ChunkPort(tcp.Port):
 class ChunkServerEndpoint:
     """TCP server endpoint with the transport above.
 
-    `host` is an address or a name to bind; empty for every interface.  IPv6 is chosen by an address with colons.
+    `host` is an address or a name; empty for every interface.  An address with colons chooses IPv6.
     """
 
     def __init__(self, reactor: Any, host: str, port: int, backlog: int) -> None:
@@ -106,7 +104,7 @@ class ChunkServerEndpoint:
         self._backlog = backlog
 
     def listen(self, protocolFactory: IProtocolFactory) -> Deferred[IListeningPort]:
-        """Return a Deferred of the listening port; it fails with CannotListenError."""
+        """Return a Deferred of the port; it fails with CannotListenError."""
         return execute(self._start, protocolFactory)
 
     def _start(self, factory: IProtocolFactory) -> ChunkPort:

@@ -1,7 +1,4 @@
-"""Composition root: makes a service from the options of `twistd pylogbroker`.
-
-The options check the settings before anything is opened; the service opens directories and ports when it starts.
-"""
+"""Composition root: makes a service from the options of `twistd pylogbroker`."""
 
 from __future__ import annotations
 
@@ -14,7 +11,6 @@ __all__ = ["Options", "makeService"]
 
 
 def makeService(options: Options) -> IService:
-    """Return the service for twistd."""
     with without_garbage_collection():
         from pylogbroker.tap.twistd import make_service
     return make_service(options)

@@ -45,11 +45,10 @@ class ChangeLog:
         self._broker.group_service.observe(self.on_new_generation)
 
     async def stop(self) -> None:
-        """Log how many lines were left out; cancel the timer."""
         self._generations.log_suppressed()
 
     def on_delta(self, delta: Delta, before: ClusterImage, after: ClusterImage) -> None:
-        """Log the changes of topics and settings by clients."""
+        """Log clients' changes of topics and settings."""
         for change in delta:
             match change:
                 case TopicCreated(topic):
@@ -122,7 +121,7 @@ def shown_changes(changes: Mapping[str, tuple[Value, Value]]) -> str:
 
 
 def printable(text: str) -> str:
-    """Format a client's text as one line of bounded length."""
+    """Format a client's text as one bounded line."""
     line = "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text[:_LENGTH_MAX])
     return line if len(text) <= _LENGTH_MAX else f"{line}..."
 

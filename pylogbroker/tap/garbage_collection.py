@@ -27,7 +27,7 @@ Cycles excluded while in use stay until then: with 50, no more than 2 million ob
 
 @contextmanager
 def without_garbage_collection() -> Iterator[None]:
-    """Disable the collector within the block; exclude the objects created there."""
+    """Disable the collector within the block; exclude the objects created there from later collections."""
     gc.disable()
     try:
         yield
@@ -40,8 +40,6 @@ def without_garbage_collection() -> Iterator[None]:
 
 @attrs.define
 class _Survivors:
-    """Excludes survivors of full collections from later ones."""
-
     _full_collections: int = 0
 
     def install(self) -> None:

@@ -1,4 +1,4 @@
-"""Identity of the broker: cluster id, broker id and directory ids, from its data and the coordination."""
+"""Identity of the broker: cluster id, broker id and directory ids."""
 
 from __future__ import annotations
 

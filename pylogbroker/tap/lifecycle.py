@@ -3,8 +3,8 @@
     start   checks of ports and directories -> coordination -> ids -> directories locked -> logs -> broker -> listeners
     stop    no new connections -> waiting requests answered -> connections closed -> logs -> coordination -> threads
 
-Each step of the start adds its undo steps; the stop, and a failed start, run these in reverse order.  Blocking
-steps run in worker threads, or before the reactor runs in the calling thread.
+Steps of the start add undo steps; the stop, and a failed start, run these in reverse order.  Blocking steps run in
+worker threads; before the reactor runs, in the calling thread.
 """
 
 from __future__ import annotations
@@ -53,7 +53,6 @@ class _UndoSteps:
     is_done: bool = attrs.field(default=False, init=False)
 
     def add(self, *steps: Callable[[], Awaitable[None]]) -> None:
-        """Add steps; the last one runs first."""
         self._steps += steps
 
     async def run(self) -> None:
@@ -118,7 +117,7 @@ class BrokerStart:
         return ServingBroker(broker, self._undo)
 
     def abort(self) -> None:
-        """Make the start fail at its next step, if it has not ended."""
+        """Make the start fail at its next step."""
         self.aborted = True
         if self._assembled is not None:
             self._assembled.release()
@@ -169,7 +168,7 @@ class BrokerStart:
             raise StartupError(f"{error}; {preflight.COORDINATION}") from error
 
     async def _load(self, loaded: _LoadedLogs, now_ms: int, topics: Mapping[str, TopicNode]) -> list[DeletedDirectory]:
-        """Open all logs; return the directories of deleted ones, to be removed."""
+        """Open all logs; return the deleted ones' directories, to be removed."""
         settings = log_config(self.config.topic({}))
         known = {(name, index): topic.topic_id for name, topic in topics.items() for index in topic.replicas}
 
@@ -209,7 +208,6 @@ class _LoadedLogs:
     async def load(
         self, config_of: Callable[[str], LogConfig], now_ms: int, known: Mapping[tuple[str, int], UUID]
     ) -> list[DeletedDirectory]:
-        """Load all logs; return the directories of deleted ones."""
         findings: list[Notice | Recovered] = []
         try:
             deleted: list[DeletedDirectory] = await self._in_thread(

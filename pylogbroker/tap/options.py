@@ -23,7 +23,7 @@ _DEFAULT_PID_FILE = "twistd.pid"
 
 
 class Options(usage.Options):
-    """Options of the command line; `settings` maps names of settings to valid texts."""
+    """After parsing, `settings` maps names of settings to valid texts."""
 
     synopsis = "[--config FILE] [--data-dir DIR] [--listener NAME://host:port]... [--override name=value]..."
     longdesc = (
@@ -110,7 +110,7 @@ class Options(usage.Options):
 
     @property
     def logs_elsewhere(self) -> bool:
-        """True if twistd logs elsewhere than to the terminal of the start."""
+        """True if twistd does not log to the terminal."""
         twistd: Mapping[str, Any] = self.parent or {}
         return not twistd.get("nodaemon") or bool(twistd.get("syslog")) or twistd.get("logfile") not in (None, "-")
 
@@ -139,7 +139,7 @@ class Options(usage.Options):
         return given | properties.parse_assignments(self._overrides)
 
     def _keep_out_of_the_working_directory(self) -> None:
-        """Write no default pid file in the foreground: several brokers may share a working directory."""
+        """Write no default pid file in the foreground: brokers may share a working directory."""
         twistd = self.parent
         if twistd is not None and twistd.get("nodaemon") and twistd.get("pidfile") == _DEFAULT_PID_FILE:
             twistd["pidfile"] = ""

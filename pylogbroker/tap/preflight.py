@@ -1,7 +1,6 @@
 """Preflight checks: find reasons why the broker cannot start before anything is created, opened or locked.
 
-The checks only read.  An unreadable directory passes: with several log directories, a failed one does not prevent the
-start.
+The checks only read.  Unreadable directories pass: a failed one of several does not prevent the start.
 """
 
 from __future__ import annotations
@@ -32,14 +31,13 @@ _KAFKA_DATA = "holds data of Apache Kafka, which pylogbroker does not read: choo
 
 @attrs.frozen
 class DirectoryContents:
-    """Contents of a log directory, as far as visible without opening logs."""
+    """Contents of a log directory, visible without opening logs."""
 
     path: str
     subdirectories: tuple[str, ...]
     meta: dict[str, str]  # of meta.properties; empty without it
 
     def partitions(self) -> Iterator[str]:
-        """Yield the partition directories that have segments."""
         ours = (name for name in self.subdirectories if names.parse_partition_directory(name) is not None)
         return (name for name in ours if _holds(f"{self.path}/{name}", names.RECORDS) and not self._of_kafka07(name))
 
@@ -85,7 +83,7 @@ def inspect_directories(config: BrokerConfig) -> list[DirectoryContents]:
 
 
 def warnings(config: BrokerConfig) -> Iterator[str]:
-    """Yield warnings about settings that a single broker cannot fulfil."""
+    """Yield warnings about settings beyond a single broker."""
     factor = config.integer("default.replication.factor")
     if factor > 1:
         yield (
@@ -103,7 +101,7 @@ def cure(config: BrokerConfig, broker_id: int) -> str:
 
 
 def _contents(path: str) -> DirectoryContents | None:
-    """Return a directory's contents; None if it is missing or unreadable."""
+    """Return the contents; None if missing or unreadable."""
     try:
         with os.scandir(path) as listing:
             subdirectories = tuple(entry.name for entry in listing if entry.is_dir())
@@ -200,7 +198,7 @@ def _check_agreement(key: str, found: list[DirectoryContents]) -> None:
 
 
 def _check_tree(metadata: str, found: Iterable[DirectoryContents]) -> None:
-    """Raise StartupError for data without the coordination tree that lists its topics."""
+    """Raise StartupError for data without its coordination tree."""
     if _has_tree(metadata):
         return
     for directory in found:

@@ -34,7 +34,7 @@ log = Logger()
 
 
 class LogFile:
-    """Text file that appends and can be reopened; OSError if it cannot be opened."""
+    """Text file that appends; OSError if it cannot be opened."""
 
     encoding = "utf-8"
 
@@ -49,7 +49,7 @@ class LogFile:
         self._file.flush()
 
     def reopen(self) -> None:
-        """Continue in the file that the path names now; on OSError, in the old one."""
+        """Open the file that the path names now; on OSError, continue in the old one."""
         former = self._file
         is_new = not os.path.exists(self.path)
         self._file = self._open()
@@ -62,8 +62,6 @@ class LogFile:
 
 
 class ProcessLog:
-    """Log with the destination of twistd's options."""
-
     def __init__(self) -> None:
         self._twistd: Mapping[str, Any] = {}
         self._given: Callable[[], Any] | None = None
@@ -81,13 +79,11 @@ class ProcessLog:
         twistd["logger"] = f"{__name__}.PROCESS_LOG.observer"  # twistd expects a factory's name
 
     def set_levels(self, levels: str) -> None:
-        """Apply the setting `logger.levels`."""
         self._predicate.clearLogLevels()
         for package, level in parse_log_levels(levels).items():
             self._predicate.setLogLevelForNamespace(package, LogLevel.levelWithName(level))
 
     def observer(self) -> ILogObserver:
-        """Open the log, as twistd's --logger."""
         return FilteringLogObserver(self._sink(), [_without_plugin_cache, self._predicate])
 
     def reopen(self) -> None:

@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 class Threads:
-    """Both pools; until the reactor runs, calls run in the calling thread."""
+    """Until the reactor runs, calls run in the calling thread."""
 
     def __init__(self, reactor: Any, config: BrokerConfig) -> None:
         self._reactor = reactor
@@ -41,7 +41,7 @@ class Threads:
         return self._call(self._workers, function, *arguments)
 
     def in_reading_thread(self, function: Callable[..., T], *arguments: Any) -> Deferred[T]:
-        """Run a read from the disk in a thread of low priority; return its result."""
+        """Run a read from the disk at low priority; return its result."""
         return self._call(self._readers, function, *arguments)
 
     async def wait_until_idle(self) -> None:

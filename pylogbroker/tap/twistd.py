@@ -1,7 +1,6 @@
-"""Service of `twistd pylogbroker`, in a process that is only a broker, and the setup of that process.
+"""Setup of a process that is only a broker, and its service for twistd.
 
-The whole start happens before the reactor runs, so that a StartupError ends the process with one line and a non-zero
-status.
+The whole start happens before the reactor runs: a StartupError ends the process with one line and a non-zero status.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ def make_service(options: Options) -> IService:
 
 
 class TwistdService(BrokerService):
-    """Broker of a twistd process; opens files and ports as the user of `--uid`."""
+    """Opens files and ports as the user of `--uid`."""
 
     def __init__(self, reactor: Any, options: Options) -> None:
         super().__init__(reactor, options.settings)
@@ -62,7 +61,6 @@ class TwistdService(BrokerService):
             outcome[0].raiseException()
 
     def use(self, config: BrokerConfig) -> None:
-        """Apply the log levels, now and after each change."""
         set_levels = PROCESS_LOG.set_levels
         config.observe(lambda changed: set_levels(config.text("logger.levels")))
         set_levels(config.text("logger.levels"))
@@ -73,7 +71,7 @@ class TwistdService(BrokerService):
             super().start_failed(reason)
 
     def reload_file(self) -> Deferred[None]:
-        """Reopen the log, and apply the file of settings again."""
+        """Reopen the log; apply the file of settings again."""
         PROCESS_LOG.reopen()
         return ensureDeferred(self._reload_file())
 
