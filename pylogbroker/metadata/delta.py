@@ -2,7 +2,7 @@
 
     source of metadata ──> Delta ──> Delta.apply(image) ──> next image
 
-A delta is a controller's decision, like Kafka's LeaderAndIsr, UpdateMetadata and KRaft records. Changes apply in order.
+A delta is a controller's decision, like Kafka's LeaderAndIsr, UpdateMetadata and KRaft records.
 """
 
 from __future__ import annotations
@@ -48,14 +48,12 @@ class ControllerElected:
 
 @attrs.frozen
 class TopicCreated:
-    """A topic exists with all its partitions."""
-
     topic: TopicImage
 
 
 @attrs.frozen
 class PartitionsChanged:
-    """Partitions of a topic are new, or have another state."""
+    """New partitions of a topic, or new states."""
 
     topic: str
     partitions: Mapping[int, PartitionState]
@@ -70,7 +68,7 @@ class TopicDeleted:
 
 @attrs.frozen
 class ConfigChanged:
-    """A resource has other settings of its own."""
+    """New settings of a resource."""
 
     resource: ConfigResource
     settings: Mapping[str, str]
@@ -89,7 +87,7 @@ Change = (
 
 @attrs.frozen
 class Delta:
-    """Changes that become visible together."""
+    """Changes that become visible together, in order."""
 
     changes: tuple[Change, ...]
 
@@ -101,7 +99,7 @@ class Delta:
         return iter(self.changes)
 
     def apply(self, image: ClusterImage) -> ClusterImage:
-        """Return the changed image; KeyError if it lacks a topic that is changed or deleted."""
+        """Return the changed image; KeyError for a change of an unknown topic."""
         editor = _Editor(image)
         for change in self.changes:
             editor.apply(change)

@@ -40,7 +40,7 @@ class BrokerListener:
 
 @attrs.frozen
 class BrokerRegistration:
-    """Live broker. A broker that registers again has a larger epoch."""
+    """Live broker. Each registration has a larger epoch."""
 
     id: int
     epoch: int = -1
@@ -51,7 +51,7 @@ class BrokerRegistration:
 
 @attrs.frozen
 class PartitionState:
-    """State of a partition. The first replica is the preferred leader."""
+    """The first replica is the preferred leader."""
 
     leader: int
     replicas: tuple[int, ...]
@@ -59,14 +59,14 @@ class PartitionState:
     leader_epoch: int = 0
     """Grows with each election."""
     partition_epoch: int = 0
-    """Grows with each change: the version of the node in ZooKeeper."""
+    """Grows with each change: the node's version in ZooKeeper."""
     adding: tuple[int, ...] = ()
     removing: tuple[int, ...] = ()
 
 
 @attrs.frozen
 class TopicImage:
-    """Topic and the states of its partitions, by number."""
+    """Topic and its partitions by number."""
 
     name: str
     id: uuid.UUID
@@ -78,19 +78,17 @@ class TopicImage:
 
     @property
     def replication_factor(self) -> int:
-        """Number of replicas of partition 0, which Kafka reports as the topic's."""
+        """Replicas of partition 0, which Kafka reports as the topic's."""
         return len(self.partitions[0].replicas)
 
 
 class ConfigResourceType(StrEnum):
-    """Kinds of resources, by their names in ZooKeeper."""
-
     TOPICS = "topics"
     BROKERS = "brokers"
 
 
 class ConfigResource(NamedTuple):
-    """Resource with settings; the broker DEFAULT_BROKER stands for all brokers."""
+    """Resource with settings; DEFAULT_BROKER stands for all brokers."""
 
     type: ConfigResourceType
     name: str

@@ -39,7 +39,7 @@ class PersistentMap(Mapping[K, V], Generic[K, V]):
         self._length = length
 
     def changed(self, changes: Mapping[K, V | None]) -> PersistentMap[K, V]:
-        """Return a copy with these entries; None removes an entry, if there is one."""
+        """Return a changed copy; None removes an entry, if there is one."""
         if not changes:
             return self
         touched: dict[int, dict[K, V]] = {}
@@ -137,7 +137,7 @@ def _sorted(chunk: dict[K, V]) -> dict[K, V]:
 
 
 def _split(chunk: dict[K, V]) -> Iterator[dict[K, V]]:
-    """Yield the entries in chunks that have room to grow."""
+    """Yield chunks that have room to grow."""
     if 0 < len(chunk) <= CHUNK_ENTRIES_MAX:
         yield chunk
         return

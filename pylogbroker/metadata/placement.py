@@ -12,7 +12,7 @@ Assignment = Mapping[int, Sequence[int]]
 
 
 def by_hand(partitions: int, replication_factor: int, brokers: Sequence[int], assignment: Assignment) -> Assignment:
-    """Return a new topic's requested assignment; its numbers of partitions and replicas must be -1."""
+    """Return a requested assignment; the numbers of partitions and replicas must be -1."""
     for value, what in ((replication_factor, "replication factor"), (partitions, "number of partitions")):
         if value != -1:
             raise KafkaError(
@@ -40,7 +40,7 @@ def of_new_topic(partitions: int, replication_factor: int, brokers: Sequence[int
 def of_more_partitions(
     topic: TopicImage, count: int, brokers: Sequence[int], assignments: Sequence[Sequence[int]] | None
 ) -> Assignment:
-    """Return an assignment of the partitions that a topic lacks to `count`: as given, or round robin."""
+    """Return an assignment of the partitions that are missing to `count`: as given, or round robin."""
     present = len(topic.partitions)
     if count <= present:
         raise KafkaError(
@@ -94,7 +94,7 @@ def _replicas_problem(replicas: Sequence[int], brokers: Sequence[int], width: in
 
 
 def spread(brokers: Sequence[int], first: int, count: int, replication_factor: int) -> dict[int, tuple[int, ...]]:
-    """Assign partitions round robin; leaders and replicas are spread evenly."""
+    """Assign round robin; leaders and replicas are spread evenly."""
     doubled = (*brokers, *brokers)
     starts = ((partition, partition % len(brokers)) for partition in range(first, first + count))
     return {partition: tuple(doubled[start : start + replication_factor]) for partition, start in starts}

@@ -1,4 +1,4 @@
-"""Identities in the coordination tree: ids of the cluster, the broker and its log directories."""
+"""Identities in the coordination tree: cluster, broker and log directories."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ async def create_permanent_nodes(tree: ITree) -> None:
 
 
 async def cluster_id(tree: ITree, proposed: str | None = None) -> str:
-    """Return the cluster id; a new cluster takes the proposed or a random one."""
+    """Return the id; a new cluster takes the proposed or a random one."""
     fresh = proposed or zk_schema.id_text(uuid.uuid4())
     try:
         await tree.commit([Create(zk_paths.CLUSTER_ID, zk_schema.encode_cluster_id(fresh))])
@@ -33,20 +33,19 @@ async def new_broker_id(tree: ITree, reserved: int) -> int:
 
 
 async def register(tree: ITree, broker_id: int, broker: zk_schema.BrokerNode, now_ms: int) -> int:
-    """Register a live broker; return its epoch, larger than any earlier one."""
+    """Register; return the epoch, larger than any earlier one."""
     path = zk_paths.broker(broker_id)
     await tree.commit([Create(path, zk_schema.encode_broker(broker, now_ms), ephemeral=True)])
     return (await tree.get(path)).stat.created
 
 
 async def directories(tree: ITree, broker_id: int) -> dict[str, str]:
-    """Return the ids of the broker's last log directories, by path."""
+    """Return ids of the broker's last log directories, by path."""
     [node] = await tree.get_many([zk_paths.broker_directories(broker_id)])
     return {} if node is None else zk_schema.decode_directories(node.data)
 
 
 async def remember_directories(tree: ITree, broker_id: int, used: Mapping[str, str]) -> None:
-    """Store the ids of the broker's log directories, by path."""
     path, data = zk_paths.broker_directories(broker_id), zk_schema.encode_directories(used)
     [node] = await tree.get_many([path])
     if node is None:
@@ -62,6 +61,5 @@ async def topics(tree: ITree) -> dict[str, zk_schema.TopicNode]:
 
 
 async def replica_brokers(tree: ITree) -> frozenset[int]:
-    """Return the brokers that have replicas."""
     replicas = (topic.replicas.values() for topic in (await topics(tree)).values())
     return frozenset(broker for placed in replicas for brokers in placed for broker in brokers)

@@ -39,14 +39,12 @@ _TOPICS_PER_STEP: Final = 20
 
 
 class TimeSlices(Protocol):
-    """Iteration that gives way to other work."""
-
     def over(self, items: Iterable[T], /) -> AsyncIterator[T]: ...
 
 
 @attrs.frozen
 class TreeContents:
-    """Image in the tree, and interrupted deletions, which are not in the image."""
+    """Image in the tree, and interrupted deletions apart from it."""
 
     image: ClusterImage
     deleted: tuple[TopicImage, ...] = ()
@@ -102,12 +100,12 @@ def _partition(topic: TopicNode, number: int, node: Node | None) -> PartitionSta
 
 
 def new_partition(replicas: Sequence[int]) -> PartitionState:
-    """Return a new partition: its first replica leads, all are in sync."""
+    """Return a partition whose first replica leads, all in sync."""
     return PartitionState(replicas[0], tuple(replicas), tuple(replicas))
 
 
 def new_partitions(assignment: Mapping[int, Sequence[int]]) -> dict[int, PartitionState]:
-    """Return new partitions; those with equal replicas share one state."""
+    """Return new partitions; equal replicas share one state."""
     by_replicas = {replicas: new_partition(replicas) for replicas in set(map(tuple, assignment.values()))}
     return {number: by_replicas[tuple(replicas)] for number, replicas in assignment.items()}
 
@@ -138,7 +136,7 @@ def broker_registration(broker_id: int, epoch: int, node: BrokerNode) -> BrokerR
 
 
 def operations(delta: Delta, before: ClusterImage) -> Iterator[Operation]:
-    """Yield operations that write a delta to the tree that `before` was read from."""
+    """Yield operations that write a delta to the tree of `before`."""
     for change in delta:
         yield from _operations(change, before)
 

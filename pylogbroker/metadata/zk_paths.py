@@ -56,7 +56,7 @@ def broker(broker_id: int) -> str:
 
 
 def broker_directories(broker_id: int) -> str:
-    """Path of the ids of a broker's log directories."""
+    """Path of the ids of log directories."""
     return f"{BROKER_DIRECTORIES}/{broker_id}"
 
 
@@ -77,7 +77,7 @@ def partition_state(name: str, number: int) -> str:
 
 
 def configs(kind: str) -> str:
-    """Path of all settings of a kind of resources: `topics` or `brokers`."""
+    """Path of the settings of `topics` or `brokers`."""
     return f"/config/{kind}"
 
 
@@ -95,12 +95,10 @@ def broker_config(broker_id: int | None) -> str:
 
 
 def deleted_topic(name: str) -> str:
-    """Path of the mark of a topic under deletion."""
     return f"{DELETE_TOPICS}/{name}"
 
 
 def consumers(group: str) -> str:
-    """Path of a group's live consumers."""
     return f"{CONSUMERS}/{group}/ids"
 
 
@@ -109,7 +107,7 @@ def consumer(group: str, consumer_id: str) -> str:
 
 
 def owner(group: str, topic_name: str, number: int) -> str:
-    """Path of the stream that reads a partition for a group."""
+    """Path of the stream that reads a partition."""
     return f"{CONSUMERS}/{group}/owners/{topic_name}/{number}"
 
 

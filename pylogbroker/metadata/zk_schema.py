@@ -37,7 +37,7 @@ class BadNode(PylogbrokerError):
 
 @attrs.frozen
 class TopicNode:
-    """Topic id (nil in older nodes), and each partition's replicas, the preferred one first.
+    """Topic id (nil in older nodes), and partitions' replicas, the preferred one first.
 
     `adding` and `removing` have the partitions under reassignment.
     """
@@ -60,7 +60,7 @@ class PartitionNode:
 
 @attrs.frozen
 class BrokerNode:
-    """Live broker; `endpoints` are `NAME://host:port`, `protocols` maps names to protocols."""
+    """Live broker; `endpoints` are `NAME://host:port`, `protocols` maps their names to protocols."""
 
     endpoints: Sequence[str]
     protocols: Mapping[str, str]
@@ -80,7 +80,7 @@ class ProducerIdBlock:
 
 @attrs.frozen
 class Kafka07Topic:
-    """Topic imported from Kafka 0.7; `partitions` maps `<broker>-<partition>` to the number here."""
+    """`partitions` maps `<broker>-<partition>` of 0.7 to the number here."""
 
     topic_id: uuid.UUID
     partitions: Mapping[str, int]
@@ -88,7 +88,7 @@ class Kafka07Topic:
 
 @attrs.frozen
 class ConsumerNode:
-    """Live consumer: number of streams for each topic or regular expression.
+    """Live consumer: streams by topic or regular expression.
 
     `pattern` is `static` for topic names, `white_list` or `black_list` for a regex of topics.
     """
@@ -98,7 +98,7 @@ class ConsumerNode:
 
 
 def id_text(value: uuid.UUID) -> str:
-    """Return the 22 characters of URL-safe base64 that Kafka writes for an id."""
+    """Return Kafka's 22 characters of URL-safe base64."""
     return base64.urlsafe_b64encode(value.bytes).decode().rstrip("=")
 
 
@@ -188,7 +188,6 @@ def encode_directories(directories: Mapping[str, str]) -> bytes:
 
 
 def decode_directories(data: bytes) -> dict[str, str]:
-    """Decode ids of log directories by path."""
     return {str(path): str(own) for path, own in _field(_load(data), "directories", dict).items()}
 
 
@@ -232,7 +231,7 @@ def encode_producer_ids(block: ProducerIdBlock) -> bytes:
 
 
 def decode_producer_ids(data: bytes) -> ProducerIdBlock | None:
-    """Decode the latest block; None if none was assigned yet."""
+    """Decode the latest block, if any was assigned."""
     if not data:
         return None
     value = _load(data)
@@ -255,7 +254,7 @@ def encode_consumer(consumer: ConsumerNode, now_ms: int) -> bytes:
 
 
 def decode_consumer(data: bytes) -> ConsumerNode:
-    """Decode a live consumer; the oldest wrote only the subscription."""
+    """Decode a consumer; the oldest wrote only the subscription."""
     value = _load(data)
     subscription = _field(value, "subscription", dict) if "version" in value else value
     streams = {str(name): _number(count) for name, count in subscription.items()}
