@@ -23,7 +23,7 @@ APPEND_ERRORS: Mapping[ErrorCode, ErrorCode] = {
     ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
     ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
 }
-"""For a client's request, by the append's error; others stay."""
+"""Errors of a client's request by the append's error; others stay."""
 
 
 def record(key: bytes, value: bytes | None, now_ms: int) -> Record:

@@ -29,13 +29,13 @@ GROUP_ERRORS: Mapping[ErrorCode, ErrorCode] = {
     ErrorCode.REQUEST_TIMED_OUT: ErrorCode.REBALANCE_IN_PROGRESS,
     **dict.fromkeys(_TOO_LARGE, ErrorCode.UNKNOWN_SERVER_ERROR),
 }
-"""For a member's request, by the append's error."""
+"""Errors of a member's request by the append's error."""
 
 OFFSET_ERRORS: Mapping[ErrorCode, ErrorCode] = {
     **APPEND_ERRORS,
     **dict.fromkeys(_TOO_LARGE, ErrorCode.INVALID_COMMIT_OFFSET_SIZE),
 }
-"""For a commit, by the append's error."""
+"""Errors of a commit by the append's error."""
 
 
 @attrs.frozen

@@ -41,7 +41,7 @@ class JoinedMember:
 
 @attrs.frozen
 class JoinResult:
-    """Only the leader gets `members`."""
+    """Result of a join; only the leader gets `members`."""
 
     error: ErrorCode
     member_id: str = NO_MEMBER_ID
@@ -55,7 +55,7 @@ class JoinResult:
 
 @attrs.frozen
 class Sync:
-    """Only the leader sends `assignments`, by member id."""
+    """SyncGroup; only the leader sends `assignments`, by member id."""
 
     group_id: str
     generation: int
@@ -107,7 +107,7 @@ class CommittedOffset:
 
 @attrs.frozen
 class Commit:
-    """Consumers without membership have generation -1 and no member id."""
+    """OffsetCommit; consumers without membership have generation -1 and no member id."""
 
     group_id: str
     generation: int
@@ -118,7 +118,7 @@ class Commit:
 
 @attrs.frozen
 class TransactionalCommit(Commit):
-    """Older producers send neither generation nor member id."""
+    """TxnOffsetCommit; older producers send neither generation nor member id."""
 
     producer_id: int = NO_PRODUCER_ID
     producer_epoch: int = NO_PRODUCER_EPOCH

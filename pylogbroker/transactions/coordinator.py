@@ -187,7 +187,7 @@ class TransactionCoordinator:
     def _find_for_producer(
         self, transactional_id: str, producer_id: int, producer_epoch: int
     ) -> Transaction | ErrorCode:
-        """Return an error if the producer's id and epoch are not the present ones."""
+        """Return the transactional id, or an error unless the producer's id and epoch are the present ones."""
         shard = self._find_shard(transactional_id)
         if isinstance(shard, ErrorCode):
             return shard

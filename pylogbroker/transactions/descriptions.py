@@ -32,7 +32,7 @@ def select(
     duration_ms: int,
     now_ms: int,
 ) -> TransactionList:
-    """List the ids that pass all filters; the last one is open for over `duration_ms`, if not negative."""
+    """List the ids that pass all filters and are open for over `duration_ms`, unless that is negative."""
     unknown = tuple(dict.fromkeys(name for name in states if name not in BY_LABEL))
     wanted = {BY_LABEL[name] for name in states if name in BY_LABEL}
     return TransactionList(

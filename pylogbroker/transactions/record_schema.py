@@ -48,7 +48,7 @@ class PartitionsSchema:
 
 @struct
 class TransactionLogValue(WireMessage):
-    """A start of -1 is none."""
+    """State; a start of -1 is none."""
 
     versions = Versions(0, 1, flexible=1)
 

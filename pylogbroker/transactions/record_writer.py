@@ -29,7 +29,7 @@ TRANSACTION_ERRORS: Mapping[ErrorCode, ErrorCode] = {
     ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
     ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
 }
-"""For a producer's request, by the append's error."""
+"""Errors of a producer's request by the append's error."""
 
 
 @attrs.frozen

@@ -24,7 +24,7 @@ from pylogbroker.groups.requests import (
 
 @attrs.define
 class InitialDelay:
-    """What is left of the first rebalance's delay; has a member joined since?"""
+    """Rest of the first rebalance's delay, and whether a member has joined since."""
 
     remaining_ms: int
     joined: bool = False
@@ -50,7 +50,7 @@ class Group:
     initial_delay: InitialDelay | None = None
     join_timer: Timer | None = None
     sync_timer: Timer | None = None
-    storing: int | None = None
+    storing: int | None = None  # generation whose assignment is being written
     _support: Counter[str] = attrs.field(factory=Counter)  # number of members by protocol
     _joining: set[str] = attrs.field(factory=set)
 

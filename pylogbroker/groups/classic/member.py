@@ -33,7 +33,7 @@ class Member:
     rebalance_timeout_ms: int
     protocols: Protocols
     assignment: bytes = b""
-    is_new: bool = False
+    is_new: bool = False  # was in no generation yet
     joins: list[Reply[JoinResult]] = attrs.field(factory=list)
     syncs: list[Reply[SyncResult]] = attrs.field(factory=list)
     session: Timer | None = None
