@@ -35,7 +35,6 @@ class PartitionReplay(Generic[S]):
     problems: list[str] = attrs.field(factory=list, init=False)
 
     def replay(self, entries: Iterable[LogEntry]) -> None:
-        """Apply the next log entries."""
         for entry in entries:
             try:
                 self._replay_entry(entry)

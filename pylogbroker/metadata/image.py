@@ -31,8 +31,6 @@ NO_TOPIC_ID: Final = uuid.UUID(int=0)
 
 @attrs.frozen
 class BrokerListener:
-    """Address that clients connect to."""
-
     host: str
     port: int
     protocol: str
@@ -66,8 +64,6 @@ class PartitionState:
 
 @attrs.frozen
 class TopicImage:
-    """Topic and its partitions by number."""
-
     name: str
     id: uuid.UUID
     partitions: PersistentMap[int, PartitionState]
@@ -137,5 +133,4 @@ class ClusterImage:
         return topic
 
     def settings(self, resource: ConfigResource) -> Mapping[str, str]:
-        """Return a resource's own settings."""
         return self.configs.get(resource, {})

@@ -73,7 +73,6 @@ class ServingBroker:
 
     @property
     def listeners(self) -> tuple[Listener, ...]:
-        """Listeners with their actual ports."""
         return tuple(self.broker.node.listeners.values())
 
     def reload(self, settings: Mapping[str, str]) -> Reloaded:

@@ -101,7 +101,6 @@ def cure(config: BrokerConfig, broker_id: int) -> str:
 
 
 def _contents(path: str) -> DirectoryContents | None:
-    """Return the contents; None if missing or unreadable."""
     try:
         with os.scandir(path) as listing:
             subdirectories = tuple(entry.name for entry in listing if entry.is_dir())
