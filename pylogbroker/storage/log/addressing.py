@@ -6,14 +6,11 @@ byte-addressed     an entry's offset is the position of its first byte in the pa
                    its segment plus its position in the file
 ```
 
-A byte-addressed entry takes as many offsets as it has bytes. So the invariants of offsets hold for both: the next entry
-begins after the last offset, and a segment begins where the one before ends. A byte-addressed offset is a place in a
-file without an index; the index gives the starts of entries.
+A byte-addressed entry takes as many offsets as it has bytes, so the invariants of offsets hold for both. Its offset
+gives its place without an index; the index gives the starts of entries.
 
-A log has one addressing for its lifetime. The directory of a byte-addressed log has a file `message-format`, which is
-written before the first segment.
-
-A message format with byte addressing is not part of storage. Its package registers an implementation.
+A log keeps its addressing. The file `message-format`, written before the first segment, marks a byte-addressed one.
+Packages of such formats register them here.
 """
 
 from __future__ import annotations
@@ -33,42 +30,42 @@ from pylogbroker.storage.log.producer_states import Origin
 
 
 class Addressing(Protocol):
-    """Operations of segment files that depend on the message format."""
+    """Segment file operations that depend on the message format."""
 
     def scan(self, read: Read, position: int, end: int, base_offset: int) -> Iterator[Fields]:
-        """Yield the headers between two positions of a segment's file; see `header_scan.headers`."""
+        """Yield the headers between two positions of a file."""
 
     def parse(self, buffer: memoryview, offset: int, size: int) -> LogEntry:
-        """Return the entry of `size` bytes at the start of `buffer`; `offset` is the byte's position in the stream."""
+        """Return the entry of `size` bytes at the start of `buffer`; `offset` is its position in the stream."""
 
     def entries(self, buffer: Buffer, offset: int) -> Iterator[LogEntry]:
-        """Yield the entries in `buffer`, except a truncated last one; CorruptRecords at bytes that are no entry."""
+        """Yield whole entries; raise CorruptRecords for invalid bytes."""
 
     def claimed_size(self, buffer: Buffer) -> int:
-        """Return the size of the entry at the start of `buffer`, as its header states it."""
+        """Return the first entry's size, as its header states it."""
 
 
 class ByteAddressing(Addressing, Protocol):
-    """A message format with byte addressing: besides files, appends and reads depend on it."""
+    """A byte-addressed message format."""
 
     message_format: str
-    """Name of the format, as in the file `message-format`."""
+    """As in the file `message-format`."""
 
     def is_costly(self, buffer: Buffer, origin: Origin) -> bool:
-        """Return True if `prepare` would decode or decompress for long, and `convert` should come first."""
+        """Return whether `prepare` would decode for long, so that `convert` should come first."""
 
     def convert(self, buffer: Buffer, rules: AppendRules, origin: Origin, now_ms: int) -> Buffer:
-        """Do the costly part of `prepare` in a worker thread; the result is appended with Origin.CONVERTED."""
+        """Do the costly part of `prepare` in a worker, for an append with Origin.CONVERTED."""
 
     def prepare(
         self, buffer: Buffer, rules: AppendRules, origin: Origin, log_end_offset: int, now_ms: int
     ) -> PreparedRecords:
-        """Validate records for a log with this end, like `records.prepare`."""
+        """Validate records, like `records.prepare`."""
 
     def to_offset_addressed(
         self, buffer: Buffer, position: int, magic: int, *, first_offset: int, limit: int, is_stopped: Stopped
     ) -> bytes:
-        """Convert a log's bytes, read at `position`, for clients of Kafka's protocol, like `records.down_convert`."""
+        """Convert a log's bytes, read at `position`, for Kafka's protocol, like `records.down_convert`."""
 
     def describe_foreign_data(self, path: str) -> str | None:
         """Describe the format's files in a directory without any mark of the broker; None without such files."""
@@ -94,24 +91,22 @@ _registered: Final[list[ByteAddressing]] = []
 
 
 def register(addressing: ByteAddressing) -> None:
-    """Make a byte-addressed message format known to this process."""
     _registered[:] = [addressing]
 
 
 def byte_addressing() -> ByteAddressing:
-    """Return the byte-addressed message format; LookupError if none is registered."""
+    """Return the registered format; raise LookupError without one."""
     if not _registered:
         raise LookupError("no byte-addressed message format is registered: import pylogbroker.legacy07.storage")
     return _registered[0]
 
 
 def addressing_of(config: LogConfig) -> Addressing:
-    """Return the addressing of a new log with these settings."""
     return byte_addressing() if config.byte_addressed else OFFSET_ADDRESSED
 
 
 def read_message_format(path: str) -> Addressing:
-    """Return the addressing that a log's directory states; DamagedFile for an unknown message format."""
+    """Raise DamagedFile for an unknown message format."""
     name = f"{path}/{names.MESSAGE_FORMAT}"
     found = read_file(name) or b""
     for addressing in _registered:
@@ -122,14 +117,14 @@ def read_message_format(path: str) -> Addressing:
 
 
 def write_message_format(path: str, addressing: Addressing) -> None:
-    """State the addressing in the directory of a new log. Blocks on the disk if it is byte-addressed."""
+    """Mark a byte-addressed log's new directory. Blocks."""
     for known in _registered:
         if addressing is known:
             replace_file(f"{path}/{names.MESSAGE_FORMAT}", _line(known))
 
 
 def describe_foreign_data(path: str) -> str | None:
-    """Describe another program's data in a directory without any mark of the broker; None if there is none."""
+    """Describe another program's data in a directory without any mark of the broker."""
     found = (addressing.describe_foreign_data(path) for addressing in _registered)
     return next((reason for reason in found if reason is not None), None)
 

@@ -1,8 +1,7 @@
 """Prepares appended records; the checks depend on their origin.
 
-A leader checks records of clients and coordinators against the topic's settings, and assigns offsets. A follower takes
-its leader's batches unchanged, with their offsets. They only must be complete, and not begin before the end of the log;
-gaps are valid, since compaction makes them.
+A leader checks records against the topic's settings, and assigns offsets. A follower takes its leader's batches
+unchanged, if complete and not before its log's end; gaps are valid, since compaction makes them.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ _CODECS: Final = {
 
 
 def rules_of(config: LogConfig, origin: Origin) -> AppendRules:
-    """Return the rules of a topic's settings for records. Keys and timestamps of coordinators are not checked."""
+    """Return the rules; coordinators' keys and timestamps are not checked."""
     client = origin is Origin.CLIENT
     return AppendRules(
         magic=config.magic,
@@ -67,7 +66,7 @@ def _level(config: LogConfig) -> int | None:
 
 
 def prepare_replicated(buffer: Buffer, log_end_offset: int) -> PreparedRecords:
-    """Prepare batches from a leader, to be written unchanged; raise CorruptRecords or InvalidRecords."""
+    """Prepare a leader's batches, to be written unchanged; raise CorruptRecords or InvalidRecords."""
     metas = []
     next_offset = log_end_offset
     for entry in entries(buffer):
@@ -84,5 +83,4 @@ def prepare_replicated(buffer: Buffer, log_end_offset: int) -> PreparedRecords:
 
 
 def epochs_of(buffer: Buffer) -> list[tuple[int, int]]:
-    """Return the leader epoch and offset of each batch from a leader."""
     return [(entry.leader_epoch, entry.base_offset) for entry in entries(buffer) if entry.leader_epoch >= 0]

@@ -1,4 +1,4 @@
-"""The settings of a topic that its log uses, in the settings' own names and units."""
+"""Settings of a topic that its log uses, in their own names and units."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _DAY: Final = 86_400_000
 
 @attrs.frozen(kw_only=True)
 class LogConfig:
-    """A topic's settings. Each field is a setting with underscores for dots, and has Kafka's default."""
+    """Each field is a topic's setting with underscores for dots, and has Kafka's default."""
 
     cleanup_policy: tuple[str, ...] = ("delete",)
     compression_type: str = "producer"
@@ -44,7 +44,6 @@ class LogConfig:
     magic: int = 2
     """Message format to write: 0, 1 or 2; from message.format.version."""
     byte_addressed: bool = False
-    """Whether an offset is a byte position, instead of a number in each batch."""
     longest_segment_ms: int = attrs.field(init=False, eq=False, repr=False)
     """Age at which a segment is rolled; compaction needs sealed segments within max.compaction.lag.ms."""
 
@@ -54,14 +53,14 @@ class LogConfig:
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, object], magic: int = 2, byte_addressed: bool = False) -> LogConfig:
-        """Make a LogConfig of values by setting name (`segment.bytes`); other settings are ignored."""
+        """Make a LogConfig of values by setting name (`segment.bytes`); ignore other settings."""
         known = {field.name for field in attrs.fields(cls)}
         values = {name.replace(".", "_"): value for name, value in settings.items()}
         values = {name: value for name, value in values.items() if name in known}
         return cls(**values | {"magic": magic, "byte_addressed": byte_addressed})  # type: ignore[arg-type]
 
     def random_jitter_ms(self) -> int:
-        """Return how much earlier than `longest_segment_ms` a new segment is rolled."""
+        """Return how much earlier than `longest_segment_ms` to roll."""
         most = min(self.segment_jitter_ms, self.longest_segment_ms)
         return random.randrange(most) if most else 0
 

@@ -1,8 +1,7 @@
 """Calls delete policies, and checks their results.
 
-A policy may be third-party code. Its result is read item by item, up to the log's number of segments, so an endless one
-does no harm. A policy that raises, or names wrong segments, deletes nothing. Since that usually repeats in each round
-and log, each cause is reported once an hour.
+A policy may be third-party code. Its result is read only up to the log's number of segments, so an endless one does no
+harm. One that raises, or names wrong segments, deletes nothing. Each cause is reported once an hour.
 """
 
 from __future__ import annotations
@@ -16,7 +15,6 @@ from pylogbroker.errors import PylogbrokerError
 from pylogbroker.interfaces import IDeletePolicy, LogView, SegmentView
 
 REPEAT_MS = 3_600_000
-"""Interval at which the same cause is reported again."""
 
 Report = Callable[[LogView, str, BaseException], object]
 
@@ -34,7 +32,7 @@ class GuardedPolicy:
     _reported_ms: dict[str, int] = attrs.field(factory=dict, init=False)  # by cause
 
     def run(self, log: LogView, now_ms: int) -> int:
-        """Return how many of the oldest segments the policy deletes."""
+        """Return how many of the oldest segments to delete."""
         try:
             return _length(log, iter(self._policy.deletable(log, now_ms)))
         except KeyboardInterrupt:
@@ -49,7 +47,6 @@ class GuardedPolicy:
 
 
 def _length(log: LogView, named: Iterator[object]) -> int:
-    """Return the number of named segments; raise Nonsense unless they are the oldest in their order."""
     segments = log.segments
     found = list(islice(named, len(segments) + 1))
     for number, name in enumerate(found):

@@ -1,7 +1,6 @@
 """Iterates over the headers of a segment's record batches without reading their records.
 
-`addressing` decides how a batch is found. Of an offset-addressed one only the first 27 bytes are read; v0, v1 and v2
-have these fields at the same places:
+Of an offset-addressed batch only 27 bytes are read; v0, v1 and v2 have these fields at the same places:
 
 ```
  0  8  offset              of the first record (v2), or of the last one (v0, v1)
@@ -24,13 +23,11 @@ from pylogbroker.storage.files import Buffer
 _HEAD: Final = Struct(">qi4xb6xi")
 _HEAD_SIZE: Final = _HEAD.size
 _PREFIX: Final = 12
-_SMALLEST: Final = 14  # the size of a v0 message with neither key nor value
+_SMALLEST: Final = 14  # a v0 message with neither key nor value
 _BLOCK: Final = 4096
 
 
 class Header(NamedTuple):
-    """Position, size and offsets of a record batch or message."""
-
     position: int
     size: int
     first_offset: int
@@ -38,26 +35,24 @@ class Header(NamedTuple):
 
 
 class IndexDamaged(CorruptRecords):
-    """An index entry does not agree with the record batches."""
+    """An index entry disagrees with the batches."""
 
 
 Fields = tuple[int, int, int, int]
-"""The fields of a `Header` as a plain tuple, which is cheaper."""
+"""Plain tuple of `Header`'s fields, which is cheaper."""
 
 Read = Callable[[int, int], Buffer]
-"""`read(length, position)` returns bytes of a file; fewer than `length` only at its end."""
+"""`read(length, position)` returns fewer than `length` bytes only at the end of a file."""
 
 
 def headers(found: Iterator[Fields]) -> Iterator[Header]:
-    """Yield the fields as `Header`s."""
     return map(Header._make, found)
 
 
 def find_offset(found: Iterator[Fields], offset: int, indexed: int = -1) -> Header | None:
     """Return the first batch with records at or above `offset`, or None.
 
-    `indexed` is the last offset of the first batch according to the index that named its position; -1 without an index.
-    Raise IndexDamaged if the two differ.
+    `indexed` is the index's last offset of the first batch; -1 without an index. Raise IndexDamaged if they differ.
     """
     for fields in _checked(found, indexed):
         if fields[3] >= offset:
@@ -66,7 +61,7 @@ def find_offset(found: Iterator[Fields], offset: int, indexed: int = -1) -> Head
 
 
 def find_boundary(found: Iterator[Fields], limit: int, indexed: int = -1) -> Header | None:
-    """Return the first batch that ends beyond position `limit`, or None. `indexed` is as in `find_offset`."""
+    """Return the first batch that ends beyond position `limit`. `indexed` is as in `find_offset`."""
     for fields in _checked(found, indexed):
         if fields[0] + fields[1] > limit:
             return Header._make(fields)
@@ -74,7 +69,6 @@ def find_boundary(found: Iterator[Fields], limit: int, indexed: int = -1) -> Hea
 
 
 def _checked(found: Iterator[Fields], indexed: int) -> Iterator[Fields]:
-    """Return `found`; raise IndexDamaged unless its first batch ends with the offset `indexed`, if there is one."""
     if indexed < 0:
         return found
     try:
@@ -87,7 +81,7 @@ def _checked(found: Iterator[Fields], indexed: int) -> Iterator[Fields]:
 
 
 def scan_offset_addressed(read: Read, position: int, end: int) -> Iterator[Fields]:
-    """Yield the headers between two positions. Raise CorruptRecords where there is no valid one."""
+    """Raise CorruptRecords at an invalid header."""
     block: Buffer = b""
     start = position
     unpack = _HEAD.unpack_from
@@ -105,6 +99,6 @@ def scan_offset_addressed(read: Read, position: int, end: int) -> Iterator[Field
 
 
 def _block(read: Read, position: int, end: int) -> Buffer:
-    """Return bytes from `position` on, at least a header's: zeros follow the end of the file."""
+    """Fill a header with zeros at the end of the file."""
     block = read(min(_BLOCK, end - position), position)
     return block if len(block) >= _HEAD_SIZE else bytes(block).ljust(_HEAD_SIZE, b"\0")

@@ -1,10 +1,10 @@
 """Leader epochs of a log: the offset at which each epoch began.
 
-A follower, or a client whose leader changed, asks `end_offset_for` where an epoch ended here; up to that offset both
-logs agree. Epochs and start offsets increase strictly.
+A follower, or a client whose leader changed, asks where an epoch ended here; up to that offset both logs agree. Epochs
+and start offsets increase strictly.
 
-Changes are made in memory on the reactor's thread. `save` writes the checkpoint from the worker that syncs the log.
-After a crash the missing epochs are read from the batches after the recovery point.
+Changes are made in memory on the reactor's thread; the worker that syncs the log calls `save`. After a crash the
+batches have the missing epochs.
 """
 
 from __future__ import annotations
@@ -20,8 +20,6 @@ _epoch, _start = itemgetter(0), itemgetter(1)
 
 
 class LeaderEpochs:
-    """The (epoch, start offset) pairs of one log, in memory and in its checkpoint file."""
-
     __slots__ = ("_entries", "dirty", "latest", "path")
 
     def __init__(self, path: str, entries: list[tuple[int, int]]) -> None:
@@ -35,7 +33,7 @@ class LeaderEpochs:
         return tuple(self._entries)
 
     def assign(self, epoch: int, start: int) -> None:
-        """Let `epoch` begin at `start`; drop the pairs that contradict it."""
+        """Let `epoch` begin at `start`; drop contradicting pairs."""
         if epoch < 0 or epoch == self.latest:
             return
         entries = self._entries
@@ -45,7 +43,7 @@ class LeaderEpochs:
         self._changed()
 
     def observe(self, epoch: int, start: int) -> None:
-        """Let `epoch` begin at `start`, where a batch carries it, if the epoch is new."""
+        """Let a batch's `epoch` begin at `start`, if new."""
         if epoch > self.latest:
             self.assign(epoch, start)
 
@@ -62,26 +60,26 @@ class LeaderEpochs:
         return floor, self._entries[higher][1]
 
     def epoch_at(self, offset: int) -> int:
-        """Return the epoch of the record at `offset`; -1 if unknown."""
+        """Return -1 if unknown."""
         slot = bisect_right(self._entries, offset, key=_start) - 1
         return self._entries[slot][0] if slot >= 0 else UNDEFINED
 
     def truncate_end(self, offset: int) -> None:
-        """Drop the epochs that begin at or after `offset`, the new end of the log."""
+        """Drop the epochs from `offset`, the log's new end, on."""
         keep = bisect_left(self._entries, offset, key=_start)
         if keep < len(self._entries):
             del self._entries[keep:]
             self._changed()
 
     def truncate_start(self, offset: int) -> None:
-        """Let the epoch of `offset` begin there, the new start of the log; drop earlier epochs."""
+        """Let the epoch of `offset` begin there, the log's new start; drop earlier ones."""
         slot = bisect_right(self._entries, offset, key=_start) - 1
         if slot >= 0 and (slot or self._entries[0][1] < offset):
             self._entries[: slot + 1] = [(self._entries[slot][0], offset)]
             self._changed()
 
     def save(self) -> bool:
-        """Write the checkpoint if it is out of date; return whether it was. Blocks on the disk."""
+        """Write the checkpoint if it changed; return whether it did. Blocks."""
         if not self.dirty:
             return False
         self.dirty = False  # later changes are saved by the next call

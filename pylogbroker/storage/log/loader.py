@@ -1,7 +1,7 @@
-"""Opens the log of one partition: from the files of a directory to a `Log`.
+"""Opens the log of one partition.
 
-After a clean stop only the end of the last segment is read, from its last index entry on. It must end at the recovery
-point of the checkpoint. If it does not, or after an unclean stop, the log is recovered.
+After a clean stop only the end of the last segment is read, from its last index entry on. If that is not at the
+checkpoint's recovery point, or after an unclean stop, the log is recovered.
 """
 
 from __future__ import annotations
@@ -41,8 +41,6 @@ _MEASURED: Final = (names.RECORDS, names.OFFSET_INDEX, names.TIME_INDEX, names.T
 
 @attrs.frozen
 class Checkpointed:
-    """Values of a log in the log directory's checkpoints."""
-
     clean: bool = False
     recovery_point: int = 0
     log_start_offset: int = 0
@@ -52,8 +50,6 @@ class Checkpointed:
 
 @attrs.frozen
 class Recovered:
-    """Result of a log's recovery; `str` makes one line of it."""
-
     path: str
     segments: int
     cut: Cut | None = None
@@ -75,8 +71,6 @@ Reporter = Callable[[Recovered], None]
 
 @attrs.define
 class _Listing:
-    """Files of a partition's directory."""
-
     sizes: dict[int, dict[str, int]] = attrs.field(factory=dict)  # base offset -> suffix -> bytes
     snapshots: list[int] = attrs.field(factory=list)
     has_metadata: bool = False
@@ -95,7 +89,7 @@ def load_log(
 ) -> Log:
     """Open a log, with recovery if needed; create it if there is none. Blocks; one thread per log.
 
-    Raise OSError if the disk fails; DamagedFile if the commit record of a swap, or the message format, is unreadable.
+    Raise OSError if the disk fails; DamagedFile for an unreadable commit record or message format.
     """
     finish_swap(path)
     found = _list_files(path)
@@ -150,7 +144,7 @@ def _assemble(
     start = max(saved.log_start_offset, segments[0].base_offset)
     producers, snapshot = load_producers(path, found.snapshots, segments, end)
     if end == segments[0].base_offset:
-        snapshot = end  # an empty log needs no snapshot
+        snapshot = end  # an empty log needs none
     epochs.truncate_end(end)
     recovery_point = min(saved.recovery_point, end)
     log = Log(
@@ -166,7 +160,7 @@ def _assemble(
 
 
 def _list_files(path: str) -> _Listing:
-    """List the files; remove the remains of deleted segments, of cleanings and of interrupted writes."""
+    """List the files; remove remains of deletions, cleanings and interrupted writes."""
     found = _Listing()
     others: dict[int, dict[str, int]] = {}
     with os.scandir(path) as listing:
@@ -192,9 +186,9 @@ def _list_files(path: str) -> _Listing:
 
 
 def _load_epochs(path: str, segments: list[Segment], latest: Segment) -> LeaderEpochs:
-    """Load the epochs from the checkpoint, or else from the batches.
+    """Load the checkpoint; if it is stale, use the batches.
 
-    The checkpoint is stale if it lacks the epoch in which `latest`, the last segment that it covers, begins.
+    A stale one lacks the epoch in which `latest`, the last segment that it covers, begins.
     """
     name = f"{path}/{names.LEADER_EPOCHS}"
     try:
@@ -215,7 +209,6 @@ def _load_epochs(path: str, segments: list[Segment], latest: Segment) -> LeaderE
 
 
 def _covers(epochs: LeaderEpochs, segment: Segment) -> bool:
-    """Return whether `epochs` has the epoch of a segment's first batch; true if that cannot be read."""
     try:
         first = next(segment.entry_headers(), None)
     except CorruptRecords:
@@ -224,7 +217,6 @@ def _covers(epochs: LeaderEpochs, segment: Segment) -> bool:
 
 
 def _clean_end(segment: Segment) -> int | None:
-    """Return the end offset of the last segment; None if its last batches are damaged."""
     if not segment.size:
         return segment.base_offset
     try:
@@ -236,8 +228,6 @@ def _clean_end(segment: Segment) -> int | None:
 def _recover(
     path: str, segments: list[Segment], first: int, producers: ProducerStates, epochs: LeaderEpochs, report: Reporter
 ) -> int:
-    """Check the segments from the `first` on, where `producers` are the states; truncate; return the end offset."""
-
     def visit(segment: Segment, entry: LogEntry) -> None:
         epochs.observe(entry.leader_epoch, entry.base_offset)
         if entry.producer_id >= 0 and (ended := producers.record(entry)) is not None:
@@ -260,7 +250,7 @@ def _recover(
 
 
 def _drop(path: str, segments: list[Segment]) -> str:
-    """Quarantine segments, and return the directory; delete them if all are empty."""
+    """Return the directory of the quarantined segments; delete them if all are empty."""
     if any(segment.size for segment in segments):
         return quarantine(path, segments)
     for segment in segments:

@@ -7,15 +7,10 @@
                       on disk up to here   consumers read up to here
 ```
 
-An append prepares the records, checks the producer states, rolls the segment if due, does one write, and adds index
-entries. It happens completely or not at all. A read finds a position and returns a region of a file, unread.
+An append happens completely or not at all. A read returns a region of a file, unread.
 
-Segments are sealed when the next one begins, dropped from the start of the log, cut off from its end, or replaced by
-compacted ones in a swap (see `segment_swap`).
-
-Thread rules: all methods run on the reactor's thread, except `convert`, `sync`, `close`, and `unlink` of deleted files.
-These block and run in workers. The tuple of segments is replaced as a whole, never changed, so workers see a
-consistent one.
+Thread rules: all methods run on the reactor's thread, except `convert`, `sync`, `close`, and `unlink` of deleted files,
+which block and run in workers. The tuple of segments is replaced as a whole, so workers see a consistent one.
 """
 
 from __future__ import annotations
@@ -68,20 +63,16 @@ _base_offset = attrgetter("base_offset")
 
 @attrs.define
 class Appended:
-    """Result of an append."""
-
     base_offset: int
     last_offset: int
     count: int
     log_append_time: int  # -1 unless message.timestamp.type is LogAppendTime
     log_start_offset: int
-    duplicate: bool  # the log held these records already: the offsets are the earlier ones
-    must_sync: bool  # by flush.messages, call `sync` before the append is acknowledged
+    duplicate: bool  # the offsets are those of the earlier append
+    must_sync: bool  # by flush.messages, before the append is acknowledged
 
 
 class Log:
-    """Log of one partition. `topic`, `partition` and `path` name it; offsets are attributes."""
-
     def __init__(
         self,
         topic: str,
@@ -101,8 +92,8 @@ class Log:
         self.topic = topic
         self.partition = partition
         self.path = path
-        self.topic_id: UUID | None = None  # None if the directory does not have it
-        self.failure_errno = 0  # of the disk error that took the log offline
+        self.topic_id: UUID | None = None  # None: the directory has none
+        self.failure_errno = 0  # of the error that took the log offline
         self.segments = segments
         self.addressing = segments[0].file.addressing
         self.byte_addressed = self.addressing is not OFFSET_ADDRESSED
@@ -113,7 +104,7 @@ class Log:
         self.cleaner_checkpoint = 0  # end of the compacted part
         self.epochs = epochs
         self.producers = producers
-        self.truncations = 0  # how often the log was truncated
+        self.truncations = 0
         self._pools = pools
         self._active = segments[-1]
         self._synced_ms = now_ms
@@ -123,15 +114,14 @@ class Log:
         self._reader = LogReader()
         self._aborted = LogTransactionIndex(path)
         self._swap: SegmentSwap | None = None
-        self._written_magic = 0  # message format of the last append
+        self._written_magic = 0  # of the last append
         self.config = config
 
     @property
     def config(self) -> LogConfig:
         """The topic's settings; a new value applies from the next append on.
 
-        Records in an older format than the append before begin a new segment. So the format of a region's first batch
-        shows whether any batch in it is older than v2.
+        A change to an older format begins a new segment, so a region's first batch shows whether any is older than v2.
         """
         return self._config
 
@@ -160,11 +150,11 @@ class Log:
 
     @property
     def offline_reason(self) -> str:
-        """Why the log is offline; empty if it is online."""
+        """Empty if the log is online."""
         return self._offline_reason
 
     def record_failure(self, error: OSError, transient: frozenset[int] = TRANSIENT_ERRNOS) -> StorageFailure:
-        """Return what to raise for a disk error. Unless it is `transient`, the log rejects appends from now on."""
+        """Return the error to raise; unless `transient`, take the log offline."""
         failure = StorageFailure(f"{self.path}: {error.strerror or error}")
         if error.errno not in transient:
             self.failure_errno, self._offline_reason = error.errno or 0, failure.detail
@@ -172,14 +162,13 @@ class Log:
 
     @contextmanager
     def _on_disk(self, transient: frozenset[int] = TRANSIENT_ERRNOS) -> Iterator[None]:
-        """Raise StorageFailure for an OSError within a `with` block."""
         try:
             yield
         except OSError as error:
             raise self.record_failure(error, transient) from error
 
     def take_offline(self, reason: str) -> None:
-        """Reject appends from now on, and release descriptors."""
+        """Reject appends, and release descriptors."""
         self._offline_reason = self._offline_reason or reason
         if self._swap is not None:
             self._swap.abort_unless_committed()
@@ -189,10 +178,8 @@ class Log:
     # Appending
 
     def append(self, buffer: Buffer, now_ms: int, leader_epoch: int = 0, origin: Origin = Origin.CLIENT) -> Appended:
-        """Append records.
-
-        Raise KafkaError with the code for the sender if the records are invalid; nothing is appended then. Raise
-        StorageFailure if the disk is full (a retry may succeed) or failed (the log is offline from now on).
+        """Raise KafkaError with the sender's code for invalid records; StorageFailure if the disk is full (a retry may
+        succeed) or failed (the log is offline then).
         """
         if self._offline_reason:
             raise StorageFailure(self._offline_reason)
@@ -222,15 +209,15 @@ class Log:
         )
 
     def is_costly(self, buffer: Buffer, origin: Origin = Origin.CLIENT) -> bool:
-        """Return whether an append must decode the records; better `convert` them in a worker first."""
+        """Return whether `convert` should decode the records in a worker first."""
         if self.byte_addressed:
             return byte_addressing().is_costly(buffer, origin)
         return is_costly(buffer, self._client_rules)
 
     def convert(self, buffer: Buffer, now_ms: int, origin: Origin = Origin.CLIENT) -> Buffer:
-        """Return a client's records, validated and converted to the topic's format.
+        """Validate and convert a client's records, for an append with Origin.CONVERTED.
 
-        Append the result with Origin.CONVERTED. Any thread. Raises what `append` raises for records.
+        Any thread. Raises what `append` raises for records.
         """
         if self.byte_addressed:
             return byte_addressing().convert(buffer, self._client_rules, origin, now_ms)
@@ -282,11 +269,9 @@ class Log:
     def read(
         self, offset: int, max_bytes: int, *, upto: int, min_one: bool = True, may_wait: bool = True
     ) -> FileRegion | None:
-        """Return whole batches from the one with `offset` on, all below `upto`, in at most `max_bytes`.
+        """Return whole batches from the one with `offset` on, below `upto`; None if there are none.
 
-        The first batch is returned even if it is larger, unless `min_one` is false. None means that there are none.
-        Raise OffsetOutOfRange if `offset` is outside of the log. The region's bytes are not read here, only indexes and
-        headers.
+        With `min_one` the first may exceed `max_bytes`. Raise OffsetOutOfRange if `offset` is outside of the log.
         """
         end = self.log_end_offset
         if not self.log_start_offset <= offset <= end:
@@ -299,7 +284,7 @@ class Log:
             raise self.record_failure(error) from error
 
     def read_bytes(self, offset: int, max_bytes: int, *, upto: int) -> FileRegion | None:
-        """Return bytes of a byte-addressed log from `offset` on, regardless of message bounds; None at `upto`.
+        """Return bytes from `offset` on, regardless of message bounds; None at `upto`.
 
         Raise OffsetOutOfRange if `offset` is outside of the log.
         """
@@ -312,15 +297,12 @@ class Log:
             return segment.file.region(start, length, offset + length) if length > 0 else None
 
     def aborted_transactions(self, first_offset: int, upto: int, *, may_wait: bool = True) -> list[AbortedTxn]:
-        """Return the aborted transactions that overlap `first_offset` to `upto`, where all must have ended."""
+        """Return what overlaps `first_offset` to `upto`, where all transactions must have ended."""
         with self._on_disk():
             return self._aborted.overlapping(self.segments, first_offset, upto, may_wait)
 
     def largest_timestamp(self, *, may_wait: bool = True) -> int:
-        """Return the largest timestamp of all records; -1 without records or timestamps.
-
-        Raise StorageFailure if the log is offline.
-        """
+        """Return -1 without records or timestamps; raise StorageFailure if the log is offline."""
         if self._offline_reason:
             raise StorageFailure(self._offline_reason)
         with self._on_disk():
@@ -329,8 +311,7 @@ class Log:
     def find_timestamp(self, timestamp: int, start: int = 0, *, may_wait: bool = True) -> TimestampCandidate | None:
         """Return the first batch that may have a record with at least `timestamp`, at or after offset `start`.
 
-        If a worker finds no such record in it, call again with a `start` after the batch. Raise StorageFailure if the
-        log is offline.
+        If it has none, repeat with a `start` after it. Raise StorageFailure if the log is offline.
         """
         if self._offline_reason:
             raise StorageFailure(self._offline_reason)
@@ -344,17 +325,15 @@ class Log:
         return self.epochs.latest
 
     def assign_epoch(self, epoch: int) -> None:
-        """Let a leader epoch begin at the end of the log."""
         self.epochs.assign(epoch, self.log_end_offset)
 
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
-        """Return the largest known epoch up to `epoch`, and its end offset; (-1, -1) if unknown."""
         return self.epochs.end_offset_for(epoch, self.log_end_offset)
 
     # Rolling
 
     def roll(self, now_ms: int) -> None:
-        """Seal the active segment, unless it is empty, and begin a new one."""
+        """Seal the active segment, unless empty, and begin a new one."""
         if not self._active.size:
             return
         with self._on_disk():
@@ -367,7 +346,7 @@ class Log:
         segment = self._new_segment(base_offset, now_ms)
         if active.size:
             self.segments = (*self.segments, segment)
-        else:  # the offsets are too large for an empty segment's relative offsets
+        else:  # the offsets exceed an empty segment's relative offsets
             active.delete().unlink()
             self.segments = (*self.segments[:-1], segment)
             self._start_at(self.segments[0].base_offset)
@@ -375,7 +354,6 @@ class Log:
         return segment
 
     def _write_snapshot(self, offset: int) -> None:
-        """Write the producer states as of the log's end, unless there is a snapshot of them."""
         if offset != self._snapshot_offset:
             producer_snapshots.write(names.file_of(self.path, offset, names.SNAPSHOT), self.producers)
             self._snapshot_offset = offset
@@ -393,7 +371,7 @@ class Log:
     def delete_records_before(self, offset: int) -> int:
         """Let the log begin at `offset`, if it begins before it; return the log start offset.
 
-        The next `expire` deletes segments before it. Blocks if indexes or headers are not in the page cache.
+        Blocks if indexes or headers are not in the page cache.
         """
         if offset > self.high_watermark or offset < 0:
             raise OffsetOutOfRange(f"offset {offset} is beyond the high watermark, {self.high_watermark}")
@@ -401,7 +379,7 @@ class Log:
         return self.log_start_offset
 
     def _batch_start(self, offset: int) -> int:
-        """Return the offset of the message that has the byte at `offset`: half a message is unreadable."""
+        """Return a message's start: half a message is unreadable."""
         found = self._reader.locate(self.segments, offset, may_wait=True)
         return offset if found is None else found[0].base_offset + found[1]
 
@@ -413,11 +391,11 @@ class Log:
     def expire(self, now_ms: int, policies: Iterable[GuardedPolicy] = ()) -> Iterator[DeletedFiles | None]:
         """Drop expired segments in small steps; a worker has to `unlink` the files that are yielded.
 
-        Expired are segments before the log start, and those named by the policies that lie below the high watermark.
-        If all are expired, a new segment is begun first. During a swap none is dropped.
+        Expired are segments before the log start, and those that the policies name below the high watermark. If these
+        are all, a new one is begun first. A swap prevents drops.
 
-        Nothing has changed before the last None is yielded, so the caller may stop there, but not later. The log may be
-        used between steps.
+        Nothing has changed before the last None, so the caller may stop there, not later. The log may be used between
+        steps.
         """
         sealed, truncations = self.segments[:-1], self.truncations
         views = []
@@ -433,7 +411,6 @@ class Log:
         yield from self._drop(self._count_expired(tuple(views), now_ms, policies))
 
     def _count_expired(self, views: tuple[SegmentView, ...], now_ms: int, policies: Iterable[GuardedPolicy]) -> int:
-        """Return how many of the oldest segments to drop; if these are all, begin a new segment first."""
         count = sum(1 for view in views if not view.active and view.next_offset <= self.log_start_offset)
         limit = sum(1 for view in views if view.next_offset <= self.high_watermark)
         for policy in policies:
@@ -445,7 +422,7 @@ class Log:
         return count
 
     def views(self, first: int = 0) -> list[SegmentView]:
-        """Return the segments from the `first` on for delete policies, without an empty active one."""
+        """Omit an empty active segment."""
         segments = self.segments if self._active.size else self.segments[:-1]
         ends = [segment.base_offset for segment in self.segments[first + 1 :]] + [self.log_end_offset]
         with self._on_disk():
@@ -454,7 +431,7 @@ class Log:
             ]
 
     def _drop(self, count: int) -> Iterator[DeletedFiles]:
-        """Drop the oldest segments: all at once for readers, then file by file, the oldest first."""
+        """Drop the oldest segments: at once for readers, then file by file."""
         dropped, self.segments = self.segments[:count], self.segments[count:]
         if dropped:
             self._start_at(self.segments[0].base_offset)
@@ -466,7 +443,7 @@ class Log:
     # Truncating
 
     def truncate_to(self, offset: int) -> list[DeletedFiles]:
-        """Drop the batch with `offset` and all after it, as a follower does that diverged from its leader."""
+        """Drop the batch with `offset` and all after it."""
         if offset >= self.log_end_offset:
             return []
         self.abort_swap()
@@ -493,7 +470,6 @@ class Log:
         return deleted
 
     def _end_at(self, offset: int) -> None:
-        """Adjust all offsets and states to a log that was truncated to `offset`."""
         self.truncations += 1
         self._reader.forget()
         self.cleaner_checkpoint = min(self.cleaner_checkpoint, offset)
@@ -511,11 +487,10 @@ class Log:
 
     @property
     def first_dirty_offset(self) -> int:
-        """Start of the part that is not compacted yet."""
         return max(self.cleaner_checkpoint, self.log_start_offset)
 
     def begin_swap(self, replacements: Iterable[Replacement]) -> SegmentSwap:
-        """Begin to replace segments by compacted ones. Until `end_swap` no segment is dropped.
+        """Begin a swap; no segment is dropped until `end_swap`.
 
         Replacements of segments that no longer exist are left out.
         """
@@ -554,11 +529,9 @@ class Log:
         return segment
 
     def end_swap(self) -> None:
-        """Allow other changes of the segments again, after the swap was carried out or aborted."""
         self._swap = None
 
     def abort_swap(self) -> None:
-        """Abort the swap, if one was begun: the log is about to be truncated."""
         if self._swap is not None:
             with self._on_disk():
                 self._swap.abort()
@@ -566,7 +539,7 @@ class Log:
     # Syncing
 
     def sync_target(self, now_ms: int) -> int | None:
-        """Return the offset up to which a sync is due: sealed segments, or by flush.ms all; None if none is due."""
+        """Return the offset up to which a sync is due: sealed segments, or by flush.ms all."""
         if self.recovery_point >= self.log_end_offset:
             self._synced_ms = now_ms
             return None
@@ -579,7 +552,7 @@ class Log:
     def sync(self, upto: int | None = None) -> int:
         """Force all records before `upto` to the disk; return the new recovery point.
 
-        Blocks; for workers, any number at a time. StorageFailure means that a retry may succeed, or the log is offline:
+        Blocks; for workers, any number at a time. After a StorageFailure a retry may succeed, or the log is offline:
         another log may have the files' names then.
         """
         with self._sync_lock:
@@ -593,7 +566,7 @@ class Log:
                 has_new_names = self.epochs.save() | self._aborted.save(segments)
             try:
                 _sync_segments(self.path, segments, self.recovery_point, end, has_new_names)
-                os.stat(self.path)  # if the directory was removed, the records in open files are lost
+                os.stat(self.path)  # if the directory was removed, the records are lost
             except OSError as error:
                 raise self.record_failure(error, TRANSIENT_ERRNOS - DISK_FULL_ERRNOS) from error
             if truncations == self.truncations:
@@ -601,12 +574,11 @@ class Log:
             return self.recovery_point
 
     def close(self) -> None:
-        """Write and sync all files, and close them. Blocks."""
         try:
             if not self._offline_reason:
                 self.sync()
                 with self._on_disk():
-                    self.epochs.save()  # `sync` does not if all records are on the disk, but the epochs were restored
+                    self.epochs.save()  # `sync` may skip restored epochs
                     self._active.seal()
                     self._aborted.save(self.segments)
                     self._write_snapshot(self.log_end_offset)
@@ -615,10 +587,9 @@ class Log:
 
 
 def _sync_segments(path: str, segments: tuple[Segment, ...], safe: int, end: int, has_new_names: bool) -> None:
-    """Force the records between `safe` and `end` to the disk, and everything that a restart needs to trust them.
+    """Force the records from `safe` to `end` to the disk, and what a restart trusts.
 
-    That is: of sealed segments also the indexes, which are rebuilt only if they are found damaged; of a new log the
-    topic id; and the names of new files in their directories. Blocks; any thread.
+    That is: sealed segments' indexes, rebuilt only if found damaged; a new log's topic id; names of new files.
     """
     has_new_names = has_new_names or segments[-1].base_offset >= safe
     for segment, successor in zip(segments, (*segments[1:], None), strict=True):

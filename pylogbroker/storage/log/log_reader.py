@@ -1,8 +1,7 @@
 """Finds what a fetch returns: a region of one segment, whole batches only.
 
-A fetch ends between two batches, and the consumer's next one begins there. So the reader caches some positions, offset
--> (segment, position), and consecutive fetches need no search. For other offsets it finds the segment by bisection, the
-start of the region by the offset index, and its end likewise by position.
+A consumer's next fetch begins where one ended. So the reader caches some positions, offset -> (segment, position), and
+consecutive fetches need no search.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ _POSITIONS_MAX: Final = 64
 
 
 class LogReader:
-    """Cache of one log's read positions. Used on the reactor's thread only."""
+    """Used on the reactor's thread only."""
 
     __slots__ = ("_places",)
 
@@ -37,9 +36,9 @@ class LogReader:
         min_one: bool,
         may_wait: bool,
     ) -> FileRegion | None:
-        """Return batches from the one with `offset` on, below `upto`, in at most `max_bytes`; None if there are none.
+        """Return batches from the one with `offset` on, below `upto`; None if there are none.
 
-        Raise NotCached if that needs the disk, unless the caller `may_wait`.
+        Raise NotCached unless the caller `may_wait`.
         """
         place = self._places.get(offset)
         if place is None or place[1] >= place[0].size:
@@ -67,7 +66,6 @@ class LogReader:
         return segment.file.region(position, stop - position, next_offset)
 
     def locate(self, segments: Segments, offset: int, may_wait: bool) -> tuple[Segment, int] | None:
-        """Return segment and position of the first batch with records at or above `offset`."""
         first = max(bisect_right(segments, offset, key=_base_offset) - 1, 0)
         for segment in segments[first:]:
             header = segment.find(offset, may_wait)

@@ -1,7 +1,6 @@
 """Aborted transactions of a log, for readers of committed records.
 
-The segments hold the markers, and the segments' transaction indexes the aborted transactions. Most logs have none;
-readers find that out without a look at each segment.
+The segments' transaction indexes hold them. Most logs have none; readers find that out without a look at each segment.
 """
 
 from __future__ import annotations
@@ -20,19 +19,18 @@ Segments = tuple[Segment, ...]
 
 @attrs.define
 class LogTransactionIndex:
-    """Aborted transactions of the log at `path`. `save` is for workers, all else for the reactor's thread."""
+    """`save` is for workers, all else for the reactor's thread."""
 
     path: str
-    _known: Segments = ()  # the segments that `_with_some` is of
+    _known: Segments = ()  # that `_with_some` is of
     _with_some: list[Segment] = attrs.field(factory=list)
     _saved: tuple[Segments, int] = ((), 0)  # as last compared with the checkpoint
 
     def changed(self) -> None:
-        """Note that an index got an entry."""
         self._known = ()
 
     def overlapping(self, segments: Segments, first_offset: int, upto: int, may_wait: bool) -> list[AbortedTxn]:
-        """Return the aborted transactions that overlap `first_offset` to `upto`, by last offset."""
+        """Return the transactions by last offset."""
         found: list[AbortedTxn] = []
         if segments is not self._known:
             self._with_some = [segment for segment in segments if len(segment.transaction_index)]
@@ -46,11 +44,10 @@ class LogTransactionIndex:
         return found
 
     def save(self, segments: Segments) -> bool:
-        """Write number and checksum of the segments' entries to the checkpoint if they changed; return whether they
-        did.
+        """Write changed numbers and checksums of entries to the checkpoint; return whether any changed.
 
-        By it, the next start notices a missing index. The active segment counts too: nothing may be appended to it
-        before it is sealed. Blocks on the disk.
+        By it, the next start notices a missing index. The active segment counts too, and must be sealed before the next
+        append. Blocks.
         """
         known, count = self._saved
         newest = len(segments[-1].transaction_index)

@@ -6,10 +6,9 @@ entry of 8 bytes, big-endian, relative offsets and positions strictly increasing
     4  4  position of that batch in the segment's file
 ```
 
-The index is sparse: a batch gets an entry if it begins more than `index.interval.bytes` after the last indexed one. New
-entries stay in memory until there are 1024, or the segment is sealed. Older ones are read from the file on demand, and
-dropped when the pool of indexes needs the memory. The file is a hint: the segment compares an entry with the batch that
-it names, and rebuilds the index if they differ.
+A batch gets an entry if it begins more than `index.interval.bytes` after the last indexed one. New entries stay in
+memory until there are 1024, or the segment is sealed. Older ones are loaded on demand, and dropped when the pool needs
+the memory. The segment compares entries with batches, and rebuilds a wrong index.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ _LITTLE: Final = sys.byteorder == "little"
 
 
 class OffsetIndex:
-    """Entries of one segment. Used on the reactor's thread only."""
+    """Used on the reactor's thread only."""
 
     __slots__ = ("_first", "_offsets", "_pool", "_positions", "_stored", "base_offset", "path")
 
@@ -37,7 +36,7 @@ class OffsetIndex:
         self.path = path
         self.base_offset = base_offset
         self._pool = pool
-        self._stored = stored_bytes // ENTRY_SIZE  # entries in the file
+        self._stored = stored_bytes // ENTRY_SIZE  # entries
         self._first = self._stored  # number of the arrays' first entry
         self._offsets = array("I")
         self._positions = array("I")
@@ -46,16 +45,16 @@ class OffsetIndex:
         return self._first + len(self._offsets)
 
     def append(self, offset: int, position: int) -> None:
-        """Add an entry. Raise OSError if the buffer is due and cannot be written; the entry stays buffered."""
+        """Add an entry. On OSError it stays buffered."""
         self._offsets.append(offset - self.base_offset)
         self._positions.append(position)
         if self._first + len(self._offsets) - self._stored >= _BUFFERED_MAX:
             self.store()
 
     def lookup(self, offset: int, may_wait: bool = True) -> tuple[int, int]:
-        """Return the last entry at or below `offset` as (offset, position); (-1, 0) if there is none.
+        """Return the last entry at or below `offset` as (offset, position); (-1, 0) without one.
 
-        Raise NotCached if the file is not in the page cache, unless the caller `may_wait`. So do the other lookups.
+        All lookups raise NotCached unless the caller `may_wait`.
         """
         relative = min(offset - self.base_offset, 0xFFFFFFFF)
         offsets = self._offsets
@@ -66,7 +65,7 @@ class OffsetIndex:
         return self._entry(slot)
 
     def lookup_position(self, position: int, may_wait: bool = True) -> tuple[int, int]:
-        """Return the last entry whose batch begins at or before `position`; (-1, 0) if there is none."""
+        """Return the last entry whose batch begins at or before `position`; (-1, 0) without one."""
         positions = self._positions
         if self._first and not (positions and positions[0] <= position):
             self._load(may_wait)
@@ -75,7 +74,6 @@ class OffsetIndex:
         return self._entry(slot)
 
     def last(self, may_wait: bool = True) -> tuple[int, int]:
-        """Return the last entry; (-1, 0) if there is none."""
         if self._offsets or not self._first:
             return self._entry(len(self._offsets) - 1)
         raw = read_entry(self.path, self._stored - 1, ENTRY_SIZE, may_wait)
@@ -90,7 +88,6 @@ class OffsetIndex:
         return self.base_offset + self._offsets[slot], self._positions[slot]
 
     def store(self) -> None:
-        """Write the buffered entries."""
         begin = self._stored - self._first
         offsets, positions = self._offsets[begin:], self._positions[begin:]
         if not offsets:
@@ -107,7 +104,6 @@ class OffsetIndex:
             self._pool.admit(self, len(self) * ENTRY_SIZE)
 
     def release(self) -> None:
-        """Drop stored entries from memory."""
         begin = self._stored - self._first
         del self._offsets[:begin], self._positions[:begin]
         self._first = self._stored
@@ -122,14 +118,13 @@ class OffsetIndex:
             truncate(self.path, keep * ENTRY_SIZE)
 
     def clear(self) -> None:
-        """Drop all entries, before a rebuild."""
         self._pool.forget(self)
         self._stored = self._first = 0
         del self._offsets[:], self._positions[:]
         truncate(self.path, 0)
 
     def _load(self, may_wait: bool = True) -> None:
-        """Read all entries. Ignore a file that is too short: the segment finds out, and rebuilds the index."""
+        """Ignore a file that is too short: the segment notices, and rebuilds the index."""
         data = array("I")
         raw = (read_file if may_wait else read_cached_file)(self.path) or b""
         data.frombytes(raw[: self._stored * ENTRY_SIZE] if len(raw) >= self._stored * ENTRY_SIZE else b"")

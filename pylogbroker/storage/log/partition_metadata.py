@@ -5,8 +5,7 @@ version: 0
 topic_id: 3Jz7e5qRTlOQd1zvO1dXUg        22 characters of URL-safe base64
 ```
 
-A topic's name can be used again, its id cannot. So the id shows whether a log is of an earlier topic of that
-name. The file is written with the log's creation, and synced with the log's first sync.
+The id shows whether a log is of an earlier topic of that name. The file is synced with the log's first sync.
 """
 
 from __future__ import annotations
@@ -28,13 +27,13 @@ def id_text(topic_id: uuid.UUID) -> str:
 
 
 def read_topic_id(directory: str) -> uuid.UUID | None:
-    """Return the topic id of a partition's directory; None if the file is missing or incomplete."""
+    """Return the directory's topic id; None if the file is missing or incomplete."""
     found = _CONTENT.fullmatch(read_file(f"{directory}/{names.PARTITION_METADATA}") or b"")
     return uuid.UUID(bytes=base64.urlsafe_b64decode(found[1] + b"==")) if found else None
 
 
 def write_topic_id(directory: str, topic_id: uuid.UUID) -> None:
-    """Write the topic id into a partition's directory, without a sync."""
+    """Write without a sync."""
     content = f"version: 0\ntopic_id: {id_text(topic_id)}\n".encode()
     with opened(f"{directory}/{names.PARTITION_METADATA}", os.O_WRONLY | os.O_CREAT | os.O_TRUNC) as fd:
         write_at(fd, [content], 0, len(content))

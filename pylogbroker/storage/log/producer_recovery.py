@@ -1,7 +1,7 @@
 """Restores producer states from the newest undamaged snapshot and the batches after it.
 
-Only headers and markers are read. A snapshot is removed if it is damaged, lies beyond the log's end, or was left by an
-earlier stop in the middle of a segment. Damaged batches add nothing to the states.
+Only headers and markers are read; damaged batches add nothing. A snapshot is removed if it is damaged, beyond the log's
+end, or left by an earlier stop in the middle of a segment.
 """
 
 from __future__ import annotations
@@ -38,7 +38,6 @@ def load_producers(
 
 
 def states_at(path: str, snapshots: Collection[int], segments: Sequence[Segment], number: int) -> ProducerStates:
-    """Return the states at the begin of the `number`-th segment."""
     base = segments[number].base_offset
     offset, known = _newest_sound(path, snapshots, base)
     states = ProducerStates(known)
@@ -74,7 +73,7 @@ def _with_ends(segments: tuple[Segment, ...], log_end_offset: int) -> Iterable[t
 
 
 def replay(segment: Segment, offset: int, states: ProducerStates) -> Iterator[EndedTransaction]:
-    """Record a segment's batches from `offset` on in `states`; yield each transaction when it ends."""
+    """Record batches from `offset` on; yield each transaction when it ends."""
     found = segment.find(offset) if offset > segment.base_offset else None
     for header, entry in segment.entry_headers(0 if found is None else found.position):
         if entry.producer_id >= 0 and entry.base_offset >= offset:

@@ -15,7 +15,8 @@
 38  8  first offset       of the open transaction; -1 if there is none
 ```
 
-Kafka ignores what follows: the batches before the last ones, if a producer has any.
+Kafka ignores what follows: batches before the last ones. After a restart, producers send all batches in flight again,
+and each must be recognized as a duplicate.
 
 ```
  0  4  number of batches  then, for each, oldest first, 40 bytes:
@@ -28,8 +29,7 @@ Kafka ignores what follows: the batches before the last ones, if a producer has 
 32  8  timestamp
 ```
 
-A producer with several batches in flight sends all of them again after a restart. Each must be recognized as a
-duplicate, or the producer would get OUT_OF_ORDER_SEQUENCE_NUMBER. `<offset>.snapshot` has the states as of that offset.
+`<offset>.snapshot` has the states as of that offset.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def encode(states: Iterable[ProducerStateEntry]) -> bytes:
 
 
 def decode(data: bytes) -> list[ProducerStateEntry]:
-    """Return the states of a snapshot; raise DamagedFile if it is damaged or incomplete."""
+    """Return the states; raise DamagedFile for a damaged or incomplete snapshot."""
     body = memoryview(data)[_HEADER.size :]
     try:
         version, crc = _HEADER.unpack_from(data)
@@ -80,14 +80,14 @@ def decode(data: bytes) -> list[ProducerStateEntry]:
 
 
 def write(path: str, states: Iterable[ProducerStateEntry]) -> None:
-    """Write a snapshot without a sync; its checksum shows if it never reached the disk."""
+    """Write without a sync; the checksum shows whether the snapshot reached the disk."""
     data = encode(states)
     with opened(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC) as fd:
         write_at(fd, [data], 0, len(data))
 
 
 def read(path: str) -> list[ProducerStateEntry]:
-    """Return the states of a snapshot file; raise DamagedFile if it is damaged or incomplete."""
+    """Raise what `decode` raises."""
     return decode(read_file(path) or b"")
 
 
@@ -96,7 +96,6 @@ def _table(rows: list[bytes]) -> bytes:
 
 
 def _rows(body: memoryview, row: Struct) -> tuple[list[tuple[int, ...]], memoryview]:
-    """Return the rows of a table and the bytes after it; raise struct.error if it is incomplete."""
     (count,) = _COUNT.unpack_from(body)
     end = _COUNT.size + count * row.size
     if not _COUNT.size <= end <= len(body):

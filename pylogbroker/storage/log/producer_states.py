@@ -1,6 +1,6 @@
 """Producer states of a log: last epoch, batches and open transaction of each idempotent producer.
 
-A producer numbers its records, per partition, from 0 to 2^31-1 and again from 0. Checks of a batch:
+Sequence numbers go, per partition, from 0 to 2^31-1 and again from 0. Checks of a batch:
 
 | the log knows                     | the batch has                          | result                              |
 |-----------------------------------|----------------------------------------|-------------------------------------|
@@ -13,7 +13,7 @@ A producer numbers its records, per partition, from 0 to 2^31-1 and again from 0
 | an epoch and last sequence n      | same epoch, first sequence n+1         | appended                            |
 | an epoch and last sequence n      | same epoch, another first sequence     | OUT_OF_ORDER_SEQUENCE_NUMBER        |
 
-A producer's transaction begins in a log with its first transactional batch and ends with the next marker:
+A transaction lasts from a producer's first transactional batch to the next marker:
 
 | the log knows       | next                                         | result                         |
 |---------------------|----------------------------------------------|--------------------------------|
@@ -23,8 +23,8 @@ A producer's transaction begins in a log with its first transactional batch and 
 | a coordinator epoch | a marker of a coordinator of a smaller epoch | TRANSACTION_COORDINATOR_FENCED |
 | nothing to end      | a marker                                     | appended, ends nothing         |
 
-Sequence numbers and duplicates are checked only for clients; replicated batches were checked by the leader. Pure state:
-no files (see `producer_snapshots`), no clock. Used on the reactor's thread only.
+Sequence numbers and duplicates are checked only for clients; the leader checked replicated batches. Pure state: no
+files, no clock. Used on the reactor's thread only.
 """
 
 from __future__ import annotations
@@ -44,8 +44,6 @@ NONE: Final = -1
 
 
 class Origin(Enum):
-    """Source of appended records."""
-
     CLIENT = "client"
     NATIVE = "a client that sends the log's own message format"
     CONVERTED = "a client, by way of Log.convert"
@@ -54,8 +52,6 @@ class Origin(Enum):
 
 
 class Produced(Protocol):
-    """Fields of a record batch that producer states use."""
-
     @property
     def base_offset(self) -> int: ...
     @property
@@ -79,8 +75,6 @@ class Produced(Protocol):
 
 
 class WrittenBatch(NamedTuple):
-    """Batch that the log holds."""
-
     first_sequence: int
     last_sequence: int
     first_offset: int
@@ -90,7 +84,7 @@ class WrittenBatch(NamedTuple):
 
 @attrs.frozen
 class EndedTransaction:
-    """Transaction that ended in a log: its first offset there, and the offset of its marker."""
+    """First offset of a transaction in a log, and its marker's offset."""
 
     producer_id: int
     first_offset: int
@@ -100,14 +94,14 @@ class EndedTransaction:
 
 @attrs.define
 class ProducerStateEntry:
-    """State of one producer in one log; -1 stands for unknown."""
+    """State of one producer; -1 stands for unknown."""
 
     producer_id: int
     epoch: int = NONE
     batches: tuple[WrittenBatch, ...] = ()  # the last five, oldest first, all of `epoch`
     last_timestamp: int = NONE
     coordinator_epoch: int = NONE
-    transaction_start: int = NONE  # first offset of the open transaction
+    transaction_start: int = NONE  # -1 without an open transaction
 
     def continues(self, entry: Produced) -> bool:
         """Return whether `entry` has the next sequence number. Nearly all do, and need no further check."""
@@ -119,7 +113,6 @@ class ProducerStateEntry:
         )
 
     def duplicate_of(self, entry: Produced) -> WrittenBatch | None:
-        """Return the batch in the log that `entry` repeats, or None."""
         if entry.producer_epoch != self.epoch:
             return None
         first, last = entry.base_sequence, entry.last_sequence
@@ -129,7 +122,7 @@ class ProducerStateEntry:
         return None
 
     def check_epochs(self, entry: Produced) -> None:
-        """Raise KafkaError for a batch of an older producer epoch, or a marker of an older coordinator epoch."""
+        """Raise KafkaError for an older producer or coordinator epoch."""
         if entry.producer_epoch < self.epoch:
             raise _stale_epoch(entry, self.epoch)
         marker = entry.marker
@@ -140,7 +133,7 @@ class ProducerStateEntry:
             )
 
     def check_sequence(self, entry: Produced) -> None:
-        """Raise KafkaError for a batch that does not have the next sequence number."""
+        """Raise KafkaError unless the sequence number is the next one."""
         first = entry.base_sequence
         if entry.producer_epoch > self.epoch:
             if first != 0 and self.epoch != NONE:
@@ -151,7 +144,7 @@ class ProducerStateEntry:
             raise _out_of_order(entry, expected)
 
     def check_transaction(self, entry: Produced) -> None:
-        """Raise KafkaError for a batch outside of the producer's open transaction."""
+        """Raise KafkaError for a batch outside of the open transaction."""
         if self.transaction_start >= 0 and not (entry.is_transactional or entry.is_control):
             raise KafkaError(
                 f"producer {entry.producer_id} writes outside of its transaction", ErrorCode.INVALID_TXN_STATE
@@ -164,7 +157,6 @@ class ProducerStateEntry:
         self.last_timestamp = entry.max_timestamp
 
     def record(self, entry: Produced) -> None:
-        """Record `entry`, checked data that the log now holds."""
         self._heard_of(entry)
         batch = WrittenBatch(
             entry.base_sequence, entry.last_sequence, entry.base_offset, entry.last_offset, entry.max_timestamp
@@ -174,7 +166,6 @@ class ProducerStateEntry:
             self.transaction_start = entry.base_offset
 
     def end(self, entry: Produced, marker: Marker) -> EndedTransaction | None:
-        """Record the marker `entry`, which the log now holds; return the transaction that it ended, if any."""
         self._heard_of(entry)
         self.coordinator_epoch = marker.coordinator_epoch
         first, self.transaction_start = self.transaction_start, NONE
@@ -184,8 +175,6 @@ class ProducerStateEntry:
 
 
 class ProducerStates:
-    """States of all producers of one log."""
-
     __slots__ = ("_ended", "_open", "_states")
 
     def __init__(self, states: Iterable[ProducerStateEntry] = ()) -> None:
@@ -195,7 +184,7 @@ class ProducerStates:
             for state in sorted(self._states.values(), key=lambda state: state.transaction_start)
             if state.transaction_start >= 0
         }
-        self._ended: list[EndedTransaction] = []  # markers not below the high watermark yet
+        self._ended: list[EndedTransaction] = []  # not below the high watermark yet
 
     def __len__(self) -> int:
         return len(self._states)
@@ -207,13 +196,12 @@ class ProducerStates:
         return self._states.get(producer_id)
 
     def is_in_transaction(self, producer_id: int, epoch: int) -> bool:
-        """Return whether the producer has an open transaction here that it began or continued in this epoch."""
         state = self._states.get(producer_id)
         return state is not None and state.epoch == epoch and state.transaction_start >= 0
 
     @property
     def first_undecided_offset(self) -> int | None:
-        """First offset of the oldest open transaction; None if there is none."""
+        """First offset of the oldest open transaction."""
         return next(iter(self._open.values()), None)
 
     def first_unstable_offset(self, high_watermark: int) -> int | None:
@@ -225,18 +213,17 @@ class ProducerStates:
         return min([*unseen, *self._open.values()], default=None)
 
     def forget_visible(self, high_watermark: int) -> None:
-        """Forget ended transactions whose markers lie below `high_watermark`."""
         self._ended = [ended for ended in self._ended if ended.last_offset >= high_watermark]
 
     def keep_unseen(self, before: ProducerStates, upto: int) -> None:
-        """Keep the ended transactions of `before` up to `upto`: after a truncation, snapshots do not have them."""
+        """Keep ended transactions of `before` up to `upto`: snapshots, used after a truncation, lack them."""
         known = {ended.last_offset for ended in self._ended}
         self._ended += [end for end in before._ended if end.last_offset < upto and end.last_offset not in known]
 
     def admit(self, entries: Iterable[Produced], origin: Origin) -> WrittenBatch | None:
-        """Check batches before an append; return None, or the batch that they repeat.
+        """Check batches before an append; return the batch that they repeat, or None.
 
-        Raise KafkaError with the code for the producer.
+        Raise KafkaError with the producer's code.
         """
         for entry in entries:
             state = self._states.get(entry.producer_id)
@@ -251,7 +238,6 @@ class ProducerStates:
         return None
 
     def record(self, entry: Produced) -> EndedTransaction | None:
-        """Record `entry`, which the log now holds; return the transaction that it ended, if any."""
         producer_id = entry.producer_id
         if entry.is_control:
             return self._end(entry)
@@ -274,7 +260,7 @@ class ProducerStates:
         return ended
 
     def expire(self, now_ms: int, after_ms: int) -> int:
-        """Forget producers without open transaction that wrote nothing for `after_ms`; return their number."""
+        """Forget producers idle for `after_ms`, unless in a transaction; return their number."""
         gone = [
             state.producer_id
             for state in self._states.values()

@@ -1,20 +1,18 @@
 """Recovery of a log that was not closed.
 
-From the segment of the recovery point on, every batch is checked: its size must lie within the file, its CRC must be
-correct, and its offset must be larger than the one before. The log is truncated at the first invalid batch, such as an
-interrupted write, or a block of zeros or noise. It is also truncated after a segment that does not end where the next
-one begins, since a crash of the machine may take the data of one file and leave that of a later one. Segments after
-the cut are quarantined. Indexes are rebuilt on the way.
+From the recovery point's segment on, the size, CRC and order of every batch are checked. The log is truncated at the
+first invalid batch. It is also truncated after a segment that does not end where the next one begins: a crash of the
+machine may take the data of one file and leave that of a later one. Segments after the cut are quarantined.
 
-No checksum covers a batch's offset. Gaps are valid, since compaction makes them. But an offset is wrong if it is larger
-than the next batch's, and that one begins where the batch would end without the gap.
+No checksum covers a batch's offset, and compaction makes gaps. But an offset is wrong if it is larger than the next
+batch's, and that one begins where the batch would end without the gap.
 
 ```
 <log directory>/<topic>_<partition>/                    up to the cut
 <log directory>/<topic>_<partition>.<random>-stray/     quarantined segments with all their files
 ```
 
-A start that crashes in between leaves segments that do not continue the log; the next start quarantines them, too.
+After a crash in between, the next start quarantines the segments that do not continue the log.
 """
 
 from __future__ import annotations
@@ -34,8 +32,6 @@ from pylogbroker.storage.log.segment import RELATIVE_OFFSET_MAX, Segment
 
 @attrs.frozen
 class Cut:
-    """Position at which a segment's file was truncated, and the reason."""
-
     path: str
     position: int
     removed: int  # bytes
@@ -50,9 +46,9 @@ class Cut:
 def recover_segment(
     segment: Segment, visit: Callable[[Segment, LogEntry], None], successor_base: int = -1
 ) -> tuple[int, Cut | None]:
-    """Check all batches of a segment, and truncate it at an invalid one; return its end offset and the cut. Blocks.
+    """Check all batches of a segment; truncate at an invalid one; return its end offset and the cut. Blocks.
 
-    `successor_base` is the next segment's base offset; -1 if there is none.
+    `successor_base` is the next segment's base offset, or -1.
     """
     size, reason = segment.size, ""
     segment.begin_rebuild()
@@ -83,7 +79,7 @@ def gap_behind(segment: Segment, next_offset: int, successor: Segment) -> Cut | 
 
 
 def quarantine(path: str, segments: Sequence[Segment]) -> str:
-    """Move segments of the log at `path` into a new directory; return its path. Blocks; may raise OSError."""
+    """Move segments into a new directory; return its path. Blocks; may raise OSError."""
     home, name = os.path.split(path)
     stray = f"{home}/{names.stray_directory(name)}"
     os.mkdir(stray)
@@ -105,14 +101,13 @@ def _check(entry: LogEntry, base_offset: int, next_offset: int) -> None:
 
 
 def _check_gap(entry: LogEntry, next_offset: int, follower: LogEntry | None, successor_base: int) -> None:
-    """Raise CorruptRecords if the offset, which the CRC does not cover, is too large."""
     begin = successor_base if follower is None else follower.base_offset
     if 0 <= begin < entry.next_offset and _is_misplaced(entry, next_offset, follower, begin):
         raise CorruptRecords(f"offset {entry.base_offset} where {next_offset} belongs, by the next batch's offset")
 
 
 def _is_misplaced(entry: LogEntry, next_offset: int, follower: LogEntry | None, begin: int) -> bool:
-    """Return whether the next batch begins where `entry` would end if it had the offset `next_offset`."""
+    """Return whether the next batch begins where `entry` would end at the offset `next_offset`."""
     try:
         if follower is not None:
             follower.check()

@@ -1,13 +1,11 @@
 """A segment: a record file (see `segment_file`) with its indexes.
 
-The file holds the batches of the log from `base_offset` on, back to back, as they travel. Only the last segment of a
-log is appended to. All others are sealed, and do not change until they are deleted or compacted.
+Sealed segments do not change until they are deleted or compacted.
 
-The offset index and the time index are hints. Each result is compared with the batch that it names; if they differ,
-both indexes are rebuilt from the batch headers. The transaction index is checked when the log is opened.
+The offset and the time index are hints. Each result is compared with the batch that it names; if they differ, both are
+rebuilt. The transaction index is checked when the log is opened.
 
-Thread rules: all methods run on the reactor's thread, except `sync` and `DeletedFiles.unlink`. These block on the disk
-and run in workers.
+Thread rules: all methods run on the reactor's thread, except `sync` and `DeletedFiles.unlink`, which block.
 """
 
 from __future__ import annotations
@@ -35,13 +33,11 @@ from pylogbroker.storage.log.time_index import TimeIndex
 from pylogbroker.storage.log.transaction_index import TransactionIndex
 
 RELATIVE_OFFSET_MAX: Final = 0x7FFFFFFF  # in an index entry
-_UNINDEXED_INTERVALS_MAX: Final = 64  # that a lookup may scan before the index counts as incomplete
+_UNINDEXED_INTERVALS_MAX: Final = 64  # scanned by a lookup before the index counts as incomplete
 T = TypeVar("T")
 
 
 class WrittenEntry(Protocol):
-    """Fields of a batch that a segment indexes."""
-
     @property
     def last_offset(self) -> int: ...
     @property
@@ -52,8 +48,6 @@ class WrittenEntry(Protocol):
 
 @attrs.define(eq=False)
 class Segment:
-    """A record file of `size` bytes, and its indexes."""
-
     base_offset: int
     size: int
     file: SegmentFile
@@ -64,8 +58,8 @@ class Segment:
     created_ms: int = 0
     jitter_ms: int = 0
     unindexed: int = 0  # bytes since the last index entry
-    _largest: tuple[int, int] | None = None  # largest timestamp and its batch's last offset, once known
-    _first_timestamp: int | None = None  # once known
+    _largest: tuple[int, int] | None = None  # timestamp and its batch's last offset, once known
+    _first_timestamp: int | None = None
 
     @classmethod
     def existing(
@@ -77,7 +71,7 @@ class Segment:
         created_ms: int = 0,
         addressing: Addressing = OFFSET_ADDRESSED,
     ) -> Segment:
-        """Return a segment of existing files; `sizes` has their sizes by suffix."""
+        """`sizes` has the files' sizes by suffix."""
 
         def file(suffix: str) -> tuple[str, int]:
             return names.file_of(directory, base_offset, suffix), sizes.get(suffix, 0)
@@ -128,20 +122,19 @@ class Segment:
             self.note(entry.last_offset, entry.max_timestamp, entry.size)
 
     def note(self, last_offset: int, max_timestamp: int, size: int) -> None:
-        """Count the next batch in the file; index it if that is due."""
+        """Count the next batch in the file; index it if due."""
         largest = self._largest or self.largest()
         if max_timestamp > largest[0]:
             self._largest = largest = max_timestamp, last_offset
         if self.unindexed > self.index_interval:
             self.unindexed = 0
-            with contextlib.suppress(OSError):  # entries that cannot be written stay buffered
+            with contextlib.suppress(OSError):  # the entries stay buffered
                 self.offset_index.append(last_offset, self.size)
                 self.time_index.append(*largest)
         self.unindexed += size
         self.size += size
 
     def must_roll(self, size: int, last_offset: int, timestamp: int, now_ms: int, config: LogConfig) -> bool:
-        """Return whether an append of `size` bytes up to `last_offset` and `timestamp` needs a new segment."""
         if last_offset - self.base_offset > RELATIVE_OFFSET_MAX:
             return True
         return self.size > 0 and (
@@ -152,12 +145,11 @@ class Segment:
         )
 
     def _is_old(self, timestamp: int, now_ms: int, segment_ms: int) -> bool:
-        """Return whether the segment spans more than `segment_ms`, by its records' timestamps or else the clock."""
         first = self.first_timestamp()
         return (timestamp - first if first >= 0 else now_ms - self.created_ms) > segment_ms
 
     def store_indexes(self) -> None:
-        """Write the buffered index entries. The time index then ends with the largest timestamp."""
+        """Write the buffered entries, and the largest timestamp at the time index's end."""
         self.offset_index.store()
         if self._largest is not None:  # else nothing was written
             self.time_index.append(*self._largest)
@@ -165,7 +157,7 @@ class Segment:
         self.transaction_index.store()
 
     def try_store_indexes(self) -> None:
-        """Like `store_indexes`, but keep the entries in memory if the disk is full."""
+        """Keep the entries in memory if the disk is full."""
         try:
             self.store_indexes()
         except OSError as error:
@@ -173,12 +165,12 @@ class Segment:
                 raise
 
     def seal(self) -> None:
-        """Store the indexes and release reserved blocks: no append follows."""
+        """Store the indexes, release reserved blocks: no append follows."""
         self.store_indexes()
         self.file.unreserve(self.size)
 
     def sync(self, sealed: bool) -> None:
-        """Force the records, and the indexes of a sealed segment, to the disk. Blocks; any thread."""
+        """Force the records, and a sealed segment's indexes, to the disk. Blocks; any thread."""
         if self.file.sync() and sealed:
             sync_file(self.offset_index.path)
             sync_file(self.time_index.path)
@@ -211,7 +203,7 @@ class Segment:
         return DeletedFiles(tuple(renamed), self.size)
 
     def close(self) -> None:
-        """Release the descriptor and the loaded index; they come back on demand."""
+        """Release what is opened again on demand: the descriptor and the index."""
         self.file.close()
         self.file.pools.indexes.forget(self.offset_index)
         self.offset_index.release()
@@ -219,7 +211,6 @@ class Segment:
     # Reading. NotCached is raised where a call would wait for the disk, unless the caller `may_wait`.
 
     def entry_headers(self, position: int = 0, may_wait: bool = True) -> Iterator[tuple[Header, LogEntry]]:
-        """Yield the batch headers from `position` on; see `SegmentFile.entry_headers`."""
         return self.file.entry_headers(position, self.size, may_wait)
 
     def find(self, offset: int, may_wait: bool = True) -> Header | None:
@@ -227,7 +218,7 @@ class Segment:
         return self._with_valid_index(lambda: self._find(offset, may_wait))
 
     def boundary(self, start: int, limit: int, may_wait: bool = True) -> Header | None:
-        """Return the first batch at or after position `start` that ends beyond `limit`, or None."""
+        """Return the first batch at or after position `start` that ends beyond `limit`."""
         if limit >= self.size:
             return None
         return self._with_valid_index(lambda: self._boundary(start, limit, may_wait))
@@ -247,7 +238,7 @@ class Segment:
         return header
 
     def _check_density(self, position: int, found: Header | None) -> None:
-        """Raise IndexDamaged if the batches scanned after an index entry are many more than the index interval."""
+        """Raise IndexDamaged if far more batches follow an index entry than the interval allows."""
         limit = _UNINDEXED_INTERVALS_MAX * max(self.index_interval, 4096)
         scanned = (self.size if found is None else found.position) - position
         if scanned > limit:
@@ -256,7 +247,7 @@ class Segment:
                 raise IndexDamaged("entries are missing")
 
     def _with_valid_index(self, lookup: Callable[[], T]) -> T:
-        """Return the result of `lookup`; if it finds the indexes damaged, rebuild them and repeat it."""
+        """Return the result of `lookup`; rebuild damaged indexes and repeat it."""
         try:
             return lookup()
         except IndexDamaged:
@@ -264,7 +255,7 @@ class Segment:
             return lookup()
 
     def end_offset(self) -> int:
-        """Return the offset after the last batch, found from the last index entry on; or raise CorruptRecords."""
+        """Return the offset after the last batch; raise CorruptRecords."""
         indexed, position = self.offset_index.last()
         find_offset(self.file.scan(position, self.size), indexed, indexed)
         end = self.base_offset
@@ -276,7 +267,7 @@ class Segment:
     # Time
 
     def first_timestamp(self) -> int:
-        """Return the largest timestamp of the first batch; -1 if it has none."""
+        """Return the first batch's largest timestamp; -1 without one."""
         if self._first_timestamp is None:
             self._first_timestamp = self.file.entry_at(0, self.size).max_timestamp if self.size else -1
         return self._first_timestamp
@@ -303,7 +294,7 @@ class Segment:
         return timestamp, offset
 
     def _scan_largest(self) -> tuple[int, int]:
-        """Return the largest timestamp when the time index may lack the last batches."""
+        """Return `largest` although the time index may lack the last batches."""
         largest = self.time_index.last()
         for _, entry in self.entry_headers(self.offset_index.last()[1]):
             if entry.max_timestamp > largest[0]:
@@ -311,7 +302,6 @@ class Segment:
         return largest
 
     def _check_time(self, timestamp: int, offset: int, may_wait: bool) -> None:
-        """Raise IndexDamaged unless the batch that ends at `offset` has this largest timestamp."""
         header = self.find(offset, may_wait)
         if header is None or header.last_offset != offset:
             raise IndexDamaged(self.time_index.path)
@@ -319,7 +309,7 @@ class Segment:
             raise IndexDamaged(self.time_index.path)
 
     def find_timestamp(self, timestamp: int, from_offset: int, may_wait: bool = True) -> Iterator[Header]:
-        """Yield the batches with a timestamp of at least `timestamp`, at or after `from_offset`, in order."""
+        """Yield the batches at or after `from_offset` with at least `timestamp`, in order."""
         position = self._with_valid_index(lambda: self._time_position(timestamp, from_offset, may_wait))
         for header, entry in self.entry_headers(position, may_wait):
             if entry.max_timestamp >= timestamp and entry.last_offset >= from_offset:
@@ -335,7 +325,7 @@ class Segment:
     # Rebuilding
 
     def rebuild_indexes(self) -> None:
-        """Rebuild the offset and time index from the batch headers, up to the first invalid one."""
+        """Rebuild up to the first invalid batch."""
         end = self.size
         self.begin_rebuild()
         with contextlib.suppress(CorruptRecords):
@@ -347,13 +337,12 @@ class Segment:
         self.try_store_indexes()
 
     def begin_rebuild(self) -> None:
-        """Drop the indexes and all facts derived from the batches; then call `note` with each batch."""
+        """Drop what is derived from the batches; then call `note` with each batch."""
         self.offset_index.clear()
         self.time_index.clear()
         self.size = self.unindexed = 0
         self._largest, self._first_timestamp = (-1, self.base_offset), None
 
     def view(self, next_offset: int, active: bool) -> SegmentView:
-        """Return the values that delete policies get."""
         modified = int(os.stat(self.path).st_mtime * 1000)
         return SegmentView(self.base_offset, next_offset, self.size, self.largest()[0], modified, active)

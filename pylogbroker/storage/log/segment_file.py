@@ -1,4 +1,4 @@
-"""Record file of a segment: its descriptor, writes that are complete or did not happen, and its batches by position.
+"""Record file of a segment: its descriptor, writes that are complete or did not happen, and batches by position.
 
 ```
  0                              size               reserved
@@ -6,8 +6,7 @@
                                  not part of the file's size
 ```
 
-The caller knows the file's size. Only headers are parsed here. Where reading would wait for the disk, NotCached is
-raised unless the caller `may_wait`.
+The caller knows the file's size. Reads that would wait for the disk raise NotCached unless the caller `may_wait`.
 """
 
 from __future__ import annotations
@@ -28,15 +27,13 @@ from pylogbroker.storage.log.addressing import OFFSET_ADDRESSED, Addressing
 from pylogbroker.storage.log.header_scan import Fields, Header, Read, headers
 
 _HEADER_BYTES_MAX: Final = 61
-_RESERVING_FROM_BYTES: Final = 1 << 20  # smaller segments are many, and gain little
+_RESERVING_FROM_BYTES: Final = 1 << 20  # smaller segments gain little
 _RESERVED_BYTES_MAX: Final = 16 << 20
 _BLOCK_BYTES: Final = 1 << 20
 
 
 @attrs.define(eq=False)
 class SegmentFile:
-    """The file `<base offset>.kafka` in a log's directory."""
-
     directory: str
     base_offset: int
     pools: Pools
@@ -52,18 +49,16 @@ class SegmentFile:
 
     @property
     def handle(self) -> FileHandle:
-        """The open file; opened on demand."""
         handle = self._handle
         return handle if handle is not None else self.keep_open(FileHandle.open(self.path, os.O_RDWR))
 
     def keep_open(self, handle: FileHandle) -> FileHandle:
-        """Keep the open file until the pool of descriptors releases it."""
         self._handle = handle
         self.pools.files.admit(self)
         return handle
 
     def release(self) -> None:
-        """Drop the descriptor; it is closed when reads in progress are done with it."""
+        """Drop the descriptor; reads in progress keep it open."""
         self._handle = None
 
     def close(self) -> None:
@@ -89,7 +84,7 @@ class SegmentFile:
             raise
 
     def preallocate(self, size: int) -> None:
-        """Allocate the blocks of a full segment; they count as the file's size until `truncate`."""
+        """Allocate a full segment; it counts as the file's size until `truncate`."""
         os.posix_fallocate(self.handle.fd, 0, size)
         self._reserved = size
 
@@ -99,7 +94,6 @@ class SegmentFile:
         self._reserved = position + length
 
     def unreserve(self, size: int) -> None:
-        """Release the blocks after the file's first `size` bytes."""
         if self._reserved > size:
             os.ftruncate(self.handle.fd, size)
         self._reserved = 0
@@ -110,7 +104,7 @@ class SegmentFile:
         self.release()
 
     def sync(self) -> bool:
-        """Force the file to the disk; return whether it exists. Blocks; any thread."""
+        """Sync; return whether the file exists. Blocks; any thread."""
         try:
             handle = self._handle or FileHandle.open(self.path, os.O_RDWR)
         except FileNotFoundError:
@@ -121,26 +115,24 @@ class SegmentFile:
     # Reading
 
     def scan(self, position: int, end: int, may_wait: bool = True) -> Iterator[Fields]:
-        """Yield the headers of the batches from `position` to `end`; raise CorruptRecords at an invalid one."""
+        """Yield the batches' headers; raise CorruptRecords at an invalid one."""
         return self.addressing.scan(self._reader(may_wait), position, end, self.base_offset)
 
     def entry_headers(self, position: int, end: int, may_wait: bool = True) -> Iterator[tuple[Header, LogEntry]]:
-        """Like `scan`, with parsed headers; `buffer`, `size`, `check` and `records` of the entries are invalid."""
+        """Yield parsed headers, too; `buffer`, `size`, `check` and `records` of the entries are invalid."""
         read = self._reader(may_wait)
         for header in headers(self.addressing.scan(read, position, end, self.base_offset)):
             yield header, self._parse_header(read, header.position, header.size)
 
     def entry_at(self, position: int, end: int, may_wait: bool = True) -> LogEntry:
-        """Parse the header at `position`, like `entry_headers`."""
         return self._parse_header(self._reader(may_wait), position, end - position)
 
     def read_entry(self, header: Header) -> LogEntry:
-        """Read a whole batch."""
         data = memoryview(read_at(self.handle.fd, header.size, header.position))
         return self.addressing.parse(data, self.base_offset + header.position, header.size)
 
     def entries(self, end: int) -> Iterator[LogEntry]:
-        """Read the whole batches up to position `end`; raise CorruptRecords at an invalid one."""
+        """Read whole batches up to position `end`; raise CorruptRecords at an invalid one."""
         fd = self.handle.fd
         position, wanted = 0, _BLOCK_BYTES
         while position < end:

@@ -12,10 +12,8 @@
  5  the ....deleted files are unlinked                                       worker               new segments
 ```
 
-Each step can be repeated: files with their new names are left alone. If the new segment has the base offset of an old
-one, it keeps that one's producer snapshot; the other snapshots are removed.
-
-Truncating the log aborts a swap that has not reached step 3.
+Each step can be repeated. Of the producer snapshots, only an old segment's with the new one's base offset is kept.
+Truncating the log aborts a swap before step 3.
 """
 
 from __future__ import annotations
@@ -35,7 +33,7 @@ from pylogbroker.storage.log.header_scan import headers, scan_offset_addressed
 from pylogbroker.storage.log.offset_index import OffsetIndex
 
 RENAMED: Final = (names.OFFSET_INDEX, names.TIME_INDEX, names.TRANSACTION_INDEX, names.RECORDS)
-"""Files of a compacted segment, in the order of their renaming."""
+"""In the order of their renaming."""
 
 
 class SwapAborted(Exception):
@@ -53,19 +51,16 @@ class Replacement:
 
 @attrs.define(eq=False)
 class SegmentSwap:
-    """A swap in one log's directory. Any thread may call `abort` before step 3."""
+    """A swap in one log's directory. Any thread may `abort` before step 3."""
 
     path: str
     replacements: tuple[tuple[Replacement, int], ...]  # each with its end offset
-    is_complete: bool  # no segment stays uncompacted because others of its replacement were dropped
+    is_complete: bool  # false if segments stay because others of their replacement were dropped
     is_aborted: bool = attrs.field(default=False, init=False)
     _lock: threading.Lock = attrs.field(factory=threading.Lock, init=False)
 
     def commit(self) -> None:
-        """Do step 2. Blocks.
-
-        Raise SwapAborted, OSError, or CorruptRecords if the compacted segments are incomplete.
-        """
+        """Do step 2. Blocks. Raise SwapAborted, OSError, or CorruptRecords if the compacted segments are incomplete."""
         for replacement, end in self.replacements:
             _check(self.path, replacement, end)
             self._create_missing(replacement.base_offset)
@@ -75,14 +70,14 @@ class SegmentSwap:
             write_swap(self._record, [(each.base_offset, each.replaced) for each, _ in self.replacements])
 
     def _create_missing(self, base_offset: int) -> None:
-        """Create empty indexes where the cleaner wrote none, so that they replace the old ones."""
+        """Create empty indexes where the cleaner wrote none, to replace the old ones."""
         for suffix in RENAMED:
             flags = os.O_WRONLY if suffix == names.RECORDS else os.O_WRONLY | os.O_CREAT
             with opened(names.file_of(self.path, base_offset, suffix + names.CLEANED), flags):
                 pass
 
     def abort_unless_committed(self) -> None:
-        """Prevent a later commit, since another log may use the directory's name by then; keep an earlier one."""
+        """Prevent a later commit, when another log may have the directory's name."""
         with self._lock:
             self.is_aborted = True
 
@@ -108,7 +103,7 @@ class SegmentSwap:
 
 
 def _check(path: str, replacement: Replacement, end: int) -> None:
-    """Raise CorruptRecords if a compacted segment is incomplete or leaves a gap: recovery would truncate there."""
+    """Raise CorruptRecords if incomplete or not adjacent: recovery would truncate there."""
     name = names.file_of(path, replacement.base_offset, names.RECORDS + names.CLEANED)
     size, found = os.stat(name).st_size, _end(path, replacement.base_offset, names.CLEANED)
     if found != end or size != replacement.size:
@@ -116,7 +111,7 @@ def _check(path: str, replacement: Replacement, end: int) -> None:
 
 
 def _end(path: str, base: int, suffix: str) -> int:
-    """Return the offset after the last batch of a segment whose files' names end with `suffix`."""
+    """Return a segment's end offset; `suffix` ends its files' names."""
     index_name = names.file_of(path, base, names.OFFSET_INDEX + suffix)
     index = OffsetIndex(index_name, base, _size(index_name), ResourcePool(0))
     file = FileHandle.open(names.file_of(path, base, names.RECORDS + suffix))
@@ -132,7 +127,7 @@ def _size(path: str) -> int:
 
 
 def rename_cleaned_files(path: str, base_offset: int) -> dict[str, int]:
-    """Remove `.cleaned` from the names of a compacted segment's files, the records last; return sizes by suffix."""
+    """Rename the records last; return sizes by suffix."""
     sizes = {}
     for suffix in RENAMED:
         name = names.file_of(path, base_offset, suffix)
@@ -140,7 +135,7 @@ def rename_cleaned_files(path: str, base_offset: int) -> dict[str, int]:
             os.rename(name + names.CLEANED, name)
         with suppress(FileNotFoundError):
             sizes[suffix] = os.stat(name).st_size
-    if not sizes.get(names.TRANSACTION_INDEX):  # an empty one only had to replace an old one
+    if not sizes.get(names.TRANSACTION_INDEX):  # it only had to replace an old one
         remove(names.file_of(path, base_offset, names.TRANSACTION_INDEX))
     return sizes
 
@@ -148,7 +143,7 @@ def rename_cleaned_files(path: str, base_offset: int) -> dict[str, int]:
 def finish_swap(path: str) -> bool:
     """At start, finish a committed swap that a crash interrupted; return whether there was one.
 
-    Blocks. Raise OSError, or DamagedFile if the commit record is damaged.
+    Blocks. Raise OSError, or DamagedFile for a damaged commit record.
     """
     swap = read_swap(f"{path}/{names.SWAP_COMMIT}")
     if swap is None:
@@ -178,7 +173,7 @@ def _complete(path: str) -> None:
 
 
 def remove_cleaned(path: str) -> None:
-    """Remove the files of a cleaning that failed. Blocks; may raise OSError."""
+    """Remove what a failed cleaning left. Blocks; may raise OSError."""
     with suppress(FileNotFoundError):
         for name in os.listdir(path):
             if name.endswith(names.CLEANED):

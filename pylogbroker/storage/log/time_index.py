@@ -7,8 +7,8 @@ entry of 12 bytes, big-endian, timestamps strictly increasing
 ```
 
 An entry (t, o) means: no record before that batch has a timestamp of t or later, and all records later than t are after
-o. An entry is added with each entry of the offset index, and when the segment is sealed or closed. So the last entry
-has the segment's largest timestamp. Lookups by time are rare: each reads the file, and nothing is cached.
+o. An entry is added with each of the offset index, and when the segment is sealed or closed: so the last one has the
+largest timestamp. Lookups are rare, and nothing is cached.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _BUFFERED_MAX: Final = 1024  # entries
 
 
 class TimeIndex:
-    """Entries of one segment. Used on the reactor's thread only."""
+    """Used on the reactor's thread only."""
 
     __slots__ = ("_last", "_offsets", "_stored", "_timestamps", "base_offset", "path")
 
     def __init__(self, path: str, base_offset: int, stored_bytes: int) -> None:
         self.path = path
         self.base_offset = base_offset
-        self._stored = stored_bytes // ENTRY_SIZE  # entries in the file
+        self._stored = stored_bytes // ENTRY_SIZE  # entries
         self._timestamps = array("q")  # of the buffered entries
         self._offsets = array("I")
         self._last: tuple[int, int] | None = None if self._stored else (-1, base_offset)
@@ -42,7 +42,7 @@ class TimeIndex:
         return self._stored + len(self._timestamps)
 
     def append(self, timestamp: int, offset: int) -> None:
-        """Add an entry if its timestamp is the largest so far. Raise OSError as `OffsetIndex.append` does."""
+        """Add an entry if its timestamp is the largest. On OSError it stays buffered."""
         if timestamp <= self.last()[0]:
             return
         self._timestamps.append(timestamp)
@@ -52,16 +52,16 @@ class TimeIndex:
             self.store()
 
     def last(self, may_wait: bool = True) -> tuple[int, int]:
-        """Return the last entry as (timestamp, offset); (-1, base offset) if there is none.
+        """Return the last entry as (timestamp, offset); (-1, base offset) without one.
 
-        Raise NotCached if the file is not in the page cache, unless the caller `may_wait`. So does `lookup`.
+        This and `lookup` raise NotCached unless the caller `may_wait`.
         """
         if self._last is None:
             self._last = self._read_last(may_wait)
         return self._last
 
     def lookup(self, timestamp: int, may_wait: bool = True) -> tuple[int, int]:
-        """Return the last entry with a timestamp of at most `timestamp`; (-1, base offset) if there is none."""
+        """Return the last entry up to `timestamp`; (-1, base offset) without one."""
         if self._timestamps and self._timestamps[0] <= timestamp:
             slot = bisect_right(self._timestamps, timestamp) - 1
             return self._timestamps[slot], self.base_offset + self._offsets[slot]

@@ -1,9 +1,7 @@
 """Finds records by timestamp.
 
-Segments with a smaller largest timestamp are skipped. The time index of the first other segment gives a position, and
-the headers from there on name the first batch that may have the timestamp. That is fast. Reading and decoding the batch
-may be slow, so a worker thread does it. If its records do not match, for instance because they are deleted, the search
-continues after the batch.
+Indexes and headers name the first batch that may have the timestamp, which is fast. A worker decodes that batch. If no
+record matches, for instance because it was deleted, the search continues after the batch.
 """
 
 from __future__ import annotations
@@ -19,8 +17,6 @@ from pylogbroker.storage.log.segment import Segment
 
 
 class TimestampedOffset(NamedTuple):
-    """Record found by timestamp."""
-
     offset: int
     timestamp: int
     leader_epoch: int  # -1 if unknown
@@ -36,7 +32,7 @@ class TimestampCandidate:
     next_offset: int  # after the batch
 
     def first(self) -> TimestampedOffset | None:
-        """Return the first such record, if there is one. Reads and decodes the batch: blocks; any thread."""
+        """Return the first such record, if any. Blocks; any thread."""
         for entry in entries(self.region.read()):
             for record in entry.records():
                 if record.timestamp >= self.timestamp and record.offset >= self.start:
@@ -47,10 +43,7 @@ class TimestampCandidate:
 def find_candidate(
     segments: Iterable[Segment], timestamp: int, start: int, may_wait: bool
 ) -> TimestampCandidate | None:
-    """Return the first batch that may have a record with at least `timestamp`, at or after offset `start`.
-
-    Raise NotCached if that needs the disk, unless the caller `may_wait`.
-    """
+    """Return the first candidate; raise NotCached unless the caller `may_wait`."""
     for segment in segments:
         if segment.largest(may_wait)[0] >= timestamp:
             for header in segment.find_timestamp(timestamp, start, may_wait):

@@ -9,9 +9,8 @@ entry of 34 bytes, big-endian, last offsets strictly increasing
    26  8  last stable offset    of the log after the marker: transactions of later entries begin at or after it
 ```
 
-The file exists only if there are entries. New ones stay in memory until there are 1024, or the segment is sealed. After
-a crash, recovery rebuilds the index of the part after the recovery point from the batches. Lookups read a few entries
-of the file.
+The file exists only if there are entries. New ones stay in memory until there are 1024, or the segment is sealed.
+Recovery rebuilds the index from the recovery point on.
 """
 
 from __future__ import annotations
@@ -33,12 +32,12 @@ _ENTRY: Final = Struct(">hqqqq")
 ENTRY_SIZE: Final = _ENTRY.size
 _VERSION: Final = 0
 _BUFFERED_MAX: Final = 1024  # entries
-_BLOCK: Final = 128  # entries read at once
+_BLOCK: Final = 128  # entries
 _last_offset = attrgetter("last_offset")
 
 
 class AbortedTxn(NamedTuple):
-    """Aborted transaction, and the offset from which on readers need not look for later ones."""
+    """Transactions of later entries begin at or after `last_stable_offset`."""
 
     producer_id: int
     first_offset: int
@@ -47,14 +46,14 @@ class AbortedTxn(NamedTuple):
 
 
 class TransactionIndex:
-    """Entries of one segment. Used on the reactor's thread only."""
+    """Used on the reactor's thread only."""
 
     __slots__ = ("_checksum", "_last", "_new", "_stored", "path")
 
     def __init__(self, path: str, stored_bytes: int) -> None:
         self.path = path
-        self._stored = stored_bytes // ENTRY_SIZE  # entries in the file
-        self._new: list[AbortedTxn] = []  # buffered entries
+        self._stored = stored_bytes // ENTRY_SIZE  # entries
+        self._new: list[AbortedTxn] = []  # buffered
         self._last: AbortedTxn | None = None  # None: no entries, or not read yet
         self._checksum: int | None = None if self._stored else 0
 
@@ -62,18 +61,15 @@ class TransactionIndex:
         return self._stored + len(self._new)
 
     def note(self, ended: EndedTransaction, first_undecided: int | None) -> None:
-        """Add a transaction that ended in the segment, if it aborted.
-
-        `first_undecided` is the first offset of the oldest transaction that is still open.
-        """
+        """Add a transaction if it aborted; `first_undecided` is the start of the oldest open one."""
         if not ended.committed:
             last = ended.last_offset
             stable = last + 1 if first_undecided is None else first_undecided
-            with suppress(OSError):  # entries that cannot be written stay buffered
+            with suppress(OSError):  # the entries stay buffered
                 self.append(AbortedTxn(ended.producer_id, ended.first_offset, last, stable))
 
     def append(self, aborted: AbortedTxn) -> None:
-        """Add an entry. Raise OSError if the buffer is due and cannot be written; the entry stays buffered."""
+        """Add an entry. On OSError it stays buffered."""
         self._new.append(aborted)
         self._last = aborted
         self._checksum = crc32c(_ENTRY.pack(_VERSION, *aborted), self.checksum)
@@ -88,16 +84,15 @@ class TransactionIndex:
 
     @property
     def last_offset(self) -> int:
-        """Offset of the last marker; -1 if there are no entries."""
+        """Offset of the last marker; -1 without."""
         if self._last is None and self._stored:
             [self._last] = _entries(FileHandle.open(self.path).read, self._stored - 1, 1)
         return -1 if self._last is None else self._last.last_offset
 
     def overlapping(self, first_offset: int, upto: int, may_wait: bool = True) -> tuple[list[AbortedTxn], bool]:
-        """Return the transactions that overlap `first_offset` to `upto`, and whether later indexes hold no more of
-        them.
+        """Return the transactions that overlap `first_offset` to `upto`, and whether later indexes hold no more.
 
-        Raise NotCached if the file is not in the page cache, unless the caller `may_wait`.
+        Raise NotCached unless the caller `may_wait`.
         """
         found = []
         if first_offset <= self.last_offset:
@@ -109,7 +104,6 @@ class TransactionIndex:
         return found, False
 
     def _ending_from(self, offset: int, may_wait: bool) -> Iterator[AbortedTxn]:
-        """Yield the entries with a last offset of at least `offset`."""
         if self._stored and not (self._new and self._new[0].last_offset <= offset):
             handle = FileHandle.open(self.path)
             read = handle.read if may_wait else handle.read_cached
@@ -128,7 +122,7 @@ class TransactionIndex:
             self._new.clear()
 
     def check(self, base_offset: int, next_offset: int) -> None:
-        """Read the file of a segment with these bounds; raise DamagedFile if it cannot be the segment's index."""
+        """Raise DamagedFile if the file cannot be the index of a segment with these bounds."""
         data = read_file(self.path) or b""
         if len(data) % ENTRY_SIZE:
             raise DamagedFile(f"{self.path}: {len(data)} bytes are not a whole number of entries")
@@ -161,7 +155,6 @@ class TransactionIndex:
 
 
 def _is_possible(aborted: AbortedTxn, before: int, next_offset: int) -> bool:
-    """Return whether the entry may follow one with the last offset `before`."""
     return (
         aborted.producer_id >= 0
         and 0 <= aborted.first_offset < aborted.last_offset
@@ -171,7 +164,6 @@ def _is_possible(aborted: AbortedTxn, before: int, next_offset: int) -> bool:
 
 
 def _entries(read: Callable[[int, int], Buffer], slot: int, count: int) -> list[AbortedTxn]:
-    """Return `count` entries of the file; raise StorageFailure if it is shorter."""
     data = read(count * ENTRY_SIZE, slot * ENTRY_SIZE)
     if len(data) != count * ENTRY_SIZE:
         raise StorageFailure(f"a transaction index ends before its entry {slot + count}")

@@ -1,8 +1,7 @@
 """Checks the transaction indexes of a log that is opened; rebuilds damaged ones from the batches.
 
-A segment without aborted transactions has no index, so a missing index would go unnoticed. The checkpoint of aborted
-transactions has the number of entries of each index and their CRC-32C. In a log without that checkpoint, such as
-Kafka's own, the indexes need only be consistent.
+A segment without aborted transactions has no index, so a checkpoint has the number of entries of each index and their
+CRC-32C. Without it, as in Kafka's own logs, indexes need only be consistent.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from pylogbroker.storage.log.segment import Segment
 def check_transaction_indexes(
     path: str, snapshots: Collection[int], segments: Sequence[Segment], log_end_offset: int
 ) -> None:
-    """Check the indexes of a log's first `segments`; the last one ends at `log_end_offset`. Blocks."""
+    """Check the first `segments`, up to `log_end_offset`. Blocks."""
     try:
         expected = read_aborted(f"{path}/{names.ABORTED_TRANSACTIONS}")
     except DamagedFile:
