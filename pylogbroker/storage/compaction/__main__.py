@@ -1,4 +1,4 @@
-"""Cleaner process: reads jobs from stdin, one per line, and writes outcomes to stdout; see `jobs`.
+"""Cleaner process: reads jobs from stdin, and writes outcomes to stdout; see `jobs`.
 
 It exits when stdin ends, even during a job: its broker is gone then.
 """
@@ -18,7 +18,6 @@ from pylogbroker.storage.compaction.jobs import Cleaned, CleanerJob, Failed
 
 
 def answer(line: str) -> Cleaned | Failed:
-    """Do the job in a line; return the outcome."""
     try:
         return clean(CleanerJob.from_json(line))
     except DamagedSegment as error:
@@ -28,7 +27,6 @@ def answer(line: str) -> Cleaned | Failed:
 
 
 def main(jobs: TextIO, outcomes: TextIO) -> NoReturn:
-    """Do one job after the other; never return."""
     lines: SimpleQueue[str] = SimpleQueue()
     Thread(target=_receive, args=(jobs, lines), daemon=True).start()
     while True:

@@ -1,10 +1,10 @@
 """Writes batches with fewer records, or without any, and shorter messages of v0 and v1.
 
-Records that stay are copied, unless the batch gets a delete horizon: it replaces the batch's first timestamp, so all
-timestamp deltas are encoded again. Base offset, last offset delta and the producer's fields do not change.
+Records are copied, unless the batch gets a delete horizon: it replaces the first timestamp, so all timestamp deltas are
+encoded again. Base offset, last offset delta and producer fields do not change.
 
-Messages of v0 and v1 cannot be empty. If the last message of a segment must stay, but is not the last of its key, it
-stays without its value: the later record, or its absence, says the same as the tombstone.
+Messages of v0 and v1 cannot be empty. If a segment's last one must stay although it is not the last of its key, it
+becomes a tombstone: the later record, or its absence, says the same.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ def emptied(entry: LogEntry) -> bytes:
 
 
 def rewritten(block: Block, rows: RecordColumns, keep: Flags, due: Flags, horizon: int) -> Iterator[tuple[int, bytes]]:
-    """Yield index and new bytes of each batch with the kept records.
+    """Yield index and new bytes of each batch; each must keep a record.
 
-    Batches that are `due`, by their index in the block, get the horizon. Each batch must keep at least one record.
+    Batches that are `due`, by their index in the block, get the horizon.
     """
     kept = np.flatnonzero(keep)
     if not len(kept):
@@ -57,7 +57,7 @@ def rewritten(block: Block, rows: RecordColumns, keep: Flags, due: Flags, horizo
 
 
 def _copied(rows: RecordColumns, chosen: Ints) -> bytes:
-    """Return the chosen records; neighbours are copied together."""
+    """Copy neighbours together."""
     start, end = rows.start[chosen], rows.end[chosen]
     apart = np.flatnonzero(start[1:] != end[:-1])
     starts = [int(start[0]), *start[apart + 1].tolist()]
@@ -67,7 +67,6 @@ def _copied(rows: RecordColumns, chosen: Ints) -> bytes:
 
 
 def _with_horizon(rows: RecordColumns, chosen: Ints, shift: int) -> bytes:
-    """Return the chosen records with `shift` added to their timestamp deltas."""
     delta = rows.timestamp_delta[chosen] + shift
     rest, end = rows.offset_delta_at[chosen], rows.end[chosen]
     stamp, stamp_size = _encoded(delta)
@@ -86,7 +85,6 @@ def _with_horizon(rows: RecordColumns, chosen: Ints, shift: int) -> bytes:
 
 
 def _encoded(values: Ints) -> tuple[Words, Ints]:
-    """Return the numbers in zigzag encoding, and the bytes that each takes as a varint."""
     zigzag = ((values << 1) ^ (values >> 63)).view(np.uint64)
     size = np.ones(len(values), np.int64)
     for bits in range(7, 64, 7):
@@ -121,10 +119,7 @@ def _sealed(
 
 
 def shortened(entry: LogEntry, records: Sequence[Record], keep: Sequence[bool], must_stay: bool) -> bytes | None:
-    """Return the message with the kept ones of its records, or None if nothing is left.
-
-    With `must_stay` its last offset does not change.
-    """
+    """Return the message with the kept records, or None. With `must_stay` its last offset does not change."""
     kept = [record for record, stays in zip(records, keep, strict=True) if stays]
     if must_stay and not keep[-1]:
         kept.append(attrs.evolve(records[-1], value=None))

@@ -1,7 +1,6 @@
 """Splits a segment's file into blocks: whole batches, checked, with their headers as columns.
 
-A block is some megabytes of a file. Padding follows its last byte, so that a header or an 8-byte word can be read
-wherever a batch or record begins.
+Padding lets a header or an 8-byte word be read wherever a batch or record begins.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ _SMALLEST: Final = (*message_set.SMALLEST, HEADER_V2.size - ENTRY_PREFIX)
 
 
 class DamagedSegment(CorruptRecords):
-    """A segment's file is damaged at `position`."""
+    """Damage of a segment's file at `position`."""
 
     def __init__(self, path: str, position: int, detail: str) -> None:
         super().__init__(detail)
@@ -42,7 +41,7 @@ class DamagedSegment(CorruptRecords):
 
 
 class DamagedEntry(CorruptRecords):
-    """The batch with this `index` in a block is damaged."""
+    """Damage of the batch with this `index` in a block."""
 
     def __init__(self, index: int, detail: str) -> None:
         super().__init__(detail)
@@ -51,7 +50,7 @@ class DamagedEntry(CorruptRecords):
 
 @attrs.frozen(eq=False)
 class Block:
-    """Consecutive batches of one file. The columns of v2 fields are undefined for messages of v0 and v1."""
+    """Consecutive batches. Columns of v2 fields are undefined for v0 and v1."""
 
     source: SourceSegment
     position: int  # of `data` in the file
@@ -76,7 +75,6 @@ class Block:
         return self.position + int(self.starts[-1] + self.sizes[-1])
 
     def raw(self, first: int, behind: int) -> memoryview:
-        """Return the bytes of the batches from `first` up to `behind`."""
         last = behind - 1
         return self.data.data[int(self.starts[first]) : int(self.starts[last] + self.sizes[last])]
 
@@ -88,15 +86,12 @@ class Block:
 
 
 def block_size(bytes_per_second: int) -> int:
-    """Return the bytes to read at once: less for a throttled cleaner, so that it reads in small steps."""
+    """Return fewer bytes per read for a throttled cleaner: it reads in small steps."""
     return max(_SMALLEST_BLOCK, min(BLOCK, bytes_per_second // _STEPS))
 
 
 def read_blocks(source: SourceSegment, spent: Callable[[int], None], size: int = BLOCK) -> Iterator[Block]:
-    """Yield a segment's file in blocks of about `size` bytes; raise DamagedSegment where it is damaged.
-
-    `spent` is called with the bytes of each read.
-    """
+    """Yield blocks of about `size` bytes; call `spent` with the bytes of each read. Raise DamagedSegment."""
     with opened(source.path) as fd:
         position, wanted = 0, size
         while position < source.size:
@@ -124,7 +119,6 @@ def _read(fd: int, source: SourceSegment, position: int, size: int) -> Bytes:
 
 
 def _split(source: SourceSegment, position: int, data: Bytes) -> tuple[list[int], list[int]]:
-    """Return starts and sizes of the whole batches in `data`; raise DamagedSegment for a wrong CRC."""
     whole = data.data
     end = len(whole) - PADDING
     head = _HEAD.unpack_from
@@ -150,7 +144,6 @@ def _split(source: SourceSegment, position: int, data: Bytes) -> tuple[list[int]
 
 
 def _claimed(source: SourceSegment, position: int, data: Bytes, wanted: int) -> int:
-    """Return the size of the batch at the start of `data`, which is larger than `data`."""
     claimed = ENTRY_PREFIX + int(_HEAD.unpack_from(data.data)[0])
     if claimed > source.size - position or claimed <= wanted:
         raise DamagedSegment(source.path, position, f"a batch of {claimed} bytes is cut off")
@@ -177,7 +170,6 @@ def _block(source: SourceSegment, position: int, data: Bytes, starts: list[int],
 
 
 def _check_order(source: SourceSegment, position: int, begins: Ints, bases: Ints, lasts: Ints) -> None:
-    """Raise DamagedSegment unless the offsets increase, from the file's base offset on."""
     before = np.concatenate((np.array([source.base_offset - 1]), lasts[:-1]))
     wrong = np.flatnonzero((bases <= before) | (lasts < bases))
     if len(wrong):

@@ -1,4 +1,4 @@
-"""The files of a cleaned segment, with `.cleaned` after their names."""
+"""Files of a cleaned segment, with `.cleaned` after their names."""
 
 from __future__ import annotations
 
@@ -28,8 +28,6 @@ class _Written(NamedTuple):
 
 
 class CleanedSegment:
-    """Cleaned segment that is being written."""
-
     def __init__(self, job: CleanerJob, base_offset: int, spent: Callable[[int], None]) -> None:
         self._spent = spent
         self._paths = [names.file_of(job.directory, base_offset, suffix) + names.CLEANED for suffix in _SUFFIXES]
@@ -54,7 +52,6 @@ class CleanedSegment:
         return self._segment.size
 
     def write(self, block: Block, changes: Changes) -> None:
-        """Add the batches of a block, with their changes."""
         chunks: list[Buffer] = []
         written: list[_Written] = []
         begin = 0
@@ -75,7 +72,7 @@ class CleanedSegment:
         self._segment.transaction_index.append(transaction)
 
     def finish(self, modified_ms: int) -> None:
-        """Sync the files, and give the record file the modification time of its youngest source."""
+        """Sync the files; set the modification time of the youngest source."""
         self._segment.seal()
         self._segment.close()
         for path in self._paths[1:3]:

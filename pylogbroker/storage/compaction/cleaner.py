@@ -1,8 +1,8 @@
 """One cleaning of one log: collect the last offset of each key, then copy what stays.
 
-The first pass reads the dirty part, as far as its keys fit into memory. The second pass reads all sources from the
-start of the log up to where the first pass ended, in groups that each become one segment. Batches keep their offsets.
-The last batch of each new file stays, if need be without records, so each segment still ends where the next one begins.
+The first pass reads the dirty part, as far as its keys fit into memory. The second pass reads all sources up to there,
+in groups that each become one segment. Batches keep their offsets. A new file's last batch stays, if need be without
+records, so that segments end where the next one begins.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _INDEXES: Final = (names.OFFSET_INDEX, names.TIME_INDEX)
 
 @attrs.define
 class Throttle:
-    """Delays the caller until the rate allows the bytes. Unused time is not saved up."""
+    """Delays the caller to keep the rate. Unused time is not saved up."""
 
     bytes_per_second: float
     clock: Callable[[], float] = time.monotonic
@@ -50,8 +50,8 @@ class Throttle:
 def clean(job: CleanerJob) -> Cleaned:
     """Do a job. Blocks; the new files are on the disk when it returns.
 
-    Raise DamagedSegment for a damaged source; StorageFailure, CorruptRecords or OSError for other failures. `.cleaned`
-    files may be left then.
+    Raise DamagedSegment for a damaged source, or StorageFailure, CorruptRecords, OSError. `.cleaned` files may be left
+    then.
     """
     began = time.monotonic()
     spent = Throttle(job.io_bytes_per_second).spent
@@ -73,7 +73,6 @@ def clean(job: CleanerJob) -> Cleaned:
 
 
 def _aborted_transactions(job: CleanerJob) -> list[AbortedTxn]:
-    """Return the aborted transactions with data or a marker below the end."""
     found = list(job.aborted)
     for source, end in job.bounded:
         path = names.file_of(job.directory, source.base_offset, names.TRANSACTION_INDEX)
@@ -85,8 +84,6 @@ def _aborted_transactions(job: CleanerJob) -> list[AbortedTxn]:
 
 @attrs.define(eq=False)
 class _Cleaner:
-    """Second pass."""
-
     job: CleanerJob
     builder: OffsetMapBuilder
     aborted: Sequence[AbortedTxn]
@@ -111,7 +108,7 @@ class _Cleaner:
         return tuple(found for group in groups(job) if (found := self._replace(group)) is not None)
 
     def _replace(self, group: tuple[SourceSegment, ...]) -> Replacement | None:
-        """Write the new files for some sources; return None for a single source that does not change."""
+        """Return None for a single source that does not change."""
         self._output = CleanedSegment(self.job, group[0].base_offset, self.spent)
         changed = [self._copy(source, ends_file=source is group[-1]) for source in group]
         self.bytes_written += self._output.size
@@ -122,7 +119,6 @@ class _Cleaner:
         return Replacement(tuple(source.base_offset for source in group), group[0].base_offset, self._output.size)
 
     def _copy(self, source: SourceSegment, ends_file: bool) -> bool:
-        """Copy what stays of a source; return whether anything changed."""
         changed = False
         for block in read_blocks(source, self.spent, block_size(self.job.io_bytes_per_second)):
             try:
@@ -151,7 +147,7 @@ class _Cleaner:
 
 
 def groups(job: CleanerJob) -> Iterator[tuple[SourceSegment, ...]]:
-    """Yield the sources in groups that each become one segment."""
+    """Yield the sources of each new segment."""
     group: list[SourceSegment] = []
     held = [0, 0, 0]
     limits = job.segment_bytes, job.segment_index_bytes, job.segment_index_bytes
@@ -168,7 +164,6 @@ def groups(job: CleanerJob) -> Iterator[tuple[SourceSegment, ...]]:
 
 
 def _sizes(job: CleanerJob, source: SourceSegment) -> list[int]:
-    """Return the bytes of records and of both indexes."""
     return [source.size, *(_size(names.file_of(job.directory, source.base_offset, suffix)) for suffix in _INDEXES)]
 
 

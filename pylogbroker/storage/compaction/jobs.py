@@ -1,12 +1,10 @@
-"""Jobs of the cleaner process and their outcomes: values, and the lines of JSON that carry them.
+"""Jobs of the cleaner process and their outcomes, one line of JSON each, in the same order.
 
 ```
 stdin    {"directory": ..., "sources": [[base offset, path, size, modified ms], ...], ...}      CleanerJob
 stdout   {"replacements": [[[base offsets], base offset, size], ...], ...}                      Cleaned
          {"failed": detail, "path": ..., "position": ...}                                       Failed
 ```
-
-There is one line per job, and one per outcome in the same order.
 """
 
 from __future__ import annotations
@@ -20,12 +18,12 @@ import attrs
 from pylogbroker.storage.log.segment_swap import Replacement
 from pylogbroker.storage.log.transaction_index import AbortedTxn
 
-NO_LIMIT: Final = 1 << 62  # bytes per second, for a cleaner without throttle
+NO_LIMIT: Final = 1 << 62  # bytes per second
 
 
 @attrs.frozen
 class SourceSegment:
-    """Sealed segment to clean: its record file, and that file's size and modification time."""
+    """Record file of a sealed segment."""
 
     base_offset: int
     path: str
@@ -37,15 +35,14 @@ class SourceSegment:
 class CleanerJob:
     """One cleaning of one log.
 
-    `sources` are all of the log's segments below `end_offset`, oldest first. Records from `end_offset` on are not
-    touched. Below `first_dirty_offset` each key occurs once already.
+    `sources` are all segments below `end_offset`, oldest first; records from there on are not touched. Below
+    `first_dirty_offset` each key occurs once already.
 
-    `last_sequences` has the last offset of each active producer's last batch. That batch stays, if need be without
-    records. A marker that was emptied would be useless for this; producers that only wrote markers are restored from
-    snapshots.
+    `last_sequences` has the last offset of each active producer's last batch, which stays, if need be without records.
+    Producers that only wrote markers are restored from snapshots: an emptied marker would not do.
 
     `aborted` are transactions with data below `end_offset` whose markers lie after the sources, so that the sources'
-    transaction indexes lack them. Other transactions do no harm.
+    transaction indexes lack them.
     """
 
     directory: str
@@ -64,11 +61,10 @@ class CleanerJob:
 
     @property
     def bounded(self) -> Iterator[tuple[SourceSegment, int]]:
-        """Pairs of each source and its end offset."""
+        """Sources with their end offsets."""
         return zip(self.sources, (*(source.base_offset for source in self.sources[1:]), self.end_offset), strict=False)
 
     def to_json(self) -> str:
-        """Return one line, without its end."""
         fields = attrs.asdict(self, recurse=False)
         fields["sources"] = [attrs.astuple(source) for source in self.sources]
         fields["last_sequences"] = list(self.last_sequences.items())
@@ -85,25 +81,23 @@ class CleanerJob:
 
 @attrs.frozen
 class Statistics:
-    """Figures of a cleaning."""
-
     records_read: int = 0
     records_kept: int = 0
     bytes_read: int = 0  # in the second pass
-    bytes_written: int = 0  # bytes that stay, also of segments that do not change
-    dirty_bytes: int = 0  # read in the first pass
-    keys: int = 0  # distinct keys of the dirty part
-    without_key: int = 0  # records dropped because they have no key
-    map_full: bool = False  # the dirty part did not fit: another cleaning is due
+    bytes_written: int = 0  # of all that stays, also in unchanged segments
+    dirty_bytes: int = 0  # in the first pass
+    keys: int = 0  # distinct, of the dirty part
+    without_key: int = 0  # dropped records
+    map_full: bool = False  # another cleaning is due
     map_seconds: float = 0.0
     seconds: float = 0.0
 
 
 @attrs.frozen
 class Cleaned:
-    """A finished cleaning, ready for the swap.
+    """Outcome, ready for the swap.
 
-    Sources without replacement stay as they are. The next cleaning begins at `first_dirty_offset`.
+    Sources without replacement stay. The next cleaning begins at `first_dirty_offset`.
     """
 
     replacements: tuple[Replacement, ...]
@@ -122,11 +116,11 @@ class Cleaned:
 
 @attrs.frozen
 class Failed:
-    """A cleaning that failed; it may leave `.cleaned` files."""
+    """Outcome of a failure; may leave `.cleaned` files."""
 
     detail: str
     path: str | None = None  # the damaged file
-    position: int | None = None  # in the damaged file
+    position: int | None = None  # in it
 
     def __str__(self) -> str:
         where = "" if self.path is None else f"{self.path} at {self.position}: "
@@ -137,7 +131,6 @@ class Failed:
 
 
 def outcome(line: str | bytes) -> Cleaned | Failed:
-    """Return the outcome in a line from the cleaner process."""
     fields: dict[str, Any] = json.loads(line)
     if "failed" in fields:
         return Failed(fields["failed"], fields["path"], fields["position"])

@@ -1,9 +1,9 @@
 """Hashes of keys, 128 bits, many at once.
 
-A hash is two sums modulo 2^64 over a key's 32-bit words and its length, each times a random factor of the run. This is
-multilinear hashing, which is universal: the probability of a collision does not depend on the keys, so nobody can
-choose keys that collide. Two keys collide with a probability of about 2^-128, at worst 2^-66, for pairs that differ
-only in the highest bit of a word. Keys of more than 1 KiB are hashed by BLAKE2b, 128 bits, with a random key.
+A hash is two sums modulo 2^64 over a key's 32-bit words and its length, each times a random factor of the run:
+multilinear hashing. It is universal, so nobody can choose keys that collide. Two keys collide with a probability of
+about 2^-128; at worst 2^-66, if they differ only in the highest bit of a word. Keys of more than 1 KiB are hashed by
+BLAKE2b, 128 bits, with a random key.
 """
 
 from __future__ import annotations
@@ -28,8 +28,6 @@ _MASKS: Final = np.array([(1 << 8 * size) - 1 for size in range(9)], np.uint64)
 
 @attrs.frozen(eq=False)
 class KeyHash:
-    """The hash function of one run."""
-
     _factors: Words  # two rows
     _secret: bytes
 
@@ -40,7 +38,7 @@ class KeyHash:
         return cls(drawn | np.uint64(1), secrets.token_bytes(32))
 
     def __call__(self, keys: Keys) -> tuple[Words, Words]:
-        """Return both halves of each key's hash; the first is never 0."""
+        """Return both halves of the hashes; the first is never 0."""
         first, second = (keys.length.view(np.uint64) * row[-1] + row[-2] for row in self._factors)
         window = words(keys.data)
         chosen: npt.NDArray[np.intp] | slice = slice(None)
@@ -69,7 +67,6 @@ class KeyHash:
 
 
 def keys_of(keys: list[bytes | None]) -> Keys:
-    """Return keys that are not part of record columns."""
     lengths = np.array([-1 if key is None else len(key) for key in keys], np.int64)
     sizes = np.maximum(lengths, 0)
     joined = b"".join(key for key in keys if key) + bytes(PADDING)

@@ -1,7 +1,7 @@
 """Decides which records are the last of their keys, by the result of the first pass.
 
-Below the first dirty offset, keys are looked up. From there on the set of offsets in the map is enough; the map's
-memory is freed then.
+Below the first dirty offset, keys are looked up. From there on the offsets in the map are enough, and the map's memory
+is freed.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from pylogbroker.storage.compaction.record_chunks import RecordChunk
 
 
 class LatestRecords:
-    """To be called chunk by chunk, in the order of the log."""
+    """To be called in the order of the log."""
 
     def __init__(self, key_map: OffsetMap, key_hash: KeyHash, first_dirty: int) -> None:
         self._map = key_map
         self._hash = key_hash
         self._first_dirty = first_dirty
         self._offsets: Ints | None = None
-        self.without_key = 0  # records of the clean part
+        self.without_key = 0  # of the clean part
 
     def __call__(self, chunk: RecordChunk) -> Flags:
-        """Return for each record whether it has a key, and no later record has it."""
+        """Return whether each record has a key, and is its last."""
         if self._offsets is None and len(chunk.offsets) and chunk.offsets.min() >= self._first_dirty:
             self._offsets = self._map.into_offsets()
         return self._in_clean_part(chunk) if self._offsets is None else _are_in(chunk.offsets, self._offsets)
@@ -39,7 +39,7 @@ class LatestRecords:
 
 
 def _are_in(offsets: Ints, known: Ints) -> Flags:
-    """Return which of the offsets are known; both arrays are ascending."""
+    """Return which offsets are known; both arrays are ascending."""
     if not len(known) or not len(offsets):
         return np.zeros(len(offsets), np.bool_)
     slots = np.searchsorted(known, offsets)

@@ -25,7 +25,7 @@ _SLOTS_MIN: Final = 16
 
 @attrs.define(eq=False)
 class OffsetMap:
-    """Offsets by hash. Offsets must be added in increasing order."""
+    """Offsets by hash, added in increasing order."""
 
     _first: Words
     _second: Words
@@ -34,34 +34,33 @@ class OffsetMap:
 
     @classmethod
     def of(cls, memory: int, records: int) -> OffsetMap:
-        """Make a map of at most `memory` bytes, and not larger than `records` records need."""
+        """Make a map of at most `memory` bytes, no larger than `records` need."""
         slots = max(min(memory // SLOT, int(records / _LOAD) + 1, _SLOTS_MAX), _SLOTS_MIN)
         return cls(np.zeros(slots, np.uint64), np.zeros(slots, np.uint64), np.zeros(slots, np.int64))
 
     @property
     def free(self) -> int:
-        """Number of keys that can still be added."""
         return int(len(self._first) * _LOAD) - self.used
 
     def put(self, first: Words, second: Words, offsets: Ints) -> None:
-        """Store these offsets; there must be enough `free` slots."""
+        """Store offsets; there must be enough `free` slots."""
         slots = self._find(first, second, claim=True)
         fresh = self._offset[slots] == 0
         self._offset[slots] = offsets + 1  # of equal keys, the last one stays
         self.used += int(np.count_nonzero(fresh & (self._offset[slots] == offsets + 1)))
 
     def last(self, first: Words, second: Words) -> Ints:
-        """Return the last offset of each key; -1 if unknown."""
+        """Return -1 for unknown keys."""
         slots = self._find(first, second, claim=False)
         return np.where(slots < 0, -1, self._offset[slots] - 1)
 
     def missing(self, first: Words, second: Words) -> int:
-        """Return how many distinct ones of these keys are unknown."""
+        """Return the number of distinct unknown keys."""
         unknown = self.last(first, second) < 0
         return int(np.unique(np.stack((first[unknown], second[unknown])), axis=1).shape[1])
 
     def into_offsets(self) -> Ints:
-        """Return the offsets of all keys, ascending. Empties the map and frees its memory."""
+        """Return all offsets, ascending. Empties the map and frees its memory."""
         offsets, used = self._offset, self.used
         self._first = self._second = np.zeros(0, np.uint64)
         self._offset, self.used = np.zeros(0, np.int64), 0
@@ -70,7 +69,7 @@ class OffsetMap:
         return offsets[len(offsets) - used :]
 
     def _find(self, first: Words, second: Words, *, claim: bool) -> Ints:
-        """Return the slot of each key; for an unknown key -1, or with `claim` a free slot."""
+        """Return slots; for unknown keys -1, or with `claim` a free one."""
         found = np.full(len(first), -1, np.int64)
         rest: npt.NDArray[np.intp] = np.arange(len(first))
         probe, step = first.copy(), second | _ODD

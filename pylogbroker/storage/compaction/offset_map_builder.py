@@ -1,4 +1,4 @@
-"""First pass: collects the last offset of each key in the dirty part of a log, as far as memory allows."""
+"""First pass: collects the last offset of each dirty key, as far as memory allows."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from pylogbroker.storage.log.transaction_index import AbortedTxn
 
 @attrs.define(eq=False)
 class OffsetMapBuilder:
-    """Fills a map from the dirty part of a log. `end` is the offset after the last batch in the map."""
+    """`end` is the offset after the last batch in the map."""
 
     map: OffsetMap
     hash: KeyHash
@@ -30,7 +30,7 @@ class OffsetMapBuilder:
     transactions: CleanedTransactions
     is_full: bool = False
     bytes_read: int = 0
-    without_key: int = 0  # records of the dirty part
+    without_key: int = 0  # of the dirty part
 
     @classmethod
     def of(cls, job: CleanerJob, aborted: Sequence[AbortedTxn]) -> OffsetMapBuilder:
@@ -39,7 +39,6 @@ class OffsetMapBuilder:
         return cls(key_map, KeyHash.random(), start, start, CleanedTransactions.of(aborted))
 
     def build(self, job: CleanerJob, spent: Callable[[int], None]) -> None:
-        """Read the dirty sources up to their end, or until the map is full."""
         for source in _dirty(job):
             for block in read_blocks(source, spent, block_size(job.io_bytes_per_second)):
                 self.bytes_read += int(block.sizes.sum())
@@ -98,5 +97,4 @@ class OffsetMapBuilder:
 
 
 def _dirty(job: CleanerJob) -> tuple[SourceSegment, ...]:
-    """Return the sources that reach beyond the first dirty offset."""
     return tuple(source for source, end in job.bounded if end > job.first_dirty_offset)

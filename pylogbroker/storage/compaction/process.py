@@ -1,6 +1,6 @@
 """The cleaner process as the broker sees it: started with the first job, killed to abort a job.
 
-It exits when its standard input ends, as it does when the broker dies.
+It exits when its standard input ends, as when the broker dies.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pylogbroker.storage.compaction.jobs import Cleaned, CleanerJob, Failed, out
 
 _COMMAND: Final = ("-P", "-m", "pylogbroker.storage.compaction")
 _NICENESS: Final = 5
-_OOM_SCORE: Final = "500"  # if memory is short, this process is killed before the broker
+_OOM_SCORE: Final = "500"  # killed before the broker if memory is short
 _STDERR_BYTES_MAX: Final = 4096
 
 
@@ -30,7 +30,7 @@ class CleanerDied(PylogbrokerError):
 
 @attrs.define(eq=False)
 class CleanerProcess:
-    """A process that cleans, one job at a time. `run` blocks; another thread may call `abort`."""
+    """Runs one job at a time. `run` blocks; another thread may call `abort`."""
 
     _running: _Running | None = attrs.field(default=None, init=False)
     _stopped: bool = attrs.field(default=False, init=False)
@@ -54,14 +54,14 @@ class CleanerProcess:
         raise CleanerDied(reason)
 
     def abort(self, for_good: bool = False) -> None:
-        """Kill the process during its job, if there is one; with `for_good`, start none any more."""
+        """Kill the process during its job; with `for_good`, start no other."""
         with self._lock:
             self._stopped = self._stopped or for_good
             if self._running is not None:
                 self._running.process.kill()
 
     def close(self) -> None:
-        """Kill the process, without a job, and start none any more. Blocks for a moment."""
+        """Kill the process for good. Blocks for a moment."""
         self.abort(for_good=True)
         with self._lock:
             if self._running is not None:
@@ -76,8 +76,6 @@ class CleanerProcess:
 
 @attrs.frozen(eq=False)
 class _Running:
-    """Started process, its pipes, and a file with its standard error."""
-
     process: subprocess.Popen[bytes]
     stdin: IO[bytes]
     stdout: IO[bytes]
@@ -97,7 +95,7 @@ class _Running:
         return cls(process, cast("IO[bytes]", process.stdin), cast("IO[bytes]", process.stdout), stderr)
 
     def exchange(self, line: bytes) -> bytes:
-        """Send a line; return the answer, which is incomplete if the process died."""
+        """Return the answer to a line, incomplete if the process died."""
         with suppress(BrokenPipeError):
             self.stdin.write(line)
             self.stdin.flush()
@@ -105,7 +103,6 @@ class _Running:
         return b""
 
     def reason(self, status: int) -> str:
-        """Return why the process died: its exit status, and the last line of its standard error."""
         self.stderr.seek(max(os.fstat(self.stderr.fileno()).st_size - _STDERR_BYTES_MAX, 0))
         last_line = self.stderr.read().decode("utf-8", "replace").rstrip().rpartition("\n")[2]
         how = f"killed by signal {-status}" if status < 0 else f"ended with status {status}"
@@ -118,7 +115,6 @@ class _Running:
 
 
 def _lower_priority(pid: int) -> None:
-    """Let the broker run first, and be killed last, if processor time or memory is short."""
     with suppress(OSError):
         os.setpriority(os.PRIO_PROCESS, pid, _NICENESS)
     with suppress(OSError), open(f"/proc/{pid}/oom_score_adj", "w") as file:

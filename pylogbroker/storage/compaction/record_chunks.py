@@ -1,7 +1,6 @@
 """Records of a block in chunks of about 65,000, in order: offsets and keys, whatever the format.
 
-Payloads of v2 are read in place, or if some are compressed, from a decompressed copy. Messages of v0 and v1 are decoded
-one by one.
+Payloads of v2 are read in place, or if some are compressed, from a decompressed copy.
 """
 
 from __future__ import annotations
@@ -21,13 +20,11 @@ from pylogbroker.storage.compaction.key_hash import keys_of
 from pylogbroker.storage.compaction.record_columns import Keys, RecordColumns, read_columns, read_keys
 
 _RECORDS_MAX: Final = 1 << 16  # of a chunk, unless a single batch has more
-_BYTES_MAX: Final = 8 << 20  # of decompressed payloads, unless a single batch has more
+_BYTES_MAX: Final = 8 << 20  # of decompressed payloads, likewise
 _CODEC: Final = 0x07
 
 
 class BatchChunk:
-    """Records of some v2 batches."""
-
     def __init__(self, block: Block, numbers: Ints, rows: RecordColumns) -> None:
         self.numbers = numbers
         self.rows = rows
@@ -40,8 +37,6 @@ class BatchChunk:
 
 
 class MessageChunk:
-    """Records of some messages of v0 or v1."""
-
     def __init__(self, numbers: Ints, records: list[list[Record]]) -> None:
         self.numbers = numbers
         self.records = records
@@ -57,7 +52,7 @@ RecordChunk: TypeAlias = BatchChunk | MessageChunk
 
 
 def record_chunks(block: Block, wanted: Flags) -> Iterator[RecordChunk]:
-    """Yield the records of the wanted batches; raise DamagedEntry for a damaged one."""
+    """Yield wanted batches' records; raise DamagedEntry for a damaged one."""
     chosen = np.flatnonzero(wanted)
     if not len(chosen):
         return
@@ -74,7 +69,6 @@ def record_chunks(block: Block, wanted: Flags) -> Iterator[RecordChunk]:
 
 
 def _parts(counts: Ints, numbers: Ints) -> list[Ints]:
-    """Split the numbers into runs of about as many records as a chunk has."""
     shares = np.cumsum(counts) // _RECORDS_MAX
     return np.split(numbers, np.flatnonzero(shares[1:] != shares[:-1]) + 1)
 

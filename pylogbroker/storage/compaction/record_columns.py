@@ -1,7 +1,6 @@
 """Records of many batches as columns, for compaction.
 
-`pylogbroker.records.columnar` finds the records of all batches together. If their lengths and counts do not agree, they
-are read again one by one, which finds the damaged batch.
+If lengths and counts disagree, records are read one by one, which finds the damaged batch.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ _VARINT_BYTES_MAX: Final = 9  # of `raw_varints`
 
 @attrs.frozen(eq=False)
 class RecordColumns:
-    """Records in the order of their batches. `data` holds them, with padding."""
+    """`data` is padded."""
 
     data: Bytes
     batch: Ints  # number of the batch
@@ -41,7 +40,7 @@ class RecordColumns:
 
 @attrs.frozen(eq=False)
 class Keys:
-    """Positions and lengths of keys; length -1 for null."""
+    """A length of -1 is null."""
 
     data: Bytes
     start: Ints
@@ -54,7 +53,7 @@ class Keys:
 def read_columns(data: Bytes, numbers: Ints, begins: Ints, ends: Ints, counts: Ints) -> RecordColumns:
     """Return the records of batches with these numbers and payloads from `begins` to `ends`.
 
-    Raise DamagedEntry if the payloads are not the records that the headers promise.
+    Raise DamagedEntry if they are not what the headers promise.
     """
     _require((counts > 0) | ((counts == 0) & (begins == ends)), numbers, "not as many records as the header says")
     filled = counts > 0
@@ -94,7 +93,7 @@ def read_keys(rows: RecordColumns, chosen: Ints | slice = slice(None)) -> Keys:
 
 
 def has_value(keys: Keys) -> Flags:
-    """Return whether the records with these keys have values: a length of -1 is encoded as the byte 1."""
+    """Check the byte after the key: a length of -1 is encoded as 1."""
     flags: Flags = keys.data[keys.start + np.maximum(keys.length, 0)] != 1
     return flags
 

@@ -1,11 +1,11 @@
 """Second pass: decides which batches of a block stay, and how they change.
 
 A record stays if it is the last one of its key, and has a value or a delete horizon that has not passed. The first
-cleaning that keeps a tombstone sets the horizon of the whole batch: `delete_retention_ms` from now. Messages of v0 and
-v1 cannot carry one; their tombstones are dropped when the segment is old enough.
+cleaning that keeps a tombstone sets its batch's horizon: `delete_retention_ms` from now. v0 and v1 have none; their
+tombstones are dropped when the segment is old enough.
 
-A batch without records is dropped, unless it is the last of its file or has an active producer's last sequence: then it
-stays, empty. Batches from `end` on, which the first pass did not reach, stay unchanged.
+An empty batch stays if it is the last of its file or has an active producer's last sequence. Batches from `end` on,
+which the first pass did not reach, stay unchanged.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from pylogbroker.storage.compaction.transactions import CleanedTransactions
 from pylogbroker.storage.log.transaction_index import AbortedTxn
 
 Changes = dict[int, bytes | None]
-"""New bytes by the index of a batch; None for a dropped batch."""
+"""New bytes by the index of a batch; None drops it."""
 
 
 @attrs.define(eq=False)
 class Retention:
-    """To be called block by block, in the order of the log."""
+    """To be called in the order of the log."""
 
     job: CleanerJob
     latest: LatestRecords
@@ -45,11 +45,10 @@ class Retention:
 
     @property
     def horizon(self) -> int:
-        """Delete horizon set by this cleaning."""
         return self.job.now_ms + self.job.delete_retention_ms
 
     def changes(self, block: Block, ends_file: bool) -> Changes:
-        """Return the changes of a block's batches; the others stay as they are."""
+        """Leave out unchanged batches."""
         verdict = Verdict.of(block, self.job.now_ms)
         self._check_transactions(block, verdict)
         for chunk in record_chunks(block, verdict.is_data & (block.last_offsets < self.end)):
@@ -63,7 +62,6 @@ class Retention:
         return verdict.changes
 
     def _check_transactions(self, block: Block, verdict: Verdict) -> None:
-        """Find aborted data and obsolete markers."""
         special = (block.magics == 2) & (block.attributes & (CONTROL | TRANSACTIONAL) != 0)
         for index in np.flatnonzero(special).tolist():
             if block.attributes[index] & CONTROL:
@@ -124,7 +122,6 @@ class Retention:
                     verdict.changes[number] = new
 
     def _must_stay(self, block: Block, ends_file: bool) -> Flags:
-        """Return which batches stay even without records."""
         stays = np.zeros(len(block), np.bool_)
         known = self.job.last_sequences
         if known and (block.producer_ids >= 0).any():
@@ -147,8 +144,6 @@ class Retention:
 
 @attrs.frozen(eq=False)
 class Verdict:
-    """Facts and decisions about each batch of a block."""
-
     is_data: Flags  # neither a marker nor aborted
     has_horizon: Flags
     has_expired: Flags

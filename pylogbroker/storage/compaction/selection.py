@@ -6,9 +6,9 @@
   ---[ compacted       ][ dirty                             ][ not yet           [ active segment ]
 ```
 
-Not compacted yet is the active segment, and each segment with records at or above the last stable offset, or younger
-than min.compaction.lag.ms, and all segments after it. A log is due when more than min.cleanable.dirty.ratio of its
-bytes before the end offset are dirty, or when some of them are older than max.compaction.lag.ms.
+Not yet: the active segment, and all from the first segment with records at or above the last stable offset, or younger
+than min.compaction.lag.ms. A log is due when more than min.cleanable.dirty.ratio of the bytes before the end are dirty,
+or some of them older than max.compaction.lag.ms.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _LONG_MAX = 2**63 - 1
 
 @attrs.frozen
 class CleanerLimits:
-    """Limits of one cleaner: bytes of memory for keys, bytes per second for reads and writes."""
+    """Bytes of memory for keys; bytes per second for reads and writes."""
 
     dedupe_bytes: int = 128 << 20
     io_bytes_per_second: int = NO_LIMIT
@@ -38,8 +38,6 @@ class CleanerLimits:
 
 @attrs.frozen(eq=False)
 class Cleanable:
-    """Part of a log that can be compacted."""
-
     log: Log
     segments: tuple[Segment, ...]
     first_dirty_offset: int
@@ -50,7 +48,6 @@ class Cleanable:
 
     @property
     def dirty_ratio(self) -> float:
-        """Share of the bytes that is dirty."""
         total = self.clean_bytes + self.dirty_bytes
         return self.dirty_bytes / total if total else 0.0
 
@@ -62,7 +59,7 @@ class Cleanable:
         return self.is_overdue or self.dirty_ratio > self.log.config.min_cleanable_dirty_ratio
 
     def job(self, now_ms: int, limits: CleanerLimits) -> CleanerJob:
-        """Return the job for the cleaner; raise OSError or StorageFailure if the disk fails."""
+        """Raise OSError or StorageFailure if the disk fails."""
         log, config = self.log, self.log.config
         sources = tuple(_source(segment) for segment in self.segments)
         return CleanerJob(
@@ -87,10 +84,7 @@ def _modified_ms(segment: Segment) -> int:
 
 
 def examine(log: Log, now_ms: int) -> Cleanable | None:
-    """Return what can be compacted of a log; None if nothing can, or its cleanup.policy has no compact.
-
-    Raise OSError if the disk fails.
-    """
+    """Return what can be compacted, if anything; raise OSError if the disk fails."""
     config = log.config
     if not config.compacts or log.offline_reason:
         return None
@@ -129,9 +123,9 @@ def _is_overdue(segment: Segment, config: LogConfig, now_ms: int) -> bool:
 
 
 def must_seal(log: Log, now_ms: int) -> bool:
-    """Return whether the active segment must be sealed so that its records are compacted in time.
+    """Return whether the active segment must be sealed, to be compacted in time.
 
-    Appends roll it by the time between records. This check is for logs without appends. It uses the clock as well, or
+    Appends roll it by the time between records. For logs without appends this check uses the clock as well: otherwise
     records that are old on arrival would get a segment each.
     """
     config, active = log.config, log.segments[-1]
@@ -142,5 +136,4 @@ def must_seal(log: Log, now_ms: int) -> bool:
 
 
 def dirtiest(candidates: Iterable[Cleanable]) -> Cleanable | None:
-    """Return the due candidate with the largest dirty ratio."""
     return max((each for each in candidates if each.is_due), key=attrgetter("dirty_ratio"), default=None)

@@ -9,7 +9,7 @@
 | marker without records                   | at once                                                  |
 | other control batch                      | no                                                       |
 
-An aborted transaction with data before its marker goes into the new transaction index.
+An aborted transaction with data before its marker goes into the new index.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from pylogbroker.storage.log.transaction_index import AbortedTxn
 
 @attrs.define
 class _Open:
-    """Aborted transaction between its first offset and its marker."""
+    """Aborted transaction before its marker."""
 
     transaction: AbortedTxn
-    seen: bool = False  # whether data of it were seen
+    seen: bool = False  # whether its data was seen
 
 
 @attrs.define
 class CleanedTransactions:
-    """To be called with the batches of transactions in the order of the log."""
+    """To be called in the order of the log."""
 
     _coming: list[AbortedTxn]  # not begun yet, the next one last
     _aborted: dict[int, _Open] = attrs.field(factory=dict)  # by producer id
@@ -43,7 +43,7 @@ class CleanedTransactions:
         return cls(sorted(set(aborted), key=lambda each: each.first_offset, reverse=True))
 
     def data(self, producer_id: int, last_offset: int) -> bool:
-        """Return whether this batch of a transaction was aborted."""
+        """Return whether this batch was aborted."""
         self._reach(last_offset)
         found = self._aborted.get(producer_id)
         if found is None or found.transaction.last_offset < last_offset:
