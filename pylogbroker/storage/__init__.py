@@ -14,32 +14,17 @@
 >>> manager.close()
 []
 
-Each module knows only those below it:
+Each module knows only those after it:
 
-    logdirs            log directories, and all logs in them
-      log_manager        opens, creates and deletes logs; writes checkpoints
-      log_directories    locks and identifies the directories
-      inventory          partition directories found at start
-      ownership          decides which of these the broker may open
-      log_directory      one directory: lock, identity, checkpoints, clean-shutdown marker
-    compaction         keeps the last record of each key; the cleaner is a process of its own
-    log                the log of one partition
-      loader             opens a log
-      recovery           checks a log after a crash, and truncates it
-      log                append, read, roll, sync, expire, truncate, swap
-      log_reader         finds the region of a file that a fetch returns
-      append_rules       prepares records
-      segment_swap       replaces segments by compacted ones
-      segment            record file with offset, time and transaction index
-      segment_file       descriptor, writes, batches by position
-      addressing, header_scan   find batches without reading their records
-      producer_states    last batches and open transactions of producers
-      leader_epochs      start offsets of leader epochs
-    checkpoints, names, files   checkpoint files; names; handles, regions and atomic writes
+    logdirs      log_manager, log_directories, inventory, ownership, log_directory
+    compaction   selection, process, jobs; the cleaner is a process of its own
+    log          loader, recovery, log, log_reader, append_rules, segment_swap, segment, segment_file, addressing,
+                 header_scan, producer_states, leader_epochs
+    checkpoints, names, files
 
 "Batch" means a record batch of v2, or a message (set entry) of an older format: a `LogEntry`.
 
-Everything runs on the reactor's thread, except what is documented to block. That runs in workers.
+Everything runs on the reactor's thread, except what is documented to block: that runs in workers.
 """
 
 from pylogbroker.storage.files import DeletedFiles, FileHandle, FileRegion, NotCached, Pools

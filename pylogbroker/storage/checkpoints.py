@@ -7,7 +7,7 @@ events 0 1042           topic, partition, offset      (offset checkpoints of a l
 events 1 977
 ```
 
-Files in a partition's directory have other fields on their lines:
+Files in a partition's directory have other fields on their lines; the last two are not Kafka's:
 
 ```
 leader-epoch-checkpoint           epoch, start offset
@@ -15,8 +15,8 @@ cleaned-segments                  base offset of a compacted segment, base offse
 aborted-transaction-checkpoint    segment's base offset, number of aborted transactions, CRC-32C of its index
 ```
 
-The last two are not Kafka's. Files are replaced atomically. An unreadable one raises `DamagedFile`; the caller
-continues as if the file were missing.
+Files are replaced atomically; writing blocks on the disk. `read_...` returns None without the file, and raises
+`DamagedFile` for an unreadable one; the caller continues without it.
 """
 
 from __future__ import annotations
@@ -32,11 +32,10 @@ TopicPartition = tuple[str, int]
 
 
 class DamagedFile(StorageFailure):
-    """A file that the broker wrote is damaged."""
+    """Damaged file of the broker."""
 
 
 def read_offsets(path: str) -> dict[TopicPartition, int] | None:
-    """Return the offsets of a checkpoint, or None if there is no such file."""
     lines = _read(path, fields=3)
     if lines is None:
         return None
@@ -44,13 +43,12 @@ def read_offsets(path: str) -> dict[TopicPartition, int] | None:
 
 
 def write_offsets(path: str, offsets: Mapping[TopicPartition, int]) -> None:
-    """Replace an offset checkpoint. Blocks on the disk."""
     lines = [f"{topic} {partition} {offset}" for (topic, partition), offset in offsets.items()]
     replace_file(path, _text(lines))
 
 
 def read_epochs(path: str) -> list[tuple[int, int]] | None:
-    """Return the (epoch, start offset) pairs of a leader-epoch checkpoint, or None if there is no such file."""
+    """Return (epoch, start offset) pairs."""
     lines = _read(path, fields=2)
     if lines is None:
         return None
@@ -58,14 +56,12 @@ def read_epochs(path: str) -> list[tuple[int, int]] | None:
 
 
 def write_epochs(path: str, epochs: Iterable[tuple[int, int]]) -> None:
-    """Replace a leader-epoch checkpoint; the caller syncs its directory. Blocks on the disk."""
+    """Leave the sync of the directory to the caller."""
     replace_file(path, _text([f"{epoch} {start}" for epoch, start in epochs]), sync_name=False)
 
 
 def read_swap(path: str) -> list[tuple[int, tuple[int, ...]]] | None:
-    """Return the commit record of a segment swap: new segments, each with those that it replaces. None if there is no
-    file.
-    """
+    """Return the commit record of a swap: new segments, each with those that it replaces."""
     lines = _read(path)
     if lines is None:
         return None
@@ -76,12 +72,11 @@ def read_swap(path: str) -> list[tuple[int, tuple[int, ...]]] | None:
 
 
 def write_swap(path: str, swap: Iterable[tuple[int, Sequence[int]]]) -> None:
-    """Write the commit record of a segment swap. Blocks on the disk."""
     replace_file(path, _text([" ".join(map(str, (base, *replaced))) for base, replaced in swap]))
 
 
 def read_aborted(path: str) -> dict[int, tuple[int, int]] | None:
-    """Return number and CRC-32C of the aborted transactions by segment, or None if there is no such file."""
+    """Return number and CRC-32C of aborted transactions by segment."""
     lines = _read(path, fields=3)
     if lines is None:
         return None
@@ -89,7 +84,7 @@ def read_aborted(path: str) -> dict[int, tuple[int, int]] | None:
 
 
 def write_aborted(path: str, aborted: Mapping[int, tuple[int, int]]) -> None:
-    """Replace a checkpoint of aborted transactions; the caller syncs its directory. Blocks on the disk."""
+    """Leave the sync of the directory to the caller."""
     lines = [f"{base} {count} {crc}" for base, (count, crc) in aborted.items()]
     replace_file(path, _text(lines), sync_name=False)
 

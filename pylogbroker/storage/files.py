@@ -1,8 +1,7 @@
-"""Files as logs use them: handles, regions of files, and writes that are complete or did not happen.
+"""Files as logs use them: handles, regions, and writes that are complete or did not happen.
 
-A `FileHandle` closes its descriptor with its last reference. Deleting a segment, or releasing a descriptor to stay
-below a limit, only drops one reference. A `FileRegion` that is being sent holds another one, so reads in progress
-finish.
+A `FileHandle` closes its descriptor with its last reference. A `FileRegion` being sent holds one, so reads outlive the
+deletion of a segment or the release of its descriptor.
 """
 
 from __future__ import annotations
@@ -30,21 +29,21 @@ _VECTORS: Final = os.sysconf("SC_IOV_MAX")
 TRANSIENT_ERRNOS: Final = frozenset(
     {errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENAMETOOLONG, errno.EMLINK}
 )
-"""Errors that do not mean that a disk failed: a retry, or another name, may succeed."""
+"""Errors other than a failed disk: a retry, or another name, may succeed."""
 DISK_FULL_ERRNOS: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
-"""Errors of a full disk. Transient for a write; fatal for an fsync, since the unwritten pages are lost."""
+"""Transient for a write; fatal for an fsync, since the unwritten pages are lost."""
 PATH_ERRNOS: Final = frozenset(
     {
         errno.EEXIST, errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ENOTEMPTY, errno.ELOOP, errno.EACCES,
         errno.EPERM,
     }
 )  # fmt: skip
-"""Errors about one path, not about the disk it is on."""
+"""Errors about a path, not about its disk."""
 
 
 @attrs.define(eq=False)
 class FileHandle:
-    """An open file, closed with its last reference. `number` is unique in the process."""
+    """An open file. `number` is unique in the process."""
 
     fd: int
     number: int = attrs.field(factory=itertools.count().__next__, init=False)
@@ -54,14 +53,11 @@ class FileHandle:
         return cls(os.open(path, flags | os.O_CLOEXEC, 0o644))
 
     def read(self, length: int, position: int) -> bytes:
-        """Return up to `length` bytes. Blocks on the disk."""
+        """Return up to `length` bytes. Blocks."""
         return os.pread(self.fd, length, position)
 
     def read_cached(self, length: int, position: int) -> Buffer:
-        """Return `length` bytes from the page cache.
-
-        Raise NotCached if they are not all there, or if the file ends before them.
-        """
+        """Raise NotCached if the page cache lacks some of the bytes."""
         data = bytearray(length)
         try:
             if os.preadv(self.fd, (data,), position, os.RWF_NOWAIT) == length:
@@ -69,7 +65,7 @@ class FileHandle:
         except BlockingIOError:
             pass
         except OSError as error:
-            if error.errno == errno.EOPNOTSUPP:  # assume that a file system without the flag is fast
+            if error.errno == errno.EOPNOTSUPP:  # a file system without the flag: assume that it is fast
                 return self.read(length, position)
             raise
         raise NotCached(FileRegion(self, position, length))
@@ -81,24 +77,24 @@ class FileHandle:
 
 @attrs.define(eq=False)
 class FileRegion:
-    """`length` bytes of a file from `position` on, to be sent unread. Any thread may use it."""
+    """Part of a file, to be sent unread. Any thread may use it."""
 
     file: FileHandle
     position: int
     length: int
-    next_offset: int = -1  # above the offsets of all records in it; -1 if it holds no whole batches
-    first_position: int = -1  # in the partition's stream, for byte-addressed logs
+    next_offset: int = -1  # above the offsets of all records in it; -1 without whole batches
+    first_position: int = -1  # of a byte-addressed log: in the partition's stream
 
     def __len__(self) -> int:
         return self.length
 
     def read(self) -> bytes:
-        """Return the bytes. Blocks on the disk."""
+        """Return the bytes. Blocks."""
         return read_at(self.file.fd, self.length, self.position)
 
 
 class NotCached(PylogbrokerError):
-    """The call would wait for the disk. Bring `region` into the page cache, then repeat it."""
+    """A call would wait for the disk. Bring `region` into the page cache, then repeat it."""
 
     def __init__(self, region: FileRegion) -> None:
         super().__init__(f"{region.length} bytes at {region.position} are not in the page cache")
@@ -106,7 +102,7 @@ class NotCached(PylogbrokerError):
 
 
 def read_at(fd: int, length: int, position: int) -> bytes:
-    """Return exactly `length` bytes; raise StorageFailure if the file is shorter."""
+    """Raise StorageFailure if the file is shorter."""
     data = os.pread(fd, length, position)
     if len(data) == length:
         return data
@@ -121,7 +117,7 @@ def read_at(fd: int, length: int, position: int) -> bytes:
 
 
 def write_at(fd: int, chunks: Sequence[Buffer], position: int, size: int) -> None:
-    """Write `chunks`, `size` bytes together, at `position`; raise OSError unless all are written."""
+    """Write `chunks`, `size` bytes together; raise OSError unless all are written."""
     if len(chunks) <= _VECTORS:
         written = os.pwritev(fd, chunks, position)
         if written == size:
@@ -148,7 +144,6 @@ def _rest(chunks: Sequence[Buffer], written: int) -> list[Buffer]:
 
 @contextlib.contextmanager
 def opened(path: str, flags: int = os.O_RDONLY) -> Iterator[int]:
-    """Open a file for the time of a `with` block; yield the descriptor."""
     fd = os.open(path, flags | os.O_CLOEXEC, 0o644)
     try:
         yield fd
@@ -157,7 +152,7 @@ def opened(path: str, flags: int = os.O_RDONLY) -> Iterator[int]:
 
 
 def read_file(path: str) -> bytes | None:
-    """Return a small file's content, or None if there is no such file."""
+    """Return None if there is no such file."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -170,7 +165,7 @@ def read_file(path: str) -> bytes | None:
 
 
 def read_cached_file(path: str) -> Buffer | None:
-    """Like `read_file`, but raise NotCached if the content is not in the page cache."""
+    """Like `read_file`, but raise NotCached if that needs the disk."""
     try:
         handle = FileHandle.open(path)
     except FileNotFoundError:
@@ -180,9 +175,9 @@ def read_cached_file(path: str) -> Buffer | None:
 
 
 def read_entry(path: str, index: int, size: int, may_wait: bool = True) -> Buffer:
-    """Return the `index`-th of a file's entries of `size` bytes each; empty if the file is too short.
+    """Return the `index`-th entry of `size` bytes; empty if the file is too short.
 
-    Raise NotCached if the entry is not in the page cache, unless the caller `may_wait`.
+    Raise NotCached unless the caller `may_wait`.
     """
     try:
         handle = FileHandle.open(path)
@@ -193,7 +188,6 @@ def read_entry(path: str, index: int, size: int, may_wait: bool = True) -> Buffe
 
 
 def write_file_at(path: str, data: Buffer, position: int) -> None:
-    """Write into a file; create it if it is missing."""
     with opened(path, os.O_WRONLY | os.O_CREAT) as fd:
         write_at(fd, [data], position, len(data))
 
@@ -204,9 +198,9 @@ def truncate(path: str, size: int) -> None:
 
 
 def replace_file(path: str, data: Buffer, *, sync_name: bool = True) -> None:
-    """Replace a file's content atomically: readers, and a restart, see the old content or the new one.
+    """Replace a file's content atomically. Blocks.
 
-    Blocks on the disk. Without `sync_name`, a crash of the machine may bring back the old content.
+    Without `sync_name`, a crash of the machine may bring back the old content.
     """
     temporary = path + ".tmp"
     with opened(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC) as fd:
@@ -218,16 +212,15 @@ def replace_file(path: str, data: Buffer, *, sync_name: bool = True) -> None:
 
 
 def reserve(fd: int, position: int, length: int) -> None:
-    """Allocate blocks for writes from `position` on, without a change of the file's size. A failure is ignored.
+    """Allocate blocks beyond the file's size, if possible; `os.ftruncate` to the size releases them.
 
-    Without it, each write searches for free blocks, which costs about as much as the copy on ext4. `os.ftruncate` to
-    the file's size releases them.
+    Otherwise each write searches for free blocks, which costs about as much as the copy on ext4.
     """
     _fallocate(fd, _KEEP_SIZE, ctypes.c_int64(position), ctypes.c_int64(length))
 
 
 def sync_file(path: str) -> None:
-    """Force a file, or the names in a directory, to the disk. Blocks. A missing file is ignored."""
+    """Force a file, or the names in a directory, to the disk. Blocks. Ignores a missing file."""
     with contextlib.suppress(FileNotFoundError), opened(path) as fd:
         os.fsync(fd)
 
@@ -245,22 +238,20 @@ class DeletedFiles:
     size: int
 
     def unlink(self) -> None:
-        """Remove the files. Blocks on the disk; any thread."""
+        """Remove the files. Blocks; any thread."""
         for path in self.paths:
             remove(path)
 
 
 class Releasable(Protocol):
-    """A holder of something that it can release and get again on demand."""
-
     def release(self) -> None: ...
 
 
 @attrs.define(eq=False)
 class ResourcePool:
-    """Bounds what its members hold together (descriptors, bytes of indexes); the oldest member releases first.
+    """Bounds what its members hold together (descriptors, bytes of indexes); the oldest releases first.
 
-    Members are used, and release, on the reactor's thread only, but several threads may open logs.
+    For the reactor's thread only, but several threads may open logs.
     """
 
     limit: int
@@ -269,7 +260,7 @@ class ResourcePool:
     _lock: threading.RLock = attrs.field(factory=threading.RLock)
 
     def admit(self, member: Releasable, weight: int = 1) -> None:
-        """Record that `member` holds `weight`; older members release until the limit is kept."""
+        """Record that `member` holds `weight`; older members release to keep the limit."""
         with self._lock:
             self.forget(member)
             while self._members and self.held + weight > self.limit:
@@ -280,21 +271,20 @@ class ResourcePool:
             self.held += weight
 
     def forget(self, member: Releasable) -> None:
-        """Record that `member` holds nothing any more."""
         with self._lock:
             self.held -= self._members.pop(member, 0)
 
 
 @attrs.frozen
 class Pools:
-    """Bounds shared by all logs: open descriptors, and memory of loaded indexes."""
+    """Bounds of all logs: descriptors, and memory of indexes."""
 
     files: ResourcePool
     indexes: ResourcePool
 
     @classmethod
     def of(cls, descriptors: int | None = None, index_bytes: int = 64 << 20) -> Pools:
-        """Make pools; by default segments may use half of the process's descriptors."""
+        """By default, use half of the process's descriptors."""
         if descriptors is None:
             soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
             descriptors = _DESCRIPTORS_MAX if soft == resource.RLIM_INFINITY else max(soft // 2, 16)

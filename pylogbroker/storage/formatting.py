@@ -14,6 +14,6 @@ def counted(count: int, thing: str) -> str:
 
 
 def listed(names: Sequence[str]) -> str:
-    """Return the names as a list; of many, only the first ones."""
+    """Return a list of the names; of many, only the first ones."""
     others = f" and {len(names) - _NAMES_MAX} others" if len(names) > _NAMES_MAX else ""
     return ", ".join(names[:_NAMES_MAX]) + others

@@ -66,7 +66,7 @@ def partition_directory(topic: str, partition: int) -> str:
 
 
 def parse_partition_directory(name: str) -> tuple[str, int] | None:
-    """Return topic and partition, or None if the name is not a partition's."""
+    """Return topic and partition; None for other names."""
     topic, _, partition = name.rpartition("_")
     if not topic or not partition.isdecimal() or not partition.isascii() or is_deleted_directory(name):
         return None
@@ -74,12 +74,12 @@ def parse_partition_directory(name: str) -> tuple[str, int] | None:
 
 
 def deleted_directory(name: str) -> str:
-    """Return a new name for a deleted partition that waits for its removal."""
+    """Return a new name for a deleted partition."""
     return _renamed(name, DELETED_DIRECTORY)
 
 
 def stray_directory(name: str) -> str:
-    """Return a new name for a log, or segments of one, that belong to no topic and are kept."""
+    """Return a new name for a log, or segments, kept without topic."""
     return _renamed(name, _STRAY_DIRECTORY)
 
 
@@ -97,7 +97,7 @@ def file_of(directory: str, offset: int, suffix: str) -> str:
 
 
 def parse_file(name: str) -> tuple[int, str] | None:
-    """Return offset and suffix, or None if the name is not that of a segment's or snapshot's file."""
+    """Return offset and suffix of a segment's or snapshot's file; None for other names."""
     digits, suffix = name[:20], name[20:]
     if len(digits) != 20 or not digits.isdecimal() or not digits.isascii():
         return None

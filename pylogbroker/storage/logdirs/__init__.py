@@ -1,1 +1,1 @@
-"""The log directories of a broker: locks, identity, checkpoints, inventory, and the logs in them."""
+"""Log directories of a broker: locks, identity, checkpoints, inventory, and logs."""

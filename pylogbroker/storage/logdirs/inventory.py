@@ -24,22 +24,20 @@ Report = Callable[[Notice | Recovered], None]
 
 @attrs.frozen
 class DeletedDirectory:
-    """Partition's directory renamed to `-delete`, which a worker has to remove."""
+    """Directory renamed to `-delete`, which a worker has to remove."""
 
     path: str
 
     def remove(self) -> None:
-        """Remove the directory with its content. Blocks; any thread."""
+        """Remove the directory. Blocks; any thread."""
         shutil.rmtree(self.path, ignore_errors=True)
 
 
 @attrs.frozen
 class Inventory:
-    """Content of one log directory, by path."""
-
     home: LogDirectory
     logs: dict[TopicPartition, str] = attrs.field(factory=dict)
-    misplaced: dict[TopicPartition, str] = attrs.field(factory=dict)  # named like a log, but not a directory
+    misplaced: dict[TopicPartition, str] = attrs.field(factory=dict)  # named like logs, but not directories
     deleted: list[DeletedDirectory] = attrs.field(factory=list)
 
 
@@ -56,7 +54,7 @@ def take_inventory(home: LogDirectory) -> Inventory:
 
 
 def check_duplicate_partitions(inventories: Iterable[Inventory]) -> None:
-    """Raise StartupError if a partition is in two log directories: only a person can decide which one is right."""
+    """Raise StartupError if a partition is in two directories: only a person can decide which one is right."""
     seen: dict[TopicPartition, str] = {}
     for found in inventories:
         for key, path in found.logs.items():
@@ -69,10 +67,7 @@ def check_duplicate_partitions(inventories: Iterable[Inventory]) -> None:
 
 
 class RecoverySummary:
-    """Reports one line per directory with recovered logs, and one per log that lost something.
-
-    Several threads may open logs.
-    """
+    """Reports one line per directory with recovered logs, and one per log that lost something. Any thread."""
 
     def __init__(self, report: Report) -> None:
         self._report = report
@@ -84,7 +79,7 @@ class RecoverySummary:
             self._report(found)
 
     def report_totals(self) -> None:
-        """Report the lines of the directories, when all logs are open."""
+        """Call this when all logs are open."""
         cut = Counter(os.path.dirname(found.path) for found in self._found if found.cut is not None)
         for path, count in Counter(os.path.dirname(found.path) for found in self._found).items():
             self._report(

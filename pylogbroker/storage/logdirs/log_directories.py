@@ -1,7 +1,7 @@
 """The log directories of a broker: locked, identified, and marked as its own.
 
-Each directory has an id (`directory.id` of meta.properties). The coordination tree remembers which one was at which
-path of `log.dirs`, so that an unmounted directory is not taken for a new, empty one:
+Each has an id (`directory.id` of meta.properties). The coordination tree remembers the id at each path of `log.dirs`,
+so that an unmounted directory is not taken for a new, empty one:
 
 | remembered | found           | decision                                                                   |
 |------------|-----------------|----------------------------------------------------------------------------|
@@ -10,7 +10,7 @@ path of `log.dirs`, so that an unmounted directory is not taken for a new, empty
 | nothing    | any, or none    | use it: a new path                                                         |
 | X          | none, or Y, new | take it offline: X is probably not mounted, and this is its mount point    |
 
-A path is forgotten when it is not in `log.dirs` any more.
+A path outside of `log.dirs` is forgotten.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class LogDirectories:
     """Iterates over the log directories, also offline ones. All methods but `fail` and `check_ids` block on the disk.
 
     A start calls `read_identity`, `check_ids`, `lock`, `claim` and `expected_ids`, in this order. Nothing is written
-    before all directories are locked.
+    before all are locked.
     """
 
     def __init__(self, paths: Iterable[str]) -> None:
@@ -50,14 +50,12 @@ class LogDirectories:
         return next(directory for directory in self if directory.path == path)
 
     def fail(self, path: str, reason: str) -> None:
-        """Take a directory offline."""
         directory = self.at(path)
         directory.failure = directory.failure or reason
         directory.logs = 0
 
     @contextmanager
     def failing(self, directory: LogDirectory) -> Iterator[None]:
-        """Take the directory offline at an OSError within a `with` block."""
         try:
             yield
         except OSError as error:
@@ -74,9 +72,9 @@ class LogDirectories:
         return found
 
     def check_ids(self, remembered: Mapping[str, str], certain: str) -> None:
-        """Take directories offline, unchanged, that are not those which were at their paths before.
+        """Take directories offline, unchanged, that are not those remembered at their paths.
 
-        `remembered` has the ids by path. The directory at `certain`, if it is one of these, is known to be right.
+        `remembered` has the ids by path. The directory at `certain`, if any, is known to be right.
         """
         found = {directory.path: directory.id for directory in self.online}
         if found.get(certain, "") is None and remembered.get(certain) not in found.values():
@@ -88,7 +86,7 @@ class LogDirectories:
                 self.fail(path, _unexpected(path, expected))
 
     def lock(self) -> list[Notice]:
-        """Lock all directories that are online; return notices about those that cannot be used.
+        """Lock the directories that are online; return notices about those that cannot be used.
 
         Raise StartupError if another broker holds one, if one is named twice, or if none can be used.
         """
@@ -105,12 +103,12 @@ class LogDirectories:
         return [Notice(directory.path, directory.failure) for directory in self if directory.failure]
 
     def unlock(self) -> None:
-        """Release all directories as they are. If logs are open, `LogManager.close` does it."""
+        """Release all directories as they are; `LogManager.close` does it for open logs."""
         for directory in self:
             directory.unlock()
 
     def claim(self, broker_id: int, cluster_id: str) -> None:
-        """Write the ids into the directories; raise StartupError if one is another broker's."""
+        """Write the ids; raise StartupError if a directory is another broker's."""
         owner = DirectoryIdentity(broker_id, cluster_id)
         for directory in self.online:
             with self.failing(directory):
@@ -121,7 +119,7 @@ class LogDirectories:
         self._require_one()
 
     def expected_ids(self, remembered: Mapping[str, str]) -> dict[str, str]:
-        """After `claim`, return the ids by path that `check_ids` should get at the next start."""
+        """After `claim`, return the ids by path for the next start's `check_ids`."""
         found = {directory.path: None if directory.failure else directory.id for directory in self}
         return expected_ids(found, remembered)
 
@@ -132,7 +130,7 @@ class LogDirectories:
 
 
 def unexpected_directories(found: Mapping[str, str | None], remembered: Mapping[str, str]) -> dict[str, str]:
-    """Return the paths where another directory is expected, with that one's id."""
+    """Return expected ids by path, where another directory is."""
     known = set(remembered.values())
     return {path: remembered[path] for path, own in found.items() if path in remembered and own not in known}
 
@@ -151,7 +149,7 @@ def expected_ids(found: Mapping[str, str | None], remembered: Mapping[str, str])
 
 
 def _complete_identity(directory: LogDirectory, present: DirectoryIdentity, owner: DirectoryIdentity) -> str | None:
-    """Write missing ids; return the directory's id, or None if the disk is too full to write it."""
+    """Return the directory's id, or None if the disk is too full to write it."""
     own = present.directory_id or directory.id or id_text(uuid.uuid4())
     wanted = attrs.evolve(owner, directory_id=own)
     if present == wanted:
@@ -161,7 +159,7 @@ def _complete_identity(directory: LogDirectory, present: DirectoryIdentity, owne
     except OSError as error:
         if error.errno not in TRANSIENT_ERRNOS or present != owner:
             raise
-        return None  # written by a release without ids: the next start gives it one
+        return None  # from a release without ids: the next start gives it one
     return own
 
 

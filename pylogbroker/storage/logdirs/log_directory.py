@@ -1,8 +1,7 @@
 """One log directory: lock, identity, clean-shutdown marker and checkpoints.
 
-`.lock` is held (flock) while the broker runs, so that no two brokers use a directory. `meta.properties` has broker id,
-cluster id, and the directory's own id (KIP-858). `.kafka_cleanshutdown` exists only between a clean stop and the next
-start.
+`.lock` is held (flock) while the broker runs. `meta.properties` has broker id, cluster id, and the directory's own id
+(KIP-858). `.kafka_cleanshutdown` exists only between a clean stop and the next start.
 """
 
 from __future__ import annotations
@@ -27,11 +26,9 @@ _META_VERSION: Final = "0"
 
 @attrs.frozen
 class Notice:
-    """Message about a directory or file for the operator."""
-
     path: str
     text: str
-    is_transient: bool = False  # the disk is full, or the like: a retry may succeed
+    is_transient: bool = False  # a retry may succeed, for instance on a full disk
 
     def __str__(self) -> str:
         return f"{self.path}: {self.text}"
@@ -39,14 +36,14 @@ class Notice:
 
 @attrs.frozen
 class DirectoryIdentity:
-    """Identity in meta.properties; None for missing ids."""
+    """Ids in meta.properties; None for missing ones."""
 
     broker_id: int | None = None
     cluster_id: str | None = None
     directory_id: str | None = None
 
     def merge(self, other: DirectoryIdentity, path: str) -> DirectoryIdentity:
-        """Return the ids of this and of `path`'s identity; raise StartupError if they differ."""
+        """Merge with the identity at `path`; raise StartupError if they differ."""
         broker, cluster = self.broker_id, self.cluster_id
         if None not in (broker, other.broker_id) and broker != other.broker_id:
             raise StartupError(f"{path} holds the data of broker {other.broker_id}, this is broker {broker}")
@@ -57,28 +54,23 @@ class DirectoryIdentity:
 
 @attrs.frozen
 class _Lock:
-    """Held lock, and the directory as it was then."""
-
     fd: int
     directory: os.stat_result
 
 
 @attrs.define(eq=False)
 class LogDirectory:
-    """A log directory. `failure` is the reason if it is offline. All methods block on the disk."""
+    """`failure` is empty while the directory is online. All methods block on the disk."""
 
     path: str
     failure: str = ""
-    id: str | None = None  # None until it is known
+    id: str | None = None  # None until known
     logs: int = 0  # number of open ones
     _lock: _Lock | None = None
     _saved: dict[str, dict[TopicPartition, int]] = attrs.field(factory=dict)
 
     def lock(self) -> None:
-        """Lock the directory; create it if it is missing.
-
-        Raise StartupError if another broker holds it, or OSError.
-        """
+        """Lock the directory; create it if missing. Raise OSError, or StartupError if another broker holds it."""
         os.makedirs(self.path, exist_ok=True)
         fd = os.open(f"{self.path}/{names.LOCK}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
@@ -98,7 +90,7 @@ class LogDirectory:
     def read_identity(self) -> DirectoryIdentity:
         """Return the identity in meta.properties; raise StartupError if the file is invalid.
 
-        Only complete lines count. Ids that are missing, for instance in a torn file, are written again by `claim`.
+        Only complete lines count; `claim` writes ids again that a torn file lacks.
         """
         path = f"{self.path}/{names.META}"
         data = read_file(path)
@@ -154,16 +146,16 @@ class LogDirectory:
         return offsets, None
 
     def has_offset_of(self, log: TopicPartition) -> bool:
-        """Return whether a checkpoint has an offset of a log, by the copy in memory."""
+        """Check the copies in memory."""
         return any(log in offsets for offsets in tuple(self._saved.values()))
 
     def saved_offsets(self, name: str, logs: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """Return a checkpoint's offsets of some logs, by the copy in memory."""
+        """Use the copy in memory."""
         saved = self._saved.get(name, {})
         return {log: saved[log] for log in logs if log in saved}
 
     def save_offsets(self, name: str, offsets: Mapping[TopicPartition, int]) -> None:
-        """Replace a checkpoint, if its offsets changed."""
+        """Replace a checkpoint if it changed."""
         if self._saved.get(name) != offsets:
             write_offsets(f"{self.path}/{name}", offsets)
             self._saved[name] = dict(offsets)
@@ -171,9 +163,9 @@ class LogDirectory:
     # Failures
 
     def is_present(self) -> bool:
-        """Return whether the path still leads to the locked directory: it may be removed, moved or unmounted.
+        """Return whether the path still leads to the locked directory.
 
-        Writes to open files would not fail then, but nobody would find the data again.
+        Writes to open files succeed without it, but the data would be lost.
         """
         try:
             return self._lock is None or os.path.samestat(self._lock.directory, os.stat(self.path))
@@ -181,7 +173,7 @@ class LogDirectory:
             return False
 
     def is_lost_to(self, error: OSError) -> bool:
-        """Return whether an error at a path in the directory takes all of it offline."""
+        """Return whether an error at a path takes the whole directory offline."""
         return error.errno not in TRANSIENT_ERRNOS and self.is_lost_to_errno(error.errno)
 
     def is_lost_to_errno(self, code: int | None) -> bool:
@@ -192,6 +184,6 @@ class LogDirectory:
         return f"{error.filename or self.path}: {error.strerror or error}"
 
     def space(self) -> tuple[int, int]:
-        """Return the file system's total and free bytes."""
+        """Return total and free bytes."""
         usage = shutil.disk_usage(self.path)
         return usage.total, usage.free

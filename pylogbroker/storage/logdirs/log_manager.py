@@ -1,12 +1,10 @@
 """All logs of a broker, in one or several log directories.
 
-After the directories are claimed (see `LogDirectories`), `load` opens the logs. From then on logs are created and
-deleted, and checkpoints written, until `close`. A directory whose disk fails goes offline with its logs; the others
-stay online. If only one log's files fail, only that log goes offline.
+A directory whose disk fails goes offline with its logs. If only one log's files fail, only that log goes offline.
 
 Thread rules: `load`, `checkpoint_...`, `close`, `drop_stale_checkpoints`, `sync_deletions`, and `remove` of deleted
-directories block on the disk. `checkpoint_...` and `remove` may run in workers while the reactor's thread uses logs.
-All else belongs to the reactor's thread.
+directories block. `checkpoint_...` and `remove` may run in workers while the reactor's thread uses logs; all else
+belongs to that thread.
 """
 
 from __future__ import annotations
@@ -50,7 +48,7 @@ _Outcome = Log | ForeignDirectory | OSError | DamagedFile
 
 
 def _ignore(finding: object) -> None:
-    """Ignore what is found when a log is created."""
+    """Discard a notice."""
 
 
 ConfigOf = Callable[[str], LogConfig]
@@ -58,8 +56,6 @@ ConfigOf = Callable[[str], LogConfig]
 
 @attrs.frozen
 class _Task:
-    """Log to open."""
-
     home: LogDirectory
     key: TopicPartition
     path: str
@@ -67,30 +63,26 @@ class _Task:
 
 
 class LogManager:
-    """The logs by topic and partition, and their directories."""
-
     def __init__(self, paths: Iterable[str], pools: Pools | None = None, recovery_threads: int = 1) -> None:
         self.directories = LogDirectories(paths)
         self.logs: dict[TopicPartition, Log] = {}
-        self.offline: dict[TopicPartition, str] = {}  # reasons, by log
-        self.foreign: dict[
-            TopicPartition, ForeignDirectory
-        ] = {}  # directories that are named like partitions, and left alone
+        self.offline: dict[TopicPartition, str] = {}  # reasons
+        self.foreign: dict[TopicPartition, ForeignDirectory] = {}  # named like partitions, not opened
         self._pools = pools or Pools.of()
         self._threads = recovery_threads
         self._saving = threading.Lock()
         self._deletions = 0
-        self._checkpointed_deletions = 0  # how many of them the last checkpoint knows
+        self._checkpointed_deletions = 0  # at the last checkpoint
 
     # Start
 
     def load(
         self, config_of: ConfigOf, now_ms: int, report: Report, topics: TopicIds | None = None
     ) -> list[DeletedDirectory]:
-        """Open all logs; returns deleted partitions that are still to be removed.
+        """Open all logs; return deleted partitions that are still to be removed.
 
-        With `topics`, only logs of these are opened: other directories are left as they are, and listed in `unowned`.
-        StartupError, with all left as it was, if a partition lies in two directories; whatever `config_of` raises.
+        With `topics`, other directories are left as they are, in `foreign`. Raise StartupError, with all left as it
+        was, if a partition lies in two directories; and whatever `config_of` raises.
         """
         inventories = self._take_inventories(report)
         check_duplicate_partitions(inventories)
@@ -124,7 +116,6 @@ class LogManager:
         return inventories
 
     def _tasks(self, found: Inventory, report: Report) -> list[_Task]:
-        """Return the logs of a directory with their values in its checkpoints."""
         home = found.home
         self.offline.update({key: f"{path}: not a directory" for key, path in found.misplaced.items()})
         try:
@@ -170,7 +161,7 @@ class LogManager:
     # Use
 
     def get(self, topic: str, partition: int) -> Log | None:
-        """Return a log or None; raise StorageFailure if it or its directory is offline."""
+        """Raise StorageFailure if the log is offline."""
         log = self.logs.get((topic, partition))
         if log is None and (topic, partition) in self.offline:
             raise StorageFailure(self.offline[topic, partition])
@@ -189,9 +180,8 @@ class LogManager:
     ) -> Log:
         """Return the log; create it if it is missing, in the directory with the fewest logs.
 
-        A log with another topic's id is renamed to `-stray`. A log without topic id belongs to the topic, unless the
-        topic `is_new`. Raise StorageFailure if the disk fails, or if the log of a topic that is not new may be in an
-        offline directory.
+        A log with another topic's id is renamed to `-stray`. Without topic id it is the topic's, unless that `is_new`.
+        Raise StorageFailure if the disk fails, or if a log that is not new may be in an offline directory.
         """
         log = self.get(topic, partition)
         if log is not None:
@@ -213,7 +203,7 @@ class LogManager:
             if topic_id is not None:
                 _set_topic_id(log, topic_id)
         except OSError as error:
-            if not was_there:  # else a retry may choose another directory, and the log would be in two
+            if not was_there:  # else a retry elsewhere would put the log into two directories
                 shutil.rmtree(path, ignore_errors=True)
             raise self._failure(home, error) from error
         self.logs[topic, partition] = log
@@ -221,7 +211,7 @@ class LogManager:
         return log
 
     def _rename_foreign(self, key: TopicPartition, report: Report) -> None:
-        """Rename a foreign directory with a new log's name; raise StorageFailure if the broker did not write it."""
+        """Rename the directory; raise StorageFailure if the broker did not write it."""
         found = self.foreign.get(key)
         if found is None:
             return
@@ -239,7 +229,7 @@ class LogManager:
         del self.foreign[key]
 
     def has_stale_checkpoints(self, keys: Iterable[TopicPartition]) -> bool:
-        """Return whether a checkpoint may have offsets of deleted logs with these names."""
+        """Return whether checkpoints may have offsets of deleted logs with these names."""
         return self._checkpointed_deletions != self._deletions or any(
             home.has_offset_of(key) for home in self.directories.online for key in keys
         )
@@ -247,9 +237,9 @@ class LogManager:
     def drop_stale_checkpoints(self, keys: Iterable[TopicPartition]) -> None:
         """Write checkpoints without offsets of deleted logs with these names. Blocks; any thread.
 
-        `create` does it, too, if needed, but would block the reactor's thread.
+        Otherwise `create` does it, on the reactor's thread.
         """
-        with self._saving:  # a checkpoint that is being written may have them
+        with self._saving:  # a checkpoint may be in progress
             known = any(home.has_offset_of(key) for home in self.directories.online for key in keys)
         if known:
             self._checkpoint_all()
@@ -257,11 +247,11 @@ class LogManager:
     def _drop_stale_checkpoints(self, home: LogDirectory, key: TopicPartition) -> None:
         """Remove offsets of a deleted log of that name: after a crash they would be taken for the new one's.
 
-        Blocks only if such a log was deleted since the last checkpoint.
+        Blocks only if one was deleted since the last checkpoint.
         """
         if self._checkpointed_deletions == self._deletions and not home.has_offset_of(key):
             return
-        with self._saving:  # a checkpoint that is being written may have it
+        with self._saving:
             known = home.has_offset_of(key)
         if not known:
             return
@@ -281,17 +271,14 @@ class LogManager:
         report(Notice(log.path, f"the log of {owner}: kept, not served, as {path}"))
 
     def delete(self, topic: str, partition: int) -> DeletedDirectory | None:
-        """Delete a log, if it exists; a worker has to `remove` the returned directory."""
+        """Delete a log, if it exists; a worker has to `remove` the result."""
         log = self.get(topic, partition)
         if log is None:
             return None
         return DeletedDirectory(self._rename(log, names.deleted_directory))
 
     def sync_deletions(self, deleted: Iterable[DeletedDirectory]) -> list[Notice]:
-        """Sync the deletions, so that no log comes back after a loss of power; return what failed.
-
-        Blocks; any thread.
-        """
+        """Sync, so that no log comes back after a loss of power; return failures. Blocks; any thread."""
         failed = []
         for home in {os.path.dirname(directory.path) for directory in deleted}:
             try:
@@ -301,7 +288,6 @@ class LogManager:
         return failed
 
     def _rename(self, log: Log, new_name: Callable[[str], str]) -> str:
-        """Rename a log's directory and close the log; return the new path."""
         home = self._home(log)
         path = f"{home.path}/{new_name(os.path.basename(log.path))}"
         try:
@@ -317,10 +303,7 @@ class LogManager:
     # Failures
 
     def isolate(self, log: Log) -> list[TopicPartition]:
-        """Take a log offline after a StorageFailure, or its directory, unless the error was transient.
-
-        Return the logs that went offline.
-        """
+        """Take the log or its directory offline, unless its error was transient; return the logs that went offline."""
         key = log.topic, log.partition
         if not log.offline_reason or self.logs.get(key) is not log:
             return []
@@ -333,7 +316,7 @@ class LogManager:
         return [key]
 
     def fail_directory(self, path: str, reason: str) -> list[TopicPartition]:
-        """Take a directory and its logs offline; return the logs."""
+        """Return the logs that went offline."""
         self.directories.fail(path, reason)
         failed = [key for key, log in self.logs.items() if os.path.dirname(log.path) == path]
         for key in failed:
@@ -347,21 +330,20 @@ class LogManager:
     # Checkpoints
 
     def checkpoint_recovery_points(self) -> list[Notice]:
-        """Write the recovery points.
+        """Write recovery points. All checkpoint methods return the directories that failed.
 
-        All checkpoint methods return the directories that failed. Take these offline, unless the error is transient.
+        Take these offline, unless the error is transient.
         """
         return self._checkpoint(names.RECOVERY_POINTS, lambda log: log.recovery_point)
 
     def checkpoint_log_starts(self) -> list[Notice]:
-        """Write the log start offsets that are not a first segment's base offset."""
+        """Write only log start offsets within a segment."""
         return self._checkpoint(names.LOG_STARTS, _start_within_segment)
 
     def checkpoint_high_watermarks(self) -> list[Notice]:
         return self._checkpoint(names.HIGH_WATERMARKS, lambda log: log.high_watermark)
 
     def checkpoint_cleaned(self) -> list[Notice]:
-        """Write the ends of the compacted parts."""
         return self._checkpoint(names.CLEANER_CHECKPOINT, lambda log: log.cleaner_checkpoint or None)
 
     def _checkpoint_all(self) -> list[Notice]:
@@ -395,8 +377,8 @@ class LogManager:
     # Stop
 
     def close(self) -> list[Notice]:
-        """Sync and close all logs, mark directories without failure as clean, unlock them; return the failures."""
-        with ThreadPoolExecutor(_SYNC_THREADS) as executor:  # the file system then commits many syncs at once
+        """Sync, close and unlock all; mark sound directories as clean; return the failures."""
+        with ThreadPoolExecutor(_SYNC_THREADS) as executor:  # so that the file system commits many syncs at once
             outcomes = list(executor.map(_close, list(self.logs.values())))
         failed = [notice for notice in outcomes if notice is not None]
         failed += self._checkpoint_all()
@@ -410,7 +392,6 @@ class LogManager:
 
 
 def _belongs(log: Log, topic_id: UUID | None, is_new: bool) -> bool:
-    """Return whether a log is the topic's; write the topic id if it is missing."""
     if topic_id is None or log.topic_id == topic_id:
         return True
     if is_new or log.topic_id is not None:

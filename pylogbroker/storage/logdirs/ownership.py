@@ -1,7 +1,7 @@
 """Decides which directories are the broker's logs.
 
-A directory named like a partition may be an earlier topic's, a copy that somebody made, or data of another program.
-Opened as a log, recovery would truncate what is not a record batch, and create files in it.
+A directory named like a partition may be an earlier topic's, a copy, or data of another program. Recovery would
+truncate what is not a record batch.
 
 | topic in the tree | `partition.metadata` | holds            | decision                                            |
 |-------------------|----------------------|------------------|-----------------------------------------------------|
@@ -30,15 +30,12 @@ FOREIGN: Final = "was not written by this broker: move it away"
 NO_TOPIC: Final = "belongs to no topic"
 
 TopicIds = Mapping[TopicPartition, UUID]
-"""Topic ids of the partitions in the coordination tree."""
+"""Topic ids in the coordination tree."""
 
 
 @attrs.frozen
 class ForeignDirectory:
-    """Directory named like a partition that is not opened.
-
-    `topic_id` is the id of its former topic; None if the broker did not write the directory.
-    """
+    """Directory that is not opened. `topic_id` is None if the broker did not write it."""
 
     path: str
     reason: str
@@ -46,7 +43,7 @@ class ForeignDirectory:
 
 
 def find_foreign(path: str, key: TopicPartition, topics: TopicIds) -> ForeignDirectory | None:
-    """Return why a directory named like a partition must not be opened; None if it may. Blocks; may raise OSError."""
+    """Return why a directory must not be opened; None if it may. Blocks; may raise OSError."""
     marked = read_topic_id(path)
     wanted = topics.get(key)
     if marked is not None:
