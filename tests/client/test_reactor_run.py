@@ -64,7 +64,7 @@ def test_a_client_left_behind(broker: Broker, topic: str, monkeypatch: pytest.Mo
         left.append(Producer(broker.bootstrap))
         await left[0].send(topic, b"x")
 
-    with pytest.raises(LeftBehind, match="Conversation"):
+    with pytest.raises(LeftBehind, match="PipelinedConnection"):
         run(leave)
     run(lambda: sleep(1))
 

@@ -117,8 +117,8 @@ def test_how_objects_are_shown() -> None:
 
 
 PROGRAM = """
-from pylogbroker.client.sync import Producer, blocking
-blocking.LAST_SECONDS = 0.5
+from pylogbroker.client.sync import Producer, blocking_client
+blocking_client.EXIT_TIMEOUT_SECONDS = 0.5
 Producer("127.0.0.1:9").submit("t", b"x")
 """
 

@@ -62,7 +62,7 @@ def read(bootstrap: str, part: Slice, **options: Any) -> list[str]:
 
 def test_the_rows_are_of_sparks_types(topics: Topics) -> None:
     topic = topics.make()
-    topics.load_part(topic, [Rec(b"v", headers=[("a", b"b")])])
+    topics.fill(topic, [Rec(b"v", headers=[("a", b"b")])])
     for more in ({}, {"includeHeaders": "true"}):
         given = options_of(topics.bootstrap, subscribe=topic, **more)
         reader = BatchReader.of(given, schema_for(given))
@@ -89,7 +89,7 @@ def test_topics_without_records(topics: Topics) -> None:
 
 def test_what_is_not_there(topics: Topics) -> None:
     topic = topics.make(2)
-    topics.load_part(topic, values("a", 3))
+    topics.fill(topic, values("a", 3))
     for options, text in (
         ({"subscribe": f"{topic},nowhere-at-all"}, "no such topic or partition: nowhere-at-all"),
         ({"assign": json.dumps({topic: [1, 2]})}, f"no such topic or partition: {topic}/2"),
@@ -118,11 +118,11 @@ def test_what_is_not_there(topics: Topics) -> None:
 def test_records_that_come_while_it_is_planned(topics: Topics, monkeypatch: pytest.MonkeyPatch) -> None:
     """From what is latest to what is latest is nothing, or what came in between."""
     topic = topics.make()
-    topics.load_part(topic, values("a", 3))
+    topics.fill(topic, values("a", 3))
 
     def offsets_and_more(*given: Any, **named: Any) -> Any:
         found = offsets_for(*given, **named)
-        topics.load_part(topic, values("b", 2))
+        topics.fill(topic, values("b", 2))
         return found
 
     monkeypatch.setattr(batch_reader, "offsets_for", offsets_and_more)
@@ -144,7 +144,7 @@ def test_topics_that_are_not_for_everybody(topics: Topics) -> None:
 
 def test_records_that_are_gone(topics: Topics) -> None:
     topic = topics.make()
-    topics.load_part(topic, values("a", 8))
+    topics.fill(topic, values("a", 8))
     topics.trim(topic, 0, 5)
     with pytest.raises(DataLost, match=rf"{topic}/0 has no offset 2: it has those from 5 to 8.*failOnDataLoss"):
         read(topics.bootstrap, Slice(topic, 0, 2, 8))
@@ -155,7 +155,7 @@ def test_records_that_are_gone(topics: Topics) -> None:
 
 def test_a_log_that_ends_too_early(topics: Topics) -> None:
     topic = topics.make()
-    topics.load_part(topic, values("a", 3))
+    topics.fill(topic, values("a", 3))
     quick = {"kafkaConsumer.pollTimeoutMs": 100, "kafka.fetch.max.wait.ms": 20}
     for start in (1, 7):
         with pytest.raises(DataLost, match=rf"{topic}/0 has no offset {max(start, 3)}: it has those from 0 to 3"):
@@ -168,7 +168,7 @@ def test_a_log_that_ends_too_early(topics: Topics) -> None:
 def test_an_offset_that_is_there_again(topics: Topics, monkeypatch: pytest.MonkeyPatch) -> None:
     """A recreated log has the offset by the time of the request for its end."""
     topic = topics.make()
-    topics.load_part(topic, values("a", 8))
+    topics.fill(topic, values("a", 8))
     answer, wrong = PartitionFetcher._answer, OutOfRange(topic, 0, 2, 0, 8)
     rejected: list[int] = []
 
@@ -187,7 +187,7 @@ def test_an_offset_that_is_there_again(topics: Topics, monkeypatch: pytest.Monke
 
 def test_from_earliest_is_from_where_the_log_begins_when_it_is_read(topics: Topics) -> None:
     topic = topics.make()
-    topics.load_part(topic, values("a", 8))
+    topics.fill(topic, values("a", 8))
     whole = options_of(topics.bootstrap, subscribe=topic, maxRecordsPerPartition=4)
     each = {**whole, "startingOffsets": json.dumps({topic: {"0": -2}})}
     fixed = {**whole, "startingOffsets": json.dumps({topic: {"0": 0}})}
@@ -246,7 +246,7 @@ def test_a_broker_that_is_killed_in_the_middle(
     with Topics(broker.bootstrap, fresh_name) as topics:
         topic = topics.make()
         for start in range(0, 30_000, 1_000):  # so that there are many batches, however slow the machine is
-            topics.load_part(topic, [Rec(b"%06d" % number * 20) for number in range(start, start + 1_000)])
+            topics.fill(topic, [Rec(b"%06d" % number * 20) for number in range(start, start + 1_000)])
     small = {"kafka.max.partition.fetch.bytes": 100_000}
     options = ReadOptions.parse(options_of(broker.bootstrap, subscribe=topic, **small), streaming=False)
     timer = threading.Timer(0.3, broker.start)
@@ -270,7 +270,7 @@ def test_damage_is_reported_unless_it_is_not_looked_for(
     broker.start()
     with Topics(broker.bootstrap, fresh_name) as topics:
         topic = topics.make()
-        topics.load_part(topic, [Rec(b"value" * 10)])
+        topics.fill(topic, [Rec(b"value" * 10)])
         [file] = broker.partition_dir(topic, 0).glob("*" + broker.segment_suffix)
         data = file.read_bytes()
         with file.open("r+b") as log:
@@ -289,7 +289,7 @@ def test_filters_narrow_what_is_read(topics: Topics, monkeypatch: pytest.MonkeyP
     late = 1_700_000_000_000
     for number in range(3):
         records = [Rec(b"v", partition=number, timestamp=late - 5 + step + number) for step in range(10)]
-        topics.load_part(topic, records)
+        topics.fill(topic, records)
     given = options_of(topics.bootstrap, subscribe=topic, pushFilters="true")
     assert type(BatchReader.of(given, schema_for(given))) is BatchReader
     monkeypatch.setitem(sys.modules, PUSHING, sys)
@@ -307,7 +307,7 @@ def test_filters_narrow_what_is_read(topics: Topics, monkeypatch: pytest.MonkeyP
 @pytest.mark.one_broker
 def test_spark_asks_for_filters_as_we_think(spark: SparkSession, topics: Topics) -> None:
     topic = topics.make(2)
-    topics.load_part(topic, [*values("a", 5), *values("b", 5, 1)])
+    topics.fill(topic, [*values("a", 5), *values("b", 5, 1)])
 
     def load(**options: Any) -> Any:
         return (

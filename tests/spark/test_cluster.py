@@ -39,7 +39,7 @@ def free_port() -> int:
 def test_topics_and_offsets(topics: Topics) -> None:
     topic = topics.make(3, retention_ms="-1")
     records = [Rec(b"v", partition=number, timestamp=1_000_000 + step) for number in (0, 1) for step in range(4)]
-    topics.load_part(topic, records)
+    topics.fill(topic, records)
     topics.trim(topic, 0, 2)
     with cluster_of(topics.bootstrap) as cluster:
         found = cluster.topics([topic, "nowhere-at-all"])
@@ -60,7 +60,7 @@ def test_topics_and_offsets(topics: Topics) -> None:
 
 def test_the_end_of_what_is_committed(topics: Topics) -> None:
     topic = topics.make()
-    topics.load_part(topic, [Rec(b"v")])
+    topics.fill(topic, [Rec(b"v")])
     producer = Producer({"bootstrap.servers": topics.bootstrap, "transactional.id": topics.fresh_name()})
     producer.init_transactions(30)
     producer.begin_transaction()
@@ -186,7 +186,7 @@ def test_a_leader_that_is_not_there_any_more() -> None:
 
 def test_questions_while_answers_are_on_their_way(topics: Topics) -> None:
     topic = topics.make()
-    topics.load_part(topic, [Rec(b"v" * 100, partition=0) for _ in range(10)])
+    topics.fill(topic, [Rec(b"v" * 100, partition=0) for _ in range(10)])
     key = topic, 0
     with cluster_of(topics.bootstrap) as cluster:
         leader = cluster.leader(*key)

@@ -216,7 +216,7 @@ def test_aborted_transactions_are_reported_to_who_does_not_want_them() -> None:
 
 def test_of_a_real_broker(topics: Topics) -> None:
     topic = topics.make(2)
-    topics.load_part(topic, [Rec(b"x" * 1000, partition=1) for _ in range(500)], batch_num_messages=10)
+    topics.fill(topic, [Rec(b"x" * 1000, partition=1) for _ in range(500)], batch_num_messages=10)
     small = {"bootstrap.servers": topics.bootstrap, "max.partition.fetch.bytes": 20_000}
     with BlockingCluster(read(CONSUMER, small)) as cluster:
         found = list(PartitionFetcher(cluster, topic, 1, 5, 490))

@@ -41,7 +41,7 @@ def test_a_task_freezes_when_it_is_done(topics: Topics, monkeypatch: pytest.Monk
     calls: list[str] = []
     monkeypatch.setattr(batch_reader, "freeze_existing_objects", lambda: calls.append("frozen"))
     topic = topics.make()
-    topics.load_part(topic, [Rec(b"a"), Rec(b"b")])
+    topics.fill(topic, [Rec(b"a"), Rec(b"b")])
     given = {"kafka.bootstrap.servers": topics.bootstrap, "subscribe": topic}
     rows = batch_reader.rows_of(ReadOptions.parse(given, streaming=False), Slice(topic, 0, 0, 2))
     assert next(rows)["value"].to_pylist() == [b"a", b"b"]

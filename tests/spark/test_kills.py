@@ -62,7 +62,7 @@ class Copying:
 
     # -- records -------------------------------------------------------------------------------------------------
 
-    def load_part(self, many: int, size: int = 8, *, expected: bool = True) -> None:
+    def fill(self, many: int, size: int = 8, *, expected: bool = True) -> None:
         """More records in the source, to be read all at once."""
         numbers = [next(self._numbers) for _ in range(many)]
         records = [Rec((b"%05d" % each).ljust(size), partition=each % len(PARTITIONS)) for each in numbers]
@@ -100,7 +100,7 @@ class Copying:
 
     def check_afresh(self) -> None:
         """Return the records that another client reads, up to the present end."""
-        self.load_part(2)
+        self.fill(2)
         self.check()
         for partition, expected in enumerate(self._expected):
             found = values(self._topics.bootstrap, self._sink, [partition])
@@ -237,11 +237,11 @@ def test_so_it_does_by_apache_kafka(copying: Copying, own_broker: Broker) -> Non
 
 def the_first_batch_fails(copying: Copying) -> None:
     """The first batch has the beginning, at the end of the topic then, and no rows."""
-    copying.load_part(4, expected=False)
+    copying.fill(4, expected=False)
     copying.ask("begun", "fail")
     copying.start()
     copying.failure("failed at the point begun")
-    copying.load_part(6)
+    copying.fill(6)
     copying.let_go("begun")
     copying.start()
     copying.check()
@@ -251,11 +251,11 @@ def a_batch_fails(copying: Copying, broker: Broker, chance: random.Random) -> No
     """In the middle of its rows; and when it has been committed, and Spark does not know it yet."""
     for point in ("half", "committed"):
         copying.ask(point, "fail")
-        copying.load_part(20, LARGE)
+        copying.fill(20, LARGE)
         copying.failure(f"failed at the point {point}")
         copying.let_go(point)
         copying.start()
-        copying.load_part(2)
+        copying.fill(2)
         copying.check()
 
 
@@ -263,7 +263,7 @@ def workers_are_killed(copying: Copying, broker: Broker, chance: random.Random) 
     """That is for Spark to deal with: the query goes on."""
     for point in ("read", "half", "written"):
         copying.ask(point, "wait")
-        copying.load_part(20, LARGE)
+        copying.fill(20, LARGE)
         worker = copying.who(point)
         if point != "read":
             copying.wait(copying.is_something_open)
@@ -281,7 +281,7 @@ def the_broker_is_killed(copying: Copying, broker: Broker, chance: random.Random
 def the_broker_is_killed_at(copying: Copying, broker: Broker, point: str) -> None:
     """The query may fail, and is started again."""
     copying.ask(point, "wait")
-    copying.load_part(20, LARGE)
+    copying.fill(20, LARGE)
     copying.who(point)
     copying.wait(copying.is_something_open)
     broker.kill()
@@ -293,7 +293,7 @@ def the_broker_is_killed_at(copying: Copying, broker: Broker, point: str) -> Non
 def in_the_middle_of_a_batch(copying: Copying, broker: Broker, chance: random.Random) -> None:
     """The task outlives its driver, and goes on when its batch has been written by another one."""
     copying.ask("half", "wait")
-    copying.load_part(20, LARGE)
+    copying.fill(20, LARGE)
     task = copying.who("half")
     copying.wait(copying.is_something_open)
     replace_driver(copying)
@@ -304,7 +304,7 @@ def in_the_middle_of_a_batch(copying: Copying, broker: Broker, chance: random.Ra
 def between_the_tasks_and_the_commit(copying: Copying, broker: Broker, chance: random.Random) -> None:
     """So does the process that commits."""
     copying.ask("all-written", "wait")
-    copying.load_part(20, LARGE)
+    copying.fill(20, LARGE)
     committing = copying.who("all-written")
     assert copying.is_something_open()
     replace_driver(copying)
@@ -317,7 +317,7 @@ def at_random(copying: Copying, broker: Broker, chance: random.Random) -> None:
     victims = ["python"] * 2 + ["broker"]
     chance.shuffle(victims)
     begun = copying.look()
-    copying.load_part(50 * (len(victims) + 1))
+    copying.fill(50 * (len(victims) + 1))
     for number, victim in enumerate(victims, 1):
         copying.until(begun + 50 * number, again=True)
         time.sleep(chance.uniform(0, 0.5))
@@ -357,7 +357,7 @@ def goes_on(copying: Copying, point: str, number: int) -> None:
     assert number in running()
     copying.let_go(point)
     copying.wait(lambda: number not in running())
-    copying.load_part(20)
+    copying.fill(20)
     copying.check()
 
 

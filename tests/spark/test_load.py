@@ -18,14 +18,14 @@ from tests.spark.topics import Rec, Topics
 
 def test_all_and_then_what_is_new(topics: Topics, tmp_path: Path) -> None:
     topic = make(topics, 3)
-    topics.load_part(topic, records(0, 90, 3))
+    topics.fill(topic, records(0, 90, 3))
     first = load_here(topics.bootstrap, topic, tmp_path)
     assert [(entry.partition, entry.start, entry.end, entry.records) for entry in first.entries] == [
         (number, 0, 30, 30) for number in range(3)
     ]
     assert first.lag == 0
     assert load_here(topics.bootstrap, topic, tmp_path).entries == ()
-    topics.load_part(topic, records(90, 120, 2))
+    topics.fill(topic, records(90, 120, 2))
     again = load_here(topics.bootstrap, topic, tmp_path)
     assert [(entry.partition, entry.start, entry.end) for entry in again.entries] == [(0, 30, 45), (1, 30, 45)]
     assert values(tmp_path) == list(range(120))
@@ -33,7 +33,7 @@ def test_all_and_then_what_is_new(topics: Topics, tmp_path: Path) -> None:
 
 def test_the_rows_and_their_footers(topics: Topics, tmp_path: Path) -> None:
     topic = make(topics, 2)
-    topics.load_part(topic, [Rec(b"one", b"k", 1, 1_000, [("h", b"1")]), Rec(None, None, 1, 2_000)])
+    topics.fill(topic, [Rec(b"one", b"k", 1, 1_000, [("h", b"1")]), Rec(None, None, 1, 2_000)])
     load_here(topics.bootstrap, topic, tmp_path, options={"includeHeaders": "true"})
     [path] = tmp_path.rglob("*.parquet")
     assert path.name == f"{topic}-1-{0:020}-{2:020}.parquet"
@@ -60,7 +60,7 @@ def test_the_rows_and_their_footers(topics: Topics, tmp_path: Path) -> None:
 
 def test_many_files(topics: Topics, tmp_path: Path) -> None:
     topic = make(topics)
-    topics.load_part(topic, records(0, 2_000), batch_size=2_000)
+    topics.fill(topic, records(0, 2_000), batch_size=2_000)
     outcome = load_here(topics.bootstrap, topic, tmp_path, options=SMALL, file_size=1)
     ends = [(entry.start, entry.end) for entry in outcome.entries]
     assert len(ends) > 10
@@ -93,7 +93,7 @@ def test_offsets_without_any_rows_are_done_with(topics: Topics, tmp_path: Path) 
 def test_since_and_until(topics: Topics, tmp_path: Path) -> None:
     topic = make(topics)
     times = [10, 20, 15, 30, 12, 40, 35, 50]
-    topics.load_part(topic, [Rec(b"value-%d" % time, timestamp=time) for time in times])
+    topics.fill(topic, [Rec(b"value-%d" % time, timestamp=time) for time in times])
     outcome = load_here(topics.bootstrap, topic, tmp_path, since=20, until=40)
     assert values(tmp_path) == [20, 30]  # 12 and 15 are earlier; 35 comes behind 40
     assert outcome.lag == 3
@@ -103,9 +103,9 @@ def test_since_and_until(topics: Topics, tmp_path: Path) -> None:
 
 def test_a_later_since_leaves_a_gap(topics: Topics, tmp_path: Path) -> None:
     topic = make(topics)
-    topics.load_part(topic, records(0, 10))
+    topics.fill(topic, records(0, 10))
     load_here(topics.bootstrap, topic, tmp_path)
-    topics.load_part(topic, records(10, 30))
+    topics.fill(topic, records(10, 30))
     outcome = load_here(topics.bootstrap, topic, tmp_path, since=1_020)
     assert [(gap.start, gap.end) for gap in outcome.gaps] == [(10, 20)]
     assert values(tmp_path) == [*range(10), *range(20, 30)]
@@ -115,7 +115,7 @@ def test_a_later_since_leaves_a_gap(topics: Topics, tmp_path: Path) -> None:
 def test_times_that_are_missing_or_cannot_be_expressed_in_microseconds(topics: Topics, tmp_path: Path) -> None:
     topic = make(topics)
     last = 1 << 60
-    topics.load_part(topic, [Rec(b"value-%d" % n, timestamp=at) for n, at in enumerate((10, 20, last, 15, last))])
+    topics.fill(topic, [Rec(b"value-%d" % n, timestamp=at) for n, at in enumerate((10, 20, last, 15, last))])
     load_here(topics.bootstrap, topic, tmp_path, since=20)
     assert values(tmp_path) == [1, 2, 4]
     assert [when is None for _, when in sorted(rows(tmp_path, "offset", "timestamp"))] == [False, True, True]
@@ -123,7 +123,7 @@ def test_times_that_are_missing_or_cannot_be_expressed_in_microseconds(topics: T
 
 def test_until_a_time_that_has_not_come(topics: Topics, tmp_path: Path) -> None:
     topic = make(topics)
-    topics.load_part(topic, records(0, 10))
+    topics.fill(topic, records(0, 10))
     load_here(topics.bootstrap, topic, tmp_path, until=1 << 50)
     assert values(tmp_path) == list(range(10))
 
@@ -133,7 +133,7 @@ def test_a_name_that_is_too_long_for_a_file(topics: Topics, tmp_path: Path) -> N
     names = [f"_{stem}{'x' * 250}"[:248] + letter for letter in "ab"]
     for name, first in zip(names, (0, 10), strict=True):
         make(topics, name=name)
-        topics.load_part(name, records(first, first + 10))
+        topics.fill(name, records(first, first + 10))
     load_here(topics.bootstrap, names, tmp_path)
     assert values(tmp_path) == list(range(20))
     assert load_here(topics.bootstrap, names, tmp_path).entries == ()
@@ -143,7 +143,7 @@ def test_a_name_that_is_too_long_for_a_file(topics: Topics, tmp_path: Path) -> N
 
 def test_nothing_to_do_writes_nothing(topics: Topics, tmp_path: Path) -> None:
     topic = make(topics, 2)
-    topics.load_part(topic, records(0, 10, 2))
+    topics.fill(topic, records(0, 10, 2))
     load_here(topics.bootstrap, topic, tmp_path)
     before = (tmp_path / "manifest.json").stat()
     outcome = load_here(topics.bootstrap, topic, tmp_path)
@@ -154,7 +154,7 @@ def test_nothing_to_do_writes_nothing(topics: Topics, tmp_path: Path) -> None:
 
 def test_a_mapping_that_fails(topics: Topics, tmp_path: Path) -> None:
     topic = make(topics)
-    topics.load_part(topic, [Rec(b'{"n": 1}'), Rec(b"not json")])
+    topics.fill(topic, [Rec(b'{"n": 1}'), Rec(b"not json")])
     with pytest.raises(LoadFailed, match=rf"{topic}/0, offset 1: not a JSON object of the schema: b'not json'"):
         load_here(topics.bootstrap, topic, tmp_path, mapping=JsonValue(pa.schema([("n", pa.int64())])))
     assert stray_files(tmp_path) == [".lock", "manifest.json"]
@@ -162,7 +162,7 @@ def test_a_mapping_that_fails(topics: Topics, tmp_path: Path) -> None:
 
 def test_the_offset_that_a_mapping_fails_at(topics: Topics, tmp_path: Path) -> None:
     topic = make(topics)
-    topics.load_part(topic, records(0, 100))
+    topics.fill(topic, records(0, 100))
 
     def fails_at(batch: pa.RecordBatch) -> pa.RecordBatch:
         if b"value-77" in batch["value"].to_pylist():
@@ -184,7 +184,7 @@ def test_the_offset_that_a_mapping_fails_at(topics: Topics, tmp_path: Path) -> N
 
 def test_progress(topics: Topics, tmp_path: Path) -> None:
     topic = make(topics, 2)
-    topics.load_part(topic, records(0, 40, 2))
+    topics.fill(topic, records(0, 40, 2))
     seen: list[Progress] = []
     load_here(topics.bootstrap, topic, tmp_path, report=seen.append)
     first, last = seen[0], seen[-1]

@@ -26,7 +26,7 @@ from tests.spark.topics import Rec, Topics
 def test_killed_again_and_again(topics: Topics, tmp_path: Path, replay: bool) -> None:
     topic = make(topics, 2)
     for first in range(0, 400, 10):
-        topics.load_part(topic, records(first, first + 10, 2))
+        topics.fill(topic, records(first, first + 10, 2))
     if replay:
         load_here(topics.bootstrap, topic, tmp_path)
     chance = random.Random(replay)
@@ -77,8 +77,8 @@ class Full(io.RawIOBase):
 
 def test_a_full_disk(topics: Topics, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     topic = make(topics, 2)
-    topics.load_part(topic, records(0, 100, 2))
-    topics.load_part(
+    topics.fill(topic, records(0, 100, 2))
+    topics.fill(
         topic, [Rec(b"value-%d-%s" % (n, os.urandom(20_000).hex().encode()), partition=0) for n in range(100, 110)]
     )
     create = Store.create
@@ -100,7 +100,7 @@ def test_a_full_disk(topics: Topics, tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 def test_what_is_published_is_on_the_disk(topics: Topics, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     topic = make(topics)
-    topics.load_part(topic, records(0, 10))
+    topics.fill(topic, records(0, 10))
     steps: list[str] = []
     sync, replace = os.fsync, os.replace
 
@@ -121,10 +121,10 @@ def test_what_is_published_is_on_the_disk(topics: Topics, tmp_path: Path, monkey
 
 def test_files_that_the_manifest_does_not_know_of(topics: Topics, tmp_path: Path) -> None:
     topic = make(topics)
-    topics.load_part(topic, records(0, 10))
+    topics.fill(topic, records(0, 10))
     load_here(topics.bootstrap, topic, tmp_path)
     before = (tmp_path / "manifest.json").read_bytes()
-    topics.load_part(topic, records(10, 20))
+    topics.fill(topic, records(10, 20))
     load_here(topics.bootstrap, topic, tmp_path)
     (tmp_path / "manifest.json").write_bytes(before)
     [whole] = tmp_path.rglob(f"*-{10:020}-{20:020}.parquet")
@@ -145,33 +145,33 @@ def test_files_that_the_manifest_does_not_know_of(topics: Topics, tmp_path: Path
 
 def test_only_one_at_a_time(topics: Topics, tmp_path: Path) -> None:
     topic = make(topics)
-    topics.load_part(topic, records(0, 10))
+    topics.fill(topic, records(0, 10))
 
     def meanwhile(job, parts, tick):  # type: ignore[no-untyped-def]
         with pytest.raises(TargetInUse, match=r"is in use by a load in process \d+"):
             load_here(topics.bootstrap, topic, tmp_path)
         return here(job, parts, tick)
 
-    load_here(topics.bootstrap, topic, tmp_path, spread=meanwhile)
+    load_here(topics.bootstrap, topic, tmp_path, schedule=meanwhile)
     assert values(tmp_path) == list(range(10))
 
 
 def test_files_that_only_the_task_sees(topics: Topics, tmp_path: Path) -> None:
     """As when each machine has a directory of that name."""
     topic = make(topics)
-    topics.load_part(topic, records(0, 10))
+    topics.fill(topic, records(0, 10))
 
     def elsewhere(job, parts, tick):  # type: ignore[no-untyped-def]
         return here(attrs.evolve(job, target=str(tmp_path / "elsewhere")), parts, tick)
 
     with pytest.raises(LoadFailed, match=f"{topic}/0, offsets 0 to 10, is not loaded.* all of Spark's processes share"):
-        load_here(topics.bootstrap, topic, tmp_path / "here", spread=elsewhere)
+        load_here(topics.bootstrap, topic, tmp_path / "here", schedule=elsewhere)
     assert rows(tmp_path / "here", "value") == []
 
 
 def test_two_attempts_of_a_task_at_once(topics: Topics, tmp_path: Path) -> None:
     topic = make(topics)
-    topics.load_part(topic, records(0, 400), batch_size=2_000)
+    topics.fill(topic, records(0, 400), batch_size=2_000)
 
     def twice(job, parts, tick):  # type: ignore[no-untyped-def]
         process = start(topics.bootstrap, topic, tmp_path / "other", False, pause="0")
@@ -181,6 +181,6 @@ def test_two_attempts_of_a_task_at_once(topics: Topics, tmp_path: Path) -> None:
             path.rename(tmp_path / "one" / path.relative_to(tmp_path / "other"))
         return found
 
-    load_here(topics.bootstrap, topic, tmp_path / "one", spread=twice)
+    load_here(topics.bootstrap, topic, tmp_path / "one", schedule=twice)
     assert values(tmp_path / "one") == list(range(400))
     assert stray_files(tmp_path / "one") == [".lock", "manifest.json"]

@@ -18,9 +18,9 @@ from tests.spark.topics import Topics
 
 def test_retention_has_passed_what_is_loaded(topics: Topics, tmp_path: Path) -> None:
     topic = make(topics)
-    topics.load_part(topic, records(0, 10))
+    topics.fill(topic, records(0, 10))
     load_here(topics.bootstrap, topic, tmp_path)
-    topics.load_part(topic, records(10, 30))
+    topics.fill(topic, records(10, 30))
     topics.trim(topic, 0, 20)
     with pytest.raises(DataLost, match=rf"{topic}/0, offsets 10 to 20, is not loaded yet, but the log begins at"):
         load_here(topics.bootstrap, topic, tmp_path)
@@ -32,31 +32,31 @@ def test_retention_has_passed_what_is_loaded(topics: Topics, tmp_path: Path) -> 
 
 def test_retention_while_loading(topics: Topics, tmp_path: Path) -> None:
     topic = make(topics)
-    topics.load_part(topic, records(0, 30))
+    topics.fill(topic, records(0, 30))
 
     def late(job, parts, tick):  # type: ignore[no-untyped-def]
         topics.trim(topic, 0, 20)
         return here(job, parts, tick)
 
     with pytest.raises(LoadFailed, match=f"{topic}/0: some data may have been lost: .* no offset 0"):
-        load_here(topics.bootstrap, topic, tmp_path / "failing", spread=late)
+        load_here(topics.bootstrap, topic, tmp_path / "failing", schedule=late)
     topic = make(topics)
-    topics.load_part(topic, records(0, 30))
+    topics.fill(topic, records(0, 30))
     options = {"failOnDataLoss": "false"}
-    outcome = load_here(topics.bootstrap, topic, tmp_path / "going on", spread=late, options=options)
+    outcome = load_here(topics.bootstrap, topic, tmp_path / "going on", schedule=late, options=options)
     assert [(gap.start, gap.end) for gap in outcome.gaps] == [(0, 20)]
     assert values(tmp_path / "going on") == list(range(20, 30))
 
 
 def test_a_topic_recreated(topics: Topics, tmp_path: Path) -> None:
     topic = make(topics)
-    topics.load_part(topic, records(0, 10))
+    topics.fill(topic, records(0, 10))
     load_here(topics.bootstrap, topic, tmp_path)
     topics.delete(topic)
     with pytest.raises(DataLost, match=f"topic {topic} has been deleted"):
         load_here(topics.bootstrap, topic, tmp_path)
     make_again(topics, topic)
-    topics.load_part(topic, records(100, 115))
+    topics.fill(topic, records(100, 115))
     with pytest.raises(DataLost, match=f"topic {topic} has been deleted and recreated"):
         load_here(topics.bootstrap, topic, tmp_path)
     load_here(topics.bootstrap, topic, tmp_path, options={"failOnDataLoss": "false"})
@@ -69,16 +69,16 @@ def test_a_topic_recreated(topics: Topics, tmp_path: Path) -> None:
 
 def test_a_topic_recreated_while_loading(topics: Topics, tmp_path: Path) -> None:
     topic = make(topics)
-    topics.load_part(topic, records(0, 10))
+    topics.fill(topic, records(0, 10))
 
     def late(job, parts, tick):  # type: ignore[no-untyped-def]
         topics.delete(topic)
         make_again(topics, topic)
-        topics.load_part(topic, records(100, 115))
+        topics.fill(topic, records(100, 115))
         return here(job, parts, tick)
 
     with pytest.raises(LoadFailed, match="deleted and recreated"):
-        load_here(topics.bootstrap, topic, tmp_path, spread=late)
+        load_here(topics.bootstrap, topic, tmp_path, schedule=late)
     assert rows(tmp_path, "value") == []
 
 
@@ -100,14 +100,14 @@ def test_topics_that_are_not_there(topics: Topics, tmp_path: Path) -> None:
 
 def test_a_partition_that_a_topic_gets(topics: Topics, tmp_path: Path) -> None:
     topic = make(topics)
-    topics.load_part(topic, records(0, 10))
+    topics.fill(topic, records(0, 10))
     load_here(topics.bootstrap, topic, tmp_path)
     topics.widen(topic, 3)
-    topics.load_part(topic, [attrs.evolve(each, partition=1) for each in records(10, 30)])
+    topics.fill(topic, [attrs.evolve(each, partition=1) for each in records(10, 30)])
     outcome = load_here(topics.bootstrap, topic, tmp_path)
     assert [(entry.partition, entry.start, entry.end) for entry in outcome.entries] == [(1, 0, 20)]
     topics.widen(topic, 4)
-    topics.load_part(topic, [attrs.evolve(each, partition=3) for each in records(30, 50)])
+    topics.fill(topic, [attrs.evolve(each, partition=3) for each in records(30, 50)])
     topics.trim(topic, 3, 15)
     with pytest.raises(DataLost, match=rf"{topic}/3, offsets 0 to 15, is not loaded yet, but the log begins at"):
         load_here(topics.bootstrap, topic, tmp_path)
@@ -120,7 +120,7 @@ def test_a_topic_that_a_pattern_does_not_find_any_more(topics: Topics, tmp_path:
     stem = topics.fresh_name()
     names = [make(topics, name=f"{stem}-{letter}") for letter in "ab"]
     for name, first in zip(names, (0, 10), strict=True):
-        topics.load_part(name, records(first, first + 10))
+        topics.fill(name, records(first, first + 10))
     pattern = re.compile(f"^{stem}")
     load_here(topics.bootstrap, pattern, tmp_path)
     topics.delete(names[0])
@@ -129,6 +129,6 @@ def test_a_topic_that_a_pattern_does_not_find_any_more(topics: Topics, tmp_path:
     load_here(topics.bootstrap, pattern, tmp_path, options={"failOnDataLoss": "false"})
     assert load_here(topics.bootstrap, pattern, tmp_path).entries == ()
     make_again(topics, names[0])
-    topics.load_part(names[0], records(20, 25))
+    topics.fill(names[0], records(20, 25))
     load_here(topics.bootstrap, pattern, tmp_path)
     assert values(tmp_path) == list(range(25))

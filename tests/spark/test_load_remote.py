@@ -81,9 +81,9 @@ def values(target: Path) -> list[int]:
 
 def test_all_and_then_what_is_new_and_again(topics: Topics, bucket: Bucket, tmp_path: Path) -> None:
     topic = topics.make(2, retention_ms="-1")
-    topics.load_part(topic, records(0, 40, 2))
+    topics.fill(topic, records(0, 40, 2))
     assert load_here(topics.bootstrap, topic, bucket.uri).lag == 0
-    topics.load_part(topic, records(40, 60, 2))
+    topics.fill(topic, records(40, 60, 2))
     load_here(topics.bootstrap, topic, bucket.uri)
     assert load_here(topics.bootstrap, topic, bucket.uri).entries == ()
     names = [
@@ -108,7 +108,7 @@ def test_all_and_then_what_is_new_and_again(topics: Topics, bucket: Bucket, tmp_
 def test_killed_again_and_again(topics: Topics, bucket: Bucket, tmp_path: Path) -> None:
     topic = topics.make(2, retention_ms="-1")
     for first in range(0, 200, 10):
-        topics.load_part(topic, records(first, first + 10, 2))
+        topics.fill(topic, records(first, first + 10, 2))
     for more in (2, 3):
         process = start(topics.bootstrap, topic, bucket.uri, False, pause="0.05")
         before = len(bucket.files())
@@ -125,7 +125,7 @@ def test_killed_again_and_again(topics: Topics, bucket: Bucket, tmp_path: Path) 
 def test_two_at_once(topics: Topics, bucket: Bucket, tmp_path: Path) -> None:
     """The one that finds the other's manifest fails, and deletes nothing."""
     topic = topics.make(2, retention_ms="-1")
-    topics.load_part(topic, records(0, 40, 2))
+    topics.fill(topic, records(0, 40, 2))
 
     def before(job, parts, tick):  # type: ignore[no-untyped-def]
         load_here(topics.bootstrap, topic, bucket.uri, file_size=1)
@@ -139,10 +139,10 @@ def test_two_at_once(topics: Topics, bucket: Bucket, tmp_path: Path) -> None:
 
     for meanwhile, end in ((before, 40), (after, 60)):
         with pytest.raises(TargetInUse, match="its manifest has changed meanwhile") as caught:
-            load_here(topics.bootstrap, topic, bucket.uri, spread=meanwhile)
+            load_here(topics.bootstrap, topic, bucket.uri, schedule=meanwhile)
         assert PASSWORD not in str(caught.value)
         assert values(bucket.copied(tmp_path / str(end))) == list(range(end))
-        topics.load_part(topic, records(end, end + 20, 2))
+        topics.fill(topic, records(end, end + 20, 2))
     assert any("somebodys" in key for key in bucket.files())
     load_here(topics.bootstrap, topic, bucket.uri)
     found = bucket.copied(tmp_path / "all")
@@ -152,7 +152,7 @@ def test_two_at_once(topics: Topics, bucket: Bucket, tmp_path: Path) -> None:
 
 def test_one_that_fails_deletes_nothing_of_another_that_has_begun(topics: Topics, bucket: Bucket) -> None:
     topic = topics.make(1, retention_ms="-1")
-    topics.load_part(topic, records(0, 10))
+    topics.fill(topic, records(0, 10))
     begun = f"a/target/00001/{topic}-0/.somebodys.tmp"
 
     def meanwhile(job, parts, tick):  # type: ignore[no-untyped-def]
@@ -162,13 +162,13 @@ def test_one_that_fails_deletes_nothing_of_another_that_has_begun(topics: Topics
         return [], ["it failed"]
 
     with pytest.raises(TargetInUse):
-        load_here(topics.bootstrap, topic, bucket.uri, spread=meanwhile)
+        load_here(topics.bootstrap, topic, bucket.uri, schedule=meanwhile)
     assert begun in bucket.files()
 
 
 def test_a_task_that_fails(topics: Topics, bucket: Bucket) -> None:
     topic = topics.make(1, retention_ms="-1")
-    topics.load_part(topic, records(0, 10))
+    topics.fill(topic, records(0, 10))
 
     def fails(batch: Any) -> Any:
         if batch.num_rows:

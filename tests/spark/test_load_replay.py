@@ -17,7 +17,7 @@ from tests.spark.topics import Rec, Topics
 def test_a_replay_takes_the_place_of_what_was(topics: Topics, tmp_path: Path) -> None:
     topic = make(topics)
     for first in range(0, 40, 10):
-        topics.load_part(topic, records(first, first + 10))
+        topics.fill(topic, records(first, first + 10))
         load_here(topics.bootstrap, topic, tmp_path)
     old = [tmp_path / str(entry.path) for entry in manifest(tmp_path).files()]
 
@@ -26,7 +26,7 @@ def test_a_replay_takes_the_place_of_what_was(topics: Topics, tmp_path: Path) ->
         assert {value[:5] for (value,) in rows(tmp_path, "value")} == {b"value"}
         return found
 
-    load_here(topics.bootstrap, topic, tmp_path, replay=True, since=1_015, until=1_025, mapping=upper, spread=meanwhile)
+    load_here(topics.bootstrap, topic, tmp_path, replay=True, since=1_015, until=1_025, mapping=upper, schedule=meanwhile)
     assert values(tmp_path) == list(range(40))
     again = {int(value[6:]) for (value,) in rows(tmp_path, "value") if value.startswith(b"again")}
     assert again == set(range(10, 30))  # whole files
@@ -38,8 +38,8 @@ def test_a_replay_takes_the_place_of_what_was(topics: Topics, tmp_path: Path) ->
 
 def test_a_replay_of_all_may_change_the_columns(topics: Topics, tmp_path: Path) -> None:
     topic, other = make(topics), make(topics)
-    topics.load_part(topic, [Rec(b'{"n": %d}' % n) for n in range(10)])
-    topics.load_part(other, [Rec(b'{"n": 10}')])
+    topics.fill(topic, [Rec(b'{"n": %d}' % n) for n in range(10)])
+    topics.fill(other, [Rec(b'{"n": 10}')])
     load_here(topics.bootstrap, [topic, other], tmp_path)
     json = JsonValue(pa.schema([("n", pa.int64())]))
     with pytest.raises(ConfigError, match=r"has the columns key: binary.*but this load has.*n: int64"):
@@ -48,14 +48,14 @@ def test_a_replay_of_all_may_change_the_columns(topics: Topics, tmp_path: Path) 
         load_here(topics.bootstrap, topic, tmp_path, replay=True, mapping=json)
     load_here(topics.bootstrap, [topic, other], tmp_path, replay=True, mapping=json)
     assert sorted(rows(tmp_path, "n")) == [(n,) for n in range(11)]
-    topics.load_part(topic, [Rec(b'{"n": 11}')])
+    topics.fill(topic, [Rec(b'{"n": 11}')])
     load_here(topics.bootstrap, [topic, other], tmp_path, mapping=json)
     assert sorted(rows(tmp_path, "n")) == [(n,) for n in range(12)]
 
 
 def test_a_replay_leaves_out_what_the_load_left_out(topics: Topics, tmp_path: Path) -> None:
     topic = make(topics)
-    topics.load_part(topic, [Rec(b"value-%d" % time, timestamp=time) for time in (10, 20, 15, 30)])
+    topics.fill(topic, [Rec(b"value-%d" % time, timestamp=time) for time in (10, 20, 15, 30)])
     load_here(topics.bootstrap, topic, tmp_path, since=20)
     load_here(topics.bootstrap, topic, tmp_path, replay=True)
     assert values(tmp_path) == [20, 30]
@@ -64,7 +64,7 @@ def test_a_replay_leaves_out_what_the_load_left_out(topics: Topics, tmp_path: Pa
 def test_a_replay_never_loses_what_the_log_has_not_any_more(topics: Topics, tmp_path: Path) -> None:
     topic = make(topics)
     for first in range(0, 30, 10):
-        topics.load_part(topic, records(first, first + 10))
+        topics.fill(topic, records(first, first + 10))
         load_here(topics.bootstrap, topic, tmp_path)
     topics.trim(topic, 0, 5)
     with pytest.raises(DataLost, match="the log begins at offset 5: the loaded rows are kept"):

@@ -59,7 +59,7 @@ def numbers(frame: DataFrame) -> list[int]:
 
 def test_a_frame_of_what_is_loaded(spark: SparkSession, one_kind: Topics, tmp_path: Path) -> None:
     topic = one_kind.make(2, retention_ms="-1")
-    one_kind.load_part(topic, numbered(0, 100))
+    one_kind.fill(topic, numbered(0, 100))
     target = tmp_path / "a {strange} [name]*, 100%"
     seen: list[Progress] = []
     done = load(spark, one_kind.bootstrap, topic, target, progress=seen.append)
@@ -71,7 +71,7 @@ def test_a_frame_of_what_is_loaded(spark: SparkSession, one_kind: Topics, tmp_pa
     assert done.frame.schema == source.schema
     assert sorted(done.frame.collect()) == sorted(source.collect())
     (target / "00001" / "notes.parquet").write_bytes(b"somebody's own")
-    one_kind.load_part(topic, numbered(100, 110))
+    one_kind.fill(topic, numbered(100, 110))
     assert load(spark, one_kind.bootstrap, topic, target).records == 10
     assert numbers(loaded(spark, target)) == list(range(110))
 
@@ -79,7 +79,7 @@ def test_a_frame_of_what_is_loaded(spark: SparkSession, one_kind: Topics, tmp_pa
 def test_a_topic_whose_name_spark_would_pass_over(spark: SparkSession, one_kind: Topics, tmp_path: Path) -> None:
     topics = [one_kind.make(name=name, retention_ms="-1") for name in ("_hidden", ".secret")]
     for topic in topics:
-        one_kind.load_part(topic, numbered(0, 5, 1))
+        one_kind.fill(topic, numbered(0, 5, 1))
     done = load(spark, one_kind.bootstrap, re.compile("_hidden|secret"), tmp_path)
     counts = {row.topic: row["count"] for row in done.frame.groupBy("topic").count().collect()}
     assert counts == {"_hidden": 5, ".secret": 5}
@@ -95,7 +95,7 @@ def test_nothing_is_loaded(spark: SparkSession, one_kind: Topics, tmp_path: Path
 
 def test_a_mapping_of_ones_own(spark: SparkSession, one_kind: Topics, tmp_path: Path) -> None:
     topic = one_kind.make(2, retention_ms="-1")
-    one_kind.load_part(topic, numbered(0, 100))
+    one_kind.fill(topic, numbered(0, 100))
     even, kind = 2, pa.list_(pa.string())
 
     def of_even(rows: pa.RecordBatch) -> pa.RecordBatch:
@@ -114,7 +114,7 @@ def test_a_mapping_of_ones_own(spark: SparkSession, one_kind: Topics, tmp_path: 
 
 def test_a_task_that_fails(spark: SparkSession, one_kind: Topics, tmp_path: Path) -> None:
     topic = one_kind.make(2, retention_ms="-1")
-    one_kind.load_part(topic, [Rec(b'{"n": 1}', partition=0), Rec(b"no", partition=1)])
+    one_kind.fill(topic, [Rec(b'{"n": 1}', partition=0), Rec(b"no", partition=1)])
     mapping = JsonValue(pa.schema([("n", pa.int64())]))
     with pytest.raises(LoadFailed, match=rf"^{topic}/1: {topic}/1, offset 0: not a JSON object.*b'no'"):
         load(spark, one_kind.bootstrap, topic, tmp_path, mapping=mapping)
@@ -137,7 +137,7 @@ def test_ctrl_c(
     monkeypatch.setattr(scheduler, "_PAUSE", pause)
     topic = one_kind.make(2, retention_ms="-1")
     for first in range(0, 400, 4):
-        one_kind.load_part(topic, numbered(first, first + 4))
+        one_kind.fill(topic, numbered(first, first + 4))
 
     def interrupted(progress: Progress) -> None:
         interrupted.calls += 1  # type: ignore[attr-defined]
@@ -169,7 +169,7 @@ def test_ctrl_c(
 def test_a_process_is_killed(one_kind: Topics, tmp_path: Path, who: str) -> None:
     topic = one_kind.make(2, retention_ms="-1")
     for first in range(0, 300, 6):
-        one_kind.load_part(topic, numbered(first, first + 6))
+        one_kind.fill(topic, numbered(first, first + 6))
     target = tmp_path / "target"
     process = LineProcess(command(one_kind.bootstrap, topic, target))
     try:

@@ -31,13 +31,13 @@ def looking(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("looking")
 def test_new_partitions_begin_at_their_first_record(topics: Topics, stream: Stream) -> None:
     topic = topics.make()
-    topics.load_part(topic, values("a", 2))
+    topics.fill(topic, values("a", 2))
     query = stream(subscribePattern=topic)
     query.step()
     topics.widen(topic, 2)
-    topics.load_part(topic, values("b", 2, 1))
+    topics.fill(topic, values("b", 2, 1))
     other = topics.make(name=topic + "-other")
-    topics.load_part(other, values("c", 2))
+    topics.fill(other, values("c", 2))
     assert sorted(query.all()) == [*names("b", 2), *names("c", 2)]
     assert query.positions == {topic: {"0": 2, "1": 2}, other: {"0": 2}}
 
@@ -48,13 +48,13 @@ def test_topics_that_come_when_there_were_none(topics: Topics, stream: Stream) -
     topic = topics.fresh_name()
     query = stream(subscribePattern=f"^{topic}$", failOnDataLoss=False)
     assert (query.step(), query.step(), query.positions) == (True, False, {})
-    topics.load_part(topics.make(name=topic), values("a", 2))
+    topics.fill(topics.make(name=topic), values("a", 2))
     query.restart()
     assert query.next() == names("a", 2)
     topics.delete(topic)
     until(lambda: query.step() and not query.positions)
     until(lambda: recreated(topics, topic))
-    topics.load_part(topic, values("b", 3))
+    topics.fill(topic, values("b", 3))
     found: list[str] = []
     until(lambda: found.extend(query.next()) or found)
     assert found == names("b", 3)
@@ -64,7 +64,7 @@ def test_a_topic_that_a_broker_does_not_know_for_a_moment(
     topics: Topics, stream: Stream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     topic = topics.make()
-    topics.load_part(topic, values("a", 2))
+    topics.fill(topic, values("a", 2))
     unknown = 0
 
     def there(*given: Any) -> Any:
@@ -77,7 +77,7 @@ def test_a_topic_that_a_broker_does_not_know_for_a_moment(
     query = stream(subscribe=topic, startingOffsets="earliest")
     unknown = 2
     assert query.next() == names("a", 2)
-    topics.load_part(topic, values("b", 3))
+    topics.fill(topic, values("b", 3))
     unknown = 2
     assert query.next() == names("b", 3)
     query = stream(subscribe=topic, startingOffsets="earliest")
@@ -92,7 +92,7 @@ def test_a_new_partition_that_has_lost_records(topics: Topics, stream: Stream) -
     strict, lenient = stream(subscribe=topic), stream(subscribe=topic, failOnDataLoss=False)
     strict.step(), lenient.step()
     topics.widen(topic, 2)
-    topics.load_part(topic, values("a", 5, 1))
+    topics.fill(topic, values("a", 5, 1))
     topics.trim(topic, 1, 3)
     with pytest.raises(DataLost, match=f"{topic}/1 is new, but begins at 3"):
         strict.step()
@@ -109,7 +109,7 @@ def test_a_topic_that_is_deleted(topics: Topics, stream: Stream) -> None:
     with pytest.raises(DataLost, match=f"there is no {topic}/0 any more"):
         until(strict.step)
     until(lambda: lenient.step() and topic not in lenient.offset)
-    topics.load_part(other, values("a", 2))
+    topics.fill(other, values("a", 2))
     assert lenient.next() == names("a", 2)
 
 
@@ -118,7 +118,7 @@ def test_a_topic_that_is_deleted_between_two_looks(topics: Topics, stream: Strea
     query = stream(subscribe=f"{topic},{other}", failOnDataLoss=False)
     query.step()
     topics.delete(topic)
-    topics.load_part(other, values("a", 2))
+    topics.fill(other, values("a", 2))
     found: list[str] = []
     until(lambda: found.extend(query.next()) or topic not in query.offset)
     assert [*found, *query.next()] == names("a", 2)
@@ -128,18 +128,18 @@ def test_a_topic_that_is_deleted_between_two_looks(topics: Topics, stream: Strea
 @pytest.mark.parametrize("longer", [False, True])
 def test_a_topic_that_is_recreated(longer: bool, topics: Topics, stream: Stream) -> None:
     topic = topics.make()
-    topics.load_part(topic, values("old", 4))
+    topics.fill(topic, values("old", 4))
     strict, lenient = stream(subscribe=topic), stream(subscribe=topic, failOnDataLoss=False)
     strict.step(), lenient.step()
     topics.delete(topic)
     until(lambda: recreated(topics, topic))
-    topics.load_part(topic, values("new", 6 if longer else 1))
+    topics.fill(topic, values("new", 6 if longer else 1))
     with pytest.raises(DataLost, match=f"{topic}/0 was read up to 4"):
         until(strict.step)
     found: list[str] = []
     until(lambda: found.extend(lenient.next()) or found)
     assert found == names("new", 6 if longer else 1)
-    topics.load_part(topic, values("more", 7))
+    topics.fill(topic, values("more", 7))
     assert lenient.next() == names("more", 7)
 
 
@@ -148,12 +148,12 @@ def test_a_topic_that_is_recreated_between_two_looks(
 ) -> None:
     monkeypatch.setattr(micro_batches, "_REFRESH_SECONDS", float("inf"))
     topic = topics.make()
-    topics.load_part(topic, values("old", 4))
+    topics.fill(topic, values("old", 4))
     query = stream(subscribe=topic, failOnDataLoss=False, **{"fetchOffset.numRetries": 1})
     query.step()
     topics.delete(topic)
     until(lambda: recreated(topics, topic))
-    topics.load_part(topic, values("new", 1))
+    topics.fill(topic, values("new", 1))
     found: list[str] = []
     until(lambda: found.extend(query.next()) or found)
     assert found == names("new", 1)
@@ -171,14 +171,14 @@ def recreated(topics: Topics, topic: str) -> bool:
 def test_a_log_that_was_cut_off_is_written_down_at_once(topics: Topics, stream: Stream) -> None:
     """Else it would have grown again unseen, by the time that a restarted query looks."""
     topic = topics.make()
-    topics.load_part(topic, values("old", 4))
+    topics.fill(topic, values("old", 4))
     query = stream(subscribe=topic, failOnDataLoss=False)
     query.step()
     topics.delete(topic)
     until(lambda: recreated(topics, topic))
     until(query.step)
     until(lambda: query.positions == {topic: {"0": 0}} or query.step())
-    topics.load_part(topic, values("new", 9))
+    topics.fill(topic, values("new", 9))
     query.restart()
     assert query.next() == names("new", 9)
 
@@ -193,7 +193,7 @@ def test_a_log_that_has_lost_its_end(
     broker.start()
     with Topics(broker.bootstrap, fresh_name) as topics:
         topic = topics.make()
-        topics.load_part(topic, values("a", 4))
+        topics.fill(topic, values("a", 4))
         given = {
             "kafka.bootstrap.servers": broker.bootstrap,
             **QUICK,
@@ -203,7 +203,7 @@ def test_a_log_that_has_lost_its_end(
         strict, lenient = DrivenStream(given), DrivenStream({**given, "failOnDataLoss": "false"})
         [file] = broker.partition_dir(topic, 0).glob("*" + broker.segment_suffix)
         size = file.stat().st_size
-        topics.load_part(topic, values("lost", 3))
+        topics.fill(topic, values("lost", 3))
         strict.step(), lenient.step()
         broker.kill()
         os.truncate(file, size)
@@ -212,28 +212,28 @@ def test_a_log_that_has_lost_its_end(
             strict.step()
         assert lenient.next() == []
         assert lenient.positions == {topic: {"0": 4}}
-        topics.load_part(topic, values("b", 5))
+        topics.fill(topic, values("b", 5))
         lenient.restart()
         assert lenient.next() == names("b", 5)
 
 
 def test_a_start_behind_the_end(topics: Topics, stream: Stream) -> None:
     topic = topics.make()
-    topics.load_part(topic, values("a", 3))
+    topics.fill(topic, values("a", 3))
     given = {"subscribe": topic, "startingOffsets": json.dumps({topic: {"0": 7}})}
     strict, lenient = stream(**given), stream(**given, failOnDataLoss=False)
     assert (strict.next(), lenient.next()) == ([], [])
     with pytest.raises(DataLost, match=f"{topic}/0 was read up to 7"):
         strict.step()
     assert lenient.next() == []
-    topics.load_part(topic, values("b", 2))
+    topics.fill(topic, values("b", 2))
     assert lenient.next() == names("b", 2)
 
 
 def test_a_checkpoint_that_does_not_say_where_to_begin(topics: Topics, stream: Stream) -> None:
     """Spark's own source keeps that somewhere else."""
     topic = topics.make()
-    topics.load_part(topic, values("a", 3))
+    topics.fill(topic, values("a", 3))
     query = stream(subscribe=topic)
     with pytest.raises(ConfigError, match=f"does not say where {topic}/0 begins"):
         query.reader.partitions({}, {topic: {"0": 3}})
@@ -252,7 +252,7 @@ def test_a_restarted_broker(new_broker: Callable[..., Broker], fresh_name: Calla
         timer.start()
         query.step()
         timer.join()
-        topics.load_part(topic, values("b", 2))
+        topics.fill(topic, values("b", 2))
         assert query.next() == names("b", 2)
         broker.kill()
         query.options["kafka.default.api.timeout.ms"] = "300"

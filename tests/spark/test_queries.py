@@ -102,28 +102,28 @@ def reject(number: int) -> None:
 
 def test_a_query_that_fails_goes_on_where_it_was(topics: Topics, load: Any, start: Start, out: Out) -> None:
     topic = topics.make(2)
-    topics.load_part(topic, [*values("a", 4), *values("b", 2, 1)])
+    topics.fill(topic, [*values("a", 4), *values("b", 2, 1)])
     frame = load(subscribe=topic, startingOffsets="earliest")
     out.fail = reject
     with pytest.raises(StreamingQueryException, match="batch 0 is not taken"):
         start(frame).awaitTermination(LIMIT)
-    topics.load_part(topic, values("c", 3, 1))
+    topics.fill(topic, values("c", 3, 1))
     out.fail = lambda _: None
     query = start(frame)
     until(query, lambda: len(out.rows) == 9)
     assert out.batches[0] == names(("a", 4), ("b", 2))  # as it was before, and what came then is apart
     topics.widen(topic, 3)
-    topics.load_part(topic, values("d", 2, 2))
+    topics.fill(topic, values("d", 2, 2))
     until(query, lambda: len(out.rows) == 11)
     query.stop()
-    topics.load_part(topic, values("e", 1))
+    topics.fill(topic, values("e", 1))
     start(frame, availableNow=True).awaitTermination(LIMIT)
     assert out.rows == names(("a", 4), ("b", 2), ("c", 3), ("d", 2), ("e", 1))
 
 
 def test_available_now_as_spark_itself_does_it(topics: Topics, load: Any, spark: SparkSession, tmp_path: Path) -> None:
     topic = topics.make(3)
-    topics.load_part(topic, [*values("a", 40), *values("b", 20, 1), *values("c", 1, 2)])
+    topics.fill(topic, [*values("a", 40), *values("b", 20, 1), *values("c", 1, 2)])
     found = {}
     for source in ("pylogbroker", "kafka"):
         batches = Out()
@@ -140,9 +140,9 @@ def test_available_now_as_spark_itself_does_it(topics: Topics, load: Any, spark:
 @pytest.mark.one_broker
 def test_a_query_of_sparks_own_source_goes_on_with_ours(topics: Topics, load: Any, start: Start, out: Out) -> None:
     topic = topics.make(2)
-    topics.load_part(topic, [*values("a", 3), *values("b", 2, 1)])
+    topics.fill(topic, [*values("a", 3), *values("b", 2, 1)])
     assert start(load("kafka", subscribe=topic, startingOffsets="earliest"), availableNow=True).awaitTermination(LIMIT)
-    topics.load_part(topic, [*values("c", 3), *values("d", 2, 1)])
+    topics.fill(topic, [*values("c", 3), *values("d", 2, 1)])
     assert start(load(subscribe=topic, startingOffsets="earliest"), availableNow=True).awaitTermination(LIMIT)
     assert out.rows == names(("a", 3), ("b", 2), ("c", 3), ("d", 2))
 
@@ -150,11 +150,11 @@ def test_a_query_of_sparks_own_source_goes_on_with_ours(topics: Topics, load: An
 @pytest.mark.one_broker
 def test_streams_joined_in_one_query(topics: Topics, load: Any, start: Start, out: Out, spark: SparkSession) -> None:
     one, other = topics.make(), topics.make()
-    topics.load_part(one, [Rec(b"x%d" % number, b"k%d" % number) for number in range(4)])
+    topics.fill(one, [Rec(b"x%d" % number, b"k%d" % number) for number in range(4)])
     left = load(subscribe=one, startingOffsets="earliest").selectExpr("key", "value AS left")
     right = load(subscribe=other, startingOffsets="earliest").selectExpr("key", "value AS right")
     query = start(left.join(right, "key").selectExpr("concat(left, right) AS value"))
-    topics.load_part(other, [Rec(b"y%d" % number, b"k%d" % number) for number in (1, 3, 9)])
+    topics.fill(other, [Rec(b"y%d" % number, b"k%d" % number) for number in (1, 3, 9)])
     until(query, lambda: len(out.rows) == 2)
     assert out.rows == ["x1y1", "x3y3"]
 
@@ -162,7 +162,7 @@ def test_streams_joined_in_one_query(topics: Topics, load: Any, start: Start, ou
 @pytest.mark.one_broker
 def test_lost_data_ends_a_query(topics: Topics, load: Any, start: Start) -> None:
     topic = topics.make()
-    topics.load_part(topic, values("a", 9))
+    topics.fill(topic, values("a", 9))
     frame = load(subscribe=topic, startingOffsets=json.dumps({topic: {"0": 2}}))
     topics.trim(topic, 0, 5)
     with pytest.raises(StreamingQueryException, match="some data may have been lost"):
@@ -174,7 +174,7 @@ def test_a_running_stream_reports_its_lag(topics: Topics, load: Any, start: Star
     topic = topics.make()
     query = start(load(subscribe=topic, maxOffsetsPerTrigger=3))
     until(query, lambda: query.lastProgress)
-    topics.load_part(topic, values("a", 9))
+    topics.fill(topic, values("a", 9))
     until(query, lambda: len(out.rows) == 9)
     until(query, lambda: len(with_rows(query)) == 3)
     lags = [

@@ -160,10 +160,10 @@ class Stream:
         self._source, self._sink = topics.make(2), topics.make(3)
         self._expected: list[bytes] = []
 
-    def load_part(self, count: int) -> None:
+    def fill(self, count: int) -> None:
         """More records in the source."""
         new = [b"%04d" % number for number in range(len(self._expected), len(self._expected) + count)]
-        self._topics.load_part(self._source, [Rec(value, partition=at % 2) for at, value in enumerate(new)])
+        self._topics.fill(self._source, [Rec(value, partition=at % 2) for at, value in enumerate(new)])
         self._expected += new
 
     def run(
@@ -205,17 +205,17 @@ def stream(spark: SparkSession, topics: Topics, tmp_path: Path) -> Stream:
 
 
 def test_a_stream_that_is_replayed_writes_each_row_once(stream: Stream) -> None:
-    stream.load_part(6)
+    stream.fill(6)
     stream.run()
     stream.check()
     stream.forget_last()
-    stream.load_part(2)
+    stream.fill(2)
     stream.run()
     stream.check()
 
 
 def test_a_driver_that_is_killed_after_the_first_of_two_transactions(stream: Stream) -> None:
-    stream.load_part(4)
+    stream.fill(4)
     with pytest.raises(StreamingQueryException):
         stream.run("killed-in-commit")
     assert len(stream.written("read_committed")) <= 2
@@ -225,7 +225,7 @@ def test_a_driver_that_is_killed_after_the_first_of_two_transactions(stream: Str
 
 
 def test_a_task_that_is_killed_in_the_middle(stream: Stream, tmp_path: Path) -> None:
-    stream.load_part(4)
+    stream.fill(4)
     mark = tmp_path / "killed"
     killing = _killing(mark, b"0003")
     with pytest.raises(StreamingQueryException):
@@ -236,7 +236,7 @@ def test_a_task_that_is_killed_in_the_middle(stream: Stream, tmp_path: Path) -> 
 
 
 def test_at_least_once_is_an_option(stream: Stream) -> None:
-    stream.load_part(4)
+    stream.fill(4)
     stream.run(exactlyOnce="false")
     stream.check()
     stream.forget_last()

@@ -24,12 +24,12 @@ Stream = Callable[..., DrivenStream]
 
 def test_the_first_batch_carries_its_start(topics: Topics, stream: Stream) -> None:
     topic = topics.make(2)
-    topics.load_part(topic, [*values("a", 3, 1)])
+    topics.fill(topic, [*values("a", 3, 1)])
     query = stream(subscribe=topic, startingOffsets="earliest")
     assert [query.reader.initialOffset() for _ in range(3)] == [{}, {}, {}]
     assert query.next() == names("a", 3)
     assert query.offset == {topic: {"0": 0, "1": 3}, "/start": {topic: {"0": 0, "1": 0}}}
-    topics.load_part(topic, values("b", 2))
+    topics.fill(topic, values("b", 2))
     query.restart()  # and the first batch is run again, as if it had failed
     assert query.rows() == names("a", 3)
     assert query.next() == names("b", 2)
@@ -38,11 +38,11 @@ def test_the_first_batch_carries_its_start(topics: Topics, stream: Stream) -> No
 
 def test_from_the_end_the_first_batch_is_empty_but_there(topics: Topics, stream: Stream) -> None:
     topic = topics.make()
-    topics.load_part(topic, values("old", 3))
+    topics.fill(topic, values("old", 3))
     query = stream(subscribe=topic)
     assert query.step()
     assert query.rows() == []
-    topics.load_part(topic, values("new", 2))
+    topics.fill(topic, values("new", 2))
     query.restart()
     assert query.next() == names("new", 2)
 
@@ -50,7 +50,7 @@ def test_from_the_end_the_first_batch_is_empty_but_there(topics: Topics, stream:
 @pytest.mark.parametrize("limits", [{}, {"maxOffsetsPerTrigger": 2}])
 def test_from_offsets_and_times(limits: dict[str, int], topics: Topics, stream: Stream) -> None:
     topic = topics.make(2, retention_ms="-1")
-    topics.load_part(topic, [Rec(b"x%d" % n, partition=n % 2, timestamp=1_000_000 + n) for n in range(8)])
+    topics.fill(topic, [Rec(b"x%d" % n, partition=n % 2, timestamp=1_000_000 + n) for n in range(8)])
     by_offset = stream(subscribe=topic, startingOffsets=json.dumps({topic: {"0": 2, "1": -1}}), **limits)
     assert by_offset.all() == ["x4", "x6"]
     by_time = stream(subscribe=topic, startingTimestamp=1_000_005, **limits)
@@ -71,7 +71,7 @@ def test_topics_that_are_not_there(topics: Topics, stream: Stream) -> None:
         stream(subscribe=topic, startingOffsets=json.dumps({topic: {"0": 0}})).step()
     pattern = stream(subscribePattern=f"^{topic}-later$", startingOffsets="earliest")
     assert (pattern.next(), pattern.next()) == ([], [])
-    topics.load_part(topics.make(name=f"{topic}-later"), values("v", 2))
+    topics.fill(topics.make(name=f"{topic}-later"), values("v", 2))
     pattern.restart()
     assert pattern.next() == names("v", 2)
 
@@ -81,7 +81,7 @@ def test_topics_that_are_not_there(topics: Topics, stream: Stream) -> None:
 
 def test_batches_are_limited(topics: Topics, stream: Stream) -> None:
     topic = topics.make(3)
-    topics.load_part(topic, [*values("a", 20), *values("b", 10, 1), *values("c", 1, 2)])
+    topics.fill(topic, [*values("a", 20), *values("b", 10, 1), *values("c", 1, 2)])
     query = stream(subscribe=topic, startingOffsets="earliest", maxOffsetsPerTrigger=10, minPartitions=4)
     assert query.reader.getDefaultReadLimit() == ReadMaxRows(10)
     query.step()
@@ -93,7 +93,7 @@ def test_batches_are_limited(topics: Topics, stream: Stream) -> None:
 
 def test_once_means_everything(topics: Topics, stream: Stream) -> None:
     topic = topics.make()
-    topics.load_part(topic, values("a", 9))
+    topics.fill(topic, values("a", 9))
     query = stream(subscribe=topic, startingOffsets="earliest", maxOffsetsPerTrigger=2, minOffsetsPerTrigger=2)
     assert query.reader.latestOffset({}, ReadAllAvailable())[topic] == {"0": 9}
 
@@ -113,21 +113,21 @@ def test_too_little_waits(topics: Topics, stream: Stream, monkeypatch: pytest.Mo
     clock = Clock()
     monkeypatch.setattr(micro_batches, "time", clock)
     topic = topics.make()
-    topics.load_part(topic, values("a", 1))
+    topics.fill(topic, values("a", 1))
     query = stream(subscribe=topic, startingOffsets="earliest", minOffsetsPerTrigger=5, maxTriggerDelay="40s")
     assert query.reader.getDefaultReadLimit() == ReadMinRows(5)
     assert query.next() == names("a", 1)  # the first batch waits for nothing
-    topics.load_part(topic, values("b", 4))
+    topics.fill(topic, values("b", 4))
     clock.now += 39
     assert not query.step()
     clock.now += 1
     assert query.next() == names("b", 4)
     clock.now += 39
-    topics.load_part(topic, values("c", 4))
+    topics.fill(topic, values("c", 4))
     assert not query.step()  # the delay is counted from the batch before
-    topics.load_part(topic, values("d", 1))
+    topics.fill(topic, values("d", 1))
     assert query.next() == [*names("c", 4), *names("d", 1)]
-    topics.load_part(topic, values("e", 1))
+    topics.fill(topic, values("e", 1))
     query.restart()
     assert query.next() == names("e", 1)  # nor does the first one after a start
 
@@ -144,7 +144,7 @@ def test_an_idle_stream_waits_at_the_leader(topics: Topics, stream: Stream, monk
     assert time.monotonic() - begun >= 0.15
     assert len(asked) == 1
     monkeypatch.setattr(micro_batches, "_WAIT", 20)
-    timer = threading.Timer(0.3, topics.load_part, (topic, values("a", 1, 1)))
+    timer = threading.Timer(0.3, topics.fill, (topic, values("a", 1, 1)))
     timer.start()
     assert query.next() == ["a0"]
     assert time.monotonic() - begun < 10
@@ -153,13 +153,13 @@ def test_an_idle_stream_waits_at_the_leader(topics: Topics, stream: Stream, monk
 
 def test_available_now(topics: Topics, stream: Stream) -> None:
     topic = topics.make()
-    topics.load_part(topic, values("a", 5))
+    topics.fill(topic, values("a", 5))
     query = stream(subscribe=topic, startingOffsets="earliest", maxOffsetsPerTrigger=2, minOffsetsPerTrigger=2)
     query.reader.prepareForTriggerAvailableNow()
-    topics.load_part(topic, values("b", 3))
+    topics.fill(topic, values("b", 3))
     topics.widen(topic, 2)
     assert query.all() == names("a", 5)
-    topics.load_part(topic, values("c", 2, 1))
+    topics.fill(topic, values("c", 2, 1))
     query.restart()
     query.reader.prepareForTriggerAvailableNow()
     assert query.all() == ["b0", "c0", "b1", "c1", "b2"]  # of the new partition, too

@@ -29,11 +29,11 @@ class Filled:
         self.main = topics.make(3, retention_ms="-1")  # the records' times are of long ago
         self.other = topics.make(1, retention_ms="-1")
         for number, codec in enumerate(("none", "gzip", "snappy", "lz4", "zstd")):
-            topics.load_part(self.main, _records(number), compression_type=codec)
-        topics.load_part(self.other, [Rec(b"plain", b"k1", timestamp=T0)])
+            topics.fill(self.main, _records(number), compression_type=codec)
+        topics.fill(self.other, [Rec(b"plain", b"k1", timestamp=T0)])
         topics.transaction(self.other, [Rec(b"committed", b"k2") for _ in range(3)], commit=True)
         topics.transaction(self.other, [Rec(b"aborted", b"k3") for _ in range(4)], commit=False)
-        topics.load_part(self.other, [Rec(b"last", b"k1", timestamp=T0 + 5)])
+        topics.fill(self.other, [Rec(b"last", b"k1", timestamp=T0 + 5)])
 
     def json(self, *values: int | list[int]) -> str:
         """One for each partition of `main`."""
@@ -141,7 +141,7 @@ def test_records_that_go_between_planning_and_reading(spark: SparkSession, topic
     found = []
     for source in ("pylogbroker", "kafka"):
         topic = topics.make()
-        topics.load_part(topic, [Rec(b"%d" % number) for number in range(8)])
+        topics.fill(topic, [Rec(b"%d" % number) for number in range(8)])
         reader = spark.read.format(source).option("kafka.bootstrap.servers", topics.bootstrap)
         rows = reader.option("subscribe", topic).load().select("value").rdd
         assert rows.getNumPartitions() == 1

@@ -73,7 +73,7 @@ class Topics:
         """Delete the records before an offset."""
         self._done(self._admin.delete_records([TopicPartition(topic, partition, first)]))
 
-    def load_part(self, topic: str, records: Iterable[Rec], **settings: Any) -> None:
+    def fill(self, topic: str, records: Iterable[Rec], **settings: Any) -> None:
         """Write records, in their order."""
         producer = self._producer(settings)
         failures: list[KafkaError] = []
