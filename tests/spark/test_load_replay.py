@@ -26,7 +26,9 @@ def test_a_replay_takes_the_place_of_what_was(topics: Topics, tmp_path: Path) ->
         assert {value[:5] for (value,) in rows(tmp_path, "value")} == {b"value"}
         return found
 
-    load_here(topics.bootstrap, topic, tmp_path, replay=True, since=1_015, until=1_025, mapping=upper, schedule=meanwhile)
+    load_here(
+        topics.bootstrap, topic, tmp_path, replay=True, since=1_015, until=1_025, mapping=upper, schedule=meanwhile
+    )
     assert values(tmp_path) == list(range(40))
     again = {int(value[6:]) for (value,) in rows(tmp_path, "value") if value.startswith(b"again")}
     assert again == set(range(10, 30))  # whole files
