@@ -1,15 +1,13 @@
-"""The producer of the Python client.
+"""Producer of the client.
 
-producer          the public class;  wiring: its parts; flush, error propagation and close
-settings          translation of older setting names;  options: the settings as values;  validation: of arguments
-model             input and output values;  errors: exceptions of records and transactions
-buffer_admission  waiting for space in the buffer;  topics: waiting for metadata, choosing partitions
-pipeline          records as events, for callback and event handlers;  bulk_send: many records at once
-accumulator       groups records into batches, without I/O;  batch: their columns
+producer          the public class;  wiring: its parts; flush and close
+settings          older setting names;  options: the settings as values;  validation: of arguments
+model             input and output values;  errors: of records and transactions
+buffer_admission  waiting for space;  topics: waiting for metadata, choosing partitions
+pipeline          records as events, for handlers;  bulk_send: many records at once
+accumulator       groups records into batches;  batch: their columns
 sender            sends batches;  response_handler: handles produce responses
-identities        producer ids for idempotence;  transactions;  coordinator_client: requests to coordinators
-
-`pylogbroker.client.partition_queue` keeps the batches of a partition in order.
+identities        producer ids;  transactions;  coordinator_client: requests to coordinators
 """
 
 from pylogbroker.client.producer.errors import (

@@ -2,10 +2,10 @@
 
 Each partition has a `PartitionQueue`, whose last batch takes records until it is full. A queue is *ready* when it may
 have a batch to send: a full one, one whose `linger` has passed, a requeued one whose backoff is over, or any while a
-flush runs (`flushers`). The sender decides about leaders and requests.
+flush runs (`flushers`).
 
-The bytes of the records, and optionally their number, bound the queue; records in flight count. `append` counts a
-record even above the bound: the caller asks `has_space` first.
+The bytes and optionally the number of records, those in flight included, bound the queue. `append` accepts a record
+above the bound: the caller asks `has_space` first.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ import attrs
 from pylogbroker.client.producer.batch import Batch, BatchQueue, Collector, RecordCompletion, Span
 from pylogbroker.records import Header
 
-OVERHEAD: Final = 16  # bytes of a record besides its key, value and headers: lengths, deltas, attributes
+OVERHEAD: Final = 16  # bytes of lengths, deltas and attributes of a record
 
 
 @attrs.frozen
 class BufferLimits:
-    """Limits of batches and of the queue. Times in seconds, sizes in bytes; 0 records means no limit on them."""
+    """Limits of batches and of the queue. Times in seconds, sizes in bytes; 0 records: no limit."""
 
     batch_bytes: int = 16384
     batch_records: int = 0
@@ -37,27 +37,24 @@ class BufferLimits:
 
 
 def ignore(queue: BatchQueue) -> None:
-    """Ignore the event: the default for `on_closed`."""
+    """Ignore the event."""
 
 
 @attrs.define(eq=False)
 class Accumulator:
-    """The partition queues of a producer, and which of them are ready."""
-
     limits: BufferLimits
     idempotent: bool = True
     may_bump_epoch: bool = True
-    on_closed: Callable[[BatchQueue], object] = ignore  # called when a queue's last batch is closed
+    on_closed: Callable[[BatchQueue], object] = ignore
     queues: dict[tuple[str, int], BatchQueue] = attrs.Factory(dict)
-    ready: dict[BatchQueue, None] = attrs.Factory(dict)  # an ordered set
+    ready: dict[BatchQueue, None] = attrs.Factory(dict)  # ordered set
     used: int = 0
     held: int = 0  # records
-    flushers: int = 0  # number of callers that wait for everything to be sent
+    flushers: int = 0
     _timers: list[tuple[float, int, BatchQueue]] = attrs.Factory(list)
     _order: count[int] = attrs.Factory(count)
 
     def queue(self, topic: str, partition: int) -> BatchQueue:
-        """Return the queue of a partition; create it if needed."""
         queue = self.queues.get((topic, partition))
         if queue is None:
             queue = self.queues[topic, partition] = BatchQueue(topic, partition, self.idempotent, self.may_bump_epoch)
@@ -81,7 +78,6 @@ class Accumulator:
         completion: RecordCompletion | None,
         now: float,
     ) -> Batch:
-        """Add a record of `size` bytes, overhead included, to the queue's last batch or to a new one."""
         batch = queue.open
         if batch is None or batch.size + size > self.limits.batch_bytes:
             batch = self._new_batch(queue, now)
@@ -114,9 +110,9 @@ class Accumulator:
         places: Sequence[int],
         now: float,
     ) -> int:
-        """Add records without headers to the queue's last batch or to a new one; return how many fitted.
+        """Add records without headers; return how many fitted into one batch.
 
-        `places` are the records' indexes in `collector`. Sizes include the overhead, as in `append`.
+        `places` are their indexes in `collector`. `sizes` include OVERHEAD.
         """
         batch = queue.open
         if batch is None or batch.size + sizes[0] > self.limits.batch_bytes:
@@ -138,7 +134,6 @@ class Accumulator:
         self.on_closed(queue)
 
     def take(self, queue: BatchQueue, batch: Batch, node: int) -> None:
-        """Mark the batch, which `next_batch` returned, as in flight to the leader `node`."""
         was_open = batch is queue.open
         queue.take(batch, node)
         if was_open:
@@ -147,7 +142,7 @@ class Accumulator:
     def next_batch(self, queue: BatchQueue, now: float, window: int, node: int) -> Batch | None:
         """Return the batch that may go now to the leader `node`, or None.
 
-        If only the time is missing, a timer makes the queue ready when it is due.
+        If only the time is missing, a timer will make the queue ready.
         """
         batch = queue.sendable(window, node)
         if batch is None:
@@ -161,14 +156,12 @@ class Accumulator:
         return batch
 
     def wait(self, queue: BatchQueue, due: float) -> None:
-        """Make the queue ready at the time `due`."""
         heapq.heappush(self._timers, (due, next(self._order), queue))
 
     def next_due(self) -> float | None:
         return self._timers[0][0] if self._timers else None
 
     def collect(self, now: float) -> list[BatchQueue]:
-        """Return the ready queues and clear their ready mark, until something happens to them."""
         while self._timers and self._timers[0][0] <= now:
             self.ready[heapq.heappop(self._timers)[2]] = None
         queues = list(self.ready)
@@ -176,12 +169,11 @@ class Accumulator:
         return queues
 
     def stop_lingering(self) -> None:
-        """Stop lingering; the caller decrements `flushers` when it is done."""
+        """Stop lingering until the caller decrements `flushers`."""
         self.flushers += 1
         self.wake()
 
     def wake(self) -> None:
-        """Make every queue ready that has batches to send."""
         self.ready.update((queue, None) for queue in self.queues.values() if queue.unsent or queue.requeued)
 
     def release(self, batch: Batch) -> None:
@@ -193,7 +185,7 @@ class Accumulator:
         self.held += batch.count
 
     def expire(self, now: float) -> list[tuple[BatchQueue, Batch]]:
-        """Remove and return batches past their deadline, except those in flight."""
+        """Remove batches past their deadline, except those in flight."""
         expired = []
         for queue in self.queues.values():
             while queue.unsent and queue.unsent[0].deadline <= now:

@@ -1,4 +1,4 @@
-"""Batches: the records of one partition as columns, with the callbacks that receive their results."""
+"""Batches: the records of one partition as columns, with their completions."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ class RecordCompletion(Protocol):
     """Receiver of a record's result: a Deferred or an `EventCompletion`."""
 
     def callback(self, result: Any) -> object:
-        """Receive the record's metadata."""
+        """Receive the metadata."""
 
     def errback(self, fail: Any) -> object:
-        """Receive the record's error."""
+        """Receive the error."""
 
 
 @attrs.define(eq=False)
 class Collector:
-    """Results of records that were sent together, in their order; calls `done` when all are there."""
+    """Results of records sent together; calls `done` when all are there."""
 
     results: list[RecordMetadata | BaseException]
     done: Callable[[list[RecordMetadata | BaseException]], object]
@@ -35,7 +35,6 @@ class Collector:
         self.missing = len(self.results)
 
     def put(self, places: Sequence[int], results: Sequence[RecordMetadata | BaseException]) -> None:
-        """Store `results` at the indexes `places`."""
         if isinstance(places, range):
             self.results[places.start : places.stop] = results
         else:
@@ -48,14 +47,14 @@ class Collector:
 
 @attrs.frozen
 class Span:
-    """Records of a batch, from index `start` on, whose results belong at `places` of a collector."""
+    """Records of a batch from `start` on, whose results belong at `places` of a collector."""
 
     start: int
     places: Sequence[int]
     collector: Collector
 
     def split(self, at: int) -> tuple[Span | None, Span | None]:
-        """Split at the batch's index `at`; each part counts from the start of its own batch."""
+        """Split; each part counts from the start of its own batch."""
         cut = min(max(at - self.start, 0), len(self.places))
         before = Span(self.start, self.places[:cut], self.collector) if cut else None
         start = max(self.start - at, 0)
@@ -67,14 +66,13 @@ class Span:
 class Batch:
     """Records for one partition.
 
-    `completions` has one entry per record: None where a span covers the record. `keys` and `headers` are None while no
-    record has any. `position` is the number of the partition's records sent before the batch; with `identity` it lets
-    the broker recognize a repeated batch.
+    `completions` has one entry per record: None where a span covers it. `keys` and `headers` are None while no record
+    has any.
     """
 
     created: float
-    deadline: float  # when retries end
-    due: float  # when to send it, full or not
+    deadline: float
+    due: float
     values: list[bytes | None] = attrs.Factory(list)
     timestamps: list[int] = attrs.Factory(list)
     completions: list[RecordCompletion | None] = attrs.Factory(list)
@@ -82,12 +80,12 @@ class Batch:
     headers: list[tuple[Header, ...]] | None = None
     events: list[Event] | None = None
     spans: list[Span] = attrs.Factory(list)
-    size: int = 0  # in bytes, before compression; an upper estimate
+    size: int = 0  # in bytes, uncompressed, at most
     position: int = -1
     identity: ProducerIdentity = ANONYMOUS
     attempts: int = 0
-    outcome_unknown: bool = False  # outcome unknown: an earlier attempt may have been written
-    rejected: bool = False  # the leader rejected the last attempt: an earlier batch is missing
+    outcome_unknown: bool = False  # an earlier attempt may have been written
+    rejected: bool = False  # since an earlier batch is missing
     sent_at: float = 0.0
 
     @property
@@ -120,7 +118,6 @@ class Batch:
             span.collector.put(span.places, errors[span.start : span.start + len(span.places)])
 
     def halves(self) -> tuple[Batch, Batch]:
-        """Split the batch in two; the records keep their positions."""
         half = self.count // 2
         parts = [span.split(half) for span in self.spans]
         return (

@@ -1,7 +1,6 @@
 """Buffer admission: a record enters the producer's queue when it has space.
 
-A record that does not fit waits up to `queue.enqueue.timeout.ms`, in order; later records queue behind it. Records of
-a topic without metadata wait in `topics`, and count in the queue already.
+A record that does not fit waits up to `queue.enqueue.timeout.ms`; later records queue behind it.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ class WaitingRecord:
 
 @attrs.define(eq=False)
 class BufferAdmission:
-    """Records that wait for space in the queue. `timeout` is in seconds: 0 means no wait, None no limit."""
+    """Records that wait. `timeout` in seconds: 0 means no wait, None no limit."""
 
     reactor: IReactorTime
     accumulator: Accumulator
@@ -45,7 +44,7 @@ class BufferAdmission:
         return not self.waiting and self.accumulator.has_space(size, records)
 
     def admit(self, size: int, proceed: Callable[[], object], reject: Callable[[BaseException], object]) -> bool:
-        """Call `proceed` when there is space, or `reject` after the timeout; return False if rejected at once."""
+        """Call `proceed` when there is space, or `reject` after the timeout; False if rejected at once."""
         if self.is_open(size):
             proceed()
         elif self.timeout == 0:
@@ -57,11 +56,11 @@ class BufferAdmission:
         return True
 
     def space_available(self) -> Deferred[None]:
-        """Fire when all current waiters have entered and there is space for more."""
+        """Fire when all current waiters have entered and more would fit."""
         return succeed(None) if self.is_open(1) else self._mark(1)
 
     def waiters_done(self) -> Deferred[None]:
-        """Fire when all current waiters have entered or have been rejected."""
+        """Fire when all current waiters have entered or been rejected."""
         return self._mark(0) if self.waiting else succeed(None)
 
     def move(self) -> None:
@@ -88,7 +87,6 @@ class BufferAdmission:
             self._timer = self.reactor.callLater(self.timeout, self._expire)
 
     def _mark(self, size: int) -> Deferred[None]:
-        """Queue a Deferred among the waiters; it takes no space."""
         done: Deferred[None] = Deferred()
         self.waiting.append(WaitingRecord(size, inf, lambda: done.callback(None), lambda _: done.callback(None)))
         self._stop_lingering()

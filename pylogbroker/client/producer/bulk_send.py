@@ -17,12 +17,12 @@ from pylogbroker.client.producer.topics import ProducerTopic
 class BulkColumns:
     topic: str
     values: Sequence[bytes]
-    keys: Sequence[bytes] | None  # None: no record has a key
+    keys: Sequence[bytes] | None
     sizes: Sequence[int]
 
 
 def columns_of(records: Sequence[Any]) -> BulkColumns | None:
-    """Return the records as columns if all are alike: (topic, value[, key]) of one topic in bytes; else None."""
+    """Return uniform records as columns: (topic, value[, key]) of one topic in bytes; else None."""
     if set(map(type, records)) != {tuple}:
         return None
     width = len(records[0])
@@ -40,10 +40,7 @@ def columns_of(records: Sequence[Any]) -> BulkColumns | None:
 
 
 def put(accumulator: Accumulator, topic: ProducerTopic, columns: BulkColumns, collector: Collector, now: float) -> int:
-    """Put the records into the batches of their partitions; return how many, counted from the first.
-
-    The number is smaller than all if the partitioner fails; the caller then sends the rest one by one.
-    """
+    """Put leading records into batches; return how many, fewer than all if the partitioner fails."""
     if columns.keys is None and topic.partitioner.batch_full is not None:
         return _put_in_runs(accumulator, topic, columns, collector, now)
     keys: Sequence[bytes | None] = columns.keys or [None] * len(columns.values)
@@ -61,7 +58,7 @@ def put(accumulator: Accumulator, topic: ProducerTopic, columns: BulkColumns, co
 def _put_in_runs(
     accumulator: Accumulator, topic: ProducerTopic, columns: BulkColumns, collector: Collector, now: float
 ) -> int:
-    """Put records without keys, for a partitioner that stays with a partition until its batch is full."""
+    """Put records without keys: each run to one partition until its batch is full."""
     timestamp, start, end = int(now * 1000), 0, len(columns.values)
     while start < end:
         try:

@@ -1,7 +1,7 @@
 """Requests of a transactional producer to the coordinators of transactions and of groups.
 
 Transient errors are retried for `max.block.ms`: a coordinator that moves, a lost connection, a previous transaction
-that is still being completed. Any other error is raised.
+that is still being completed.
 """
 
 from __future__ import annotations
@@ -44,8 +44,6 @@ _COORDINATOR_MOVED: Final = frozenset(
 
 @attrs.frozen
 class TransactionCoordinatorClient:
-    """Client of the coordinator of one transactional id."""
-
     pauses: Pauses
     cluster: Cluster
     options: ProducerOptions
@@ -55,7 +53,7 @@ class TransactionCoordinatorClient:
         return self.options.transactional_id or ""
 
     async def initialize(self, before: ProducerIdentity) -> ProducerIdentity:
-        """Return a producer id and epoch; fence earlier producers and abort their open transaction."""
+        """Return an identity; fence earlier producers and abort their transaction."""
         timeout = int(self.options.transaction_timeout * 1000)
         response = await self._ask(InitProducerIdRequest(self.id, timeout, before.id, before.epoch))
         return ProducerIdentity(response.producer_id, response.producer_epoch)
@@ -65,7 +63,6 @@ class TransactionCoordinatorClient:
         await self._ask(request, version=ADD_PARTITIONS_VERSION, codes=partition_codes)
 
     async def send_offsets(self, identity: ProducerIdentity, offsets: Offsets, member: GroupMember) -> None:
-        """Add a group to the transaction and commit its offsets in it."""
         await self._ask(AddOffsetsToTxnRequest(self.id, identity.id, identity.epoch, member.group))
         topics: dict[str, TxnOffsetCommitRequestTopic] = {}
         for (topic, partition), given in offsets.items():

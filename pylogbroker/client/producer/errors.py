@@ -1,4 +1,4 @@
-"""Errors of a producer's records and transactions, besides those that the broker reports."""
+"""Errors of a producer's records and transactions."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class NotAllSent(ClientError):
 class SomeFailed(ClientError):
     """Some records of one `send_many` failed; the cause is the first one's error.
 
-    `results` has, in the records' order, the metadata or the exception of each.
+    `results` has the metadata or the exception of each record, in order.
     """
 
     def __init__(self, results: Sequence[RecordMetadata | BaseException]) -> None:
@@ -52,4 +52,4 @@ class NeedsAbort(TransactionError):
 
 
 class Fenced(TransactionError):
-    """Another producer with the same transactional id has taken over; this producer is unusable."""
+    """Another producer with the same transactional id has taken over; this one is unusable."""

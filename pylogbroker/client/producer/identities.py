@@ -28,13 +28,11 @@ class OpenGate:
 
 @attrs.define(eq=False)
 class Identities:
-    """Gate that gives each partition queue the producer id that its batches need."""
-
     pauses: Pauses
     cluster: Cluster
     backoff: Backoff
-    resume: Callable[[list[BatchQueue]], object]  # called with the queues that waited for an id
-    reject: Callable[[BaseException], object]  # called when the request failed
+    resume: Callable[[list[BatchQueue]], object]  # called with the queues that waited
+    reject: Callable[[BaseException], object]
     current: ProducerIdentity | None = None
     _waiting: list[BatchQueue] = attrs.Factory(list)
     _asking: bool = False

@@ -17,10 +17,8 @@ class RecordMetadata(NamedTuple):
     """Partition, offset and timestamp of a record that was sent.
 
     The offset is -1 if unknown: with `acks=0`, for a record that a callback handler dropped or a custom event handler
-    took, and for a duplicate older than the broker remembers. The timestamp is in milliseconds since 1970: the
-    record's, or the broker's with LogAppendTime.
-
-    A named tuple for speed: one is made for every record.
+    took, and for a duplicate older than the broker remembers. The timestamp, in milliseconds since 1970, is the
+    record's, or the broker's with LogAppendTime. A named tuple for speed.
     """
 
     topic: str
@@ -32,7 +30,7 @@ class RecordMetadata(NamedTuple):
 def metadata_of(
     topic: str, partition: int, base_offset: int, timestamps: Sequence[int], append_time: int
 ) -> list[RecordMetadata]:
-    """Return the metadata of a batch's records, without a Python loop: the cost is per record."""
+    """Return a batch's metadata, without a Python loop: the cost is per record."""
     offsets = count(base_offset) if base_offset >= 0 else repeat(UNKNOWN_OFFSET)
     times = timestamps if append_time < 0 else repeat(append_time, len(timestamps))
     rows = zip(repeat(topic), repeat(partition), offsets, times, strict=False)
@@ -41,7 +39,7 @@ def metadata_of(
 
 @attrs.frozen
 class ProducerRecord:
-    """A record to send: the arguments of `send` as a value."""
+    """Arguments of `send` as a value."""
 
     topic: str
     value: Any = None
@@ -53,7 +51,7 @@ class ProducerRecord:
 
 @attrs.frozen
 class OffsetToCommit:
-    """Offset of the next record that a group is to consume, with the consumer's note."""
+    """Offset of the next record to consume, with the consumer's note."""
 
     offset: int
     metadata: str = ""
@@ -75,22 +73,21 @@ Offsets = Mapping[tuple[str, int], int | OffsetToCommit]
 
 @attrs.define
 class Counts:
-    """Counters of a producer, to be read at any time.
+    """Counters of a producer; times in seconds, summed over all batches.
 
-    `queued`, `queued_bytes` and `waiting` go up and down, the others only up. Times are in seconds, summed over all
-    batches.
+    `queued`, `queued_bytes` and `waiting` go up and down, the others only up.
     """
 
-    queued: int = 0  # records in the queue or in flight
+    queued: int = 0  # records, in flight included
     queued_bytes: int = 0
-    waiting: int = 0  # records that wait for space in the queue
+    waiting: int = 0  # records that wait for space
     sent: int = 0  # records, when first put into a request
     acknowledged: int = 0
     failed: int = 0
-    dropped: int = 0  # by a callback handler, or because the queue was full
+    dropped: int = 0  # by a callback handler, or for lack of space
     bytes: int = 0  # of batches in requests, compressed, retries included
     batches: int = 0
     requests: int = 0
-    retries: int = 0  # batches that were put into a request again
+    retries: int = 0  # batches
     queue_time: float = 0.0  # from a batch's creation to its first request
-    request_time: float = 0.0  # from a request to its response
+    request_time: float = 0.0

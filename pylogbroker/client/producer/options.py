@@ -1,4 +1,4 @@
-"""Producer settings as values: seconds for milliseconds, several settings combined into one."""
+"""Producer settings as values, in seconds."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pylogbroker.config import Values
 from pylogbroker.errors import ConfigError
 from pylogbroker.records import Codec
 
-_IN_FLIGHT_MAX: Final = 5  # the batches per producer and partition that a broker remembers
+_IN_FLIGHT_MAX: Final = 5  # batches per producer and partition that a broker remembers
 _ACKS: Final = {"all": -1, "-1": -1, "0": 0, "1": 1}
 
 
@@ -29,12 +29,12 @@ class ProducerOptions:
     in_flight_max: int = 5
     codec: Codec = Codec.NONE
     level: int | None = None
-    compressed_topics: frozenset[str] = frozenset()  # empty: all topics
+    compressed_topics: frozenset[str] = frozenset()  # empty: all
     max_request_size: int = 1_048_576
     retries: int = 2**31 - 1
     request_timeout: float = 30.0
     enqueue_timeout: float | None = 60.0  # 0: no wait; None: no limit
-    block_timeout: float = 60.0  # time limit of blocking calls (max.block.ms)
+    block_timeout: float = 60.0
     backoff: Backoff = attrs.Factory(partial(Backoff, 0.1, 1.0))
     sync: bool = False
 
@@ -43,7 +43,7 @@ class ProducerOptions:
 
 
 def options_of(settings: Values) -> ProducerOptions:
-    """Return the options of the settings; raise ConfigError if they contradict each other."""
+    """Return the options; raise ConfigError if settings contradict each other."""
     acks = _ACKS[settings.text("acks")]
     idempotent = _idempotent(settings, acks)
     level = settings["compression.level"]
@@ -92,7 +92,7 @@ def _idempotent(settings: Values, acks: int) -> bool:
 
 
 def _in_flight_max(settings: Values, idempotent: bool) -> int:
-    """Return the maximum of requests in flight: more than one keeps the order only with idempotence."""
+    """Return the maximum: only idempotence keeps the order of several requests."""
     name = "max.in.flight.requests.per.connection"
     if settings[name] is None:
         return _IN_FLIGHT_MAX if idempotent else 1

@@ -3,9 +3,8 @@
     send -> before_enqueue -> queue -> after_dequeue -> handle -> built-in handler -> before_send -> leader
                          after_enqueue
 
-A producer without handlers makes no events and has no queue but its batches. Here events wait unserialized, for
-`queue.time` or until they fill a batch. The event handler takes them all together. The built-in handler serializes
-them, chooses their partitions and puts them into batches, which are sent at once.
+Events wait unserialized, for `queue.time` or until they fill a batch. The event handler takes them all together. The
+built-in handler serializes them and puts them into batches, which are sent at once.
 """
 
 from __future__ import annotations
@@ -33,10 +32,10 @@ T = TypeVar("T")
 
 @attrs.define(eq=False)
 class EventCompletion:
-    """Completion of an event: passes the first result on to its sender."""
+    """Completion of an event: passes on the first result."""
 
     completion: RecordCompletion
-    reserved: int  # bytes counted for the event until it completes or enters a batch
+    reserved: int  # bytes counted until the event completes or enters a batch
     release: Callable[[int], object]
     done: Deferred[None] = attrs.Factory(Deferred)
 
@@ -50,7 +49,6 @@ class EventCompletion:
         return self.open and self.reserved > 0
 
     def callback(self, result: Any) -> None:
-        """Pass the metadata on; ignore further results of the same event."""
         if self.open:
             self._close()
             self.completion.callback(result)
@@ -61,7 +59,7 @@ class EventCompletion:
             self.completion.errback(fail)
 
     def leave(self) -> None:
-        """Release the event's bytes in the queue: a batch counts them from now on."""
+        """Release the event's bytes: a batch counts them from now on."""
         reserved, self.reserved = self.reserved, 0
         if reserved:
             self.release(reserved)
@@ -73,7 +71,7 @@ class EventCompletion:
 
 @attrs.define(eq=False)
 class Pipeline:
-    """Queue of events and their handling. Times in seconds."""
+    """Queue of events. Times in seconds."""
 
     reactor: IReactorTime
     accumulator: Accumulator
@@ -84,13 +82,13 @@ class Pipeline:
     batch_bytes: int
     batch_records: int
     handle: Handle
-    failed: Callable[[BaseException], object]  # called for each record that fails here
+    failed: Callable[[BaseException], object]  # called for each failed record
     _queue: list[Event] = attrs.Factory(list)
     _size: int = 0
     _timer: IDelayedCall | None = None
     _handling: dict[Deferred[None], Sequence[Event]] = attrs.Factory(dict)
     _is_dispatching: bool = False
-    _is_more: bool = False  # whether to dispatch again after the current dispatch
+    _is_more: bool = False  # whether to dispatch again
 
     def send(self, event: Event, completion: RecordCompletion) -> None:
         event.ticket = EventCompletion(completion, 0, self._release)
@@ -106,7 +104,6 @@ class Pipeline:
             self._enter(changed, event.ticket)
 
     def dispatch(self) -> None:
-        """Pass the queued events to the event handler; events that arrive meanwhile follow in order."""
         self._is_more = True
         if self._is_dispatching:
             return
@@ -119,7 +116,6 @@ class Pipeline:
             self._is_dispatching = False
 
     async def handled(self) -> None:
-        """Wait until the event handler has finished all events that it has now."""
         self.dispatch()
         for each in list(self._handling):
             done: Deferred[None] = Deferred()
@@ -127,7 +123,6 @@ class Pipeline:
             await done
 
     def reject_all(self, error: BaseException) -> None:
-        """Fail the queued events, and those that the event handler holds without passing them on."""
         handled = [event for events in self._handling.values() for event in events if event.ticket is not None]
         kept = [event for event in handled if event.ticket.is_kept]
         self._fail(self._take_queue(), error)
@@ -191,7 +186,6 @@ class Pipeline:
             done.addBoth(lambda _: self._handling.pop(done, None))
 
     def _drop(self, events: Iterable[Event]) -> None:
-        """Complete events that a callback handler dropped; that is no failure."""
         for event in events:
             if event.ticket is not None and event.ticket.open:
                 self.counts.dropped += 1
@@ -218,7 +212,7 @@ class Pipeline:
 @implementer(IEventHandler)
 @attrs.define(eq=False)
 class BuiltInHandler:
-    """Built-in event handler: serializes and sends. `serialize` converts an event to a `PendingRecord`, or raises."""
+    """Built-in event handler. `serialize` converts an event to a `PendingRecord`, or raises."""
 
     reactor: IReactorTime
     serialize: Callable[[Event, RecordCompletion], PendingRecord]
@@ -228,7 +222,6 @@ class BuiltInHandler:
     before_send: Callable[[Sequence[Event]], Sequence[Event]] | None
 
     def handle(self, events: Sequence[Event]) -> Deferred[None]:
-        """Send the events; fire when all are acknowledged or have failed."""
         waiting: list[Deferred[None]] = []
         for event in events:
             if not isinstance(event.ticket, EventCompletion):
@@ -246,13 +239,13 @@ class BuiltInHandler:
             completion.errback(error)
             return
         self.put(record)
-        completion.leave()  # after `put`: records that wait for space must not overtake
+        completion.leave()  # afterwards: waiting records must not overtake
 
     def prepare(self, queue: BatchQueue, batch: Batch) -> None:
         """Pass the batch's events to `before_send` handlers and rebuild the batch from their result.
 
         Dropped records complete in the next reactor iteration: their callbacks may call the producer, and the batch is
-        half built now.
+        half built.
         """
         events, change = batch.events, self.before_send
         if not events or change is None:
@@ -288,8 +281,6 @@ class BuiltInHandler:
 
 
 class _Nobody:
-    """Completion that ignores the result."""
-
     def callback(self, result: object) -> None:
         """Ignore the result."""
 
@@ -298,7 +289,6 @@ class _Nobody:
 
 
 def _nowhere(event: Event) -> RecordMetadata:
-    """Return the metadata of an event that this producer does not write."""
     partition = UNKNOWN_OFFSET if event.partition is None else event.partition
     timestamp = UNKNOWN_OFFSET if event.timestamp is None else event.timestamp
     return RecordMetadata(event.topic, partition, UNKNOWN_OFFSET, timestamp)

@@ -5,8 +5,8 @@
     print(metadata.partition, metadata.offset)
     await producer.close()
 
-Records of one partition keep the order of the calls, even when some are retried. Records are sent in the next reactor
-iteration, or after `linger.ms`. A loop that sends must let the reactor run from time to time, best by awaiting `room`.
+Records of one partition keep the order of the calls, even when some are retried. They are sent in the next reactor
+iteration, or after `linger.ms`. A loop that sends must let the reactor run.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ Record = ProducerRecord | tuple[str, Any] | tuple[str, Any, Any]
 
 
 class Producer:
-    """Sends records to a cluster; see the module docstring, and `pylogbroker.client.settings` for the settings.
+    """Sends records to a cluster, with the settings of `pylogbroker.client.settings`.
 
     Brokers are found by `bootstrap` ("host:port,host:port") or in a coordination tree. Plugins are objects, or named by
     settings. Call everything on the reactor thread.
@@ -111,8 +111,8 @@ class Producer:
         """Send a record; the Deferred fires with its metadata once it is acknowledged.
 
         By default the partitioner chooses the partition, and the timestamp (milliseconds since 1970) is now. The
-        Deferred fails with KafkaError (the broker's error), DeliveryTimedOut, QueueFull, RecordTooLarge, PluginFailed,
-        TransactionError or Closed. Cancelling it does not withdraw the record.
+        Deferred fails with KafkaError, DeliveryTimedOut, QueueFull, RecordTooLarge, PluginFailed, TransactionError or
+        Closed. Cancelling it does not withdraw the record.
         """
         done: Deferred[RecordMetadata] = Deferred()
         if self._is_closing or self._transactions is not None:
@@ -161,8 +161,8 @@ class Producer:
     def send_many(self, records: Iterable[Record]) -> Deferred[list[RecordMetadata]]:
         """Send records, each a ProducerRecord, (topic, value) or (topic, value, key).
 
-        The Deferred fires with their metadata, in order, when all are acknowledged. If some failed, it fails with
-        SomeFailed, which holds the result of each.
+        The Deferred fires with their metadata, in order, when all are acknowledged; if some failed, it fails with
+        SomeFailed.
         """
         done: Deferred[list[RecordMetadata]] = Deferred()
         given = records if isinstance(records, list) else list(records)
@@ -183,7 +183,7 @@ class Producer:
 
     @property
     def callback_handlers(self) -> tuple[ICallbackHandler, ...]:
-        """Callback handlers in order, including those named by settings; their counters can be read there."""
+        """Handlers in order, including those named by settings."""
         return self._plugins.callbacks.handlers
 
     @property
@@ -193,14 +193,14 @@ class Producer:
 
     @property
     def counts(self) -> Counts:
-        """Counters of the producer, current at the call."""
+        """Counters, current at the call."""
         counts, accumulator = self._parts.counts, self._accumulator
         counts.queued, counts.queued_bytes = accumulator.held, accumulator.used
         counts.waiting = len(self._admission.waiting)
         return counts
 
     def room(self) -> Deferred[None]:
-        """Fire when the queue has space. A loop that sends awaits this to stay within the queue's limits."""
+        """Fire when the queue has space. A loop that sends awaits this."""
         return self._admission.space_available()
 
     def flush(self) -> Deferred[None]:
@@ -212,9 +212,8 @@ class Producer:
     def close(self, timeout: float | None = None) -> Deferred[None]:
         """Flush and close; records not acknowledged after `timeout` seconds fail with Closed.
 
-        Aborts an open transaction. No records are accepted from now on. Fails with NotAllSent, after closing, if
-        records could not be sent; their own Deferreds have failed by then. Repeated calls wait for the same close;
-        cancelling one does not stop it.
+        Aborts an open transaction; accepts no more records. Fails with NotAllSent, after closing, if records could not
+        be sent. Repeated calls wait for the same close; cancelling one does not stop it.
         """
         self._is_closing = True
         return self._closing.run(lambda: self._close(timeout))
@@ -235,7 +234,7 @@ class Producer:
     def commit(self) -> Deferred[None]:
         """Flush and commit the transaction; fail with NeedsAbort if anything in it has failed.
 
-        Cancelling ends only the wait. A repeated call meanwhile waits for the same commit.
+        Cancelling ends only the wait. A repeated call shares the commit.
         """
         return self._in_transactions().commit()
 
@@ -282,7 +281,6 @@ class Producer:
             )
 
     def _send_columns(self, records: Sequence[Any], collector: Collector) -> int:
-        """Send leading records in bulk, if they are uniform, their topic is known and they fit; return their number."""
         columns = None
         if self._pipeline is None and self._plain_values and self._plain_keys and not self._is_closing:
             columns = columns_of(records)
@@ -307,7 +305,6 @@ class Producer:
 
 
 def _fields(record: Any) -> Sequence[Any]:
-    """Return a tuple or list of 2 or 3 fields; raise InvalidRecords for anything else."""
     if isinstance(record, tuple | list) and 2 <= len(record) <= 3:
         return record
     raise InvalidRecords(f"expected a ProducerRecord, (topic, value) or (topic, value, key); not {record!r:.100}")

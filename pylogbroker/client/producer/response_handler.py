@@ -1,10 +1,10 @@
-"""Handle produce responses: what each means for its batch.
+"""Handle produce responses.
 
 =============================================  =====================================================================
 written, or a duplicate                        acknowledged
 a batch of several records is too large        split in two and sent again
-sequence out of order, unknown producer id     requeued as rejected; `partition_queue` says what follows
-the epoch is too old                           the same; in a transaction the batch fails
+sequence out of order, unknown producer id     requeued as rejected; see `partition_queue`
+the epoch is too old                           likewise; in a transaction the batch fails
 retriable error, or no answer                  requeued; the partition pauses (`retry.backoff.ms`, growing)
 any other error                                the batch fails
 =============================================  =====================================================================
@@ -61,8 +61,8 @@ _LEADER_MOVED: Final = frozenset(
 class ResponseHandler:
     """Handler of produce responses.
 
-    `on_failed` receives the error of each batch that fails; `on_released` is called when the queue has space again.
-    `may_resend` returns whether batches that were not written are to be sent again.
+    `on_failed` gets the error of each failed batch; `on_released` is called when the queue has space again.
+    `may_resend` returns whether unwritten batches are to be sent again.
     """
 
     reactor: IReactorTime
@@ -76,7 +76,6 @@ class ResponseHandler:
     _watches: list[tuple[set[Batch], Deferred[None]]] = attrs.Factory(list)
 
     def finished(self, batches: Iterable[Batch]) -> Deferred[None]:
-        """Fire when each of these batches is acknowledged or has failed."""
         pending, done = set(batches), Deferred[None]()
         if pending:
             self._watches.append((pending, done))
@@ -85,7 +84,7 @@ class ResponseHandler:
         return done
 
     def handle_response(self, response: ProduceResponse | None, batches: Batches) -> None:
-        """Handle the response to the request with these batches; with `acks=0`, None once it was sent."""
+        """Handle a response; with `acks=0`, None once the request was sent."""
         waiting = dict(batches)
         if response is not None and self.options.acks:
             for topic in response.responses:
@@ -104,7 +103,6 @@ class ResponseHandler:
             self._settle(queue)
 
     def handle_failure(self, failure: Failure, batches: Batches) -> None:
-        """Handle a request that could not be sent or got no answer."""
         error = failure.value or ConnectionLost("no answer")
         for queue, batch in batches.values():
             if is_retriable(error):
@@ -115,7 +113,7 @@ class ResponseHandler:
             self._settle(queue)
 
     def reject(self, queue: BatchQueue, batch: Batch, error: BaseException) -> None:
-        """Fail a batch that cannot be sent; a first attempt only if the batch still heads its queue."""
+        """Fail a batch that cannot be sent; a first attempt only if it still heads its queue."""
         if batch.attempts or queue.is_next(batch):
             self._failed(queue, batch, error)
             self._settle(queue)
@@ -128,7 +126,6 @@ class ResponseHandler:
         self.fail_batch(batch, error)
 
     def fail_removed(self, queue: BatchQueue, batch: Batch, error: BaseException) -> None:
-        """Fail a batch that was already removed from its queue."""
         self.fail_batch(batch, error)
         self._settle(queue)
 
@@ -194,7 +191,7 @@ class ResponseHandler:
         rejected: bool = False,
         outcome_unknown: bool = False,
     ) -> None:
-        """Requeue the batch; fail it if its retries or its time are used up, or if it is not wanted any more."""
+        """Requeue the batch; fail it if retries or time are used up, or it is not wanted any more."""
         now = self.reactor.seconds()
         queue.requeue(batch, rejected=rejected, outcome_unknown=outcome_unknown)
         is_settled = not batch.outcome_unknown and not self.may_resend()
@@ -204,7 +201,6 @@ class ResponseHandler:
         queue.resume_at = max(queue.resume_at, now + self.options.backoff.pause(batch.attempts))
 
     def _settle(self, queue: BatchQueue) -> None:
-        """Settle the queue if nothing is in flight, and make it ready."""
         if not queue.in_flight:
             order_error = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
             for batch in queue.settle():
@@ -215,7 +211,6 @@ class ResponseHandler:
             self.accumulator.ready[queue] = None
 
     def _replace(self, batch: Batch, others: Iterable[Batch]) -> None:
-        """Make the watchers of the batch wait for `others` instead."""
         for watch in self._watches[:]:
             pending, done = watch
             if batch in pending:

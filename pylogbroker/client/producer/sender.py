@@ -1,9 +1,8 @@
 """Send batches to their leaders.
 
 One run takes the due batch of every ready partition queue and sends one request per leader, then repeats while there
-is more. At most `max.in.flight.requests.per.connection` requests are in flight per leader. A request has at most one
-batch per partition. No batch goes to a new leader before the old one has answered for the batches before it.
-`answers` handles the responses.
+is more. At most `max.in.flight.requests.per.connection` requests are in flight per leader. No batch goes to a new
+leader before the old one has answered for the batches before it.
 """
 
 from __future__ import annotations
@@ -29,19 +28,19 @@ from pylogbroker.wire.messages.produce import PartitionProduceData, ProduceReque
 
 log = Logger()
 
-_EXPIRY_CHECK_SECONDS: Final = 1.0  # seconds between checks for expired batches
+_EXPIRY_CHECK_SECONDS: Final = 1.0
 
 
 class Gate(Protocol):
-    """Decides which partitions may send: those with a producer id; in a transaction those added to it."""
+    """Decides which partitions may send: those with a producer id, or added to the transaction."""
 
     def admits(self, queue: BatchQueue) -> bool:
-        """Return whether the partition may send now. If not, make it ready and wake the sender once it may."""
+        """Return whether the partition may send; if not, make it ready later and wake the sender."""
 
 
 @attrs.define(eq=False)
 class Sender:
-    """Sends the accumulator's batches. `prepare` sees each batch before its first attempt."""
+    """Sends batches. `prepare` sees each before its first attempt."""
 
     reactor: IReactorTime
     cluster: Cluster
@@ -89,7 +88,6 @@ class Sender:
     # requests
 
     def _send_round(self, queues: Iterable[BatchQueue]) -> list[BatchQueue]:
-        """Send one batch of each partition; return the partitions that may have another."""
         now = self.reactor.seconds()
         loads: dict[int, _RequestBatches] = {}
         more = []
@@ -109,7 +107,6 @@ class Sender:
         return more
 
     def _load_for(self, queue: BatchQueue, loads: dict[int, _RequestBatches]) -> _RequestBatches | None:
-        """Return the request that a batch of the partition may join; None if it must wait."""
         if queue.idle or not self.gate.admits(queue):
             return None
         node = self.cluster.leader_of(queue.topic, queue.partition)
@@ -124,7 +121,6 @@ class Sender:
         return loads[node]
 
     def _load(self, queue: BatchQueue, batch: Batch, load: _RequestBatches, now: float) -> None:
-        """Add the batch to the request; fail it if a plugin or the encoder raises."""
         try:
             if not batch.attempts and not self._prepare(queue, batch):
                 return
@@ -137,10 +133,9 @@ class Sender:
         load.add(queue, batch, data)
 
     def _prepare(self, queue: BatchQueue, batch: Batch) -> bool:
-        """Run `prepare`; return False if it left no records, or if the batch is not to be sent any more."""
         if self.prepare is None:
             return True
-        if batch is queue.open:  # records that handlers send meanwhile go into the next batch
+        if batch is queue.open:  # later records of handlers go into the next batch
             self.accumulator.close(queue)
         self.accumulator.release(batch)
         try:
@@ -210,7 +205,7 @@ class Sender:
             found.addBoth(self._leader_found, queue)
 
     def _leader_found(self, result: object, queue: BatchQueue) -> None:
-        """Resume the partition; if no leader was found in time, after a pause."""
+        """Resume the partition; without a leader, after a pause."""
         self._finding_leader.discard(queue)
         if isinstance(result, Failure):
             queue.resume_at = self.reactor.seconds() + self.options.backoff.pause(1)
@@ -234,7 +229,6 @@ class Sender:
             self._timer = self.reactor.callLater(max(0.0, due - self.reactor.seconds()), self.run)
 
     def _schedule_expiry(self) -> None:
-        """Check every second for expired batches, while there are records."""
         if self.accumulator.held and not self.closed and (self._expiry_call is None or not self._expiry_call.active()):
             self._expiry_call = self.reactor.callLater(_EXPIRY_CHECK_SECONDS, self._expire)
 
@@ -251,7 +245,7 @@ class _RequestBatches:
     batches: dict[tuple[str, int], tuple[BatchQueue, Batch]] = attrs.Factory(dict)
     topics: dict[str, list[PartitionProduceData]] = attrs.Factory(dict)
     size: int = 0
-    deadline: float = 0.0  # the latest of its batches
+    deadline: float = 0.0
 
     def add(self, queue: BatchQueue, batch: Batch, data: bytes) -> None:
         self.batches[queue.topic, queue.partition] = (queue, batch)

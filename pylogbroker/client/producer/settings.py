@@ -1,8 +1,7 @@
 """Older names of producer settings.
 
-Settings of the first Kafka releases are translated, values included, to their current names before the settings table
-(`pylogbroker.client.settings`) is read. `batch.size` keeps Kafka's current meaning, in bytes. The number of records,
-which the first releases called `batch.size`, is `batch.num.messages`, as in the releases that followed.
+Settings of the first Kafka releases are translated, values included, before the settings table is read. `batch.size`
+is in bytes, as in Kafka now. The number of records, `batch.size` in the first releases, is `batch.num.messages`.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ _CODECS: Final = {"0": "none", "1": "gzip", "2": "snappy", "3": "lz4", "4": "zst
 
 
 def translated(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings under their current names; raise ConfigError if one is given under two names."""
+    """Return the settings under their current names; raise ConfigError if one is given under two."""
     result: dict[str, Any] = {}
     for name, value in given.items():
         today = SYNONYMS.get(name, name)

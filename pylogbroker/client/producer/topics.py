@@ -1,6 +1,6 @@
 """Topics that a producer writes to: their partitions, and records that wait for metadata.
 
-Records of an unknown topic wait in order, and count in the queue meanwhile.
+Waiting records keep their order, and count in the queue.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ log = Logger()
 
 @attrs.frozen
 class PendingRecord:
-    """A serialized record before it enters a batch; `event` is the event that callback handlers see."""
+    """A serialized record before it enters a batch; `event` is for callback handlers."""
 
     topic: str
     key: bytes | None
@@ -44,15 +44,13 @@ class PendingRecord:
 
 @attrs.define(eq=False)
 class ProducerTopic:
-    """A topic with known partitions."""
-
     name: str
     queues: list[BatchQueue]
     partitioner: TopicPartitioner
-    sticky: int = -1  # the partition of the last record without a key
+    sticky: int = -1  # partition of the last record without a key
 
     def choose(self, key: bytes | None) -> BatchQueue:
-        """Return the partition queue for a record with this key; raise PluginFailed if the partitioner fails."""
+        """Return the queue for a record with this key; raise PluginFailed."""
         partition = self.partitioner.partition(key, len(self.queues))
         if key is None:
             self.sticky = partition
@@ -68,7 +66,7 @@ class ProducerTopic:
 
 @attrs.define(eq=False)
 class ProducerTopics:
-    """Topics by name, and the records that wait for them. `on_rejected` receives records that fail here."""
+    """Topics by name. `on_rejected` receives records that fail here."""
 
     reactor: IReactorTime
     cluster: Cluster
@@ -88,7 +86,6 @@ class ProducerTopics:
         self.accumulator.on_closed = self._batch_full
 
     def put(self, record: PendingRecord) -> None:
-        """Put a record into its partition's batch, once its topic is known."""
         topic = self.ready(record.topic)
         if topic is None or not topic.has(record.partition):
             self._wait(record)
@@ -100,7 +97,6 @@ class ProducerTopics:
         return None if name in self._waiting else self.known.get(name)
 
     def settled(self) -> Deferred[None]:
-        """Fire when no record waits for its topic."""
         done: Deferred[None] = Deferred()
         if self._waiting:
             self._markers.append(done)
@@ -119,7 +115,7 @@ class ProducerTopics:
         try:
             queue = topic.choose(record.key) if record.partition is None else topic.queues[record.partition]
             self._append(queue, record)
-        except Exception as error:  # a plugin's, for example
+        except Exception as error:  # such as a plugin's
             self.on_rejected(record, error)
             return
         self.kick()
@@ -137,7 +133,6 @@ class ProducerTopics:
             batch.events.append(event)
 
     def _wait(self, record: PendingRecord) -> None:
-        """Queue a record whose topic or partition is unknown; later records of the topic wait behind it."""
         waiting = self._waiting.setdefault(record.topic, deque())
         waiting.append((self.reactor.seconds() + self.block_timeout, record))
         self.accumulator.used += record.size
@@ -156,7 +151,7 @@ class ProducerTopics:
         await self.cluster.find_topic(name)
 
     def _found(self, name: str) -> None:
-        """Place the waiting records one by one, so that records that arrive meanwhile stay behind them."""
+        """Place records one by one, so that those that arrive meanwhile stay behind."""
         self._update(name)
         for _ in range(len(self._waiting.get(name, ()))):
             if name in self._waiting:
@@ -175,13 +170,13 @@ class ProducerTopics:
         self.on_rejected(record, KafkaError(what, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
 
     def _stuck(self, name: str, error: BaseException) -> None:
-        """Fail the waiting records after an unexpected error; the next record starts a new lookup."""
+        """Fail waiting records after an unexpected error."""
         log.failure("records that waited for the topic {topic} have failed", Failure(error), topic=name)
         self._seeking.discard(name)
         self._reject(name, error)
 
     def _missed(self, name: str, error: BaseException) -> None:
-        """Fail the records whose time is over, or all if the error is final; look again for the rest."""
+        """Fail records past their time, or all if the error is final; look again for the rest."""
         self._reject(name, error, self.reactor.seconds() if is_retriable(error) else inf)
         self._seeking.discard(name)
         if name in self._waiting:

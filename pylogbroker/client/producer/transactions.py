@@ -4,7 +4,7 @@
 state        meaning                                               transitions
 ===========  ====================================================  =================================================
 READY        no transaction                                        `begin`: OPEN; the first time BEGINNING
-BEGINNING    a producer id was requested from the coordinator      response: OPEN
+BEGINNING    a producer id was requested                           response: OPEN
 OPEN         records are accepted                                  `commit`, `abort`; failure: BROKEN
 COMMITTING   flush, then EndTxn                                    response: READY; failure: BROKEN
 BROKEN       part of the transaction has failed                    `abort`
@@ -12,9 +12,9 @@ ABORTING     wait for what is in flight, then EndTxn               response: REA
 FENCED       another producer has taken over                       none
 ===========  ====================================================  =================================================
 
-Any failure breaks the transaction, so that none is committed that lacks a record; records not yet sent fail too. The
-coordinator adds a partition to the transaction before its first batch is sent: as a gate of the sender, this class
-admits only added partitions. After a failure the producer takes a new epoch, in which sequence numbers start at 0.
+Any failure breaks the transaction, so that none is committed that lacks a record; unsent records fail too. As a gate
+of the sender, the manager admits only partitions that the coordinator has added. After a failure the producer takes a
+new epoch.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from pylogbroker.errors import ErrorCode, KafkaError, PylogbrokerError
 log = Logger()
 
 _FENCING: Final = frozenset({ErrorCode.PRODUCER_FENCED, ErrorCode.TRANSACTION_COORDINATOR_FENCED})
-# Errors of EndTxn for a transaction that the coordinator does not have, or not any more.
+# Errors of EndTxn without a transaction.
 _NOTHING_TO_END: Final = frozenset(
     {ErrorCode.INVALID_TXN_STATE, ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.INVALID_PRODUCER_ID_MAPPING}
 )
@@ -59,7 +59,7 @@ class TransactionStage(Enum):
 class TransactionManager:
     """Transactions of one producer.
 
-    `resume` is called with partition queues that may send now. `flush` waits until all is acknowledged or has failed,
+    `resume` gets partition queues that may send now. `flush` waits until all is acknowledged or has failed,
     `in_flight_done` until nothing is in flight. `reject` fails everything that is not in flight.
     """
 
@@ -77,17 +77,17 @@ class TransactionManager:
     _added: set[BatchQueue] = attrs.Factory(set)
     _wanted: dict[BatchQueue, None] = attrs.Factory(dict)
     _adding: bool = False
-    _asking: int = 0  # requests of the transaction without a response
+    _asking: int = 0
     _answered: list[Deferred[None]] = attrs.Factory(list)
-    _began: bool = False  # whether the coordinator may have a transaction to end
-    _in_doubt: bool = False  # a commit was requested and its outcome is unknown
+    _began: bool = False  # the coordinator may have a transaction to end
+    _in_doubt: bool = False  # a commit's outcome is unknown
     _too_late: bool = False  # an abort found that the commit had succeeded
-    _renew: bool = False  # whether a new epoch is needed
+    _renew: bool = False
 
     # -- as a gate ---------------------------------------------------------------------------------------------------
 
     def admits(self, queue: BatchQueue) -> bool:
-        """Return whether the partition is part of the transaction; add it if not."""
+        """Return whether the partition is in the transaction; add it if not."""
         if queue in self._added:
             return True
         if self.takes_records:
@@ -104,7 +104,6 @@ class TransactionManager:
 
     @property
     def takes_records(self) -> bool:
-        """Whether accepted records are sent: in OPEN and COMMITTING."""
         return self.state in (TransactionStage.OPEN, TransactionStage.COMMITTING)
 
     def check_open(self) -> None:
@@ -116,7 +115,6 @@ class TransactionManager:
             raise self._wrong_stage("send a record")
 
     def failed(self, error: BaseException) -> None:
-        """Break the transaction, or fence the producer, after an error in it."""
         if isinstance(error, KafkaError) and error.code in _FENCING:
             self._fence(error)
         elif self.takes_records:
@@ -128,7 +126,7 @@ class TransactionManager:
     # -- calls of the program ----------------------------------------------------------------------------------------
 
     async def begin(self) -> None:
-        """Begin a transaction; the first time, fence producers with the same id and abort their transaction."""
+        """Begin; the first time, fence producers with the same id and abort their transaction."""
         if self.state is not TransactionStage.READY:
             raise self._wrong_stage("begin a transaction")
         if self.identity is None:
@@ -141,15 +139,12 @@ class TransactionManager:
         self.state = TransactionStage.OPEN
 
     def commit(self) -> Deferred[None]:
-        """Flush and commit. A repeated call waits for the same commit."""
         return self._committing.run(self._commit)
 
     def abort(self) -> Deferred[None]:
-        """Abort. A repeated call waits for the same abort."""
         return self._aborting.run(self._abort)
 
     def send_offsets(self, offsets: Offsets, member: GroupMember) -> Deferred[None]:
-        """Commit a group's offsets as part of the transaction. Its end waits for them."""
         return SingleFlight().run(lambda: self._send_offsets(offsets, member))
 
     async def close(self) -> None:

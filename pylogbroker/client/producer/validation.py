@@ -28,7 +28,7 @@ from pylogbroker.errors import ConfigError, ErrorCode, InvalidRecords, KafkaErro
 from pylogbroker.interfaces import IEventHandler, ITree
 from pylogbroker.records import Header
 
-_PLAIN: Final = "bytes"  # the encoder that passes bytes through
+_PLAIN: Final = "bytes"
 _TOPIC: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
 
@@ -46,7 +46,7 @@ class Plugins:
 
 
 def plugins_of(choices: Mapping[str, Any], values: Values) -> Plugins:
-    """Return the plugins that the settings name; raise ConfigError if one is missing."""
+    """Return the plugins that the settings name; raise ConfigError."""
     settings = values.by_name()
     value_encoder = resolve_plugin(ENCODER, "value.serializer", choices["value.serializer"], settings)
     key_encoder = resolve_plugin(ENCODER, "key.serializer", choices["key.serializer"], settings)
@@ -63,7 +63,7 @@ def plugins_of(choices: Mapping[str, Any], values: Values) -> Plugins:
 
 
 def merged_settings(settings: Mapping[str, Any] | None, named: Mapping[str, Any]) -> dict[str, Any]:
-    """Return all settings under their current names; raise ConfigError if one is given twice."""
+    """Return settings under current names; raise ConfigError if one is given twice."""
     given = translated(as_mapping(settings))
     for name, value in translated({keyword.replace("_", "."): value for keyword, value in named.items()}).items():
         if name in given:
@@ -73,32 +73,28 @@ def merged_settings(settings: Mapping[str, Any] | None, named: Mapping[str, Any]
 
 
 def source_of(bootstrap: str | Sequence[str] | None, coordination: ITree | None, values: Values) -> BrokerSource:
-    """Return where brokers are found: the coordination tree if given, else the bootstrap list."""
     if coordination is not None:
         return TreeBrokers(coordination)
     return StaticBrokers(bootstrap if bootstrap is not None else values.texts("bootstrap.servers"))
 
 
 def check_topic(name: object) -> None:
-    """Raise KafkaError unless the name is a valid topic name."""
     if not isinstance(name, str) or not _TOPIC.fullmatch(name) or name in (".", ".."):
         raise KafkaError(f"{name!r} cannot be the name of a topic", ErrorCode.INVALID_TOPIC_EXCEPTION)
 
 
 def check_partition(number: object) -> None:
-    """Raise InvalidRecords unless the value is an integer or None."""
     if type(number) is not int and number is not None and not hasattr(number, "__index__"):
         raise InvalidRecords(f"partition: {number!r} is not accepted; expected a number")
 
 
 def check_time(timestamp: object) -> None:
-    """Raise InvalidRecords unless the value is a valid timestamp."""
     if type(timestamp) is not int or not 0 <= timestamp < 1 << 63:
         raise InvalidRecords(f"a timestamp is a number of milliseconds since 1970; not {timestamp!r}")
 
 
 def checked_headers(headers: Sequence[Header], size: int) -> tuple[tuple[Header, ...], int]:
-    """Return the validated headers, and the record's size including them; raise InvalidRecords."""
+    """Return headers, and the record's size with them."""
     checked = []
     for header in headers:
         if not isinstance(header, tuple | list) or len(header) != 2:

@@ -1,4 +1,4 @@
-"""Wiring of a producer's parts; flush, error propagation and close."""
+"""Wiring of a producer's parts; flush and close."""
 
 from __future__ import annotations
 
@@ -42,8 +42,6 @@ log = Logger()
 
 
 class ProducerParts:
-    """All parts of one producer. The caller calls `close` once."""
-
     def __init__(self, reactor: Any, options: ProducerOptions, plugins: Plugins, cluster: Cluster) -> None:
         self.reactor = reactor
         self.options = options
@@ -51,7 +49,7 @@ class ProducerParts:
         self.cluster = cluster
         self.counts = counts = Counts()
         self.is_closed = False
-        self._first_failure: BaseException | None = None  # of a record since `close` was called
+        self._first_failure: BaseException | None = None  # of a record since `close`
         self._late = 0  # records rejected since then
         is_transactional = options.transactional_id is not None
         self._pauses = Pauses(reactor)
@@ -81,7 +79,7 @@ class ProducerParts:
     # -- shared by the parts ------------------------------------------------------------------------------------------
 
     def kick(self) -> None:
-        """Run the sender: at once if each record is sent by itself (`sync`), else in the next reactor iteration."""
+        """Run the sender: at once with `sync`, else in the next reactor iteration."""
         if self.options.sync and not self.sender.running:
             self.sender.run()
         else:
@@ -96,7 +94,6 @@ class ProducerParts:
         self._failed(error)
 
     def reject_late(self) -> None:
-        """Count a record rejected because the producer is closing or no transaction is open."""
         self.counts.failed += 1
         self._late += 1
 
@@ -112,7 +109,6 @@ class ProducerParts:
         self.released()
 
     async def flush(self) -> None:
-        """Wait until every record sent so far is acknowledged or has failed."""
         self.accumulator.stop_lingering()
         try:
             if self.pipeline is not None:
@@ -162,7 +158,7 @@ class ProducerParts:
             raise NotAllSent(unsent, "; ".join(filter(None, reasons)))
 
     async def _within(self, timeout: float | None, work: Coroutine[Any, Any, None]) -> str:
-        """Await `work` for at most `timeout` seconds; return the reason why it did not finish, or an empty string."""
+        """Await `work` for at most `timeout` seconds; return why it did not finish, or ""."""
         done = Deferred.fromCoroutine(work)
         if timeout is not None:
             done.addTimeout(timeout, self.reactor)
@@ -180,7 +176,7 @@ class ProducerParts:
         return self.plugins.handler is not None or bool(self.plugins.callbacks.handlers)
 
     def _limits(self) -> BufferLimits:
-        """Return the limits of batches; events have already lingered in the pipeline."""
+        """Return the limits; events have already lingered."""
         limits = self.options.limits
         return attrs.evolve(limits, linger=0.0) if self._in_events else limits
 
@@ -222,7 +218,6 @@ class ProducerParts:
         self.topics.put(record)
 
     def serialize(self, event: Event, completion: RecordCompletion) -> PendingRecord:
-        """Serialize and validate an event; raise its error."""
         if self.is_closed:
             raise Closed("the producer has been closed")
         if self.transactions is not None:
