@@ -3,11 +3,10 @@
     found = MessageSet("orders", 0, fetched, first_offset=17)
     for message in found:
         message.offset, message.key, message.value
-    found.next_offset               # the next offset to fetch
+    found.next_offset
 
-A set keeps the fetched bytes; each iteration decodes them again, some thousand messages ahead. Messages before the
-requested offset and a message cut off at the end are omitted. Damaged bytes raise CorruptRecords after the messages
-before them.
+A set keeps the fetched bytes; each iteration decodes them again. Messages before the requested offset and a message
+cut off at the end are omitted. Damaged bytes raise CorruptRecords after the messages before them.
 """
 
 from __future__ import annotations
@@ -35,14 +34,14 @@ from pylogbroker.records.columnar.varints import Ints
 Decode = Callable[[bytes | None], Any]
 Row = tuple[str, int, int, int, TimestampType, bytes | None, bytes | None, tuple[Header, ...], int]
 
-_SINGLE_RECORDS_MAX: Final = 100  # records that are decoded faster one by one than in columns
-_MESSAGES_AT_ONCE: Final = 1024  # messages decoded at a time
+_SINGLE_RECORDS_MAX: Final = 100  # up to which one by one is faster than in columns
+_MESSAGES_AT_ONCE: Final = 1024
 _TYPES: Final = tuple(TimestampType)
 _NO_HEADERS: Final[tuple[Header, ...]] = ()
 
 
 class Message(NamedTuple):
-    """One message. `timestamp` is in milliseconds since 1970, -1 if the format has none."""
+    """Message of a topic; `timestamp` in ms since 1970, -1 if the format has none."""
 
     topic: str
     partition: int
@@ -59,8 +58,8 @@ class Message(NamedTuple):
 class MessageSet:
     """Messages of one partition from a fetch; can be iterated repeatedly.
 
-    With decoders, keys and values are decoded; without, they are bytes. An exception of a decoder is raised for its
-    message only: the iteration can continue with the next one.
+    Without decoders, keys and values are bytes. A decoder's exception is raised for its message only: the iteration can
+    continue with the next one.
     """
 
     def __init__(
@@ -75,7 +74,7 @@ class MessageSet:
         decode_value: Decode | None = None,
         check_crcs: bool = True,
     ) -> None:
-        """Omit the messages of aborted transactions: `aborted` has their producer ids and first offsets.
+        """Omit aborted transactions: `aborted` has their producer ids and first offsets.
 
         If `error` is set later, the set has no messages, and iteration raises it.
         """
@@ -97,14 +96,14 @@ class MessageSet:
         return map(tuple.__new__, repeat(Message), rows)
 
     def columns(self) -> Iterator[Columns]:
-        """Return the messages as columns, several times faster for numbers or bytes in bulk."""
+        """Return messages as columns, several times faster for numbers or bytes."""
         if self.error is not None:
             raise self.error
         return columns_from(self._groups(), self.first_offset)
 
     @cached_property
     def _end(self) -> tuple[int, int, int]:
-        """Return the size of the whole batches, the offset after them, and the leader epoch of the last one."""
+        """Return the size of the whole batches, the next offset and the last leader epoch."""
         size, next_offset, epoch = 0, self.first_offset, -1
         try:
             for entry in self._entries():
@@ -117,17 +116,17 @@ class MessageSet:
 
     @property
     def valid_bytes(self) -> int:
-        """Return the number of bytes, without an incomplete batch at the end."""
+        """Return the size without an incomplete batch at the end."""
         return self._end[0]
 
     @property
     def next_offset(self) -> int:
-        """Return the offset to fetch next, once all messages are processed."""
+        """Return the offset to fetch after all messages."""
         return self._end[1]
 
     @property
     def leader_epoch(self) -> int:
-        """Return the epoch of the leader that wrote the last batch; -1 if the format has none."""
+        """Return the last leader epoch; -1 if the format has none."""
         return self._end[2]
 
     def _entries(self) -> Iterator[LogEntry]:
@@ -147,7 +146,7 @@ class MessageSet:
     def _rows_one_by_one(self, group: EntryGroup) -> Iterator[Row]:
         topic, partition, first = self.topic, self.partition, self.first_offset
         for single in group.singles():
-            for record in list(single.records()):  # all records of a batch, or none if it is damaged
+            for record in list(single.records()):  # all records of a batch, or none
                 offset = record.offset
                 if offset >= first:
                     yield (
@@ -171,7 +170,7 @@ class MessageSet:
 
 
 def _offsets(offsets: Ints) -> tuple[Iterable[int], Iterable[int]]:
-    """Return offsets and next offsets, sharing int objects if the offsets are contiguous."""
+    """Return offsets and next offsets; contiguous ones share int objects."""
     behind = offsets + 1
     if np.array_equal(behind[:-1], offsets[1:]):
         numbers = [int(offsets[0]), *behind.tolist()]

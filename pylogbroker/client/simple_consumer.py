@@ -3,16 +3,14 @@
     consumer = SimpleConsumer("localhost", 9092)
     (offset,) = await consumer.get_offsets_before("orders", 0, EARLIEST, 1)
     messages = await consumer.fetch("orders", 0, offset, 100_000)
-    for message in messages:
-        ...
     await consumer.commit_offsets("readers", {("orders", 0): messages.next_offset})
     await consumer.close()
 
-The caller chooses offsets and finds leaders; nothing is retried. The first call opens the connection, and the next call
-after its loss reopens it. Calls may overlap.
+The caller chooses offsets and finds leaders; nothing is retried. A call without a connection opens one. Calls may
+overlap.
 
-With `protocol="simple"` the consumer uses the protocol of Kafka 0.7: offsets are byte positions, brokers do not wait
-for messages, and there are neither keys nor groups.
+`protocol="simple"` is that of Kafka 0.7: offsets are byte positions, brokers do not wait for messages, and there are
+neither keys nor groups.
 """
 
 from __future__ import annotations
@@ -44,7 +42,7 @@ FetchSpec = tuple[str, int, int] | tuple[str, int, int, int]
 
 
 class SimpleConsumer:
-    """Consumer without state. Settings are those of consumers; call all methods on the reactor thread."""
+    """Consumer with the settings of consumers. Call all methods on the reactor thread."""
 
     def __init__(
         self,
@@ -87,9 +85,9 @@ class SimpleConsumer:
     ) -> Deferred[MessageSet]:
         """Fetch messages from an offset, up to `max_bytes` of them; by default max.partition.fetch.bytes.
 
-        A larger first message is fetched too, up to fetch.max.bytes; beyond that the Deferred fails with
-        RecordTooLarge. At the log's end the set is empty, unless messages arrive within `max_wait_ms`. An offset
-        outside the log fails with OutOfRange, which has the valid range. Any other error of the broker is a KafkaError.
+        A larger first message is fetched too; beyond fetch.max.bytes the Deferred fails with RecordTooLarge. At the
+        log's end the set is empty, unless messages arrive within `max_wait_ms`. An offset outside the log fails with
+        OutOfRange. Any other error of the broker is a KafkaError.
         """
         wait = _wait(max_wait_ms, min_bytes)
         return ensureDeferred(self._fetch(self._wanted(topic, partition, offset, max_bytes), wait))
@@ -99,7 +97,7 @@ class SimpleConsumer:
     ) -> Deferred[list[MessageSet]]:
         """Fetch several sets in one request: `(topic, partition, offset)` or `(topic, partition, offset, max_bytes)`.
 
-        An error that `fetch` would fail with is raised by iterating over the set concerned.
+        Iterating over a set raises its error.
         """
         wait = _wait(max_wait_ms, min_bytes)
         return ensureDeferred(self._multifetch([self._wanted(*_spec(each)) for each in wanted], wait))
@@ -128,7 +126,7 @@ class SimpleConsumer:
         return [await self._completed(adapter, *each) for each in zip(wanted, found, strict=True)]
 
     async def _completed(self, adapter: ProtocolAdapter, wanted: FetchTarget, found: FetchedMessages) -> MessageSet:
-        """Return the messages, refetched alone with doubled sizes until there is a whole one."""
+        """Refetch alone, with doubled sizes, until there is a whole message."""
         most = self.settings.integer("fetch.max.bytes")
         while found.is_cut and wanted.max_bytes < most:
             wanted = attrs.evolve(wanted, max_bytes=min(2 * max(wanted.max_bytes, 1), most))
@@ -142,7 +140,6 @@ class SimpleConsumer:
         return messages
 
     async def _explained(self, adapter: ProtocolAdapter, wanted: FetchTarget, error: KafkaError) -> KafkaError:
-        """Return the error; for an offset out of range, with the valid range."""
         if error.code is not ErrorCode.OFFSET_OUT_OF_RANGE:
             return error
         place = wanted.topic, wanted.partition
@@ -155,9 +152,9 @@ class SimpleConsumer:
     def get_offsets_before(self, topic: str, partition: int, time: int, max_offsets: int = 1) -> Deferred[list[int]]:
         """Return offsets from which to read messages written before `time`, in milliseconds; newest first.
 
-        They are the base offsets of segments. LATEST gives the end of the log, EARLIEST its beginning. Newer brokers do
-        not report segments; they give at most one offset, of the first message at or after the time. With
-        isolation.level read_committed, all brokers do.
+        LATEST gives the log's end, EARLIEST its beginning. Offsets are base offsets of segments. Newer
+        brokers, and all with isolation.level read_committed, give at most one: that of the first message at or after
+        the time.
         """
         place = arguments.name("topic", topic), arguments.number("partition", partition)
         most = arguments.number("max_offsets", max_offsets, 1)
@@ -167,7 +164,7 @@ class SimpleConsumer:
         return await (await self._connected()).offsets_before(topic, partition, time, most)
 
     def commit_offsets(self, group: str, offsets: Mapping[TopicPartition, int], metadata: str = "") -> Deferred[None]:
-        """Commit offsets for a group without members, `{(topic, partition): offset}`, to the group's coordinator.
+        """Commit offsets, `{(topic, partition): offset}`, for a group without members.
 
         If another broker is the coordinator, KafkaError with NOT_COORDINATOR names it.
         """
@@ -225,7 +222,7 @@ class SimpleConsumer:
 
 
 def _wait(max_wait_ms: int, min_bytes: int) -> Wait:
-    """Return the limits of a fetch; a fetch that may wait waits for at least one byte."""
+    """Return the limits; a fetch that may wait waits for at least one byte."""
     wait = arguments.number("max_wait_ms", max_wait_ms)
     return Wait(wait, arguments.number("min_bytes", min_bytes) or int(wait > 0))
 

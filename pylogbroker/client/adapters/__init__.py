@@ -1,7 +1,6 @@
 """Protocol adapters of `SimpleConsumer`, each for one connection.
 
-`kafka` speaks Kafka's protocol, `pylogbroker.legacy07.client.adapter` that of Kafka 0.7: offsets are byte positions,
-and there are no groups. Both implement `ProtocolAdapter`.
+`kafka` speaks Kafka's protocol, `pylogbroker.legacy07.client.adapter` that of Kafka 0.7.
 """
 
 from __future__ import annotations
@@ -19,8 +18,6 @@ from pylogbroker.interfaces import TopicPartition
 
 @attrs.frozen
 class FetchTarget:
-    """Request for up to `max_bytes` of one partition from an offset."""
-
     topic: str
     partition: int
     offset: int
@@ -29,10 +26,7 @@ class FetchTarget:
 
 @attrs.frozen(eq=False)
 class FetchedMessages:
-    """Result of one `Wanted`: its messages, or an error.
-
-    `is_cut` is true if the first message did not fit into `max_bytes`.
-    """
+    """Messages or an error; `is_cut` if the first message did not fit into `max_bytes`."""
 
     messages: MessageSet
     is_cut: bool = False
@@ -41,29 +35,29 @@ class FetchedMessages:
 
 @attrs.frozen
 class Wait:
-    """Limits of a fetch's wait: the time in milliseconds, and the bytes that end it earlier."""
+    """Limits of a wait: milliseconds, and the bytes that end it earlier."""
 
     max_ms: int = 0
     min_bytes: int = 0
 
 
 class ProtocolAdapter(Protocol):
-    """One connection to one broker. Each call fails with the connection's or the broker's error."""
+    """Connection to one broker. Calls fail with its error or the broker's."""
 
     def fetch(self, wanted: Sequence[FetchTarget], wait: Wait) -> Deferred[list[FetchedMessages]]:
-        """Return one result for each request, in the same order."""
+        """Return one result for each target, in order."""
 
     def offsets_before(self, topic: str, partition: int, time: int, most: int) -> Deferred[list[int]]:
-        """Return offsets before a time in milliseconds, or LATEST or EARLIEST; newest first."""
+        """Return offsets before a time in ms, or LATEST or EARLIEST; newest first."""
 
     def commit(self, group: str, offsets: Mapping[TopicPartition, int], metadata: str) -> Deferred[None]:
-        """Commit offsets for the group."""
+        """Commit offsets."""
 
     def committed(self, group: str, partitions: Sequence[TopicPartition]) -> Deferred[dict[TopicPartition, int | None]]:
-        """Return the group's committed offsets, or None for a partition without one."""
+        """Return committed offsets, or None."""
 
     def is_open(self) -> bool:
-        """Return whether the connection is usable."""
+        """Return whether requests can be sent."""
 
     def close(self) -> Deferred[None]:
-        """Close the connection; fires when it is closed."""
+        """Close; fires when closed."""

@@ -1,4 +1,4 @@
-"""Kafka's protocol for `SimpleConsumer`: requests to one broker, without fetch sessions or group membership."""
+"""Kafka's protocol for `SimpleConsumer`, without fetch sessions or group membership."""
 
 from __future__ import annotations
 
@@ -34,17 +34,15 @@ from pylogbroker.wire.messages.offset_commit import (
 from pylogbroker.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic, OffsetFetchResponse
 
 _FETCH: Final = 12  # the last version with topic names
-_FIND_COORDINATOR: Final = 3  # the last version with a single key
-_OFFSET_FETCH: Final = 7  # the last version with a single group
-_SETTLING: Final = 10.0  # seconds that a group's coordinator may take to become ready
+_FIND_COORDINATOR: Final = 3  # the last with a single key
+_OFFSET_FETCH: Final = 7  # likewise for groups
+_SETTLING: Final = 10.0  # seconds until a coordinator is ready, at most
 _UNSETTLED: Final = frozenset(
     {ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
 )
 
 
 class KafkaAdapter:
-    """Adapter of Kafka's protocol."""
-
     def __init__(
         self,
         clock: Any,
@@ -71,7 +69,7 @@ class KafkaAdapter:
         return ensureDeferred(self._fetch(wanted, wait))
 
     async def _fetch(self, wanted: Sequence[FetchTarget], wait: Wait) -> list[FetchedMessages]:
-        """Fetch in as many requests as needed: each may ask for a partition only once."""
+        """Fetch in several requests if needed: each may ask for a partition once."""
         found: list[FetchedMessages | None] = [None] * len(wanted)
         left = list(range(len(wanted)))
         while left:
@@ -138,7 +136,7 @@ class KafkaAdapter:
         return ensureDeferred(self._offsets_before(topic, partition, time, most))
 
     async def _offsets_before(self, topic: str, partition: int, time: int, most: int) -> list[int]:
-        """List offsets in version 0; newer brokers support only later versions, which return one offset."""
+        """List offsets in version 0; newer brokers support only versions with one offset."""
         asked = ListOffsetsPartition(partition, timestamp=time, max_num_offsets=most)
         request = ListOffsetsRequest(-1, int(self._committed_only), [ListOffsetsTopic(topic, [asked])])
         answer: ListOffsetsResponse
@@ -188,7 +186,7 @@ class KafkaAdapter:
         return self._when_settled(group, fetch)
 
     def _when_settled(self, group: str, work: Any) -> Deferred[Any]:
-        """Do the work. Looking up the coordinator makes the broker create a missing offsets topic."""
+        """Look up the coordinator, which creates a missing offsets topic, then do the work."""
 
         async def attempt() -> Any:
             try:
@@ -223,7 +221,7 @@ class KafkaAdapter:
 
 
 class _Elsewhere(KafkaError):
-    """Another broker is the coordinator; retrying with this one will not help."""
+    """Another broker is the coordinator; a retry will not help."""
 
 
 def _is_unsettled(error: BaseException) -> bool:
