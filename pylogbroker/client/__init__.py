@@ -3,17 +3,17 @@
 ==================  ========================================================================================
 `producer`          `Producer`: sends records
 `consumer`          `ConsumerConnector`: a member of a group, and its streams of messages
-`simple_consumer`   `SimpleConsumer`: one connection to one broker, no state; `adapters`: its protocol
-`messages`          messages and message sets for consumers
+`simple_consumer`   `SimpleConsumer`: one connection to one broker; `adapters`: its protocols
+`messages`          messages and message sets
 `sync`              the same classes without Deferreds
-`cluster`           brokers, topics, leaders and coordinators; requests to any of them
-`pool`              connections (`pylogbroker.rpc`), one for each broker in use
+`cluster`           partition leaders and coordinators; requests to brokers
+`pool`              connections
 `metadata`          brokers and topics, as values; `metadata_updater`: when they are requested
 `sources`           bootstrap addresses
 `retries`           backoff and deadlines
-`settings`          every setting of clients; `arguments`: validation of method arguments
-`partition_queue`   a producer's batches in order; `transaction_requests`, `offset_requests`: shared with Spark's part
-`plugin_lookup`     plugins by name; `plugin_guards`: safe calls of them; `callbacks`: callback handlers
+`settings`          every setting of clients; `arguments`: validation
+`partition_queue`   a producer's batches; `transaction_requests`, `offset_requests`: for Spark's part, too
+`plugin_lookup`     plugins by name; `plugin_guards`, `callbacks`: safe calls of them
 `single_flight`     work done once for several waiters
 `errors`            client errors
 ==================  ========================================================================================

@@ -1,6 +1,6 @@
 """Validation of the arguments of client methods; each error names the argument and the value.
 
-Without it, errors would occur later and far from their cause, or never.
+Without it, errors would occur far from their cause, or never.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ _INT64_MAX: Final = (1 << 63) - 1
 
 
 def invalid(argument: str, value: object, expected: str) -> ConfigError:
-    """Return the error for an invalid argument."""
     return ConfigError(f"{argument}: {value!r} is not accepted; expected {expected}")
 
 
@@ -44,7 +43,7 @@ def offset(argument: str, value: Any) -> int:
 
 
 def whole(argument: str, value: Any) -> int:
-    """Validate any 64-bit number: negative times and offsets have a meaning, or the broker rejects them."""
+    """Validate any 64-bit number: negative times and offsets may have a meaning."""
     return number(argument, value, -_INT64_MAX, _INT64_MAX)
 
 
@@ -55,7 +54,7 @@ def seconds(argument: str, value: Any) -> float:
 
 
 def host(argument: str, value: Any) -> str:
-    """Validate the host of a broker, without a port."""
+    """Validate a host without a port."""
     if ":" in name(argument, value):
         try:
             IPv6Address(value)
@@ -83,7 +82,6 @@ def offsets(argument: str, value: Any) -> dict[TopicPartition, int]:
 
 
 def reactor_or_default(reactor: Any) -> Any:
-    """Return the reactor, or Twisted's global one if it is None."""
     if reactor is None:
         from twisted.internet import reactor as default
 

@@ -1,7 +1,7 @@
 """A producer's callback handlers, composed into one function for each step.
 
-A step that no handler implements is None and costs nothing. Otherwise each handler is called with the result of the
-previous one. An exception or an invalid result becomes PluginFailed, with the handler's name.
+A step that no handler implements is None. Each handler gets the result of the previous one. An exception or invalid
+result becomes PluginFailed.
 """
 
 from __future__ import annotations
@@ -21,8 +21,6 @@ M = TypeVar("M")
 
 
 class Callbacks:
-    """Several callback handlers, with one function for each step; None for a step that no handler implements."""
-
     def __init__(self, plugged: Sequence[ResolvedPlugin[ICallbackHandler]]) -> None:
         self.handlers = tuple(each.plugin for each in plugged)
         self._closers = _steps(plugged, "close")

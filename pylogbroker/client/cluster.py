@@ -1,13 +1,12 @@
 """Client view of a cluster: its brokers, partition leaders and coordinators.
 
     cluster = Cluster(reactor, settings, StaticBrokers("localhost:9092"))
-    leader = cluster.leader_of("topic", 0)                      # from the cache: None if unknown
+    leader = cluster.leader_of("topic", 0)                      # None if unknown
     leader = await cluster.find_leader("topic", 0)              # requests metadata until there is a leader
-    response = await cluster.send(leader, ProduceRequest(...))  # sent once; retries are up to the caller
-    cluster.leader_is_stale("topic", 0)                         # after an answer of NOT_LEADER_OR_FOLLOWER
+    response = await cluster.send(leader, ProduceRequest(...))  # sent once; the caller retries
+    cluster.leader_is_stale("topic", 0)                         # after NOT_LEADER_OR_FOLLOWER
 
-Metadata is requested when it is missing or has proved stale, when the source of brokers reports a change, and every
-metadata.max.age.ms. One request at a time covers all topics in use.
+Metadata is requested when missing or stale, when the source of brokers reports a change, and every metadata.max.age.ms.
 """
 
 from __future__ import annotations
@@ -39,15 +38,13 @@ T = TypeVar("T")
 
 
 class CoordinatorType(IntEnum):
-    """Coordinator types, with their numbers in FindCoordinator."""
+    """Types by their numbers in FindCoordinator."""
 
     GROUP = 0
     TRANSACTION = 1
 
 
 class Cluster:
-    """Metadata of a cluster, and connections to its brokers."""
-
     def __init__(self, reactor: Any, settings: Values, source: BrokerSource, *, dial: Dial = connect) -> None:
         self._source = source
         self._pool = ConnectionPool(reactor, settings, dial)
@@ -77,9 +74,9 @@ class Cluster:
         timeout: float | None = None,
         version: int | None = None,
     ) -> Deferred[Any]:
-        """Send a request to a broker, once; requests to one broker are sent in the order of the calls.
+        """Send a request once; requests to one broker are sent in the order of the calls.
 
-        Return a Deferred of the response, which fails with NotConnected, ConnectionLost, RequestTimedOut or Closed.
+        The Deferred of the response fails with NotConnected, ConnectionLost, RequestTimedOut or Closed.
         """
         connection = self._pool.open_connection(node_id)
         if connection is not None:
@@ -89,7 +86,7 @@ class Cluster:
     def send_anywhere(
         self, request: Request, *, timeout: float | None = None, version: int | None = None
     ) -> Deferred[Any]:
-        """Send a request to any reachable broker; NoBrokers has the reasons if there is none."""
+        """Send a request to any reachable broker; raise NoBrokers, with the reasons."""
         return ensureDeferred(self._send_anywhere(request, timeout, version))
 
     def disconnect(self, node_id: int) -> None:
@@ -97,12 +94,11 @@ class Cluster:
         self._pool.disconnect(node_id)
 
     def version_at(self, node_id: int, kind: type[Request]) -> int | None:
-        """Return the version used for a request to a connected broker, or None; UnsupportedVersion if none fits."""
+        """Return the version, None if not connected; raise UnsupportedVersion."""
         connection = self._pool.newest_connection(node_id)
         return None if connection is None else connection.version_of(kind)
 
     async def find_version(self, node_id: int, kind: type[Request]) -> int:
-        """Return the version used for a request to a broker, after connecting if necessary."""
         return (self._pool.newest_connection(node_id) or await self._pool.connection(node_id)).version_of(kind)
 
     def _ask(
@@ -120,7 +116,7 @@ class Cluster:
         return await self._ask(await self._reachable(), request, timeout=timeout, version=version)
 
     async def _reachable(self) -> BrokerConnection:
-        """Return the least busy connection, or else one to the first broker that accepts a connection."""
+        """Return the least busy connection, or the first that a broker accepts."""
         connection = self._pool.idlest()
         if connection is not None:
             return connection
@@ -144,7 +140,7 @@ class Cluster:
         return None
 
     async def _first_brokers(self, failures: list[str]) -> list[int]:
-        """Return node numbers of the source's addresses, shuffled to spread the clients over the brokers."""
+        """Return the source's addresses as nodes, shuffled to spread clients."""
         try:
             addresses = await self._source.addresses()
         except Exception as error:
@@ -160,21 +156,18 @@ class Cluster:
     # -- topics --------------------------------------------------------------------------------------------------
 
     def leader_of(self, topic: str, partition: int) -> int | None:
-        """Return the broker that leads a partition, or None if it is unknown."""
         return self._leader((topic, partition))
 
     def leader_epoch_of(self, topic: str, partition: int) -> int:
-        """Return the partition's leader epoch, or -1 if it is unknown."""
+        """Return the leader epoch; -1 if unknown."""
         info = self._metadata.topics.get(topic)
         return info.partitions[partition].leader_epoch if info and 0 <= partition < len(info.partitions) else -1
 
     def partitions_of(self, topic: str) -> int | None:
-        """Return the number of a topic's partitions, or None if it is unknown."""
         info = self._metadata.topics.get(topic)
         return None if info is None else len(info.partitions)
 
     def topics(self) -> Mapping[str, TopicInfo]:
-        """Return the cached topics by name."""
         return self._metadata.topics
 
     def want(self, topics: Iterable[str]) -> None:
@@ -182,7 +175,7 @@ class Cluster:
         self._updater.wanted.update(topics)
 
     def error_of_topic(self, topic: str) -> KafkaError | None:
-        """Return a permanent error of the topic, if there is one."""
+        """Return a permanent error, if any."""
         error = self._metadata.errors.get(topic)
         return None if error is None or error.code.retriable else error
 
@@ -190,42 +183,42 @@ class Cluster:
         return dict(self._metadata.brokers)
 
     async def find_leader(self, topic: str, partition: int) -> int:
-        """Return the broker that leads a partition, requesting metadata until there is one.
+        """Return the leader, requesting metadata until there is one.
 
         Raise the last error after max.block.ms (of a producer) or default.api.timeout.ms.
         """
         return await self._found(topic, lambda: self._metadata.leader(topic, partition))
 
     async def find_topic(self, topic: str) -> TopicInfo:
-        """Return a topic, requesting metadata until it exists, like `find_leader`."""
+        """Return a topic once it exists, like `find_leader`."""
         return await self._found(topic, lambda: self._metadata.topic(topic))
 
     async def all_topics(self) -> dict[str, TopicInfo]:
-        """Request and return all topics of the cluster. All later refreshes request all topics."""
+        """Request all topics, now and in all later refreshes."""
         self._updater.all_topics = True
         await self._retrying(self.refresh)
         return dict(self._metadata.topics)
 
     def leader_is_stale(self, topic: str, partition: int) -> None:
-        """Forget a leader that rejected a request or is unreachable, and request metadata."""
+        """Forget a leader; request metadata."""
         self._metadata.leader_unknown(topic, partition)
         self.refresh_soon()
 
     def refresh(self) -> Deferred[None]:
-        """Request metadata; the Deferred fires with the answer to a request sent after this call."""
+        """Request metadata; fire with the answer to a request sent after this call."""
         return self._updater.refresh()
 
     def refresh_soon(self) -> None:
-        """Request metadata, at most once within retry.backoff.ms, without waiting."""
+        """Request metadata, at most once within retry.backoff.ms."""
         self._updater.refresh_soon()
 
     @property
     def trouble(self) -> str:
-        """Return why the last metadata request failed; "" if it succeeded."""
+        """Return why the last metadata request failed, or ""."""
         return self._updater.trouble
 
     def watch(self, callback: Callable[[], object]) -> Callable[[], None]:
-        """Call back after each refresh; return a function that ends this."""
+        """Call back after each refresh; return a function to stop."""
         return self._updater.watch(callback)
 
     def _source_changed(self) -> None:
@@ -251,19 +244,17 @@ class Cluster:
     # -- coordinators --------------------------------------------------------------------------------------------
 
     async def coordinator(self, key: str, kind: CoordinatorType) -> int:
-        """Return the node that coordinates a group or a transactional id, asking until there is one.
+        """Return the coordinator's node, asking until there is one.
 
-        A group's coordinator gets a separate connection, so that its requests do not wait behind fetches.
+        For a group, the node stands for a separate connection, so that requests do not wait behind fetches.
         """
         found = self._coordinators.get((key, kind))
         return await self._look_for_coordinator(key, kind) if found is None else found
 
     def forget_coordinator(self, key: str, kind: CoordinatorType) -> None:
-        """Discard the cached coordinator, which has moved or is unreachable."""
         self._coordinators.pop((key, kind), None)
 
     def _look_for_coordinator(self, key: str, kind: CoordinatorType) -> Deferred[int]:
-        """Ask for the coordinator, or join the lookup in progress."""
         waiting = self._looking.get((key, kind))
         mine: Deferred[int] = Deferred()
         if waiting is not None:
@@ -316,7 +307,6 @@ def _timeout(settings: Values) -> float:
 
 
 def _coordinator_of(response: FindCoordinatorResponse, version: int) -> FoundCoordinator:
-    """Return the answer for one key, in the form of the newest versions."""
     if version < 4:
         return FoundCoordinator(
             "", response.node_id, response.host, response.port, response.error_code, response.error_message

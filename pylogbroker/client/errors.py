@@ -1,15 +1,13 @@
-"""Errors of a client, besides the errors that a broker returns.
-
-A broker's error code is raised as `KafkaError`; a failure on the client's side is a `ClientError`. `is_retriable` says
-whether a retry may succeed.
+"""Errors of a client.
 
 | error                          | state of the request                     | retriable |
 |--------------------------------|------------------------------------------|-----------|
 | NotConnected                   | never sent                               | yes       |
 | ConnectionLost                 | outcome unknown                          | yes       |
 | RequestTimedOut                | outcome unknown                          | yes       |
-| NoBrokers                      | never sent: no broker could be reached   | yes       |
+| NoBrokers                      | never sent                               | yes       |
 | Unavailable                    | to the tree: outcome unknown             | yes       |
+| Closed                         | outcome unknown if it was sent           | no        |
 | KafkaError                     | rejected by the broker                   | by code   |
 | all others                     | a retry will not help                    | no        |
 """
@@ -37,19 +35,19 @@ __all__ = [
 
 
 class NoBrokers(ClientError):
-    """None of the brokers could be reached; the text has the reason for each."""
+    """No broker could be reached; the text has the reason for each."""
 
 
 class QueueFull(ClientError):
-    """A record was rejected because the producer's queue is full."""
+    """The producer's queue is full."""
 
 
 class RecordTooLarge(ClientError):
-    """A record exceeds the size that the client may send, or was allowed to fetch."""
+    """A record exceeds the size that the client may send or fetch."""
 
 
 class PluginFailed(ClientError):
-    """A plugin raised an exception; `plugin` is its name, and the exception is `__cause__`."""
+    """A plugin, named `plugin`, raised the exception in `__cause__`."""
 
     def __init__(self, plugin: str, why: str) -> None:
         super().__init__(f"plugin {plugin}: {why}")
@@ -57,7 +55,6 @@ class PluginFailed(ClientError):
         self.why = why
 
     def at(self, topic: str, partition: int, offset: int) -> PluginFailed:
-        """Return this error with the position of the message concerned."""
         failure = PluginFailed(self.plugin, f"{self.why}, at {topic}/{partition}@{offset}")
         failure.__cause__ = self.__cause__
         return failure
@@ -78,7 +75,7 @@ class OutOfRange(KafkaError):
 
 
 class Truncated(ClientError):
-    """Messages already read are no longer in the log: a new leader did not have them. `safe` is the log's end then."""
+    """Messages already read are no longer in the log: a new leader's log ended at `safe`."""
 
     def __init__(self, topic: str, partition: int, offset: int, safe: int) -> None:
         super().__init__(
@@ -92,7 +89,6 @@ class Truncated(ClientError):
 
 
 def is_retriable(error: BaseException) -> bool:
-    """Return whether a retry of the same operation may succeed."""
     if isinstance(error, KafkaError):
         return error.code.retriable
     return isinstance(error, ConnectionLost | RequestTimedOut | NoBrokers | Unavailable)

@@ -1,8 +1,8 @@
 """Cached metadata of brokers and topics: values merged from Metadata responses.
 
 brokers    replaced by each response
-topics     merged by name; a partition with an older leader epoch than the cached one is stale and ignored
-leaders    leaders by topic and partition, for the hot path
+topics     merged by name; a partition with an older leader epoch than the cached one is ignored
+leaders    by topic and partition, for the hot path
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _TRANSIENT = {ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.REPLICA_NOT_AVAILABLE, E
 
 @attrs.frozen
 class PartitionInfo:
-    """Partition: its leader (-1 for none) and leader epoch, its replicas and in-sync replicas."""
+    """Partition of a topic; a `leader` of -1 means none."""
 
     leader: int
     leader_epoch: int
@@ -33,8 +33,6 @@ class PartitionInfo:
 
 @attrs.frozen
 class TopicInfo:
-    """Topic with its partitions, by number."""
-
     name: str
     topic_id: UUID
     partitions: tuple[PartitionInfo, ...]
@@ -43,8 +41,6 @@ class TopicInfo:
 
 @attrs.define
 class MetadataCache:
-    """Brokers and topics known now."""
-
     brokers: dict[int, Address] = attrs.field(factory=dict)
     racks: dict[int, str | None] = attrs.field(factory=dict)
     topics: dict[str, TopicInfo] = attrs.field(factory=dict)
@@ -54,7 +50,7 @@ class MetadataCache:
     controller_id: int = -1
 
     def learn(self, response: MetadataResponse, asked: Iterable[str] | None) -> None:
-        """Merge a response about the requested topics, or about all (None); requested but absent topics are removed."""
+        """Merge a response about the requested topics, or all (None); remove absent ones."""
         if response.brokers:
             self.brokers = {broker.node_id: Address(broker.host, broker.port) for broker in response.brokers}
             self.racks = {broker.node_id: broker.rack for broker in response.brokers}
@@ -67,18 +63,17 @@ class MetadataCache:
             self._forget(name, error_of(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name}"))
 
     def leader_unknown(self, topic: str, partition: int) -> None:
-        """Forget a leader that has proved wrong."""
         self.leaders.pop((topic, partition), None)
 
     def topic(self, name: str) -> TopicInfo:
-        """Return a topic; raise the error of its last response, if it has one."""
+        """Return a topic; raise the error of its last response."""
         found = self.topics.get(name)
         if found is None:
             raise self.errors.get(name) or error_of(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {name} is unknown")
         return found
 
     def leader(self, topic: str, partition: int) -> int:
-        """Return a partition's leader; raise KafkaError if the partition or a leader is missing."""
+        """Return the leader; raise KafkaError if the partition or a leader is missing."""
         info = self.topic(topic)
         if not 0 <= partition < len(info.partitions):
             raise error_of(

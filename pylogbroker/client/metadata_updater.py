@@ -1,8 +1,8 @@
 """Metadata updater: when metadata is requested, and for which topics.
 
-One request is in flight at a time. A caller that arrives meanwhile gets the response to the next request, since its
-reason to ask may be newer than the first. Metadata is also refreshed every metadata.max.age.ms, and with backoff after
-a failure or while a wanted topic is unknown: the topic may be new, and other brokers may know it.
+One request is in flight at a time. A later caller gets the response to the next one, since its reason may be newer.
+Metadata is also refreshed every metadata.max.age.ms, and with backoff after a failure or while a wanted topic is
+unknown: the topic may be new, and other brokers may know it.
 """
 
 from __future__ import annotations
@@ -30,8 +30,6 @@ _MISSES_MAX = 4
 
 
 class MetadataUpdater:
-    """Updater of `metadata`. `reach` returns a connection to any broker; `honour_throttle` receives each response."""
-
     def __init__(
         self,
         reactor: Any,
@@ -40,10 +38,10 @@ class MetadataUpdater:
         honour_throttle: Callable[[Any, BrokerConnection], object],
     ) -> None:
         self.metadata = MetadataCache()
-        self.trouble = ""  # why the last request failed; "" if it succeeded
+        self.trouble = ""
         self.all_topics = False
-        self.wanted: set[str] = set()  # topics included in every request
-        self._asked_for: dict[str, float] = {}  # other topics, with the time of their last use
+        self.wanted: set[str] = set()  # in every request
+        self._asked_for: dict[str, float] = {}  # the time of the last use of other topics
         self._reactor = reactor
         self._reach = reach
         self._honour_throttle = honour_throttle
@@ -54,10 +52,10 @@ class MetadataUpdater:
         self._watchers: list[Callable[[], object]] = []
         self._waiters: list[Deferred[None]] = []
         self._refreshing = False
-        self._refreshed = -inf  # the time of the last response
-        self._failures = 0  # since then
-        self._misses = 0  # responses in a row without a wanted topic
-        self._logged_missing: set[str] = set()  # missing topics that were logged
+        self._refreshed = -inf
+        self._failures = 0  # since the last response
+        self._misses = 0
+        self._logged_missing: set[str] = set()
         self._timer: IDelayedCall | None = None
         self._closed = False
 
@@ -66,7 +64,6 @@ class MetadataUpdater:
         self._asked_for[topic] = self._reactor.seconds()
 
     def refresh(self) -> Deferred[None]:
-        """Request metadata; fires with the response to a request sent after this call."""
         if self._closed:
             return fail(Closed("the client has been closed"))
         waiter: Deferred[None] = Deferred()
@@ -77,12 +74,10 @@ class MetadataUpdater:
         return waiter
 
     def refresh_soon(self) -> None:
-        """Request metadata, at most once within retry.backoff.ms."""
         if not self._waiters:
             self._refresh_in(max(0.0, self._refreshed + self._backoff.first - self._reactor.seconds()))
 
     def watch(self, callback: Callable[[], object]) -> Callable[[], None]:
-        """Call back after each response; return a function that ends this."""
         self._watchers.append(callback)
 
         def stop() -> None:
@@ -98,7 +93,6 @@ class MetadataUpdater:
     # -- asking --------------------------------------------------------------------------------------------------
 
     async def _refresh_all(self) -> None:
-        """Send requests until no caller is waiting."""
         while self._waiters:
             waiters, self._waiters = self._waiters, []
             outcome: Failure | None = None
@@ -128,7 +122,7 @@ class MetadataUpdater:
             await self._ask(connection, sorted(names))
 
     async def _ask(self, connection: BrokerConnection, names: list[str] | None) -> None:
-        """Request metadata of topics, or of all topics (None), which creates none."""
+        """Request topics, or all of them (None), which creates none."""
         version = connection.version_of(MetadataRequest)
         request = MetadataRequest(topics=None if names is None else [MetadataRequestTopic(name=name) for name in names])
         if names is None and version == 0:
@@ -140,7 +134,6 @@ class MetadataUpdater:
         self.metadata.learn(response, names)
 
     def _forget_idle_topics(self) -> None:
-        """Stop requesting topics that do not exist and are no longer in use."""
         limit = self._reactor.seconds() - self._max_idle
         for name, when in tuple(self._asked_for.items()):
             if when < limit and name not in self.metadata.topics:
@@ -170,7 +163,6 @@ class MetadataUpdater:
         self._refresh_in(self._backoff.pause(self._failures))
 
     def _look_for_missing(self) -> None:
-        """Count responses without a wanted topic; after some of them, log a warning."""
         errors = self.metadata.errors
         missing = {name for name in self.wanted & errors.keys() if errors[name].code.retriable}
         self._misses = self._misses + 1 if missing else 0

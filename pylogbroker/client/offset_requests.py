@@ -1,4 +1,4 @@
-"""Requests for offsets by time: for the consumers of the client and of Spark's part."""
+"""Requests for offsets by time."""
 
 from __future__ import annotations
 

@@ -1,16 +1,15 @@
-"""Partition queue of a producer: the batches of one partition, in order: unsent, in flight and requeued. No I/O.
+"""Partition queue of a producer: the batches of one partition, in order. No I/O.
 
     append -> unsent -> take -> in_flight -> succeeded, failed
                          ^          |
                          |          v
                          +---- requeued
 
-Each batch gets a position when it is first taken: the number of records taken before it. Retries keep it. With an
-identity the position becomes the sequence number, by which the leader keeps order and recognizes duplicates. Requeued
-batches leave in order, before new ones, and after everything in flight is answered.
+A batch's position is the number of the partition's records taken before it. Retries keep it; with an identity it
+gives the sequence number. Requeued batches leave in order, before new ones, after everything in flight is answered.
 
 When a batch fails for good, the leader rejects the sequence numbers that follow it. Once nothing is in flight,
-`settle` repairs that. The cases depend on the batch that failed:
+`settle` repairs that, depending on the batch that failed:
 
 ==============================================  ==============================================================
 never written (`gap`)                           renumber the batches behind it: they cannot be written either
@@ -21,17 +20,11 @@ rejected the first that follows; or it had
 nothing of this identity yet
 ==============================================  ==============================================================
 
-A leader without any record of an identity accepts a batch with any number. So until it has accepted one, only one is
-in flight: otherwise it could accept a later batch after it missed an earlier one.
+A leader without any record of an identity accepts any number. Until it has accepted a batch, only one is in flight:
+otherwise it could accept a later batch after it missed an earlier one.
 
-A batch that the leader rejects because an earlier one is missing is sent again in the new epoch. If one of its own
-attempts may have been written, it fails instead, since another attempt could duplicate it. An accepted batch proves
-that all batches before it in the same epoch were written.
-
-For each partition and producer id, a broker keeps the epoch and the sequence number that the next batch must begin
-with: the number of records before it. Sequence numbers wrap to 0 after 2^31 - 1. A higher epoch begins at 0.
-
-The producers of the client and of Spark's part send through this queue, each with its own batches.
+A batch rejected because an earlier one is missing is sent again in the new epoch. If an attempt may have been written,
+it fails instead, since another could duplicate it. An accepted batch proves all before it in its epoch written.
 """
 
 from __future__ import annotations
@@ -51,13 +44,11 @@ _position = attrgetter("position")
 
 @attrs.frozen
 class ProducerIdentity:
-    """Producer id and epoch."""
-
     id: int
     epoch: int
 
     def bumped(self) -> ProducerIdentity | None:
-        """Return the identity in its next epoch; None if there is none left."""
+        """Return the identity in its next epoch, if there is one."""
         return ProducerIdentity(self.id, self.epoch + 1) if self.epoch < LAST_EPOCH else None
 
 
@@ -66,18 +57,16 @@ ANONYMOUS: Final = ProducerIdentity(-1, -1)
 
 
 def sequence_at(position: int, origin: int) -> int:
-    """Return the sequence number of the record at `position`, where the record at `origin` has 0."""
+    """Return the sequence number at `position`, where the record at `origin` has 0."""
     return (position - origin) & _SEQUENCE_BITS
 
 
 class QueuedBatch(Protocol):
-    """Attributes of a batch that the queue keeps."""
-
-    position: int  # number of the partition's records taken before it
+    position: int
     identity: ProducerIdentity
     attempts: int
     outcome_unknown: bool  # an earlier attempt may have been written
-    rejected: bool  # the leader rejected the last attempt: an earlier batch is missing
+    rejected: bool  # since an earlier batch is missing
 
     @property
     def count(self) -> int:
@@ -92,25 +81,23 @@ B = TypeVar("B", bound=QueuedBatch)
 
 @attrs.define(eq=False)
 class PartitionQueue(Generic[B]):
-    """Batches of one partition, and the sequence numbers of its producer."""
-
     topic: str
     partition: int
     idempotent: bool = False
-    may_bump_epoch: bool = True  # whether to begin new epochs here; else the owner does, or fails
+    may_bump_epoch: bool = True  # else the owner begins epochs, or fails
     unsent: deque[B] = attrs.Factory(deque)
     open: B | None = None  # the last of `unsent`, while it takes records
     in_flight: list[B] = attrs.Factory(list)
     requeued: list[B] = attrs.Factory(list)
-    resume_at: float = 0.0  # backoff: nothing is sent before
-    identity: ProducerIdentity | None = None  # None: to be requested
-    is_known: bool = False  # whether the leader has accepted a batch of it
-    exhausted_id: int = -1  # a producer id whose epochs are used up
+    resume_at: float = 0.0  # backoff
+    identity: ProducerIdentity | None = None
+    is_known: bool = False  # the leader has accepted a batch of it
+    exhausted_id: int = -1
     origin: int = 0  # the position with sequence number 0
     taken: int = 0
     gap: int | None = None
     lost: int | None = None
-    node: int = -1  # the leader that the batches in flight went to
+    node: int = -1  # the leader of the batches in flight
 
     @property
     def idle(self) -> bool:
@@ -118,22 +105,22 @@ class PartitionQueue(Generic[B]):
 
     @property
     def is_stuck(self) -> bool:
-        """Whether a batch is missing, so that the leader would reject what follows."""
+        """Whether a batch is missing, so that the leader would reject the rest."""
         return self.gap is not None or self.lost is not None
 
     def is_next(self, batch: B) -> bool:
         return bool(self.unsent) and self.unsent[0] is batch
 
     def sequence(self, batch: B) -> int:
-        """Return the batch's base sequence; -1 without idempotence."""
+        """Return the base sequence; -1 without idempotence."""
         return sequence_at(batch.position, self.origin) if self.idempotent else -1
 
     def start_epoch(self, identity: ProducerIdentity) -> None:
-        """Number batches for `identity` from here on. Nothing may be in flight."""
+        """Number batches for `identity`; nothing may be in flight."""
         self._begin(identity)
 
     def sendable(self, window: int, node: int) -> B | None:
-        """Return the batch that may go next to the leader `node`, regardless of time; None if it must wait."""
+        """Return the batch that may go next to `node`, regardless of backoff."""
         in_flight = self.in_flight
         if in_flight and (len(in_flight) >= window or node != self.node or (self.idempotent and not self.is_known)):
             return None
@@ -145,7 +132,6 @@ class PartitionQueue(Generic[B]):
         return self.unsent[0]
 
     def take(self, batch: B, node: int) -> None:
-        """Put `batch`, which `sendable` returned, in flight."""
         if self.requeued:
             del self.requeued[0]
         else:
@@ -159,13 +145,12 @@ class PartitionQueue(Generic[B]):
         self.node = node
 
     def leave(self, batch: B) -> None:
-        """Remove the first batch from the queue; it takes no more records."""
         self.unsent.popleft()
         if batch is self.open:
             self.open = None
 
     def succeeded(self, batch: B) -> list[B]:
-        """Record that the leader wrote the batch; return requeued ones before it, now proven written too."""
+        """Record that the batch was written; return requeued ones before it, now proven written."""
         self._remove(batch)
         if not self.idempotent:
             return []
@@ -177,17 +162,13 @@ class PartitionQueue(Generic[B]):
         return proven
 
     def requeue(self, batch: B, *, rejected: bool = False, outcome_unknown: bool = False) -> None:
-        """Requeue the batch.
-
-        `rejected`: the leader rejected it, since an earlier batch is missing. `outcome_unknown`: it may be written.
-        """
         self._remove(batch)
         batch.rejected = rejected
         batch.outcome_unknown = batch.outcome_unknown or outcome_unknown
         insort(self.requeued, batch, key=_position)
 
     def failed(self, batch: B, *, outcome_unknown: bool = False) -> None:
-        """Drop the batch for good; remember the gap in the sequence."""
+        """Drop the batch for good; remember the gap."""
         self._remove(batch)
         if not self.idempotent:
             return
@@ -197,7 +178,7 @@ class PartitionQueue(Generic[B]):
             self.gap = batch.position if self.gap is None else min(self.gap, batch.position)
 
     def split(self, batch: B) -> tuple[B, B]:
-        """Requeue a batch in flight that was not written as two halves."""
+        """Requeue a batch that was not written, as two halves."""
         self._remove(batch)
         halves = batch.halves()
         for half in halves:
@@ -205,7 +186,7 @@ class PartitionQueue(Generic[B]):
         return halves
 
     def settle(self) -> list[B]:
-        """Repair the sequence after failures, if nothing is in flight; return batches that fail by it."""
+        """Repair the sequence once nothing is in flight; return batches that fail by it."""
         if self.in_flight or not self.idempotent:
             return []
         if self.gap is not None and self.lost is None:
@@ -216,7 +197,6 @@ class PartitionQueue(Generic[B]):
         return []
 
     def _bump_epoch(self) -> list[B]:
-        """Begin a new epoch; return the batches whose outcome is unknown."""
         failed_batches = [batch for batch in self.requeued if batch.outcome_unknown]
         self.requeued = [batch for batch in self.requeued if not batch.outcome_unknown]
         self.exhausted_id = -1 if self.identity is None else self.identity.id
@@ -224,7 +204,7 @@ class PartitionQueue(Generic[B]):
         return failed_batches
 
     def _fail_requeued(self) -> list[B]:
-        """Fail all requeued batches. The owner may begin a new epoch, as at the end of a transaction."""
+        """Fail all requeued batches; the owner begins a new epoch if it can."""
         failed_batches, self.requeued = self.requeued, []
         self.lost = self.taken
         return failed_batches

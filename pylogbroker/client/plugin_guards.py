@@ -1,8 +1,7 @@
 """Guards around plugins: functions that a client can call safely.
 
-Each function calls the plugin's method and validates the result. Any exception becomes PluginFailed, with the plugin's
-name, and fails only the record or batch concerned. The cost of a guard is one more call. KeyboardInterrupt is not
-caught, since it does not come from the plugin.
+Each validates the plugin's result. An exception becomes PluginFailed, with the plugin's name, and fails only the record
+or batch concerned. KeyboardInterrupt is not caught: it does not come from the plugin.
 """
 
 from __future__ import annotations
@@ -41,7 +40,6 @@ log = Logger()
 
 
 def guarded_encoder(plugged: ResolvedPlugin[IEncoder]) -> Encode:
-    """Return a guarded encoder function."""
     to_message = plugged.plugin.to_message
 
     def encode(data: Any) -> bytes | None:
@@ -59,7 +57,6 @@ def guarded_encoder(plugged: ResolvedPlugin[IEncoder]) -> Encode:
 
 
 def guarded_decoder(plugged: ResolvedPlugin[IDecoder]) -> Decode:
-    """Return a guarded decoder function."""
     from_message = plugged.plugin.from_message
 
     def decode(data: bytes | None) -> Any:
@@ -74,24 +71,21 @@ def guarded_decoder(plugged: ResolvedPlugin[IDecoder]) -> Decode:
 
 
 def decoder_of(settings: Values, name: str, choice: str | IDecoder | None) -> Decode | None:
-    """Return the chosen decoder, by default that of the setting, as a function; None for `bytes`, to save its calls."""
+    """Return the chosen or configured decoder; None for `bytes`, to save its calls."""
     resolved = resolve_plugin(DECODER, name, choice or settings.text(name), settings.by_name())
     return None if resolved.name == "bytes" else guarded_decoder(resolved)
 
 
 @attrs.frozen
 class TopicPartitioner:
-    """Partitioner of one topic. `batch_full` is None if the plugin does not implement it."""
+    """Partitioner of one topic; `batch_full` is None if the plugin lacks it."""
 
     partition: Choose
     batch_full: Callable[[], None] | None
 
 
 class Partitioners:
-    """Source of each topic's partitioner.
-
-    A partitioner named in settings or made by a factory is created for each topic; a given object is shared by all.
-    """
+    """Source of each topic's partitioner: a new one if named or made by a factory."""
 
     def __init__(self, setting: str, choice: object, settings: Settings) -> None:
         self._resolve = partial(resolve_plugin, PARTITIONER, setting, choice, settings)
@@ -99,7 +93,7 @@ class Partitioners:
         self._is_used = False
 
     def of(self, topic: str) -> TopicPartitioner:
-        """Return a partitioner for the topic; if it cannot be created, one that fails each record."""
+        """Return a partitioner, or one that fails each record."""
         try:
             plugged = self._resolve() if self._is_used else self._example
         except ConfigError as error:
@@ -117,7 +111,6 @@ def _failing_partitioner(plugged: ResolvedPlugin[Any], error: ConfigError) -> Ch
 
 
 def guarded_partitioner(plugged: ResolvedPlugin[IPartitioner]) -> Choose:
-    """Return a guarded partitioner function."""
     partition = plugged.plugin.partition
 
     def choose(key: bytes | None, num_partitions: int) -> int:
@@ -147,7 +140,7 @@ def _batch_full(plugged: ResolvedPlugin[Any], topic: str) -> Callable[[], None]:
 
 
 def guarded_handler(plugged: ResolvedPlugin[IEventHandler], built_in: IEventHandler) -> Handle:
-    """Return a guarded handler function that returns a Deferred; a forwarding plugin gets the built-in handler."""
+    """Give a forwarding plugin the built-in handler."""
     plugin = plugged.plugin
     _offer_built_in(plugged, built_in)
 
@@ -188,8 +181,6 @@ def _as_deferred(result: Awaitable[Any] | None) -> Deferred[Any]:
 def guarded_assignor(
     plugged: ResolvedPlugin[IAssignor],
 ) -> Callable[[Mapping[str, int], Mapping[str, Subscription]], dict[str, list[TopicPartition]]]:
-    """Return a guarded `assign` that validates the assignment."""
-
     def assign(partitions: Mapping[str, int], members: Mapping[str, Subscription]) -> dict[str, list[TopicPartition]]:
         try:
             answer = plugged.plugin.assign(partitions, members)
@@ -218,5 +209,4 @@ def _checked_assignment(
 
 
 def log_failure(plugged: ResolvedPlugin[Any], error: BaseException) -> None:
-    """Log a plugin's error that no caller waits for."""
     log.failure("the {kind} {name} failed", Failure(error), kind=plugged.kind.title, name=plugged.name)

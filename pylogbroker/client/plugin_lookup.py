@@ -5,7 +5,7 @@
     JSONEncoder()               that object, if it provides the interface
     KeyPrefixFactory()          the plugin that the factory makes
 
-`settings` are all settings of the client, `Values.by_name()`. `plugin_guards` wraps the calls of plugins.
+`settings` are all settings of the client, `Values.by_name()`.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ Settings = Mapping[str, object]
 
 @attrs.frozen
 class PluginKind(Generic[T]):
-    """Kind of plugin: its title for users, its interface and its factory's interface."""
+    """Kind of plugin, with its title for users."""
 
     title: str
     interface: InterfaceClass
@@ -62,8 +62,6 @@ ASSIGNOR: Final[PluginKind[IAssignor]] = PluginKind("assignor", IAssignor, IAssi
 
 @attrs.frozen
 class ResolvedPlugin(Generic[T]):
-    """Plugin in use, with its kind and name."""
-
     kind: PluginKind[T]
     name: str
     plugin: T
@@ -75,7 +73,7 @@ class ResolvedPlugin(Generic[T]):
 
 
 def resolve_plugin(kind: PluginKind[T], setting: str, choice: object, settings: Settings) -> ResolvedPlugin[T]:
-    """Resolve a choice: a name, a plugin or a factory. Raise ConfigError if it is invalid."""
+    """Resolve a choice; raise ConfigError if it is invalid."""
     if isinstance(choice, str):
         return _resolve_named(kind, setting, choice, settings)
     if kind.factory.providedBy(choice):
@@ -86,7 +84,7 @@ def resolve_plugin(kind: PluginKind[T], setting: str, choice: object, settings: 
 def resolve_plugins(
     kind: PluginKind[T], setting: str, choices: object, settings: Settings
 ) -> tuple[ResolvedPlugin[T], ...]:
-    """Resolve several choices, like `resolve_plugin`: a list, or names separated by commas."""
+    """Resolve a list, or names separated by commas."""
     if isinstance(choices, str):
         choices = [name for part in choices.split(",") if (name := part.strip())]
     elif not isinstance(choices, Iterable):

@@ -7,14 +7,12 @@
       +---------------- unused for a while, or the broker is gone
 
 Twisted's ClientService holds each connection and paces the attempts. A request without an open connection waits for
-the attempt in progress, or the next one, and fails with it.
-
-A broker may throttle the client in a response. The pool then sends nothing over that connection for the stated time
-(KIP-219). Requests wait, in order, as for a connection; requests for any broker use another one.
+the attempt in progress, or the next one, and fails with it. Requests also wait, in order, while the broker throttles
+the connection (KIP-219); requests for any broker use another one.
 
 A node number is a broker's number, or stands for a separate connection:
-  - `coordinator_node(n)`: to broker n, for requests that must not wait behind a fetch, such as heartbeats. Kafka's Java
-    client does so with the same numbers;
+  - `coordinator_node(n)`: to broker n, for requests that must not wait behind a fetch. Kafka's Java client uses the
+    same numbers;
   - a negative number: to a bootstrap address, before the brokers' numbers are known.
 """
 
@@ -49,24 +47,22 @@ _SWEEP_SECONDS = 10.0
 
 
 def coordinator_node(node_id: int) -> int:
-    """Return the node number of the connection to a broker as a coordinator."""
     return _COORDINATORS - node_id
 
 
 def broker_of(node_id: int) -> int:
-    """Return the broker of a node number."""
     return _COORDINATORS - node_id if node_id > _COORDINATORS // 2 else node_id
 
 
 class _Session(Protocol):
-    """Stand-in of a connection for a ClientService, which reports to it that the connection is made or lost."""
+    """Connection as a ClientService sees it: made or lost."""
 
     connection: BrokerConnection
 
 
 @implementer(IStreamClientEndpoint)
 class _BrokerEndpoint:
-    """Endpoint that completes version negotiation before the ClientService sees the connection.
+    """Endpoint that negotiates versions before the ClientService sees the connection.
 
     ClientService's own hook, `prepareConnection`, fails if the connection is lost meanwhile.
     """
@@ -90,13 +86,11 @@ class _BrokerEndpoint:
 
 
 class Channel:
-    """Connection to one broker, kept as long as it is in use."""
-
     def __init__(
         self, reactor: Any, address: Address, settings: ConnectionSettings, backoff: Backoff, dial: Dial
     ) -> None:
         self.address = address
-        self.connection: BrokerConnection | None = None  # None while requests are waiting for it
+        self.connection: BrokerConnection | None = None  # None while requests wait for it
         self.newest: BrokerConnection | None = None
         self._reactor = reactor
         self._waiting: deque[Deferred[BrokerConnection]] = deque()
@@ -109,18 +103,17 @@ class Channel:
             clock=reactor,
         )
         self._attempting = False
-        self._is_resolving = False  # while the waiting requests get the attempt's outcome
-        self._backing_off: IDelayedCall | None = None  # while the broker throttles this connection
+        self._is_resolving = False  # while waiting requests get the outcome
+        self._backing_off: IDelayedCall | None = None
         self._closed = False
 
     @property
     def wanted(self) -> bool:
-        """Return whether requests are waiting or in flight, or the connection is throttled."""
         in_flight = self.newest is not None and self.newest.in_flight > 0
         return bool(self._waiting) or in_flight or self._backing_off is not None
 
     def when_connected(self) -> Deferred[BrokerConnection]:
-        """Return a Deferred of the connection, fired in the order of the calls; it fails if the next attempt does."""
+        """Return a Deferred of the connection, fired in the order of the calls."""
         if self._closed:
             return fail(Closed(f"the connection to {self.address} was closed"))
         self.connection = None  # a caller with an open connection would have used it
@@ -131,7 +124,6 @@ class Channel:
         return waiting
 
     def back_off(self, seconds: float) -> None:
-        """Send nothing for so many seconds; requests wait meanwhile."""
         if self._closed:
             return
         due = self._reactor.seconds() + seconds
@@ -142,14 +134,13 @@ class Channel:
         self._backing_off = self._reactor.callLater(due - self._reactor.seconds(), self._backed_off)
 
     def idle_seconds(self, now: float) -> float:
-        """Return the seconds without use of the connection, as observed by the calls of this method."""
+        """Return the seconds without use, as these calls observe it."""
         sent = self.newest.sent if self.newest is not None else -1
         if sent != self._sent or self.wanted:
             self._sent, self._idle_since = sent, now
         return float(now - self._idle_since)
 
     def close(self, reason: Exception) -> Deferred[None]:
-        """Drop the connection; waiting requests fail with the reason. Fires when the connection is closed."""
         self._closed = True
         if self._backing_off is not None:
             self._backing_off.cancel()
@@ -178,7 +169,7 @@ class Channel:
 
     def _made(self, session: IProtocol) -> None:
         connection = cast(_Session, session).connection
-        if not connection.is_open:  # dropped; the service learns of it in the next reactor iteration
+        if not connection.is_open:  # dropped, as the service learns in the next iteration
             self._reactor.callLater(0, self._attempt_again)
             return
         self.newest = connection
@@ -211,7 +202,7 @@ class Channel:
             what = "closed" if isinstance(error, CancelledError) else failure.getErrorMessage()
             error = NotConnected(f"cannot connect to {self.address}: {what}")
         self._fail(error)
-        self._reactor.callLater(0, self._attempt_again)  # a ClientService must not be called from within its callback
+        self._reactor.callLater(0, self._attempt_again)  # not from within its callback
 
     def _fail(self, error: Exception) -> None:
         waiting, self._waiting = self._waiting, deque()
@@ -224,8 +215,6 @@ async def _nothing() -> None:
 
 
 class ConnectionPool:
-    """Connections of one client, by node number."""
-
     def __init__(self, reactor: Any, settings: Values, dial: Dial = connect) -> None:
         self._reactor = reactor
         self._settings = ConnectionSettings.of(settings)
@@ -239,7 +228,7 @@ class ConnectionPool:
         self._closed = False
 
     def open_connection(self, node_id: int) -> BrokerConnection | None:
-        """Return the connection to a node, if it is open and no request waits for it."""
+        """Return the open connection, unless requests wait for it."""
         channel = self._channels.get(node_id)
         if channel is None:
             return None
@@ -247,13 +236,13 @@ class ConnectionPool:
         return connection if connection is not None and connection.is_open else None
 
     def newest_connection(self, node_id: int) -> BrokerConnection | None:
-        """Return the connection to a node, even while waiting requests are being sent."""
+        """Return the connection, even while waiting requests are being sent."""
         channel = self._channels.get(node_id)
         connection = None if channel is None else channel.newest
         return connection if connection is not None and connection.is_open else None
 
     def connection(self, node_id: int) -> Deferred[BrokerConnection]:
-        """Return a Deferred of the connection to a node; it fails with NotConnected if connecting fails."""
+        """Return a Deferred, which fails with NotConnected."""
         if self._closed:
             return fail(Closed("the client has been closed"))
         channel = self._channels.get(node_id)
@@ -268,13 +257,13 @@ class ConnectionPool:
         return channel.when_connected()
 
     def idlest(self) -> BrokerConnection | None:
-        """Return the open connection with the fewest requests in flight, except those to coordinators."""
+        """Return the open connection with the fewest requests in flight, coordinators excepted."""
         nodes = [node_id for node_id in self._channels if broker_of(node_id) == node_id]
         found = [connection for connection in map(self.open_connection, nodes) if connection is not None]
         return min(found, key=lambda connection: connection.in_flight, default=None)
 
     def know(self, addresses: Mapping[int, Address]) -> None:
-        """Set the nodes' addresses. Drop the connections to other nodes and to former addresses."""
+        """Set the addresses; drop other connections."""
         for node_id, address in addresses.items():
             self._rename(address, node_id)
         self._addresses = dict(addresses)
@@ -286,7 +275,6 @@ class ConnectionPool:
                 )
 
     def honour_throttle(self, answer: T, connection: BrokerConnection) -> T:
-        """Honour the throttle time of a response received over this connection; return the response."""
         throttle = getattr(answer, "throttle_time_ms", 0)
         if throttle > 0:
             for channel in self._channels.values():
@@ -295,7 +283,6 @@ class ConnectionPool:
         return answer
 
     def disconnect(self, node_id: int) -> None:
-        """Drop the connection to a node, if there is one. The next request opens a new one."""
         if node_id in self._channels:
             self._drop(node_id, ConnectionLost(f"the connection to broker {broker_of(node_id)} was dropped"))
 
@@ -304,7 +291,6 @@ class ConnectionPool:
             self.know({**self._addresses, node_id: address})
 
     async def close(self) -> None:
-        """Drop all connections; return when they are closed."""
         self._closed = True
         if self._sweeping is not None and self._sweeping.active():
             self._sweeping.cancel()
@@ -314,7 +300,6 @@ class ConnectionPool:
             await _second_waiter(closing)
 
     def _rename(self, address: Address, node_id: int) -> None:
-        """Assign a connection to a bootstrap address to its broker, now that the broker's number is known."""
         if node_id < 0 or node_id in self._channels:
             return
         for number, channel in self._channels.items():
@@ -348,7 +333,6 @@ class ConnectionPool:
 
 
 def _second_waiter(deferred: Deferred[None]) -> Deferred[None]:
-    """Return a second Deferred that fires with the first."""
     second: Deferred[None] = Deferred()
     deferred.addBoth(lambda _: second.callback(None))
     return second

@@ -1,10 +1,6 @@
 """Retries with backoff and a deadline.
 
-    pauses = Pauses(reactor)
-    topic = await retrying(lambda: cluster_asks(), pauses, backoff, seconds=60)
-    pauses.close()                       # pending waits fail with Closed
-
-Retriable errors are retried until the deadline; then the last one is raised. Other errors are raised at once.
+After the deadline the last error is raised; an error that is not retriable, at once.
 """
 
 from __future__ import annotations
@@ -27,7 +23,7 @@ _JITTER = 0.2  # fraction of a pause, in both directions, as in Kafka's clients
 
 @attrs.frozen
 class Backoff:
-    """Exponential backoff with jitter, from the first to the longest pause, in seconds."""
+    """Exponential backoff with jitter; pauses in seconds."""
 
     first: float
     longest: float
@@ -39,25 +35,23 @@ class Backoff:
 
     @classmethod
     def of(cls, settings: Values, name: str = "retry.backoff") -> Backoff:
-        """Return the backoff of `retry.backoff.ms` and `retry.backoff.max.ms`, or of another pair of settings."""
+        """Return the backoff of `NAME.ms` and `NAME.max.ms`."""
         first = settings.integer(f"{name}.ms") / 1000
         return cls(first, max(first, settings.integer(f"{name}.max.ms") / 1000))
 
     def pause(self, failures: int) -> float:
-        """Return the seconds to wait after the given number of failures, at least 1."""
+        """Return the seconds to wait after so many failures, at least 1."""
         return self._policy(failures - 1) * (1 + _JITTER * (2 * self.random() - 1))
 
 
 class Pauses:
-    """Waits on a clock that can all be ended."""
-
     def __init__(self, clock: Any) -> None:
         self.clock = clock
         self._waiting: set[Deferred[None]] = set()
         self._closed = False
 
     def pause(self, seconds: float) -> Deferred[None]:
-        """Return a Deferred that fires after so many seconds, or fails with Closed on `close`."""
+        """Fire after so many seconds; fail with Closed on `close`."""
         timer: Any = None
         waiting: Deferred[None] = Deferred(lambda _: timer.cancel())
         if self._closed:
@@ -90,7 +84,6 @@ async def retrying(
     seconds: float,
     retriable: Callable[[BaseException], bool] = is_retriable,
 ) -> T:
-    """Return the result of the work, retrying it after retriable errors for up to `seconds`."""
     clock = pauses.clock
     deadline = clock.seconds() + seconds
     failures = 0

@@ -3,9 +3,8 @@
     settings = read(PRODUCER, {"linger.ms": 5}, acks="all")         # a mapping, or keywords with underscores
     settings.integer("linger.ms")
 
-Names, units and defaults are Kafka's wherever Kafka has the setting. `CLIENT` has the settings common to all clients;
-`PRODUCER` and `CONSUMER` add their own. A value may be given as itself or as text; None selects the default. An unknown
-name or an invalid value raises ConfigError, which names the accepted ones.
+Names, units and defaults are Kafka's wherever Kafka has the setting. A value may be given as text; None selects the
+default. An unknown name or an invalid value raises ConfigError, which names the accepted ones.
 """
 
 from __future__ import annotations
@@ -215,7 +214,6 @@ CONSUMER: Mapping[str, Setting] = _table(_COMMON, _CONSUMER)
 
 
 def read(table: Mapping[str, Setting], settings: Mapping[str, Any] | None = None, **named: Any) -> Values:
-    """Return the effective values: those given, by Kafka's names or as keywords, and the defaults."""
     given = as_mapping(settings)
     for keyword, value in named.items():
         name = keyword.replace("_", ".")

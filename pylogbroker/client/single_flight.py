@@ -1,9 +1,6 @@
 """Single flight: work that runs once for all concurrent callers.
 
-    closing = Joint()
-    done = closing.run(self._close)      # starts the work, or waits for the run in progress
-
-Cancelling the returned Deferred ends only that wait.
+Cancelling a returned Deferred ends only that wait.
 """
 
 from __future__ import annotations
@@ -17,12 +14,9 @@ from twisted.internet.defer import Deferred, succeed
 
 @attrs.define(eq=False)
 class SingleFlight:
-    """One piece of work at a time, and the Deferreds of its waiters."""
-
     _waiting: list[Deferred[None]] | None = None
 
     def run(self, work: Callable[[], Coroutine[Any, Any, None]]) -> Deferred[None]:
-        """Start the work unless it is in progress; the Deferred has its outcome."""
         if self._waiting is not None:
             return self._wait(self._waiting)
         waiting = self._waiting = []
@@ -31,7 +25,7 @@ class SingleFlight:
         return mine
 
     def over(self) -> Deferred[None]:
-        """Return a Deferred that fires when no work is in progress, whatever its outcome."""
+        """Fire when no work is in progress, whatever its outcome."""
         if self._waiting is None:
             return succeed(None)
         return self._wait(self._waiting).addErrback(lambda _: None)

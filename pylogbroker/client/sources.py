@@ -1,7 +1,7 @@
-"""Sources of bootstrap brokers: a list, or the coordination tree.
+"""Sources of bootstrap brokers.
 
     StaticBrokers("one:9092,two:9092")
-    TreeBrokers(tree)                       # live brokers; watches changes to brokers and topics
+    TreeBrokers(tree)                       # watches changes to brokers and topics
 
 All further addresses come from the brokers themselves.
 """
@@ -24,20 +24,18 @@ log = Logger()
 
 
 class BrokerSource(Protocol):
-    """Source of bootstrap brokers."""
-
     async def addresses(self) -> list[Address]:
-        """Return the known addresses of brokers, possibly outdated."""
+        """Return addresses, possibly outdated."""
 
     def watch(self, callback: Callable[[], object]) -> None:
-        """Call back whenever brokers or topics have changed, if the source can detect that."""
+        """Call back after changes of brokers or topics that the source can detect."""
 
     def close(self) -> None:
         """Stop calling back."""
 
 
 class StaticBrokers:
-    """Fixed list of brokers: `host:port` separated by commas, or an iterable of them."""
+    """Brokers as `host:port`, separated by commas or in an iterable."""
 
     def __init__(self, bootstrap: str | Iterable[str]) -> None:
         texts = bootstrap.split(",") if isinstance(bootstrap, str) else bootstrap
@@ -55,10 +53,10 @@ class StaticBrokers:
         return self._addresses
 
     def watch(self, callback: Callable[[], object]) -> None:
-        """Do nothing: the list never changes."""
+        """Do nothing."""
 
     def close(self) -> None:
-        """Do nothing: there is nothing to release."""
+        """Do nothing."""
 
 
 class TreeBrokers:
@@ -85,7 +83,6 @@ class TreeBrokers:
         return found
 
     def watch(self, callback: Callable[[], object]) -> None:
-        """Call back whenever a broker or topic is added or removed, or a topic's node changes."""
         self._callback = callback
         for path in (zk_paths.BROKER_IDS, zk_paths.TOPICS):
             self._arm(path)
@@ -99,7 +96,6 @@ class TreeBrokers:
             self._callback()
 
     def _arm(self, path: str) -> None:
-        """Set a watch, which fires once; `_changed` sets the next one."""
         ensureDeferred(self._watch_children(path, self._changed)).addErrback(self._not_armed, path)
 
     async def _watch_children(self, path: str, watch: Watch) -> None:
@@ -111,7 +107,6 @@ class TreeBrokers:
 
 
 def _plaintext(data: bytes) -> Address | None:
-    """Return the first PLAINTEXT address of a broker's node."""
     broker = decode_broker(data)
     for name, host, port in map(parse_endpoint, broker.endpoints):
         if broker.protocols.get(name, name) == "PLAINTEXT":

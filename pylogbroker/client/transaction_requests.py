@@ -1,4 +1,4 @@
-"""Requests of transactions, and the errors in their responses: for the producers of the client and of Spark's part."""
+"""Requests of transactions, and their errors."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ Codes = Callable[[Any], list[int]]
 def add_partitions_request(
     transactional_id: str, identity: ProducerIdentity, partitions: Iterable[TopicPartition]
 ) -> AddPartitionsToTxnRequest:
-    """Return a request that adds partitions to a transaction."""
     topics: dict[str, AddPartitionsToTxnTopic] = {}
     for topic, partition in partitions:
         topics.setdefault(topic, AddPartitionsToTxnTopic(topic)).partitions.append(partition)
@@ -37,19 +36,18 @@ def response_codes(response: Any) -> list[int]:
 
 
 def partition_codes(response: Any) -> list[int]:
-    """Return the codes of AddPartitionsToTxn; OPERATION_NOT_ATTEMPTED only if there is no other error."""
+    """Return the codes of AddPartitionsToTxn; OPERATION_NOT_ATTEMPTED only without another error."""
     topics = response.results_by_topic_v3_and_below
     codes = [row.partition_error_code for topic in topics for row in topic.results_by_partition]
     return [code for code in codes if code not in (0, ErrorCode.OPERATION_NOT_ATTEMPTED)] or codes
 
 
 def offset_codes(response: Any) -> list[int]:
-    """Return the codes of offset commits."""
     return [row.error_code for topic in response.topics for row in topic.partitions]
 
 
 def raise_first(codes: Iterable[int], where: str | None = None) -> None:
-    """Raise an error of a response, if it has any: permanent ones before retriable ones."""
+    """Raise an error of a response, if any: permanent ones before retriable ones."""
     errors = [error_of(code, where and f"{where}: {error_of(code).detail}") for code in codes if code]
     for error in sorted(errors, key=lambda error: error.code.retriable):
         raise error
