@@ -2,12 +2,12 @@
 
 transport             TCP connections that receive into the protocol's buffer and send chunks; for servers, too
 endpoint              connecting: name resolution, socket options
-pipelined_connection  pending requests and their responses, in the same order
+pipelined_connection  pending requests and responses, in order
 connection            a connection in Kafka's protocol
-client_protocol       version negotiation, correlation ids, encoding and decoding, without I/O
+client_protocol       version negotiation, encoding and decoding, without I/O
 settings              addresses, and settings of connections
 errors                errors of requests
 malloc_tuning         memory for large responses
 
-`client_protocol`, `settings`, `errors` and `malloc_tuning` need no Twisted: blocking connections use them, too.
+`client_protocol` and the last three need no Twisted: blocking connections use them, too.
 """

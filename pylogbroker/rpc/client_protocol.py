@@ -1,15 +1,14 @@
-"""Client side of Kafka's protocol on one connection: API version negotiation, requests to bytes, bytes to responses.
+"""Client side of Kafka's protocol on one connection: version negotiation, encoding and decoding. No I/O.
 
     protocol = ClientProtocol("localhost:9092", "my-client")
     while not protocol.is_negotiated:
-        request, version = protocol.next_request()      # ApiVersions, in older versions until the broker accepts one
+        request, version = protocol.next_request()      # ApiVersions, in older versions until one is accepted
         ...                                             # send it, and
         protocol.handle_response(response)
-    encoded = protocol.encode(FetchRequest(...))        # in the newest version that both sides support
-    ...                                                 # send encoded.chunks
+    encoded = protocol.encode(FetchRequest(...))        # chunks to send
     response = encoded.decode(frame)                    # WireError if the frame is invalid
 
-No I/O. A broker that does not support the version of an ApiVersionsRequest answers in the layout of version 0.
+A broker answers an ApiVersionsRequest of an unsupported version in the layout of version 0.
 """
 
 from __future__ import annotations
@@ -35,12 +34,12 @@ from pylogbroker.wire.messages.api_versions import ApiVersionsRequest, ApiVersio
 
 _CORRELATION_IDS: Final = 2**31
 _pack_start = struct.Struct(">ihhi").pack
-_START_SIZE: Final = 8  # of a header, up to its client id
+_START_SIZE: Final = 8  # of a header's start, up to its client id
 _UNSUPPORTED: Final = ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big")
 
 
 class EncodedRequest(NamedTuple):
-    """Bytes of a request as a whole frame, and the decoder of its response. The name is that of the API."""
+    """Whole frame of a request, and the decoder of its response."""
 
     name: str
     chunks: list[Any]
@@ -48,8 +47,6 @@ class EncodedRequest(NamedTuple):
 
 
 class _ApiCodec:
-    """One API in one version: the header of its requests, their encoder, and the decoder of responses."""
-
     __slots__ = ("_chunks", "_decode", "_header_rest", "api_key", "name", "version")
 
     def __init__(self, kind: type[Request], version: int, client_id: str) -> None:
@@ -62,7 +59,6 @@ class _ApiCodec:
         self._decode = response_codec(kind.api_key, version).decode_first
 
     def request(self, correlation_id: int, request: Request) -> list[Any]:
-        """Return a whole frame, in chunks; raise EncodingError if the version cannot express the request."""
         chunks: list[Any] = self._chunks(request)
         rest = self._header_rest
         size = _START_SIZE + len(rest) + sum(map(len, chunks))
@@ -70,7 +66,7 @@ class _ApiCodec:
         return chunks
 
     def response(self, correlation_id: int, frame: memoryview) -> Any:
-        """Decode the response in a frame; raise WireError if it is invalid or belongs to another request."""
+        """Decode a frame; raise WireError if it is invalid or belongs to another request."""
         received, position = decode_response_header(frame, self.api_key, self.version)
         if received != correlation_id:
             raise WireError("its correlation id is that of another request")
@@ -80,11 +76,11 @@ class _ApiCodec:
 
 
 class ClientProtocol:
-    """Versions and correlation ids of one connection. `peer` names the broker in errors."""
+    """Versions and correlation ids. `peer` names the broker in errors."""
 
     def __init__(self, peer: str, client_id: str) -> None:
         self.is_negotiated = False
-        self.encoded = 0  # number of requests, modulo 2^31, and the next correlation id
+        self.encoded = 0  # requests, modulo 2^31: the next correlation id
         self._peer = peer
         self._client_id = client_id
         self._version = ApiVersionsRequest.versions.last
@@ -93,12 +89,11 @@ class ClientProtocol:
         self._codecs: dict[tuple[type[Request], int], _ApiCodec] = {}
 
     def next_request(self) -> tuple[Request, int]:
-        """Return the next request of the negotiation, and its version."""
         request = ApiVersionsRequest(client_software_name="pylogbroker", client_software_version=__version__)
         return request, self._version
 
     def handle_response(self, response: ApiVersionsResponse) -> None:
-        """Take the broker's versions, or prepare a request in an older version. Raise any other error."""
+        """Take the broker's versions, or prepare an older version. Raise any other error."""
         self._ranges.update({api.api_key: (api.min_version, api.max_version) for api in response.api_keys})
         if response.error_code == ErrorCode.UNSUPPORTED_VERSION and self._version:
             self._version = min(self._ranges[ApiVersionsRequest.api_key][1], self._version - 1)
@@ -108,13 +103,13 @@ class ClientProtocol:
         self.is_negotiated = True
 
     def version_of(self, kind: type[Request]) -> int:
-        """Return the newest version of an API that both sides support; raise UnsupportedVersion if there is none."""
+        """Return the newest version that both sides support; raise UnsupportedVersion."""
         return (self._newest.get(kind) or self._make_codec(kind, None)).version
 
     def encode(self, request: Request, version: int | None = None) -> EncodedRequest:
         """Encode the next request, by default in the newest version that both sides support.
 
-        Raise UnsupportedVersion if a side does not support the version, EncodingError if it cannot express the request.
+        Raise UnsupportedVersion, or EncodingError if the version cannot express the request.
         """
         kind = type(request)
         if version is None:

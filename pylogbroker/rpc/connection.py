@@ -4,8 +4,7 @@
     response = await connection.request(MetadataRequest(topics=None))
     connection.close()
 
-The first request negotiates API versions. `pylogbroker.client.pipelined_connection` matches responses to requests, and
-fails the pending ones when the connection ends.
+The first request negotiates API versions.
 """
 
 from __future__ import annotations
@@ -23,8 +22,6 @@ from pylogbroker.wire import EncodingError, Request, UnsupportedVersion
 
 
 class BrokerConnection(PipelinedConnection):
-    """Client side of one connection; made by `connect`."""
-
     protocol_name = "Kafka's protocol"
 
     def __init__(self, clock: Any, address: Address, settings: ConnectionSettings) -> None:
@@ -33,11 +30,10 @@ class BrokerConnection(PipelinedConnection):
 
     @property
     def sent(self) -> int:
-        """Number of requests sent so far, modulo 2^31."""
+        """Number of requests so far, modulo 2^31."""
         return self._kafka.encoded
 
     def version_of(self, kind: type[Request]) -> int:
-        """Return the newest version of an API that both sides support; raise UnsupportedVersion if there is none."""
         return self._kafka.version_of(kind)
 
     def request(
@@ -48,12 +44,11 @@ class BrokerConnection(PipelinedConnection):
         expect_answer: bool = True,
         timeout: float | None = None,
     ) -> Deferred[Any]:
-        """Send a request; return a Deferred of its response.
+        """Send a request; return a Deferred of its response, or of None if none is expected.
 
-        If no response is expected, the Deferred fires with None when the socket has accepted the request. It fails with
-        ConnectionLost, or with RequestTimedOut after `timeout` seconds (default request.timeout.ms). It fails with
-        UnsupportedVersion or EncodingError if this broker cannot take the request. Records in the request are not
-        copied: do not change them until the Deferred has fired.
+        Without a response, it fires when the socket has accepted the request. It fails with ConnectionLost,
+        RequestTimedOut after `timeout` seconds (default request.timeout.ms), UnsupportedVersion or EncodingError.
+        Records are not copied: do not change them until it has fired.
         """
         if not self.is_open:
             return self._not_connected()
@@ -66,14 +61,13 @@ class BrokerConnection(PipelinedConnection):
         return self._send_request(name, chunks, decode, timeout)
 
     async def negotiate_versions(self, timeout: float) -> None:
-        """Negotiate API versions: the first exchange on every connection."""
         while not self._kafka.is_negotiated:
             request, version = self._kafka.next_request()
             self._kafka.handle_response(await self.request(request, version=version, timeout=timeout))
 
 
 async def connect(reactor: Any, address: Address, settings: ConnectionSettings) -> BrokerConnection:
-    """Return a connection ready for requests; raise NotConnected with the reason if that fails."""
+    """Return a connection ready for requests; raise NotConnected with the reason."""
     started = reactor.seconds()
     connection = await dial(reactor, address, settings, BrokerConnection)
     try:

@@ -1,9 +1,4 @@
-"""Connecting to a broker: name resolution, and a connection that receives and sends without copying.
-
-    connection = await dial(reactor, Address("localhost", 9092), settings, BrokerConnection)
-
-`pylogbroker.rpc.transport` implements the connections.
-"""
+"""Connecting to a broker: name resolution, and connections that receive and send without copying (`transport`)."""
 
 from __future__ import annotations
 
@@ -56,7 +51,7 @@ class _ChunkReactor:
 
 
 def endpoint(reactor: Any, host: str, port: int, timeout: float) -> IStreamClientEndpoint:
-    """Return the endpoint of a broker; of several addresses of a name, the first that answers is used."""
+    """Return an endpoint: of several addresses of a name, the first that answers."""
     chunks = cast(Any, _ChunkReactor(reactor))
     if isIPAddress(host):
         return TCP4ClientEndpoint(chunks, host, port, timeout)
@@ -68,7 +63,7 @@ def endpoint(reactor: Any, host: str, port: int, timeout: float) -> IStreamClien
 async def dial(
     reactor: Any, address: Address, settings: ConnectionSettings, make: Callable[[Any, Address, ConnectionSettings], P]
 ) -> P:
-    """Return a connection with the protocol from `make`; raise NotConnected with the reason if that fails."""
+    """Return a connection with the protocol from `make`; raise NotConnected with the reason."""
     retain_freed_memory()
     seconds = settings.setup_timeout
     factory = _Factory(partial(make, reactor, address, settings))

@@ -1,13 +1,4 @@
-"""Errors of requests to a broker.
-
-| error                          | state of the request                     |
-|--------------------------------|------------------------------------------|
-| NotConnected                   | never sent                               |
-| ConnectionLost                 | outcome unknown                          |
-| RequestTimedOut                | outcome unknown                          |
-| Closed                         | outcome unknown if it was sent           |
-| KafkaError                     | rejected by the broker                   |
-"""
+"""Errors of requests to a broker."""
 
 from __future__ import annotations
 
@@ -17,11 +8,11 @@ _CODES = {code.value: code for code in ErrorCode}
 
 
 class ClientError(PylogbrokerError):
-    """Base class of errors on the client's side of a connection."""
+    """Base class of errors on the client's side."""
 
 
 class ConnectionLost(ClientError):
-    """The connection ended before the response arrived; the outcome of the request is unknown."""
+    """The connection ended before the response arrived; the outcome is unknown."""
 
 
 class NotConnected(ConnectionLost):
@@ -29,15 +20,15 @@ class NotConnected(ConnectionLost):
 
 
 class RequestTimedOut(ClientError):
-    """The response did not arrive in time; the outcome of the request is unknown."""
+    """The response did not arrive in time; the outcome is unknown."""
 
 
 class Closed(ClientError):
-    """The client has been closed."""
+    """The client has been closed; the outcome of a sent request is unknown."""
 
 
 def error_of(code: int, detail: str | None = None) -> KafkaError:
-    """Return the exception for an error code; a code newer than `ErrorCode` becomes an unknown error."""
+    """Return the exception for an error code."""
     known = _CODES.get(code)
     if known is None:
         return KafkaError(f"error code {code}: {detail or 'of a newer broker'}")
@@ -45,11 +36,10 @@ def error_of(code: int, detail: str | None = None) -> KafkaError:
 
 
 def raise_for(code: int, detail: str | None = None) -> None:
-    """Raise the exception for an error code, unless it is 0."""
     if code:
         raise error_of(code, detail)
 
 
 def code_of(number: int) -> ErrorCode:
-    """Return the error code of a number; a number newer than `ErrorCode` gives UNKNOWN_SERVER_ERROR."""
+    """Return the error code of a number, UNKNOWN_SERVER_ERROR for one newer than `ErrorCode`."""
     return _CODES.get(number, ErrorCode.UNKNOWN_SERVER_ERROR)

@@ -1,11 +1,11 @@
-"""A connection to a broker: pending requests and their responses, in the same order.
+"""Connection to a broker: pending requests and responses, in order.
 
     connected --request--> pending (first in, first out) --response--> its Deferred
                               |
                               +-- lost, timed out, invalid response --> every pending Deferred fails, once
 
-Requests are pipelined. A request that times out ends the connection, since all later responses would be even later.
-Nothing is retried here. Subclasses define the format of requests and responses.
+A request that times out ends the connection, since all later responses would be even later. Nothing is retried.
+Subclasses define the format.
 """
 
 from __future__ import annotations
@@ -28,8 +28,6 @@ Read = Callable[[memoryview], Any]
 
 
 class _PendingRequest:
-    """Request that was sent and has no response yet."""
-
     __slots__ = ("deadline", "deferred", "name", "read")
 
     def __init__(self, name: str, read: Read, deadline: float) -> None:
@@ -40,8 +38,6 @@ class _PendingRequest:
 
 
 class PipelinedConnection(Protocol):
-    """Client side of one connection; made by `pylogbroker.rpc.endpoint.dial`."""
-
     protocol_name: ClassVar[str]
 
     def __init__(self, clock: Any, address: Address, settings: ConnectionSettings) -> None:
@@ -55,7 +51,7 @@ class PipelinedConnection(Protocol):
         self._waiting: deque[_PendingRequest] = deque()
         self._timer: IDelayedCall | None = None
         self._timer_due = float("inf")
-        self._has_responses = False  # whether any response has arrived
+        self._has_responses = False
         self._ended: Exception | None = None
         self._unsent: list[Deferred[None]] = []
         self._send: Callable[[Iterable[Any]], object]
@@ -105,11 +101,9 @@ class PipelinedConnection(Protocol):
 
     @property
     def is_open(self) -> bool:
-        """Return whether requests can be sent."""
         return self._ended is None
 
     def close(self, reason: Exception | None = None) -> None:
-        """Drop the connection; pending requests fail."""
         self._end(reason or Closed(f"the connection to {self.address} was closed"))
         transport: Any = self.transport
         if transport is not None:
@@ -120,8 +114,7 @@ class PipelinedConnection(Protocol):
     ) -> Deferred[Any]:
         """Send a request; return a Deferred of the response, decoded by `read`.
 
-        The Deferred fails with ConnectionLost, or with RequestTimedOut after `timeout` seconds (default
-        request.timeout.ms).
+        It fails with ConnectionLost, or RequestTimedOut after `timeout` seconds (default request.timeout.ms).
         """
         deadline = self._seconds() + (self._timeout if timeout is None else timeout)
         waiting = _PendingRequest(name, read, deadline)
@@ -132,7 +125,7 @@ class PipelinedConnection(Protocol):
         return waiting.deferred
 
     def _send_unanswered(self, chunks: Iterable[Any]) -> Deferred[None]:
-        """Send a request without a response; fire once the socket has accepted it, to bound the data waiting there."""
+        """Send a request; fire once the socket has accepted it, to bound the data waiting there."""
         self._send(chunks)
         transport: Any = self.transport
         if not isinstance(transport, ChunkClient) or not transport.unsent_chunks:
@@ -184,7 +177,7 @@ class PipelinedConnection(Protocol):
     # -- time ----------------------------------------------------------------------------------------------------
 
     def _watch(self, due: float) -> None:
-        """Check deadlines at `due`. Responses do not move the timer, since most arrive long before their deadlines."""
+        """Check deadlines at `due`. Responses do not move the timer: most come long before."""
         if self._timer is not None and self._timer.active():
             self._timer.cancel()
         self._timer_due = due

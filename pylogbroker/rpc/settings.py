@@ -1,4 +1,4 @@
-"""Addresses of brokers, and settings of connections to them."""
+"""Addresses of brokers, and settings of connections."""
 
 from __future__ import annotations
 
@@ -18,8 +18,6 @@ _ADDRESS = re.compile(r"(?:[A-Za-z0-9_]+://)?(?:\[(?P<ipv6>[^\[\]]+)\]|(?P<host>
 
 @attrs.frozen
 class Address:
-    """Host name or IP address, and port."""
-
     host: str
     port: int
 
@@ -53,7 +51,6 @@ class ConnectionSettings:
 
     @classmethod
     def of(cls, settings: Values) -> ConnectionSettings:
-        """Return the settings of connections among those of a client."""
         return cls(
             settings.text("client.id"),
             settings.integer("socket.connection.setup.timeout.ms") / 1000,

@@ -1,14 +1,12 @@
 """TCP connections, for server and client, that receive into the protocol's buffer and send chunks without joining them.
 
-Twisted's own transport joins and copies output, in steps of 128 KiB, and delivers input in pieces.  Here a protocol may
-provide the buffer of a frame to receive into, and output is sent from its place in memory: a chunk must not change
-before the peer has received it.
-
     socket --recv_into--> receive_buffer(), if there is one --> buffer_filled(count)
            --recv-------> dataReceived(data)
     send_chunks(chunks) --> unsent --sendmsg--> socket
 
-Output is sent within the call.  The connection registers for writability only when the socket is full.
+Twisted's own transport joins and copies output, in steps of 128 KiB, and delivers input in pieces. Here output is sent
+from its place in memory: a chunk must not change before the peer has received it. The connection registers for
+writability only when the socket is full.
 """
 
 from __future__ import annotations
@@ -32,20 +30,20 @@ class ChunkReceiver(Protocol):
     """Protocol's side of a connection, registered by `deliver_to`."""
 
     def receive_buffer(self) -> memoryview | None:
-        """Return the unfilled rest of the current frame, or None if its size is not known yet."""
+        """Return the unfilled rest of the frame; None if its size is unknown yet."""
 
     def buffer_filled(self, count: int) -> None:
-        """Handle `count` bytes received into the start of `receive_buffer()`."""
+        """Handle `count` bytes received into `receive_buffer()`."""
 
     def dataReceived(self, data: bytes) -> None:
-        """Handle bytes received without a buffer, at most `bufferSize` of them."""
+        """Handle at most `bufferSize` bytes received without a buffer."""
 
     def chunks_sent(self) -> None:
-        """Handle the end of a backlog: the socket has taken all chunks."""
+        """Handle that the socket has taken all chunks."""
 
 
 class ChunkConnection(tcp.Connection):
-    """Mixin that comes before `tcp.Server` or `tcp.Client` among the bases of a connection."""
+    """Mixin before `tcp.Server` or `tcp.Client` among the bases."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self._receiver: ChunkReceiver | None = None
@@ -54,15 +52,12 @@ class ChunkConnection(tcp.Connection):
 
     @property
     def unsent_chunks(self) -> int:
-        """Number of chunks that the socket has not taken yet."""
         return len(self._unsent)
 
     def deliver_to(self, receiver: ChunkReceiver) -> None:
-        """Deliver received bytes to `receiver` from now on."""
         self._receiver = receiver
 
     def doRead(self) -> Any:
-        """Receive once, into the frame's buffer if the protocol has one."""
         receiver = self._receiver
         if receiver is None:
             return super().doRead()
@@ -82,7 +77,6 @@ class ChunkConnection(tcp.Connection):
         return receiver.dataReceived(data) if buffer is None else receiver.buffer_filled(count)
 
     def send_chunks(self, chunks: Iterable[Any]) -> None:
-        """Send the chunks after those still queued."""
         if not self.connected:
             return
         unsent = self._unsent
@@ -96,15 +90,12 @@ class ChunkConnection(tcp.Connection):
             self.startWriting()
 
     def write(self, data: bytes) -> None:
-        """Send `data` through the queue of chunks (Twisted's interface)."""
         self.send_chunks((data,))
 
     def writeSequence(self, iovec: Iterable[bytes]) -> None:
-        """Send several byte strings through the queue of chunks (Twisted's interface)."""
         self.send_chunks(iovec)
 
     def doWrite(self) -> Any:
-        """Send queued chunks; called when the socket is writable."""
         if not self._send_unsent():
             return main.CONNECTION_LOST
         if self._unsent:
@@ -117,7 +108,7 @@ class ChunkConnection(tcp.Connection):
         return None
 
     def _send_unsent(self) -> bool:
-        """Send as much as the socket takes; return False if the connection is lost."""
+        """Send what the socket takes; return False if the connection is lost."""
         try:
             return self._send_on()
         except BlockingIOError:
@@ -126,13 +117,13 @@ class ChunkConnection(tcp.Connection):
             return False
 
     def _send_on(self) -> bool:
-        """Send all chunks; BlockingIOError if the socket is full.  Return False if the connection must end."""
+        """Send all chunks; BlockingIOError if the socket is full. Return False if the connection must end."""
         while self._unsent:
             self._send_run()
         return True
 
     def _send_run(self) -> int:
-        """Send the chunks in memory up to the next one of another type with one call; return the bytes taken."""
+        """Send chunks in memory, up to one of another type, with one call; return the bytes taken."""
         unsent = self._unsent
         if len(unsent) == 1:
             count = self.socket.send(unsent[0])
