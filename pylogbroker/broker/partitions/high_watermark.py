@@ -5,6 +5,7 @@ It is the smallest offset that its conditions allow, and at most the log end.  I
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Protocol
 
 import attrs
@@ -39,7 +40,7 @@ class HighWatermark:
     _log: Log
     _purgatory: Purgatory
     conditions: list[Condition]
-    _hidden: list[tuple[int, int]] = attrs.field(factory=list, init=False)
+    _hidden: deque[tuple[int, int]] = attrs.field(factory=deque, init=False)
     """End offsets and sizes of the appends above the high watermark."""
 
     def open(self) -> None:
@@ -66,5 +67,5 @@ class HighWatermark:
         log.high_watermark = offset
         size = 0
         while hidden and hidden[0][0] <= offset:
-            size += hidden.pop(0)[1]
+            size += hidden.popleft()[1]
         self._purgatory.reached(Mark.HIGH_WATERMARK, offset, size)
