@@ -66,6 +66,7 @@ async def serve_and_compare(reactor: Any, directory: Path) -> dict[str, object]:
 
     from pylogbroker.tap.service import BrokerService
 
+    reactor.suggestThreadPoolSize(1)  # a second thread could start while the first is about to become idle
     await deferToThread(int)  # the program's own pool has its thread
     poller = type(getattr(reactor, "_poller", None)).__name__
     before, pool = process_state(), (reactor.getThreadPool().min, reactor.getThreadPool().max)
