@@ -33,7 +33,7 @@ from pylogbroker.broker.deferred_actions import DeferredActions
 from pylogbroker.broker.services import Services
 from pylogbroker.errors import ErrorCode, KafkaError, ProtocolViolation
 from pylogbroker.net.limits import MemoryLimit, PeerLogLimit
-from pylogbroker.net.routes import NotOffered, Route, Routes, read_header
+from pylogbroker.net.routes import ENCODE_INLINE_STRUCTS_MAX, NotOffered, Route, Routes, read_header
 from pylogbroker.net.transport import ChunkServer
 from pylogbroker.rpc.transport import BUFFERS
 from pylogbroker.wire import Chunk, EncodingError
@@ -324,17 +324,15 @@ class KafkaProtocol(Protocol):
             return
         except Exception:
             answer = self._failed(route)
-        if answer is None:
-            return
-        if type(answer) is GeneratorType:
+        if type(answer) is route.response_type:
+            if self._waiting or route.length(answer) > ENCODE_INLINE_STRUCTS_MAX:
+                self.answer_ready(self._take_slot(route, correlation_id, held), answer)
+            else:
+                self._send(self._encoded(route, correlation_id, answer))
+        elif type(answer) is GeneratorType:
             self._busy += 1
-            answer = self._run_steps(answer)
-        is_ready = type(answer) is route.response_type
-        if is_ready and not self._waiting and route.steps_if_long(correlation_id, answer) is None:
-            self._send(self._encoded(route, correlation_id, answer))
-        elif is_ready:
-            self.answer_ready(self._take_slot(route, correlation_id, held), answer)
-        else:
+            self._await(route, correlation_id, self._run_steps(answer), held)
+        elif answer is not None:
             self._await(route, correlation_id, answer, held)
 
     async def _run_steps(self, steps: Generator[None, None, Any]) -> Any:

@@ -39,7 +39,7 @@ _UNSUPPORTED: Final = ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big")
 
 
 class EncodedRequest(NamedTuple):
-    """Whole frame of a request, and the decoder of its response."""
+    """Frame of a request, with the decoder of its response."""
 
     name: str
     chunks: list[Any]
