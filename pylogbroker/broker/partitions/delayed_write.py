@@ -25,8 +25,8 @@ class DelayedWrite:
     """Wait of one request.  Waits for other replicas end with REQUEST_TIMED_OUT after its timeout."""
 
     _clock: IReactorTime
+    is_expired: bool = attrs.field(default=False, init=False)
     _parts: dict[_Part, None] = attrs.field(factory=dict, init=False)
-    _is_expired: bool = attrs.field(default=False, init=False)
     _deadline: IDelayedCall | None = attrs.field(default=None, init=False)
     _done: Deferred[None] | None = attrs.field(default=None, init=False)
 
@@ -52,13 +52,9 @@ class DelayedWrite:
 
     def expire(self) -> None:
         """Fail waits for other replicas, now and later."""
-        self._is_expired = True
+        self.is_expired = True
         for part in tuple(self._parts):
             part.expire()
-
-    @property
-    def is_expired(self) -> bool:
-        return self._is_expired
 
     def end(self, part: _Part) -> None:
         self._parts.pop(part, None)
