@@ -19,6 +19,7 @@ from pylogbroker.broker.runtime import Runtime
 from pylogbroker.broker.services import Controller, Metadata
 from pylogbroker.config import BrokerConfig
 from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.metadata.delta import NewTopic
 from pylogbroker.metadata.image import TopicImage
 from pylogbroker.metadata.topic_names import INTERNAL_TOPICS, check_name
 
@@ -59,7 +60,7 @@ class AutoCreation:
                     topic=name,
                 )
             return
-        self._controller.plan_topic(name, allowance=allowance)
+        self._controller.plan_topic(NewTopic(name), allowance)
         self._waiting.append(name)
         self._names.add(name)
         if len(self._names) == 1:
@@ -78,7 +79,7 @@ class AutoCreation:
         while self._waiting:
             name = self._waiting.popleft()
             try:
-                await self._controller.create_topic(name)
+                await self._controller.create_topic(NewTopic(name))
             except KafkaError as error:
                 if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS and self._runtime.may_log(
                     "automatic creation of topics"

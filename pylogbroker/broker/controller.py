@@ -33,6 +33,7 @@ from pylogbroker.metadata.delta import (
     ConfigChanged,
     ControllerElected,
     Delta,
+    NewTopic,
     PartitionsChanged,
     PlannedTopic,
     TopicDeleted,
@@ -47,7 +48,6 @@ from pylogbroker.metadata.image import (
     TopicImage,
 )
 from pylogbroker.metadata.persistent_map import PersistentMap
-from pylogbroker.metadata.placement import Assignment
 from pylogbroker.metadata.zk_image import broker_registration, deletion, new_partitions, operations, read_image
 from pylogbroker.metadata.zk_schema import BrokerNode
 from pylogbroker.storage.formatting import listed
@@ -85,35 +85,14 @@ class LocalController:
         described = broker_registration(self._broker_id, epoch, node)
         await self._metadata.publish(Delta.of(BrokerRegistered(described)))
 
-    def plan_topic(
-        self,
-        name: str,
-        partitions: int = -1,
-        replication_factor: int = -1,
-        assignment: Assignment | None = None,
-        settings: Mapping[str, str] | None = None,
-        allowance: PartitionAllowance | None = None,
-    ) -> PlannedTopic:
-        """Return the topic that `create_topic` would create.
-
-        -1 stands for num.partitions and default.replication.factor. `allowance` defaults to that of a whole request.
-        """
-        topic_names.check_name(name)
-        self._check_is_new(name)
-        checked = dict(settings or {})
-        self._check_settings(checked)
-        brokers = tuple(self._metadata.image.brokers)
-        if assignment:
-            self._allow(name, len(assignment), allowance)
-            placed = placement.by_hand(partitions, replication_factor, brokers, assignment)
-        else:
-            count = self._config.integer("num.partitions") if partitions == -1 else partitions
-            self._allow(name, count, allowance)
-            default = self._config.integer("default.replication.factor")
-            width = default if replication_factor == -1 else replication_factor
-            placed = placement.of_new_topic(count, width, brokers)
-        states = PersistentMap(new_partitions(placed))
-        return PlannedTopic(TopicImage(name, topic_names.new_topic_id(), states), checked)
+    def plan_topic(self, wanted: NewTopic, allowance: PartitionAllowance | None = None) -> PlannedTopic:
+        """Return the topic that `create_topic` would create; `allowance` defaults to that of a whole request."""
+        topic_names.check_name(wanted.name)
+        self._check_is_new(wanted.name)
+        settings = dict(wanted.settings)
+        self._check_settings(settings)
+        states = PersistentMap(new_partitions(self._place(wanted, allowance)))
+        return PlannedTopic(TopicImage(wanted.name, topic_names.new_topic_id(), states), settings)
 
     def plan_partitions(
         self,
@@ -142,21 +121,13 @@ class LocalController:
         except ConfigError as error:
             raise KafkaError(str(error), ErrorCode.INVALID_REQUEST) from error
 
-    async def create_topic(
-        self,
-        name: str,
-        partitions: int = -1,
-        replication_factor: int = -1,
-        assignment: Assignment | None = None,
-        settings: Mapping[str, str] | None = None,
-        allowance: PartitionAllowance | None = None,
-    ) -> TopicImage:
+    async def create_topic(self, wanted: NewTopic, allowance: PartitionAllowance | None = None) -> TopicImage:
         """Create a topic; arguments as in `plan_topic`."""
 
         async def create() -> TopicImage:
-            planned = self.plan_topic(name, partitions, replication_factor, assignment, settings, allowance)
+            planned = self.plan_topic(wanted, allowance)
             await self._create(planned)
-            self._log_without_effect(name, planned.settings, {})
+            self._log_without_effect(wanted.name, planned.settings, {})
             return planned.topic
 
         return await self._one_at_a_time(create)
@@ -244,6 +215,17 @@ class LocalController:
         """Commit operations; a worker thread makes those of many partitions."""
         in_thread = self._in_thread if partitions > _PARTITIONS_INLINE_MAX else None
         await self._tree.commit(make() if in_thread is None else await in_thread(make))
+
+    def _place(self, wanted: NewTopic, allowance: PartitionAllowance | None) -> placement.Assignment:
+        brokers = tuple(self._metadata.image.brokers)
+        if wanted.assignment:
+            self._allow(wanted.name, len(wanted.assignment), allowance)
+            return placement.by_hand(wanted.partitions, wanted.replication_factor, brokers, wanted.assignment)
+        count = self._config.integer("num.partitions") if wanted.partitions == -1 else wanted.partitions
+        self._allow(wanted.name, count, allowance)
+        default = self._config.integer("default.replication.factor")
+        width = default if wanted.replication_factor == -1 else wanted.replication_factor
+        return placement.of_new_topic(count, width, brokers)
 
     def _check_is_new(self, name: str) -> None:
         topics = self._metadata.topics

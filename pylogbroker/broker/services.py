@@ -21,10 +21,9 @@ from pylogbroker.broker.runtime import Runtime
 from pylogbroker.config import BrokerConfig
 from pylogbroker.errors import InvalidRecords, StorageFailure
 from pylogbroker.groups import GroupCoordinator
-from pylogbroker.metadata.delta import PartitionsChanged, PlannedTopic
+from pylogbroker.metadata.delta import NewTopic, PartitionsChanged, PlannedTopic
 from pylogbroker.metadata.image import ClusterImage, ConfigChange, ConfigResource, TopicImage
 from pylogbroker.metadata.persistent_map import PersistentMap
-from pylogbroker.metadata.placement import Assignment
 from pylogbroker.storage import Log, LogManager
 from pylogbroker.transactions import MarkersCallback, TransactionCoordinator, TransactionMarker
 
@@ -41,15 +40,7 @@ class Metadata(Protocol):
 class Controller(Protocol):
     """Changes of the metadata; they raise KafkaError. Methods named `plan_` only check."""
 
-    def plan_topic(
-        self,
-        name: str,
-        partitions: int = -1,
-        replication_factor: int = -1,
-        assignment: Assignment | None = None,
-        settings: Mapping[str, str] | None = None,
-        allowance: PartitionAllowance | None = None,
-    ) -> PlannedTopic: ...
+    def plan_topic(self, wanted: NewTopic, allowance: PartitionAllowance | None = None) -> PlannedTopic: ...
     def plan_partitions(
         self,
         name: str,
@@ -58,15 +49,7 @@ class Controller(Protocol):
         allowance: PartitionAllowance | None = None,
     ) -> PartitionsChanged: ...
     def plan_config(self, resource: ConfigResource, change: ConfigChange, /) -> dict[str, str]: ...
-    async def create_topic(
-        self,
-        name: str,
-        partitions: int = -1,
-        replication_factor: int = -1,
-        assignment: Assignment | None = None,
-        settings: Mapping[str, str] | None = None,
-        allowance: PartitionAllowance | None = None,
-    ) -> TopicImage: ...
+    async def create_topic(self, wanted: NewTopic, allowance: PartitionAllowance | None = None) -> TopicImage: ...
     async def create_partitions(
         self,
         name: str,

@@ -22,6 +22,7 @@ from pylogbroker.metadata.image import (
     topic_resource,
 )
 from pylogbroker.metadata.persistent_map import PersistentMap
+from pylogbroker.metadata.placement import Assignment
 
 K = TypeVar("K", bound=int | str | ConfigResource)
 V = TypeVar("V")
@@ -104,6 +105,17 @@ class Delta:
         for change in self.changes:
             editor.apply(change)
         return editor.result()
+
+
+@attrs.frozen
+class NewTopic:
+    """Request for a topic; -1 stands for num.partitions and default.replication.factor."""
+
+    name: str
+    partitions: int = -1
+    replication_factor: int = -1
+    assignment: Assignment | None = None
+    settings: Mapping[str, str] = attrs.field(factory=dict)
 
 
 @attrs.frozen

@@ -33,7 +33,7 @@ from pylogbroker.legacy07.storage.import_source import (
     find_partitions,
 )
 from pylogbroker.metadata import zk_paths, zk_schema
-from pylogbroker.metadata.delta import PlannedTopic
+from pylogbroker.metadata.delta import NewTopic, PlannedTopic
 from pylogbroker.metadata.image import TopicImage
 from pylogbroker.metadata.zk_schema import Kafka07Topic
 from pylogbroker.offline.stopped_broker import OfflineError, StoppedBroker, finish
@@ -139,9 +139,8 @@ class Kafka07Import:
                     f"topic {plan.name} exists already: delete it, or exclude it by naming other topics with --topic"
                 )
             else:
-                topics.append(
-                    self._broker.controller.plan_topic(plan.name, len(plan.partitions), 1, None, self._settings)
-                )
+                wanted = NewTopic(plan.name, len(plan.partitions), 1, settings=self._settings)
+                topics.append(self._broker.controller.plan_topic(wanted))
                 self._check_places(plan)
         return topics, done
 

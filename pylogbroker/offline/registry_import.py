@@ -16,6 +16,7 @@ from pylogbroker.coordinators import PartitionReplay, TopicPartition
 from pylogbroker.errors import ConfigError
 from pylogbroker.groups import CommittedOffset, ReplayedGroups
 from pylogbroker.groups.record_schema import encode_offset_key, encode_offset_value
+from pylogbroker.metadata.delta import NewTopic
 from pylogbroker.metadata.image import TopicImage
 from pylogbroker.metadata.topic_names import OFFSETS_TOPIC
 from pylogbroker.offline import kafka07_import
@@ -52,11 +53,11 @@ class RegistryImport:
             fewer = "" if len(known.partitions) >= registered.partitions else f", and had {registered.partitions}"
             self._report(f"skipped {name}: {has}{fewer}")
             return None
+        settings = kafka07_import.SETTINGS if registered.origins else self._accepted(registered)
+        planned = controller.plan_topic(NewTopic(name, registered.partitions, 1, settings=settings))
         if registered.origins:
-            planned = controller.plan_topic(name, registered.partitions, 1, None, kafka07_import.SETTINGS)
             kafka07_import.add_topic(self._broker, planned, registered.origins)
         else:
-            planned = controller.plan_topic(name, registered.partitions, 1, None, self._accepted(registered))
             finish(controller.create_planned(planned))
         self._report(f"created {name}, {registered.partitions} partition(s), empty")
         return planned.topic
@@ -127,7 +128,7 @@ class RegistryImport:
             return known
         count = config.integer("offsets.topic.num.partitions")
         settings = offsets_topic_settings(config)
-        topic = finish(self._broker.controller.create_topic(OFFSETS_TOPIC, count, 1, settings=settings))
+        topic = finish(self._broker.controller.create_topic(NewTopic(OFFSETS_TOPIC, count, 1, settings=settings)))
         self._broker.make_logs(topic)
         return topic
 

@@ -23,7 +23,7 @@ from pylogbroker.broker.runtime import Runtime
 from pylogbroker.broker.slices import at_once
 from pylogbroker.config import BrokerConfig, Listener
 from pylogbroker.interfaces import ITree
-from pylogbroker.metadata.delta import Delta, PartitionsChanged
+from pylogbroker.metadata.delta import Delta, NewTopic, PartitionsChanged
 from pylogbroker.records import Buffer, Record, build
 from pylogbroker.storage import LogManager
 from pylogbroker.tap import plugins
@@ -92,7 +92,7 @@ class Node:
     def create(self, name: str, partitions: int = 1, **overrides: str) -> None:
         """Make a topic; settings by their names with underscores for dots."""
         settings = {setting.replace("_", "."): text for setting, text in overrides.items()}
-        now(self.broker.controller.create_topic(name, partitions, 1, settings=settings))
+        now(self.broker.controller.create_topic(NewTopic(name, partitions, 1, settings=settings)))
 
     def change_partition(self, topic: str, index: int, **state: Any) -> None:
         """Publish another state of a partition, as a controller would."""

@@ -12,6 +12,7 @@ from twisted.internet.defer import ensureDeferred
 from pylogbroker.broker.apis import metadata
 from pylogbroker.errors import ErrorCode
 from pylogbroker.interfaces import Create
+from pylogbroker.metadata.delta import NewTopic
 from pylogbroker.metadata.image import topic_resource
 from pylogbroker.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.broker.log_lines import logged_lines
@@ -103,7 +104,7 @@ class SliceTests(NodeTests):
 
     def test_new_partitions_are_served_before_they_are_shown(self) -> None:
         broker = self.node.broker
-        created = ensureDeferred(broker.controller.create_topic("new", 5, 1))
+        created = ensureDeferred(broker.controller.create_topic(NewTopic("new", 5, 1)))
         while "new" not in broker.metadata.topics:
             self.assertFalse(created.called)
             served = len(broker.partitions.led)
@@ -137,7 +138,7 @@ class SliceTests(NodeTests):
         self.assertEqual({broker.partitions.find("t", index).log.config.retention_ms for index in range(5)}, {4})
 
     def test_a_stop_finishes_what_was_begun(self) -> None:
-        created = ensureDeferred(self.node.broker.controller.create_topic("new", 5, 1))
+        created = ensureDeferred(self.node.broker.controller.create_topic(NewTopic("new", 5, 1)))
         self.restart()
         self.successResultOf(created)
         self.assertEqual(len(self.node.broker.metadata.topics["new"].partitions), 5)

@@ -23,7 +23,7 @@ from pylogbroker.coordination.embedded import EmbeddedTree
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.interfaces import Create, NoRoom, SetData, Unavailable
 from pylogbroker.metadata import registration
-from pylogbroker.metadata.delta import ConfigChanged, Delta, PartitionsChanged, TopicCreated, TopicDeleted
+from pylogbroker.metadata.delta import ConfigChanged, Delta, NewTopic, PartitionsChanged, TopicCreated, TopicDeleted
 from pylogbroker.metadata.image import (
     ClusterImage,
     PartitionState,
@@ -94,7 +94,7 @@ class ControllerTests(SynchronousTestCase):
 
 class CreateTests(ControllerTests):
     def test_defaults(self) -> None:
-        topic = now(self.controller.create_topic("t"))
+        topic = now(self.controller.create_topic(NewTopic("t")))
         self.assertEqual(topic.partitions[0], PartitionState(1, (1, 2), (1, 2), 0))
         self.assertEqual(sorted(topic.partitions), [0, 1, 2])
         self.assertEqual(self.metadata.topic_settings("t"), {})
@@ -104,7 +104,7 @@ class CreateTests(ControllerTests):
         self.assertEqual(self.follower.deltas, [created(topic)])
 
     def test_kafkas_layout_in_the_tree(self) -> None:
-        topic = now(self.controller.create_topic("t", 2, 1, settings={"retention.ms": "5"}))
+        topic = now(self.controller.create_topic(NewTopic("t", 2, 1, settings={"retention.ms": "5"})))
         node = self.node("/brokers/topics/t")
         topic_id = node.pop("topic_id")
         self.assertEqual(uuid.UUID(bytes=urlsafe_b64decode(topic_id + "==")), topic.id)
@@ -117,8 +117,8 @@ class CreateTests(ControllerTests):
         self.assertEqual((state["leader"], state["isr"], state["leader_epoch"]), (2, [2], 0))
 
     def test_a_restart_finds_the_same_topics(self) -> None:
-        now(self.controller.create_topic("a", 2, settings={"cleanup.policy": "compact"}))
-        now(self.controller.create_topic("b", assignment={0: [3, 1], 1: [2, 3]}))
+        now(self.controller.create_topic(NewTopic("a", 2, settings={"cleanup.policy": "compact"})))
+        now(self.controller.create_topic(NewTopic("b", assignment={0: [3, 1], 1: [2, 3]})))
         again = self.stored()
         self.assertEqual(again, self.metadata.image)
         for topic in again.topics.values():
@@ -126,18 +126,18 @@ class CreateTests(ControllerTests):
             self.assertEqual(list(topic.partitions), [0, 1])
 
     def test_partition_states_are_those_of_the_tree(self) -> None:
-        now(self.controller.create_topic("t", 1, 3))
+        now(self.controller.create_topic(NewTopic("t", 1, 3)))
         state = b'{"controller_epoch":4,"leader":2,"version":1,"leader_epoch":7,"isr":[2,3]}'
         now(self.tree.commit([SetData("/brokers/topics/t/partitions/0/state", state)]))
         self.assertEqual(dict(self.stored().topics["t"].partitions), {0: PartitionState(2, (1, 2, 3), (2, 3), 7, 1)})
 
     def test_internal_topics(self) -> None:
-        self.assertTrue(now(self.controller.create_topic("__consumer_offsets")).internal)
-        self.assertTrue(now(self.controller.create_topic("__transaction_state")).internal)
-        self.assertFalse(now(self.controller.create_topic("__others")).internal)
+        self.assertTrue(now(self.controller.create_topic(NewTopic("__consumer_offsets"))).internal)
+        self.assertTrue(now(self.controller.create_topic(NewTopic("__transaction_state"))).internal)
+        self.assertFalse(now(self.controller.create_topic(NewTopic("__others"))).internal)
 
     def test_planning_changes_nothing(self) -> None:
-        planned = self.controller.plan_topic("t", 5, 3, settings={"retention.ms": "7"})
+        planned = self.controller.plan_topic(NewTopic("t", 5, 3, settings={"retention.ms": "7"}))
         self.assertEqual((len(planned.topic.partitions), planned.topic.replication_factor), (5, 3))
         self.assertEqual(planned.settings, {"retention.ms": "7"})
         self.assertEqual((self.metadata.topics, self.stored().topics, self.follower.deltas), ({}, {}, []))
@@ -145,36 +145,40 @@ class CreateTests(ControllerTests):
     def test_names(self) -> None:
         rejected = ErrorCode.INVALID_TOPIC_EXCEPTION
         for name in ("", "a b", "..", "x" * 250):
-            self.rejected(rejected, self.controller.create_topic, name)
+            self.rejected(rejected, self.controller.create_topic, NewTopic(name))
 
     def test_existing_and_colliding_names(self) -> None:
-        now(self.controller.create_topic("a.b"))
-        self.rejected(ErrorCode.TOPIC_ALREADY_EXISTS, self.controller.create_topic, "a.b")
-        self.assertIn("a.b", self.rejected(ErrorCode.INVALID_TOPIC_EXCEPTION, self.controller.create_topic, "a_b"))
+        now(self.controller.create_topic(NewTopic("a.b")))
+        self.rejected(ErrorCode.TOPIC_ALREADY_EXISTS, self.controller.create_topic, NewTopic("a.b"))
+        self.assertIn(
+            "a.b", self.rejected(ErrorCode.INVALID_TOPIC_EXCEPTION, self.controller.create_topic, NewTopic("a_b"))
+        )
         now(self.controller.delete_topic("a.b"))
-        now(self.controller.create_topic("a_b"))
+        now(self.controller.create_topic(NewTopic("a_b")))
 
     def test_sizes(self) -> None:
         for count in (0, -2):
-            self.rejected(ErrorCode.INVALID_PARTITIONS, self.controller.create_topic, "t", count)
+            self.rejected(ErrorCode.INVALID_PARTITIONS, self.controller.create_topic, NewTopic("t", count))
         for width in (0, -2, 4):
-            self.rejected(ErrorCode.INVALID_REPLICATION_FACTOR, self.controller.create_topic, "t", 1, width)
+            self.rejected(ErrorCode.INVALID_REPLICATION_FACTOR, self.controller.create_topic, NewTopic("t", 1, width))
 
     def test_assignments(self) -> None:
         given = {0: [1, 2]}
-        self.rejected(ErrorCode.INVALID_REQUEST, self.controller.create_topic, "t", 1, -1, given)
-        self.rejected(ErrorCode.INVALID_REQUEST, self.controller.create_topic, "t", -1, 2, given)
-        self.rejected(ErrorCode.INVALID_REPLICA_ASSIGNMENT, self.controller.create_topic, "t", assignment={0: [9]})
-        topic = now(self.controller.create_topic("t", assignment={1: [2, 3], 0: [3, 1]}))
+        self.rejected(ErrorCode.INVALID_REQUEST, self.controller.create_topic, NewTopic("t", 1, -1, given))
+        self.rejected(ErrorCode.INVALID_REQUEST, self.controller.create_topic, NewTopic("t", -1, 2, given))
+        self.rejected(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT, self.controller.create_topic, NewTopic("t", assignment={0: [9]})
+        )
+        topic = now(self.controller.create_topic(NewTopic("t", assignment={1: [2, 3], 0: [3, 1]})))
         self.assertEqual({n: state.replicas for n, state in topic.partitions.items()}, {0: (3, 1), 1: (2, 3)})
         self.assertEqual(topic.partitions[0].leader, 3)
 
     def test_settings(self) -> None:
         for bad in ({"retention.ms": "long"}, {"no.such": "1"}, {"cleanup.policy": "shred"}):
-            self.rejected(ErrorCode.INVALID_CONFIG, self.controller.create_topic, "t", settings=bad)
+            self.rejected(ErrorCode.INVALID_CONFIG, self.controller.create_topic, NewTopic("t", settings=bad))
 
     def test_ids_differ_and_never_look_like_options(self) -> None:
-        ids = {now(self.controller.create_topic(f"t{n}", 1, 1)).id for n in range(200)}
+        ids = {now(self.controller.create_topic(NewTopic(f"t{n}", 1, 1))).id for n in range(200)}
         self.assertEqual(len(ids), 200)
         texts = [self.node(f"/brokers/topics/t{n}")["topic_id"] for n in range(200)]
         self.assertFalse([text for text in texts if text.startswith("-") or len(text) != 22])
@@ -182,7 +186,7 @@ class CreateTests(ControllerTests):
 
 class AddPartitionsTests(ControllerTests):
     def test_round_robin(self) -> None:
-        first = now(self.controller.create_topic("t", 2, 1))
+        first = now(self.controller.create_topic(NewTopic("t", 2, 1)))
         topic = now(self.controller.create_partitions("t", 4))
         self.assertEqual([state.leader for state in topic.partitions.values()], [1, 2, 3, 1])
         self.assertEqual(topic.id, first.id)
@@ -194,12 +198,12 @@ class AddPartitionsTests(ControllerTests):
         self.assertIs(self.metadata.image.topic_by_id(first.id), topic)
 
     def test_assigned(self) -> None:
-        now(self.controller.create_topic("t", 1, 2))
+        now(self.controller.create_topic(NewTopic("t", 1, 2)))
         topic = now(self.controller.create_partitions("t", 2, [[3, 2]]))
         self.assertEqual(topic.partitions[1].replicas, (3, 2))
 
     def test_errors(self) -> None:
-        now(self.controller.create_topic("t", 2, 2))
+        now(self.controller.create_topic(NewTopic("t", 2, 2)))
         add = self.controller.create_partitions
         self.rejected(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, add, "u", 3)
         for count in (2, 1, 0, -1):
@@ -209,14 +213,14 @@ class AddPartitionsTests(ControllerTests):
             self.rejected(ErrorCode.INVALID_REPLICA_ASSIGNMENT, self.controller.plan_partitions, "t", 3, assignments)
 
     def test_planning_changes_nothing(self) -> None:
-        now(self.controller.create_topic("t", 1, 1))
+        now(self.controller.create_topic(NewTopic("t", 1, 1)))
         self.assertEqual(sorted(self.controller.plan_partitions("t", 3).partitions), [1, 2])
         self.assertEqual(len(self.metadata.topics["t"].partitions), 1)
 
 
 class ConfigTests(ControllerTests):
     def test_alter(self) -> None:
-        now(self.controller.create_topic("t", 1, 1, settings={"retention.ms": "1"}))
+        now(self.controller.create_topic(NewTopic("t", 1, 1, settings={"retention.ms": "1"})))
         seen: list[Mapping[str, str]] = []
 
         def change(own: Mapping[str, str]) -> Mapping[str, str]:
@@ -232,7 +236,7 @@ class ConfigTests(ControllerTests):
         self.assertEqual(self.stored(), self.metadata.image)
 
     def test_errors(self) -> None:
-        now(self.controller.create_topic("t", 1, 1))
+        now(self.controller.create_topic(NewTopic("t", 1, 1)))
         for operation in (self.controller.alter_config, self.controller.plan_config):
             self.rejected(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, operation, topic_resource("u"), lambda own: {})
             self.rejected(ErrorCode.INVALID_CONFIG, operation, topic_resource("t"), lambda own: {"retention.ms": "x"})
@@ -246,7 +250,7 @@ class ConfigTests(ControllerTests):
         self.assertEqual(self.stored(), self.metadata.image)
 
     def test_stored_settings_that_are_no_longer_taken_are_left_out(self) -> None:
-        now(self.controller.create_topic("t", 1, 1))
+        now(self.controller.create_topic(NewTopic("t", 1, 1)))
         stored = b'{"version":1,"config":{"gone.setting":"1","retention.ms":"9","segment.bytes":"tiny"}}'
         now(self.tree.commit([SetData("/config/topics/t", stored)]))
         self.assertEqual(self.stored().settings(topic_resource("t")), {"retention.ms": "9"})
@@ -254,7 +258,7 @@ class ConfigTests(ControllerTests):
 
 class DeleteTests(ControllerTests):
     def test_nothing_is_left(self) -> None:
-        topic = now(self.controller.create_topic("t"))
+        topic = now(self.controller.create_topic(NewTopic("t")))
         now(self.controller.delete_topic("t"))
         self.assertEqual(self.metadata.topics, {})
         self.assertIsNone(self.metadata.image.topic_by_id(topic.id))
@@ -262,14 +266,14 @@ class DeleteTests(ControllerTests):
         self.assertEqual(self.stored().topics, {})
         for parent in ("/brokers/topics", "/config/topics", "/admin/delete_topics"):
             self.assertEqual(now(self.tree.children(parent)), [])
-        self.assertNotEqual(now(self.controller.create_topic("t")).id, topic.id)
+        self.assertNotEqual(now(self.controller.create_topic(NewTopic("t"))).id, topic.id)
 
     def test_unknown(self) -> None:
         self.rejected(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, self.controller.delete_topic, "t")
 
     def test_an_interrupted_deletion_is_finished_at_the_next_start(self) -> None:
-        topic = now(self.controller.create_topic("t"))
-        kept = now(self.controller.create_topic("u"))
+        topic = now(self.controller.create_topic(NewTopic("t")))
+        kept = now(self.controller.create_topic(NewTopic("u")))
         now(self.tree.commit([Create("/admin/delete_topics/t")]))
         (again, controller), follower = self.reopened(), Follower()
         again.follow(follower)
@@ -295,10 +299,10 @@ class UnwritableTests(ControllerTests):
         return patch.object(EmbeddedTree, "_write", write)
 
     def test_changes_are_rejected(self) -> None:
-        now(self.controller.create_topic("t", 1, 1))
+        now(self.controller.create_topic(NewTopic("t", 1, 1)))
         with self.unwritable():
             for change in (
-                self.controller.create_topic("u"),
+                self.controller.create_topic(NewTopic("u")),
                 self.controller.create_partitions("t", 2),
                 self.controller.alter_config(topic_resource("t"), lambda own: {"retention.ms": "1"}),
                 self.controller.delete_topic("t"),
@@ -307,7 +311,7 @@ class UnwritableTests(ControllerTests):
                     now(change)
                 self.assertIs(caught.exception.code, ErrorCode.UNKNOWN_SERVER_ERROR)
         self.assertEqual(len(self.follower.deltas), 1)
-        now(self.controller.create_topic("u"))
+        now(self.controller.create_topic(NewTopic("u")))
 
     def test_a_full_disk_has_a_code_of_its_own_and_is_logged_when_it_is_due(self) -> None:
         due, asked = iter([True, False, False, True]), []
@@ -320,17 +324,17 @@ class UnwritableTests(ControllerTests):
         with self.unwritable(error=NoRoom("disk full")), logged_lines() as lines:
             for number in range(4):
                 with self.assertRaises(KafkaError) as caught:
-                    now(controller.create_topic(f"t{number}"))
+                    now(controller.create_topic(NewTopic(f"t{number}")))
                 self.assertIs(caught.exception.code, ErrorCode.KAFKA_STORAGE_ERROR)
         self.assertEqual(lines, ["a change of topics or settings failed: NoRoom: disk full"] * 2)
         self.assertEqual(len(set(asked)), 1)
 
     def test_a_deletion_that_was_marked_is_finished_before_the_next_change(self) -> None:
-        now(self.controller.create_topic("t", 1, 1))
+        now(self.controller.create_topic(NewTopic("t", 1, 1)))
         with self.unwritable(after=1), self.assertRaises(KafkaError):
             now(self.controller.delete_topic("t"))
         self.assertEqual(self.metadata.topics, {})
-        topic = now(self.controller.create_topic("t", 1, 1))
+        topic = now(self.controller.create_topic(NewTopic("t", 1, 1)))
         self.assertEqual(self.follower.deltas[-1], created(topic))
         self.assertEqual(self.stored().topics, {"t": topic})
 
@@ -349,8 +353,8 @@ class OrderTests(ControllerTests):
             return await now_tree_commit(operations)
 
         self.controller._tree = _Slow(self.tree, slow_commit)  # type: ignore[assignment]
-        first = Deferred.fromCoroutine(self.controller.create_topic("t", 1, 1))
-        second = Deferred.fromCoroutine(self.controller.create_topic("t", 2, 1))
+        first = Deferred.fromCoroutine(self.controller.create_topic(NewTopic("t", 1, 1)))
+        second = Deferred.fromCoroutine(self.controller.create_topic(NewTopic("t", 2, 1)))
         self.assertEqual((len(entered), self.metadata.topics), (1, {}))
         gate.release()
         self.assertEqual(len(self.successResultOf(first).partitions), 1)
@@ -365,7 +369,7 @@ class OrderTests(ControllerTests):
         late = Follower()
         self.metadata.follow(Broken())
         self.metadata.follow(late)
-        topic = now(self.controller.create_topic("t"))
+        topic = now(self.controller.create_topic(NewTopic("t")))
         self.assertEqual(late.deltas, [created(topic)])
         self.assertEqual(len(self.flushLoggedErrors(ZeroDivisionError)), 1)
 

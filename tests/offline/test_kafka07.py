@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from pylogbroker.config import BrokerConfig
+from pylogbroker.metadata.delta import NewTopic
 from pylogbroker.offline import kafka07_import
 from pylogbroker.offline.stopped_broker import finish, stopped_broker
 from tests.legacy07.message_sets import GZIP, message
@@ -204,7 +205,7 @@ class TestErrors:
     def test_a_topic_that_is_there(self, old: Path, tmp_path: Path) -> None:
         data = tmp_path / "data"
         with stopped_broker(BrokerConfig({"log.dirs": str(data)})) as broker:
-            finish(broker.controller.create_topic("my_topic", 1, 1))
+            finish(broker.controller.create_topic(NewTopic("my_topic", 1, 1)))
         assert "topic my_topic exists already: delete it, or exclude it" in fail(
             "migrate", "kafka07", old, "--data-dir", data
         )

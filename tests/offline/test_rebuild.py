@@ -13,6 +13,7 @@ from confluent_kafka import Producer
 from kafka import KafkaAdminClient, KafkaConsumer
 
 from pylogbroker.config import BrokerConfig
+from pylogbroker.metadata.delta import NewTopic
 from pylogbroker.offline.stopped_broker import finish, stopped_broker
 from tests.clients.admin import create_topic
 from tests.legacy07.message_sets import ONE
@@ -125,7 +126,7 @@ def test_what_cannot_be_recovered_is_reported(broker: BrokerProcess) -> None:
 def test_a_compacted_topic_stays_one(tmp_path: Path) -> None:
     with stopped_broker(BrokerConfig({"log.dirs": str(tmp_path)})) as broker, broker.loaded_logs(print):
         for name in ("states", "events"):
-            broker.make_logs(finish(broker.controller.create_topic(name, 1, 1)))
+            broker.make_logs(finish(broker.controller.create_topic(NewTopic(name, 1, 1))))
     (tmp_path / "cleaner-offset-checkpoint").write_text("0\n1\nstates 0 100\n")
     (tmp_path / TREE).unlink()
     succeed("coordination", "rebuild", "--data-dir", tmp_path)

@@ -26,6 +26,7 @@ from pylogbroker.broker.runtime import PeriodicCall
 from pylogbroker.client.sync import ConsumerConnector, Producer
 from pylogbroker.config import Listener
 from pylogbroker.errors import ConfigError, StartupError
+from pylogbroker.metadata.delta import NewTopic
 from pylogbroker.storage.logdirs import log_manager
 from pylogbroker.tap.service import BrokerService
 from tests.support.reactor_run import run, wait_for
@@ -143,7 +144,7 @@ class TestStart:
             await port_of(service)
             broker = service._serving.broker  # type: ignore[union-attr]
             for number in range(150):
-                await broker.controller.create_topic(f"t{number}", 10, 1)  # type: ignore[union-attr]
+                await broker.controller.create_topic(NewTopic(f"t{number}", 10, 1))  # type: ignore[union-attr]
             await service.stopService()
             ticking = PeriodicCall(reactor, tick)  # type: ignore[arg-type]
             gc.disable()  # it would look through all that the tests have made

@@ -12,6 +12,7 @@ from pylogbroker.broker.limits import PartitionAllowance, duplicate_error, dupli
 from pylogbroker.broker.services import Services
 from pylogbroker.config import TopicConfig, describe_topic
 from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.metadata.delta import NewTopic
 from pylogbroker.metadata.image import TopicImage
 from pylogbroker.wire.messages.create_topics import (
     CreatableTopic,
@@ -72,17 +73,10 @@ class _Creation:
 
     async def _create(self, wanted: CreatableTopic, settings: Mapping[str, str]) -> TopicImage:
         controller = self._services.controller
-        arguments = (
-            wanted.name,
-            wanted.num_partitions,
-            wanted.replication_factor,
-            _assignment(wanted),
-            settings,
-            self.allowance,
-        )
+        topic = NewTopic(wanted.name, wanted.num_partitions, wanted.replication_factor, _assignment(wanted), settings)
         if self._validate_only:
-            return controller.plan_topic(*arguments).topic
-        return await controller.create_topic(*arguments)
+            return controller.plan_topic(topic, self.allowance).topic
+        return await controller.create_topic(topic, self.allowance)
 
     def _configs(self, own: Mapping[str, str]) -> list[CreatableTopicConfigs]:
         config = self._services.config

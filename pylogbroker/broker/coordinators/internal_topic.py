@@ -12,6 +12,7 @@ from pylogbroker.broker.partitions.partition import Partition
 from pylogbroker.broker.services import LogServices
 from pylogbroker.coordinators import RECORDS_INLINE_MAX, AppendCallback, ProducerIdAndEpoch
 from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.metadata.delta import NewTopic
 from pylogbroker.metadata.image import TopicImage
 from pylogbroker.records import Codec, LogEntry, Record, build, entries
 from pylogbroker.storage import FileRegion
@@ -36,7 +37,8 @@ class InternalTopic:
         if self.name in self._services.metadata.topics:
             return
         try:
-            await self._services.controller.create_topic(self.name, self.partitions, 1, settings=self.settings)
+            wanted = NewTopic(self.name, self.partitions, 1, settings=self.settings)
+            await self._services.controller.create_topic(wanted)
         except KafkaError as error:
             if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
                 raise

@@ -42,6 +42,7 @@ from pylogbroker.legacy07.wire import (
     encode_set,
     encode_sets,
 )
+from pylogbroker.metadata.delta import NewTopic
 from pylogbroker.metadata.topic_names import INTERNAL_TOPICS, check_name
 from pylogbroker.storage import FileRegion, Log, Origin
 from pylogbroker.wire import Chunk
@@ -136,7 +137,7 @@ async def _create(services: Services, part: Production) -> None:
     if not ANY_PARTITION <= part.partition < services.config.integer("num.partitions"):
         raise KafkaError(f"there is no partition {name}-{part.partition}", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     try:
-        await services.controller.create_topic(name, settings=FORMAT)
+        await services.controller.create_topic(NewTopic(name, settings=FORMAT))
     except KafkaError as error:
         if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
             raise
