@@ -6,8 +6,8 @@ byte-addressed     an entry's offset is the position of its first byte in the pa
                    its segment plus its position in the file
 ```
 
-A byte-addressed entry takes as many offsets as it has bytes, so the invariants of offsets hold for both. Its offset
-gives its place without an index; the index gives the starts of entries.
+A byte-addressed entry takes as many offsets as it has bytes, so offsets increase strictly in both. Its offset is its
+place; the index only gives the starts of entries.
 
 A log keeps its addressing. The file `message-format`, written before the first segment, marks a byte-addressed one.
 Packages of such formats register them here.
@@ -30,7 +30,7 @@ from pylogbroker.storage.log.producer_states import Origin
 
 
 class Addressing(Protocol):
-    """Segment file operations that depend on the message format."""
+    """Operations on segment files that depend on the message format."""
 
     def scan(self, read: Read, position: int, end: int, base_offset: int) -> Iterator[Fields]:
         """Yield the headers between two positions of a file."""
@@ -95,7 +95,7 @@ def register(addressing: ByteAddressing) -> None:
 
 
 def byte_addressing() -> ByteAddressing:
-    """Return the registered format; raise LookupError without one."""
+    """Raise LookupError if no format is registered."""
     if not _registered:
         raise LookupError("no byte-addressed message format is registered: import pylogbroker.legacy07.storage")
     return _registered[0]
@@ -124,7 +124,6 @@ def write_message_format(path: str, addressing: Addressing) -> None:
 
 
 def describe_foreign_data(path: str) -> str | None:
-    """Describe another program's data in a directory without any mark of the broker."""
     found = (addressing.describe_foreign_data(path) for addressing in _registered)
     return next((reason for reason in found if reason is not None), None)
 

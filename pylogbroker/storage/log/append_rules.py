@@ -1,7 +1,7 @@
 """Prepares appended records; the checks depend on their origin.
 
 A leader checks records against the topic's settings, and assigns offsets. A follower takes its leader's batches
-unchanged, if complete and not before its log's end; gaps are valid, since compaction makes them.
+unchanged, if complete and not before its log's end. Gaps are valid: compaction makes them.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _CODECS: Final = {
 
 
 def rules_of(config: LogConfig, origin: Origin) -> AppendRules:
-    """Return the rules; coordinators' keys and timestamps are not checked."""
+    """Coordinators' keys and timestamps are not checked."""
     client = origin is Origin.CLIENT
     return AppendRules(
         magic=config.magic,
@@ -66,7 +66,7 @@ def _level(config: LogConfig) -> int | None:
 
 
 def prepare_replicated(buffer: Buffer, log_end_offset: int) -> PreparedRecords:
-    """Prepare a leader's batches, to be written unchanged; raise CorruptRecords or InvalidRecords."""
+    """Leave a leader's batches unchanged; raise CorruptRecords or InvalidRecords."""
     metas = []
     next_offset = log_end_offset
     for entry in entries(buffer):

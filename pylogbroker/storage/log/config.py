@@ -15,7 +15,7 @@ _DAY: Final = 86_400_000
 
 @attrs.frozen(kw_only=True)
 class LogConfig:
-    """Each field is a topic's setting with underscores for dots, and has Kafka's default."""
+    """A topic's settings with underscores for dots, and Kafka's defaults."""
 
     cleanup_policy: tuple[str, ...] = ("delete",)
     compression_type: str = "producer"
@@ -53,7 +53,7 @@ class LogConfig:
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, object], magic: int = 2, byte_addressed: bool = False) -> LogConfig:
-        """Make a LogConfig of values by setting name (`segment.bytes`); ignore other settings."""
+        """Make a LogConfig from settings by name (`segment.bytes`); ignore others."""
         known = {field.name for field in attrs.fields(cls)}
         values = {name.replace(".", "_"): value for name, value in settings.items()}
         values = {name: value for name, value in values.items() if name in known}

@@ -1,7 +1,7 @@
 """Calls delete policies, and checks their results.
 
-A policy may be third-party code. Its result is read only up to the log's number of segments, so an endless one does no
-harm. One that raises, or names wrong segments, deletes nothing. Each cause is reported once an hour.
+A policy may be third-party code. Its result is read only up to the log's number of segments, in case it is endless. A
+policy that raises, or names wrong segments, deletes nothing. Each cause is reported once an hour.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Nonsense(PylogbrokerError):
 
 @attrs.define(eq=False)
 class GuardedPolicy:
-    """One topic's policy. Failures go to `report`: the log, the cause, the exception."""
+    """One topic's policy. `report` gets the log, the cause and the exception of a failure."""
 
     _policy: IDeletePolicy
     _report: Report

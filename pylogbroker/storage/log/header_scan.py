@@ -1,6 +1,6 @@
 """Iterates over the headers of a segment's record batches without reading their records.
 
-Of an offset-addressed batch only 27 bytes are read; v0, v1 and v2 have these fields at the same places:
+Only 27 bytes of an offset-addressed batch are read; v0, v1 and v2 have these fields at the same places:
 
 ```
  0  8  offset              of the first record (v2), or of the last one (v0, v1)
@@ -39,7 +39,7 @@ class IndexDamaged(CorruptRecords):
 
 
 Fields = tuple[int, int, int, int]
-"""Plain tuple of `Header`'s fields, which is cheaper."""
+"""`Header` as a plain tuple, which is cheaper."""
 
 Read = Callable[[int, int], Buffer]
 """`read(length, position)` returns fewer than `length` bytes only at the end of a file."""
@@ -52,7 +52,7 @@ def headers(found: Iterator[Fields]) -> Iterator[Header]:
 def find_offset(found: Iterator[Fields], offset: int, indexed: int = -1) -> Header | None:
     """Return the first batch with records at or above `offset`, or None.
 
-    `indexed` is the index's last offset of the first batch; -1 without an index. Raise IndexDamaged if they differ.
+    `indexed` is the batch's last offset in the index, or -1. Raise IndexDamaged if they differ.
     """
     for fields in _checked(found, indexed):
         if fields[3] >= offset:
@@ -99,6 +99,6 @@ def scan_offset_addressed(read: Read, position: int, end: int) -> Iterator[Field
 
 
 def _block(read: Read, position: int, end: int) -> Buffer:
-    """Fill a header with zeros at the end of the file."""
+    """Pad with zeros at the end of the file."""
     block = read(min(_BLOCK, end - position), position)
     return block if len(block) >= _HEAD_SIZE else bytes(block).ljust(_HEAD_SIZE, b"\0")

@@ -1,10 +1,10 @@
 """Leader epochs of a log: the offset at which each epoch began.
 
-A follower, or a client whose leader changed, asks where an epoch ended here; up to that offset both logs agree. Epochs
-and start offsets increase strictly.
+Followers, and clients whose leader changed, ask where an epoch ended: up to there both logs agree. Epochs and start
+offsets increase strictly.
 
-Changes are made in memory on the reactor's thread; the worker that syncs the log calls `save`. After a crash the
-batches have the missing epochs.
+The reactor's thread changes them in memory; the worker that syncs the log calls `save`. After a crash the batches have
+the missing epochs.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class LeaderEpochs:
         return tuple(self._entries)
 
     def assign(self, epoch: int, start: int) -> None:
-        """Let `epoch` begin at `start`; drop contradicting pairs."""
+        """Begin `epoch` at `start`; drop contradicting pairs."""
         if epoch < 0 or epoch == self.latest:
             return
         entries = self._entries
@@ -43,7 +43,7 @@ class LeaderEpochs:
         self._changed()
 
     def observe(self, epoch: int, start: int) -> None:
-        """Let a batch's `epoch` begin at `start`, if new."""
+        """Assign a batch's epoch if it is new."""
         if epoch > self.latest:
             self.assign(epoch, start)
 
@@ -65,14 +65,14 @@ class LeaderEpochs:
         return self._entries[slot][0] if slot >= 0 else UNDEFINED
 
     def truncate_end(self, offset: int) -> None:
-        """Drop the epochs from `offset`, the log's new end, on."""
+        """Drop the epochs from `offset` on."""
         keep = bisect_left(self._entries, offset, key=_start)
         if keep < len(self._entries):
             del self._entries[keep:]
             self._changed()
 
     def truncate_start(self, offset: int) -> None:
-        """Let the epoch of `offset` begin there, the log's new start; drop earlier ones."""
+        """Drop the epochs before `offset`; its own epoch begins there."""
         slot = bisect_right(self._entries, offset, key=_start) - 1
         if slot >= 0 and (slot or self._entries[0][1] < offset):
             self._entries[: slot + 1] = [(self._entries[slot][0], offset)]

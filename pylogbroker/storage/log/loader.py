@@ -1,7 +1,7 @@
 """Opens the log of one partition.
 
-After a clean stop only the end of the last segment is read, from its last index entry on. If that is not at the
-checkpoint's recovery point, or after an unclean stop, the log is recovered.
+After a clean stop, the last segment is read from its last index entry on. If it does not end at the recovery point, or
+after an unclean stop, the log is recovered.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def load_log(
     now_ms: int,
     report: Reporter,
 ) -> Log:
-    """Open a log, with recovery if needed; create it if there is none. Blocks; one thread per log.
+    """Open a log, with recovery if needed; create a missing one. Blocks; one thread per log.
 
     Raise OSError if the disk fails; DamagedFile for an unreadable commit record or message format.
     """
@@ -160,7 +160,7 @@ def _assemble(
 
 
 def _list_files(path: str) -> _Listing:
-    """List the files; remove remains of deletions, cleanings and interrupted writes."""
+    """List the files; remove what deletions, cleanings and interrupted writes left."""
     found = _Listing()
     others: dict[int, dict[str, int]] = {}
     with os.scandir(path) as listing:
@@ -186,10 +186,7 @@ def _list_files(path: str) -> _Listing:
 
 
 def _load_epochs(path: str, segments: list[Segment], latest: Segment) -> LeaderEpochs:
-    """Load the checkpoint; if it is stale, use the batches.
-
-    A stale one lacks the epoch in which `latest`, the last segment that it covers, begins.
-    """
+    """Load the checkpoint; use the batches if it lacks the epoch in which segment `latest` begins."""
     name = f"{path}/{names.LEADER_EPOCHS}"
     try:
         known = read_epochs(name)
@@ -250,7 +247,7 @@ def _recover(
 
 
 def _drop(path: str, segments: list[Segment]) -> str:
-    """Return the directory of the quarantined segments; delete them if all are empty."""
+    """Quarantine segments, or delete them if all are empty; return the new directory."""
     if any(segment.size for segment in segments):
         return quarantine(path, segments)
     for segment in segments:

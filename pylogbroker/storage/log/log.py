@@ -9,8 +9,8 @@
 
 An append happens completely or not at all. A read returns a region of a file, unread.
 
-Thread rules: all methods run on the reactor's thread, except `convert`, `sync`, `close`, and `unlink` of deleted files,
-which block and run in workers. The tuple of segments is replaced as a whole, so workers see a consistent one.
+Thread rules: only `convert`, `sync`, `close`, and `unlink` of deleted files block, and run in workers. These see
+consistent segments, since their tuple is replaced as a whole.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class Log:
         self.topic = topic
         self.partition = partition
         self.path = path
-        self.topic_id: UUID | None = None  # None: the directory has none
+        self.topic_id: UUID | None = None
         self.failure_errno = 0  # of the error that took the log offline
         self.segments = segments
         self.addressing = segments[0].file.addressing
@@ -119,7 +119,7 @@ class Log:
 
     @property
     def config(self) -> LogConfig:
-        """The topic's settings; a new value applies from the next append on.
+        """Settings of the next appends.
 
         A change to an older format begins a new segment, so a region's first batch shows whether any is older than v2.
         """
@@ -139,7 +139,7 @@ class Log:
 
     @property
     def last_stable_offset(self) -> int:
-        """End of the part in which all transactions have ended, by markers below the high watermark."""
+        """End of the part whose transactions have all ended, by markers below the high watermark."""
         high_watermark = self.high_watermark
         unstable = self.producers.first_unstable_offset(high_watermark)
         if unstable is None or unstable >= high_watermark:
@@ -150,7 +150,6 @@ class Log:
 
     @property
     def offline_reason(self) -> str:
-        """Empty if the log is online."""
         return self._offline_reason
 
     def record_failure(self, error: OSError, transient: frozenset[int] = TRANSIENT_ERRNOS) -> StorageFailure:
@@ -168,7 +167,6 @@ class Log:
             raise self.record_failure(error, transient) from error
 
     def take_offline(self, reason: str) -> None:
-        """Reject appends, and release descriptors."""
         self._offline_reason = self._offline_reason or reason
         if self._swap is not None:
             self._swap.abort_unless_committed()
@@ -178,8 +176,9 @@ class Log:
     # Appending
 
     def append(self, buffer: Buffer, now_ms: int, leader_epoch: int = 0, origin: Origin = Origin.CLIENT) -> Appended:
-        """Raise KafkaError with the sender's code for invalid records; StorageFailure if the disk is full (a retry may
-        succeed) or failed (the log is offline then).
+        """Raise KafkaError for invalid records, with the sender's code.
+
+        Raise StorageFailure if the disk is full (a retry may succeed) or failed (the log is offline then).
         """
         if self._offline_reason:
             raise StorageFailure(self._offline_reason)
@@ -209,7 +208,7 @@ class Log:
         )
 
     def is_costly(self, buffer: Buffer, origin: Origin = Origin.CLIENT) -> bool:
-        """Return whether `convert` should decode the records in a worker first."""
+        """Return whether a worker should `convert` the records first."""
         if self.byte_addressed:
             return byte_addressing().is_costly(buffer, origin)
         return is_costly(buffer, self._client_rules)
@@ -217,7 +216,7 @@ class Log:
     def convert(self, buffer: Buffer, now_ms: int, origin: Origin = Origin.CLIENT) -> Buffer:
         """Validate and convert a client's records, for an append with Origin.CONVERTED.
 
-        Any thread. Raises what `append` raises for records.
+        Any thread. Raises KafkaError like `append`.
         """
         if self.byte_addressed:
             return byte_addressing().convert(buffer, self._client_rules, origin, now_ms)
@@ -264,7 +263,7 @@ class Log:
         self._aborted.changed()
         self.producers.forget_visible(self.high_watermark)
 
-    # Reading. NotCached is raised where a call would wait for the disk, unless the caller `may_wait`.
+    # Reading. Raises NotCached unless the caller `may_wait`.
 
     def read(
         self, offset: int, max_bytes: int, *, upto: int, min_one: bool = True, may_wait: bool = True
@@ -297,7 +296,7 @@ class Log:
             return segment.file.region(start, length, offset + length) if length > 0 else None
 
     def aborted_transactions(self, first_offset: int, upto: int, *, may_wait: bool = True) -> list[AbortedTxn]:
-        """Return what overlaps `first_offset` to `upto`, where all transactions must have ended."""
+        """Return the transactions that overlap `first_offset` to `upto`; all of them must have ended."""
         with self._on_disk():
             return self._aborted.overlapping(self.segments, first_offset, upto, may_wait)
 
@@ -333,7 +332,7 @@ class Log:
     # Rolling
 
     def roll(self, now_ms: int) -> None:
-        """Seal the active segment, unless empty, and begin a new one."""
+        """Seal the active segment unless it is empty."""
         if not self._active.size:
             return
         with self._on_disk():
@@ -369,7 +368,7 @@ class Log:
     # Deleting
 
     def delete_records_before(self, offset: int) -> int:
-        """Let the log begin at `offset`, if it begins before it; return the log start offset.
+        """Move the log start up to `offset`; return the log start offset.
 
         Blocks if indexes or headers are not in the page cache.
         """
@@ -389,10 +388,10 @@ class Log:
             self.epochs.truncate_start(offset)
 
     def expire(self, now_ms: int, policies: Iterable[GuardedPolicy] = ()) -> Iterator[DeletedFiles | None]:
-        """Drop expired segments in small steps; a worker has to `unlink` the files that are yielded.
+        """Drop expired segments in small steps.
 
-        Expired are segments before the log start, and those that the policies name below the high watermark. If these
-        are all, a new one is begun first. A swap prevents drops.
+        Segments expire before the log start, and when a policy names them below the high watermark. If all expire, a
+        new one is begun first. A swap prevents drops.
 
         Nothing has changed before the last None, so the caller may stop there, not later. The log may be used between
         steps.
@@ -406,7 +405,7 @@ class Log:
         if self._offline_reason or self._swap is not None:
             return
         if self.truncations != truncations or self.segments[: len(sealed)] != sealed:
-            return  # changed meanwhile: try again in the next round
+            return  # changed meanwhile
         views += self.views(len(sealed))
         yield from self._drop(self._count_expired(tuple(views), now_ms, policies))
 
@@ -443,7 +442,6 @@ class Log:
     # Truncating
 
     def truncate_to(self, offset: int) -> list[DeletedFiles]:
-        """Drop the batch with `offset` and all after it."""
         if offset >= self.log_end_offset:
             return []
         self.abort_swap()
@@ -490,10 +488,7 @@ class Log:
         return max(self.cleaner_checkpoint, self.log_start_offset)
 
     def begin_swap(self, replacements: Iterable[Replacement]) -> SegmentSwap:
-        """Begin a swap; no segment is dropped until `end_swap`.
-
-        Replacements of segments that no longer exist are left out.
-        """
+        """Begin a swap without replacements of dropped segments; prevent drops until `end_swap`."""
         ends = {one.base_offset: other.base_offset for one, other in pairwise(self.segments)}
         whole = {each: ends.keys() >= {*each.replaced} for each in replacements}
         kept = [each for each in whole if whole[each]]
@@ -502,7 +497,7 @@ class Log:
         return self._swap
 
     def swap(self, now_ms: int) -> list[DeletedFiles]:
-        """Carry out the committed swap; a worker has to `unlink` the returned files.
+        """Carry out the committed swap.
 
         Raise SwapAborted, or StorageFailure: the log is offline then, and the next start finishes the swap.
         """
@@ -550,10 +545,10 @@ class Log:
         return sealed if sealed > self.recovery_point else None
 
     def sync(self, upto: int | None = None) -> int:
-        """Force all records before `upto` to the disk; return the new recovery point.
+        """Sync all records before `upto`; return the new recovery point.
 
-        Blocks; for workers, any number at a time. After a StorageFailure a retry may succeed, or the log is offline:
-        another log may have the files' names then.
+        Blocks; several workers may call it. After a StorageFailure a retry may succeed, or the log is offline: another
+        log may have the files' names then.
         """
         with self._sync_lock:
             if self._offline_reason:
@@ -587,9 +582,9 @@ class Log:
 
 
 def _sync_segments(path: str, segments: tuple[Segment, ...], safe: int, end: int, has_new_names: bool) -> None:
-    """Force the records from `safe` to `end` to the disk, and what a restart trusts.
+    """Sync the records from `safe` to `end`, sealed indexes, a new log's topic id, and names: a restart trusts these.
 
-    That is: sealed segments' indexes, rebuilt only if found damaged; a new log's topic id; names of new files.
+    Indexes are rebuilt only if found damaged.
     """
     has_new_names = has_new_names or segments[-1].base_offset >= safe
     for segment, successor in zip(segments, (*segments[1:], None), strict=True):

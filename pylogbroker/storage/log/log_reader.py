@@ -1,7 +1,6 @@
-"""Finds what a fetch returns: a region of one segment, whole batches only.
+"""Finds the region of one segment that a fetch returns: whole batches only.
 
-A consumer's next fetch begins where one ended. So the reader caches some positions, offset -> (segment, position), and
-consecutive fetches need no search.
+A consumer's next fetch begins where its last one ended. A cache, offset -> (segment, position), saves these searches.
 """
 
 from __future__ import annotations
@@ -19,8 +18,6 @@ _POSITIONS_MAX: Final = 64
 
 
 class LogReader:
-    """Used on the reactor's thread only."""
-
     __slots__ = ("_places",)
 
     def __init__(self) -> None:
@@ -36,10 +33,7 @@ class LogReader:
         min_one: bool,
         may_wait: bool,
     ) -> FileRegion | None:
-        """Return batches from the one with `offset` on, below `upto`; None if there are none.
-
-        Raise NotCached unless the caller `may_wait`.
-        """
+        """Return batches from the one with `offset` on, below `upto`; None if there are none."""
         place = self._places.get(offset)
         if place is None or place[1] >= place[0].size:
             place = self.locate(segments, offset, may_wait)
@@ -82,5 +76,4 @@ class LogReader:
             places[offset] = segment, position
 
     def forget(self) -> None:
-        """Drop the positions: the log was truncated, or segments were swapped."""
         self._places.clear()

@@ -1,6 +1,6 @@
 """Aborted transactions of a log, for readers of committed records.
 
-The segments' transaction indexes hold them. Most logs have none; readers find that out without a look at each segment.
+The segments' indexes have them. Most logs have none; readers find that out without a look at each segment.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ Segments = tuple[Segment, ...]
 
 @attrs.define
 class LogTransactionIndex:
-    """`save` is for workers, all else for the reactor's thread."""
+    """`save` is for workers, the rest for the reactor's thread."""
 
     path: str
-    _known: Segments = ()  # that `_with_some` is of
+    _known: Segments = ()  # `_with_some` is from these
     _with_some: list[Segment] = attrs.field(factory=list)
     _saved: tuple[Segments, int] = ((), 0)  # as last compared with the checkpoint
 
@@ -30,7 +30,7 @@ class LogTransactionIndex:
         self._known = ()
 
     def overlapping(self, segments: Segments, first_offset: int, upto: int, may_wait: bool) -> list[AbortedTxn]:
-        """Return the transactions by last offset."""
+        """Return them by last offset."""
         found: list[AbortedTxn] = []
         if segments is not self._known:
             self._with_some = [segment for segment in segments if len(segment.transaction_index)]
@@ -44,10 +44,10 @@ class LogTransactionIndex:
         return found
 
     def save(self, segments: Segments) -> bool:
-        """Write changed numbers and checksums of entries to the checkpoint; return whether any changed.
+        """Save numbers and checksums of entries, if changed; return whether they were.
 
-        By it, the next start notices a missing index. The active segment counts too, and must be sealed before the next
-        append. Blocks.
+        They show the next start whether an index is missing. The active segment must be sealed before the next append.
+        Blocks.
         """
         known, count = self._saved
         newest = len(segments[-1].transaction_index)

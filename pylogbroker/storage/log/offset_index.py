@@ -7,8 +7,8 @@ entry of 8 bytes, big-endian, relative offsets and positions strictly increasing
 ```
 
 A batch gets an entry if it begins more than `index.interval.bytes` after the last indexed one. New entries stay in
-memory until there are 1024, or the segment is sealed. Older ones are loaded on demand, and dropped when the pool needs
-the memory. The segment compares entries with batches, and rebuilds a wrong index.
+memory until there are 1024, or the segment is sealed. Stored ones are loaded on demand, and dropped when the pool needs
+the memory. The segment rebuilds an index that disagrees with the batches.
 """
 
 from __future__ import annotations
@@ -28,8 +28,6 @@ _LITTLE: Final = sys.byteorder == "little"
 
 
 class OffsetIndex:
-    """Used on the reactor's thread only."""
-
     __slots__ = ("_first", "_offsets", "_pool", "_positions", "_stored", "base_offset", "path")
 
     def __init__(self, path: str, base_offset: int, stored_bytes: int, pool: ResourcePool) -> None:
@@ -45,17 +43,13 @@ class OffsetIndex:
         return self._first + len(self._offsets)
 
     def append(self, offset: int, position: int) -> None:
-        """Add an entry. On OSError it stays buffered."""
         self._offsets.append(offset - self.base_offset)
         self._positions.append(position)
         if self._first + len(self._offsets) - self._stored >= _BUFFERED_MAX:
             self.store()
 
     def lookup(self, offset: int, may_wait: bool = True) -> tuple[int, int]:
-        """Return the last entry at or below `offset` as (offset, position); (-1, 0) without one.
-
-        All lookups raise NotCached unless the caller `may_wait`.
-        """
+        """Return the last entry at or below `offset` as (offset, position); (-1, 0) without one."""
         relative = min(offset - self.base_offset, 0xFFFFFFFF)
         offsets = self._offsets
         if self._first and not (offsets and offsets[0] <= relative):
@@ -124,7 +118,7 @@ class OffsetIndex:
         truncate(self.path, 0)
 
     def _load(self, may_wait: bool = True) -> None:
-        """Ignore a file that is too short: the segment notices, and rebuilds the index."""
+        """Ignore a truncated file: the segment rebuilds its index."""
         data = array("I")
         raw = (read_file if may_wait else read_cached_file)(self.path) or b""
         data.frombytes(raw[: self._stored * ENTRY_SIZE] if len(raw) >= self._stored * ENTRY_SIZE else b"")

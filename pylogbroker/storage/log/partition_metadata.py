@@ -1,11 +1,11 @@
-"""`partition.metadata`: the id of the topic that a partition's directory belongs to, in Kafka's format.
+"""`partition.metadata`: topic id of a partition's directory, in Kafka's format.
 
 ```
 version: 0
 topic_id: 3Jz7e5qRTlOQd1zvO1dXUg        22 characters of URL-safe base64
 ```
 
-The id shows whether a log is of an earlier topic of that name. The file is synced with the log's first sync.
+The id shows whether a log is of an earlier topic of that name. The log's first sync includes the file.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def id_text(topic_id: uuid.UUID) -> str:
 
 
 def read_topic_id(directory: str) -> uuid.UUID | None:
-    """Return the directory's topic id; None if the file is missing or incomplete."""
+    """Return None if the file is missing or incomplete."""
     found = _CONTENT.fullmatch(read_file(f"{directory}/{names.PARTITION_METADATA}") or b"")
     return uuid.UUID(bytes=base64.urlsafe_b64decode(found[1] + b"==")) if found else None
 

@@ -1,7 +1,7 @@
 """Restores producer states from the newest undamaged snapshot and the batches after it.
 
-Only headers and markers are read; damaged batches add nothing. A snapshot is removed if it is damaged, beyond the log's
-end, or left by an earlier stop in the middle of a segment.
+Only headers and markers are read; damaged batches are skipped. Snapshots are removed if damaged, beyond the log's end,
+or of an earlier stop inside a segment.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pylogbroker.storage.log.segment import Segment
 def load_producers(
     path: str, snapshots: Collection[int], segments: tuple[Segment, ...], log_end_offset: int
 ) -> tuple[ProducerStates, int]:
-    """Return the states as of `log_end_offset`, and the offset of the snapshot used (-1: none)."""
+    """Return the states as of `log_end_offset`, and the used snapshot's offset (-1: none)."""
     offset, known = _newest(path, snapshots, log_end_offset)
     bases = {segment.base_offset for segment in segments}
     for older in snapshots:
@@ -73,7 +73,7 @@ def _with_ends(segments: tuple[Segment, ...], log_end_offset: int) -> Iterable[t
 
 
 def replay(segment: Segment, offset: int, states: ProducerStates) -> Iterator[EndedTransaction]:
-    """Record batches from `offset` on; yield each transaction when it ends."""
+    """Record batches from `offset` on; yield the transactions that end."""
     found = segment.find(offset) if offset > segment.base_offset else None
     for header, entry in segment.entry_headers(0 if found is None else found.position):
         if entry.producer_id >= 0 and entry.base_offset >= offset:

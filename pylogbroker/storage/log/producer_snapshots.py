@@ -1,4 +1,4 @@
-"""Snapshots of producer states, in Kafka's layout, so that a restart need not read the whole log.
+"""Snapshots of producer states, in Kafka's layout, to save restarts from reading whole logs.
 
 ```
  0  2  version            1
@@ -15,8 +15,8 @@
 38  8  first offset       of the open transaction; -1 if there is none
 ```
 
-Kafka ignores what follows: batches before the last ones. After a restart, producers send all batches in flight again,
-and each must be recognized as a duplicate.
+Kafka ignores what follows: earlier batches. After a restart, producers repeat all batches in flight, and each must be
+recognized as a duplicate.
 
 ```
  0  4  number of batches  then, for each, oldest first, 40 bytes:
@@ -61,7 +61,7 @@ def encode(states: Iterable[ProducerStateEntry]) -> bytes:
 
 
 def decode(data: bytes) -> list[ProducerStateEntry]:
-    """Return the states; raise DamagedFile for a damaged or incomplete snapshot."""
+    """Raise DamagedFile for a damaged or incomplete snapshot."""
     body = memoryview(data)[_HEADER.size :]
     try:
         version, crc = _HEADER.unpack_from(data)
@@ -80,14 +80,13 @@ def decode(data: bytes) -> list[ProducerStateEntry]:
 
 
 def write(path: str, states: Iterable[ProducerStateEntry]) -> None:
-    """Write without a sync; the checksum shows whether the snapshot reached the disk."""
+    """Write without a sync: the checksum shows a torn snapshot."""
     data = encode(states)
     with opened(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC) as fd:
         write_at(fd, [data], 0, len(data))
 
 
 def read(path: str) -> list[ProducerStateEntry]:
-    """Raise what `decode` raises."""
     return decode(read_file(path) or b"")
 
 

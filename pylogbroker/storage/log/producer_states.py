@@ -24,7 +24,7 @@ A transaction lasts from a producer's first transactional batch to the next mark
 | nothing to end      | a marker                                     | appended, ends nothing         |
 
 Sequence numbers and duplicates are checked only for clients; the leader checked replicated batches. Pure state: no
-files, no clock. Used on the reactor's thread only.
+files, no clock.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class ProducerStateEntry:
     transaction_start: int = NONE  # -1 without an open transaction
 
     def continues(self, entry: Produced) -> bool:
-        """Return whether `entry` has the next sequence number. Nearly all do, and need no further check."""
+        """Return whether `entry` has the next sequence number: most need no other check."""
         return (
             entry.producer_epoch == self.epoch
             and bool(self.batches)
@@ -122,7 +122,7 @@ class ProducerStateEntry:
         return None
 
     def check_epochs(self, entry: Produced) -> None:
-        """Raise KafkaError for an older producer or coordinator epoch."""
+        """Raise KafkaError for an old producer or coordinator epoch."""
         if entry.producer_epoch < self.epoch:
             raise _stale_epoch(entry, self.epoch)
         marker = entry.marker
@@ -133,7 +133,7 @@ class ProducerStateEntry:
             )
 
     def check_sequence(self, entry: Produced) -> None:
-        """Raise KafkaError unless the sequence number is the next one."""
+        """Raise KafkaError unless the sequence number is next."""
         first = entry.base_sequence
         if entry.producer_epoch > self.epoch:
             if first != 0 and self.epoch != NONE:
@@ -179,7 +179,7 @@ class ProducerStates:
 
     def __init__(self, states: Iterable[ProducerStateEntry] = ()) -> None:
         self._states = {state.producer_id: state for state in states}
-        self._open = {  # first offsets of open transactions, ascending
+        self._open = {  # first offsets, ascending
             state.producer_id: state.transaction_start
             for state in sorted(self._states.values(), key=lambda state: state.transaction_start)
             if state.transaction_start >= 0
@@ -205,7 +205,7 @@ class ProducerStates:
         return next(iter(self._open.values()), None)
 
     def first_unstable_offset(self, high_watermark: int) -> int | None:
-        """Return the first offset of the oldest transaction that is open or ended at or above `high_watermark`."""
+        """Return the first offset of the oldest transaction that is open, or ended at or above `high_watermark`."""
         if not self._ended:
             return next(iter(self._open.values()), None)
         self.forget_visible(high_watermark)
@@ -216,12 +216,12 @@ class ProducerStates:
         self._ended = [ended for ended in self._ended if ended.last_offset >= high_watermark]
 
     def keep_unseen(self, before: ProducerStates, upto: int) -> None:
-        """Keep ended transactions of `before` up to `upto`: snapshots, used after a truncation, lack them."""
+        """Keep ended transactions of `before` up to `upto`: snapshots lack them."""
         known = {ended.last_offset for ended in self._ended}
         self._ended += [end for end in before._ended if end.last_offset < upto and end.last_offset not in known]
 
     def admit(self, entries: Iterable[Produced], origin: Origin) -> WrittenBatch | None:
-        """Check batches before an append; return the batch that they repeat, or None.
+        """Check batches before an append; return the batch that they repeat, if any.
 
         Raise KafkaError with the producer's code.
         """
@@ -251,7 +251,7 @@ class ProducerStates:
 
     def _end(self, entry: Produced) -> EndedTransaction | None:
         marker = entry.marker
-        if marker is None:  # emptied by compaction, or another control record
+        if marker is None:  # compacted, or another control record
             return None
         self._open.pop(entry.producer_id, None)
         ended = self._states.setdefault(entry.producer_id, ProducerStateEntry(entry.producer_id)).end(entry, marker)
@@ -260,7 +260,7 @@ class ProducerStates:
         return ended
 
     def expire(self, now_ms: int, after_ms: int) -> int:
-        """Forget producers idle for `after_ms`, unless in a transaction; return their number."""
+        """Forget idle producers outside of transactions; return their number."""
         gone = [
             state.producer_id
             for state in self._states.values()

@@ -1,8 +1,8 @@
 """Recovery of a log that was not closed.
 
-From the recovery point's segment on, the size, CRC and order of every batch are checked. The log is truncated at the
-first invalid batch. It is also truncated after a segment that does not end where the next one begins: a crash of the
-machine may take the data of one file and leave that of a later one. Segments after the cut are quarantined.
+The size, CRC and order of every batch are checked from the recovery point's segment on. The log is cut at the first
+invalid batch, and after a segment that does not end where the next one begins: a crash of the machine may lose the data
+of an earlier file only. Segments after the cut are quarantined.
 
 No checksum covers a batch's offset, and compaction makes gaps. But an offset is wrong if it is larger than the next
 batch's, and that one begins where the batch would end without the gap.
@@ -46,7 +46,7 @@ class Cut:
 def recover_segment(
     segment: Segment, visit: Callable[[Segment, LogEntry], None], successor_base: int = -1
 ) -> tuple[int, Cut | None]:
-    """Check all batches of a segment; truncate at an invalid one; return its end offset and the cut. Blocks.
+    """Check a segment's batches; truncate at an invalid one; return the end offset and the cut. Blocks.
 
     `successor_base` is the next segment's base offset, or -1.
     """
@@ -71,7 +71,7 @@ def recover_segment(
 
 
 def gap_behind(segment: Segment, next_offset: int, successor: Segment) -> Cut | None:
-    """Return the cut after a segment that ends at `next_offset`, if its successor begins elsewhere."""
+    """Return the cut if a segment's successor does not begin at its end, `next_offset`."""
     if successor.base_offset == next_offset:
         return None
     reason = f"the next segment begins with offset {successor.base_offset} where {next_offset} belongs"
@@ -124,7 +124,7 @@ def _offset_count(entry: LogEntry) -> int:
 
 
 def _with_followers(found: Iterator[LogEntry]) -> Iterator[tuple[LogEntry, LogEntry | None]]:
-    """Yield each batch with the next one; raise an error of `found` after the last batch before it."""
+    """Yield each batch with its successor; raise an error of `found` after the last batch before it."""
     entry = next(found, None)
     while entry is not None:
         follower, damage = None, None

@@ -1,11 +1,7 @@
-"""A segment: a record file (see `segment_file`) with its indexes.
+"""A segment: a record file (see `segment_file`) with its indexes. Sealed segments do not change.
 
-Sealed segments do not change until they are deleted or compacted.
-
-The offset and the time index are hints. Each result is compared with the batch that it names; if they differ, both are
-rebuilt. The transaction index is checked when the log is opened.
-
-Thread rules: all methods run on the reactor's thread, except `sync` and `DeletedFiles.unlink`, which block.
+The offset and the time index are hints. Each result is compared with its batch; if they differ, both are rebuilt. The
+transaction index is checked when the log is opened.
 """
 
 from __future__ import annotations
@@ -114,7 +110,7 @@ class Segment:
     # Writing
 
     def append(self, chunks: Sequence[Buffer], size: int, entries: Sequence[WrittenEntry]) -> None:
-        """Write `entries`, whose bytes are `chunks`; on OSError nothing has changed."""
+        """Write `chunks`, the bytes of `entries`; on OSError nothing has changed."""
         self.file.write(chunks, size, self.size)
         if not self.size:
             self._first_timestamp = entries[0].max_timestamp
@@ -149,7 +145,7 @@ class Segment:
         return (timestamp - first if first >= 0 else now_ms - self.created_ms) > segment_ms
 
     def store_indexes(self) -> None:
-        """Write the buffered entries, and the largest timestamp at the time index's end."""
+        """Write the buffered entries, and end the time index with the largest timestamp."""
         self.offset_index.store()
         if self._largest is not None:  # else nothing was written
             self.time_index.append(*self._largest)
@@ -157,7 +153,6 @@ class Segment:
         self.transaction_index.store()
 
     def try_store_indexes(self) -> None:
-        """Keep the entries in memory if the disk is full."""
         try:
             self.store_indexes()
         except OSError as error:
@@ -165,19 +160,19 @@ class Segment:
                 raise
 
     def seal(self) -> None:
-        """Store the indexes, release reserved blocks: no append follows."""
+        """Store the indexes, release reserved blocks."""
         self.store_indexes()
         self.file.unreserve(self.size)
 
     def sync(self, sealed: bool) -> None:
-        """Force the records, and a sealed segment's indexes, to the disk. Blocks; any thread."""
+        """Sync the records, and a sealed segment's indexes. Blocks; any thread."""
         if self.file.sync() and sealed:
             sync_file(self.offset_index.path)
             sync_file(self.time_index.path)
             sync_file(self.transaction_index.path)
 
     def truncate(self, offset: int) -> int | None:
-        """Drop the first batch with records at or above `offset`, and all after it; return its first offset."""
+        """Drop batches from the first one with records at or above `offset` on; return its first offset."""
         header = self.find(offset)
         if header is None:
             return None
@@ -203,12 +198,12 @@ class Segment:
         return DeletedFiles(tuple(renamed), self.size)
 
     def close(self) -> None:
-        """Release what is opened again on demand: the descriptor and the index."""
+        """Release the descriptor and the index; both are opened again on demand."""
         self.file.close()
         self.file.pools.indexes.forget(self.offset_index)
         self.offset_index.release()
 
-    # Reading. NotCached is raised where a call would wait for the disk, unless the caller `may_wait`.
+    # Reading
 
     def entry_headers(self, position: int = 0, may_wait: bool = True) -> Iterator[tuple[Header, LogEntry]]:
         return self.file.entry_headers(position, self.size, may_wait)
@@ -247,7 +242,7 @@ class Segment:
                 raise IndexDamaged("entries are missing")
 
     def _with_valid_index(self, lookup: Callable[[], T]) -> T:
-        """Return the result of `lookup`; rebuild damaged indexes and repeat it."""
+        """Return the result of `lookup`; first rebuild indexes that it finds damaged."""
         try:
             return lookup()
         except IndexDamaged:
@@ -277,7 +272,7 @@ class Segment:
         if self._largest is None:
             try:
                 self._largest = self._with_valid_index(lambda: self._read_largest(may_wait))
-            except CorruptRecords:  # damaged batches: use the index as it is
+            except CorruptRecords:  # then use the index as it is
                 self._largest = self.time_index.last()
         return self._largest
 
@@ -294,7 +289,7 @@ class Segment:
         return timestamp, offset
 
     def _scan_largest(self) -> tuple[int, int]:
-        """Return `largest` although the time index may lack the last batches."""
+        """Return the largest timestamp although the time index may lack the last batches."""
         largest = self.time_index.last()
         for _, entry in self.entry_headers(self.offset_index.last()[1]):
             if entry.max_timestamp > largest[0]:
@@ -337,7 +332,7 @@ class Segment:
         self.try_store_indexes()
 
     def begin_rebuild(self) -> None:
-        """Drop what is derived from the batches; then call `note` with each batch."""
+        """Drop all derived from the batches; then call `note` with each batch."""
         self.offset_index.clear()
         self.time_index.clear()
         self.size = self.unindexed = 0

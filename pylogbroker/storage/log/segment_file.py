@@ -1,4 +1,4 @@
-"""Record file of a segment: its descriptor, writes that are complete or did not happen, and batches by position.
+"""Record file of a segment: its descriptor, writes that are complete or did not happen, and reads by position.
 
 ```
  0                              size               reserved
@@ -6,7 +6,7 @@
                                  not part of the file's size
 ```
 
-The caller knows the file's size. Reads that would wait for the disk raise NotCached unless the caller `may_wait`.
+The caller knows the file's size.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class SegmentFile:
     # Writing
 
     def write(self, chunks: Sequence[Buffer], size: int, position: int) -> None:
-        """Write `chunks`, `size` bytes together, at the file's end `position`; on OSError nothing has changed."""
+        """Write `chunks` of `size` bytes at the file's end, `position`; on OSError nothing has changed."""
         handle = self._handle or self.handle
         if position + size > self._reserved and position > _RESERVING_FROM_BYTES:
             self._reserve(handle.fd, position)
@@ -84,7 +84,7 @@ class SegmentFile:
             raise
 
     def preallocate(self, size: int) -> None:
-        """Allocate a full segment; it counts as the file's size until `truncate`."""
+        """Allocate a full segment; until `unreserve` this is the file's size."""
         os.posix_fallocate(self.handle.fd, 0, size)
         self._reserved = size
 
@@ -99,7 +99,7 @@ class SegmentFile:
         self._reserved = 0
 
     def cut(self, position: int) -> None:
-        """Drop the bytes from `position` on. Later writes use another handle: a region may hold the old one."""
+        """Drop the bytes from `position` on. Writes use another handle then: a region may hold the old one."""
         os.ftruncate(self.handle.fd, position)
         self.release()
 
@@ -119,7 +119,7 @@ class SegmentFile:
         return self.addressing.scan(self._reader(may_wait), position, end, self.base_offset)
 
     def entry_headers(self, position: int, end: int, may_wait: bool = True) -> Iterator[tuple[Header, LogEntry]]:
-        """Yield parsed headers, too; `buffer`, `size`, `check` and `records` of the entries are invalid."""
+        """Yield parsed headers too; `buffer`, `size`, `check` and `records` of the entries are invalid."""
         read = self._reader(may_wait)
         for header in headers(self.addressing.scan(read, position, end, self.base_offset)):
             yield header, self._parse_header(read, header.position, header.size)
@@ -132,7 +132,7 @@ class SegmentFile:
         return self.addressing.parse(data, self.base_offset + header.position, header.size)
 
     def entries(self, end: int) -> Iterator[LogEntry]:
-        """Read whole batches up to position `end`; raise CorruptRecords at an invalid one."""
+        """Read whole batches before `end`; raise CorruptRecords at an invalid one."""
         fd = self.handle.fd
         position, wanted = 0, _BLOCK_BYTES
         while position < end:

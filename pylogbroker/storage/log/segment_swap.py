@@ -1,4 +1,4 @@
-"""Segment swap: replaces segments by compacted ones, so that a crash at any moment leaves the old or the new ones.
+"""Segment swap: replaces segments by compacted ones; a crash leaves the old or the new ones.
 
 ```
  step                                                                       where                after a crash
@@ -12,8 +12,8 @@
  5  the ....deleted files are unlinked                                       worker               new segments
 ```
 
-Each step can be repeated. Of the producer snapshots, only an old segment's with the new one's base offset is kept.
-Truncating the log aborts a swap before step 3.
+Each step can be repeated. Only a producer snapshot at the new segment's base offset is kept. A truncation of the log
+aborts a swap before step 3.
 """
 
 from __future__ import annotations
@@ -33,25 +33,25 @@ from pylogbroker.storage.log.header_scan import headers, scan_offset_addressed
 from pylogbroker.storage.log.offset_index import OffsetIndex
 
 RENAMED: Final = (names.OFFSET_INDEX, names.TIME_INDEX, names.TRANSACTION_INDEX, names.RECORDS)
-"""In the order of their renaming."""
+"""Renamed in this order."""
 
 
 class SwapAborted(Exception):
-    """The log was truncated meanwhile: there is nothing to swap."""
+    """The log was truncated: nothing is left to swap."""
 
 
 @attrs.frozen
 class Replacement:
-    """New files, `<base_offset>.kafka.cleaned` and its indexes, for the segments with the base offsets `replaced`."""
+    """New files, `<base_offset>.kafka.cleaned` and its indexes, for segments with the base offsets `replaced`."""
 
     replaced: tuple[int, ...]
     base_offset: int
-    size: int  # of the record file
+    size: int
 
 
 @attrs.define(eq=False)
 class SegmentSwap:
-    """A swap in one log's directory. Any thread may `abort` before step 3."""
+    """One log's swap. Any thread may `abort` before step 3."""
 
     path: str
     replacements: tuple[tuple[Replacement, int], ...]  # each with its end offset
@@ -60,7 +60,7 @@ class SegmentSwap:
     _lock: threading.Lock = attrs.field(factory=threading.Lock, init=False)
 
     def commit(self) -> None:
-        """Do step 2. Blocks. Raise SwapAborted, OSError, or CorruptRecords if the compacted segments are incomplete."""
+        """Do step 2. Blocks. Raise SwapAborted, OSError, or CorruptRecords for incomplete segments."""
         for replacement, end in self.replacements:
             _check(self.path, replacement, end)
             self._create_missing(replacement.base_offset)
@@ -70,19 +70,18 @@ class SegmentSwap:
             write_swap(self._record, [(each.base_offset, each.replaced) for each, _ in self.replacements])
 
     def _create_missing(self, base_offset: int) -> None:
-        """Create empty indexes where the cleaner wrote none, to replace the old ones."""
+        """Create empty indexes to replace old ones where the cleaner wrote none."""
         for suffix in RENAMED:
             flags = os.O_WRONLY if suffix == names.RECORDS else os.O_WRONLY | os.O_CREAT
             with opened(names.file_of(self.path, base_offset, suffix + names.CLEANED), flags):
                 pass
 
     def abort_unless_committed(self) -> None:
-        """Prevent a later commit, when another log may have the directory's name."""
+        """Prevent a later commit: another log may have the directory's name then."""
         with self._lock:
             self.is_aborted = True
 
     def abort(self) -> None:
-        """Prevent a later commit, and undo an earlier one."""
         with self._lock:
             self.is_aborted = True
             remove(self._record)
@@ -103,7 +102,7 @@ class SegmentSwap:
 
 
 def _check(path: str, replacement: Replacement, end: int) -> None:
-    """Raise CorruptRecords if incomplete or not adjacent: recovery would truncate there."""
+    """Raise CorruptRecords for incomplete or not adjacent files: recovery would truncate there."""
     name = names.file_of(path, replacement.base_offset, names.RECORDS + names.CLEANED)
     size, found = os.stat(name).st_size, _end(path, replacement.base_offset, names.CLEANED)
     if found != end or size != replacement.size:
@@ -111,7 +110,7 @@ def _check(path: str, replacement: Replacement, end: int) -> None:
 
 
 def _end(path: str, base: int, suffix: str) -> int:
-    """Return a segment's end offset; `suffix` ends its files' names."""
+    """Return the end offset of a segment whose file names end in `suffix`."""
     index_name = names.file_of(path, base, names.OFFSET_INDEX + suffix)
     index = OffsetIndex(index_name, base, _size(index_name), ResourcePool(0))
     file = FileHandle.open(names.file_of(path, base, names.RECORDS + suffix))
@@ -135,13 +134,13 @@ def rename_cleaned_files(path: str, base_offset: int) -> dict[str, int]:
             os.rename(name + names.CLEANED, name)
         with suppress(FileNotFoundError):
             sizes[suffix] = os.stat(name).st_size
-    if not sizes.get(names.TRANSACTION_INDEX):  # it only had to replace an old one
+    if not sizes.get(names.TRANSACTION_INDEX):  # it only replaced an old one
         remove(names.file_of(path, base_offset, names.TRANSACTION_INDEX))
     return sizes
 
 
 def finish_swap(path: str) -> bool:
-    """At start, finish a committed swap that a crash interrupted; return whether there was one.
+    """Finish a committed swap that a crash interrupted; return whether there was one.
 
     Blocks. Raise OSError, or DamagedFile for a damaged commit record.
     """
@@ -173,7 +172,7 @@ def _complete(path: str) -> None:
 
 
 def remove_cleaned(path: str) -> None:
-    """Remove what a failed cleaning left. Blocks; may raise OSError."""
+    """Remove files of a failed cleaning. Blocks; may raise OSError."""
     with suppress(FileNotFoundError):
         for name in os.listdir(path):
             if name.endswith(names.CLEANED):

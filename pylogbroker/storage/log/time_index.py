@@ -7,8 +7,8 @@ entry of 12 bytes, big-endian, timestamps strictly increasing
 ```
 
 An entry (t, o) means: no record before that batch has a timestamp of t or later, and all records later than t are after
-o. An entry is added with each of the offset index, and when the segment is sealed or closed: so the last one has the
-largest timestamp. Lookups are rare, and nothing is cached.
+o. One is added with each entry of the offset index. Another one at the end of a sealed or closed segment has its
+largest timestamp. Lookups are rare, so nothing is cached.
 """
 
 from __future__ import annotations
@@ -26,8 +26,6 @@ _BUFFERED_MAX: Final = 1024  # entries
 
 
 class TimeIndex:
-    """Used on the reactor's thread only."""
-
     __slots__ = ("_last", "_offsets", "_stored", "_timestamps", "base_offset", "path")
 
     def __init__(self, path: str, base_offset: int, stored_bytes: int) -> None:
@@ -52,10 +50,7 @@ class TimeIndex:
             self.store()
 
     def last(self, may_wait: bool = True) -> tuple[int, int]:
-        """Return the last entry as (timestamp, offset); (-1, base offset) without one.
-
-        This and `lookup` raise NotCached unless the caller `may_wait`.
-        """
+        """Return the last entry as (timestamp, offset); (-1, base offset) without one."""
         if self._last is None:
             self._last = self._read_last(may_wait)
         return self._last

@@ -1,7 +1,7 @@
 """Finds records by timestamp.
 
-Indexes and headers name the first batch that may have the timestamp, which is fast. A worker decodes that batch. If no
-record matches, for instance because it was deleted, the search continues after the batch.
+Indexes and headers quickly name the first batch that may have the timestamp. A worker decodes it. If no record matches,
+for instance after a deletion, the search continues behind the batch.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class TimestampedOffset(NamedTuple):
 
 @attrs.frozen
 class TimestampCandidate:
-    """Batch whose header allows a record with at least `timestamp`, at or after offset `start`."""
+    """Batch whose header allows a record with at least `timestamp`, from offset `start` on."""
 
     region: FileRegion
     timestamp: int
@@ -32,7 +32,7 @@ class TimestampCandidate:
     next_offset: int  # after the batch
 
     def first(self) -> TimestampedOffset | None:
-        """Return the first such record, if any. Blocks; any thread."""
+        """Return the first matching record, if any. Blocks; any thread."""
         for entry in entries(self.region.read()):
             for record in entry.records():
                 if record.timestamp >= self.timestamp and record.offset >= self.start:
@@ -43,7 +43,6 @@ class TimestampCandidate:
 def find_candidate(
     segments: Iterable[Segment], timestamp: int, start: int, may_wait: bool
 ) -> TimestampCandidate | None:
-    """Return the first candidate; raise NotCached unless the caller `may_wait`."""
     for segment in segments:
         if segment.largest(may_wait)[0] >= timestamp:
             for header in segment.find_timestamp(timestamp, start, may_wait):

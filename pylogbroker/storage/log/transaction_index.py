@@ -9,8 +9,8 @@ entry of 34 bytes, big-endian, last offsets strictly increasing
    26  8  last stable offset    of the log after the marker: transactions of later entries begin at or after it
 ```
 
-The file exists only if there are entries. New ones stay in memory until there are 1024, or the segment is sealed.
-Recovery rebuilds the index from the recovery point on.
+The file exists only with entries. New ones stay in memory until there are 1024, or the segment is sealed. Recovery
+rebuilds the index from the recovery point on.
 """
 
 from __future__ import annotations
@@ -37,8 +37,6 @@ _last_offset = attrgetter("last_offset")
 
 
 class AbortedTxn(NamedTuple):
-    """Transactions of later entries begin at or after `last_stable_offset`."""
-
     producer_id: int
     first_offset: int
     last_offset: int
@@ -46,8 +44,6 @@ class AbortedTxn(NamedTuple):
 
 
 class TransactionIndex:
-    """Used on the reactor's thread only."""
-
     __slots__ = ("_checksum", "_last", "_new", "_stored", "path")
 
     def __init__(self, path: str, stored_bytes: int) -> None:
@@ -61,7 +57,7 @@ class TransactionIndex:
         return self._stored + len(self._new)
 
     def note(self, ended: EndedTransaction, first_undecided: int | None) -> None:
-        """Add a transaction if it aborted; `first_undecided` is the start of the oldest open one."""
+        """Add an aborted transaction; `first_undecided` is the start of the oldest open one."""
         if not ended.committed:
             last = ended.last_offset
             stable = last + 1 if first_undecided is None else first_undecided
@@ -69,7 +65,6 @@ class TransactionIndex:
                 self.append(AbortedTxn(ended.producer_id, ended.first_offset, last, stable))
 
     def append(self, aborted: AbortedTxn) -> None:
-        """Add an entry. On OSError it stays buffered."""
         self._new.append(aborted)
         self._last = aborted
         self._checksum = crc32c(_ENTRY.pack(_VERSION, *aborted), self.checksum)
@@ -90,10 +85,7 @@ class TransactionIndex:
         return -1 if self._last is None else self._last.last_offset
 
     def overlapping(self, first_offset: int, upto: int, may_wait: bool = True) -> tuple[list[AbortedTxn], bool]:
-        """Return the transactions that overlap `first_offset` to `upto`, and whether later indexes hold no more.
-
-        Raise NotCached unless the caller `may_wait`.
-        """
+        """Return the transactions that overlap `first_offset` to `upto`, and whether they are all."""
         found = []
         if first_offset <= self.last_offset:
             for aborted in self._ending_from(first_offset, may_wait):
@@ -122,7 +114,7 @@ class TransactionIndex:
             self._new.clear()
 
     def check(self, base_offset: int, next_offset: int) -> None:
-        """Raise DamagedFile if the file cannot be the index of a segment with these bounds."""
+        """Raise DamagedFile if the index contradicts the segment's bounds."""
         data = read_file(self.path) or b""
         if len(data) % ENTRY_SIZE:
             raise DamagedFile(f"{self.path}: {len(data)} bytes are not a whole number of entries")

@@ -1,7 +1,7 @@
-"""Checks the transaction indexes of a log that is opened; rebuilds damaged ones from the batches.
+"""Checks a log's transaction indexes when it is opened; rebuilds damaged ones from the batches.
 
-A segment without aborted transactions has no index, so a checkpoint has the number of entries of each index and their
-CRC-32C. Without it, as in Kafka's own logs, indexes need only be consistent.
+A segment without aborted transactions has no index, so a checkpoint has the number and CRC-32C of each index's entries.
+Without it, as in Kafka's own logs, indexes need only be consistent.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pylogbroker.storage.log.segment import Segment
 def check_transaction_indexes(
     path: str, snapshots: Collection[int], segments: Sequence[Segment], log_end_offset: int
 ) -> None:
-    """Check the first `segments`, up to `log_end_offset`. Blocks."""
+    """Check the indexes of the first `segments`, up to `log_end_offset`. Blocks."""
     try:
         expected = read_aborted(f"{path}/{names.ABORTED_TRANSACTIONS}")
     except DamagedFile:
