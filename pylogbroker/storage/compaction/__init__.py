@@ -1,7 +1,7 @@
 """Compaction: a log keeps the last record of each key.
 
-The cleaner is a process, `python -m pylogbroker.storage.compaction`, so it uses neither the broker's memory nor its
-interpreter lock. The broker selects what is cleaned and when, and swaps the segments.
+The cleaner is a process, `python -m pylogbroker.storage.compaction`: it does not use the broker's memory or interpreter
+lock. The broker selects logs and swaps their segments.
 
     broker         selection, process, jobs
     cleaner        cleaner

@@ -1,6 +1,6 @@
-"""Cleaner process: reads jobs from stdin, and writes outcomes to stdout; see `jobs`.
+"""Cleaner process: reads jobs from stdin, writes outcomes to stdout; see `jobs`.
 
-It exits when stdin ends, even during a job: its broker is gone then.
+It exits when stdin ends, even during a job: its broker is gone.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Writes batches with fewer records, or without any, and shorter messages of v0 and v1.
+"""Writes batches with fewer or no records, and shorter messages of v0 and v1.
 
 Records are copied, unless the batch gets a delete horizon: it replaces the first timestamp, so all timestamp deltas are
 encoded again. Base offset, last offset delta and producer fields do not change.
 
-Messages of v0 and v1 cannot be empty. If a segment's last one must stay although it is not the last of its key, it
-becomes a tombstone: the later record, or its absence, says the same.
+Messages of v0 and v1 cannot be empty. A segment's last one that must stay, but is not the last of its key, becomes a
+tombstone: the later record, or its absence, says the same.
 """
 
 from __future__ import annotations
@@ -30,10 +30,7 @@ def emptied(entry: LogEntry) -> bytes:
 
 
 def rewritten(block: Block, rows: RecordColumns, keep: Flags, due: Flags, horizon: int) -> Iterator[tuple[int, bytes]]:
-    """Yield index and new bytes of each batch; each must keep a record.
-
-    Batches that are `due`, by their index in the block, get the horizon.
-    """
+    """Yield index and new bytes of each batch; each must keep a record. Batches that are `due` get the horizon."""
     kept = np.flatnonzero(keep)
     if not len(kept):
         return
@@ -119,7 +116,7 @@ def _sealed(
 
 
 def shortened(entry: LogEntry, records: Sequence[Record], keep: Sequence[bool], must_stay: bool) -> bytes | None:
-    """Return the message with the kept records, or None. With `must_stay` its last offset does not change."""
+    """Return the message with the kept records, if any. With `must_stay` its last offset does not change."""
     kept = [record for record, stays in zip(records, keep, strict=True) if stays]
     if must_stay and not keep[-1]:
         kept.append(attrs.evolve(records[-1], value=None))

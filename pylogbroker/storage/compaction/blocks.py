@@ -1,4 +1,4 @@
-"""Splits a segment's file into blocks: whole batches, checked, with their headers as columns.
+"""Splits a segment's file into blocks of whole, checked batches, with headers as columns.
 
 Padding lets a header or an 8-byte word be read wherever a batch or record begins.
 """
@@ -86,12 +86,12 @@ class Block:
 
 
 def block_size(bytes_per_second: int) -> int:
-    """Return fewer bytes per read for a throttled cleaner: it reads in small steps."""
+    """Return a smaller size for a throttled cleaner: it reads in small steps."""
     return max(_SMALLEST_BLOCK, min(BLOCK, bytes_per_second // _STEPS))
 
 
 def read_blocks(source: SourceSegment, spent: Callable[[int], None], size: int = BLOCK) -> Iterator[Block]:
-    """Yield blocks of about `size` bytes; call `spent` with the bytes of each read. Raise DamagedSegment."""
+    """Yield blocks of about `size` bytes; call `spent` with each read's bytes. Raise DamagedSegment."""
     with opened(source.path) as fd:
         position, wanted = 0, size
         while position < source.size:

@@ -1,4 +1,4 @@
-"""Files of a cleaned segment, with `.cleaned` after their names."""
+"""Files of a cleaned segment, named `.cleaned`."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class CleanedSegment:
         self._segment.seal()
         self._segment.close()
         for path in self._paths[1:3]:
-            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644))  # create empty ones
+            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644))
         os.utime(self._paths[0], ns=(modified_ms * 1_000_000,) * 2)
         for path in self._paths:
             sync_file(path)

@@ -1,8 +1,8 @@
 """One cleaning of one log: collect the last offset of each key, then copy what stays.
 
-The first pass reads the dirty part, as far as its keys fit into memory. The second pass reads all sources up to there,
-in groups that each become one segment. Batches keep their offsets. A new file's last batch stays, if need be without
-records, so that segments end where the next one begins.
+The first pass reads the dirty part, as far as its keys fit into memory. The second pass reads all sources up to there;
+each group becomes one segment. Batches keep their offsets. A file's last batch stays, if need be empty, so that the
+next segment begins at its end.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _INDEXES: Final = (names.OFFSET_INDEX, names.TIME_INDEX)
 
 @attrs.define
 class Throttle:
-    """Delays the caller to keep the rate. Unused time is not saved up."""
+    """Delays the caller to keep the rate; unused time is not saved up."""
 
     bytes_per_second: float
     clock: Callable[[], float] = time.monotonic
@@ -50,7 +50,7 @@ class Throttle:
 def clean(job: CleanerJob) -> Cleaned:
     """Do a job. Blocks; the new files are on the disk when it returns.
 
-    Raise DamagedSegment for a damaged source, or StorageFailure, CorruptRecords, OSError. `.cleaned` files may be left
+    Raise DamagedSegment for a damaged source, or StorageFailure, CorruptRecords, OSError. `.cleaned` files may remain
     then.
     """
     began = time.monotonic()
@@ -108,7 +108,7 @@ class _Cleaner:
         return tuple(found for group in groups(job) if (found := self._replace(group)) is not None)
 
     def _replace(self, group: tuple[SourceSegment, ...]) -> Replacement | None:
-        """Return None for a single source that does not change."""
+        """Return None if a single source does not change."""
         self._output = CleanedSegment(self.job, group[0].base_offset, self.spent)
         changed = [self._copy(source, ends_file=source is group[-1]) for source in group]
         self.bytes_written += self._output.size
@@ -147,7 +147,6 @@ class _Cleaner:
 
 
 def groups(job: CleanerJob) -> Iterator[tuple[SourceSegment, ...]]:
-    """Yield the sources of each new segment."""
     group: list[SourceSegment] = []
     held = [0, 0, 0]
     limits = job.segment_bytes, job.segment_index_bytes, job.segment_index_bytes

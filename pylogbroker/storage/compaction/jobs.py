@@ -35,14 +35,12 @@ class SourceSegment:
 class CleanerJob:
     """One cleaning of one log.
 
-    `sources` are all segments below `end_offset`, oldest first; records from there on are not touched. Below
-    `first_dirty_offset` each key occurs once already.
+    `sources` are all segments below `end_offset`, oldest first. Below `first_dirty_offset` each key occurs once.
 
-    `last_sequences` has the last offset of each active producer's last batch, which stays, if need be without records.
-    Producers that only wrote markers are restored from snapshots: an emptied marker would not do.
+    `last_sequences` has the last offset of each active producer's last batch, which stays, if need be empty. Producers
+    of only markers are restored from snapshots: an emptied marker would not do.
 
-    `aborted` are transactions with data below `end_offset` whose markers lie after the sources, so that the sources'
-    transaction indexes lack them.
+    `aborted` are transactions with data below `end_offset` and a marker after the sources, whose indexes lack them.
     """
 
     directory: str
@@ -61,7 +59,6 @@ class CleanerJob:
 
     @property
     def bounded(self) -> Iterator[tuple[SourceSegment, int]]:
-        """Sources with their end offsets."""
         return zip(self.sources, (*(source.base_offset for source in self.sources[1:]), self.end_offset), strict=False)
 
     def to_json(self) -> str:
@@ -84,7 +81,7 @@ class Statistics:
     records_read: int = 0
     records_kept: int = 0
     bytes_read: int = 0  # in the second pass
-    bytes_written: int = 0  # of all that stays, also in unchanged segments
+    bytes_written: int = 0  # also in unchanged segments
     dirty_bytes: int = 0  # in the first pass
     keys: int = 0  # distinct, of the dirty part
     without_key: int = 0  # dropped records
@@ -95,10 +92,7 @@ class Statistics:
 
 @attrs.frozen
 class Cleaned:
-    """Outcome, ready for the swap.
-
-    Sources without replacement stay. The next cleaning begins at `first_dirty_offset`.
-    """
+    """Outcome, ready for the swap; sources without replacement stay."""
 
     replacements: tuple[Replacement, ...]
     first_dirty_offset: int
@@ -116,11 +110,11 @@ class Cleaned:
 
 @attrs.frozen
 class Failed:
-    """Outcome of a failure; may leave `.cleaned` files."""
+    """Outcome of a failure; `.cleaned` files may remain."""
 
     detail: str
-    path: str | None = None  # the damaged file
-    position: int | None = None  # in it
+    path: str | None = None
+    position: int | None = None
 
     def __str__(self) -> str:
         where = "" if self.path is None else f"{self.path} at {self.position}: "

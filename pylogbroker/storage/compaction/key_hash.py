@@ -1,9 +1,9 @@
 """Hashes of keys, 128 bits, many at once.
 
 A hash is two sums modulo 2^64 over a key's 32-bit words and its length, each times a random factor of the run:
-multilinear hashing. It is universal, so nobody can choose keys that collide. Two keys collide with a probability of
-about 2^-128; at worst 2^-66, if they differ only in the highest bit of a word. Keys of more than 1 KiB are hashed by
-BLAKE2b, 128 bits, with a random key.
+multilinear hashing. It is universal, so nobody can choose keys that collide. The probability of a collision is about
+2^-128; at worst 2^-66, if keys differ only in the highest bit of a word. Keys above 1 KiB are hashed by BLAKE2b, 128
+bits, with a random key.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class KeyHash:
         return cls(drawn | np.uint64(1), secrets.token_bytes(32))
 
     def __call__(self, keys: Keys) -> tuple[Words, Words]:
-        """Return both halves of the hashes; the first is never 0."""
+        """Return both halves; the first is never 0."""
         first, second = (keys.length.view(np.uint64) * row[-1] + row[-2] for row in self._factors)
         window = words(keys.data)
         chosen: npt.NDArray[np.intp] | slice = slice(None)

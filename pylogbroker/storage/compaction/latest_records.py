@@ -1,4 +1,4 @@
-"""Decides which records are the last of their keys, by the result of the first pass.
+"""Decides which records are the last of their keys, after the first pass.
 
 Below the first dirty offset, keys are looked up. From there on the offsets in the map are enough, and the map's memory
 is freed.
@@ -15,7 +15,7 @@ from pylogbroker.storage.compaction.record_chunks import RecordChunk
 
 
 class LatestRecords:
-    """To be called in the order of the log."""
+    """Call it in the order of the log."""
 
     def __init__(self, key_map: OffsetMap, key_hash: KeyHash, first_dirty: int) -> None:
         self._map = key_map
@@ -25,7 +25,7 @@ class LatestRecords:
         self.without_key = 0  # of the clean part
 
     def __call__(self, chunk: RecordChunk) -> Flags:
-        """Return whether each record has a key, and is its last."""
+        """Return whether each record has a key and is its last."""
         if self._offsets is None and len(chunk.offsets) and chunk.offsets.min() >= self._first_dirty:
             self._offsets = self._map.into_offsets()
         return self._in_clean_part(chunk) if self._offsets is None else _are_in(chunk.offsets, self._offsets)

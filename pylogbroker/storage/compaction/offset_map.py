@@ -1,8 +1,8 @@
 """Last offset of each key, in a table of bounded size.
 
-The table uses open addressing over three columns, 24 bytes per slot: both halves of the key's hash, and the offset plus
-1. A first half of 0 marks a free slot. The slots tried for a key are pseudo-random: the upper half of `first + n *
-second`, scaled to the number of slots, for n = 0, 1, ...
+Open addressing over three columns, 24 bytes per slot: both halves of the key's hash, and the offset plus 1. A first
+half of 0 marks a free slot. The slots tried for a key are pseudo-random: the upper half of `first + n * second`, scaled
+to the number of slots, for n = 0, 1, ...
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class OffsetMap:
         return int(np.unique(np.stack((first[unknown], second[unknown])), axis=1).shape[1])
 
     def into_offsets(self) -> Ints:
-        """Return all offsets, ascending. Empties the map and frees its memory."""
+        """Return all offsets, ascending; free the map's memory."""
         offsets, used = self._offset, self.used
         self._first = self._second = np.zeros(0, np.uint64)
         self._offset, self.used = np.zeros(0, np.int64), 0

@@ -1,4 +1,4 @@
-"""First pass: collects the last offset of each dirty key, as far as memory allows."""
+"""First pass: collects the last offsets of dirty keys, as far as memory allows."""
 
 from __future__ import annotations
 

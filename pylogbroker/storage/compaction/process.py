@@ -1,7 +1,4 @@
-"""The cleaner process as the broker sees it: started with the first job, killed to abort a job.
-
-It exits when its standard input ends, as when the broker dies.
-"""
+"""The cleaner process as the broker sees it: started with the first job, killed to abort one."""
 
 from __future__ import annotations
 
@@ -30,7 +27,7 @@ class CleanerDied(PylogbrokerError):
 
 @attrs.define(eq=False)
 class CleanerProcess:
-    """Runs one job at a time. `run` blocks; another thread may call `abort`."""
+    """Runs one job at a time. `run` blocks; other threads may call `abort`."""
 
     _running: _Running | None = attrs.field(default=None, init=False)
     _stopped: bool = attrs.field(default=False, init=False)
@@ -54,7 +51,7 @@ class CleanerProcess:
         raise CleanerDied(reason)
 
     def abort(self, for_good: bool = False) -> None:
-        """Kill the process during its job; with `for_good`, start no other."""
+        """Kill the process during its job; start no other `for_good`."""
         with self._lock:
             self._stopped = self._stopped or for_good
             if self._running is not None:
@@ -110,7 +107,7 @@ class _Running:
 
     def close(self) -> None:
         for file in (self.stdin, self.stdout, self.stderr):
-            with suppress(OSError):  # an unsent rest of a job cannot be flushed
+            with suppress(OSError):  # a job's unsent rest cannot be flushed
                 file.close()
 
 

@@ -1,6 +1,6 @@
-"""Records of a block in chunks of about 65,000, in order: offsets and keys, whatever the format.
+"""Records of a block in chunks of about 65,000, in order: offsets and keys, for all formats.
 
-Payloads of v2 are read in place, or if some are compressed, from a decompressed copy.
+Payloads of v2 are read in place; compressed ones are copied.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Records of many batches as columns, for compaction.
 
-If lengths and counts disagree, records are read one by one, which finds the damaged batch.
+If lengths and counts disagree, records are read one by one to find the damaged batch.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ class Keys:
 
 
 def read_columns(data: Bytes, numbers: Ints, begins: Ints, ends: Ints, counts: Ints) -> RecordColumns:
-    """Return the records of batches with these numbers and payloads from `begins` to `ends`.
+    """Return the records of the batches `numbers` with payloads from `begins` to `ends`.
 
-    Raise DamagedEntry if they are not what the headers promise.
+    Raise DamagedEntry if they contradict the headers.
     """
     _require((counts > 0) | ((counts == 0) & (begins == ends)), numbers, "not as many records as the header says")
     filled = counts > 0

@@ -1,11 +1,11 @@
 """Second pass: decides which batches of a block stay, and how they change.
 
-A record stays if it is the last one of its key, and has a value or a delete horizon that has not passed. The first
-cleaning that keeps a tombstone sets its batch's horizon: `delete_retention_ms` from now. v0 and v1 have none; their
-tombstones are dropped when the segment is old enough.
+A record stays if it is the last of its key, and has a value or a future delete horizon. The first cleaning that keeps a
+tombstone sets its batch's horizon: `delete_retention_ms` from now. v0 and v1 have none; the age of the segment decides
+about their tombstones.
 
-An empty batch stays if it is the last of its file or has an active producer's last sequence. Batches from `end` on,
-which the first pass did not reach, stay unchanged.
+An empty batch stays if it is the last of its file or has an active producer's last sequence. Batches from `end` on, the
+end of the first pass, stay unchanged.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Changes = dict[int, bytes | None]
 
 @attrs.define(eq=False)
 class Retention:
-    """To be called in the order of the log."""
+    """Call it in the order of the log."""
 
     job: CleanerJob
     latest: LatestRecords

@@ -6,9 +6,9 @@
   ---[ compacted       ][ dirty                             ][ not yet           [ active segment ]
 ```
 
-Not yet: the active segment, and all from the first segment with records at or above the last stable offset, or younger
-than min.compaction.lag.ms. A log is due when more than min.cleanable.dirty.ratio of the bytes before the end are dirty,
-or some of them older than max.compaction.lag.ms.
+"Not yet" begins with the active segment, or the first one with records at or above the last stable offset, or younger
+than min.compaction.lag.ms. A log is due if more than min.cleanable.dirty.ratio of its bytes before the end are dirty,
+or some dirty ones older than max.compaction.lag.ms.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def _modified_ms(segment: Segment) -> int:
 
 
 def examine(log: Log, now_ms: int) -> Cleanable | None:
-    """Return what can be compacted, if anything; raise OSError if the disk fails."""
+    """Return the part to compact, if any; raise OSError if the disk fails."""
     config = log.config
     if not config.compacts or log.offline_reason:
         return None
@@ -123,10 +123,10 @@ def _is_overdue(segment: Segment, config: LogConfig, now_ms: int) -> bool:
 
 
 def must_seal(log: Log, now_ms: int) -> bool:
-    """Return whether the active segment must be sealed, to be compacted in time.
+    """Return whether the active segment must be sealed, for compaction in time.
 
-    Appends roll it by the time between records. For logs without appends this check uses the clock as well: otherwise
-    records that are old on arrival would get a segment each.
+    Appends roll it by the time between records. Without appends the clock counts, at the earliest from the segment's
+    creation: records that are old on arrival must not get a segment each.
     """
     config, active = log.config, log.segments[-1]
     lag_ms = config.max_compaction_lag_ms

@@ -32,7 +32,7 @@ class _Open:
 
 @attrs.define
 class CleanedTransactions:
-    """To be called in the order of the log."""
+    """Call it in the order of the log."""
 
     _coming: list[AbortedTxn]  # not begun yet, the next one last
     _aborted: dict[int, _Open] = attrs.field(factory=dict)  # by producer id
