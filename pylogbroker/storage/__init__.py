@@ -14,17 +14,17 @@
 >>> manager.close()
 []
 
-Each module knows only those after it:
+Modules know only later ones:
 
     logdirs      log_manager, log_directories, inventory, ownership, log_directory
-    compaction   selection, process, jobs; the cleaner is a process of its own
+    compaction   selection, process, jobs
     log          loader, recovery, log, log_reader, append_rules, segment_swap, segment, segment_file, addressing,
                  header_scan, producer_states, leader_epochs
     checkpoints, names, files
 
-"Batch" means a record batch of v2, or a message (set entry) of an older format: a `LogEntry`.
+"Batch" means a `LogEntry`: a record batch of v2, or a message (set entry) of an older format.
 
-Everything runs on the reactor's thread, except what is documented to block: that runs in workers.
+Workers run functions that are documented to block; the reactor's thread runs all others.
 """
 
 from pylogbroker.storage.files import DeletedFiles, FileHandle, FileRegion, NotCached, Pools

@@ -15,8 +15,8 @@ cleaned-segments                  base offset of a compacted segment, base offse
 aborted-transaction-checkpoint    segment's base offset, number of aborted transactions, CRC-32C of its index
 ```
 
-Files are replaced atomically; writing blocks on the disk. `read_...` returns None without the file, and raises
-`DamagedFile` for an unreadable one; the caller continues without it.
+Files are replaced atomically; writing blocks. `read_...` returns None without the file, and raises `DamagedFile` for an
+unreadable one; callers continue without it.
 """
 
 from __future__ import annotations
@@ -56,12 +56,12 @@ def read_epochs(path: str) -> list[tuple[int, int]] | None:
 
 
 def write_epochs(path: str, epochs: Iterable[tuple[int, int]]) -> None:
-    """Leave the sync of the directory to the caller."""
+    """Leave the directory's sync to the caller."""
     replace_file(path, _text([f"{epoch} {start}" for epoch, start in epochs]), sync_name=False)
 
 
 def read_swap(path: str) -> list[tuple[int, tuple[int, ...]]] | None:
-    """Return the commit record of a swap: new segments, each with those that it replaces."""
+    """Return a swap's commit record: new segments, each with the replaced ones."""
     lines = _read(path)
     if lines is None:
         return None
@@ -84,7 +84,7 @@ def read_aborted(path: str) -> dict[int, tuple[int, int]] | None:
 
 
 def write_aborted(path: str, aborted: Mapping[int, tuple[int, int]]) -> None:
-    """Leave the sync of the directory to the caller."""
+    """Leave the directory's sync to the caller."""
     lines = [f"{base} {count} {crc}" for base, (count, crc) in aborted.items()]
     replace_file(path, _text(lines), sync_name=False)
 

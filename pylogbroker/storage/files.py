@@ -1,7 +1,7 @@
 """Files as logs use them: handles, regions, and writes that are complete or did not happen.
 
-A `FileHandle` closes its descriptor with its last reference. A `FileRegion` being sent holds one, so reads outlive the
-deletion of a segment or the release of its descriptor.
+A `FileHandle` closes its descriptor with its last reference. A `FileRegion` holds one, so reads outlive the deletion of
+a segment or the release of its descriptor.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _VECTORS: Final = os.sysconf("SC_IOV_MAX")
 TRANSIENT_ERRNOS: Final = frozenset(
     {errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENAMETOOLONG, errno.EMLINK}
 )
-"""Errors other than a failed disk: a retry, or another name, may succeed."""
+"""Errors that are not of the disk: a retry, or another name, may succeed."""
 DISK_FULL_ERRNOS: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 """Transient for a write; fatal for an fsync, since the unwritten pages are lost."""
 PATH_ERRNOS: Final = frozenset(
@@ -38,7 +38,7 @@ PATH_ERRNOS: Final = frozenset(
         errno.EPERM,
     }
 )  # fmt: skip
-"""Errors about a path, not about its disk."""
+"""Errors of paths, not of disks."""
 
 
 @attrs.define(eq=False)
@@ -53,11 +53,11 @@ class FileHandle:
         return cls(os.open(path, flags | os.O_CLOEXEC, 0o644))
 
     def read(self, length: int, position: int) -> bytes:
-        """Return up to `length` bytes. Blocks."""
+        """Blocks. Returns fewer bytes at the end of the file."""
         return os.pread(self.fd, length, position)
 
     def read_cached(self, length: int, position: int) -> Buffer:
-        """Raise NotCached if the page cache lacks some of the bytes."""
+        """Raise NotCached unless all bytes are in the page cache."""
         data = bytearray(length)
         try:
             if os.preadv(self.fd, (data,), position, os.RWF_NOWAIT) == length:
@@ -77,7 +77,7 @@ class FileHandle:
 
 @attrs.define(eq=False)
 class FileRegion:
-    """Part of a file, to be sent unread. Any thread may use it."""
+    """Part of a file, sent unread. Any thread may use it."""
 
     file: FileHandle
     position: int
@@ -89,12 +89,14 @@ class FileRegion:
         return self.length
 
     def read(self) -> bytes:
-        """Return the bytes. Blocks."""
         return read_at(self.file.fd, self.length, self.position)
 
 
 class NotCached(PylogbrokerError):
-    """A call would wait for the disk. Bring `region` into the page cache, then repeat it."""
+    """A call would wait for the disk, and its caller did not pass `may_wait`.
+
+    Bring `region` into the page cache, then repeat the call.
+    """
 
     def __init__(self, region: FileRegion) -> None:
         super().__init__(f"{region.length} bytes at {region.position} are not in the page cache")
@@ -117,7 +119,7 @@ def read_at(fd: int, length: int, position: int) -> bytes:
 
 
 def write_at(fd: int, chunks: Sequence[Buffer], position: int, size: int) -> None:
-    """Write `chunks`, `size` bytes together; raise OSError unless all are written."""
+    """Write `chunks` of `size` bytes; raise OSError unless all are written."""
     if len(chunks) <= _VECTORS:
         written = os.pwritev(fd, chunks, position)
         if written == size:
@@ -165,7 +167,7 @@ def read_file(path: str) -> bytes | None:
 
 
 def read_cached_file(path: str) -> Buffer | None:
-    """Like `read_file`, but raise NotCached if that needs the disk."""
+    """Raise NotCached instead of waiting for the disk."""
     try:
         handle = FileHandle.open(path)
     except FileNotFoundError:
@@ -175,10 +177,7 @@ def read_cached_file(path: str) -> Buffer | None:
 
 
 def read_entry(path: str, index: int, size: int, may_wait: bool = True) -> Buffer:
-    """Return the `index`-th entry of `size` bytes; empty if the file is too short.
-
-    Raise NotCached unless the caller `may_wait`.
-    """
+    """Return the `index`-th entry of `size` bytes; empty if the file is too short."""
     try:
         handle = FileHandle.open(path)
     except FileNotFoundError:
@@ -200,7 +199,7 @@ def truncate(path: str, size: int) -> None:
 def replace_file(path: str, data: Buffer, *, sync_name: bool = True) -> None:
     """Replace a file's content atomically. Blocks.
 
-    Without `sync_name`, a crash of the machine may bring back the old content.
+    Without `sync_name`, the old content may come back after a loss of power.
     """
     temporary = path + ".tmp"
     with opened(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC) as fd:
@@ -214,13 +213,13 @@ def replace_file(path: str, data: Buffer, *, sync_name: bool = True) -> None:
 def reserve(fd: int, position: int, length: int) -> None:
     """Allocate blocks beyond the file's size, if possible; `os.ftruncate` to the size releases them.
 
-    Otherwise each write searches for free blocks, which costs about as much as the copy on ext4.
+    Otherwise each write searches for free blocks: on ext4 this costs about as much as the copy.
     """
     _fallocate(fd, _KEEP_SIZE, ctypes.c_int64(position), ctypes.c_int64(length))
 
 
 def sync_file(path: str) -> None:
-    """Force a file, or the names in a directory, to the disk. Blocks. Ignores a missing file."""
+    """Sync a file, or the names in a directory. Blocks. Ignores a missing file."""
     with contextlib.suppress(FileNotFoundError), opened(path) as fd:
         os.fsync(fd)
 
@@ -232,13 +231,13 @@ def remove(path: str) -> None:
 
 @attrs.frozen
 class DeletedFiles:
-    """Files renamed to `.deleted`, which a worker has to unlink."""
+    """Files renamed to `.deleted`, for a worker to unlink."""
 
     paths: tuple[str, ...]
     size: int
 
     def unlink(self) -> None:
-        """Remove the files. Blocks; any thread."""
+        """Blocks; any thread."""
         for path in self.paths:
             remove(path)
 
@@ -249,7 +248,7 @@ class Releasable(Protocol):
 
 @attrs.define(eq=False)
 class ResourcePool:
-    """Bounds what its members hold together (descriptors, bytes of indexes); the oldest releases first.
+    """Bounds the total that members hold (descriptors, bytes of indexes); the oldest release first.
 
     For the reactor's thread only, but several threads may open logs.
     """
@@ -277,14 +276,11 @@ class ResourcePool:
 
 @attrs.frozen
 class Pools:
-    """Bounds of all logs: descriptors, and memory of indexes."""
-
     files: ResourcePool
     indexes: ResourcePool
 
     @classmethod
     def of(cls, descriptors: int | None = None, index_bytes: int = 64 << 20) -> Pools:
-        """By default, use half of the process's descriptors."""
         if descriptors is None:
             soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
             descriptors = _DESCRIPTORS_MAX if soft == resource.RLIM_INFINITY else max(soft // 2, 16)

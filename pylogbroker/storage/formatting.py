@@ -9,11 +9,9 @@ _NAMES_MAX: Final = 10
 
 
 def counted(count: int, thing: str) -> str:
-    """Return a count with its noun: 1 segment, 2 segments."""
     return f"{count} {thing}" if count == 1 else f"{count} {thing}s"
 
 
 def listed(names: Sequence[str]) -> str:
-    """Return a list of the names; of many, only the first ones."""
     others = f" and {len(names) - _NAMES_MAX} others" if len(names) > _NAMES_MAX else ""
     return ", ".join(names[:_NAMES_MAX]) + others

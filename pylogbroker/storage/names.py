@@ -66,7 +66,7 @@ def partition_directory(topic: str, partition: int) -> str:
 
 
 def parse_partition_directory(name: str) -> tuple[str, int] | None:
-    """Return topic and partition; None for other names."""
+    """Return None for other names."""
     topic, _, partition = name.rpartition("_")
     if not topic or not partition.isdecimal() or not partition.isascii() or is_deleted_directory(name):
         return None
@@ -74,12 +74,10 @@ def parse_partition_directory(name: str) -> tuple[str, int] | None:
 
 
 def deleted_directory(name: str) -> str:
-    """Return a new name for a deleted partition."""
     return _renamed(name, DELETED_DIRECTORY)
 
 
 def stray_directory(name: str) -> str:
-    """Return a new name for a log, or segments, kept without topic."""
     return _renamed(name, _STRAY_DIRECTORY)
 
 

@@ -1,6 +1,6 @@
-"""Partition directories that a start finds, and a summary of the recovery of logs.
+"""Inventory of partition directories at start, and a summary of recovered logs.
 
-The inventory changes nothing: errors that prevent a start are found while clean-shutdown markers are still there.
+The inventory changes nothing: errors that prevent a start are found before clean-shutdown markers are removed.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ Report = Callable[[Notice | Recovered], None]
 
 @attrs.frozen
 class DeletedDirectory:
-    """Directory renamed to `-delete`, which a worker has to remove."""
+    """Directory renamed to `-delete`, for a worker to remove."""
 
     path: str
 
     def remove(self) -> None:
-        """Remove the directory. Blocks; any thread."""
+        """Blocks; any thread."""
         shutil.rmtree(self.path, ignore_errors=True)
 
 
@@ -54,7 +54,7 @@ def take_inventory(home: LogDirectory) -> Inventory:
 
 
 def check_duplicate_partitions(inventories: Iterable[Inventory]) -> None:
-    """Raise StartupError if a partition is in two directories: only a person can decide which one is right."""
+    """Raise StartupError if a partition is in two directories: only a person can decide."""
     seen: dict[TopicPartition, str] = {}
     for found in inventories:
         for key, path in found.logs.items():
@@ -67,7 +67,7 @@ def check_duplicate_partitions(inventories: Iterable[Inventory]) -> None:
 
 
 class RecoverySummary:
-    """Reports one line per directory with recovered logs, and one per log that lost something. Any thread."""
+    """Reports one line per directory with recovered logs, and per log with losses. Any thread."""
 
     def __init__(self, report: Report) -> None:
         self._report = report
@@ -79,7 +79,6 @@ class RecoverySummary:
             self._report(found)
 
     def report_totals(self) -> None:
-        """Call this when all logs are open."""
         cut = Counter(os.path.dirname(found.path) for found in self._found if found.cut is not None)
         for path, count in Counter(os.path.dirname(found.path) for found in self._found).items():
             self._report(

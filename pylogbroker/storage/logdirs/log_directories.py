@@ -1,7 +1,7 @@
 """The log directories of a broker: locked, identified, and marked as its own.
 
-Each has an id (`directory.id` of meta.properties). The coordination tree remembers the id at each path of `log.dirs`,
-so that an unmounted directory is not taken for a new, empty one:
+Each has an id (`directory.id` of meta.properties). The coordination tree has the id at each path of `log.dirs`, so that
+an unmounted directory does not pass for a new, empty one:
 
 | remembered | found           | decision                                                                   |
 |------------|-----------------|----------------------------------------------------------------------------|
@@ -30,7 +30,7 @@ from pylogbroker.storage.logdirs.log_directory import DirectoryIdentity, LogDire
 
 
 class LogDirectories:
-    """Iterates over the log directories, also offline ones. All methods but `fail` and `check_ids` block on the disk.
+    """Log directories, also offline ones. All methods but `fail` and `check_ids` block.
 
     A start calls `read_identity`, `check_ids`, `lock`, `claim` and `expected_ids`, in this order. Nothing is written
     before all are locked.
@@ -62,7 +62,7 @@ class LogDirectories:
             self.fail(directory.path, directory.reason(error))
 
     def read_identity(self) -> DirectoryIdentity:
-        """Return the identity of the data; raise StartupError if directories differ. Nothing is created or locked."""
+        """Return the identity of the data; raise StartupError if directories differ. Changes nothing."""
         found = DirectoryIdentity()
         for directory in self.online:
             with self.failing(directory):
@@ -72,7 +72,7 @@ class LogDirectories:
         return found
 
     def check_ids(self, remembered: Mapping[str, str], certain: str) -> None:
-        """Take directories offline, unchanged, that are not those remembered at their paths.
+        """Take unexpected directories offline, unchanged.
 
         `remembered` has the ids by path. The directory at `certain`, if any, is known to be right.
         """
@@ -86,9 +86,9 @@ class LogDirectories:
                 self.fail(path, _unexpected(path, expected))
 
     def lock(self) -> list[Notice]:
-        """Lock the directories that are online; return notices about those that cannot be used.
+        """Lock the online directories; return notices about unusable ones.
 
-        Raise StartupError if another broker holds one, if one is named twice, or if none can be used.
+        Raise StartupError if another broker holds one, if one is named twice, or none can be used.
         """
         if len({os.path.realpath(directory.path) for directory in self}) < len(self._directories):
             raise StartupError("a log directory is named twice in log.dirs")
@@ -103,7 +103,7 @@ class LogDirectories:
         return [Notice(directory.path, directory.failure) for directory in self if directory.failure]
 
     def unlock(self) -> None:
-        """Release all directories as they are; `LogManager.close` does it for open logs."""
+        """Release all directories as they are, if `LogManager.close` does not."""
         for directory in self:
             directory.unlock()
 
@@ -119,7 +119,7 @@ class LogDirectories:
         self._require_one()
 
     def expected_ids(self, remembered: Mapping[str, str]) -> dict[str, str]:
-        """After `claim`, return the ids by path for the next start's `check_ids`."""
+        """Return the ids by path for the next start's `check_ids`; call it after `claim`."""
         found = {directory.path: None if directory.failure else directory.id for directory in self}
         return expected_ids(found, remembered)
 
@@ -130,13 +130,13 @@ class LogDirectories:
 
 
 def unexpected_directories(found: Mapping[str, str | None], remembered: Mapping[str, str]) -> dict[str, str]:
-    """Return expected ids by path, where another directory is."""
+    """Return expected ids by path where another directory is."""
     known = set(remembered.values())
     return {path: remembered[path] for path, own in found.items() if path in remembered and own not in known}
 
 
 def expected_ids(found: Mapping[str, str | None], remembered: Mapping[str, str]) -> dict[str, str]:
-    """Return the ids to expect at the next start, by path; `found` has None for offline directories.
+    """Return the ids by path to expect at the next start; `found` has None for offline directories.
 
     A missing id stays expected: at its path or, if another directory is there now, at a path without directory.
     """
@@ -149,7 +149,7 @@ def expected_ids(found: Mapping[str, str | None], remembered: Mapping[str, str])
 
 
 def _complete_identity(directory: LogDirectory, present: DirectoryIdentity, owner: DirectoryIdentity) -> str | None:
-    """Return the directory's id, or None if the disk is too full to write it."""
+    """Return the directory's id; None if the disk is too full to write it."""
     own = present.directory_id or directory.id or id_text(uuid.uuid4())
     wanted = attrs.evolve(owner, directory_id=own)
     if present == wanted:
@@ -159,7 +159,7 @@ def _complete_identity(directory: LogDirectory, present: DirectoryIdentity, owne
     except OSError as error:
         if error.errno not in TRANSIENT_ERRNOS or present != owner:
             raise
-        return None  # from a release without ids: the next start gives it one
+        return None  # from a release without ids
     return own
 
 

@@ -60,17 +60,17 @@ class _Lock:
 
 @attrs.define(eq=False)
 class LogDirectory:
-    """`failure` is empty while the directory is online. All methods block on the disk."""
+    """`failure` is empty while the directory is online. All methods block."""
 
     path: str
     failure: str = ""
-    id: str | None = None  # None until known
-    logs: int = 0  # number of open ones
+    id: str | None = None
+    logs: int = 0  # open ones
     _lock: _Lock | None = None
     _saved: dict[str, dict[TopicPartition, int]] = attrs.field(factory=dict)
 
     def lock(self) -> None:
-        """Lock the directory; create it if missing. Raise OSError, or StartupError if another broker holds it."""
+        """Lock the directory; create a missing one. Raise OSError, or StartupError if another broker holds it."""
         os.makedirs(self.path, exist_ok=True)
         fd = os.open(f"{self.path}/{names.LOCK}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
@@ -88,7 +88,7 @@ class LogDirectory:
     # Identity
 
     def read_identity(self) -> DirectoryIdentity:
-        """Return the identity in meta.properties; raise StartupError if the file is invalid.
+        """Read meta.properties; raise StartupError if it is invalid.
 
         Only complete lines count; `claim` writes ids again that a torn file lacks.
         """
@@ -120,7 +120,7 @@ class LogDirectory:
     # Clean shutdown
 
     def take_clean_marker(self) -> bool:
-        """Return whether the last stop was clean; remove the marker, which is valid for one start."""
+        """Remove the marker, which is valid for one start; return whether there was one."""
         path = f"{self.path}/{names.CLEAN_SHUTDOWN}"
         data = read_file(path)
         if data is not None:
@@ -155,7 +155,6 @@ class LogDirectory:
         return {log: saved[log] for log in logs if log in saved}
 
     def save_offsets(self, name: str, offsets: Mapping[TopicPartition, int]) -> None:
-        """Replace a checkpoint if it changed."""
         if self._saved.get(name) != offsets:
             write_offsets(f"{self.path}/{name}", offsets)
             self._saved[name] = dict(offsets)
@@ -163,10 +162,7 @@ class LogDirectory:
     # Failures
 
     def is_present(self) -> bool:
-        """Return whether the path still leads to the locked directory.
-
-        Writes to open files succeed without it, but the data would be lost.
-        """
+        """Return whether the path still leads to the locked directory: otherwise writes to open files would be lost."""
         try:
             return self._lock is None or os.path.samestat(self._lock.directory, os.stat(self.path))
         except OSError:
@@ -177,7 +173,7 @@ class LogDirectory:
         return error.errno not in TRANSIENT_ERRNOS and self.is_lost_to_errno(error.errno)
 
     def is_lost_to_errno(self, code: int | None) -> bool:
-        """Like `is_lost_to`, for an error that is not transient."""
+        """Like `is_lost_to`, for errors that are not transient."""
         return code not in PATH_ERRNOS or not self.is_present() or not os.access(self.path, os.R_OK | os.W_OK | os.X_OK)
 
     def reason(self, error: OSError) -> str:

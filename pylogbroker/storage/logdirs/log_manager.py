@@ -3,8 +3,7 @@
 A directory whose disk fails goes offline with its logs. If only one log's files fail, only that log goes offline.
 
 Thread rules: `load`, `checkpoint_...`, `close`, `drop_stale_checkpoints`, `sync_deletions`, and `remove` of deleted
-directories block. `checkpoint_...` and `remove` may run in workers while the reactor's thread uses logs; all else
-belongs to that thread.
+directories block. `checkpoint_...` and `remove` may run in workers while the reactor's thread uses logs.
 """
 
 from __future__ import annotations
@@ -67,7 +66,7 @@ class LogManager:
         self.directories = LogDirectories(paths)
         self.logs: dict[TopicPartition, Log] = {}
         self.offline: dict[TopicPartition, str] = {}  # reasons
-        self.foreign: dict[TopicPartition, ForeignDirectory] = {}  # named like partitions, not opened
+        self.foreign: dict[TopicPartition, ForeignDirectory] = {}  # not opened
         self._pools = pools or Pools.of()
         self._threads = recovery_threads
         self._saving = threading.Lock()
@@ -79,10 +78,10 @@ class LogManager:
     def load(
         self, config_of: ConfigOf, now_ms: int, report: Report, topics: TopicIds | None = None
     ) -> list[DeletedDirectory]:
-        """Open all logs; return deleted partitions that are still to be removed.
+        """Open all logs; return deleted partitions that must still be removed.
 
-        With `topics`, other directories are left as they are, in `foreign`. Raise StartupError, with all left as it
-        was, if a partition lies in two directories; and whatever `config_of` raises.
+        With `topics`, other directories are left as they are, in `foreign`. Errors of `config_of` propagate. If a
+        partition lies in two directories, raise StartupError and change nothing.
         """
         inventories = self._take_inventories(report)
         check_duplicate_partitions(inventories)
@@ -178,9 +177,10 @@ class LogManager:
         is_new: bool = True,
         report: Report = _ignore,
     ) -> Log:
-        """Return the log; create it if it is missing, in the directory with the fewest logs.
+        """Return the log; create a missing one in the directory with the fewest logs.
 
-        A log with another topic's id is renamed to `-stray`. Without topic id it is the topic's, unless that `is_new`.
+        Another topic's log is renamed to `-stray`. A log without topic id is the topic's, unless that `is_new`.
+
         Raise StorageFailure if the disk fails, or if a log that is not new may be in an offline directory.
         """
         log = self.get(topic, partition)
@@ -229,13 +229,13 @@ class LogManager:
         del self.foreign[key]
 
     def has_stale_checkpoints(self, keys: Iterable[TopicPartition]) -> bool:
-        """Return whether checkpoints may have offsets of deleted logs with these names."""
+        """Return whether checkpoints may have offsets of deleted logs `keys`."""
         return self._checkpointed_deletions != self._deletions or any(
             home.has_offset_of(key) for home in self.directories.online for key in keys
         )
 
     def drop_stale_checkpoints(self, keys: Iterable[TopicPartition]) -> None:
-        """Write checkpoints without offsets of deleted logs with these names. Blocks; any thread.
+        """Write checkpoints without offsets of deleted logs `keys`. Blocks; any thread.
 
         Otherwise `create` does it, on the reactor's thread.
         """
@@ -245,9 +245,9 @@ class LogManager:
             self._checkpoint_all()
 
     def _drop_stale_checkpoints(self, home: LogDirectory, key: TopicPartition) -> None:
-        """Remove offsets of a deleted log of that name: after a crash they would be taken for the new one's.
+        """Remove a deleted log's offsets: after a crash they would be taken for the new log's.
 
-        Blocks only if one was deleted since the last checkpoint.
+        Blocks only if a log was deleted since the last checkpoint.
         """
         if self._checkpointed_deletions == self._deletions and not home.has_offset_of(key):
             return
@@ -271,14 +271,14 @@ class LogManager:
         report(Notice(log.path, f"the log of {owner}: kept, not served, as {path}"))
 
     def delete(self, topic: str, partition: int) -> DeletedDirectory | None:
-        """Delete a log, if it exists; a worker has to `remove` the result."""
+        """Delete a log, if it exists; a worker must `remove` the result."""
         log = self.get(topic, partition)
         if log is None:
             return None
         return DeletedDirectory(self._rename(log, names.deleted_directory))
 
     def sync_deletions(self, deleted: Iterable[DeletedDirectory]) -> list[Notice]:
-        """Sync, so that no log comes back after a loss of power; return failures. Blocks; any thread."""
+        """Sync, so that no log comes back after a loss of power; return failures."""
         failed = []
         for home in {os.path.dirname(directory.path) for directory in deleted}:
             try:
@@ -316,7 +316,6 @@ class LogManager:
         return [key]
 
     def fail_directory(self, path: str, reason: str) -> list[TopicPartition]:
-        """Return the logs that went offline."""
         self.directories.fail(path, reason)
         failed = [key for key, log in self.logs.items() if os.path.dirname(log.path) == path]
         for key in failed:
@@ -330,7 +329,7 @@ class LogManager:
     # Checkpoints
 
     def checkpoint_recovery_points(self) -> list[Notice]:
-        """Write recovery points. All checkpoint methods return the directories that failed.
+        """Write recovery points. Checkpoint methods return directories that failed.
 
         Take these offline, unless the error is transient.
         """
@@ -377,8 +376,8 @@ class LogManager:
     # Stop
 
     def close(self) -> list[Notice]:
-        """Sync, close and unlock all; mark sound directories as clean; return the failures."""
-        with ThreadPoolExecutor(_SYNC_THREADS) as executor:  # so that the file system commits many syncs at once
+        """Sync, close and unlock all; mark sound directories as clean; return failures."""
+        with ThreadPoolExecutor(_SYNC_THREADS) as executor:  # the file system commits many syncs at once
             outcomes = list(executor.map(_close, list(self.logs.values())))
         failed = [notice for notice in outcomes if notice is not None]
         failed += self._checkpoint_all()

@@ -1,7 +1,6 @@
 """Decides which directories are the broker's logs.
 
-A directory named like a partition may be an earlier topic's, a copy, or data of another program. Recovery would
-truncate what is not a record batch.
+A directory named like a partition may be an earlier topic's, a copy, or other data, which recovery would truncate.
 
 | topic in the tree | `partition.metadata` | holds            | decision                                            |
 |-------------------|----------------------|------------------|-----------------------------------------------------|
@@ -35,7 +34,7 @@ TopicIds = Mapping[TopicPartition, UUID]
 
 @attrs.frozen
 class ForeignDirectory:
-    """Directory that is not opened. `topic_id` is None if the broker did not write it."""
+    """Directory that is not opened; `topic_id` is None if the broker did not write it."""
 
     path: str
     reason: str
@@ -43,7 +42,7 @@ class ForeignDirectory:
 
 
 def find_foreign(path: str, key: TopicPartition, topics: TopicIds) -> ForeignDirectory | None:
-    """Return why a directory must not be opened; None if it may. Blocks; may raise OSError."""
+    """Return why a directory must not be opened, if so. Blocks; may raise OSError."""
     marked = read_topic_id(path)
     wanted = topics.get(key)
     if marked is not None:
