@@ -1,19 +1,19 @@
 """Group consumers: the connector, its streams and their parts.
 
 =======================  ======================================================================================
-`connector`              the public class; `wiring`: its parts, by settings
-`streams`                the interface from which a program reads messages
+`connector`              the public class; `wiring`: its parts
+`streams`                interface for reading messages
 `assigned_partitions`    from assignment to revocation
-`fetch_buffer`           fetched messages and offsets of one partition
+`fetch_buffer`           one partition's fetched messages and offsets
 `fetcher`                fills the buffers; `fetch_session`: KIP-227; `unpacker`: bytes to messages
 `positions`              start offsets; `list_offsets`: offsets by time
 `truncation`             truncation detection after a change of leader
-`committer`              when which offsets are committed; `offset_stores`: where
+`committer`              when to commit which offsets; `offset_stores`: where
 `group_membership`       by the group coordinator or by the coordination tree
 `member_state_machine`   the group protocol; `actions`: its output; `member_driver`: its requests
 `subscription`           subscriptions and assignments as bytes
 `registry`               membership by the coordination tree; `registry_plan`: its algorithm
-`filters`                topics by regex; `stream_subscription`: the topics and streams of a program
+`filters`                topics by regex; `stream_subscription`: a program's topics and streams
 =======================  ======================================================================================
 """
 

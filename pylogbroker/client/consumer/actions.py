@@ -1,4 +1,4 @@
-"""Actions of a group member, as `member_state_machine` orders them."""
+"""Actions of a group member, ordered by `member_state_machine`. Each result goes to the method named."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ Partitions = frozenset[TopicPartition]
 
 @attrs.frozen
 class FindCoordinator:
-    """Look for the coordinator; then call `found` or `request_rejected`."""
+    """Results: `found`, `request_rejected`."""
 
 
 @attrs.frozen
 class SendJoin:
-    """Send JoinGroup; then call `joined`. `given` is the last assignment, `owned` the partitions still read."""
+    """Result: `joined`. `given` is the last assignment, `owned` the partitions still read."""
 
     member_id: str
     owned: Partitions
@@ -30,7 +30,7 @@ class SendJoin:
 
 @attrs.frozen
 class RunAssignor:
-    """Run the assignor; then call `assignor_done`."""
+    """Result: `assignor_done`."""
 
     protocol: str
     members: Sequence[JoinGroupResponseMember]
@@ -38,7 +38,7 @@ class RunAssignor:
 
 @attrs.frozen
 class SendSync:
-    """Send SyncGroup; then call `synced`."""
+    """Result: `synced`."""
 
     member_id: str
     generation: int
@@ -48,7 +48,7 @@ class SendSync:
 
 @attrs.frozen
 class SendHeartbeat:
-    """Send a heartbeat; then call `heartbeat_answered`."""
+    """Result: `heartbeat_answered`."""
 
     member_id: str
     generation: int
@@ -56,7 +56,7 @@ class SendHeartbeat:
 
 @attrs.frozen
 class Revoke:
-    """Stop reading; then call `revoked`. Do not commit `lost` partitions: other members have them already."""
+    """Result: `revoked`. Do not commit `lost` partitions: other members have them already."""
 
     partitions: Partitions
     lost: bool
@@ -69,14 +69,14 @@ class Assign:
 
 @attrs.frozen
 class SendLeave:
-    """Send LeaveGroup; then call `left`."""
+    """Result: `left`."""
 
     member_id: str
 
 
 @attrs.frozen
 class ReportFailure:
-    """Report the error to the user: membership has ended."""
+    """Report the end of the membership to the user."""
 
     error: Exception
 

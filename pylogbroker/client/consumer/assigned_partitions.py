@@ -2,7 +2,7 @@
 
 assign   a buffer for each partition, on the stream with the fewest --> start offset --> fetch
 revoke   stop giving messages --> wait for the reader, at most `reader_timeout` --> commit --> forget
-lose     stop giving messages --> forget, since another member may read them already
+lose     stop giving messages --> forget: another member may read them already
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ from pylogbroker.interfaces import TopicPartition
 
 log = Logger()
 
-#: for the commit when a partition is revoked
+#: for the commit of a revoked partition
 COMMIT_SECONDS_MAX: Final = 5.0
 
 
 class RebalanceListener(Protocol):
-    """Callbacks for changes of the assignment. The group waits for the results of `revoked` and `lost`."""
+    """Callbacks for changes of the assignment. The group waits for `revoked` and `lost`."""
 
     def assigned(self, partitions: Collection[TopicPartition]) -> Awaitable[None] | None:
-        """Handle new partitions, before reading; `seek` can replace the committed offset."""
+        """Handle new partitions before reading; `seek` can replace the committed offset."""
 
     def revoked(self, partitions: Collection[TopicPartition]) -> Awaitable[None] | None:
-        """Handle partitions that are no longer read, but can still be committed."""
+        """Handle partitions no longer read, which can still be committed."""
 
     def lost(self, partitions: Collection[TopicPartition]) -> Awaitable[None] | None:
-        """Handle partitions that other members read already."""
+        """Handle partitions that others read already."""
 
 
 class NoListener:
@@ -55,13 +55,13 @@ class NoListener:
 
 
 class Relay(Protocol):
-    """Takes messages from streams before their reader asks. Called on the reactor thread."""
+    """Takes messages from streams before readers ask. Called on the reactor thread."""
 
     def unread(self) -> Mapping[TopicPartition, int]:
-        """Return the first offset not given to the reader, by partition."""
+        """Return the first unread offset by partition."""
 
     def forget(self, partition: TopicPartition) -> None:
-        """Drop the held messages."""
+        """Drop held messages."""
 
 
 class NoRelay:
@@ -98,7 +98,7 @@ class AssignedPartitions:
     # -- called by the group ---------------------------------------------------------------------------------------
 
     def assign(self, partitions: Mapping[TopicPartition, int | None]) -> Deferred[None]:
-        """Read partitions on the stream of that number; None: on the one with the fewest."""
+        """Read each partition on the stream of its number; None: on the one with the fewest."""
         buffers = [self._open(key, number) for key, number in partitions.items() if key not in self.buffers]
         return self._spawn(self._begin(buffers))
 
@@ -143,13 +143,13 @@ class AssignedPartitions:
         self._move(self.buffers[key], offset)
 
     def pause(self, key: TopicPartition) -> None:
-        """Drop messages not yet given: `resume` fetches them again."""
+        """Drop messages not yet given; `resume` fetches them again."""
         buffer, done = self.buffers[key], self.buffers[key].done
         self.paused.add(key)
         self.fetcher.buffers.pop(key, None)
         if buffer.delivered >= 0:
             self._move(buffer, self.given()[key])
-            buffer.done = done  # the reader may still be processing messages
+            buffer.done = done  # the reader may still process messages
 
     def resume(self, key: TopicPartition) -> None:
         if key in self.paused:
@@ -160,7 +160,7 @@ class AssignedPartitions:
         return {**{buffer.key: buffer for buffer in self._revoking}, **self.buffers}
 
     def given(self) -> dict[TopicPartition, int]:
-        """Return the offset after the given messages, by partition."""
+        """Return the next offset after the given messages, by partition."""
         unread = self.relay.unread()
         return {key: unread.get(key, buffer.delivered) for key, buffer in self.ours().items() if buffer.delivered >= 0}
 

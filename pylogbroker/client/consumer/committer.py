@@ -1,9 +1,9 @@
-"""Commits of the readers' offsets: periodic, on revocation, and on the program's request.
+"""Commits of the readers' offsets: periodic, on revocation, and on request.
 
-A commit covers the messages that the reader has finished; on request and at shutdown, all that it was given. One commit
-is in flight at a time, so that none overtakes another.
+A commit covers finished messages; on request and at shutdown, all given ones. Only one is in flight, so that none
+overtakes another.
 
-Errors are retried only while the partitions are this member's. Later, a retry could undo commits of their next reader.
+Errors are retried only while the partitions are this member's. Later, a retry could undo their next reader's commits.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _OUTDATED: Final = frozenset({ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_ME
 
 
 class NoLongerAssigned(ClientError):
-    """Partitions went to other members before their offsets were committed; their messages are delivered again."""
+    """Other members got partitions before their offsets were committed: their messages are delivered again."""
 
 
 class CommitGuard(Protocol):
@@ -40,10 +40,9 @@ class CommitGuard(Protocol):
     def generation(self) -> int: ...
 
     def check(self) -> None:
-        """Raise if the group has not accepted this member yet."""
+        """Raise before the group accepts this member."""
 
-    def commit_rejected(self, code: ErrorCode) -> None:
-        """Handle a rejected commit."""
+    def commit_rejected(self, code: ErrorCode) -> None: ...
 
 
 def processed_offsets(buffers: Iterable[FetchBuffer]) -> dict[TopicPartition, int]:
@@ -51,7 +50,7 @@ def processed_offsets(buffers: Iterable[FetchBuffer]) -> dict[TopicPartition, in
 
 
 def _is_transient(error: BaseException) -> bool:
-    """Return whether to retry; not for a deleted topic."""
+    """Return whether to retry; False for a deleted topic."""
     if not isinstance(error, KafkaError):
         return is_retriable(error)
     if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
@@ -77,7 +76,7 @@ class Committer:
         return clock
 
     def start(self, interval: float, buffers: Callable[[], Iterable[FetchBuffer]]) -> None:
-        """Commit the finished offsets every `interval` seconds."""
+        """Commit finished offsets every `interval` seconds."""
         self._timer = self._clock.callLater(interval, self._commit_periodically, interval, buffers)
 
     def stop(self) -> None:
@@ -88,7 +87,7 @@ class Committer:
     async def commit(
         self, offsets: Offsets, buffers: Mapping[TopicPartition, FetchBuffer], timeout: float | None = None
     ) -> None:
-        """Commit the offsets; retry transient errors for `timeout` seconds."""
+        """Commit; retry transient errors for `timeout` seconds."""
         if not offsets:
             return
         mine = {key: buffer for key in offsets if (buffer := buffers.get(key)) is not None}
@@ -105,7 +104,7 @@ class Committer:
     async def commit_quietly(
         self, offsets: Offsets, buffers: Mapping[TopicPartition, FetchBuffer], timeout: float
     ) -> None:
-        """Commit, but log a failure instead of raising it."""
+        """Commit; log a failure instead of raising it."""
         try:
             await ensureDeferred(self.commit(offsets, buffers, timeout)).addTimeout(timeout, self._clock)
         except (PylogbrokerError, TimeoutError) as error:

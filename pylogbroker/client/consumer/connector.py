@@ -1,4 +1,4 @@
-"""The group consumer: streams of messages from topics that the members of a group share.
+"""The group consumer: streams of messages from topics that a group's members share.
 
     connector = ConsumerConnector("localhost:9092", group="billing")
     streams = await connector.create_message_streams({"orders": 2})
@@ -6,7 +6,7 @@
         ...
     await connector.shutdown()
 
-The streams of a connector share its partitions evenly; streams in excess of the partitions stay empty.
+The streams of a connector share its partitions evenly; surplus streams stay empty.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ class ConsumerConnector:
     """A member of a consumer group, and its streams.
 
     With `coordination`, the tree keeps the group, and names the brokers unless `bootstrap` does. Otherwise the brokers
-    keep the group. `decoder`, `key_decoder` and `assignor` are plugins or their names. Call all methods on the reactor
-    thread.
+    keep
+    the group. `decoder`, `key_decoder` and `assignor` are plugins or names. Call methods on the reactor thread.
     """
 
     def __init__(
@@ -104,22 +104,22 @@ class ConsumerConnector:
 
     @property
     def member(self) -> MemberDriver | None:
-        """Member of a broker-based group, once joining has begun."""
+        """Member of a broker-based group, once joining begins."""
         return self._group.member
 
     @property
     def trouble(self) -> str:
-        """Reason why the last request reached no broker; "" if it reached one."""
+        """Why the last request reached no broker; "" if it reached one."""
         return self._cluster.trouble
 
     # -- streams ---------------------------------------------------------------------------------------------------
 
     def create_message_streams(self, topics: Mapping[str, int]) -> Deferred[dict[str, list[Stream]]]:
-        """Create the given number of streams for each topic; wait for the first assignment."""
+        """Create each topic's number of streams; wait for the first assignment."""
         return ensureDeferred(self._create_message_streams(topics))
 
     def create_message_streams_by_filter(self, topics: TopicFilter, count: int = 1) -> Deferred[list[Stream]]:
-        """Create `count` streams for all topics that match, including later ones."""
+        """Create `count` streams for all matching topics, including later ones."""
         return ensureDeferred(self._create_by_filter(topics, count))
 
     async def _create_message_streams(self, topics: Mapping[str, int]) -> dict[str, list[Stream]]:
@@ -160,11 +160,11 @@ class ConsumerConnector:
 
     @property
     def assignment(self) -> frozenset[TopicPartition]:
-        """Partitions that this member reads now."""
+        """Partitions read now."""
         return frozenset(self._assigned.buffers)
 
     def commit_offsets(self, offsets: Mapping[TopicPartition, int] | None = None) -> Deferred[None]:
-        """Commit offsets of next messages to read; by default after all messages given, which then are finished."""
+        """Commit offsets of next messages; by default after all given messages, which then count as finished."""
         self._check_open()
         return ensureDeferred(self._commit(None if offsets is None else arguments.offsets("offsets", offsets)))
 
@@ -179,22 +179,22 @@ class ConsumerConnector:
         assigned.mark_processed(given, buffers)
 
     def committed(self, partitions: Iterable[TopicPartition] | None = None) -> Deferred[dict[TopicPartition, int]]:
-        """Return the committed offsets there are, by default of all assigned partitions."""
+        """Return committed offsets, by default of all assigned partitions."""
         self._check_open()
         wanted = self.assignment if partitions is None else arguments.partitions("partitions", partitions)
         return ensureDeferred(self._store.fetch(wanted))
 
     def position(self, topic: str, partition: int) -> int | None:
-        """Return the offset of the next message; None until known."""
+        """Return the next message's offset; None until known."""
         return self._assigned.given().get(self._buffer(topic, partition).key)
 
     def lag(self, topic: str, partition: int) -> int | None:
-        """Return the high watermark minus the position; None until both are known."""
+        """Return high watermark minus position; None until both are known."""
         buffer, position = self._buffer(topic, partition), self.position(topic, partition)
         return None if buffer.high_watermark < 0 or position is None else max(0, buffer.high_watermark - position)
 
     def seek(self, topic: str, partition: int, offset: int) -> None:
-        """Continue at this offset, or at the first message after it."""
+        """Continue at this offset, or at the next message."""
         self._assigned.seek(self._buffer(topic, partition).key, arguments.offset("offset", offset))
 
     @property
@@ -202,11 +202,10 @@ class ConsumerConnector:
         return frozenset(self._assigned.paused)
 
     def pause(self, topic: str, partition: int) -> None:
-        """Withhold messages until `resume`, or until another member gets the partition."""
+        """Withhold messages until `resume` or reassignment."""
         self._assigned.pause(self._buffer(topic, partition).key)
 
     def resume(self, topic: str, partition: int) -> None:
-        """Continue a paused partition."""
         self._assigned.resume(self._buffer(topic, partition).key)
 
     def _buffer(self, topic: str, partition: int) -> FetchBuffer:

@@ -4,11 +4,11 @@
      |  with the  |  buffered   |  not fetched yet
      |  reader    |             |
 
-`delivered` is the first offset not given to the reader, `done` the first that it may still be processing. The reader
-has finished its messages when it asks for more.
+`delivered` is the first offset not given to the reader, `done` the first that it may still process. Asking for more
+finishes earlier messages.
 
-A buffer with `limit` bytes is full: nothing is fetched for it until the reader takes some. A fetch may be in flight
-when it fills up. So it holds at most twice the limit, or one batch if that is larger.
+With `limit` bytes buffered, nothing is fetched until the reader takes some. A fetch may be in flight then, so a buffer
+holds at most twice the limit, or one larger batch.
 """
 
 from __future__ import annotations
@@ -37,15 +37,16 @@ def _nobody() -> None:
 class Chunk:
     messages: Iterator[Message]
     size: int
-    next_offset: int  # the offset that follows it in the log
+    next_offset: int  # offset that follows in the log
     error: Exception | None = None  # raised in place of the next message
     epoch: int = -1  # leader epoch of its last batch
 
     def draw(self, count: int) -> list[Message]:
-        """Return at most `count` messages, none if the chunk is empty.
+        """Return at most `count` messages; none if empty.
 
-        An unreadable message raises its error after those before it are returned. A message that a decoder rejects is
-        then skipped; damaged bytes are not.
+        An unreadable message raises its error after earlier messages are returned. A message that a decoder rejects is
+        then
+        skipped; damaged bytes are not.
         """
         error, self.error = self.error, None
         messages: list[Message] = []
@@ -89,9 +90,9 @@ class FetchBuffer:
     closed: bool = False
     full_since: float | None = None
     not_before: float = 0.0  # no fetch before, after an error
-    round: int = 0  # incremented by every `begin`
+    round: int = 0  # incremented by `begin`
     epoch: int = -1  # leader epoch of the batch before `position`
-    checked_epoch: int = -1  # the last leader epoch known to contain the log up to `position`
+    checked_epoch: int = -1  # last leader epoch whose log is known to reach `position`
     on_space: Callable[[], object] = _nobody
     on_done: Callable[[], object] = _nobody
 
@@ -112,14 +113,14 @@ class FetchBuffer:
         return None if self.high_watermark < 0 or self.delivered < 0 else max(0, self.high_watermark - self.delivered)
 
     def begin(self, offset: int) -> None:
-        """Read from this offset on; drop what was fetched."""
+        """Read from `offset`; drop fetched messages."""
         self.position = self.delivered = self.done = offset
         self.epoch = -1
         self.round += 1
         self._forget()
 
     def jump(self, offset: int) -> None:
-        """Fetch from this offset on; keep what was fetched."""
+        """Fetch from `offset`; keep fetched messages."""
         self.position, self.epoch = offset, -1
         if not self.chunks:
             self.delivered = self.done = offset
@@ -131,7 +132,7 @@ class FetchBuffer:
         self.epoch = chunk.epoch
 
     def draw(self, count: int) -> tuple[list[Message], int]:
-        """Return messages of the oldest chunk, and the offset after them."""
+        """Return messages of the oldest chunk, and the next offset."""
         chunk = self.chunks[0]
         messages = chunk.draw(count)
         if len(messages) == count or chunk.error is not None:

@@ -1,4 +1,4 @@
-"""Fetch sessions, client side: a request holds only what has changed (KIP-227).
+"""Fetch sessions, client side: a request holds only changes (KIP-227).
 
 =======================  =========================================  ==============================================
 state                    request                                    response
@@ -43,7 +43,7 @@ class ClientFetchSession:
     _held: dict[TopicPartition, SessionPartition] = attrs.field(factory=dict)
 
     def fill(self, request: FetchRequest, wanted: Mapping[TopicPartition, SessionPartition]) -> None:
-        """Add the changes to the request. They count as sent: call `answered` or `broken` next."""
+        """Add changes, which count as sent: call `answered` or `broken` next."""
         before = {} if self.epoch == _NEW else self._held
         forgotten = [key for key, held in before.items() if key not in wanted or wanted[key].topic_id != held.topic_id]
         request.session_id, request.session_epoch = self.id, self.epoch
@@ -59,7 +59,7 @@ class ClientFetchSession:
             self.epoch = 1 if self.epoch == _LAST_EPOCH else self.epoch + 1
 
     def broken(self, *, lost: bool = False) -> None:
-        """Restart the session. A `lost` session needs no closing."""
+        """Restart the session. A `lost` one needs no closing."""
         self.epoch = _NEW
         if lost:
             self.id = 0

@@ -4,7 +4,7 @@
 
 Full partitions are left out, but may need the leader's only request at any moment. So the request waits for the others
 no longer than a partition has been full. A fast reader never waits for idle partitions, and an unread partition costs
-next to nothing. An error stops only its own partition.
+little. An error stops only its own partition.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _SESSION_ERRORS: Final = {
     ErrorCode.UNKNOWN_TOPIC_ID: False,
     ErrorCode.INCONSISTENT_TOPIC_ID: False,
 }
-"""Session errors, and whether the broker has lost the session."""
+"""Session errors; whether the broker has lost the session."""
 
 
 @attrs.frozen
@@ -65,7 +65,7 @@ class LeaderState:
 
 @attrs.define(eq=False)
 class FetchContents:
-    """Contents of a fetch request, including partitions that the session implies."""
+    """Partitions of a request, including those that the session implies."""
 
     buffers: dict[TopicPartition, tuple[FetchBuffer, int, int]] = attrs.field(
         factory=dict
@@ -98,7 +98,7 @@ class Fetcher:
     _woken: Any = None
     _timer: Any = None
     _looking: bool = False
-    _filled: list[FetchBuffer] = attrs.field(factory=list)  # not yet reported to streams
+    _filled: list[FetchBuffer] = attrs.field(factory=list)  # not reported to streams yet
     _closed: bool = False
 
     def __attrs_post_init__(self) -> None:
@@ -205,7 +205,7 @@ class Fetcher:
         leader.in_flight = None if in_flight.called else in_flight
 
     def _request(self, wait: int) -> FetchRequest:
-        """Omit the rack: with it, a broker may name a nearer replica instead of sending records."""
+        """Omit the rack: with it, a broker may answer with a nearer replica instead of records."""
         settings = self._settings
         return FetchRequest(
             max_wait_ms=wait,
@@ -238,7 +238,7 @@ class Fetcher:
             self._go_on()
 
     def _go_on(self) -> None:
-        """Send the next request before passing the data on: the broker works while the reader does."""
+        """Send the next request before passing data on: the broker works while the reader does."""
         filled, self._filled = self._filled, []
         self._look()
         for buffer in filled:

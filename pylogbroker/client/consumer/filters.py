@@ -1,7 +1,7 @@
 """Topic filters by regex.
 
-As in Kafka's connector, the whole name must match, and a comma stands for `|`: `Whitelist("orders,returns")`. Kafka's
-internal topics are excluded unless `internal` is set.
+As in Kafka's connector, the whole name must match, and a comma means `|`: `Whitelist("orders,returns")`. Kafka's
+internal topics need `internal`.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 
 
 def _alternatives(pattern: str) -> str:
-    """Replace each comma by `|`, except in `{m,n}` and in `[...]`."""
+    """Replace commas by `|`, except in `{m,n}` and `[...]`."""
     return re.sub(r"\\.|\{[^}]*\}|\[[^]]*\]|,", lambda found: "|" if found[0] == "," else found[0], pattern.strip())
 
 
 @attrs.frozen
 class TopicFilter:
     pattern: str
-    internal: bool = False  # whether Kafka's own topics can match
+    internal: bool = False  # whether Kafka's internal topics can match
     _regex: re.Pattern[str] = attrs.field(init=False, repr=False, eq=False)
 
     def __attrs_post_init__(self) -> None:
@@ -46,7 +46,7 @@ class TopicFilter:
 
 @attrs.frozen
 class Whitelist(TopicFilter):
-    """Selects topics whose name matches."""
+    """Selects matching topics."""
 
     def _wants(self, topic: str) -> bool:
         return self._regex.fullmatch(topic) is not None
@@ -54,7 +54,7 @@ class Whitelist(TopicFilter):
 
 @attrs.frozen
 class Blacklist(TopicFilter):
-    """Selects topics whose name does not match."""
+    """Selects topics that do not match."""
 
     def _wants(self, topic: str) -> bool:
         return self._regex.fullmatch(topic) is None

@@ -1,4 +1,4 @@
-"""Group membership of a connector: by the brokers, or by the coordination tree."""
+"""Group membership of a connector: by the brokers or the coordination tree."""
 
 from __future__ import annotations
 
@@ -42,19 +42,17 @@ class GroupMembership(Protocol):
         """Member of a broker-based group, else None."""
 
     def check(self) -> None:
-        """Raise if the group has not accepted this member yet."""
+        """Raise before the group accepts this member."""
 
-    def commit_rejected(self, code: ErrorCode) -> None:
-        """Handle a rejected commit."""
+    def commit_rejected(self, code: ErrorCode) -> None: ...
 
     async def join(self, subscribed: StreamSubscription, assigned: AssignedPartitions) -> None:
-        """Join, and wait for the first assignment."""
+        """Wait for the first assignment."""
 
-    def check_topics(self) -> None:
-        """Handle changed topics."""
+    def check_topics(self) -> None: ...
 
     async def leave(self) -> None:
-        """Revoke all partitions and leave; a `join` that waits raises Closed."""
+        """Revoke all partitions and leave; a waiting `join` raises Closed."""
 
 
 @attrs.define(eq=False)
@@ -102,7 +100,7 @@ class CoordinatorMembership:
         if self.member is not None:
             await self.member.leave()
         _finish(self._joined, Closed("the connector was shut down"))
-        self._joined.addErrback(lambda _: None)  # maybe no caller waits for it
+        self._joined.addErrback(lambda _: None)  # no caller may be waiting
 
 
 @attrs.frozen
@@ -137,7 +135,7 @@ def _finish(joined: Deferred[None], error: Exception | None = None) -> None:
 
 @attrs.define(eq=False)
 class TreeMembership:
-    """Membership by the coordination tree; the brokers know no member."""
+    """Membership by the coordination tree; brokers know no member."""
 
     _tree: ITree
     _reactor: Any
@@ -151,10 +149,10 @@ class TreeMembership:
     instance_id: str | None = None
 
     def check(self) -> None:
-        """Accept: brokers take offsets while their group has no members."""
+        """Accept: brokers take offsets of a group without members."""
 
     def commit_rejected(self, code: ErrorCode) -> None:
-        """Ignore the error: the registry is not concerned."""
+        """Ignore: the registry is not concerned."""
 
     async def join(self, subscribed: StreamSubscription, assigned: AssignedPartitions) -> None:
         self._registry = GroupRegistry(

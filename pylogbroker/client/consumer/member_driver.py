@@ -1,4 +1,4 @@
-"""Requests of a group member: carries out the actions of `member_state_machine`, and reports their results to it."""
+"""Carries out the actions of `member_state_machine`, and reports their results to it."""
 
 from __future__ import annotations
 
@@ -59,11 +59,10 @@ LEAVE_TIMEOUT_SECONDS: Final = 2.0
 
 
 class MembershipListener(Protocol):
-    def topics(self) -> frozenset[str]:
-        """Return the subscribed topics."""
+    def topics(self) -> frozenset[str]: ...
 
     async def revoke(self, partitions: Partitions, lost: bool) -> None:
-        """Stop reading; commit the offsets, unless lost."""
+        """Stop reading; commit unless lost."""
 
     def assign(self, partitions: Partitions) -> None:
         """Begin to read."""
@@ -109,8 +108,8 @@ class MemberDriver:
     _timer: Any = None
     _assigned_counts: Mapping[str, int] = attrs.field(
         factory=dict
-    )  # as leader: partition counts at the last assignment
-    _subscribed: frozenset[str] = frozenset()  # as last sent to the group
+    )  # partition counts at the last assignment, as leader
+    _subscribed: frozenset[str] = frozenset()  # as last sent
     _tasks: set[Deferred[None]] = attrs.field(factory=set)
     _gone: list[Deferred[None]] = attrs.field(factory=list)
 
@@ -190,7 +189,7 @@ class MemberDriver:
             for each in gone:
                 each.callback(None)
         elif any(isinstance(action, Assign) for action in actions):
-            self.topics_changed()  # topics may have changed during the rebalance
+            self.topics_changed()  # maybe changed during the rebalance
 
     def _perform(self, action: Action) -> None:
         match action:
@@ -222,7 +221,7 @@ class MemberDriver:
         task.addBoth(lambda _: self._tasks.discard(task))
 
     async def _guarded(self, work: Awaitable[Callable[[], Actions]]) -> None:
-        """Report the outcome, unless the state machine has moved on since."""
+        """Report the outcome unless the machine has moved on."""
         revision = self._machine.revision
         try:
             outcome = await work
@@ -335,7 +334,7 @@ class MemberDriver:
         return lambda: self._machine.synced(code, part, self._now())
 
     def _wanted(self, part: Iterable[TopicPartition]) -> Partitions:
-        """Drop partitions of other topics: no stream could read them."""
+        """Drop other topics' partitions: no stream could read them."""
         wanted = frozenset(key for key in part if key[0] in self._subscribed)
         if unwanted := frozenset(part) - wanted:
             log.warn(

@@ -8,15 +8,15 @@ FINDING     the coordinator is found          heartbeat, if still a member; else
 PREPARING   partitions are revoked            join; look for the coordinator first if it was lost    JOINING
             heartbeats are due                send them: the group waits for this member             PREPARING
 JOINING     a member id is given first        join again with it                                     JOINING
-            joined as leader                  assign the partitions to the members                   ASSIGNING
+            joined as leader                  assign the partitions                                  ASSIGNING
             joined as follower                sync                                                   SYNCING
 ASSIGNING   the assignor has finished         sync with all assignments                              SYNCING
-SYNCING     an assignment arrives             take what is new in it                                 STABLE
-            ... without some owned ones       revoke those, and join again (cooperative members)     PREPARING
+SYNCING     an assignment arrives             take its new partitions                                STABLE
+            ... without some owned ones       revoke those, join again (cooperative members)         PREPARING
             the group rebalances again        join                                                   JOINING
 STABLE      a heartbeat is due                send it                                                STABLE
             the group rebalances, or the      revoke all owned partitions; if cooperative, only      PREPARING
-            subscription has changed          those of topics no longer subscribed to
+            subscription has changed          those of unsubscribed topics
 LEAVING     partitions are revoked            send LeaveGroup, unless static                         GONE
 any         not connected, NOT_COORDINATOR,   look for the coordinator; a stable member              FINDING
             silence for session.timeout.ms    continues as such
@@ -27,7 +27,7 @@ any         fenced, or a permanent error      the partitions are lost; report th
 
 Cooperative members: KIP-429. A static member (KIP-345) keeps its assignment over a restart.
 
-A response counts only if `revision` has not changed since the request was sent.
+A response counts only if `revision` is unchanged since the request.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class MemberStateMachine:
     leads: bool = False
     owned: Partitions = _NOTHING
     given: Partitions = _NOTHING
-    unsubscribed: Partitions = _NOTHING  # owned, but of topics no longer subscribed to
+    unsubscribed: Partitions = _NOTHING  # owned, but no longer subscribed to
     reason: str = ""
     _protocol: str = ""
     _coordinator_known: bool = False
@@ -120,7 +120,7 @@ class MemberStateMachine:
         if self.state in (MemberState.IDLE, MemberState.GONE):
             self._enter(MemberState.GONE)
             return []
-        if self.state is MemberState.PREPARING:  # partitions are already being revoked
+        if self.state is MemberState.PREPARING:  # partitions are being revoked already
             self._enter(MemberState.LEAVING)
             return []
         self._enter(MemberState.LEAVING)
@@ -235,7 +235,7 @@ class MemberStateMachine:
     # -- errors ----------------------------------------------------------------------------------------------------
 
     def request_rejected(self, code: ErrorCode, now: int, error: Exception | None = None) -> Actions:
-        """Handle an error of a request or of a commit."""
+        """Handle an error of a request or commit."""
         if self.state in (MemberState.LEAVING, MemberState.GONE):
             return []
         if code in _NO_MEMBER_ANY_MORE:
@@ -249,7 +249,7 @@ class MemberStateMachine:
         return self.failed(error or KafkaError(code=code))
 
     def disconnected(self, now: int) -> Actions:
-        """Handle a lost connection to the coordinator, or a timeout."""
+        """Handle a lost connection or a timeout."""
         return self.request_rejected(ErrorCode.COORDINATOR_NOT_AVAILABLE, now)
 
     def failed(self, error: Exception) -> Actions:
@@ -287,7 +287,7 @@ class MemberStateMachine:
         if code is ErrorCode.UNKNOWN_MEMBER_ID:
             self.member_id = ""
         self.generation, self.reason, self.given = NO_GENERATION, f"{code.name}", _NOTHING
-        if self.state is MemberState.PREPARING:  # these lost partitions are being revoked already
+        if self.state is MemberState.PREPARING:  # partitions are being revoked already
             return []
         return self._prepare(now)
 

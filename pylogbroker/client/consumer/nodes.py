@@ -1,4 +1,4 @@
-"""Helpers for the nodes of the coordination tree."""
+"""Helpers for coordination tree nodes."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from pylogbroker.interfaces import Create, ITree, NodeExists
 
 
 async def ensure(tree: ITree, paths: Iterable[str]) -> None:
-    """Create the missing nodes and their parents."""
+    """Create missing nodes and their parents."""
     wanted = sorted({above for path in paths for above in _down_to(path)})
     while missing := [path for path, node in zip(wanted, await tree.get_many(wanted), strict=True) if node is None]:
         try:
             await tree.commit([Create(path) for path in missing])
         except NodeExists:
-            continue  # another client created one meanwhile: check again
+            continue  # another client created one: check again
 
 
 def parent(path: str) -> str:

@@ -5,10 +5,10 @@ kafka              false                  the brokers      the brokers
 zookeeper          false                  the tree         the tree
 any                true                   both             both: the larger offset counts
 
-`docs/reader.md` has the migration of a running group. While some members commit to only one store, the larger offset is
-the one committed last. Stores do not retry: the caller knows how long to try.
+`docs/reader.md` describes migrating a running group. While some members commit to only one store, the larger offset was
+committed last. Stores do not retry: the caller knows how long.
 
-In the tree an offset is a decimal number: `/consumers/<group>/offsets/<topic>/<n>`.
+The tree has decimal offsets: `/consumers/<group>/offsets/<topic>/<n>`.
 """
 
 from __future__ import annotations
@@ -36,22 +36,21 @@ from pylogbroker.wire.messages.offset_commit import (
 from pylogbroker.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic, OffsetFetchResponse
 from pylogbroker.wire.schema import Request
 
-_ONE_GROUP: Final = 7  # OffsetFetch: the last version with a single group, and the first with stable offsets
+_ONE_GROUP: Final = 7  # OffsetFetch: last version with a single group, first with stable offsets
 _COORDINATOR_MOVED: Final = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
 
 
 class OffsetStore(Protocol):
     """Offsets of the next records to read."""
 
-    async def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Store the offsets."""
+    async def commit(self, offsets: Mapping[TopicPartition, int]) -> None: ...
 
     async def fetch(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """Return the stored offsets; partitions without one are left out."""
+        """Return stored offsets; omit partitions without one."""
 
 
 class CommitIdentity(Protocol):
-    """Committing member: the coordinator rejects former ones."""
+    """Committing member; the coordinator rejects former ones."""
 
     @property
     def generation(self) -> int: ...
@@ -65,8 +64,6 @@ class CommitIdentity(Protocol):
 
 @attrs.frozen
 class NoMember:
-    """Identity in a group without members."""
-
     generation: int = -1
     member_id: str = ""
     instance_id: str | None = None
@@ -151,7 +148,7 @@ class TreeOffsets:
                     ]
                 )
             except (NodeExists, NoNode):
-                continue  # another client has created or deleted a node
+                continue  # another client created or deleted a node
             return
 
     async def fetch(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
@@ -165,7 +162,7 @@ class DualOffsets:
     _stores: tuple[OffsetStore, OffsetStore]
 
     async def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Commit to the second store even if the first fails; raise the error."""
+        """Commit to both stores even if the first fails; raise the error."""
         first, second = self._stores
         try:
             await first.commit(offsets)
@@ -181,7 +178,7 @@ class DualOffsets:
 
 
 def choose_store(storage: str, dual: bool, brokers: OffsetStore, tree: OffsetStore | None) -> OffsetStore:
-    """Return the store; raise ConfigError if the tree is missing."""
+    """Raise ConfigError if the tree is missing."""
     if storage == "kafka" and not dual:
         return brokers
     if tree is None:

@@ -1,4 +1,4 @@
-"""Start offsets: the committed offset or, without a valid one, the choice of `auto.offset.reset`."""
+"""Start offsets: the committed offset or, without a valid one, by `auto.offset.reset`."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ POLICIES: Final[Mapping[str, int | None]] = {
     "largest": LATEST,
     "none": None,
 }
-"""Values of `auto.offset.reset`, current and old."""
+"""`auto.offset.reset`, current and old values."""
 
 
 class NoOffset(ClientError):
-    """The group has no committed offset for a partition, and `auto.offset.reset` is none."""
+    """A partition has no committed offset, and `auto.offset.reset` is none."""
 
 
 Committed = Callable[[Iterable[TopicPartition]], Coroutine[Any, Any, Mapping[TopicPartition, int]]]
@@ -49,7 +49,7 @@ class Positions:
     _on_error: Callable[[FetchBuffer, Exception], None]
 
     async def begin(self, buffers: Iterable[FetchBuffer]) -> None:
-        """Start buffers at their committed offsets, the others by `reset`."""
+        """Start buffers at committed offsets, the others by `reset`."""
         waiting = _without_position(buffers)
         while waiting:
             try:
@@ -117,7 +117,7 @@ class Positions:
             self._on_error(buffer, error)
 
     def goes_back(self, buffer: FetchBuffer, offset: int, end: int) -> bool:
-        """Return whether to reread from a truncation below messages already given; otherwise report it."""
+        """Return whether to reread after a truncation below given messages; otherwise report it."""
         error = Truncated(buffer.topic, buffer.partition, offset, end)
         if POLICIES[self._policy] is None:
             buffer.position = -1

@@ -5,14 +5,14 @@
 
 A consumer registers, then rebalances at once and whenever its group, the brokers or the topics change:
 
-1. Set the watches that fired, then read the members and the partitions.
+1. Set the watches that fired, then read the members and partitions.
 2. Plan this consumer's share (`registry_plan`).
 3. Release other partitions: the listener stops reading and commits, then the owner node is deleted.
-4. Claim new partitions: create their owner nodes, then give the listener those that succeeded.
-5. Wait for partitions that others still own until anything changes or `rebalance.backoff.ms` have passed; then start
-   again. After `rebalance.max.retries` failed attempts, report an error to the listener and continue.
+4. Claim new partitions: create owner nodes, then give the listener those that succeeded.
+5. Wait for partitions that others own until anything changes or `rebalance.backoff.ms` have passed; then start again.
+   After `rebalance.max.retries` failed attempts, report an error to the listener and continue.
 
-When the tree's session ends, the registration and all owner nodes are gone: the partitions are lost, and the consumer
+When the tree's session ends, registration and owner nodes disappear: the partitions are lost, and the consumer
 registers again.
 """
 
@@ -52,7 +52,7 @@ T = TypeVar("T")
 
 
 class RebalanceFailed(ClientError):
-    """Other members still own partitions of this consumer, or the tree cannot be read; retries continue."""
+    """Others still own partitions of this consumer, or the tree cannot be read; retries continue."""
 
 
 class Clock(Protocol):
@@ -63,16 +63,16 @@ class Clock(Protocol):
 
 class RegistryListener(Protocol):
     def revoke(self, partitions: Collection[TopicPartition]) -> Awaitable[None]:
-        """Stop reading and commit the offsets; the group waits."""
+        """Stop reading and commit; the group waits."""
 
     def lose(self, partitions: Collection[TopicPartition]) -> Awaitable[None]:
-        """Stop reading: others may read the partitions already."""
+        """Stop reading: others may read already."""
 
     def assign(self, partitions: Mapping[TopicPartition, int]) -> object:
-        """Begin to read each partition on the stream of that number; not awaited."""
+        """Read each partition on the stream of that number; not awaited."""
 
     def failed(self, error: Exception) -> None:
-        """Handle a rebalance that does not complete."""
+        """Handle an incomplete rebalance."""
 
 
 def new_consumer_id() -> str:
@@ -92,7 +92,7 @@ class GroupRegistry:
     _max_retries: int = 4
     _backoff: float = 2.0
     _held: dict[TopicPartition, int] = attrs.field(init=False, factory=dict)
-    _returning: set[TopicPartition] = attrs.field(init=False, factory=set)  # revoked, owner nodes may still exist
+    _returning: set[TopicPartition] = attrs.field(init=False, factory=set)  # revoked; owner nodes may still exist
     _watching: set[str] = attrs.field(init=False, factory=set)
     _changed: bool = attrs.field(init=False, default=False)
     _waiting: Deferred[None] | None = attrs.field(init=False, default=None)
@@ -151,7 +151,7 @@ class GroupRegistry:
             others = await self._rebalance()
         except PylogbrokerError as error:
             log.warn("rebalancing of {group} failed, it is retried: {error}", group=self._group, error=error)
-            self._watching.clear()  # it is unknown which of them are set
+            self._watching.clear()  # unknown which are set
             return RebalanceFailed(f"{self._group}: {error}")
         return RebalanceFailed(f"{self._group}: other members still own {sorted(others)}") if others else None
 
@@ -198,7 +198,7 @@ class GroupRegistry:
             await self._call_listener(self._listener.lose, list(lost))
 
     async def _release(self, partitions: Collection[TopicPartition]) -> None:
-        """Also delete owner nodes left from a failed attempt."""
+        """Also delete owner nodes left by a failed attempt."""
         if partitions:
             await self._call_listener(self._listener.revoke, partitions)
         for partition in partitions:
@@ -224,7 +224,7 @@ class GroupRegistry:
         return free
 
     def _claiming(self, path: str, stream: int, node: Node | None) -> Operation:
-        """Also take over a node left by a claim with an unknown outcome."""
+        """Also take over a node from a claim with unknown outcome."""
         data = f"{self.consumer_id}-{stream}".encode()
         return Create(path, data, ephemeral=True) if node is None else SetData(path, data, node.stat.version)
 

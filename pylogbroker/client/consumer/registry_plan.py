@@ -1,11 +1,11 @@
 """Assignment for groups in the coordination tree: the algorithm, without the tree.
 
-For each topic, PT are its partitions, ordered by broker; CG are the streams of all consumers that read it, sorted. With
-N = size(PT) / size(CG), stream i reads the partitions i*N to (i+1)*N - 1 of PT. The first streams read one more each if
-there is a remainder.
+For each topic, PT are its partitions, ordered by broker; CG are the streams of all its consumers, sorted. With
+N = size(PT) / size(CG), stream i reads the partitions i*N to (i+1)*N - 1 of PT. With a remainder, the first streams
+read one more each.
 
-A partition belongs to the broker of its preferred replica, since leaders change at any moment. A consumer with an older
-view of the tree finds a partition owned by another, and reads again.
+A partition belongs to its preferred replica's broker, since leaders change at any moment. A consumer with an older view
+finds a partition owned by another, and reads the tree again.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _NOWHERE = -1
 
 @attrs.frozen
 class View:
-    """Group as a consumer sees it: members by id, and topics."""
+    """Group as a consumer sees it; members by id."""
 
     members: Mapping[str, ConsumerNode]
     topics: Mapping[str, TopicNode]
 
 
 def plan(view: View, consumer_id: str) -> dict[TopicPartition, int]:
-    """Return the consumer's partitions, each with its stream number."""
+    """Return the consumer's partitions and their stream numbers."""
     planned: dict[TopicPartition, int] = {}
     for topic in topics_of(view.members[consumer_id], view.topics):
         streams = _streams(view.members, topic)

@@ -14,7 +14,7 @@ from pylogbroker.metadata.zk_schema import ConsumerNode
 
 @attrs.frozen
 class StreamSubscription:
-    """Topics with their own streams, or a filter with shared streams."""
+    """Topics with own streams, or a filter with shared streams."""
 
     topics: Mapping[str, Sequence[Stream]] = attrs.field(factory=dict)
     filter: TopicFilter | None = None
@@ -22,7 +22,7 @@ class StreamSubscription:
 
     @classmethod
     def to_topics(cls, topics: Mapping[str, int], new: Callable[[], Stream]) -> StreamSubscription:
-        """Raise ConfigError for invalid topics or numbers of streams."""
+        """Raise ConfigError for invalid topics or stream counts."""
         if not isinstance(topics, Mapping) or not all(isinstance(topic, str) for topic in topics):
             raise ConfigError(f"{topics!r}: expected topics with their numbers of streams, for example {{'orders': 1}}")
         if not topics:
@@ -31,7 +31,7 @@ class StreamSubscription:
 
     @classmethod
     def to_filter(cls, topics: TopicFilter, count: int, new: Callable[[], Stream]) -> StreamSubscription:
-        """Raise ConfigError for an invalid filter or number of streams."""
+        """Raise ConfigError for an invalid filter or stream count."""
         if not isinstance(topics, TopicFilter):
             raise ConfigError(f"{topics!r}: expected a Whitelist or a Blacklist, for example Whitelist('orders.*')")
         return cls(filter=topics, shared=_streams(count, new))

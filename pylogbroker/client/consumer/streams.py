@@ -1,7 +1,7 @@
-"""Streams: the interface from which a program reads messages, one by one or, at a fraction of the cost, many at once.
+"""Streams: read messages one by one or, far cheaper, many at once.
 
 Each partition feeds one stream, in order; partitions alternate, chunk by chunk. A stream that is not read stops only
-its own partitions. Reading more marks everything given before as finished: from then on it may be committed.
+its own partitions. Reading more finishes earlier messages: from then on they may be committed.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from pylogbroker.client.errors import ClientError
 if TYPE_CHECKING:
     from pylogbroker.client.messages import Message
 
-#: messages that the iterator takes from a chunk at a time
+#: taken from a chunk by the iterator at a time
 AT_ONCE = 256
 
 
 class ConsumerTimeout(ClientError):
-    """No message arrived within `consumer.timeout.ms`; the stream can be read on."""
+    """No message arrived within `consumer.timeout.ms`; reading can continue."""
 
 
 @attrs.define(eq=False)
@@ -35,8 +35,8 @@ class Stream:
     batch: int = 500  # default maximum of `get_many`
     timeout: float | None = None  # seconds, for the iterator
     buffers: set[FetchBuffer] = attrs.field(factory=set)
-    _ready: deque[FetchBuffer] = attrs.field(factory=deque)  # buffers with messages, each once
-    _pending: deque[Message] = attrs.field(factory=deque)  # drawn for the iterator from `_source`
+    _ready: deque[FetchBuffer] = attrs.field(factory=deque)  # with messages, each once
+    _pending: deque[Message] = attrs.field(factory=deque)  # drawn from `_source` for the iterator
     _source: FetchBuffer | None = None
     _source_end: int = -1
     _lent: list[FetchBuffer] = attrs.field(factory=list)
@@ -199,11 +199,11 @@ class Stream:
             self._source_end = buffer.delivered
 
     def end(self) -> None:
-        """End the stream after the available messages."""
+        """End after the available messages."""
         self._ended = True
         self._wake()
 
     def fail(self, error: Exception) -> None:
-        """Raise the error to the reader after the available messages."""
+        """Raise the error after the available messages."""
         self._errors.append(error)
         self._wake()

@@ -1,12 +1,12 @@
 """Subscriptions and assignments of group members as bytes, in Kafka's consumer protocol.
 
-Each is an int16 version and the struct below. For instance topic `t`, with partition 2 owned since generation 5:
+Each is an int16 version and the struct below. Topic `t`, with partition 2 owned since generation 5:
 
     0003  00000001 0001 74  ffffffff   00000001 0001 74 00000001 00000002  00000005    ffff
     |     topics            no user    owned                               generation  no rack
     version                 data
 
-Newer versions begin like the newest known one, and are read as that one.
+Unknown newer versions are read as the newest known one, whose fields come first.
 """
 
 from collections.abc import Iterable, Sequence
@@ -55,7 +55,7 @@ _ASSIGNMENTS: Final = tuple(MessageCodec(ConsumerProtocolAssignment, version) fo
 
 
 def encode_subscription(subscription: Subscription, version: int = NEWEST) -> bytes:
-    """Encode without the instance id: JoinGroup has a field for it."""
+    """Omit the instance id: JoinGroup has a field for it."""
     message = ConsumerProtocolSubscription(
         topics=sorted(subscription.topics),
         user_data=subscription.user_data or None,
@@ -67,7 +67,7 @@ def encode_subscription(subscription: Subscription, version: int = NEWEST) -> by
 
 
 def decode_subscription(metadata: Buffer, instance_id: str | None = None) -> Subscription:
-    """Decode; raise WireError if invalid."""
+    """Raise WireError if invalid."""
     message = _decode(_SUBSCRIPTIONS, metadata)
     return Subscription(
         topics=tuple(message.topics),
@@ -84,7 +84,7 @@ def encode_assignment(partitions: Iterable[TopicPartition], version: int = NEWES
 
 
 def decode_assignment(assignment: Buffer) -> tuple[TopicPartition, ...]:
-    """Decode; no bytes mean no partitions. Raise WireError if invalid."""
+    """Return no partitions for no bytes; raise WireError if invalid."""
     if not assignment:
         return ()
     return _flat(_decode(_ASSIGNMENTS, assignment).assigned_partitions)

@@ -1,10 +1,10 @@
 """Truncation detection after a change of leader (KIP-320).
 
-An unclean leader may reuse offsets that consumers have read. So at a newer leader epoch, the consumer asks the leader
-where the epoch of the last batch read ends. Fetching waits for the answer:
+An unclean leader may reuse offsets already read. So at a newer leader epoch, the consumer asks the leader where the
+last batch's epoch ends. Fetching waits for the answer:
 
 at or after our position          everything read is in the log: fetching continues
-before our position               the log was truncated there; what follows is new
+before our position               the log was truncated there; later messages are new
 no such epoch                     the position is out of range
 """
 
@@ -44,7 +44,7 @@ class TruncationChecks:
     _asking: dict[FetchBuffer, Deferred[None]] = attrs.field(factory=dict)
 
     def must_wait(self, buffer: FetchBuffer, node: int, epoch: int) -> bool:
-        """Start a check of the leader if needed; return whether fetching must wait."""
+        """Start a check if needed; return whether fetching must wait."""
         if buffer in self._asking:
             return True
         if buffer.epoch < 0 or epoch <= buffer.checked_epoch:
@@ -75,7 +75,7 @@ class TruncationChecks:
             if is_retriable(error):
                 self._retry(buffer)
                 return
-            end = position  # the broker does not support the check
+            end = position  # the broker lacks the check
         if buffer.closed or buffer.round != begun or buffer.position != position:
             return
         buffer.checked_epoch = epoch

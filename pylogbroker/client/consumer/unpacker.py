@@ -1,4 +1,4 @@
-"""Fetch responses to chunks of messages. Records are decoded only when they are read."""
+"""Fetch responses to chunks of messages, decoded when read."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pylogbroker.wire.messages.fetch import PartitionData
 
 @attrs.frozen
 class Unpacker:
-    """A decoder of None leaves bytes as they are."""
+    """Without a decoder (None), bytes stay as they are."""
 
     _decode_key: Decode | None
     _decode_value: Decode | None
@@ -44,7 +44,7 @@ class Unpacker:
 
     @staticmethod
     def _nothing_whole(buffer: FetchBuffer, found: MessageSet) -> None:
-        """Raise: the bytes are damaged, or an old broker cut off a message larger than the limit."""
+        """Raise: bytes are damaged, or an old broker cut off a message above the limit."""
         for _ in found:
             pass
         raise RecordTooLarge(
@@ -54,7 +54,7 @@ class Unpacker:
 
 
 def _detached(records: Buffer) -> Buffer:
-    """Copy a small part of a large response, which unread records would keep in memory."""
+    """Copy a small part of a large response, which it would keep in memory."""
     if isinstance(records, memoryview) and len(records) * 2 < memoryview(records.obj).nbytes:
         return bytes(records)
     return records

@@ -1,4 +1,4 @@
-"""Wiring of a connector's parts, by its settings."""
+"""Wiring of a connector's parts."""
 
 from __future__ import annotations
 
