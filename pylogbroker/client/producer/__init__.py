@@ -1,12 +1,12 @@
 """Producer of the client.
 
-producer          the public class;  wiring: its parts; flush and close
-settings          older setting names;  options: the settings as values;  validation: of arguments
+producer          the public class;  wiring: its parts, flush and close
+settings          older setting names;  options: settings as values;  validation: of arguments
 model             input and output values;  errors: of records and transactions
 buffer_admission  waiting for space;  topics: waiting for metadata, choosing partitions
 pipeline          records as events, for handlers;  bulk_send: many records at once
 accumulator       groups records into batches;  batch: their columns
-sender            sends batches;  response_handler: handles produce responses
+sender            sends batches;  response_handler: produce responses
 identities        producer ids;  transactions;  coordinator_client: requests to coordinators
 """
 

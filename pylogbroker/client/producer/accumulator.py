@@ -1,11 +1,11 @@
 """Group records into batches: the producer's queue, without I/O; the time is passed in.
 
 Each partition has a `PartitionQueue`, whose last batch takes records until it is full. A queue is *ready* when it may
-have a batch to send: a full one, one whose `linger` has passed, a requeued one whose backoff is over, or any while a
-flush runs (`flushers`).
+have a batch to send: a full one, one whose `linger` has passed, a requeued one after its backoff, or any during a flush
+(`flushers`).
 
-The bytes and optionally the number of records, those in flight included, bound the queue. `append` accepts a record
-above the bound: the caller asks `has_space` first.
+Bytes and optionally records, in flight included, bound the queue. `append` exceeds the bound: the caller asks
+`has_space` first.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ import attrs
 from pylogbroker.client.producer.batch import Batch, BatchQueue, Collector, RecordCompletion, Span
 from pylogbroker.records import Header
 
-OVERHEAD: Final = 16  # bytes of lengths, deltas and attributes of a record
+OVERHEAD: Final = 16  # bytes of a record's lengths, deltas and attributes
 
 
 @attrs.frozen
 class BufferLimits:
-    """Limits of batches and of the queue. Times in seconds, sizes in bytes; 0 records: no limit."""
+    """Limits of batches and queue. Times in seconds, sizes in bytes; 0 records: no limit."""
 
     batch_bytes: int = 16384
     batch_records: int = 0
@@ -61,7 +61,7 @@ class Accumulator:
         return queue
 
     def has_space(self, size: int, records: int = 1) -> bool:
-        """Return whether the records fit. An empty queue takes a record of any size."""
+        """Return whether the records fit; one record always fits an empty queue."""
         limits = self.limits
         if not self.held:
             return True
@@ -110,9 +110,9 @@ class Accumulator:
         places: Sequence[int],
         now: float,
     ) -> int:
-        """Add records without headers; return how many fitted into one batch.
+        """Add records without headers; return how many one batch took.
 
-        `places` are their indexes in `collector`. `sizes` include OVERHEAD.
+        `places` are their indexes in `collector`; `sizes` include OVERHEAD.
         """
         batch = queue.open
         if batch is None or batch.size + sizes[0] > self.limits.batch_bytes:
@@ -142,7 +142,7 @@ class Accumulator:
     def next_batch(self, queue: BatchQueue, now: float, window: int, node: int) -> Batch | None:
         """Return the batch that may go now to the leader `node`, or None.
 
-        If only the time is missing, a timer will make the queue ready.
+        If only time is missing, set a timer.
         """
         batch = queue.sendable(window, node)
         if batch is None:
@@ -185,7 +185,7 @@ class Accumulator:
         self.held += batch.count
 
     def expire(self, now: float) -> list[tuple[BatchQueue, Batch]]:
-        """Remove batches past their deadline, except those in flight."""
+        """Remove batches past their deadline, except in flight."""
         expired = []
         for queue in self.queues.values():
             while queue.unsent and queue.unsent[0].deadline <= now:

@@ -1,4 +1,4 @@
-"""Batches: the records of one partition as columns, with their completions."""
+"""Batches: one partition's records as columns, with their completions."""
 
 from __future__ import annotations
 
@@ -16,16 +16,14 @@ from pylogbroker.records import Header
 class RecordCompletion(Protocol):
     """Receiver of a record's result: a Deferred or an `EventCompletion`."""
 
-    def callback(self, result: Any) -> object:
-        """Receive the metadata."""
+    def callback(self, result: Any) -> object: ...
 
-    def errback(self, fail: Any) -> object:
-        """Receive the error."""
+    def errback(self, fail: Any) -> object: ...
 
 
 @attrs.define(eq=False)
 class Collector:
-    """Results of records sent together; calls `done` when all are there."""
+    """Results of records sent together; calls `done` with all."""
 
     results: list[RecordMetadata | BaseException]
     done: Callable[[list[RecordMetadata | BaseException]], object]
@@ -47,14 +45,14 @@ class Collector:
 
 @attrs.frozen
 class Span:
-    """Records of a batch from `start` on, whose results belong at `places` of a collector."""
+    """Records of a batch from `start` on; results belong at `places` of a collector."""
 
     start: int
     places: Sequence[int]
     collector: Collector
 
     def split(self, at: int) -> tuple[Span | None, Span | None]:
-        """Split; each part counts from the start of its own batch."""
+        """Split; each part counts from its own batch's start."""
         cut = min(max(at - self.start, 0), len(self.places))
         before = Span(self.start, self.places[:cut], self.collector) if cut else None
         start = max(self.start - at, 0)
@@ -66,8 +64,9 @@ class Span:
 class Batch:
     """Records for one partition.
 
-    `completions` has one entry per record: None where a span covers it. `keys` and `headers` are None while no record
-    has any.
+    `completions` has an entry per record: None where a span covers it. `keys` and `headers` are None while no record
+    has
+    any.
     """
 
     created: float
@@ -80,12 +79,12 @@ class Batch:
     headers: list[tuple[Header, ...]] | None = None
     events: list[Event] | None = None
     spans: list[Span] = attrs.Factory(list)
-    size: int = 0  # in bytes, uncompressed, at most
+    size: int = 0  # upper bound of uncompressed bytes
     position: int = -1
     identity: ProducerIdentity = ANONYMOUS
     attempts: int = 0
     outcome_unknown: bool = False  # an earlier attempt may have been written
-    rejected: bool = False  # since an earlier batch is missing
+    rejected: bool = False  # because an earlier batch is missing
     sent_at: float = 0.0
 
     @property

@@ -1,6 +1,6 @@
 """Buffer admission: a record enters the producer's queue when it has space.
 
-A record that does not fit waits up to `queue.enqueue.timeout.ms`; later records queue behind it.
+Other records wait up to `queue.enqueue.timeout.ms`, in order.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class WaitingRecord:
 
 @attrs.define(eq=False)
 class BufferAdmission:
-    """Records that wait. `timeout` in seconds: 0 means no wait, None no limit."""
+    """Waiting records. `timeout` in seconds: 0 means no wait, None no limit."""
 
     reactor: IReactorTime
     accumulator: Accumulator
@@ -40,11 +40,11 @@ class BufferAdmission:
     _moving: bool = False
 
     def is_open(self, size: int, records: int = 1) -> bool:
-        """Return whether the records fit and nothing waits before them."""
+        """Return whether the records fit and nothing waits."""
         return not self.waiting and self.accumulator.has_space(size, records)
 
     def admit(self, size: int, proceed: Callable[[], object], reject: Callable[[BaseException], object]) -> bool:
-        """Call `proceed` when there is space, or `reject` after the timeout; False if rejected at once."""
+        """Call `proceed` when there is space, or `reject` after the timeout; return False if rejected at once."""
         if self.is_open(size):
             proceed()
         elif self.timeout == 0:
@@ -56,11 +56,11 @@ class BufferAdmission:
         return True
 
     def space_available(self) -> Deferred[None]:
-        """Fire when all current waiters have entered and more would fit."""
+        """Fire when current waiters have entered and more would fit."""
         return succeed(None) if self.is_open(1) else self._mark(1)
 
     def waiters_done(self) -> Deferred[None]:
-        """Fire when all current waiters have entered or been rejected."""
+        """Fire when current waiters have entered or been rejected."""
         return self._mark(0) if self.waiting else succeed(None)
 
     def move(self) -> None:

@@ -22,7 +22,7 @@ class BulkColumns:
 
 
 def columns_of(records: Sequence[Any]) -> BulkColumns | None:
-    """Return uniform records as columns: (topic, value[, key]) of one topic in bytes; else None."""
+    """Return uniform (topic, value[, key]) records of one topic in bytes as columns; else None."""
     if set(map(type, records)) != {tuple}:
         return None
     width = len(records[0])
@@ -40,7 +40,7 @@ def columns_of(records: Sequence[Any]) -> BulkColumns | None:
 
 
 def put(accumulator: Accumulator, topic: ProducerTopic, columns: BulkColumns, collector: Collector, now: float) -> int:
-    """Put leading records into batches; return how many, fewer than all if the partitioner fails."""
+    """Put leading records into batches; return how many: not all if the partitioner fails."""
     if columns.keys is None and topic.partitioner.batch_full is not None:
         return _put_in_runs(accumulator, topic, columns, collector, now)
     keys: Sequence[bytes | None] = columns.keys or [None] * len(columns.values)
@@ -58,7 +58,7 @@ def put(accumulator: Accumulator, topic: ProducerTopic, columns: BulkColumns, co
 def _put_in_runs(
     accumulator: Accumulator, topic: ProducerTopic, columns: BulkColumns, collector: Collector, now: float
 ) -> int:
-    """Put records without keys: each run to one partition until its batch is full."""
+    """Put records without keys in runs: one partition until its batch is full."""
     timestamp, start, end = int(now * 1000), 0, len(columns.values)
     while start < end:
         try:

@@ -1,7 +1,7 @@
-"""Requests of a transactional producer to the coordinators of transactions and of groups.
+"""Requests of a transactional producer to transaction and group coordinators.
 
-Transient errors are retried for `max.block.ms`: a coordinator that moves, a lost connection, a previous transaction
-that is still being completed.
+Transient errors are retried for `max.block.ms`: a moving coordinator, a lost connection, a transaction still being
+completed.
 """
 
 from __future__ import annotations

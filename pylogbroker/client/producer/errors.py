@@ -9,7 +9,7 @@ from pylogbroker.client.producer.model import RecordMetadata
 
 
 class DeliveryTimedOut(ClientError):
-    """A record was not acknowledged within `delivery.timeout.ms`; it may or may not have been written."""
+    """A record was not acknowledged within `delivery.timeout.ms`; whether it was written is unknown."""
 
     def __init__(self, topic: str, partition: int, seconds: float) -> None:
         super().__init__(
@@ -19,7 +19,7 @@ class DeliveryTimedOut(ClientError):
 
 
 class NotAllSent(ClientError):
-    """The producer was closed with `count` records not acknowledged."""
+    """The producer was closed with `count` unacknowledged records."""
 
     def __init__(self, count: int, why: str) -> None:
         super().__init__(f"records not acknowledged when the producer was closed, which may be lost: {count} ({why})")
@@ -27,9 +27,9 @@ class NotAllSent(ClientError):
 
 
 class SomeFailed(ClientError):
-    """Some records of one `send_many` failed; the cause is the first one's error.
+    """Some records of a `send_many` failed; the cause is the first error.
 
-    `results` has the metadata or the exception of each record, in order.
+    `results` has each record's metadata or exception, in order.
     """
 
     def __init__(self, results: Sequence[RecordMetadata | BaseException]) -> None:
@@ -40,16 +40,16 @@ class SomeFailed(ClientError):
 
 
 class TransactionError(ClientError):
-    """The call does not fit the state of the producer's transaction."""
+    """The call does not fit the transaction's state."""
 
 
 class TransactionAborted(TransactionError):
-    """The record's transaction was aborted before the record was written."""
+    """The transaction was aborted before the record was written."""
 
 
 class NeedsAbort(TransactionError):
-    """Part of the transaction has failed, so only `abort` is possible. The cause is the failure."""
+    """Part of the transaction failed: only `abort` is possible. The cause is the failure."""
 
 
 class Fenced(TransactionError):
-    """Another producer with the same transactional id has taken over; this one is unusable."""
+    """Another producer with this transactional id has taken over; this one is unusable."""

@@ -1,4 +1,4 @@
-"""Producer ids of an idempotent producer without transactions; the first batch requests one."""
+"""Producer ids for idempotence without transactions; the first batch requests one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NO_TIMEOUT = 2**31 - 1
 
 
 class OpenGate:
-    """Gate of a producer without idempotence: every partition may send."""
+    """Gate without idempotence: every partition may send."""
 
     def admits(self, queue: BatchQueue) -> bool:
         return True
@@ -31,14 +31,14 @@ class Identities:
     pauses: Pauses
     cluster: Cluster
     backoff: Backoff
-    resume: Callable[[list[BatchQueue]], object]  # called with the queues that waited
+    resume: Callable[[list[BatchQueue]], object]  # called with queues that waited
     reject: Callable[[BaseException], object]
     current: ProducerIdentity | None = None
     _waiting: list[BatchQueue] = attrs.Factory(list)
     _asking: bool = False
 
     def admits(self, queue: BatchQueue) -> bool:
-        """Return whether the queue has a producer id; request one if not."""
+        """Return whether the queue has a producer id; if not, request one."""
         if queue.identity is not None:
             return True
         if self.current is not None and self.current.id == queue.exhausted_id:

@@ -1,4 +1,4 @@
-"""Values that go into a producer and come out of it."""
+"""Inputs and results of a producer."""
 
 from __future__ import annotations
 
@@ -14,11 +14,13 @@ UNKNOWN_OFFSET = -1
 
 
 class RecordMetadata(NamedTuple):
-    """Partition, offset and timestamp of a record that was sent.
+    """Partition, offset and timestamp of a sent record.
 
     The offset is -1 if unknown: with `acks=0`, for a record that a callback handler dropped or a custom event handler
-    took, and for a duplicate older than the broker remembers. The timestamp, in milliseconds since 1970, is the
-    record's, or the broker's with LogAppendTime. A named tuple for speed.
+    took,
+    and for a duplicate older than the broker remembers. The timestamp, in milliseconds since 1970, is the record's, or
+    the
+    broker's with LogAppendTime. A named tuple for speed.
     """
 
     topic: str
@@ -30,7 +32,7 @@ class RecordMetadata(NamedTuple):
 def metadata_of(
     topic: str, partition: int, base_offset: int, timestamps: Sequence[int], append_time: int
 ) -> list[RecordMetadata]:
-    """Return a batch's metadata, without a Python loop: the cost is per record."""
+    """Return a batch's metadata, without a Python loop per record."""
     offsets = count(base_offset) if base_offset >= 0 else repeat(UNKNOWN_OFFSET)
     times = timestamps if append_time < 0 else repeat(append_time, len(timestamps))
     rows = zip(repeat(topic), repeat(partition), offsets, times, strict=False)
@@ -39,7 +41,7 @@ def metadata_of(
 
 @attrs.frozen
 class ProducerRecord:
-    """Arguments of `send` as a value."""
+    """Arguments of `send`."""
 
     topic: str
     value: Any = None
@@ -51,7 +53,7 @@ class ProducerRecord:
 
 @attrs.frozen
 class OffsetToCommit:
-    """Offset of the next record to consume, with the consumer's note."""
+    """Next offset to consume, with the consumer's note."""
 
     offset: int
     metadata: str = ""
@@ -60,7 +62,7 @@ class OffsetToCommit:
 
 @attrs.frozen
 class GroupMember:
-    """A group and its committing member; without a member id, rebalances do not fence the commit."""
+    """Group and committing member; without a member id, rebalances do not fence the commit."""
 
     group: str
     generation: int = -1
@@ -73,21 +75,21 @@ Offsets = Mapping[tuple[str, int], int | OffsetToCommit]
 
 @attrs.define
 class Counts:
-    """Counters of a producer; times in seconds, summed over all batches.
+    """Counters of a producer; times in seconds, summed over batches.
 
-    `queued`, `queued_bytes` and `waiting` go up and down, the others only up.
+    `queued`, `queued_bytes` and `waiting` go up and down, others only up.
     """
 
     queued: int = 0  # records, in flight included
     queued_bytes: int = 0
-    waiting: int = 0  # records that wait for space
-    sent: int = 0  # records, when first put into a request
+    waiting: int = 0  # records without space
+    sent: int = 0  # records, at their first request
     acknowledged: int = 0
     failed: int = 0
-    dropped: int = 0  # by a callback handler, or for lack of space
-    bytes: int = 0  # of batches in requests, compressed, retries included
+    dropped: int = 0  # by a callback handler, or without space
+    bytes: int = 0  # compressed batches in requests, retries included
     batches: int = 0
     requests: int = 0
     retries: int = 0  # batches
-    queue_time: float = 0.0  # from a batch's creation to its first request
+    queue_time: float = 0.0  # from batch creation to first request
     request_time: float = 0.0

@@ -13,13 +13,13 @@ from pylogbroker.config import Values
 from pylogbroker.errors import ConfigError
 from pylogbroker.records import Codec
 
-_IN_FLIGHT_MAX: Final = 5  # batches per producer and partition that a broker remembers
+_IN_FLIGHT_MAX: Final = 5  # batches that a broker remembers per producer and partition
 _ACKS: Final = {"all": -1, "-1": -1, "0": 0, "1": 1}
 
 
 @attrs.frozen
 class ProducerOptions:
-    """Behaviour of a producer. Times in seconds, sizes in bytes."""
+    """Times in seconds, sizes in bytes."""
 
     limits: BufferLimits = attrs.Factory(BufferLimits)
     acks: int = -1
@@ -43,7 +43,7 @@ class ProducerOptions:
 
 
 def options_of(settings: Values) -> ProducerOptions:
-    """Return the options; raise ConfigError if settings contradict each other."""
+    """Raise ConfigError for contradictory settings."""
     acks = _ACKS[settings.text("acks")]
     idempotent = _idempotent(settings, acks)
     level = settings["compression.level"]
@@ -92,7 +92,7 @@ def _idempotent(settings: Values, acks: int) -> bool:
 
 
 def _in_flight_max(settings: Values, idempotent: bool) -> int:
-    """Return the maximum: only idempotence keeps the order of several requests."""
+    """Return 1 by default without idempotence, which alone orders concurrent requests."""
     name = "max.in.flight.requests.per.connection"
     if settings[name] is None:
         return _IN_FLIGHT_MAX if idempotent else 1

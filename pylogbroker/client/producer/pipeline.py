@@ -3,8 +3,8 @@
     send -> before_enqueue -> queue -> after_dequeue -> handle -> built-in handler -> before_send -> leader
                          after_enqueue
 
-Events wait unserialized, for `queue.time` or until they fill a batch. The event handler takes them all together. The
-built-in handler serializes them and puts them into batches, which are sent at once.
+Events wait unserialized, for `queue.time` or until they fill a batch; the event handler takes all together. The
+built-in handler serializes them into batches, which are sent at once.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ T = TypeVar("T")
 
 @attrs.define(eq=False)
 class EventCompletion:
-    """Completion of an event: passes on the first result."""
+    """Passes on an event's first result."""
 
     completion: RecordCompletion
-    reserved: int  # bytes counted until the event completes or enters a batch
+    reserved: int  # bytes counted until completion or entering a batch
     release: Callable[[int], object]
     done: Deferred[None] = attrs.Factory(Deferred)
 
@@ -45,7 +45,7 @@ class EventCompletion:
 
     @property
     def is_kept(self) -> bool:
-        """Whether there is no result yet and no batch will bring one."""
+        """Whether there is no result and no batch will bring one."""
         return self.open and self.reserved > 0
 
     def callback(self, result: Any) -> None:
@@ -59,7 +59,7 @@ class EventCompletion:
             self.completion.errback(fail)
 
     def leave(self) -> None:
-        """Release the event's bytes: a batch counts them from now on."""
+        """Release the event's bytes: a batch counts them now."""
         reserved, self.reserved = self.reserved, 0
         if reserved:
             self.release(reserved)
@@ -88,7 +88,7 @@ class Pipeline:
     _timer: IDelayedCall | None = None
     _handling: dict[Deferred[None], Sequence[Event]] = attrs.Factory(dict)
     _is_dispatching: bool = False
-    _is_more: bool = False  # whether to dispatch again
+    _is_more: bool = False  # dispatch again
 
     def send(self, event: Event, completion: RecordCompletion) -> None:
         event.ticket = EventCompletion(completion, 0, self._release)
@@ -192,7 +192,7 @@ class Pipeline:
                 event.ticket.callback(_nowhere(event))
 
     def _dealt_with(self, events: Iterable[Event]) -> None:
-        """Complete handled events, except those passed on: their batches complete them."""
+        """Complete handled events; batches complete those passed on."""
         for event in events:
             if event.ticket is not None and event.ticket.is_kept:
                 event.ticket.callback(_nowhere(event))
@@ -239,19 +239,20 @@ class BuiltInHandler:
             completion.errback(error)
             return
         self.put(record)
-        completion.leave()  # afterwards: waiting records must not overtake
+        completion.leave()  # last: waiting records must not overtake
 
     def prepare(self, queue: BatchQueue, batch: Batch) -> None:
-        """Pass the batch's events to `before_send` handlers and rebuild the batch from their result.
+        """Pass the batch's events to `before_send` handlers and rebuild the batch.
 
         Dropped records complete in the next reactor iteration: their callbacks may call the producer, and the batch is
-        half built.
+        half
+        built.
         """
         events, change = batch.events, self.before_send
         if not events or change is None:
             return
         kept = change(events)
-        if not queue.is_next(batch):  # a handler has emptied the queue
+        if not queue.is_next(batch):  # a handler emptied the queue
             return
         for event in _left_out(events, kept):
             self.counts.dropped += 1
@@ -282,10 +283,10 @@ class BuiltInHandler:
 
 class _Nobody:
     def callback(self, result: object) -> None:
-        """Ignore the result."""
+        """Ignore."""
 
     def errback(self, fail: object) -> None:
-        """Ignore the error."""
+        """Ignore."""
 
 
 def _nowhere(event: Event) -> RecordMetadata:

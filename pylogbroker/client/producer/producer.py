@@ -5,8 +5,8 @@
     print(metadata.partition, metadata.offset)
     await producer.close()
 
-Records of one partition keep the order of the calls, even when some are retried. They are sent in the next reactor
-iteration, or after `linger.ms`. A loop that sends must let the reactor run.
+Records of a partition keep the order of calls, even if retried. They are sent in the next reactor iteration, or after
+`linger.ms`: a sending loop must let the reactor run.
 """
 
 from __future__ import annotations
@@ -50,8 +50,9 @@ Record = ProducerRecord | tuple[str, Any] | tuple[str, Any, Any]
 class Producer:
     """Sends records to a cluster, with the settings of `pylogbroker.client.settings`.
 
-    Brokers are found by `bootstrap` ("host:port,host:port") or in a coordination tree. Plugins are objects, or named by
-    settings. Call everything on the reactor thread.
+    Brokers come from `bootstrap` ("host:port,host:port") or a coordination tree. Plugins are objects, or named by
+    settings.
+    Call methods on the reactor thread.
 
     With `transactional.id`, records are sent between `begin` and `commit` or `abort`.
     """
@@ -108,11 +109,13 @@ class Producer:
         timestamp: int | None = None,
         headers: Sequence[Header] = (),
     ) -> Deferred[RecordMetadata]:
-        """Send a record; the Deferred fires with its metadata once it is acknowledged.
+        """Send a record; the Deferred fires with its metadata once acknowledged.
 
         By default the partitioner chooses the partition, and the timestamp (milliseconds since 1970) is now. The
-        Deferred fails with KafkaError, DeliveryTimedOut, QueueFull, RecordTooLarge, PluginFailed, TransactionError or
-        Closed. Cancelling it does not withdraw the record.
+        Deferred fails
+        with KafkaError, DeliveryTimedOut, QueueFull, RecordTooLarge, PluginFailed, TransactionError or Closed.
+        Cancelling it
+        does not withdraw the record.
         """
         done: Deferred[RecordMetadata] = Deferred()
         if self._is_closing or self._transactions is not None:
@@ -161,8 +164,8 @@ class Producer:
     def send_many(self, records: Iterable[Record]) -> Deferred[list[RecordMetadata]]:
         """Send records, each a ProducerRecord, (topic, value) or (topic, value, key).
 
-        The Deferred fires with their metadata, in order, when all are acknowledged; if some failed, it fails with
-        SomeFailed.
+        The Deferred fires with their metadata, in order, when all are acknowledged; it fails with SomeFailed if some
+        failed.
         """
         done: Deferred[list[RecordMetadata]] = Deferred()
         given = records if isinstance(records, list) else list(records)
@@ -183,12 +186,12 @@ class Producer:
 
     @property
     def callback_handlers(self) -> tuple[ICallbackHandler, ...]:
-        """Handlers in order, including those named by settings."""
+        """Handlers in order, including those from settings."""
         return self._plugins.callbacks.handlers
 
     @property
     def trouble(self) -> str:
-        """Why the last request could reach no broker; "" if it reached one."""
+        """Why the last request reached no broker; "" if it reached one."""
         return self._parts.cluster.trouble
 
     @property
@@ -200,20 +203,21 @@ class Producer:
         return counts
 
     def room(self) -> Deferred[None]:
-        """Fire when the queue has space. A loop that sends awaits this."""
+        """Fire when the queue has space; sending loops await this."""
         return self._admission.space_available()
 
     def flush(self) -> Deferred[None]:
-        """Send everything without lingering; fire when all is acknowledged or has failed."""
+        """Send without lingering; fire when everything is acknowledged or has failed."""
         if self._has_closed:
             return fail(Closed("the producer has been closed"))
         return Deferred.fromCoroutine(self._parts.flush())
 
     def close(self, timeout: float | None = None) -> Deferred[None]:
-        """Flush and close; records not acknowledged after `timeout` seconds fail with Closed.
+        """Flush and close; after `timeout` seconds, unacknowledged records fail with Closed.
 
         Aborts an open transaction; accepts no more records. Fails with NotAllSent, after closing, if records could not
-        be sent. Repeated calls wait for the same close; cancelling one does not stop it.
+        be sent.
+        Repeated calls share the close; cancelling one does not stop it.
         """
         self._is_closing = True
         return self._closing.run(lambda: self._close(timeout))
@@ -221,27 +225,27 @@ class Producer:
     # -- transactions --------------------------------------------------------------------------------------------------
 
     def begin(self) -> Deferred[None]:
-        """Begin a transaction. The first call fences other producers with the same transactional id."""
+        """Begin a transaction. The first call fences other producers with this transactional id."""
         if self._is_closing:
             return fail(Closed("the producer has been closed"))
         return Deferred.fromCoroutine(self._in_transactions().begin())
 
     def send_offsets(self, offsets: Offsets, group: str | GroupMember) -> Deferred[None]:
-        """Commit a group's offsets, by (topic, partition), as part of the transaction. Its end waits for them."""
+        """Commit a group's offsets, by (topic, partition), in the transaction, whose end waits for them."""
         member = GroupMember(group) if isinstance(group, str) else group
         return self._in_transactions().send_offsets(offsets, member)
 
     def commit(self) -> Deferred[None]:
-        """Flush and commit the transaction; fail with NeedsAbort if anything in it has failed.
+        """Flush and commit; fail with NeedsAbort if anything in the transaction failed.
 
-        Cancelling ends only the wait. A repeated call shares the commit.
+        Cancelling ends only the wait. Repeated calls share the commit.
         """
         return self._in_transactions().commit()
 
     def abort(self) -> Deferred[None]:
-        """Abort the transaction: records that are not in flight fail with TransactionAborted.
+        """Abort: records not in flight fail with TransactionAborted.
 
-        Fails with TransactionError if an earlier commit with an unknown outcome proves to have succeeded.
+        Fails with TransactionError if an earlier commit with unknown outcome proves successful.
         """
         return self._in_transactions().abort()
 

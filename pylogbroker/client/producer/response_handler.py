@@ -2,9 +2,9 @@
 
 =============================================  =====================================================================
 written, or a duplicate                        acknowledged
-a batch of several records is too large        split in two and sent again
+several records, too large                     split in two and sent again
 sequence out of order, unknown producer id     requeued as rejected; see `partition_queue`
-the epoch is too old                           likewise; in a transaction the batch fails
+epoch too old                                  likewise; in a transaction the batch fails
 retriable error, or no answer                  requeued; the partition pauses (`retry.backoff.ms`, growing)
 any other error                                the batch fails
 =============================================  =====================================================================
@@ -59,10 +59,9 @@ _LEADER_MOVED: Final = frozenset(
 
 @attrs.define(eq=False)
 class ResponseHandler:
-    """Handler of produce responses.
+    """`on_failed` gets each failed batch's error; `on_released` signals space in the queue.
 
-    `on_failed` gets the error of each failed batch; `on_released` is called when the queue has space again.
-    `may_resend` returns whether unwritten batches are to be sent again.
+    `may_resend` returns whether to send unwritten batches again.
     """
 
     reactor: IReactorTime
@@ -84,7 +83,7 @@ class ResponseHandler:
         return done
 
     def handle_response(self, response: ProduceResponse | None, batches: Batches) -> None:
-        """Handle a response; with `acks=0`, None once the request was sent."""
+        """Handle a response; with `acks=0`, None after sending."""
         waiting = dict(batches)
         if response is not None and self.options.acks:
             for topic in response.responses:
@@ -191,7 +190,7 @@ class ResponseHandler:
         rejected: bool = False,
         outcome_unknown: bool = False,
     ) -> None:
-        """Requeue the batch; fail it if retries or time are used up, or it is not wanted any more."""
+        """Requeue the batch; fail it without retries or time left, or if unwanted."""
         now = self.reactor.seconds()
         queue.requeue(batch, rejected=rejected, outcome_unknown=outcome_unknown)
         is_settled = not batch.outcome_unknown and not self.may_resend()

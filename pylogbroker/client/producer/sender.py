@@ -1,8 +1,8 @@
 """Send batches to their leaders.
 
-One run takes the due batch of every ready partition queue and sends one request per leader, then repeats while there
-is more. At most `max.in.flight.requests.per.connection` requests are in flight per leader. No batch goes to a new
-leader before the old one has answered for the batches before it.
+One run takes the due batch of every ready partition queue and sends one request per leader, repeatedly while there is
+more. At most `max.in.flight.requests.per.connection` requests are in flight per leader. No batch goes to a new leader
+before the old one has answered for earlier batches.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ _EXPIRY_CHECK_SECONDS: Final = 1.0
 
 
 class Gate(Protocol):
-    """Decides which partitions may send: those with a producer id, or added to the transaction."""
+    """Decides which partitions may send: with a producer id, or in the transaction."""
 
     def admits(self, queue: BatchQueue) -> bool:
-        """Return whether the partition may send; if not, make it ready later and wake the sender."""
+        """Return whether the partition may send; if not, later make it ready and wake the sender."""
 
 
 @attrs.define(eq=False)
 class Sender:
-    """Sends batches. `prepare` sees each before its first attempt."""
+    """Sends batches; `prepare` sees each before its first attempt."""
 
     reactor: IReactorTime
     cluster: Cluster
@@ -135,7 +135,7 @@ class Sender:
     def _prepare(self, queue: BatchQueue, batch: Batch) -> bool:
         if self.prepare is None:
             return True
-        if batch is queue.open:  # later records of handlers go into the next batch
+        if batch is queue.open:  # handlers' later records go into the next batch
             self.accumulator.close(queue)
         self.accumulator.release(batch)
         try:

@@ -1,7 +1,7 @@
 """Older names of producer settings.
 
-Settings of the first Kafka releases are translated, values included, before the settings table is read. `batch.size`
-is in bytes, as in Kafka now. The number of records, `batch.size` in the first releases, is `batch.num.messages`.
+Settings of the first Kafka releases are translated, values included. `batch.size` is in bytes, as in Kafka now. The
+number of records, `batch.size` in the first releases, is `batch.num.messages`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _CODECS: Final = {"0": "none", "1": "gzip", "2": "snappy", "3": "lz4", "4": "zst
 
 
 def translated(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings under their current names; raise ConfigError if one is given under two."""
+    """Return current names; raise ConfigError if one is given twice."""
     result: dict[str, Any] = {}
     for name, value in given.items():
         today = SYNONYMS.get(name, name)

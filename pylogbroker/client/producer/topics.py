@@ -1,4 +1,4 @@
-"""Topics that a producer writes to: their partitions, and records that wait for metadata.
+"""Topics that a producer writes to: partitions, and records that wait for metadata.
 
 Waiting records keep their order, and count in the queue.
 """
@@ -29,7 +29,7 @@ log = Logger()
 
 @attrs.frozen
 class PendingRecord:
-    """A serialized record before it enters a batch; `event` is for callback handlers."""
+    """Serialized record before it enters a batch; `event` is for callback handlers."""
 
     topic: str
     key: bytes | None
@@ -50,7 +50,7 @@ class ProducerTopic:
     sticky: int = -1  # partition of the last record without a key
 
     def choose(self, key: bytes | None) -> BatchQueue:
-        """Return the queue for a record with this key; raise PluginFailed."""
+        """Return the queue for a key; raise PluginFailed."""
         partition = self.partitioner.partition(key, len(self.queues))
         if key is None:
             self.sticky = partition
@@ -60,7 +60,7 @@ class ProducerTopic:
         return self.queues[partition] if self.has(partition) else None
 
     def has(self, partition: int | None) -> bool:
-        """Return whether the topic has the partition; for None, whether it has any."""
+        """Return whether the partition exists; None: whether any does."""
         return 0 <= (partition or 0) < len(self.queues)
 
 
@@ -93,7 +93,7 @@ class ProducerTopics:
             self._place(topic, record)
 
     def ready(self, name: str) -> ProducerTopic | None:
-        """Return the topic if it is known and no record waits for it."""
+        """Return the topic if known and no record waits for it."""
         return None if name in self._waiting else self.known.get(name)
 
     def settled(self) -> Deferred[None]:
@@ -151,7 +151,7 @@ class ProducerTopics:
         await self.cluster.find_topic(name)
 
     def _found(self, name: str) -> None:
-        """Place records one by one, so that those that arrive meanwhile stay behind."""
+        """Place records one by one: those that arrive meanwhile stay behind."""
         self._update(name)
         for _ in range(len(self._waiting.get(name, ()))):
             if name in self._waiting:
@@ -176,7 +176,7 @@ class ProducerTopics:
         self._reject(name, error)
 
     def _missed(self, name: str, error: BaseException) -> None:
-        """Fail records past their time, or all if the error is final; look again for the rest."""
+        """Fail records past their time, all if the error is final; look again for the rest."""
         self._reject(name, error, self.reactor.seconds() if is_retriable(error) else inf)
         self._seeking.discard(name)
         if name in self._waiting:

@@ -1,4 +1,4 @@
-"""Transactions: records of several partitions and a group's offsets become visible together or not at all.
+"""Transactions: several partitions' records and a group's offsets become visible together or not at all.
 
 ===========  ====================================================  =================================================
 state        meaning                                               transitions
@@ -12,8 +12,8 @@ ABORTING     wait for what is in flight, then EndTxn               response: REA
 FENCED       another producer has taken over                       none
 ===========  ====================================================  =================================================
 
-Any failure breaks the transaction, so that none is committed that lacks a record; unsent records fail too. As a gate
-of the sender, the manager admits only partitions that the coordinator has added. After a failure the producer takes a
+Any failure breaks the transaction, so that none is committed that lacks a record; unsent records fail too. As the
+sender's gate, the manager admits only partitions that the coordinator has added. After a failure the producer takes a
 new epoch.
 """
 
@@ -60,7 +60,7 @@ class TransactionManager:
     """Transactions of one producer.
 
     `resume` gets partition queues that may send now. `flush` waits until all is acknowledged or has failed,
-    `in_flight_done` until nothing is in flight. `reject` fails everything that is not in flight.
+    `in_flight_done` until nothing is in flight. `reject` fails everything not in flight.
     """
 
     coordinator: TransactionCoordinatorClient
@@ -79,7 +79,7 @@ class TransactionManager:
     _adding: bool = False
     _asking: int = 0
     _answered: list[Deferred[None]] = attrs.Factory(list)
-    _began: bool = False  # the coordinator may have a transaction to end
+    _began: bool = False  # the coordinator may have one to end
     _in_doubt: bool = False  # a commit's outcome is unknown
     _too_late: bool = False  # an abort found that the commit had succeeded
     _renew: bool = False
@@ -87,7 +87,7 @@ class TransactionManager:
     # -- as a gate ---------------------------------------------------------------------------------------------------
 
     def admits(self, queue: BatchQueue) -> bool:
-        """Return whether the partition is in the transaction; add it if not."""
+        """Return whether the partition is in the transaction; if not, add it."""
         if queue in self._added:
             return True
         if self.takes_records:
@@ -126,7 +126,7 @@ class TransactionManager:
     # -- calls of the program ----------------------------------------------------------------------------------------
 
     async def begin(self) -> None:
-        """Begin; the first time, fence producers with the same id and abort their transaction."""
+        """Begin; the first time, fence producers with this id and abort their transaction."""
         if self.state is not TransactionStage.READY:
             raise self._wrong_stage("begin a transaction")
         if self.identity is None:

@@ -34,7 +34,7 @@ _TOPIC: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
 @attrs.frozen
 class Plugins:
-    """Plugins of a producer; `plain_values` and `plain_keys`: bytes need no encoder."""
+    """With `plain_values` or `plain_keys`, bytes need no encoder."""
 
     encode: Encode
     encode_key: Encode
@@ -46,7 +46,7 @@ class Plugins:
 
 
 def plugins_of(choices: Mapping[str, Any], values: Values) -> Plugins:
-    """Return the plugins that the settings name; raise ConfigError."""
+    """Raise ConfigError for invalid plugins."""
     settings = values.by_name()
     value_encoder = resolve_plugin(ENCODER, "value.serializer", choices["value.serializer"], settings)
     key_encoder = resolve_plugin(ENCODER, "key.serializer", choices["key.serializer"], settings)
@@ -63,7 +63,7 @@ def plugins_of(choices: Mapping[str, Any], values: Values) -> Plugins:
 
 
 def merged_settings(settings: Mapping[str, Any] | None, named: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings under current names; raise ConfigError if one is given twice."""
+    """Return settings under current names; raise ConfigError for duplicates."""
     given = translated(as_mapping(settings))
     for name, value in translated({keyword.replace("_", "."): value for keyword, value in named.items()}).items():
         if name in given:

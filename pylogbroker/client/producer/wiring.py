@@ -50,7 +50,7 @@ class ProducerParts:
         self.counts = counts = Counts()
         self.is_closed = False
         self._first_failure: BaseException | None = None  # of a record since `close`
-        self._late = 0  # records rejected since then
+        self._late = 0  # records rejected since `close`
         is_transactional = options.transactional_id is not None
         self._pauses = Pauses(reactor)
         self.accumulator = Accumulator(self._limits(), options.idempotent, not is_transactional)
@@ -158,7 +158,7 @@ class ProducerParts:
             raise NotAllSent(unsent, "; ".join(filter(None, reasons)))
 
     async def _within(self, timeout: float | None, work: Coroutine[Any, Any, None]) -> str:
-        """Await `work` for at most `timeout` seconds; return why it did not finish, or ""."""
+        """Await at most `timeout` seconds; return why `work` did not finish, or ""."""
         done = Deferred.fromCoroutine(work)
         if timeout is not None:
             done.addTimeout(timeout, self.reactor)
@@ -176,7 +176,7 @@ class ProducerParts:
         return self.plugins.handler is not None or bool(self.plugins.callbacks.handlers)
 
     def _limits(self) -> BufferLimits:
-        """Return the limits; events have already lingered."""
+        """Do not linger again: events have lingered already."""
         limits = self.options.limits
         return attrs.evolve(limits, linger=0.0) if self._in_events else limits
 

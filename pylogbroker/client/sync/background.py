@@ -1,7 +1,7 @@
 """A reactor in a background thread, and calls to it from other threads.
 
-A process has one such reactor, a child of `fork` its own (decision 0020). Its threads are daemons: they do not keep a
-program from ending. Log lines go to Python's `logging`, silent until the program configures it.
+A process has one such reactor, a child of `fork` its own (decision 0020). Daemon threads let a program end. Log lines
+go to Python's `logging`, silent until the program configures it.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from pylogbroker.errors import PylogbrokerError
 T = TypeVar("T")
 _PACKAGE = "pylogbroker"
 
-#: for open objects to close
+#: for closing open objects
 EXIT_TIMEOUT_SECONDS = 10.0
 
 
 class TimedOut(PylogbrokerError, TimeoutError):
-    """A call did not end within its timeout; the text names it and says what becomes of the work."""
+    """A call did not end within its timeout; the text says what becomes of the work."""
 
 
 class WrongThread(PylogbrokerError):
-    """A blocking call was made on the reactor's own thread, where it would wait for ever."""
+    """A blocking call on the reactor's own thread would wait for ever."""
 
 
 class OtherProcess(PylogbrokerError):
@@ -52,12 +52,12 @@ class Pending(Generic[T]):
     deferred: Deferred[T] | None = None
 
     def start(self, work: Callable[[], Awaitable[T]]) -> None:
-        """Start the work, on the reactor thread."""
+        """Start on the reactor thread."""
         self.deferred = ensureDeferred(_awaiting(work))
         self.deferred.addCallbacks(self.future.set_result, self._fail)
 
     def cancel(self) -> None:
-        """Cancel the work, on the reactor thread."""
+        """Cancel on the reactor thread."""
         if self.deferred is not None:
             self.deferred.cancel()
 
@@ -89,12 +89,12 @@ class Background:
         return pending
 
     def call(self, work: Callable[[], Awaitable[T]], timeout: float | None, what: str, keep: bool = False) -> T:
-        """Return the result of the work, or raise `TimedOut`. Unless `keep`, that and Ctrl-C cancel the work."""
+        """Return the result, or raise `TimedOut`. Unless `keep`, that and Ctrl-C cancel the work."""
         self.check(what)
         return self.wait(self.begin(work), timeout, what, keep)
 
     def wait(self, pending: Pending[T], timeout: float | None, what: str, keep: bool = False) -> T:
-        """Like `call`, for work that was started."""
+        """Like `call`, for started work."""
         try:
             wait([pending.future], timeout)
         except BaseException:
@@ -107,14 +107,14 @@ class Background:
         return pending.future.result()
 
     def check(self, what: str) -> None:
-        """Raise OtherProcess or WrongThread if waiting here would never end."""
+        """Raise OtherProcess or WrongThread if waiting would never end."""
         if self is not _process.background:
             raise OtherProcess(f"{what}: made before a fork and unusable in the child; make a new one in the child")
         if threading.get_ident() == self._thread.ident:
             raise WrongThread(f"{what}: called on the reactor thread; use pylogbroker.client instead of `sync` there")
 
     def at_exit(self, owner: object, close: Callable[[], Awaitable[object]]) -> None:
-        """Register what to call before the program ends. Called on the reactor thread."""
+        """Call `close` before the program ends; on the reactor thread."""
         self._closers[id(owner)] = close
 
     def forget(self, owner: object) -> None:
@@ -122,7 +122,7 @@ class Background:
         self._closers.pop(id(owner), None)
 
     def stop(self) -> None:
-        """Close all registered objects and stop the reactor. Idempotent."""
+        """Close registered objects and stop the reactor. Idempotent."""
         if self._stopped:
             return
         self._stopped = True
@@ -173,7 +173,7 @@ def _observer(namespace: str) -> ILogObserver:
 
 
 def _stop_with_worker(stop: Callable[[], None]) -> None:
-    """Also stop at the end of a forked multiprocessing worker, which does not run `atexit`."""
+    """Also stop with a forked multiprocessing worker, which does not run `atexit`."""
     process, util = (sys.modules.get(f"multiprocessing.{name}") for name in ("process", "util"))
     if process is not None and util is not None and process.parent_process() is not None:
         util.Finalize(None, stop, exitpriority=10)
@@ -196,7 +196,7 @@ def running() -> Background:
 
 
 def _reset_after_fork() -> None:
-    # The parent's thread does not exist in the child, and its lock may be held.
+    # The parent's thread does not exist in the child; its lock may be held.
     global _process
     _process = _Process()
 

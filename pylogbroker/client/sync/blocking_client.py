@@ -1,4 +1,4 @@
-"""Base class of the clients without Deferreds: created, called and closed on the background's reactor."""
+"""Base of the clients without Deferreds: created, called and closed on the background reactor."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ log = Logger()
 C = TypeVar("C")
 T = TypeVar("T")
 
-#: default, of a call
+#: default timeout of a call
 SECONDS_MAX = 60.0
 #: for a `close`, beyond its own timeout
 CLOSE_GRACE_SECONDS = 5.0
@@ -50,7 +50,7 @@ class BlockingClient(Generic[C]):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Close; after an exception only briefly, and add an error of closing to it as a note."""
+        """Close; after an exception only briefly, adding an error of closing as a note."""
         if error is None:
             self.close()
             return
@@ -61,7 +61,7 @@ class BlockingClient(Generic[C]):
             log.warn("{name}: {error}", name=self._name, error=another)
 
     def close(self, timeout: float | None = None) -> None:
-        """Close, like the method of the class in `pylogbroker.client`. Idempotent."""
+        """Close like the asynchronous class. Idempotent."""
         seconds = self._seconds(timeout)
         longer = math.inf if seconds is None else seconds + CLOSE_GRACE_SECONDS
         self._call("close", partial(self._finish, seconds), longer, keep=True)

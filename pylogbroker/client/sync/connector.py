@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class ConsumerConnector(BlockingClient[AsyncConnector]):
-    """Member of a consumer group; takes the arguments of `pylogbroker.client.ConsumerConnector`."""
+    """Group member; takes the arguments of `pylogbroker.client.ConsumerConnector`."""
 
     def __init__(
         self, bootstrap: str | Iterable[str] | None = None, *, group: str, timeout: float = SECONDS_MAX, **options: Any
@@ -28,7 +28,7 @@ class ConsumerConnector(BlockingClient[AsyncConnector]):
     def create_message_streams(
         self, topics: Mapping[str, int], timeout: float | None = None
     ) -> dict[str, list[Stream]]:
-        """Create the given number of streams for each topic."""
+        """Create each topic's number of streams."""
         create = partial(self._begin, partial(self._client.create_message_streams, topics))
         created = self._call("create_message_streams", create, timeout)
         return {topic: self._wrap(streams) for topic, streams in created.items()}
@@ -36,7 +36,7 @@ class ConsumerConnector(BlockingClient[AsyncConnector]):
     def create_message_streams_by_filter(
         self, topics: TopicFilter, count: int = 1, timeout: float | None = None
     ) -> list[Stream]:
-        """Create `count` streams for all topics that match, including later ones."""
+        """Create `count` streams for all matching topics, including later ones."""
         create = partial(self._begin, partial(self._client.create_message_streams_by_filter, topics, count))
         return self._wrap(self._call("create_message_streams_by_filter", create, timeout))
 
@@ -45,7 +45,7 @@ class ConsumerConnector(BlockingClient[AsyncConnector]):
 
     @property
     def assignment(self) -> frozenset[TopicPartition]:
-        """Partitions assigned to this member."""
+        """Partitions read now."""
         return self._client.assignment
 
     def commit_offsets(self, offsets: Mapping[TopicPartition, int] | None = None, timeout: float | None = None) -> None:
@@ -55,19 +55,19 @@ class ConsumerConnector(BlockingClient[AsyncConnector]):
     def committed(
         self, partitions: Iterable[TopicPartition] | None = None, timeout: float | None = None
     ) -> Mapping[TopicPartition, int]:
-        """Return the committed offsets there are, by default of all assigned partitions."""
+        """Return committed offsets, by default of all assigned partitions."""
         return self._call("committed", partial(self._client.committed, partitions), timeout)
 
     def position(self, topic: str, partition: int) -> int | None:
-        """Return the offset of the next message; None until known."""
+        """Return the next message's offset; None until known."""
         return self._at_once("position", lambda: self._client.position(topic, partition))
 
     def lag(self, topic: str, partition: int) -> int | None:
-        """Return the high watermark minus the position; None until both are known."""
+        """Return high watermark minus position; None until both are known."""
         return self._at_once("lag", lambda: self._client.lag(topic, partition))
 
     def seek(self, topic: str, partition: int, offset: int) -> None:
-        """Continue at this offset, or at the first message after it."""
+        """Continue at this offset, or at the next message."""
         self._at_once("seek", lambda: self._client.seek(topic, partition, offset))
 
     @property
@@ -75,15 +75,14 @@ class ConsumerConnector(BlockingClient[AsyncConnector]):
         return self._client.paused
 
     def pause(self, topic: str, partition: int) -> None:
-        """Withhold messages until `resume`, or until another member gets the partition."""
+        """Withhold messages until `resume` or reassignment."""
         self._at_once("pause", lambda: self._client.pause(topic, partition))
 
     def resume(self, topic: str, partition: int) -> None:
-        """Continue a paused partition."""
         self._at_once("resume", lambda: self._client.resume(topic, partition))
 
     def shutdown(self, timeout: float | None = None) -> None:
-        """Commit the positions if `enable.auto.commit`, leave the group and end the streams."""
+        """Commit positions if `enable.auto.commit`, leave the group and end the streams."""
         self.close(timeout)
 
     def _wrap(self, streams: Iterable[AsyncStream]) -> list[Stream]:

@@ -31,8 +31,9 @@ RECORD_BYTES = 64
 class Producer(BlockingClient[AsyncProducer]):
     """Producer; takes the arguments and settings of `pylogbroker.client.Producer`.
 
-    `send` and `send_many` wait for the acknowledgements, `submit` only while more than 32 MB are unacknowledged.
-    `close`, also called at the end of a `with` block, first sends all queued records.
+    `send` and `send_many` wait for acknowledgements, `submit` only while more than 32 MB are unacknowledged. `close`,
+    also
+    at the end of a `with` block, first sends all queued records.
     """
 
     def __init__(self, bootstrap: str | None = None, *, timeout: float = SECONDS_MAX, **options: Any) -> None:
@@ -46,7 +47,7 @@ class Producer(BlockingClient[AsyncProducer]):
 
     @property
     def counts(self) -> Counts:
-        """Numbers of records queued, sent, acknowledged, ..."""
+        """Numbers of queued, sent, acknowledged, ... records."""
         return self._client.counts
 
     def send(
@@ -60,7 +61,7 @@ class Producer(BlockingClient[AsyncProducer]):
         headers: Sequence[Header] = (),
         timeout: float | None = None,
     ) -> RecordMetadata:
-        """Send a record; return its partition and offset. After `TimedOut` the record may still be written."""
+        """Send a record; return its metadata. After `TimedOut` it may still be written."""
         send = partial(self._client.send, topic, value, key, partition=partition, timestamp=timestamp, headers=headers)
         return self._call(f"send to {topic!r}", send, timeout, keep=True)
 
@@ -90,8 +91,9 @@ class Producer(BlockingClient[AsyncProducer]):
     ) -> list[RecordMetadata]:
         """Send records, `(topic, value)`, `(topic, value, key)` or `ProducerRecord`; return the metadata of each.
 
-        Some thousand records are read at a time, with a timeout for each lot, and none after a failure. A failure
-        raises SomeFailed, which has the result of each record.
+        Some thousand records are read at a time, with a timeout for each lot, and none after a failure, which raises
+        SomeFailed
+        with each record's result.
         """
         what, seconds = f"{self._name}.send_many", self._seconds(timeout)
         self._background.check(what)
@@ -127,11 +129,10 @@ class Producer(BlockingClient[AsyncProducer]):
         return True
 
     def flush(self, timeout: float | None = None) -> None:
-        """Wait until all records are acknowledged or have failed."""
+        """Wait until all records are acknowledged or failed."""
         self._call("flush", self._client.flush, timeout)
 
     def begin(self, timeout: float | None = None) -> None:
-        """Begin a transaction."""
         self._call("begin", self._client.begin, timeout)
 
     def send_offsets(self, offsets: Offsets, group: str | GroupMember, timeout: float | None = None) -> None:

@@ -32,7 +32,7 @@ class SimpleConsumer(BlockingClient[AsyncSimpleConsumer]):
         min_bytes: int = 0,
         timeout: float | None = None,
     ) -> MessageSet:
-        """Fetch up to `max_bytes` from an offset; a larger first message is returned whole."""
+        """Fetch up to `max_bytes` from an offset; a larger first message whole."""
         waiting = {"max_wait_ms": max_wait_ms, "min_bytes": min_bytes}
         fetch = partial(self._client.fetch, topic, partition, offset, max_bytes, **waiting)
         return self._call(f"fetch from {topic}/{partition}", fetch, timeout)
@@ -40,7 +40,7 @@ class SimpleConsumer(BlockingClient[AsyncSimpleConsumer]):
     def multifetch(
         self, wanted: Iterable[FetchSpec], *, max_wait_ms: int = 0, min_bytes: int = 0, timeout: float | None = None
     ) -> list[MessageSet]:
-        """Fetch several sets in one request, each of `(topic, partition, offset[, max_bytes])`."""
+        """Fetch sets in one request, each of `(topic, partition, offset[, max_bytes])`."""
         waiting = {"max_wait_ms": max_wait_ms, "min_bytes": min_bytes}
         return self._call("multifetch", partial(self._client.multifetch, list(wanted), **waiting), timeout)
 
@@ -54,13 +54,13 @@ class SimpleConsumer(BlockingClient[AsyncSimpleConsumer]):
     def commit_offsets(
         self, group: str, offsets: Mapping[TopicPartition, int], metadata: str = "", timeout: float | None = None
     ) -> None:
-        """Commit offsets for a group without members."""
+        """Commit for a group without members."""
         self._call("commit_offsets", partial(self._client.commit_offsets, group, offsets, metadata), timeout)
 
     def fetch_offsets(
         self, group: str, partitions: Iterable[TopicPartition], timeout: float | None = None
     ) -> dict[TopicPartition, int | None]:
-        """Return the committed offset of each `(topic, partition)`, or None."""
+        """Return each committed offset, or None."""
         return self._call("fetch_offsets", partial(self._client.fetch_offsets, group, list(partitions)), timeout)
 
     async def _close(self, seconds: float | None) -> None:

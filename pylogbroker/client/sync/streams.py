@@ -18,7 +18,7 @@ from pylogbroker.client.messages import Message
 from pylogbroker.client.sync.background import Background, Pending
 from pylogbroker.interfaces import TopicPartition
 
-#: reading time of what a stream takes at once: a slow reader withholds few messages
+#: reading time of messages taken at once: a slow reader withholds few
 PREFETCH_SECONDS = 0.05
 PREFETCH_MESSAGES_MAX = 2000
 
@@ -26,9 +26,10 @@ PREFETCH_MESSAGES_MAX = 2000
 class Stream:
     """Iterator over messages: `for message in stream`.
 
-    The iteration ends when the connector is closed, or after `consumer.timeout.ms` without a message. It can continue
-    then, and after Ctrl-C, without losing a message. The stream takes several messages at a time; those not yet
-    returned count as unread when offsets are committed.
+    Iteration ends when the connector is closed, or after `consumer.timeout.ms` without a message. It can continue then,
+    and
+    after Ctrl-C, without losing a message. The stream takes several messages at a time; unreturned ones count as unread
+    when offsets are committed.
     """
 
     def __init__(self, background: Background, stream: AsyncStream) -> None:
@@ -52,7 +53,7 @@ class Stream:
         return message
 
     def get(self, timeout: float | None = None) -> Message | None:
-        """Return the next message; None at the end, or after `timeout` seconds without one."""
+        """Return the next message; None at the end, or after `timeout` seconds."""
         while True:
             message: Message | None
             try:
@@ -123,10 +124,10 @@ class Stream:
             self._prefetch_messages = min(PREFETCH_MESSAGES_MAX, self._prefetch_messages * 2)
         return self._prefetch_messages
 
-    # The following run on the reactor thread, which must never wait for a reader: they take no lock.
+    # On the reactor thread, which must never wait for a reader: take no lock.
 
     def unread(self) -> dict[TopicPartition, int]:
-        """Return the first offset not yet returned, by partition."""
+        """Return the first unreturned offset, by partition."""
         here = [message for message in self._messages.copy() if not self._is_dropped(message)]
         waiting = [*here, *self._arrived()]
         return {(message.topic, message.partition): message.offset for message in reversed(waiting)}
@@ -134,7 +135,7 @@ class Stream:
     def forget(self, topic: str, partition: int) -> None:
         arrived = self._arrived()
         arrived[:] = [each for each in arrived if (each.topic, each.partition) != (topic, partition)]
-        self._dropped |= {(topic, partition)}  # the reader may be taking other messages meanwhile
+        self._dropped |= {(topic, partition)}  # the reader may be taking other messages
 
     def _arrived(self) -> list[Message]:
         """Return messages that arrived but were not taken, as after a timeout."""
@@ -149,7 +150,7 @@ class Stream:
 
 @attrs.frozen
 class StreamRelay:
-    """Unread messages in a connector's streams. Used on the reactor thread."""
+    """Unread messages of a connector's streams; on the reactor thread."""
 
     _streams: Sequence[Stream]
 

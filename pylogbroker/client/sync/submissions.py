@@ -1,6 +1,6 @@
-"""Submission of records from any thread to the reactor thread: one call there takes all that wait.
+"""Submission of records from any thread: one call on the reactor thread takes all that wait.
 
-`submit` waits while too many bytes are unacknowledged. Each count of bytes has one writer, so finishing takes no lock.
+`submit` waits while too many bytes are unacknowledged. Each byte count has one writer, so finishing takes no lock.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ class Submitted:
 
 
 class Submissions:
-    """Queue to the reactor thread. `call` schedules a function there."""
+    """Queue to the reactor thread; `call` schedules a function there."""
 
     def __init__(self, call: Callable[[Callable[[], None]], object]) -> None:
         self._call = call
         self._waiting: list[Submitted] = []
         self._changed = threading.Condition()
         self._blocked = 0
-        self._taken = 0  # bytes submitted; written by submitters, under the lock
+        self._taken = 0  # bytes submitted; written under the lock
         self._done = 0  # bytes finished; written by the reactor thread
 
     def submit(self, send: Send, size: int, seconds: float | None) -> Future[RecordMetadata] | None:
@@ -44,14 +44,14 @@ class Submissions:
         with self._changed:
             if not self._has_space(size) and not self._wait(size, seconds):
                 return None
-            if not self._waiting:  # scheduled before the append: Ctrl-C may come between any two statements
+            if not self._waiting:  # schedule before the append: Ctrl-C may come between any two statements
                 self._call(self.send)
             self._waiting.append(submitted)
             self._taken += size
         return submitted.future
 
     def send(self) -> None:
-        """Send the waiting records, on the reactor thread."""
+        """Send waiting records, on the reactor thread."""
         with self._changed:
             waiting, self._waiting = self._waiting, []
         for submitted in waiting:
