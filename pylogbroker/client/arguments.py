@@ -1,4 +1,4 @@
-"""Validation of the arguments of client methods; each error names the argument and the value.
+"""Validation of client methods' arguments; each error names the argument and the value.
 
 Without it, errors would occur far from their cause, or never.
 """
@@ -43,7 +43,7 @@ def offset(argument: str, value: Any) -> int:
 
 
 def whole(argument: str, value: Any) -> int:
-    """Validate any 64-bit number: negative times and offsets may have a meaning."""
+    """Validate a signed 64-bit number."""
     return number(argument, value, -_INT64_MAX, _INT64_MAX)
 
 

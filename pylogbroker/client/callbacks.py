@@ -1,7 +1,7 @@
-"""A producer's callback handlers, composed into one function for each step.
+"""A producer's callback handlers, chained into one function for each step.
 
-A step that no handler implements is None. Each handler gets the result of the previous one. An exception or invalid
-result becomes PluginFailed.
+A step without handlers is None. Each handler gets the previous one's result. An exception or invalid result becomes
+PluginFailed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Client view of a cluster: its brokers, partition leaders and coordinators.
+"""Client view of a cluster: brokers, partition leaders and coordinators.
 
     cluster = Cluster(reactor, settings, StaticBrokers("localhost:9092"))
     leader = cluster.leader_of("topic", 0)                      # None if unknown
@@ -6,7 +6,7 @@
     response = await cluster.send(leader, ProduceRequest(...))  # sent once; the caller retries
     cluster.leader_is_stale("topic", 0)                         # after NOT_LEADER_OR_FOLLOWER
 
-Metadata is requested when missing or stale, when the source of brokers reports a change, and every metadata.max.age.ms.
+Metadata is requested when missing or stale, after changes that the source reports, and every metadata.max.age.ms.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ T = TypeVar("T")
 
 
 class CoordinatorType(IntEnum):
-    """Types by their numbers in FindCoordinator."""
+    """Numbers of FindCoordinator."""
 
     GROUP = 0
     TRANSACTION = 1
@@ -74,9 +74,9 @@ class Cluster:
         timeout: float | None = None,
         version: int | None = None,
     ) -> Deferred[Any]:
-        """Send a request once; requests to one broker are sent in the order of the calls.
+        """Send once; requests to one broker keep the order of the calls.
 
-        The Deferred of the response fails with NotConnected, ConnectionLost, RequestTimedOut or Closed.
+        Fail with NotConnected, ConnectionLost, RequestTimedOut or Closed.
         """
         connection = self._pool.open_connection(node_id)
         if connection is not None:
@@ -86,15 +86,15 @@ class Cluster:
     def send_anywhere(
         self, request: Request, *, timeout: float | None = None, version: int | None = None
     ) -> Deferred[Any]:
-        """Send a request to any reachable broker; raise NoBrokers, with the reasons."""
+        """Send to any reachable broker; raise NoBrokers, with the reasons."""
         return ensureDeferred(self._send_anywhere(request, timeout, version))
 
     def disconnect(self, node_id: int) -> None:
-        """Drop the connection to a node, so that no request waits behind the unanswered ones."""
+        """Drop a node's connection, so that no request waits behind unanswered ones."""
         self._pool.disconnect(node_id)
 
     def version_at(self, node_id: int, kind: type[Request]) -> int | None:
-        """Return the version, None if not connected; raise UnsupportedVersion."""
+        """Return the version; None if not connected. Raise UnsupportedVersion."""
         connection = self._pool.newest_connection(node_id)
         return None if connection is None else connection.version_of(kind)
 
@@ -116,7 +116,7 @@ class Cluster:
         return await self._ask(await self._reachable(), request, timeout=timeout, version=version)
 
     async def _reachable(self) -> BrokerConnection:
-        """Return the least busy connection, or the first that a broker accepts."""
+        """Return the least busy connection, or open one."""
         connection = self._pool.idlest()
         if connection is not None:
             return connection
@@ -140,7 +140,7 @@ class Cluster:
         return None
 
     async def _first_brokers(self, failures: list[str]) -> list[int]:
-        """Return the source's addresses as nodes, shuffled to spread clients."""
+        """Return bootstrap addresses as nodes, shuffled to spread clients."""
         try:
             addresses = await self._source.addresses()
         except Exception as error:
@@ -159,7 +159,7 @@ class Cluster:
         return self._leader((topic, partition))
 
     def leader_epoch_of(self, topic: str, partition: int) -> int:
-        """Return the leader epoch; -1 if unknown."""
+        """Return -1 if unknown."""
         info = self._metadata.topics.get(topic)
         return info.partitions[partition].leader_epoch if info and 0 <= partition < len(info.partitions) else -1
 
@@ -171,11 +171,11 @@ class Cluster:
         return self._metadata.topics
 
     def want(self, topics: Iterable[str]) -> None:
-        """Include these topics in every refresh, whether they exist or not."""
+        """Include these topics in every refresh, even missing ones."""
         self._updater.wanted.update(topics)
 
     def error_of_topic(self, topic: str) -> KafkaError | None:
-        """Return a permanent error, if any."""
+        """Return only permanent errors."""
         error = self._metadata.errors.get(topic)
         return None if error is None or error.code.retriable else error
 
@@ -183,29 +183,28 @@ class Cluster:
         return dict(self._metadata.brokers)
 
     async def find_leader(self, topic: str, partition: int) -> int:
-        """Return the leader, requesting metadata until there is one.
+        """Request metadata until there is a leader.
 
         Raise the last error after max.block.ms (of a producer) or default.api.timeout.ms.
         """
         return await self._found(topic, lambda: self._metadata.leader(topic, partition))
 
     async def find_topic(self, topic: str) -> TopicInfo:
-        """Return a topic once it exists, like `find_leader`."""
+        """Return a topic once it exists; errors as for `find_leader`."""
         return await self._found(topic, lambda: self._metadata.topic(topic))
 
     async def all_topics(self) -> dict[str, TopicInfo]:
-        """Request all topics, now and in all later refreshes."""
+        """Request all topics, now and in later refreshes."""
         self._updater.all_topics = True
         await self._retrying(self.refresh)
         return dict(self._metadata.topics)
 
     def leader_is_stale(self, topic: str, partition: int) -> None:
-        """Forget a leader; request metadata."""
         self._metadata.leader_unknown(topic, partition)
         self.refresh_soon()
 
     def refresh(self) -> Deferred[None]:
-        """Request metadata; fire with the answer to a request sent after this call."""
+        """Fire with the answer to a request sent after this call."""
         return self._updater.refresh()
 
     def refresh_soon(self) -> None:
@@ -218,7 +217,7 @@ class Cluster:
         return self._updater.trouble
 
     def watch(self, callback: Callable[[], object]) -> Callable[[], None]:
-        """Call back after each refresh; return a function to stop."""
+        """Call back after each refresh, until the returned function is called."""
         return self._updater.watch(callback)
 
     def _source_changed(self) -> None:
@@ -246,7 +245,7 @@ class Cluster:
     async def coordinator(self, key: str, kind: CoordinatorType) -> int:
         """Return the coordinator's node, asking until there is one.
 
-        For a group, the node stands for a separate connection, so that requests do not wait behind fetches.
+        A group's node has its own connection, so that requests do not wait behind fetches.
         """
         found = self._coordinators.get((key, kind))
         return await self._look_for_coordinator(key, kind) if found is None else found

@@ -35,7 +35,7 @@ __all__ = [
 
 
 class NoBrokers(ClientError):
-    """No broker could be reached; the text has the reason for each."""
+    """No broker is reachable; the text has each reason."""
 
 
 class QueueFull(ClientError):
@@ -43,11 +43,11 @@ class QueueFull(ClientError):
 
 
 class RecordTooLarge(ClientError):
-    """A record exceeds the size that the client may send or fetch."""
+    """A record exceeds the client's size limit."""
 
 
 class PluginFailed(ClientError):
-    """A plugin, named `plugin`, raised the exception in `__cause__`."""
+    """Plugin `plugin` raised the exception in `__cause__`."""
 
     def __init__(self, plugin: str, why: str) -> None:
         super().__init__(f"plugin {plugin}: {why}")
@@ -61,7 +61,7 @@ class PluginFailed(ClientError):
 
 
 class OutOfRange(KafkaError):
-    """An offset outside the partition's log, which has offsets from `first` to before `end`."""
+    """The offset is outside the partition's log, which goes from `first` to before `end`."""
 
     code = ErrorCode.OFFSET_OUT_OF_RANGE
 
@@ -75,7 +75,7 @@ class OutOfRange(KafkaError):
 
 
 class Truncated(ClientError):
-    """Messages already read are no longer in the log: a new leader's log ended at `safe`."""
+    """Messages already read were truncated: a new leader's log ended at `safe`."""
 
     def __init__(self, topic: str, partition: int, offset: int, safe: int) -> None:
         super().__init__(

@@ -5,8 +5,8 @@
         message.offset, message.key, message.value
     found.next_offset
 
-A set keeps the fetched bytes; each iteration decodes them again. Messages before the requested offset and a message
-cut off at the end are omitted. Damaged bytes raise CorruptRecords after the messages before them.
+A set keeps the fetched bytes and decodes them in each iteration. Earlier messages and one cut off at the end are
+omitted. Damaged bytes raise CorruptRecords after the messages before them.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ from pylogbroker.records.columnar.varints import Ints
 Decode = Callable[[bytes | None], Any]
 Row = tuple[str, int, int, int, TimestampType, bytes | None, bytes | None, tuple[Header, ...], int]
 
-_SINGLE_RECORDS_MAX: Final = 100  # up to which one by one is faster than in columns
+_SINGLE_RECORDS_MAX: Final = 100  # up to which single records are faster than columns
 _MESSAGES_AT_ONCE: Final = 1024
 _TYPES: Final = tuple(TimestampType)
 _NO_HEADERS: Final[tuple[Header, ...]] = ()
 
 
 class Message(NamedTuple):
-    """Message of a topic; `timestamp` in ms since 1970, -1 if the format has none."""
+    """Message; `timestamp` in ms since 1970, -1 if the format has none."""
 
     topic: str
     partition: int
@@ -52,14 +52,14 @@ class Message(NamedTuple):
     value: Any
     headers: tuple[Header, ...]
     next_offset: int
-    """Offset to commit or to fetch next, once this message is processed."""
+    """Offset to commit or fetch after this message."""
 
 
 class MessageSet:
-    """Messages of one partition from a fetch; can be iterated repeatedly.
+    """Fetched messages of one partition; can be iterated repeatedly.
 
-    Without decoders, keys and values are bytes. A decoder's exception is raised for its message only: the iteration can
-    continue with the next one.
+    Without decoders, keys and values are bytes. A decoder's exception is raised for its message; the iteration can
+    continue.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class MessageSet:
     ) -> None:
         """Omit aborted transactions: `aborted` has their producer ids and first offsets.
 
-        If `error` is set later, the set has no messages, and iteration raises it.
+        If `error` is set later, iteration raises it.
         """
         self.topic = topic
         self.partition = partition
@@ -96,14 +96,14 @@ class MessageSet:
         return map(tuple.__new__, repeat(Message), rows)
 
     def columns(self) -> Iterator[Columns]:
-        """Return messages as columns, several times faster for numbers or bytes."""
+        """Return columns, several times faster for numbers or bytes."""
         if self.error is not None:
             raise self.error
         return columns_from(self._groups(), self.first_offset)
 
     @cached_property
     def _end(self) -> tuple[int, int, int]:
-        """Return the size of the whole batches, the next offset and the last leader epoch."""
+        """Return the whole batches' size, the next offset and the last leader epoch."""
         size, next_offset, epoch = 0, self.first_offset, -1
         try:
             for entry in self._entries():
@@ -116,17 +116,17 @@ class MessageSet:
 
     @property
     def valid_bytes(self) -> int:
-        """Return the size without an incomplete batch at the end."""
+        """Size without an incomplete batch at the end."""
         return self._end[0]
 
     @property
     def next_offset(self) -> int:
-        """Return the offset to fetch after all messages."""
+        """Offset to fetch next."""
         return self._end[1]
 
     @property
     def leader_epoch(self) -> int:
-        """Return the last leader epoch; -1 if the format has none."""
+        """Last leader epoch; -1 if the format has none."""
         return self._end[2]
 
     def _entries(self) -> Iterator[LogEntry]:
@@ -191,7 +191,7 @@ def _is_constant(column: Ints) -> bool:
 
 
 class _Decoded:
-    """Iterator that decodes messages; unlike a generator it continues after an exception."""
+    """Decoding iterator; unlike a generator, it continues after an exception."""
 
     def __init__(self, rows: Iterator[Row], decode_key: Decode | None, decode_value: Decode | None) -> None:
         self._rows = rows

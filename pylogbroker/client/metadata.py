@@ -1,7 +1,7 @@
-"""Cached metadata of brokers and topics: values merged from Metadata responses.
+"""Cached metadata of brokers and topics, merged from Metadata responses.
 
 brokers    replaced by each response
-topics     merged by name; a partition with an older leader epoch than the cached one is ignored
+topics     merged by name; a partition with an older leader epoch is ignored
 leaders    by topic and partition, for the hot path
 """
 
@@ -17,13 +17,13 @@ from pylogbroker.rpc.errors import error_of
 from pylogbroker.rpc.settings import Address
 from pylogbroker.wire.messages.metadata import MetadataResponse, MetadataResponsePartition, MetadataResponseTopic
 
-#: Transient errors of a topic, after which its cached metadata stays valid.
+#: Errors of a topic that leave its cached metadata valid.
 _TRANSIENT = {ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.REPLICA_NOT_AVAILABLE, ErrorCode.LISTENER_NOT_FOUND}
 
 
 @attrs.frozen
 class PartitionInfo:
-    """Partition of a topic; a `leader` of -1 means none."""
+    """A `leader` of -1 means none."""
 
     leader: int
     leader_epoch: int
@@ -44,13 +44,13 @@ class MetadataCache:
     brokers: dict[int, Address] = attrs.field(factory=dict)
     racks: dict[int, str | None] = attrs.field(factory=dict)
     topics: dict[str, TopicInfo] = attrs.field(factory=dict)
-    errors: dict[str, KafkaError] = attrs.field(factory=dict)  # of the topics that the last response rejected
+    errors: dict[str, KafkaError] = attrs.field(factory=dict)  # of topics rejected by the last response
     leaders: dict[tuple[str, int], int] = attrs.field(factory=dict)
     cluster_id: str | None = None
     controller_id: int = -1
 
     def learn(self, response: MetadataResponse, asked: Iterable[str] | None) -> None:
-        """Merge a response about the requested topics, or all (None); remove absent ones."""
+        """Merge a response about the requested topics (None: all); remove absent ones."""
         if response.brokers:
             self.brokers = {broker.node_id: Address(broker.host, broker.port) for broker in response.brokers}
             self.racks = {broker.node_id: broker.rack for broker in response.brokers}
@@ -66,14 +66,14 @@ class MetadataCache:
         self.leaders.pop((topic, partition), None)
 
     def topic(self, name: str) -> TopicInfo:
-        """Return a topic; raise the error of its last response."""
+        """Raise the error of the topic's last response."""
         found = self.topics.get(name)
         if found is None:
             raise self.errors.get(name) or error_of(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {name} is unknown")
         return found
 
     def leader(self, topic: str, partition: int) -> int:
-        """Return the leader; raise KafkaError if the partition or a leader is missing."""
+        """Raise KafkaError if the partition or its leader is missing."""
         info = self.topic(topic)
         if not 0 <= partition < len(info.partitions):
             raise error_of(
@@ -118,7 +118,7 @@ def _meaning(code: int) -> str:
 
 
 def _partitions(topic: MetadataResponseTopic, known: tuple[PartitionInfo, ...]) -> tuple[PartitionInfo, ...]:
-    """Return partitions by number; those missing in the response have no leader."""
+    """Return partitions by number; missing ones have no leader."""
     given = {partition.partition_index: partition for partition in topic.partitions}
     unknown = PartitionInfo(-1, -1, (), ())
     return tuple(

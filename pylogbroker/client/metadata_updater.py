@@ -1,8 +1,8 @@
 """Metadata updater: when metadata is requested, and for which topics.
 
-One request is in flight at a time. A later caller gets the response to the next one, since its reason may be newer.
-Metadata is also refreshed every metadata.max.age.ms, and with backoff after a failure or while a wanted topic is
-unknown: the topic may be new, and other brokers may know it.
+One request is in flight at a time. A later caller gets the next response, since its reason may be newer. Metadata is
+also refreshed every metadata.max.age.ms, and with backoff after a failure or while a wanted topic is unknown: the topic
+may be new, and other brokers may know it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from pylogbroker.wire.messages.metadata import MetadataRequest, MetadataRequestT
 
 log = Logger()
 
-#: Responses in a row without a wanted topic until a warning: a topic being created appears earlier.
+#: Responses in a row without a wanted topic until a warning; a topic being created appears earlier.
 _MISSES_MAX = 4
 
 
@@ -41,7 +41,7 @@ class MetadataUpdater:
         self.trouble = ""
         self.all_topics = False
         self.wanted: set[str] = set()  # in every request
-        self._asked_for: dict[str, float] = {}  # the time of the last use of other topics
+        self._asked_for: dict[str, float] = {}  # time of the last use, of other topics
         self._reactor = reactor
         self._reach = reach
         self._honour_throttle = honour_throttle
@@ -60,7 +60,7 @@ class MetadataUpdater:
         self._closed = False
 
     def asked_for(self, topic: str) -> None:
-        """Include this topic in requests while it is in use."""
+        """Include this topic while it is in use."""
         self._asked_for[topic] = self._reactor.seconds()
 
     def refresh(self) -> Deferred[None]:
@@ -122,7 +122,7 @@ class MetadataUpdater:
             await self._ask(connection, sorted(names))
 
     async def _ask(self, connection: BrokerConnection, names: list[str] | None) -> None:
-        """Request topics, or all of them (None), which creates none."""
+        """Request topics, or all (None), which creates none."""
         version = connection.version_of(MetadataRequest)
         request = MetadataRequest(topics=None if names is None else [MetadataRequestTopic(name=name) for name in names])
         if names is None and version == 0:
@@ -172,7 +172,7 @@ class MetadataUpdater:
             log.warn("topic {topic} does not exist; waiting for its creation: {why}", topic=name, why=str(errors[name]))
 
     def _refresh_in(self, seconds: float) -> None:
-        """Refresh after a delay, unless a refresh is due earlier."""
+        """Refresh then, or earlier if due."""
         if self._closed:
             return
         timer = self._timer
@@ -182,7 +182,7 @@ class MetadataUpdater:
         self._timer = self._reactor.callLater(seconds, self._refresh_now)
 
     def _refresh_now(self) -> None:
-        self.refresh().addErrback(lambda _: None)  # logged, and tried again
+        self.refresh().addErrback(lambda _: None)  # logged and retried
 
     def _stop_timer(self) -> None:
         if self._timer is not None and self._timer.active():

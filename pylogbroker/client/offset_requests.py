@@ -13,7 +13,7 @@ EARLIEST: Final = -2
 
 
 def list_offsets_request(times: Mapping[TopicPartition, int], committed: bool) -> ListOffsetsRequest:
-    """Return a request for the first offset at or after each time in ms, or for LATEST or EARLIEST.
+    """Request the first offset at or after each time in ms, LATEST or EARLIEST.
 
     With `committed`, LATEST is the last stable offset, else the high watermark.
     """

@@ -8,11 +8,11 @@
 A batch's position is the number of the partition's records taken before it. Retries keep it; with an identity it
 gives the sequence number. Requeued batches leave in order, before new ones, after everything in flight is answered.
 
-When a batch fails for good, the leader rejects the sequence numbers that follow it. Once nothing is in flight,
-`settle` repairs that, depending on the batch that failed:
+When a batch fails for good, the leader rejects all later sequence numbers. Once nothing is in flight, `settle` repairs
+that, by how the batch failed:
 
 ==============================================  ==============================================================
-never written (`gap`)                           renumber the batches behind it: they cannot be written either
+never written (`gap`)                           renumber later batches: they cannot be written either
 outcome unknown (`lost`), others follow         send those with their old numbers: if the leader takes one,
                                                 the lost batch was written
 outcome unknown, none follow; or the leader     begin a new epoch, with sequence numbers from 0
@@ -20,11 +20,11 @@ rejected the first that follows; or it had
 nothing of this identity yet
 ==============================================  ==============================================================
 
-A leader without any record of an identity accepts any number. Until it has accepted a batch, only one is in flight:
-otherwise it could accept a later batch after it missed an earlier one.
+A leader without any record of an identity accepts any number. Only one batch is in flight until it accepts one, or it
+could accept a later batch after missing an earlier one.
 
 A batch rejected because an earlier one is missing is sent again in the new epoch. If an attempt may have been written,
-it fails instead, since another could duplicate it. An accepted batch proves all before it in its epoch written.
+it fails instead: another could duplicate it. An accepted batch proves all before it in its epoch written.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class ProducerIdentity:
     epoch: int
 
     def bumped(self) -> ProducerIdentity | None:
-        """Return the identity in its next epoch, if there is one."""
+        """Return the next epoch's identity; None after the last."""
         return ProducerIdentity(self.id, self.epoch + 1) if self.epoch < LAST_EPOCH else None
 
 
@@ -57,7 +57,7 @@ ANONYMOUS: Final = ProducerIdentity(-1, -1)
 
 
 def sequence_at(position: int, origin: int) -> int:
-    """Return the sequence number at `position`, where the record at `origin` has 0."""
+    """Return the sequence number at `position`; the record at `origin` has 0."""
     return (position - origin) & _SEQUENCE_BITS
 
 
@@ -66,14 +66,13 @@ class QueuedBatch(Protocol):
     identity: ProducerIdentity
     attempts: int
     outcome_unknown: bool  # an earlier attempt may have been written
-    rejected: bool  # since an earlier batch is missing
+    rejected: bool  # because an earlier batch is missing
 
     @property
-    def count(self) -> int:
-        """Number of records."""
+    def count(self) -> int: ...
 
     def halves(self) -> tuple[Self, Self]:
-        """Split the batch in two; the records keep their positions."""
+        """Split in two; records keep their positions."""
 
 
 B = TypeVar("B", bound=QueuedBatch)
@@ -84,20 +83,20 @@ class PartitionQueue(Generic[B]):
     topic: str
     partition: int
     idempotent: bool = False
-    may_bump_epoch: bool = True  # else the owner begins epochs, or fails
+    may_bump_epoch: bool = True  # else the owner begins epochs or fails
     unsent: deque[B] = attrs.Factory(deque)
-    open: B | None = None  # the last of `unsent`, while it takes records
+    open: B | None = None  # last of `unsent`, while it takes records
     in_flight: list[B] = attrs.Factory(list)
     requeued: list[B] = attrs.Factory(list)
     resume_at: float = 0.0  # backoff
     identity: ProducerIdentity | None = None
-    is_known: bool = False  # the leader has accepted a batch of it
+    is_known: bool = False  # the leader has accepted one of its batches
     exhausted_id: int = -1
     origin: int = 0  # the position with sequence number 0
     taken: int = 0
     gap: int | None = None
     lost: int | None = None
-    node: int = -1  # the leader of the batches in flight
+    node: int = -1  # leader of the batches in flight
 
     @property
     def idle(self) -> bool:
@@ -105,7 +104,7 @@ class PartitionQueue(Generic[B]):
 
     @property
     def is_stuck(self) -> bool:
-        """Whether a batch is missing, so that the leader would reject the rest."""
+        """Whether a missing batch would make the leader reject the rest."""
         return self.gap is not None or self.lost is not None
 
     def is_next(self, batch: B) -> bool:
@@ -116,11 +115,11 @@ class PartitionQueue(Generic[B]):
         return sequence_at(batch.position, self.origin) if self.idempotent else -1
 
     def start_epoch(self, identity: ProducerIdentity) -> None:
-        """Number batches for `identity`; nothing may be in flight."""
+        """Nothing may be in flight."""
         self._begin(identity)
 
     def sendable(self, window: int, node: int) -> B | None:
-        """Return the batch that may go next to `node`, regardless of backoff."""
+        """Return the next batch for `node`, regardless of backoff."""
         in_flight = self.in_flight
         if in_flight and (len(in_flight) >= window or node != self.node or (self.idempotent and not self.is_known)):
             return None
@@ -150,7 +149,7 @@ class PartitionQueue(Generic[B]):
             self.open = None
 
     def succeeded(self, batch: B) -> list[B]:
-        """Record that the batch was written; return requeued ones before it, now proven written."""
+        """Mark the batch as written; return earlier requeued ones, now proven written."""
         self._remove(batch)
         if not self.idempotent:
             return []
@@ -178,7 +177,7 @@ class PartitionQueue(Generic[B]):
             self.gap = batch.position if self.gap is None else min(self.gap, batch.position)
 
     def split(self, batch: B) -> tuple[B, B]:
-        """Requeue a batch that was not written, as two halves."""
+        """Requeue the halves of an unwritten batch."""
         self._remove(batch)
         halves = batch.halves()
         for half in halves:
@@ -186,7 +185,7 @@ class PartitionQueue(Generic[B]):
         return halves
 
     def settle(self) -> list[B]:
-        """Repair the sequence once nothing is in flight; return batches that fail by it."""
+        """Repair the sequence once nothing is in flight; return batches that this fails."""
         if self.in_flight or not self.idempotent:
             return []
         if self.gap is not None and self.lost is None:
@@ -204,7 +203,7 @@ class PartitionQueue(Generic[B]):
         return failed_batches
 
     def _fail_requeued(self) -> list[B]:
-        """Fail all requeued batches; the owner begins a new epoch if it can."""
+        """Fail them; the owner may begin a new epoch."""
         failed_batches, self.requeued = self.requeued, []
         self.lost = self.taken
         return failed_batches

@@ -71,21 +71,21 @@ def guarded_decoder(plugged: ResolvedPlugin[IDecoder]) -> Decode:
 
 
 def decoder_of(settings: Values, name: str, choice: str | IDecoder | None) -> Decode | None:
-    """Return the chosen or configured decoder; None for `bytes`, to save its calls."""
+    """Return the chosen or configured decoder; None for `bytes`, to save calls."""
     resolved = resolve_plugin(DECODER, name, choice or settings.text(name), settings.by_name())
     return None if resolved.name == "bytes" else guarded_decoder(resolved)
 
 
 @attrs.frozen
 class TopicPartitioner:
-    """Partitioner of one topic; `batch_full` is None if the plugin lacks it."""
+    """Partitioner of one topic; `batch_full` is None without the plugin's support."""
 
     partition: Choose
     batch_full: Callable[[], None] | None
 
 
 class Partitioners:
-    """Source of each topic's partitioner: a new one if named or made by a factory."""
+    """Makes a new partitioner for each topic if named or from a factory."""
 
     def __init__(self, setting: str, choice: object, settings: Settings) -> None:
         self._resolve = partial(resolve_plugin, PARTITIONER, setting, choice, settings)
@@ -93,7 +93,7 @@ class Partitioners:
         self._is_used = False
 
     def of(self, topic: str) -> TopicPartitioner:
-        """Return a partitioner, or one that fails each record."""
+        """Return a partitioner; if invalid, one that fails each record."""
         try:
             plugged = self._resolve() if self._is_used else self._example
         except ConfigError as error:

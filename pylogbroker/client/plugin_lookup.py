@@ -43,7 +43,7 @@ Settings = Mapping[str, object]
 
 @attrs.frozen
 class PluginKind(Generic[T]):
-    """Kind of plugin, with its title for users."""
+    """Kind of plugin; `title` is for users."""
 
     title: str
     interface: InterfaceClass
@@ -73,7 +73,7 @@ class ResolvedPlugin(Generic[T]):
 
 
 def resolve_plugin(kind: PluginKind[T], setting: str, choice: object, settings: Settings) -> ResolvedPlugin[T]:
-    """Resolve a choice; raise ConfigError if it is invalid."""
+    """Raise ConfigError if the choice is invalid."""
     if isinstance(choice, str):
         return _resolve_named(kind, setting, choice, settings)
     if kind.factory.providedBy(choice):
@@ -84,7 +84,7 @@ def resolve_plugin(kind: PluginKind[T], setting: str, choice: object, settings: 
 def resolve_plugins(
     kind: PluginKind[T], setting: str, choices: object, settings: Settings
 ) -> tuple[ResolvedPlugin[T], ...]:
-    """Resolve a list, or names separated by commas."""
+    """Resolve a list, or comma-separated names."""
     if isinstance(choices, str):
         choices = [name for part in choices.split(",") if (name := part.strip())]
     elif not isinstance(choices, Iterable):

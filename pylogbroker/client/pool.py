@@ -6,14 +6,14 @@
       |                    connecting again after a backoff   |
       +---------------- unused for a while, or the broker is gone
 
-Twisted's ClientService holds each connection and paces the attempts. A request without an open connection waits for
-the attempt in progress, or the next one, and fails with it. Requests also wait, in order, while the broker throttles
-the connection (KIP-219); requests for any broker use another one.
+Twisted's ClientService holds each connection and paces the attempts. A request without an open connection waits for the
+current or next attempt, and fails with it. Requests also wait, in order, while the broker throttles the connection
+(KIP-219); requests for any broker use another one.
 
 A node number is a broker's number, or stands for a separate connection:
-  - `coordinator_node(n)`: to broker n, for requests that must not wait behind a fetch. Kafka's Java client uses the
-    same numbers;
-  - a negative number: to a bootstrap address, before the brokers' numbers are known.
+  - `coordinator_node(n)`: to broker n, for requests that must not wait behind a fetch. Numbers as in Kafka's Java
+    client;
+  - negative: to a bootstrap address, before brokers' numbers are known.
 """
 
 from __future__ import annotations
@@ -55,14 +55,14 @@ def broker_of(node_id: int) -> int:
 
 
 class _Session(Protocol):
-    """Connection as a ClientService sees it: made or lost."""
+    """Connection as a ClientService sees it."""
 
     connection: BrokerConnection
 
 
 @implementer(IStreamClientEndpoint)
 class _BrokerEndpoint:
-    """Endpoint that negotiates versions before the ClientService sees the connection.
+    """Endpoint that negotiates versions before ClientService sees the connection.
 
     ClientService's own hook, `prepareConnection`, fails if the connection is lost meanwhile.
     """
@@ -103,7 +103,7 @@ class Channel:
             clock=reactor,
         )
         self._attempting = False
-        self._is_resolving = False  # while waiting requests get the outcome
+        self._is_resolving = False  # waiting requests are getting the outcome
         self._backing_off: IDelayedCall | None = None
         self._closed = False
 
@@ -113,10 +113,10 @@ class Channel:
         return bool(self._waiting) or in_flight or self._backing_off is not None
 
     def when_connected(self) -> Deferred[BrokerConnection]:
-        """Return a Deferred of the connection, fired in the order of the calls."""
+        """Fire in the order of the calls."""
         if self._closed:
             return fail(Closed(f"the connection to {self.address} was closed"))
-        self.connection = None  # a caller with an open connection would have used it
+        self.connection = None  # a caller would have used an open connection
         waiting: Deferred[BrokerConnection] = Deferred()
         self._waiting.append(waiting)
         if not self._attempting and self._backing_off is None:
@@ -134,7 +134,7 @@ class Channel:
         self._backing_off = self._reactor.callLater(due - self._reactor.seconds(), self._backed_off)
 
     def idle_seconds(self, now: float) -> float:
-        """Return the seconds without use, as these calls observe it."""
+        """Return the seconds without use, as observed by these calls."""
         sent = self.newest.sent if self.newest is not None else -1
         if sent != self._sent or self.wanted:
             self._sent, self._idle_since = sent, now
@@ -149,7 +149,7 @@ class Channel:
         self._fail(reason)
         if not self._service.running:
             return cast("Deferred[None]", ensureDeferred(_nothing()))
-        if self._is_resolving:  # a ClientService must not be called from within its callback
+        if self._is_resolving:  # ClientService must not be called from its callback
             return deferLater(self._reactor, 0).addCallback(lambda _: self._service.stopService())
         return self._service.stopService()
 
@@ -169,7 +169,7 @@ class Channel:
 
     def _made(self, session: IProtocol) -> None:
         connection = cast(_Session, session).connection
-        if not connection.is_open:  # dropped, as the service learns in the next iteration
+        if not connection.is_open:  # dropped; the service notices in the next iteration
             self._reactor.callLater(0, self._attempt_again)
             return
         self.newest = connection
@@ -202,7 +202,7 @@ class Channel:
             what = "closed" if isinstance(error, CancelledError) else failure.getErrorMessage()
             error = NotConnected(f"cannot connect to {self.address}: {what}")
         self._fail(error)
-        self._reactor.callLater(0, self._attempt_again)  # not from within its callback
+        self._reactor.callLater(0, self._attempt_again)  # not from its callback
 
     def _fail(self, error: Exception) -> None:
         waiting, self._waiting = self._waiting, deque()
@@ -228,7 +228,7 @@ class ConnectionPool:
         self._closed = False
 
     def open_connection(self, node_id: int) -> BrokerConnection | None:
-        """Return the open connection, unless requests wait for it."""
+        """Return None while requests wait for the connection."""
         channel = self._channels.get(node_id)
         if channel is None:
             return None
@@ -242,7 +242,7 @@ class ConnectionPool:
         return connection if connection is not None and connection.is_open else None
 
     def connection(self, node_id: int) -> Deferred[BrokerConnection]:
-        """Return a Deferred, which fails with NotConnected."""
+        """Fail with NotConnected."""
         if self._closed:
             return fail(Closed("the client has been closed"))
         channel = self._channels.get(node_id)
@@ -257,7 +257,7 @@ class ConnectionPool:
         return channel.when_connected()
 
     def idlest(self) -> BrokerConnection | None:
-        """Return the open connection with the fewest requests in flight, coordinators excepted."""
+        """Return the open connection with the fewest requests in flight, except coordinators'."""
         nodes = [node_id for node_id in self._channels if broker_of(node_id) == node_id]
         found = [connection for connection in map(self.open_connection, nodes) if connection is not None]
         return min(found, key=lambda connection: connection.in_flight, default=None)

@@ -18,7 +18,7 @@ from pylogbroker.config import Values
 
 T = TypeVar("T")
 
-_JITTER = 0.2  # fraction of a pause, in both directions, as in Kafka's clients
+_JITTER = 0.2  # fraction of a pause, either way, as in Kafka's clients
 
 
 @attrs.frozen
@@ -35,12 +35,12 @@ class Backoff:
 
     @classmethod
     def of(cls, settings: Values, name: str = "retry.backoff") -> Backoff:
-        """Return the backoff of `NAME.ms` and `NAME.max.ms`."""
+        """Read `NAME.ms` and `NAME.max.ms`."""
         first = settings.integer(f"{name}.ms") / 1000
         return cls(first, max(first, settings.integer(f"{name}.max.ms") / 1000))
 
     def pause(self, failures: int) -> float:
-        """Return the seconds to wait after so many failures, at least 1."""
+        """Return the seconds after `failures` (at least 1) failures."""
         return self._policy(failures - 1) * (1 + _JITTER * (2 * self.random() - 1))
 
 
@@ -51,7 +51,7 @@ class Pauses:
         self._closed = False
 
     def pause(self, seconds: float) -> Deferred[None]:
-        """Fire after so many seconds; fail with Closed on `close`."""
+        """Fire after `seconds`; fail with Closed on `close`."""
         timer: Any = None
         waiting: Deferred[None] = Deferred(lambda _: timer.cancel())
         if self._closed:
@@ -62,7 +62,7 @@ class Pauses:
         return waiting.addBoth(self._forget, waiting, timer)
 
     def close(self) -> None:
-        """End all waits, including later ones."""
+        """End all waits, also later ones."""
         self._closed = True
         for waiting in tuple(self._waiting):
             waiting.errback(Closed("closed"))

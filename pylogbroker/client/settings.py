@@ -3,8 +3,8 @@
     settings = read(PRODUCER, {"linger.ms": 5}, acks="all")         # a mapping, or keywords with underscores
     settings.integer("linger.ms")
 
-Names, units and defaults are Kafka's wherever Kafka has the setting. A value may be given as text; None selects the
-default. An unknown name or an invalid value raises ConfigError, which names the accepted ones.
+Names, units and defaults are Kafka's if Kafka has the setting. Values may be text; None selects the default. Unknown
+names and invalid values raise ConfigError, which names the accepted ones.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from pylogbroker.config.value_kinds import (
 from pylogbroker.errors import ConfigError
 
 _LIST = ValueKind(ConfigType.LIST)
-#: Settings that name a plugin, with the argument that accepts an object.
+#: Settings that name a plugin, and the argument for an object.
 _OBJECTS: Mapping[str, str] = {
     "key.serializer": "key_encoder=",
     "value.serializer": "encoder=",
@@ -230,7 +230,7 @@ def read(table: Mapping[str, Setting], settings: Mapping[str, Any] | None = None
 
 
 def as_mapping(settings: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return the settings as a dict; raise ConfigError unless they are a mapping."""
+    """Raise ConfigError unless the settings are a mapping."""
     if settings is not None and not isinstance(settings, Mapping):
         raise ConfigError(f"settings: {settings!r} is not accepted; expected a mapping such as {{'client.id': 'me'}}")
     return dict(settings or {})

@@ -6,11 +6,10 @@
     await consumer.commit_offsets("readers", {("orders", 0): messages.next_offset})
     await consumer.close()
 
-The caller chooses offsets and finds leaders; nothing is retried. A call without a connection opens one. Calls may
-overlap.
+The caller chooses offsets and finds leaders; nothing is retried. A call opens a missing connection. Calls may overlap.
 
-`protocol="simple"` is that of Kafka 0.7: offsets are byte positions, brokers do not wait for messages, and there are
-neither keys nor groups.
+`protocol="simple"` is Kafka 0.7's: offsets are byte positions, brokers do not wait for messages, and there are no keys
+or groups.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ FetchSpec = tuple[str, int, int] | tuple[str, int, int, int]
 
 
 class SimpleConsumer:
-    """Consumer with the settings of consumers. Call all methods on the reactor thread."""
+    """Takes the settings of consumers. Call methods on the reactor thread."""
 
     def __init__(
         self,
@@ -83,11 +82,13 @@ class SimpleConsumer:
         max_wait_ms: int = 0,
         min_bytes: int = 0,
     ) -> Deferred[MessageSet]:
-        """Fetch messages from an offset, up to `max_bytes` of them; by default max.partition.fetch.bytes.
+        """Fetch up to `max_bytes` of messages from an offset; by default max.partition.fetch.bytes.
 
-        A larger first message is fetched too; beyond fetch.max.bytes the Deferred fails with RecordTooLarge. At the
-        log's end the set is empty, unless messages arrive within `max_wait_ms`. An offset outside the log fails with
-        OutOfRange. Any other error of the broker is a KafkaError.
+        A larger first message is fetched too; beyond fetch.max.bytes it raises RecordTooLarge. At the log's end the set
+        is
+        empty, unless messages arrive within `max_wait_ms`. An offset outside the log raises OutOfRange; other errors of
+        the
+        broker raise KafkaError.
         """
         wait = _wait(max_wait_ms, min_bytes)
         return ensureDeferred(self._fetch(self._wanted(topic, partition, offset, max_bytes), wait))
@@ -95,7 +96,7 @@ class SimpleConsumer:
     def multifetch(
         self, wanted: Iterable[FetchSpec], *, max_wait_ms: int = 0, min_bytes: int = 0
     ) -> Deferred[list[MessageSet]]:
-        """Fetch several sets in one request: `(topic, partition, offset)` or `(topic, partition, offset, max_bytes)`.
+        """Fetch sets in one request: `(topic, partition, offset)` or `(topic, partition, offset, max_bytes)`.
 
         Iterating over a set raises its error.
         """
@@ -126,7 +127,7 @@ class SimpleConsumer:
         return [await self._completed(adapter, *each) for each in zip(wanted, found, strict=True)]
 
     async def _completed(self, adapter: ProtocolAdapter, wanted: FetchTarget, found: FetchedMessages) -> MessageSet:
-        """Refetch alone, with doubled sizes, until there is a whole message."""
+        """Refetch alone, doubling the size, until a message is whole."""
         most = self.settings.integer("fetch.max.bytes")
         while found.is_cut and wanted.max_bytes < most:
             wanted = attrs.evolve(wanted, max_bytes=min(2 * max(wanted.max_bytes, 1), most))
@@ -150,11 +151,11 @@ class SimpleConsumer:
     # -- offsets ---------------------------------------------------------------------------------------------------
 
     def get_offsets_before(self, topic: str, partition: int, time: int, max_offsets: int = 1) -> Deferred[list[int]]:
-        """Return offsets from which to read messages written before `time`, in milliseconds; newest first.
+        """Return offsets from which to read messages written before `time` (ms), newest first.
 
-        LATEST gives the log's end, EARLIEST its beginning. Offsets are base offsets of segments. Newer
-        brokers, and all with isolation.level read_committed, give at most one: that of the first message at or after
-        the time.
+        LATEST gives the log's end, EARLIEST its beginning. Offsets are base offsets of segments. Newer brokers, and all
+        with
+        isolation.level read_committed, return at most one: that of the first message at or after the time.
         """
         place = arguments.name("topic", topic), arguments.number("partition", partition)
         most = arguments.number("max_offsets", max_offsets, 1)
@@ -164,7 +165,7 @@ class SimpleConsumer:
         return await (await self._connected()).offsets_before(topic, partition, time, most)
 
     def commit_offsets(self, group: str, offsets: Mapping[TopicPartition, int], metadata: str = "") -> Deferred[None]:
-        """Commit offsets, `{(topic, partition): offset}`, for a group without members.
+        """Commit `{(topic, partition): offset}` for a group without members.
 
         If another broker is the coordinator, KafkaError with NOT_COORDINATOR names it.
         """
@@ -177,7 +178,7 @@ class SimpleConsumer:
     def fetch_offsets(
         self, group: str, partitions: Iterable[TopicPartition]
     ) -> Deferred[dict[TopicPartition, int | None]]:
-        """Return the committed offset of each `(topic, partition)`, or None."""
+        """Return each committed offset, or None."""
         group, wanted = arguments.name("group", group), arguments.partitions("partitions", partitions)
         return ensureDeferred(self._fetch_offsets(group, wanted))
 
@@ -187,7 +188,7 @@ class SimpleConsumer:
     # -- the connection --------------------------------------------------------------------------------------------
 
     def close(self) -> Deferred[None]:
-        """Close the connection; pending requests fail. Fires when it is closed."""
+        """Close; pending requests fail. Fires when closed."""
         self._closed = True
         return ensureDeferred(self._close())
 
@@ -222,7 +223,7 @@ class SimpleConsumer:
 
 
 def _wait(max_wait_ms: int, min_bytes: int) -> Wait:
-    """Return the limits; a fetch that may wait waits for at least one byte."""
+    """A fetch that may wait waits for at least one byte."""
     wait = arguments.number("max_wait_ms", max_wait_ms)
     return Wait(wait, arguments.number("min_bytes", min_bytes) or int(wait > 0))
 

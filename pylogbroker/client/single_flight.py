@@ -25,7 +25,7 @@ class SingleFlight:
         return mine
 
     def over(self) -> Deferred[None]:
-        """Fire when no work is in progress, whatever its outcome."""
+        """Fire when no work is in progress; ignore its outcome."""
         if self._waiting is None:
             return succeed(None)
         return self._wait(self._waiting).addErrback(lambda _: None)

@@ -3,7 +3,7 @@
     StaticBrokers("one:9092,two:9092")
     TreeBrokers(tree)                       # watches changes to brokers and topics
 
-All further addresses come from the brokers themselves.
+Brokers themselves send all further addresses.
 """
 
 from __future__ import annotations
@@ -28,14 +28,13 @@ class BrokerSource(Protocol):
         """Return addresses, possibly outdated."""
 
     def watch(self, callback: Callable[[], object]) -> None:
-        """Call back after changes of brokers or topics that the source can detect."""
+        """Call back after detected changes of brokers or topics."""
 
-    def close(self) -> None:
-        """Stop calling back."""
+    def close(self) -> None: ...
 
 
 class StaticBrokers:
-    """Brokers as `host:port`, separated by commas or in an iterable."""
+    """Brokers as `host:port`, comma-separated or iterable."""
 
     def __init__(self, bootstrap: str | Iterable[str]) -> None:
         texts = bootstrap.split(",") if isinstance(bootstrap, str) else bootstrap
@@ -60,7 +59,7 @@ class StaticBrokers:
 
 
 class TreeBrokers:
-    """Live brokers in the coordination tree. The caller closes the tree."""
+    """Live brokers in the coordination tree, which the caller closes."""
 
     def __init__(self, tree: ITree) -> None:
         self._tree = tree
@@ -70,7 +69,7 @@ class TreeBrokers:
         return "a coordination tree"
 
     async def addresses(self) -> list[Address]:
-        """Return one address of each broker whose node can be decoded."""
+        """Return an address for each broker with a valid node."""
         found = []
         for name, node in (await self._tree.children_with_data(zk_paths.BROKER_IDS)).items():
             try:

@@ -14,7 +14,7 @@ from pylogbroker.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRe
 ADD_PARTITIONS_VERSION: Final = 3  # higher versions are for brokers only
 
 Codes = Callable[[Any], list[int]]
-"""Function that returns the error codes in a response."""
+"""Returns a response's error codes."""
 
 
 def add_partitions_request(
@@ -36,7 +36,7 @@ def response_codes(response: Any) -> list[int]:
 
 
 def partition_codes(response: Any) -> list[int]:
-    """Return the codes of AddPartitionsToTxn; OPERATION_NOT_ATTEMPTED only without another error."""
+    """Omit OPERATION_NOT_ATTEMPTED unless alone."""
     topics = response.results_by_topic_v3_and_below
     codes = [row.partition_error_code for topic in topics for row in topic.results_by_partition]
     return [code for code in codes if code not in (0, ErrorCode.OPERATION_NOT_ATTEMPTED)] or codes
@@ -47,7 +47,7 @@ def offset_codes(response: Any) -> list[int]:
 
 
 def raise_first(codes: Iterable[int], where: str | None = None) -> None:
-    """Raise an error of a response, if any: permanent ones before retriable ones."""
+    """Raise the first error, if any; permanent ones before retriable ones."""
     errors = [error_of(code, where and f"{where}: {error_of(code).detail}") for code in codes if code]
     for error in sorted(errors, key=lambda error: error.code.retriable):
         raise error

@@ -26,7 +26,7 @@ class FetchTarget:
 
 @attrs.frozen(eq=False)
 class FetchedMessages:
-    """Messages or an error; `is_cut` if the first message did not fit into `max_bytes`."""
+    """Messages or an error; `is_cut`: the first message exceeds `max_bytes`."""
 
     messages: MessageSet
     is_cut: bool = False
@@ -35,7 +35,7 @@ class FetchedMessages:
 
 @attrs.frozen
 class Wait:
-    """Limits of a wait: milliseconds, and the bytes that end it earlier."""
+    """Limits of a wait; `min_bytes` end it earlier."""
 
     max_ms: int = 0
     min_bytes: int = 0
@@ -45,19 +45,17 @@ class ProtocolAdapter(Protocol):
     """Connection to one broker. Calls fail with its error or the broker's."""
 
     def fetch(self, wanted: Sequence[FetchTarget], wait: Wait) -> Deferred[list[FetchedMessages]]:
-        """Return one result for each target, in order."""
+        """Return a result for each target, in order."""
 
     def offsets_before(self, topic: str, partition: int, time: int, most: int) -> Deferred[list[int]]:
         """Return offsets before a time in ms, or LATEST or EARLIEST; newest first."""
 
-    def commit(self, group: str, offsets: Mapping[TopicPartition, int], metadata: str) -> Deferred[None]:
-        """Commit offsets."""
+    def commit(self, group: str, offsets: Mapping[TopicPartition, int], metadata: str) -> Deferred[None]: ...
 
     def committed(self, group: str, partitions: Sequence[TopicPartition]) -> Deferred[dict[TopicPartition, int | None]]:
-        """Return committed offsets, or None."""
+        """Return committed offsets or None."""
 
-    def is_open(self) -> bool:
-        """Return whether requests can be sent."""
+    def is_open(self) -> bool: ...
 
     def close(self) -> Deferred[None]:
-        """Close; fires when closed."""
+        """Fire when closed."""

@@ -34,9 +34,9 @@ from pylogbroker.wire.messages.offset_commit import (
 from pylogbroker.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic, OffsetFetchResponse
 
 _FETCH: Final = 12  # the last version with topic names
-_FIND_COORDINATOR: Final = 3  # the last with a single key
-_OFFSET_FETCH: Final = 7  # likewise for groups
-_SETTLING: Final = 10.0  # seconds until a coordinator is ready, at most
+_FIND_COORDINATOR: Final = 3  # the last with one key
+_OFFSET_FETCH: Final = 7  # the last with one group
+_SETTLING: Final = 10.0  # seconds, at most, until a coordinator is ready
 _UNSETTLED: Final = frozenset(
     {ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
 )
@@ -69,7 +69,7 @@ class KafkaAdapter:
         return ensureDeferred(self._fetch(wanted, wait))
 
     async def _fetch(self, wanted: Sequence[FetchTarget], wait: Wait) -> list[FetchedMessages]:
-        """Fetch in several requests if needed: each may ask for a partition once."""
+        """Fetch in several requests if needed: each may name a partition once."""
         found: list[FetchedMessages | None] = [None] * len(wanted)
         left = list(range(len(wanted)))
         while left:
@@ -136,7 +136,7 @@ class KafkaAdapter:
         return ensureDeferred(self._offsets_before(topic, partition, time, most))
 
     async def _offsets_before(self, topic: str, partition: int, time: int, most: int) -> list[int]:
-        """List offsets in version 0; newer brokers support only versions with one offset."""
+        """List offsets in version 0; newer brokers support only one offset."""
         asked = ListOffsetsPartition(partition, timestamp=time, max_num_offsets=most)
         request = ListOffsetsRequest(-1, int(self._committed_only), [ListOffsetsTopic(topic, [asked])])
         answer: ListOffsetsResponse
@@ -186,7 +186,7 @@ class KafkaAdapter:
         return self._when_settled(group, fetch)
 
     def _when_settled(self, group: str, work: Any) -> Deferred[Any]:
-        """Look up the coordinator, which creates a missing offsets topic, then do the work."""
+        """Retry until the coordinator is ready; looking it up creates a missing offsets topic."""
 
         async def attempt() -> Any:
             try:
