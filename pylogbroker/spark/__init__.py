@@ -1,7 +1,7 @@
 """Spark integration: read, stream, write and load topics.
 
-Spark finds the data source `pylogbroker` by itself where `pyspark_pylogbroker` is installed; elsewhere `register` adds
-it. Implementation modules are imported on first use.
+Spark finds the data source `pylogbroker` where `pyspark_pylogbroker` is installed; elsewhere `register` adds it.
+Modules are imported on first use.
 """
 
 from __future__ import annotations
@@ -29,7 +29,6 @@ _MODULES: Final = {
 
 
 def register(spark: SparkSession) -> None:
-    """Register the data source `pylogbroker` with a session."""
     from pylogbroker.spark.source import PylogbrokerSource
 
     spark.dataSource.register(PylogbrokerSource)

@@ -1,7 +1,7 @@
 """Garbage collection in Spark's Python workers.
 
-Spark runs a full collection after each task. Scanning the objects of modules takes 40 ms of processor time, when a task
-of a micro-batch takes 10 ms.
+Spark runs a full collection after each task. Scanning modules' objects takes 40 ms of processor time; a task of a
+micro-batch takes 10 ms.
 """
 
 from __future__ import annotations
@@ -12,6 +12,6 @@ from functools import cache
 
 @cache
 def freeze_existing_objects() -> None:
-    """Exclude all present objects from later collections. Call it when a task is done."""
+    """Exclude present objects from later collections. Call it after a task."""
     gc.collect()
     gc.freeze()

@@ -17,7 +17,7 @@ class SparkNotStarted(PylogbrokerError):
 
 
 def new_session(name: str, master: str | None = None, conf: Mapping[str, str] | None = None) -> SparkSession:
-    """Start a session with Spark's own configuration and these settings; the default master is local[*].
+    """Start a session with Spark's configuration and these settings; the default master is local[*].
 
     Local Python workers use this interpreter, unless PYSPARK_PYTHON is set.
     """

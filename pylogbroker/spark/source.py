@@ -2,8 +2,8 @@
 
     spark.read.format("pylogbroker").option("kafka.bootstrap.servers", "one:9092").option("subscribe", "events").load()
 
-Columns and options are those of Spark's own Kafka source; `options` lists the differences. Every Python process of
-Spark imports this module: readers and writers are imported on first use.
+Columns and options are those of Spark's own Kafka source; `options` lists differences. Every Python process of Spark
+imports this module: readers and writers are imported on first use.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class PylogbrokerSource(DataSource):
         return StreamReader.of(self.options, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        """Return the batch writer. Raise NoBrokers if no broker can be reached."""
+        """Raise NoBrokers if no broker can be reached."""
         from pylogbroker.spark.writing.sink import BatchWriter
 
         writer = BatchWriter.of(self.options, schema, overwrite)

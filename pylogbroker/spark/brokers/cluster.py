@@ -1,10 +1,8 @@
 """Blocking view of a cluster: leaders, coordinators and offsets.
 
-    cluster = BlockingCluster(settings)
-    ends = cluster.offsets({("events", 0): LATEST})
-    answer = cluster.retrying(lambda: cluster.leader("events", 0).ask(request))
-
-Connections are opened on demand.
+cluster = BlockingCluster(settings)
+ends = cluster.offsets({("events", 0): LATEST})
+answer = cluster.retrying(lambda: cluster.leader("events", 0).ask(request))
 """
 
 from __future__ import annotations
@@ -35,13 +33,13 @@ GROUP: Final = 0
 TRANSACTION: Final = 1
 
 FIRST_CONTACT_SECONDS: Final = 10.0
-_FIND_COORDINATOR: Final = 3  # newest version with a single key
+_FIND_COORDINATOR: Final = 3  # newest version with one key
 T = TypeVar("T")
 
 
 @attrs.frozen
 class OffsetAtTime:
-    """First offset at or after a time, and its record's timestamp; -1 if there is none."""
+    """First offset at or after a time, and its timestamp; -1 without one."""
 
     offset: int
     timestamp: int
@@ -73,20 +71,20 @@ class BlockingCluster:
             connections.clear()
 
     def topics(self, names: Collection[str] | None = None) -> dict[str, TopicInfo]:
-        """Return those of the named topics that exist, or all, from fresh metadata."""
+        """Return existing topics of `names` (None: all), from fresh metadata."""
         self.retrying(lambda: self._refresh(names))
         return {name: info for name, info in self._metadata.topics.items() if names is None or name in names}
 
     def topic_id(self, name: str) -> UUID:
-        """Return a topic's id, cached by `topics`."""
+        """Return the id cached by `topics`."""
         return self._metadata.topic(name).topic_id
 
     def offsets(
         self, times: Mapping[TopicPartition, int], seconds: float | None = None
     ) -> dict[TopicPartition, OffsetAtTime]:
-        """Return for each partition the first offset at or after a time in ms, or its EARLIEST or LATEST offset.
+        """Return the first offset at or after each time in ms, or the EARLIEST or LATEST offset.
 
-        LATEST is the high watermark, or with isolation.level read_committed the last stable offset.
+        LATEST is the high watermark; with isolation.level read_committed, the last stable offset.
         """
         found: dict[TopicPartition, OffsetAtTime] = {}
 
@@ -106,7 +104,7 @@ class BlockingCluster:
                 raise_for(topic.error_code, f"topic {topic.name}: {error_of(topic.error_code).detail}")
 
     def _look_up(self, times: Mapping[TopicPartition, int], found: dict[TopicPartition, OffsetAtTime]) -> None:
-        """Ask each leader once. Raise the last error after storing the other answers."""
+        """Ask each leader once. Raise the last error after storing other answers."""
         self._know({topic for topic, _ in times})
         by_leader: dict[int, dict[TopicPartition, int]] = {}
         for key, time in times.items():
@@ -126,7 +124,7 @@ class BlockingCluster:
             raise error
 
     def leader(self, topic: str, partition: int) -> BlockingConnection:
-        """Return a connection to a leader by cached metadata; raise if there is none.
+        """Return a connection by cached metadata; raise without a leader.
 
         Requests may be in flight: callers that share the connection must count answers.
         """
@@ -137,7 +135,7 @@ class BlockingCluster:
         return self._metadata.leader(topic, partition)
 
     def address_of(self, broker: int) -> Address:
-        """Return a broker's address; raise LEADER_NOT_AVAILABLE if it has none."""
+        """Raise LEADER_NOT_AVAILABLE for an unknown broker."""
         address = self._metadata.brokers.get(broker)
         if address is None:
             raise error_of(ErrorCode.LEADER_NOT_AVAILABLE, f"broker {broker} leads partitions but is not available")
@@ -154,16 +152,16 @@ class BlockingCluster:
         return self._idle(address)
 
     def any_connection(self) -> BlockingConnection:
-        """Return an idle connection to any broker; raise NoBrokers."""
+        """Return any idle connection; raise NoBrokers."""
         for connection in self._connections.values():
             if connection.is_open and not connection.in_flight:
                 return connection
         return _first_connected([*self._metadata.brokers.values(), *self._bootstrap], self._idle)
 
     def reach(self) -> None:
-        """Connect to any bootstrap server; NoBrokers gives the reasons if none can be reached.
+        """Connect to any bootstrap server; raise NoBrokers, with the reasons.
 
-        Drivers call this first. Addresses share FIRST_CONTACT_SECONDS: a wrong one is more likely now than a restarting
+        Drivers call this first. Addresses share FIRST_CONTACT_SECONDS: a wrong one is likelier than a restarting
         broker.
         """
         share = FIRST_CONTACT_SECONDS / len(self._bootstrap)
@@ -188,9 +186,9 @@ class BlockingCluster:
         self._coordinators.clear()
 
     def retrying(self, work: Callable[[], T], seconds: float | None = None) -> T:
-        """Call `work` until it succeeds, fails permanently, or `seconds` (at most default.api.timeout.ms) have passed.
+        """Call `work` until success, a permanent error, or `seconds` (at most default.api.timeout.ms) have passed.
 
-        Cached leaders and coordinators are dropped before each new attempt.
+        Each new attempt drops cached leaders and coordinators.
         """
         most = self.settings.integer("default.api.timeout.ms") / 1000
         first = self.settings.integer("retry.backoff.ms") / 1000
@@ -221,7 +219,7 @@ class BlockingCluster:
         return Address(answer.host, answer.port)
 
     def _idle(self, address: Address) -> BlockingConnection:
-        """Return a connection with nothing in flight: the next response answers the next request."""
+        """Return a connection with nothing in flight, whose next response answers the next request."""
         connection = self._connection(address)
         return self._opened(self._spares, address) if connection.in_flight else connection
 
@@ -238,7 +236,7 @@ class BlockingCluster:
 
 
 class LeaderConnections:
-    """Connections to leaders for exclusive use, opened on demand and reopened after a loss."""
+    """Exclusive connections to leaders, opened on demand and reopened after a loss."""
 
     def __init__(self, cluster: BlockingCluster) -> None:
         self._cluster = cluster

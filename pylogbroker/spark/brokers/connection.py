@@ -2,7 +2,7 @@
 
     response = dial(Address("localhost", 9092), settings).ask(MetadataRequest(topics=None))
 
-Not thread-safe. Any failure closes the connection: later responses could not be matched to requests. Nothing is resent.
+Not thread-safe. Any failure closes it: later responses could not be matched to requests. Nothing is resent.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pylogbroker.wire import Request, WireError
 
 _length_of = struct.Struct(">i").unpack
 _timeval = struct.Struct("ll").pack
-_CHUNKS: Final = 512  # buffers per sendmsg; the system's limit is 1,024
+_CHUNKS: Final = 512  # buffers per sendmsg; the system allows 1,024
 
 
 class BlockingConnection:
@@ -40,28 +40,29 @@ class BlockingConnection:
 
     @property
     def in_flight(self) -> int:
-        """Number of responses still to be received."""
+        """Number of responses not received."""
         return len(self._waiting)
 
     def fileno(self) -> int:
-        """Descriptor for `select`: readable when a response begins to arrive."""
+        """Descriptor for `select`: readable when a response arrives."""
         return self._socket.fileno()
 
     def version_of(self, kind: type[Request]) -> int:
-        """Return the newest version that both sides support; raise UnsupportedVersion if there is none."""
+        """Return the newest common version; raise UnsupportedVersion."""
         return self._kafka.version_of(kind)
 
     def ask(self, request: Request, *, version: int | None = None, timeout: float | None = None) -> Any:
         """Send a request and return its response. Nothing else may be in flight.
 
-        Raise ConnectionLost or RequestTimedOut if no response comes within `timeout` seconds (default
-        request.timeout.ms). Raise UnsupportedVersion or EncodingError if the broker does not support the request.
+        Raise ConnectionLost or RequestTimedOut without a response in `timeout` seconds (default request.timeout.ms).
+        Raise
+        UnsupportedVersion or EncodingError if the broker does not support the request.
         """
         self.send(request, version=version)
         return self.receive(timeout)
 
     def send(self, request: Request, *, version: int | None = None, answered: bool = True) -> None:
-        """Send a request; with `answered`, `receive` returns its response later."""
+        """Send; if `answered`, `receive` returns the response later."""
         if self._why_ended is not None:
             raise NotConnected(f"the connection to {self.address} has ended: {self._why_ended}")
         encoded = self._kafka.encode(request, version)
@@ -100,7 +101,7 @@ class BlockingConnection:
             self._kafka.handle_response(self.ask(request, version=version, timeout=timeout))
 
     def _allow(self, seconds: float) -> None:
-        """Set the timeout of each system call, in the kernel: one blocking call can receive a whole response."""
+        """Set the kernel's timeout of each system call: one blocking call can receive a whole response."""
         if seconds != self._timeout_now:
             whole = max(0.001, seconds)
             value = _timeval(int(whole), int(whole % 1 * 1e6))
@@ -155,9 +156,9 @@ class BlockingConnection:
 
 
 def dial(address: Address, settings: ConnectionSettings, most_seconds: float | None = None) -> BlockingConnection:
-    """Return a connection that is ready for requests; raise NotConnected.
+    """Return a connection ready for requests; raise NotConnected.
 
-    Connecting and negotiating may each take socket.connection.setup.timeout.ms, or `most_seconds` if that is less.
+    Connecting and negotiating may each take socket.connection.setup.timeout.ms, or `most_seconds` if less.
     """
     retain_freed_memory()
     seconds = settings.setup_timeout if most_seconds is None else min(settings.setup_timeout, most_seconds)

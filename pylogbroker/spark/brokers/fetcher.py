@@ -1,11 +1,7 @@
-"""Fetch the record batches of one partition between two offsets, as raw bytes.
+"""Fetch a partition's record batches between two offsets, as raw bytes.
 
-            ask          ask              ask
-    leader ------ answer ------ answer -------- answer
-    here              decode        decode           decode
-
-The next fetch is sent before the received records are yielded: the leader works while they are decoded. Reading ends
-at an offset, not at a count: control records and compaction leave offsets without records.
+The next fetch is sent before received records are yielded: the leader works while they are decoded. Reading ends at an
+offset, not at a count: control records and compaction leave offsets without records.
 """
 
 from __future__ import annotations
@@ -30,14 +26,14 @@ from pylogbroker.spark.brokers.cluster import BlockingCluster
 from pylogbroker.spark.brokers.connection import BlockingConnection
 from pylogbroker.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
 
-FETCH: Final = 12  # newest version with topic names instead of ids
+FETCH: Final = 12  # newest version with topic names
 _LARGEST: Final = 0x7FFFFFFF
 _EMPTY_ANSWERS_MIN: Final = 2
 
 
 @attrs.frozen
 class FetchedBatches:
-    """Complete record batches; the first one may have records before `position`."""
+    """Whole batches; the first may have records before `position`."""
 
     records: Buffer
     position: int
@@ -47,10 +43,11 @@ class FetchedBatches:
 
 
 class PartitionFetcher:
-    """Iterate over the record batches of a partition from `start` to before `end`.
+    """Iterate over a partition's record batches from `start` to before `end`.
 
     Raise OutOfRange if the log starts after `start`, or nothing arrives for `stall_timeout` seconds because it ends
-    before `end`. If compaction removed everything left before `end`, the last item has no records.
+    before
+    `end`. If compaction removed the rest before `end`, the last item has no records.
     """
 
     def __init__(
@@ -72,7 +69,7 @@ class PartitionFetcher:
         self._wait = settings.integer("fetch.max.wait.ms")
         self._committed = settings.text("isolation.level") == "read_committed"
         self._asked: BlockingConnection | None = None
-        self._empty = 0  # empty responses in a row, from a leader that has all offsets
+        self._empty = 0  # consecutive empty responses from a leader with all offsets
 
     def __iter__(self) -> Iterator[FetchedBatches]:
         moved = time.monotonic()
@@ -104,7 +101,7 @@ class PartitionFetcher:
         return fetched
 
     def _rest(self, data: PartitionData) -> FetchedBatches | None:
-        """Skip to the end if the leader, which has all offsets, returns nothing twice: the rest was compacted away."""
+        """Skip to the end if the leader, having all offsets, returns nothing twice: the rest was compacted away."""
         readable = data.last_stable_offset if self._committed and data.last_stable_offset >= 0 else data.high_watermark
         self._empty = self._empty + 1 if readable >= self._end else 0
         if self._empty < _EMPTY_ANSWERS_MIN:
@@ -117,7 +114,7 @@ class PartitionFetcher:
         try:
             self._ask()
         except PylogbrokerError as error:
-            if not is_retriable(error):  # retriable ones are retried when the response is needed
+            if not is_retriable(error):  # retriable: retried when the response is needed
                 raise
 
     def _ask_for_more(self) -> None:
@@ -141,7 +138,7 @@ class PartitionFetcher:
         response: FetchResponse = connection.receive()
         raise_for(response.error_code)
         partitions = [each for topic in response.responses for each in topic.partitions]
-        data = partitions[0] if partitions else PartitionData()  # empty while a quota is exceeded
+        data = partitions[0] if partitions else PartitionData()  # empty over quota
         if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
             raise self._out_of_range()
         raise_for(data.error_code, f"{self._topic}/{self._partition}")
@@ -172,7 +169,7 @@ class PartitionFetcher:
 
 
 def fetch_request(settings: Values, positions: Mapping[TopicPartition, int], *, limit: int, wait: int) -> FetchRequest:
-    """Build a fetch of at most `limit` bytes per partition; the leader may wait `wait` ms."""
+    """Build a fetch of `limit` bytes per partition, which the leader may hold for `wait` ms."""
     topics = [
         FetchTopic(
             topic,

@@ -4,8 +4,7 @@
     add_published      .....a,b........c......d
     commit                   .........a,b,c......d       limited to 5 % of the time
 
-Files that do not count are deleted only after the manifest has been written: a load that finds another load's manifest
-deletes nothing.
+Other files are deleted only after writing the manifest: a load that finds another load's manifest deletes nothing.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from pylogbroker.spark.loading.task import TaskParameters, whole_files
 from pylogbroker.spark.reading.slices import Slice
 
 _OFFSET_MAX: Final = (1 << 63) - 1
-_PAUSE_FACTOR: Final = 20  # in durations of the commit before it
+_PAUSE_FACTOR: Final = 20  # in durations of the last commit
 _PAUSE_SECONDS_MIN: Final = 0.5
 
 
@@ -37,7 +36,7 @@ class ManifestCommitter:
     parts: tuple[Part, ...]
     is_replay: bool = False
     entries: list[ManifestEntry] = attrs.field(factory=list)
-    """Results of this run, and of a replay that it continues."""
+    """Results of this run, and of a replay it continues."""
     before: Mapping[TopicPartition, Iterable[Range]] = attrs.field(factory=dict)
     unfinished_bytes: int = 0
     """Size of temporary files."""
@@ -56,7 +55,7 @@ class ManifestCommitter:
         self.unfinished_bytes = sum(size for name, size in files if is_temporary(name))
 
     def add(self, entries: Iterable[ManifestEntry]) -> None:
-        """Add entries, without those that overlap completed ranges."""
+        """Add entries that do not overlap completed ranges."""
         by_key: dict[TopicPartition, list[ManifestEntry]] = {}
         for entry in entries:
             by_key.setdefault(entry.key, []).append(entry)
@@ -110,9 +109,9 @@ class ManifestCommitter:
 
 
 def recovered(store: Store, manifest: Manifest, parameters: TaskParameters) -> tuple[Manifest, list[str]]:
-    """Add published files that the manifest lacks, since the previous load ended early.
+    """Add published files that the manifest lacks since the previous load ended early.
 
-    Also return the paths of other files, to be deleted after the manifest has been written.
+    Also return other files' paths, to delete after writing the manifest.
     """
     committer = ManifestCommitter(store, manifest, parameters, (), before=manifest.covered())
     wholes = {directory_of(parameters.generation, *key): Slice(*key, 0, _OFFSET_MAX) for key in sorted(manifest.begins)}
@@ -130,7 +129,7 @@ def leftovers(manifest: Manifest, listed: Mapping[str, Iterable[str]], more: Col
 
 
 def purge_replaced(store: Store, manifest: Manifest, keep: float) -> Manifest:
-    """Delete files replaced more than `keep` seconds ago, and generations no longer in use."""
+    """Delete files replaced over `keep` seconds ago, and unused generations."""
     old = [each for each in manifest.replaced if each.at + keep <= time.time()]
     for each in old:
         store.delete(each.path)
@@ -142,7 +141,7 @@ def purge_replaced(store: Store, manifest: Manifest, keep: float) -> Manifest:
 
 
 def check_unchanged(store: Store, manifest: Manifest) -> None:
-    """Raise TargetInUse if another load has changed the manifest; local directories are locked instead."""
+    """Raise TargetInUse if another load changed the manifest; local directories are locked instead."""
     if store.is_local:
         return
     found = store.read(MANIFEST)

@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 def missing_in(start: int, end: int, covered: Iterable[Range]) -> list[Range]:
-    """Return the ranges within [start, end) that are not covered."""
+    """Return the uncovered ranges within [start, end)."""
     found = []
     for first, last in sorted(covered):
         if first >= end:
@@ -31,7 +31,7 @@ def overlaps(one: Range, other: Range) -> bool:
 
 
 def apart(candidates: Iterable[T], taken: Iterable[Range], range_of: Callable[[T], Range]) -> list[T]:
-    """Return candidates that overlap neither `taken` nor each other; at one start, the longest."""
+    """Return candidates that overlap neither `taken` nor each other; at equal starts, the longest."""
     holes = sorted(taken)
     found: list[T] = []
     reached = -1

@@ -35,21 +35,21 @@ from pylogbroker.spark.loading.task import TaskParameters
 from pylogbroker.spark.options import ReadOptions
 
 Scheduler = Callable[[TaskParameters, tuple[Part, ...], Callable[[], None]], tuple[list[ManifestEntry], list[str]]]
-"""Run parts in tasks, call the callback regularly, and return entries and failures."""
+"""Run parts in tasks, call the callback regularly; return entries and failures."""
 
-_ROUNDS_MAX: Final = 3  # tasks that ran twice at once may leave gaps
-_LAG_SECONDS: Final = 2.0  # between lookups of the logs' ends
+_ROUNDS_MAX: Final = 3  # concurrent duplicate tasks may leave gaps
+_LAG_SECONDS: Final = 2.0  # between lookups of the ends
 
 
 class LoadFailed(PylogbrokerError):
-    """A load ended early. Completed files are kept, and the next load continues."""
+    """A load ended early. Completed files are kept; the next load continues."""
 
 
 @attrs.frozen
 class Outcome:
     manifest: Manifest
     entries: tuple[ManifestEntry, ...]
-    """Entries of this load, and recovered ones of an earlier load."""
+    """Entries of this load, and recovered earlier ones."""
     gaps: tuple[ManifestEntry, ...]
     lag: int
 
@@ -57,9 +57,9 @@ class Outcome:
 @attrs.frozen
 class _TargetState:
     before: Manifest | None
-    """Manifest as written."""
+    """As written."""
     manifest: Manifest
-    """Manifest with all published files."""
+    """With all published files."""
     recovered: tuple[ManifestEntry, ...] = ()
     leftovers: Collection[str] = ()
 
@@ -74,7 +74,7 @@ class LoadJob:
     schedule: Scheduler
     report: Report
     keep: float
-    """Seconds for which replaced files are kept."""
+    """Seconds to keep replaced files."""
     _began: float = attrs.field(factory=time.monotonic, init=False)
     _goals: Mapping[TopicPartition, int] = attrs.field(factory=dict, init=False)
     _ends: Mapping[TopicPartition, int] = attrs.field(factory=dict, init=False)
@@ -97,7 +97,7 @@ class LoadJob:
         return Outcome(committer.manifest, (*state.recovered, *committer.entries), tuple(gaps), lag)
 
     def replay(self) -> Outcome:
-        """Reload the window, and replace the loaded files when all is complete."""
+        """Reload the window; replace loaded files when complete."""
         state = self._target_state()
         with BlockingCluster(self.options.settings) as cluster:
             cluster.reach()
@@ -120,7 +120,7 @@ class LoadJob:
         return _TargetState(before, now, now.entries[len(manifest.entries) :], leftovers)
 
     def _written(self, state: _TargetState, manifest: Manifest) -> Manifest:
-        """Write the manifest if it has changed; then delete leftovers."""
+        """Write the manifest if changed; then delete leftovers."""
         if manifest == state.before and not state.leftovers:
             return manifest
         written = write_manifest(self.store, manifest)
@@ -188,7 +188,7 @@ class LoadJob:
             entries, failures = self.schedule(committer.parameters, missing, tick)
         finally:
             committer.add_published()
-        committer.add(entry for entry in entries if entry.path is None)  # files count when they are listed
+        committer.add(entry for entry in entries if entry.path is None)  # files count when listed
         if failures:
             raise LoadFailed("; ".join(dict.fromkeys(failures)))
 
@@ -217,13 +217,13 @@ class LoadJob:
     def _ask_ends(self, cluster: BlockingCluster) -> None:
         try:
             found = cluster.offsets(dict.fromkeys(self._goals, LATEST))
-        except PylogbrokerError:  # only informative; the tasks report errors
+        except PylogbrokerError:  # informative only: tasks report errors
             return
         self._ends = {key: each.offset for key, each in found.items()}
 
 
 def manifest_of(store: Store) -> Manifest:
-    """Read the manifest; raise BadManifest if there is none."""
+    """Raise BadManifest without a manifest."""
     text = store.read(MANIFEST)
     if text is None:
         raise BadManifest(f"{store.uri} has no {MANIFEST}: nothing has been loaded there")

@@ -7,8 +7,8 @@
     task               |---- fill: file, file, file ----|
     task               |---- fill: file, file ----|
 
-The next load continues one that ended early: published files count, its other files are deleted. Only committed records
-are loaded, unless kafka.isolation.level says otherwise.
+A load continues one that ended early: published files count, its others are deleted. Only committed records are loaded,
+unless kafka.isolation.level says otherwise.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ TopicSelection = str | Iterable[str] | re.Pattern[str]
 
 @attrs.frozen
 class Loaded:
-    """Result of a load, and all loaded rows."""
+    """Result of a load; rows of all loads."""
 
     spark: SparkSession
     store: Store
@@ -61,7 +61,7 @@ class Loaded:
 
     @property
     def frame(self) -> DataFrame:
-        """Rows of this load and all before."""
+        """Rows of this and earlier loads."""
         return _frame(self.spark, self.store, self.outcome.manifest)
 
     @property
@@ -80,7 +80,7 @@ class Loaded:
 
     @property
     def lag(self) -> int:
-        """Offsets in the logs that are not loaded; 0 after a replay."""
+        """Offsets in the logs not loaded; 0 after a replay."""
         return self.outcome.lag
 
     @property
@@ -108,15 +108,16 @@ def load(
     """Load new records of topics (names, or a pattern) into Parquet files in a directory.
 
     `since` and `until` are times (`loading.times`). Rows before `since` are dropped; loading ends before the first row
-    at or after `until`. `replay` reloads the files that overlap this window, and replaces them when all are complete;
-    old files remain for `keep_replaced` seconds. `mapping` computes other columns (`loading.mapping`). `options` are
-    the source's kafka.*, includeHeaders, failOnDataLoss, minPartitions, maxRecordsPerPartition, fetchOffset.* and
-    kafkaConsumer.*. `file_size` is in bytes. `progress` is true for a bar, or a callback that gets a Progress
-    regularly.
+    at
+    or after `until`. `replay` reloads the files that overlap this window, and replaces them when all are complete; old
+    files remain for `keep_replaced` seconds. `mapping` computes other columns (`loading.mapping`). `options` are the
+    source's kafka.*, includeHeaders, failOnDataLoss, minPartitions, maxRecordsPerPartition, fetchOffset.* and
+    kafkaConsumer.*. `file_size` is in bytes. `progress` is true for a bar, or a callback that regularly gets a
+    Progress.
 
     An interruption (Ctrl-C) stops the tasks and keeps published files. Raise ConfigError for invalid arguments,
-    DataLost, TargetInUse, LoadFailed if tasks failed, OSError if the directory cannot be written, and the brokers'
-    errors.
+    DataLost,
+    TargetInUse, LoadFailed if tasks failed, OSError if the directory cannot be written, and the brokers' errors.
     """
     began = time.monotonic()
     given = _given(bootstrap_servers, topics, options or {})
@@ -182,7 +183,7 @@ def _layout(file_size: int, compression: str) -> FileLayout:
 
 
 def _schema(options: ReadOptions, mapping: RowMapping | None) -> pa.Schema:
-    """Return the files' columns: a mapping is called with no rows."""
+    """Return the files' columns, by calling the mapping with no rows."""
     columns = pa.schema([(name, TYPES[name]) for name in columns_with(headers=options.include_headers)])
     nothing = pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in columns], schema=columns)
     schema = columns if mapping is None else mapped(mapping, nothing).schema

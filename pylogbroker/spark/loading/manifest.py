@@ -11,9 +11,9 @@
     one entry    |===== file =====|= no records =|== lost ==|===== file =====|....
     offsets      start          end                                               still to be loaded
 
-A file's name holds its offsets, start and end (exclusive); it exists only when it is complete. So the manifest may lack
-files, never have too many. Entries of one log do not overlap. When a topic is recreated or truncated, its entries are
-marked as old: their rows stay, but they do not count as covered. New files go into a new generation.
+A file's name holds its start and end offsets (exclusive); only complete files get it. So the manifest may lack files,
+never have too many. A log's entries do not overlap. When a topic is recreated or truncated, its entries are marked as
+old: rows stay, but do not count as covered. New files go into a new generation.
 
     loaded       generation 1 |==a==|==b==|==c==|==d==|
     replay of          b to c       |---------|            generation 2; after a crash the replay is continued
@@ -62,15 +62,15 @@ class ManifestEntry:
     end: int
     generation: int
     path: str | None = None
-    """Path in the directory; None without rows."""
+    """In the directory; None without rows."""
     records: int = 0
     bytes: int = 0
     since: int | None = None
     """Rows before this time, in ms, were dropped."""
     gap: str | None = None
-    """Reason why records were not loaded."""
+    """Why records were not loaded."""
     is_old: bool = False
-    """Whether the log no longer exists."""
+    """Whether the log is gone."""
 
     @property
     def key(self) -> TopicPartition:
@@ -92,7 +92,7 @@ class UnfinishedReplay:
 
 @attrs.frozen
 class Replaced:
-    """File that no longer counts, and the seconds since 1970 at its replacement."""
+    """File that no longer counts; seconds since 1970 at its replacement."""
 
     path: str
     at: float
@@ -106,11 +106,11 @@ class Manifest:
     arrow: str
     """Columns as Arrow's serialized schema, in base64."""
     revision: str = ""
-    """Random id, new with each write."""
+    """Random id of each write."""
     generation: int = 1
-    """Generation of new files."""
+    """Of new files."""
     generations: int = 1
-    """Highest one so far."""
+    """Highest so far."""
     topics: Mapping[str, str] = attrs.field(factory=dict)
     begins: Mapping[TopicPartition, int] = attrs.field(factory=dict)
     entries: tuple[ManifestEntry, ...] = ()
@@ -118,12 +118,12 @@ class Manifest:
     replaced: tuple[Replaced, ...] = ()
 
     def files(self) -> list[ManifestEntry]:
-        """Return the entries with files, in order."""
+        """Return entries with files, in order."""
         entries = (entry for entry in self.entries if entry.path is not None)
         return sorted(entries, key=lambda entry: (entry.key, not entry.is_old, entry.start))
 
     def covered(self) -> dict[TopicPartition, list[Range]]:
-        """Return the ranges that need no loading."""
+        """Return ranges that need no loading."""
         found: dict[TopicPartition, list[Range]] = {}
         for entry in self.entries:
             if not entry.is_old:
@@ -131,7 +131,7 @@ class Manifest:
         return found
 
     def in_use(self) -> set[int]:
-        """Return the generations that still have files."""
+        """Return generations that have files."""
         paths = [entry.path for entry in self.entries if entry.path is not None]
         paths += [each.path for each in self.replaced]
         replayed = {self.replay.generation} if self.replay is not None else set()
@@ -141,7 +141,7 @@ class Manifest:
         return attrs.evolve(self, entries=(*self.entries, *entries))
 
     def with_old(self, keys: Collection[TopicPartition]) -> Manifest:
-        """Mark entries as old, start a new generation, and abandon a replay."""
+        """Mark entries as old, start a generation, and abandon a replay."""
         entries = tuple(attrs.evolve(each, is_old=True) if each.key in keys else each for each in self.entries)
         begins = {key: begin for key, begin in self.begins.items() if key not in keys}
         number = self.generations + 1
@@ -193,7 +193,7 @@ class Manifest:
 
     @classmethod
     def of_json(cls, text: bytes) -> Manifest:
-        """Parse a manifest; raise BadManifest if it is damaged or of another version."""
+        """Raise BadManifest if damaged or of another version."""
         try:
             found = json.loads(text)
             if found["version"] != _VERSION:
@@ -237,9 +237,9 @@ def range_of(name: str) -> Range | None:
 
 
 def _stem(topic: str, partition: int) -> str:
-    """Return a readable name without a dot or underscore in front: Spark ignores such files.
+    """Return a readable name that does not begin with a dot or underscore: Spark ignores such files.
 
-    A name longer than file systems allow becomes its beginning and a hash.
+    Names too long for file systems are shortened, with a hash.
     """
     first = "".join(f"%{ord(letter):02X}" for letter in topic[:1] if letter in "._")
     name = first + quote(topic[1:] if first else topic, safe="")

@@ -32,7 +32,7 @@ from pylogbroker.spark.loading.parquet import text_of
 
 RowMapping = Callable[[pa.RecordBatch], pa.RecordBatch]
 KEPT: Final = ("topic", "partition", "offset", "timestamp")
-"""Default of `keep`."""
+"""Default `keep`."""
 
 
 class MappingFailed(PylogbrokerError):
@@ -41,10 +41,11 @@ class MappingFailed(PylogbrokerError):
 
 @attrs.frozen
 class JsonValue:
-    """Mapping of values that are JSON objects: one column per member of the schema.
+    """Mapping of JSON objects: a column per member of the schema.
 
     Missing members are null, extra ones are ignored, and a record without a value has nulls. Any other value is an
-    error, or, unless `strict`, nulls.
+    error,
+    or, unless `strict`, nulls.
     """
 
     schema: pa.Schema
@@ -57,7 +58,7 @@ class JsonValue:
         return _beside(rows, self.keep, {name: _whole(found[name]) for name in self.schema.names})
 
     def _parsed(self, values: pa.Array) -> list[pa.Table]:
-        """Parse values; bisect to find invalid ones."""
+        """Parse; bisect to find invalid values."""
         if not len(values):
             return [self.schema.empty_table()]
         try:
@@ -87,11 +88,12 @@ class JsonValue:
 
 @attrs.frozen
 class LogLine:
-    """Mapping of log lines by a regular expression with named groups, in the common syntax of Python and RE2.
+    """Mapping of log lines by a regular expression with named groups, in the syntax common to Python and RE2.
 
-    It must match the complete line; else the columns are null or, if `strict`, an error is raised. Each group becomes a
-    column of text. `types` gives other types; empty texts and dashes are then null. `times` gives strptime patterns,
-    such as "%d/%b/%Y:%H:%M:%S %z".
+    It must match the whole line; else the columns are null or, if `strict`, an error is raised. Each group becomes a
+    column
+    of text. `types` gives other types; then empty texts and dashes are null. `times` gives strptime patterns, such as
+    "%d/%b/%Y:%H:%M:%S %z".
     """
 
     pattern: str
@@ -151,7 +153,7 @@ def mapped(mapping: RowMapping, rows: pa.RecordBatch, schema: pa.Schema | None =
 def failing_rows(
     mapping: RowMapping, rows: pa.RecordBatch, schema: pa.Schema, why: MappingFailed
 ) -> tuple[pa.RecordBatch, MappingFailed]:
-    """Bisect failing rows; return the smallest failing batch found, and its error."""
+    """Bisect failing rows; return the smallest failing batch, and its error."""
     while rows.num_rows > 1:
         middle = rows.num_rows // 2
         for half in (rows[:middle], rows[middle:]):

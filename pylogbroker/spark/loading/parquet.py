@@ -33,7 +33,7 @@ _PLAIN: Final = ("key", "value")
 _RISING: Final = ("offset", "timestamp")
 _ROW_GROUP_BYTES: Final = 32 << 20
 _ROW_GROUP_ROWS: Final = 1 << 20
-_PAGE_BYTES: Final = 128 << 10  # a page is compressed while it is in the processor's cache
+_PAGE_BYTES: Final = 128 << 10  # compressed while it is in the processor's cache
 
 
 @attrs.frozen
@@ -68,7 +68,7 @@ class FileWriter:
         return int(self._file.tell())
 
     def finish(self, metadata: dict[str, str]) -> int:
-        """Write the rest and the footer; return the size. The file remains open."""
+        """Write the rest and the footer; return the size. The file stays open."""
         self._write()
         self._writer.add_key_value_metadata(metadata)
         self._writer.close()
@@ -109,7 +109,7 @@ class Footer:
 
 
 def read_footer(store: Store, path: str, size: int) -> Footer | None:
-    """Read a footer; None if the file is foreign or deleted."""
+    """Return None if the file is foreign or deleted."""
     try:
         with store.filesystem.open_input_file(store.path(path)) as file:
             found = pq.read_metadata(file)
@@ -134,7 +134,7 @@ def read_footer(store: Store, path: str, size: int) -> Footer | None:
 
 
 def text_of(schema: pa.Schema) -> str:
-    """Return the columns as text; equal texts mean equal schemas."""
+    """Return the columns as text, equal for equal schemas."""
     return "\n".join(f"{field.name}: {field.type}{'' if field.nullable else ' not null'}" for field in schema)
 
 
@@ -147,7 +147,7 @@ def unpacked(text: str) -> pa.Schema:
 
 
 def _encodings(schema: pa.Schema) -> dict[str, Any]:
-    """Choose dictionaries, deltas for rising values, and for keys and values neither, nor statistics."""
+    """Choose dictionaries; deltas for rising values; neither, nor statistics, for keys and values."""
     rising = {name for name in _RISING if name in schema.names and _is_64_bits(schema.field(name).type)}
     plain = {name for name in _PLAIN if name in schema.names}
     leaves = _leaves(schema)

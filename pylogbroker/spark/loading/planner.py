@@ -6,8 +6,8 @@
     until                                                (2)
     parts              |--------|     |------------------|
 
-(1) A partition not loaded yet begins at the first record at or after `since`. A loaded one continues; skipped offsets
-become a gap. A partition added to a loaded topic begins at offset 0.
+(1) A new partition begins at the first record at or after `since`. A loaded one continues; skipped offsets become a
+gap. A partition added to a loaded topic begins at offset 0.
 
 (2) Loading ends before the first record at or after `until`. Later offsets, even with earlier timestamps, are left for
 the next load: nothing is lost or duplicated.
@@ -86,7 +86,7 @@ class Planner:
         return Plan(self.manifest, self._parts(parts, self.window.since), until)
 
     def replay(self) -> tuple[Part, ...]:
-        """Return the parts to reload: files that overlap the window."""
+        """Return parts to reload: files that overlap the window."""
         keys = self._partitions()
         self._reject_new_topics({topic for topic, _ in keys})
         first, ends = self._offsets(keys, EARLIEST), self._offsets(keys, LATEST)
@@ -130,7 +130,7 @@ class Planner:
             self.manifest = attrs.evolve(manifest, topics=topics)
 
     def _add_topics(self, topics: Collection[str]) -> None:
-        """Mark entries of recreated topics as old."""
+        """Mark recreated topics' entries as old."""
         ids = self._ids(topics)
         recreated = sorted(name for name in topics if self._is_recreated(name, ids[name]))
         if recreated:
@@ -189,7 +189,7 @@ class Planner:
     def _begin(self, key: TopicPartition, since: int, first: int, covered: list[Range], *, is_first: bool) -> None:
         """Set the first offset to load, or record offsets before `since` as a gap.
 
-        No gap is recorded if the log begins after `since`: deleted records may have been later than `since`.
+        If the log begins after `since`, there is no gap: deleted records may have been later than `since`.
         """
         if key not in self.manifest.begins:
             is_early = self.window.since is not None and since > first

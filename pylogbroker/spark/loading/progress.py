@@ -13,18 +13,16 @@ import attrs
 
 @attrs.frozen(kw_only=True)
 class Progress:
-    """State of a load."""
-
     records: int
     """Rows in published files."""
     bytes: int
-    """Size of published and temporary files."""
+    """Of published and temporary files."""
     files: int
     offsets: int
-    """Offsets done, out of `total`; some have no record."""
+    """Offsets done out of `total`; some have no record."""
     total: int
     lag: int
-    """Offsets not loaded yet, by the brokers' last answer."""
+    """Offsets not loaded, by the brokers' last answer."""
     seconds: float
 
 

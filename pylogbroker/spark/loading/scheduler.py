@@ -1,7 +1,7 @@
 """Run the parts of a load in Spark: one task per part.
 
 A UDF loads each part and returns JSON, `{"entry": ...}` or `{"failure": "..."}`. No row passes through the JVM.
-Permanent errors are returned, so that Spark does not retry and other tasks finish. Retriable errors are raised, and
+Permanent errors are returned: Spark does not retry, and other tasks finish. For retriable errors, which are raised,
 Spark repeats the task up to spark.task.maxFailures times. Vectorized UDFs would need pandas.
 """
 
@@ -45,7 +45,7 @@ def schedule(
 
 
 def _stop(spark: SparkSession, tag: str, running: Future[list[str]]) -> None:
-    """Cancel repeatedly: Spark may not have started the job yet."""
+    """Cancel repeatedly: Spark may not have started the job."""
     while not running.done():
         spark.sparkContext.cancelJobsWithTag(tag)
         wait([running], _PAUSE)
@@ -61,7 +61,7 @@ def _collected(spark: SparkSession, tag: str, parameters: TaskParameters, parts:
             freeze_existing_objects()
 
     filled = udf(work, "array<string>", useArrow=False).asNondeterministic()
-    spark.sparkContext.addJobTag(tag)  # session tags can be cancelled only by the thread that set them
+    spark.sparkContext.addJobTag(tag)  # only the thread that set session tags can cancel them
     rows = spark.range(0, len(parts), 1, len(parts)).select(filled("id").alias("results")).collect()
     return [text for row in rows for text in row.results]
 

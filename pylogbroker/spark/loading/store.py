@@ -12,8 +12,8 @@
 |                |                                           | two loads at once one fails; its published files    |
 |                |                                           | are recovered by the other load, or the next        |
 
-A URI may contain credentials, and Arrow's options, such as `?region=` and `?endpoint_override=`. Only tasks get them;
-messages and Spark do not. Spark opens files by itself: its scheme for `s3` is `s3a`.
+A URI may contain credentials, and Arrow's options, such as `?region=` and `?endpoint_override=`. Only tasks get them,
+not messages and Spark. Spark itself opens files: its scheme for `s3` is `s3a`.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Store:
     """Directory; names are relative to it. Errors are OSErrors."""
 
     uri: str
-    """URI without credentials, for messages and Spark."""
+    """Without credentials, for messages and Spark."""
     target: str
     """Path or URI for other processes."""
     root: str
@@ -60,7 +60,7 @@ class Store:
 
     @classmethod
     def of(cls, target: str | os.PathLike[str]) -> Store:
-        """Open a path or URI; the directory need not exist. Raise ConfigError."""
+        """Open a path or URI, which need not exist. Raise ConfigError."""
         text = os.fspath(target)
         if not text.strip():
             raise ConfigError("target: it is empty; expected a directory's path or URI")
@@ -99,7 +99,7 @@ class Store:
         return dict(zip(directories, self.each(self.files, directories), strict=True))
 
     def each(self, ask: Callable[[T], R], items: Iterable[T]) -> list[R]:
-        """Call `ask` for each item; in parallel for a remote store."""
+        """Call `ask` for each item; in parallel if remote."""
         if self.is_local:
             return [ask(item) for item in items]
         with ThreadPoolExecutor(_REQUESTS_MAX) as threads:
@@ -151,7 +151,7 @@ class Store:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Lock the directory; raise TargetInUse if another load holds the lock."""
+        """Lock the directory; raise TargetInUse if it is locked."""
         if self.filesystem.get_file_info(self.root).type == pafs.FileType.File:
             raise ConfigError(f"target: {self.uri} is a file; expected a directory")
         if not self.is_local:

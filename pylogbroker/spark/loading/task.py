@@ -4,7 +4,7 @@
     existing   |==file==|                                    of an earlier attempt that ended early
     new                 |==file==|==file==|==file====|       each is published when it is complete
 
-Published files count, whatever becomes of the task: it can be repeated, or run twice at once.
+Published files count whatever becomes of the task, which may be repeated or run twice at once.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from pylogbroker.spark.reading.losses import DataLost
 from pylogbroker.spark.reading.slices import Slice
 
 NO_ID: Final = str(uuid.UUID(int=0))
-"""Topic id from brokers without topic ids."""
+"""From brokers without topic ids."""
 
 
 @attrs.frozen
@@ -46,14 +46,14 @@ class TaskParameters:
     mapping: RowMapping | None
     layout: FileLayout
     run: str
-    """Unique id in the names of the load's temporary files."""
+    """Unique id in temporary files' names."""
 
     def options(self) -> ReadOptions:
         return ReadOptions.parse(self.given, streaming=False)
 
 
 def load_part(parameters: TaskParameters, part: Part) -> Iterator[ManifestEntry]:
-    """Load the missing ranges, and yield an entry for each file and gap.
+    """Load missing ranges; yield an entry for each file and gap.
 
     Raise DataLost, MappingFailed, and errors of reading and writing.
     """
@@ -71,7 +71,7 @@ def load_part(parameters: TaskParameters, part: Part) -> Iterator[ManifestEntry]
 def whole_files(
     store: Store, parameters: TaskParameters, where: Slice, names: Mapping[str, int], known: Collection[str] = ()
 ) -> list[ManifestEntry]:
-    """Return the published files within a slice, without overlaps and `known` paths; `names` are files with sizes."""
+    """Return published files within a slice, without overlaps and `known` paths; `names` are files with sizes."""
     directory = directory_of(parameters.generation, where.topic, where.partition)
     found = {f"{directory}/{name}": size for name, size in names.items() if _is_in(where, name)}
     footers = store.each(lambda path: read_footer(store, path, found[path]), sorted(found.keys() - set(known)))
@@ -93,7 +93,7 @@ def _is_of(footer: Footer, parameters: TaskParameters, where: Slice) -> bool:
 
 
 def _check_topic(cluster: BlockingCluster, parameters: TaskParameters, topic: str) -> None:
-    """Raise DataLost if the topic has been deleted or recreated since the load was planned."""
+    """Raise DataLost if the topic was deleted or recreated since planning."""
     found = cluster.topics([topic]).get(topic)
     if found is None:
         raise DataLost(f"topic {topic} has been deleted")
@@ -109,9 +109,9 @@ class _PartLoad:
     _cluster: BlockingCluster
     _part: Part
     _done: int
-    """Offsets before it are in published files."""
+    """Earlier offsets are in published files."""
     _at: int
-    """Offsets before it are in the file being written."""
+    """Earlier offsets are in the file being written."""
     _writer: FileWriter | None = None
     _file: pa.NativeFile | None = None
     _temporary: str = ""
@@ -197,7 +197,7 @@ class _PartLoad:
             raise error
         if self._options.fail_on_data_loss or not error.offset < error.first:
             raise DataLost(str(error)) from error
-        self._at = error.offset  # offsets before it had no rows
+        self._at = error.offset  # earlier offsets had no rows
         yield from self._publish()
         if self._done < self._at:
             yield self._entry()
@@ -233,7 +233,7 @@ class _PartLoad:
 
 
 def _not_before(rows: pa.RecordBatch, since: int) -> pa.RecordBatch:
-    """Drop rows before `since`; keep null times, which are out of the range of microseconds."""
+    """Drop rows before `since`; keep null times, which microseconds cannot express."""
     late = pc.greater_equal(rows["timestamp"], pa.scalar(since * 1000, pa.int64()).cast(TYPES["timestamp"]))
     return rows.filter(pc.fill_null(late, True))
 

@@ -20,13 +20,13 @@ from pylogbroker.errors import ConfigError
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-_SECONDS_MAX: Final = 1 << 53  # so that microseconds fit, too
+_SECONDS_MAX: Final = 1 << 53  # microseconds must fit
 
 Time = int | str | datetime
 
 
 def milliseconds(name: str, given: Time | None) -> int | None:
-    """Convert a time, rounded up; `name` is the argument's, for errors. Raise ConfigError."""
+    """Convert a time, rounded up; errors have the argument's `name`. Raise ConfigError."""
     if given is None:
         return None
     found = _from_text(name, given.strip()) if isinstance(given, str) else given
