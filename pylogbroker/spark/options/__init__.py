@@ -1,4 +1,4 @@
-"""Options of the source and the sink. Names are those of Spark's own Kafka source.
+"""Options of source and sink, named as in Spark's own Kafka source.
 
 Everything that Spark's source rejects is rejected here. So are a misspelt option (`raw`), `endingTimestamp` for a
 stream, and `assign` without a partition. `groupIdPrefix` and `kafka.group.id` are ignored: there is no consumer group.

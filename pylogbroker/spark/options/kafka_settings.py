@@ -1,11 +1,11 @@
-"""Options that begin with `kafka.`: settings of this package's client, which is not Java's.
+"""Options that begin with `kafka.`: settings of this package's client, not Java's.
 
 | setting                                             | treatment                                       |
 |-----------------------------------------------------|-------------------------------------------------|
 | used here (`pylogbroker.client.settings`)           | validated and applied                           |
 | changes what is read or written, but not supported  | an error: settings that Spark's source rejects, |
 |                                                     | and security settings                           |
-| unknown, but resembles a supported one              | an error: it is probably misspelt               |
+| unknown, but resembles a supported one              | an error: probably misspelt                     |
 | any other: groups, polling, metrics, ...            | ignored with a warning                          |
 """
 
@@ -89,7 +89,7 @@ def reading(raw: RawOptions) -> Values:
 
 
 def writing(raw: RawOptions) -> Values:
-    """Return the client settings of the sink. A call may take max.block.ms, as in Java's producer."""
+    """Return the sink's client settings. A call may take max.block.ms, as in Java's producer."""
     texts = raw.of_clients()
     if texts.get("partitioner.ignore.keys", "").strip().lower() == "false":
         del texts["partitioner.ignore.keys"]

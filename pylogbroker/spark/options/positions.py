@@ -24,12 +24,12 @@ EARLIEST: Final = -2
 LATEST: Final = -1
 
 Offsets = int | Mapping[TopicPartition, int]
-"""For all partitions, or for each: an offset, EARLIEST or LATEST."""
+"""An offset, EARLIEST or LATEST, for all partitions or each."""
 
 
 @attrs.frozen
 class ByTime:
-    """First offset at or after a time in ms, of all partitions or of each."""
+    """First offset at or after a time in ms, for all partitions or each."""
 
     times: int | Mapping[TopicPartition, int]
 

@@ -1,7 +1,7 @@
 """Raw options, as Spark passes them, with typed accessors.
 
-Names are case-insensitive. An unknown name that resembles a known one is an error: it is probably misspelt. Any other
-is ignored with a warning.
+Names are case-insensitive. An unknown name that resembles a known one is an error: it is probably misspelt. Others are
+ignored with a warning.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pylogbroker.errors import ConfigError
 log = logging.getLogger(__name__)
 
 LONG_MAX: Final = (1 << 63) - 1
-"""Java's Long.MaxValue, commonly used for "no limit"."""
+"""Java's Long.MaxValue, commonly "no limit"."""
 _READ: Final = (
     "subscribe",
     "subscribePattern",
@@ -44,19 +44,19 @@ _READ: Final = (
     "pushFilters",
 )
 _WRITE: Final = ("topic", "includeHeaders", "exactlyOnce", "transactionalIdPrefix")
-_SPARKS: Final = frozenset({"path", "checkpointlocation", "querycomment", "__dummy__"})  # set by Spark itself
+_SPARKS: Final = frozenset({"path", "checkpointlocation", "querycomment", "__dummy__"})  # set by Spark
 _KAFKA: Final = "kafka."
 _SIMILARITY_MIN: Final = 0.8
 _UNITS: Final = {"": 1, "ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
 class RawOptions:
-    """Options by lower-case name; `warnings` describe the ignored ones."""
+    """By lower-case name; `warnings` describe ignored ones."""
 
     def __init__(self, raw: Mapping[str, str]) -> None:
         self._raw = {name.lower(): str(value) for name, value in raw.items()}
         self.warnings: list[str] = []
-        names = {name.lower(): name for name in (*_READ, *_WRITE)}  # users often pass one set of options to both
+        names = {name.lower(): name for name in (*_READ, *_WRITE)}  # users often pass the same options to both
         for name in self._raw:
             if name not in names and name not in _SPARKS and not name.startswith(_KAFKA):
                 self._unknown(name, names)
@@ -90,7 +90,7 @@ class RawOptions:
         return text.lower() == "true"
 
     def integer(self, name: str, least: int = 1, most: int = LONG_MAX) -> int | None:
-        """Return an integer within [least, most]; None if it is not set."""
+        """Return an integer within [least, most]; None if not set."""
         text = self.text(name)
         if text is None:
             return None
@@ -101,7 +101,7 @@ class RawOptions:
         return int(text)
 
     def milliseconds(self, name: str, default: int) -> int:
-        """Return a duration in ms, with Spark's units: 15m, 30s, 500ms; a bare number is milliseconds."""
+        """Return ms; units are Spark's: 15m, 30s, 500ms, or a bare number of ms."""
         text = self.text(name)
         if text is None:
             return default

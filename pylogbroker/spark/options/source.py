@@ -41,7 +41,7 @@ class TriggerLimits:
 
 @attrs.frozen
 class Retries:
-    """Attempts, and seconds between them, when offsets seem to have gone backwards."""
+    """Attempts, and seconds between them, when offsets seem to go backwards."""
 
     attempts: int = 3
     pause: float = 1.0
@@ -62,14 +62,14 @@ class ReadOptions:
     fail_on_data_loss: bool
     include_headers: bool
     stall_timeout: float
-    """Seconds without data after which a read fails."""
+    """Seconds without data before a read fails."""
     push_filters: bool
-    """Whether filters may narrow what is read; see `batch_reader`."""
+    """Whether filters may narrow reads; see `batch_reader`."""
     warnings: tuple[str, ...] = ()
 
     @classmethod
     def parse(cls, options: Mapping[str, str], *, streaming: bool) -> ReadOptions:
-        """Parse options. Raise ConfigError if one is invalid."""
+        """Raise ConfigError for invalid options."""
         raw = RawOptions(options)
         if streaming:
             raw.reject(_ONLY_BATCH, "a stream has no end")
@@ -123,7 +123,7 @@ def _pattern(text: str) -> str:
     try:
         with warnings.catch_warnings(action="error", category=FutureWarning):
             re.compile(text)
-    except (re.error, FutureWarning) as error:  # nested sets, which mean something else in Java
+    except (re.error, FutureWarning) as error:  # nested sets: different in Java
         raise ConfigError(f"option subscribePattern: {text!r} is not a Python regular expression: {error}") from None
     return text
 

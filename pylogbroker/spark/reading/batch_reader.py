@@ -3,11 +3,10 @@
     driver    BatchReader.pushFilters, partitions     plans the slices
     task      BatchReader.read                        reads the rows of one slice
 
-Filters are pushed down if spark.sql.python.filterPushdown.enabled is set and the option `pushFilters` is true. The
-default is false: Spark (4.2 and 4.3) reuses the filtered plan wherever else the DataFrame is used, so that each use
-needs its own `load()`. While its setting is off, Spark rejects a reader that has `pushFilters`, and it does not pass
-the setting to the source. But it asks for filters in a process with its own main module: only there does `of` return a
-FilteringReader.
+Filters are pushed down if spark.sql.python.filterPushdown.enabled is set and the option `pushFilters` is true. It is
+false by default: Spark (4.2 and 4.3) reuses the filtered plan for other uses of the DataFrame, so each use needs its
+own `load()`. While its setting is off, Spark rejects a reader with `pushFilters`, and does not pass the setting to the
+source. But it asks for filters in a process with its own main module: only there does `of` return a FilteringReader.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ class SlicePartition(InputPartition):
 
 
 class BatchReader(DataSourceReader):
-    """Read the records that exist when the query is planned."""
+    """Read the records that exist at planning."""
 
     def __init__(self, given: Mapping[str, str]) -> None:
         self._given = dict(given)
@@ -78,7 +77,7 @@ class BatchReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         part: Slice | None = partition.value
-        if part is None:  # Spark passes None if there are no partitions
+        if part is None:  # Spark passes None without partitions
             return iter(())
         return rows_of(self.options, part, from_earliest=_is_from_earliest(self.options, part))
 
@@ -96,7 +95,7 @@ def _is_asked_for_filters() -> bool:
 
 
 def _slices(cluster: BlockingCluster, options: ReadOptions, pushdown: FilterPushdown) -> list[Slice]:
-    """Return the slices. Starts are looked up first: otherwise a start could be after its end."""
+    """Return the slices. Starts are looked up first, or one could exceed its end."""
     found = partitions_for(cluster, options.topics)
     reject_missing(missing(cluster, options.topics, found))
     start = offsets_for(cluster, options.start, found, starting=True, latest_if_none=options.latest_if_none)
@@ -134,9 +133,9 @@ def _is_from_earliest(options: ReadOptions, part: Slice) -> bool:
 
 
 def rows_of(options: ReadOptions, part: Slice, *, from_earliest: bool = False) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a slice; raise DataLost if some are gone and `failOnDataLoss` is set.
+    """Yield a slice's rows; raise DataLost if some are gone and `failOnDataLoss` is set.
 
-    With `from_earliest`, records that are deleted before the slice is read are no loss.
+    With `from_earliest`, records deleted before reading are no loss.
     """
     start: int | None = part.start
     with BlockingCluster(options.settings) as cluster:
@@ -159,7 +158,7 @@ def _has_not_begun(error: KafkaError, part: Slice) -> bool:
 
 
 def _next_start(error: KafkaError, part: Slice) -> int | None:
-    """Return the first offset after a gap (unchanged if the log has it by now); None if no records are left."""
+    """Return the first offset after a gap (unchanged if the log has it by now); None without records left."""
     if not isinstance(error, OutOfRange):
         return None
     following = max(error.offset, error.first)

@@ -4,8 +4,8 @@
 |--------------------------|------------------------------------------------------------------------------|
 | earliest, latest         | as the leader reports now                                                    |
 | JSON                     | as given; -2 is earliest, -1 latest                                          |
-| starting time            | the first record at or after it; if there is none: an error, or latest       |
-| ending time              | the first record at or after it; if there is none: latest                    |
+| starting time            | the first record at or after it; without one: an error, or latest            |
+| ending time              | the first record at or after it; without one: latest                         |
 
 `subscribePattern` is a Python regular expression, searched anywhere in a topic's name. Internal topics do not match.
 Unlike in Spark, they can be named, and a named partition that does not exist is an error.
@@ -57,7 +57,6 @@ def offsets_for(
     starting: bool,
     latest_if_none: bool = True,
 ) -> dict[TopicPartition, int]:
-    """Return the offsets of exactly these partitions."""
     if isinstance(bound, ByTime):
         return _by_time(cluster, bound, partitions, starting, latest_if_none)
     if isinstance(bound, int):

@@ -5,7 +5,7 @@
     timestampType  -1 none (v0), 0 CreateTime, 1 LogAppendTime
     headers        null where the record has none
 
-Decoding has no step per record: `records.columnar` decodes to columns of spans, which become Arrow arrays.
+No step is per record: `records.columnar` decodes to columns of spans, which become Arrow arrays.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ TYPES: Final[Mapping[str, pa.DataType]] = {
     "headers": HEADERS,
 }
 
-_ROWS: Final = 18_000  # columns of this many rows fit into the processor's caches
+_ROWS: Final = 18_000  # whose columns fit into the processor's caches
 _PART_BYTES_MIN: Final = 2 << 20
-_PART_BYTES_MAX: Final = 4 << 20  # checked bytes are still in the cache when they are copied
+_PART_BYTES_MAX: Final = 4 << 20  # checked bytes are still cached when copied
 _NO_TIMESTAMP_TYPE: Final = -1
-_TIMESTAMP_MS_MAX: Final = ((1 << 63) - 1) // 1000  # so that microseconds fit
+_TIMESTAMP_MS_MAX: Final = ((1 << 63) - 1) // 1000  # microseconds must fit
 
 
 def columns_with(*, headers: bool) -> tuple[str, ...]:
@@ -70,8 +70,9 @@ class Decoder:
         """Yield the rows with offsets in [start, end), some megabytes at a time.
 
         Control records, aborted transactions and a truncated last batch are skipped. After everything before `end`,
-        `next_offset` is `end`. Raise CorruptRecords for damaged bytes and InvalidRecords for an unknown codec, after
-        the rows before them. Checksums are verified only with `check`.
+        `next_offset` is `end`. After the rows before it, raise CorruptRecords for damaged bytes, InvalidRecords for an
+        unknown
+        codec. Only `check` verifies checksums.
         """
         for group in entry_groups(fetched, aborted, enough=_enough(fetched), end=end, check=check):
             for part in _of_one_format(group):
@@ -95,7 +96,7 @@ def _enough(fetched: Buffer) -> int:
 
 
 def _of_one_format(group: EntryGroup) -> Iterable[EntryGroup]:
-    """Return the piece, or single messages if v0 and v1 are mixed."""
+    """Return the group, or single messages if v0 and v1 are mixed."""
     mixed = not group.is_v2 and len({entry.magic for entry in group.entries}) > 1
     return group.singles() if mixed else [group]
 

@@ -42,11 +42,11 @@ _NEVER_NULL: Final = ("topic", "partition", "offset")
 @attrs.frozen
 class FilterPushdown:
     keys: tuple[Filter, ...] = ()
-    """Filters on topic and partition."""
+    """On topic and partition."""
     first: int = 0
     end: int | None = None
     since: int | None = None
-    """Time in ms: records before the first one that is as late may be skipped."""
+    """In ms: records before the first one as late may be skipped."""
 
     @classmethod
     def of(cls, filters: Iterable[Filter]) -> tuple[FilterPushdown, list[Filter]]:
@@ -64,7 +64,7 @@ class FilterPushdown:
         return all(_holds(each, columns) for each in self.keys)
 
     def of_slice(self, each: Slice, since: Mapping[TopicPartition, int]) -> Slice:
-        """Restrict a slice; `since` has the first offsets that are late enough."""
+        """Restrict a slice; `since` has the first offsets late enough."""
         start = max(each.start, self.first, since.get((each.topic, each.partition), 0))
         end = each.end if self.end is None else min(each.end, self.end)
         return attrs.evolve(each, start=min(start, each.end), end=max(min(start, each.end), end))

@@ -1,4 +1,4 @@
-"""Decode headers of many records into Arrow: one step for the k-th header of all records."""
+"""Decode headers of many records into Arrow: one step for all records' k-th header."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HEADERS: Final = pa.list_(pa.field("element", _HEADER))
 
 
 def headers_of(columns: Columns) -> pa.Array:
-    """Return each record's headers, null where it has none."""
+    """Return each record's headers, or null."""
     if not columns.has_headers or not len(columns):
         return pa.nulls(len(columns), HEADERS)
     raw_counts, at = raw_varints(columns.data, columns.header_starts)
@@ -30,7 +30,7 @@ def headers_of(columns: Columns) -> pa.Array:
 
 
 def _spans(data: Bytes, at: Ints, counts: Ints, bounds: Ints) -> Ints:
-    """Return key starts, key lengths, value starts and value lengths, in the records' order."""
+    """Return key starts, key lengths, value starts and value lengths, in record order."""
     found = np.empty((4, int(bounds[-1])), np.int64)
     for number in range(int(counts.max())):
         left = np.flatnonzero(counts > number)

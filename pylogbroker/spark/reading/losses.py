@@ -1,4 +1,4 @@
-"""Data loss: offsets that should be read but no longer exist."""
+"""Data loss: offsets to read that no longer exist."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ log = logging.getLogger(__name__)
 
 
 class DataLost(PylogbrokerError):
-    """Some data may have been lost: the log was truncated, or its topic was deleted or recreated."""
+    """Data may have been lost: the log was truncated, or its topic deleted or recreated."""
 
     def __init__(self, what: str) -> None:
         super().__init__(
@@ -19,7 +19,7 @@ class DataLost(PylogbrokerError):
 
 
 def lost(is_error: bool, what: str, cause: Exception | None = None) -> None:
-    """Raise DataLost, or log a warning and continue."""
+    """Raise DataLost, or log a warning."""
     if is_error:
         raise DataLost(what) from cause
     log.warning("some data may have been lost: %s", what)

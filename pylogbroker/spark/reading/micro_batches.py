@@ -9,12 +9,12 @@
 | ends before the read position | its end, if the topic's id is unchanged: the log was truncated.                |
 |                               | Else the topic may have been recreated: its first offset                       |
 
-If a loss is no error, such a partition makes a step at once, even an empty one. It must be in Spark's log before the
-partition grows to its old length. Topic ids are not in that log: a topic recreated with its old length while no query
-runs is not detected.
+If a loss is no error, such a partition makes a step at once, even an empty one: Spark must log it before the partition
+grows to its old length. Topic ids are not logged: a topic recreated with its old length while no query runs is not
+detected.
 
-A new leader may briefly report an earlier end, and a restarted broker may not know a topic. So partitions that are
-missing or went backwards are looked up `fetchOffset.numRetries` times.
+A new leader may briefly report an earlier end; a restarted broker may not know a topic. So partitions that are missing
+or went backwards are looked up `fetchOffset.numRetries` times.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ from pylogbroker.spark.reading.slices import limited
 from pylogbroker.wire.schema import NO_ID
 
 _REFRESH_SECONDS: Final = 1.0  # between metadata refreshes
-_WAIT: Final = 0.2  # seconds that an idle stream waits for records
+_WAIT: Final = 0.2  # seconds
 
 Positions = dict[TopicPartition, int]
 
 
 @attrs.frozen
 class MicroBatch:
-    """Ends, and starts of the partitions that do not continue the previous batch."""
+    """Ends, and starts of partitions that do not continue the previous batch."""
 
     ends: Positions
     begins: Positions
@@ -71,12 +71,12 @@ class MicroBatches:
         self._cluster.close()
 
     def stop_at_latest(self) -> None:
-        """Fix the current ends as the end of the stream."""
+        """End the stream at the current ends."""
         self._refresh_until_complete()
         self._target = self._latest(self._partitions)
 
     def first(self, most: int | None) -> MicroBatch:
-        """Return the first step, with the start of every partition."""
+        """Return the first step, with each partition's start."""
         self._cluster.reach()
         self._refresh_until_complete()
         reject_missing(self._missing())
@@ -92,7 +92,7 @@ class MicroBatches:
         return self._step(self._within(begins, most) or begins, begins)
 
     def next(self, known: Positions, most: int | None, everything: bool) -> MicroBatch | None:
-        """Return the step after `known`. Wait briefly if there is nothing new."""
+        """Return the step after `known`; without one, wait briefly."""
         self._refresh_if_due()
         self._ask_ends(known)
         begins = self._begins(known)
@@ -167,7 +167,7 @@ class MicroBatches:
         return topic in self._ids and self._seen.get(topic, self._ids[topic]) != self._ids[topic]
 
     def _latest_there(self) -> Positions:
-        """Return all ends; of the remaining partitions if a topic is deleted meanwhile."""
+        """Return all ends; only the remaining ones if a topic is deleted meanwhile."""
         retries = self._options.retries
         try:
             return self._latest(self._partitions, retries.attempts * retries.pause)
@@ -188,7 +188,7 @@ class MicroBatches:
         if gone:
             lost(self._options.fail_on_data_loss, f"there is no {named(gone)} any more")
         if any(end < known.get(key, 0) for key, end in self.ends.items()):
-            self._refresh()  # the topic may have been recreated
+            self._refresh()  # maybe recreated
         cut = [
             key for key, end in self.ends.items() if key in known and (end < known[key] or self._is_recreated(key[0]))
         ]
@@ -206,7 +206,7 @@ class MicroBatches:
         return {key: firsts[key] if key in firsts else min(known[key], end) for key, end in self.ends.items()}
 
     def _is_same(self, topic: str) -> bool:
-        """Return whether the topic's id is known and unchanged; old brokers send no ids."""
+        """Return whether the topic's id is known and unchanged; old brokers send none."""
         return self._ids.get(topic, NO_ID) == self._seen.get(topic) != NO_ID
 
     def _firsts(self, partitions: Collection[TopicPartition]) -> Positions:

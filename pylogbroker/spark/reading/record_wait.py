@@ -1,10 +1,7 @@
 """Wait for new records without polling.
 
-Spark asks an idle stream every 10 ms. One fetch per leader stays open until records arrive.
-
-    leader 1   ask ................................ (still open: the next wait continues with it)
-    leader 2   ask .......... answer
-    here            waits     wakes
+Spark asks an idle stream every 10 ms. One fetch per leader stays open until records arrive; the next wait continues
+with it.
 """
 
 from __future__ import annotations
@@ -20,7 +17,7 @@ from pylogbroker.spark.brokers.connection import BlockingConnection
 from pylogbroker.spark.brokers.fetcher import FETCH, fetch_request
 from pylogbroker.wire.messages.fetch import FetchRequest
 
-_FETCH_WAIT_MS: Final = 1000  # for which a leader holds a fetch
+_FETCH_WAIT_MS: Final = 1000  # how long a leader holds a fetch
 
 
 class RecordWait:

@@ -1,4 +1,4 @@
-"""Columns of the source in Spark's types: those of its own Kafka source."""
+"""Columns of the source: those of Spark's own Kafka source."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ def _share(each: Slice, total: int, count: int) -> int:
 
 
 def _parts(each: Slice, count: int) -> list[Slice]:
-    """Divide a slice into equal parts; the last ones may be one longer."""
+    """Divide into equal parts; the last ones may be one longer."""
     count = min(count, len(each))
     length, longer = divmod(len(each), count)
     bounds = [each.start + length * number + max(0, number + longer - count) for number in range(count + 1)]
@@ -66,7 +66,7 @@ def _parts(each: Slice, count: int) -> list[Slice]:
 
 
 def limited(start: Offsets, end: Offsets, most: int) -> dict[TopicPartition, int]:
-    """Return the ends of a micro-batch of about `most` offsets, shared by what remains.
+    """Return the ends of a micro-batch of about `most` offsets, shared in proportion to the rest.
 
     Shares are at least 1: a partition with few records must not wait for one with many.
     """

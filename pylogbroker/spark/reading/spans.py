@@ -23,14 +23,14 @@ from pylogbroker.errors import InvalidRecords
 from pylogbroker.records import Buffer
 from pylogbroker.records.columnar.varints import Flags, Ints
 
-_MOST: Final = (1 << 31) - 1  # maximum bytes of a binary array
+_MOST: Final = (1 << 31) - 1  # of a binary array
 
 
-_INLINE_BYTES_MAX: Final = 12  # maximum bytes inside a view
+_INLINE_BYTES_MAX: Final = 12  # inside a view
 
 
 def binary_of(raw: Buffer, starts: Ints, lengths: Ints) -> pa.Array:
-    """Return ascending spans as a binary array, null where the length is negative."""
+    """Return ascending spans as a binary array; negative lengths are null."""
     if len(raw) > _MOST:
         raise InvalidRecords(f"records of {len(raw)} bytes in one piece")
     is_null = lengths < 0

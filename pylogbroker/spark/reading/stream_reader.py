@@ -1,7 +1,7 @@
 """Stream reader: micro-batches planned by the driver and read by tasks.
 
-A stream offset has the format of Spark's own source. An extra key, "/start", cannot be a topic's name. It holds
-the starts of partitions that do not continue the previous batch:
+A stream offset has the format of Spark's own source. An extra key, "/start", cannot be a topic's name. It holds the
+starts of partitions that do not continue the previous batch:
 
     {"events": {"0": 23, "1": 42}, "/start": {"events": {"1": 0}}}
 
@@ -9,8 +9,8 @@ the starts of partitions that do not continue the previous batch:
     latestOffset    {..., "/start": {...}}               first batch: its starts are now in Spark's log
     latestOffset    {...}                                later batches
 
-So the first batch records the starts before anything is read. "/start" is present even without partitions, because {}
-marks the beginning of a query. A repeated batch has the same slices, since they depend on these offsets alone.
+So starts are logged before anything is read. "/start" is present even without partitions: {} marks a query's beginning.
+A repeated batch has the same slices: they depend on these offsets alone.
 
 A query of Spark's own source can continue here. But that source must itself finish its first batch, and a batch with
 new partitions: it stores or looks up their starts elsewhere.
@@ -69,14 +69,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {}
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """Return the limit of the options; `MicroBatches` applies all, whichever is returned."""
+        """Return the options' limit; `MicroBatches` applies all, whichever is returned."""
         limits = self._options.limits
         if limits.most is not None:
             return ReadMaxRows(limits.most)
         return ReadAllAvailable() if limits.least is None else ReadMinRows(limits.least)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        """Return the end of the next micro-batch; `start` if there is none yet."""
+        """Return the end of the next micro-batch; `start` without one."""
         progress = self._driving()
         everything = isinstance(limit, ReadAllAvailable)
         most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
@@ -104,7 +104,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return rows_of(self._options, partition.value)
 
     def stop(self) -> None:
-        """Close the connections. Spark may not call this; they end with the process."""
+        """Close the connections. If Spark does not call this, they end with the process."""
         if self._progress is not None:
             self._progress.close()
 

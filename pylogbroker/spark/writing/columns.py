@@ -38,7 +38,7 @@ class Fields:
 
 
 def fields_of(columns: Sequence[tuple[str, str]], topic: str | None) -> Fields:
-    """Find the columns. Raise ConfigError if one is missing or has a wrong type."""
+    """Raise ConfigError for a missing column or wrong type."""
     found: dict[str, int] = {}
     for number, (name, _) in enumerate(columns):
         if name in _ACCEPTED and (name != "topic" or topic is None):

@@ -35,7 +35,7 @@ _STEP_BYTES_MAX: Final = 1 << 30  # Arrow's binary columns hold 2^31
 @attrs.frozen
 class Packing:
     largest: int
-    """Maximum bytes of an uncompressed batch; a larger record is a batch of its own."""
+    """Of an uncompressed batch; a larger record is a batch of its own."""
 
     codec: Codec = Codec.NONE
     level: int | None = None
@@ -43,7 +43,7 @@ class Packing:
 
 @attrs.frozen
 class BinaryColumns:
-    """Columns of equal length; None if no record has a key, or headers."""
+    """Columns of equal length; None if no record has a key or headers."""
 
     values: pa.BinaryArray
     keys: pa.BinaryArray | None = None
@@ -80,13 +80,13 @@ class Encoded:
         return OVERHEAD + len(self.records)
 
     def sealed(self, producer: tuple[int, int, int], *, transactional: bool = False) -> bytes:
-        """Return the batch with its header; `producer` is id, epoch and first sequence number."""
+        """Return the whole batch; `producer` is id, epoch and first sequence number."""
         attributes = self.codec | (TRANSACTIONAL if transactional else 0)
         last = self.count - 1
         return seal((0, -1, attributes, last, self.timestamp, self.timestamp, *producer, self.count), self.records)  # type: ignore[arg-type]
 
     def halves(self) -> tuple[Encoded, Encoded]:
-        """Re-encode the records as two batches: slow, for a leader that rejects one."""
+        """Re-encode as two batches: slow, for a leader that rejects one."""
         [entry] = entries(self.sealed((-1, -1, -1)))
         records = list(entry.records())
         middle = len(records) // 2
@@ -99,7 +99,7 @@ class Encoded:
 
 
 def encode(rows: BinaryColumns, runs: Sequence[int], packing: Packing, timestamp: int) -> Iterator[tuple[int, Encoded]]:
-    """Yield batches with the index of their first row; no batch spans the start of a run."""
+    """Yield batches with their first row's index; none spans the start of a run."""
     sizes = rows.sizes
     starts = _starts(sizes, runs, packing.largest - OVERHEAD)
     ends = [*starts[1:], len(rows)]
@@ -168,7 +168,7 @@ def _joined(rows: BinaryColumns, deltas: Numbers) -> pa.BinaryArray:
 
 
 def header_bytes(column: pa.ListArray) -> pa.BinaryArray | None:
-    """Encode lists of headers as header sections; None if there are no headers."""
+    """Encode lists of headers as header sections; None without headers."""
     counts = np.asarray(pc.fill_null(pc.list_value_length(column), 0)).astype(np.int64)
     if not counts.any():
         return None
@@ -186,12 +186,12 @@ def header_bytes(column: pa.ListArray) -> pa.BinaryArray | None:
 
 
 def as_binary(column: pa.Array) -> pa.BinaryArray:
-    """Convert to binary with 32-bit offsets."""
+    """Convert to 32-bit offsets."""
     return column if pa.types.is_binary(column.type) else column.cast(pa.binary())
 
 
 def lengths(column: pa.BinaryArray) -> Numbers:
-    """Return each element's length; -1 for null."""
+    """Return -1 for null."""
     found: Numbers = np.diff(_offsets(column)).astype(np.int64)
     if column.null_count:
         found[np.asarray(column.is_null())] = -1
@@ -237,7 +237,7 @@ def _varint_sizes(numbers: Numbers) -> Numbers:
 
 
 def _varints(columns: Sequence[Numbers]) -> pa.BinaryArray:
-    """Encode rows of numbers; a column of length 1 applies to all rows."""
+    """Encode rows of numbers; a column of length 1 applies to all."""
     rows = max(map(len, columns))
     sizes = [_varint_sizes(column) for column in columns]
     offsets = np.zeros(rows + 1, np.int64)

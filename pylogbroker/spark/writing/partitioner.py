@@ -34,7 +34,7 @@ class RowPartitioner:
         order = led or range(self._count)
         self._order = np.array(random.sample(order, len(order)), np.int32)
         self._enough = enough
-        self._given = 0  # bytes in the cycle so far
+        self._given = 0  # bytes in the cycle
 
     def have(self, chosen: pa.Int32Array | None) -> bool:
         return chosen is None or chosen.null_count == len(chosen) or pc.max(chosen).as_py() < self._count
@@ -70,12 +70,12 @@ class RowPartitioner:
 
 
 def grouped(partitions: Partitions) -> tuple[npt.NDArray[np.int64] | None, list[int]]:
-    """Return an order that groups the rows by partition (None if they are grouped), and each group's start."""
+    """Return an order that groups rows by partition (None if grouped), and each group's start."""
     changes, most = np.flatnonzero(np.diff(partitions)) + 1, int(partitions.max())
     if len(changes) <= most:
         runs = [0, *changes.tolist()]
         if len(runs) == len(set(partitions[runs].tolist())):
             return None, runs
-    narrow = partitions.astype(np.int16) if most < 1 << 15 else partitions  # NumPy sorts 16-bit integers by radix
+    narrow = partitions.astype(np.int16) if most < 1 << 15 else partitions  # NumPy radix-sorts 16-bit integers
     order = np.argsort(narrow, kind="stable")
     return order, [0, *(np.flatnonzero(np.diff(partitions[order])) + 1).tolist()]

@@ -4,15 +4,15 @@
     producer.send({("events", 0): [encoded]})    # returns when buffer.memory allows more
     producer.flush()                             # returns when all is written
 
-`PartitionQueue` keeps order and sequence numbers, by which a leader recognizes a duplicate.
+`PartitionQueue` keeps order and sequence numbers, by which leaders recognize duplicates.
 
 | response                                     | action                                                        |
 |----------------------------------------------|---------------------------------------------------------------|
 | no error, or duplicate sequence number       | done                                                          |
-| too large, and there are several records     | resend as two batches, with the same sequence numbers         |
-| out of order, while an earlier one failed    | resend after the earlier one; if there is none, raise         |
+| several records, too large                   | resend as two batches, with the same sequence numbers         |
+| out of order, while an earlier one failed    | resend after the earlier one; without one, raise              |
 | a retriable error, or no response            | resend after a backoff, until delivery.timeout.ms             |
-| any other                                    | raise: the producer cannot be used any more                   |
+| any other                                    | raise: the producer is unusable                               |
 """
 
 from __future__ import annotations
@@ -52,10 +52,8 @@ _WRITTEN: Final = frozenset({ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER
 
 @attrs.define(eq=False)
 class _Batch:
-    """Encoded records as a `QueuedBatch`."""
-
     encoded: Encoded
-    deadline: float | None = None  # counts from the first attempt, since rows may arrive slowly
+    deadline: float | None = None  # from the first attempt: rows may arrive slowly
     position: int = -1
     identity: ProducerIdentity = ANONYMOUS
     attempts: int = 0
@@ -83,7 +81,7 @@ class _SentRequest:
 
 
 class IdempotentProducer:
-    """Producer of one task; `add` is called with partitions before their first batch."""
+    """Producer of one task; `add` gets partitions before their first batch."""
 
     def __init__(
         self,
@@ -121,7 +119,7 @@ class IdempotentProducer:
         return self._limits.get(topic)
 
     def send(self, batches: Mapping[TopicPartition, Sequence[Encoded]]) -> None:
-        """Queue batches, and wait until the buffer is below buffer.memory."""
+        """Queue batches; wait until the buffer is below buffer.memory."""
         new = [key for key in batches if key not in self._queues]
         if new and self._add is not None:
             self._add(new)
@@ -142,7 +140,7 @@ class IdempotentProducer:
         self._connections.close()
 
     def _settle(self) -> None:
-        """Wait for requests in flight: a late batch could begin a transaction after the abort that nobody ends."""
+        """Wait for requests in flight: after the abort, a late batch could begin a transaction that nobody ends."""
         for asked in self._in_flight:
             with suppress(PylogbrokerError):
                 if asked.connection.is_open:
@@ -320,7 +318,7 @@ class IdempotentProducer:
 
 
 def _raise_rejected(queue: _PartitionQueue) -> None:
-    """Raise the error of a rejected batch if the leader has all earlier ones."""
+    """Raise a rejected batch's error if the leader has all earlier ones."""
     for batch in queue.settle():
         raise batch.error or KafkaError(code=ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
 

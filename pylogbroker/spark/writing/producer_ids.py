@@ -13,7 +13,7 @@ from pylogbroker.rpc.errors import raise_for
 from pylogbroker.spark.brokers.cluster import BlockingCluster
 from pylogbroker.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
-_WINDOW: Final = 5  # batches of a producer that a leader remembers
+_WINDOW: Final = 5  # batches that a leader remembers per producer
 _NO_TIMEOUT: Final = 0x7FFFFFFF
 
 
@@ -34,7 +34,7 @@ def is_idempotent(settings: Values) -> bool:
 
 
 def window_of(settings: Values) -> int:
-    """Return the maximum requests in flight per connection; several keep their order only with idempotence."""
+    """Return the maximum requests in flight per connection; only idempotence keeps several in order."""
     name = "max.in.flight.requests.per.connection"
     if settings[name] is None:
         return _WINDOW if is_idempotent(settings) else 1
@@ -45,7 +45,7 @@ def window_of(settings: Values) -> int:
 
 
 def identify(cluster: BlockingCluster) -> WriterIdentity:
-    """Get a producer id, if the producer is idempotent."""
+    """Get a producer id, if idempotent."""
     if not is_idempotent(cluster.settings):
         return WriterIdentity(-1, -1)
 

@@ -4,7 +4,7 @@
     task      write                               writes its rows
     driver    commit, abort                       of a stream: ends the transactions that the tasks left open
 
-Batches are written at least once: rows of a failed task remain when it is repeated.
+Batches are written at least once: a failed task's rows remain when it is repeated.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class BatchWriter(DataSourceArrowWriter):
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
-    """Append the rows of micro-batches, exactly once or (option exactlyOnce=false) at least once."""
+    """Append micro-batches' rows, exactly once or (option exactlyOnce=false) at least once."""
 
     def __init__(self, given: Mapping[str, str], fields: Fields) -> None:
         self._given = dict(given)
@@ -87,7 +87,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
     @classmethod
     def of(cls, given: Mapping[str, str], schema: StructType, overwrite: bool) -> StreamWriter:
-        """Return a writer; output mode complete (`overwrite`) appends, too."""
+        """Output mode complete (`overwrite`) appends, too."""
         options = WriteOptions.parse(given)
         _check(options)
         if options.exactly_once and not is_idempotent(options.settings):
@@ -111,7 +111,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
                 commit(cluster, done)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Abort the transactions. Called when a task has failed for good."""
+        """Abort the transactions, after a task has failed for good."""
         done = _done(messages)
         if done:
             with BlockingCluster(WriteOptions.parse(self._given).settings) as cluster:
@@ -162,7 +162,7 @@ def _write_as(
     fields: Fields,
     batches: Iterator[pa.RecordBatch],
 ) -> None:
-    """Write rows. Arrow is imported here: the driver, which restarts for each micro-batch, does not need it."""
+    """Write rows. Arrow is imported here: the driver, restarted for each micro-batch, does not need it."""
     from pylogbroker.spark.writing.producer import IdempotentProducer
     from pylogbroker.spark.writing.task import TaskWriter
 

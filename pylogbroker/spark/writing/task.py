@@ -48,7 +48,7 @@ class TaskWriter:
         self._compressed = settings.texts("compressed.topics")
 
     def write(self, batches: Iterable[pa.RecordBatch]) -> None:
-        """Write rows; return when all are written."""
+        """Return when all rows are written."""
         for portion in _portions(batches):
             self._producer.send(self._encode(portion))
         self._producer.flush()
@@ -75,7 +75,7 @@ class TaskWriter:
 
     def _partitioner(self, topic: str, chosen: pa.Int32Array | None) -> RowPartitioner:
         partitioner = self._partitioners.get(topic)
-        if partitioner is None or not partitioner.have(chosen):  # the topic may have more partitions by now
+        if partitioner is None or not partitioner.have(chosen):  # the topic may have new partitions
             partitioner = self._partitioners[topic] = RowPartitioner(find_topic(self._cluster, topic), self._size)
         return partitioner
 
@@ -118,7 +118,7 @@ class TaskWriter:
 
 
 def find_topic(cluster: BlockingCluster, name: str) -> TopicInfo:
-    """Return a topic's metadata. Create the topic if allow.auto.create.topics and the broker allow it."""
+    """Return a topic's metadata; create the topic if allow.auto.create.topics and the broker allow it."""
 
     def ask() -> TopicInfo:
         known = cluster.topics([name])

@@ -6,17 +6,17 @@
     driver     OffsetCommit           the plan: number of tasks of this batch
                EndTxn, for each       commits or aborts records and marker together
 
-A transactional id is `<prefix><query>-<i>`. The marker is a committed offset of the group with that name: the number of
-the batch plus 1. The plan is one of the group `<prefix><query>`.
+A transactional id is `<prefix><query>-<i>`. The marker is a committed offset of the group of that name: the batch's
+number plus 1. The plan is one of the group `<prefix><query>`.
 
 | driver or task is killed         | open transactions              | when the batch is repeated                       |
 |----------------------------------|--------------------------------|--------------------------------------------------|
 | before the driver commits        | all                            | all are aborted, and written again               |
-| while the driver commits         | some                           | the same; tasks that are committed write nothing |
+| while the driver commits         | some                           | the same; committed tasks write nothing          |
 | afterwards                       | none                           | no task writes anything                          |
 
-A second attempt of a task, also a speculative one, aborts the first one's transaction. Decision 0024 says what the plan
-is for.
+A second attempt of a task, even a speculative one, aborts the first one's transaction. Decision 0024 gives the plan's
+purpose.
 """
 
 from __future__ import annotations
@@ -63,10 +63,10 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _MARKER_TOPIC: Final = "__consumer_offsets"  # exists wherever there are groups; partition 0 is used
-_OFFSET_FETCH: Final = 7  # last version with a single group, first one with require_stable
-_OFFSET_COMMIT: Final = 4  # last version with a retention time
+_OFFSET_FETCH: Final = 7  # last version with a single group, first with require_stable
+_OFFSET_COMMIT: Final = 4  # last with a retention time
 _PLAN_RETENTION_MS: Final = 10 * 365 * 86_400_000
-_MARKER_AGE_MS_MAX: Final = 86_400_000  # brokers with a short retention may have expired markers by then
+_MARKER_AGE_MS_MAX: Final = 86_400_000  # brokers with a short retention may expire markers by then
 _ABORT_SECONDS_MAX: Final = 10.0
 _TRANSIENT: Final = frozenset({ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.UNSTABLE_OFFSET_COMMIT})
 _LOST: Final = frozenset(
@@ -85,7 +85,7 @@ class TransactionLost(PylogbrokerError):
 
 
 class WrongBatch(PylogbrokerError):
-    """A batch does not match the batches that were committed before."""
+    """A batch does not match earlier committed ones."""
 
 
 @attrs.frozen
@@ -97,13 +97,13 @@ class Task:
 
     @property
     def name(self) -> str:
-        """Transactional id, and group of the marker."""
+        """Transactional id, and the marker's group."""
         return f"{self.prefix}{self.query}-{self.number}"
 
 
 @attrs.frozen
 class Done:
-    """Result of a task: its open transaction, or that it was committed before."""
+    """Result of a task: its open transaction, or that it was already committed."""
 
     task: Task
     open: WriterIdentity | None = None
@@ -112,7 +112,7 @@ class Done:
 
 @attrs.frozen
 class _Plan:
-    """Number of tasks of a batch, and time in ms of its first commit."""
+    """Number of a batch's tasks, and time in ms of its first commit."""
 
     batch: int
     tasks: int
@@ -120,7 +120,7 @@ class _Plan:
 
 
 def begin(cluster: BlockingCluster, task: Task) -> WriterIdentity | None:
-    """Return the task's identity; None if the task is committed already."""
+    """Return the task's identity; None if committed already."""
     identity = _identify(cluster, task.name)
     committed, _ = _marker(cluster, task.name)
     _check_order(task, committed - 1)
@@ -133,7 +133,7 @@ def add_partitions(cluster: BlockingCluster, identity: WriterIdentity, partition
 
 
 def mark(cluster: BlockingCluster, identity: WriterIdentity, task: Task) -> None:
-    """Write the marker, as the last part of the transaction."""
+    """Write the marker, last in the transaction."""
     added = AddOffsetsToTxnRequest(task.name, identity.id, identity.epoch, task.name)
     _ask(cluster, added, TRANSACTION, task.name)
     request = TxnOffsetCommitRequest(
@@ -147,7 +147,7 @@ def mark(cluster: BlockingCluster, identity: WriterIdentity, task: Task) -> None
 
 
 def commit(cluster: BlockingCluster, done: Sequence[Done]) -> None:
-    """Commit a batch. Raise WrongBatch or TransactionLost."""
+    """Raise WrongBatch or TransactionLost."""
     if not done:
         return
     opened = [(each.task, each.open) for each in done if each.open is not None]
@@ -164,7 +164,7 @@ def commit(cluster: BlockingCluster, done: Sequence[Done]) -> None:
 
 
 def abort(cluster: BlockingCluster, done: Iterable[Done]) -> None:
-    """Abort open transactions for up to 10 seconds; the others end by their timeouts."""
+    """Abort open transactions for up to 10 seconds; timeouts end the others."""
     until = time.monotonic() + _ABORT_SECONDS_MAX
     opened = [each.open for each in done if each.open is not None]
     for number, identity in enumerate(opened):
@@ -176,7 +176,7 @@ def abort(cluster: BlockingCluster, done: Iterable[Done]) -> None:
 
 
 def abandon(cluster: BlockingCluster, identity: WriterIdentity, seconds: float = _ABORT_SECONDS_MAX) -> None:
-    """Abort one transaction, unless another producer owns it by now."""
+    """Abort a transaction, unless another producer owns it."""
     try:
         _end(cluster, identity, committed=False, seconds=seconds)
     except PylogbrokerError as error:
@@ -185,7 +185,7 @@ def abandon(cluster: BlockingCluster, identity: WriterIdentity, seconds: float =
 
 @contextmanager
 def raising_lost(cluster: BlockingCluster, task: Task) -> Iterator[None]:
-    """Convert errors that mean a lost transaction to TransactionLost."""
+    """Convert errors of a lost transaction to TransactionLost."""
     try:
         yield
     except KafkaError as error:
@@ -272,7 +272,7 @@ def _identify(cluster: BlockingCluster, name: str) -> WriterIdentity:
 
 
 def _marker(cluster: BlockingCluster, group: str) -> tuple[int, str | None]:
-    """Return a group's offset and metadata, after pending transactions; -1 if there is none."""
+    """Return a group's offset and metadata, after pending transactions; -1 without an offset."""
     request = OffsetFetchRequest(group, [OffsetFetchRequestTopic(_MARKER_TOPIC, [0])], require_stable=True)
     response = _ask(cluster, request, GROUP, group, version=_OFFSET_FETCH, codes=_fetch_codes)
     [row] = [row for topic in response.topics for row in topic.partitions]
@@ -289,7 +289,7 @@ def _ask(
     codes: Codes = response_codes,
     seconds: float | None = None,
 ) -> Any:
-    """Ask the coordinator. Retry for `seconds` (default: default.api.timeout.ms)."""
+    """Ask the coordinator; retry for `seconds` (default: default.api.timeout.ms)."""
     longest = cluster.settings.integer("default.api.timeout.ms") / 1000
     timeout = longest if seconds is None else min(seconds, longest)
 
@@ -302,7 +302,7 @@ def _ask(
 
 
 def _soon(ask: Callable[[], T], seconds: float) -> T:
-    """Retry on errors that pass within milliseconds."""
+    """Retry errors that pass within milliseconds."""
     attempts = Retrying(
         retry=retry_if_exception(lambda error: isinstance(error, KafkaError) and error.code in _TRANSIENT),
         wait=wait_exponential(multiplier=0.005, max=0.1),
