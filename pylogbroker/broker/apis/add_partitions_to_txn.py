@@ -1,7 +1,7 @@
 """AddPartitionsToTxn (24): add the partitions that a transaction will write to.
 
-If one cannot be added, the others get OPERATION_NOT_ATTEMPTED. From version 4 on brokers send the request, also for
-partitions of `__consumer_offsets`, to which no client may write.
+If one cannot be added, the others get OPERATION_NOT_ATTEMPTED. Since version 4 brokers send the request, also for
+`__consumer_offsets`, to which no client may write.
 """
 
 from __future__ import annotations
@@ -40,10 +40,7 @@ Errors = Mapping[TopicPartition, ErrorCode]
 def handle(
     services: Services, context: RequestContext, request: AddPartitionsToTxnRequest
 ) -> Awaitable[AddPartitionsToTxnResponse] | Generator[None, None, Awaitable[AddPartitionsToTxnResponse]]:
-    """Add or verify the partitions of each transaction, one after the other.
-
-    The connection's next requests wait until the coordinator has the first transaction's partitions.
-    """
+    """Add or verify the partitions of each transaction, one after the other; hold back the connection for the first."""
     transactions = _transactions(context, request)
     count = sum([len(topic.partitions) for asked in transactions for topic in asked.topics])
     return inline_if_short(_begin(services, context, transactions), count)

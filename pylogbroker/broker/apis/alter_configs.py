@@ -1,4 +1,4 @@
-"""AlterConfigs (33): replace all settings of a topic or broker; those not named are removed."""
+"""AlterConfigs (33): replace all settings of a topic or broker; remove those not named."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """ApiVersions (18): the APIs that this broker serves, with their versions.
 
-Clients do not know the broker's versions yet.  So the response always has the header of version 0, and a request in an
-unknown version is answered in version 0.
+Clients do not know the broker's versions yet. So the response has the header of version 0, and answers an unknown
+version in version 0.
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ def handle(services: Services, context: RequestContext, request: ApiVersionsRequ
 
 
 def unsupported(services: Services, context: RequestContext, request: None) -> ApiVersionsResponse:
-    """Answer a request in an unknown version."""
     return ApiVersionsResponse(ErrorCode.UNSUPPORTED_VERSION, api_keys=_advertised(services))
 
 

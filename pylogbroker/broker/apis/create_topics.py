@@ -47,7 +47,7 @@ def _count_partitions(services: Services, request: CreateTopicsRequest) -> int:
 
 @attrs.define
 class _Creation:
-    """State of one request.  Topics with the same settings share the rows that describe them."""
+    """State of one request. Topics with the same settings share their rows."""
 
     _services: Services
     _validate_only: bool

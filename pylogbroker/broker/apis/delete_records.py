@@ -1,6 +1,6 @@
-"""DeleteRecords (21): raise a log's start offset, so that no consumer sees the records below it.
+"""DeleteRecords (21): raise a log's start offset; consumers no longer see the records below it.
 
--1 stands for the high watermark.  The response has the low watermark, or -1 with an error.
+-1 stands for the high watermark. The response has the low watermark, or -1 with an error.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ NO_LOW_WATERMARK = -1
 
 @serves(DeleteRecordsRequest)
 async def handle(services: Services, context: RequestContext, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
-    """Delete from each partition; wait until the low watermarks have reached the offsets."""
+    """Delete from each partition; wait until the low watermarks reach the offsets."""
     delayed = DelayedWrite(services.runtime.clock)
     found = await services.runtime.slices.each(
         request.topics,

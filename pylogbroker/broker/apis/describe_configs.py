@@ -33,7 +33,7 @@ async def handle(
 
 
 def _asked(request: DescribeConfigsRequest) -> dict[tuple[int, str], set[str]]:
-    """Return the requested settings of each resource; an empty set stands for all."""
+    """Return the requested settings by resource; an empty set stands for all."""
     asked: dict[tuple[int, str], set[str]] = {}
     for wanted in request.resources:
         keys = set(wanted.configuration_keys or ())
@@ -80,7 +80,7 @@ class _Rows:
 
 @attrs.define
 class _Query:
-    """State of one request.  Topics with the same settings share their rows."""
+    """State of one request. Topics with the same settings share their rows."""
 
     _services: Services
     _shape: _Shape

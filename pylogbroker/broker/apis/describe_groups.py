@@ -1,4 +1,4 @@
-"""DescribeGroups (15): return the states and members of groups.  A missing group is Dead, which is no error."""
+"""DescribeGroups (15): return states and members of groups. A missing group is Dead, which is no error."""
 
 from __future__ import annotations
 

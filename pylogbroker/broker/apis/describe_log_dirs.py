@@ -1,7 +1,7 @@
-"""DescribeLogDirs (35): which logs lie in which directory, and how large they are.
+"""DescribeLogDirs (35): the logs in each directory, and their sizes.
 
-A failed directory has KAFKA_STORAGE_ERROR and no logs.  A request without topics (null) asks for all; unknown topics
-and partitions are left out.
+A failed directory has KAFKA_STORAGE_ERROR and no logs. Null topics ask for all; unknown topics and partitions are left
+out.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""DescribeProducers (61): the producers that a partition knows, and their open transactions (KIP-664).
+"""DescribeProducers (61): a partition's producers and their open transactions (KIP-664).
 
 Operators find transactions with it that hold back readers of committed records.
 """

@@ -1,7 +1,7 @@
 """DescribeTopicPartitions (75): topics' partitions in pages (KIP-966).
 
-Topics are sorted by name, partitions by number.  A page holds as many partitions as the request and
-`max.request.partition.size.limit` allow; `next_cursor` begins the next page.  Without names every topic is described.
+Topics are sorted by name, partitions by number. The request and `max.request.partition.size.limit` bound a page;
+`next_cursor` begins the next one. Without names every topic is described.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def handle(
 
 
 def _error_response(request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
-    """Return an invalid cursor's error for each topic: the response has no error field."""
+    """Return an error for each topic: the response has no error field."""
     return DescribeTopicPartitionsResponse(
         topics=[
             DescribeTopicPartitionsResponseTopic(error_code=ErrorCode.INVALID_REQUEST, name=name)

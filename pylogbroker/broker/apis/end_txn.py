@@ -1,4 +1,4 @@
-"""EndTxn (26): commit or abort a transaction; answered when the decision is stored, before the markers are written."""
+"""EndTxn (26): commit or abort a transaction; answered when the decision is stored, before markers are written."""
 
 from __future__ import annotations
 

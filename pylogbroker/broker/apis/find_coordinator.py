@@ -1,4 +1,4 @@
-"""FindCoordinator (10): return this broker, which coordinates all; the first request creates the internal topic."""
+"""FindCoordinator (10): return this broker, which coordinates all; create the internal topic first."""
 
 from __future__ import annotations
 

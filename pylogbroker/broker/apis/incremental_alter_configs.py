@@ -1,6 +1,6 @@
-"""IncrementalAlterConfigs (44): change some settings of a topic or broker; those not named stay (KIP-339).
+"""IncrementalAlterConfigs (44): change some settings of a topic or broker; keep the others (KIP-339).
 
-Operations: 0 sets a value, 1 goes back to the default, 2 appends to a list, 3 takes from a list.
+Operations: 0 sets a value, 1 restores the default, 2 appends to a list, 3 takes from a list.
 """
 
 from __future__ import annotations

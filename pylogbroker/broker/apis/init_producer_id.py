@@ -1,7 +1,7 @@
 """InitProducerId (22): assign a producer id and epoch to an idempotent or transactional producer.
 
-Without transactional id every call gets a new producer id. With one, the coordinator stores id and epoch, and aborts
-the open transaction of an earlier producer.
+Without transactional id every call gets a new producer id. With one, the coordinator stores id and epoch, and aborts an
+earlier producer's open transaction.
 """
 
 from __future__ import annotations

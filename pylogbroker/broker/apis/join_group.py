@@ -1,4 +1,4 @@
-"""JoinGroup (11): join a group or its rebalance.  Before version 7 a missing protocol is an empty string, not null."""
+"""JoinGroup (11): join a group or its rebalance. Before version 7 a missing protocol is "", not null."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""LeaveGroup (13): remove members from a group.  Before version 3 the response has the error of the one member."""
+"""LeaveGroup (13): remove members from a group. Before version 3 the one member's error is the response's."""
 
 from __future__ import annotations
 

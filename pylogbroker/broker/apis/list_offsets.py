@@ -1,10 +1,10 @@
 """ListOffsets (2): a partition's first, last or time-stamped offset.
 
 A client sees offsets below the high watermark, or below the last stable offset when it reads committed records alone; a
-replica sees them all.
+replica sees all.
 
 A search by time decodes records, perhaps millions, so it runs in a worker thread, for up to a hundred partitions at
-once.  Workers also read indexes and batch headers that are not in the page cache.
+once. Workers also read uncached indexes and headers.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ FIRST_VERSION = {LATEST: 0, EARLIEST: 0, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LA
 NO_VERSION = 0x7FFF
 CONSUMER = -1
 READ_COMMITTED = 1
-_READS_PER_SEGMENT_MAX: Final = 10  # in a segment's indexes and headers
+_READS_PER_SEGMENT_MAX: Final = 10  # in its indexes and headers
 _CALLS_PER_JOB_MAX: Final = 100  # in one hop to a thread
 T = TypeVar("T")
 
 
 @attrs.frozen
 class FoundOffset:
-    """An offset with its timestamp and leader epoch; -1 for unknown values."""
+    """-1 stands for unknown values."""
 
     offset: int = -1
     timestamp: int = -1
@@ -54,7 +54,7 @@ class FoundOffset:
 
 @attrs.frozen
 class BlockingCall:
-    """A call that a search waits for; `reads_only` if it mostly waits for the disk."""
+    """A call that a search waits for; `reads_only` if it mostly reads."""
 
     call: Callable[[], Any]
     reads_only: bool = False
@@ -173,7 +173,7 @@ class _Query:
         return FoundOffset()
 
     def _asked(self, log: Log, question: Callable[..., T]) -> Generator[BlockingCall, Any, T]:
-        """Return a log's answer after a worker has read what it needs; the last try reads on the reactor thread."""
+        """Return a log's answer; workers read the missing parts first, the last try reads on the reactor thread."""
         for _ in range(_READS_PER_SEGMENT_MAX * len(log.segments)):
             try:
                 return question(may_wait=False)
@@ -203,7 +203,7 @@ class _Query:
 
 
 def _outcomes(calls: Sequence[Callable[[], object]], caller: Caller) -> list[object]:
-    """Return the results or exceptions of calls; fewer if the connection closes.  Blocks."""
+    """Return the results or exceptions of calls; fewer if the connection closes. Blocks."""
     return [_outcome(call) for call in calls if not caller.is_gone]
 
 

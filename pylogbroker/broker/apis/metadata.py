@@ -1,4 +1,4 @@
-"""Metadata (3): the brokers, and which broker leads which partition of which topic.
+"""Metadata (3): the brokers, topics, and leaders of partitions.
 
 A missing topic gets UNKNOWN_TOPIC_OR_PARTITION in every version, as in Kafka 3.9, even if the request starts its
 creation.

@@ -1,9 +1,8 @@
 """OffsetCommit (8): store the offsets of a group.
 
-An offset with its own retention time, which old clients send, expires by that and not with the group.
+Old clients send offsets with a retention time; these expire by it and not with the group.
 
-The connection holds back its next requests until the coordinator has the offsets, so that no later commit overtakes
-them.
+The connection waits until the coordinator has the offsets, so that no later commit overtakes them.
 """
 
 from __future__ import annotations

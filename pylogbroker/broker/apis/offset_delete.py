@@ -25,7 +25,6 @@ from pylogbroker.wire.messages.offset_delete import (
 def handle(
     services: Services, context: RequestContext, request: OffsetDeleteRequest
 ) -> OffsetDeleteResponse | Generator[None, None, OffsetDeleteResponse]:
-    """Delete offsets, many in steps, before the connection's next request."""
     return inline_if_short(_delete(services, request), sum([len(topic.partitions) for topic in request.topics]))
 
 

@@ -33,7 +33,7 @@ _NO_OFFSET = CommittedOffset(-1)
 
 R = TypeVar("R")
 
-Requested = Mapping[str, list[int]] | None  # partitions by topic, None for all that have an offset
+Requested = Mapping[str, list[int]] | None  # partitions by topic; None for all with an offset
 
 
 @serves(OffsetFetchRequest)
@@ -74,7 +74,7 @@ def _answer(
 
 
 def _groups(named: Sequence[OffsetFetchRequestGroup]) -> dict[str, Requested]:
-    """Return the partitions of each group; a repeated group has those of both."""
+    """Return the partitions of each group; merge repeated groups."""
     topics: dict[str, list[OffsetFetchRequestTopics]] = {}
     for group in named:
         topics.setdefault(group.group_id, []).extend(group.topics or ())

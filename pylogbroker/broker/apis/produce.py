@@ -1,9 +1,9 @@
 """Produce (0): records into logs.
 
-Since version 3 each partition has one record batch.  Requests with acks=0 get no response.  Records of a transaction
-need its transactional id, and a partition of it (see `partitions.transaction_verification`).
+Since version 3 each partition has one record batch. Requests with acks=0 get no response. Records of a transaction need
+its transactional id and one of its partitions (see `partitions.transaction_verification`).
 
-The connection holds back its next requests until all appends are done or queued, so that none overtakes them.
+The connection waits until all appends are done or queued, so that none overtakes them.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _ATTRIBUTES_AT = 22
 _FIRST_WITH_V2 = 3
 _FIRST_WITH_ZSTD = 7
 _RECORD_ERRORS_MAX = 1000  # of all partitions of a request
-_PARTITIONS_INLINE_MAX = 16  # partitions; with the default max.message.bytes these are 16 MB, and some ms
+_PARTITIONS_INLINE_MAX = 16  # with the default max.message.bytes 16 MB, and some ms
 
 Answer = ProduceResponse | Awaitable[ProduceResponse] | None
 
@@ -83,7 +83,6 @@ def _append_in_steps(appends: _Appends, request: ProduceRequest) -> Generator[No
 
 
 def _answer(appends: _Appends, response: ProduceResponse, acks: int) -> Answer:
-    """Return the response once all appends are done or queued; None with acks=0."""
     if acks:
         return appends.finish(response) if appends.queued or appends.delayed else response
     if appends.queued:
@@ -130,7 +129,7 @@ class _Appends:
             self._appended(answer, partition, appended)
 
     def _check_of(self, partition: Partition, records: Buffer) -> Callable[[], None]:
-        """Return the check, made at the append, that the transaction includes the partition."""
+        """Return the check at the append: does the transaction include the partition?"""
         transactional_id = self._request.transactional_id
         if transactional_id is None:
             raise _missing_transactional_id()
@@ -203,7 +202,7 @@ def _check_start(records: Buffer, version: int) -> None:
 
 
 def _checked_of_old(records: Buffer, version: int) -> Buffer:
-    """Return the records of a client older than zstd; empty, as it may send them, if they are no whole message."""
+    """Return the records of a client older than zstd; empty if they are no whole message, which it may send."""
     if version >= _FIRST_WITH_V2:
         _check_start(records, version)
     found = list(entries(records, partial=True))
@@ -219,7 +218,7 @@ def _missing_transactional_id() -> KafkaError:
 
 
 def _check_unanswered_errors(response: ProduceResponse) -> None:
-    """Raise ProtocolViolation for an error with acks=0: only a closed connection makes the client refresh metadata."""
+    """Raise ProtocolViolation for an error with acks=0: only a closed connection makes clients refresh metadata."""
     for topic in response.responses:
         for answer in topic.partition_responses:
             if answer.error_code:

@@ -1,7 +1,7 @@
 """TxnOffsetCommit (28): store the offsets of a group in the producer's transaction.
 
-The transaction must have the group's partition of `__consumer_offsets` (AddOffsetsToTxn). Clients of versions 0 and 1
-do not know the error of a loading coordinator.
+The transaction must have the group's partition of `__consumer_offsets` (AddOffsetsToTxn). Versions 0 and 1 have no
+error of a loading coordinator.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _FIRST_WITH_ABORTABLE = 4
 def handle(
     services: Services, context: RequestContext, request: TxnOffsetCommitRequest
 ) -> Awaitable[TxnOffsetCommitResponse] | Generator[None, None, Awaitable[TxnOffsetCommitResponse]]:
-    """Commit offsets, many in steps; the connection's next requests wait until the coordinator has them."""
+    """The connection waits until the coordinator has the offsets."""
     count = sum([len(topic.partitions) for topic in request.topics])
     return inline_if_short(_commit(services, context, request, count), count)
 

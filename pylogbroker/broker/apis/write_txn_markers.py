@@ -1,6 +1,6 @@
 """WriteTxnMarkers (27): append markers that end a producer's transaction in partitions.
 
-Administrators end transactions with it that no coordinator knows, and that hold back readers of committed records.
+Administrators use it against transactions without coordinator, which hold back readers of committed records.
 """
 
 from __future__ import annotations

@@ -8,10 +8,10 @@
 
 Every client that sends Fetch 12 can read v2; librdkafka 2.5 to 2.15 finds no records in v0 and v1 there.
 
-Worker threads convert.  Since Fetch 3 a response has at least one record, however large.  Older clients get no more
-bytes than they ask for: a message that is cut off makes them ask for more.
+Worker threads convert. Since Fetch 3 a response has at least one record, however large. Older clients never get more
+bytes than they ask for: a cut message makes them ask for more.
 
-Conversion to v2 depends on the log alone, so converted pieces are cached for other readers.
+Conversion to v2 depends on the log alone, so the pieces are cached for other readers.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _PIECE_BYTES: Final = 64 << 10  # of the log, converted and cached together
 
 @attrs.define(eq=False)
 class Conversion:
-    """Conversion for one response with at most `limit` bytes of records; `needs_v2` converts all to v2."""
+    """Conversion for one response with at most `limit` bytes; `needs_v2` converts all to v2."""
 
     services: Services
     context: RequestContext
@@ -66,12 +66,12 @@ class Conversion:
         return self.needs_v2 and magic_if_cached(records) != 2
 
     def begin(self, answers: Iterable[PartitionData]) -> None:
-        """Begin with the bytes that the answers have in memory already."""
+        """Count the bytes that the answers have in memory already."""
         done = (each.records or b"" for each in answers if not isinstance(each.records, FileRegion))
         self.done = sum(map(len, done))
 
     def convert(self, asked: RequestedPartition, answer: PartitionData, region: FileRegion) -> None:
-        """Convert records within the limits.  Blocks.  The result is worthless if the caller has gone."""
+        """Convert records within the limits. Blocks. If the caller has gone, the result is incomplete."""
         wanted, left = asked.partition, self.limit - self.done
         if (self.done and left <= 0) or self._is_stopped():
             answer.records = b""
@@ -101,7 +101,7 @@ class Conversion:
         return down_convert(region.read(), magic, first_offset=first_offset, limit=limit, is_stopped=stopped)
 
     def _up(self, region: FileRegion, limit: int) -> bytes:
-        """Return whole pieces up to the limit, at least one; damage ends them early."""
+        """Return whole pieces up to the limit, at least one; stop at damage."""
         parts: list[bytes] = []
         position, end, size = region.position, region.position + region.length, 0
         while position < end and not self._is_stopped():

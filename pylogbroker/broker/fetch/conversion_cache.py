@@ -12,7 +12,7 @@ CONVERSION_CACHE_BYTES_MAX: Final = 32 << 20
 
 @attrs.frozen
 class ConvertedPiece:
-    """Consecutive entries of a file as v2 batches; `length` is their size in the file."""
+    """Consecutive entries as v2 batches; `length` is their size in the file."""
 
     records: bytes
     length: int
@@ -20,7 +20,7 @@ class ConvertedPiece:
 
 @attrs.define(eq=False)
 class ConversionCache:
-    """Converted pieces by place, at most `limit` bytes, the least recently used ones removed first.
+    """Converted pieces by place, at most `limit` bytes; drops the least recently used first.
 
     A place is the number of an open file's handle and a position; the bytes there do not change while the handle lives.
     Any thread may call.
@@ -32,7 +32,7 @@ class ConversionCache:
     _lock: threading.Lock = attrs.field(factory=threading.Lock, init=False)
 
     def find(self, place: tuple[int, int], most: int) -> ConvertedPiece | None:
-        """Return the piece at `place` if it has at most `most` bytes in the file."""
+        """Return the piece at `place` unless it is longer than `most`, in the file."""
         with self._lock:
             piece = self._pieces.get(place)
             if piece is None or piece.length > most:
@@ -41,7 +41,6 @@ class ConversionCache:
             return piece
 
     def keep(self, place: tuple[int, int], piece: ConvertedPiece) -> None:
-        """Keep a piece; of two at one place, the longer one."""
         with self._lock:
             known = self._pieces.get(place)
             if len(piece.records) > self.limit or (known is not None and known.length >= piece.length):

@@ -12,11 +12,10 @@
     any        FAILED            ANSWERED    an exception ends the request
     any        CALLER_GONE       ABANDONED   the connection is closed: no work goes on
 
-READING finds regions of files.  PREPARING reads small ones from the page cache.  Worker threads read what is not there,
-and convert.
+READING finds regions of files. PREPARING reads small ones from the page cache; worker threads read uncached ones, and
+convert.
 
-Requests for many partitions give the reactor back every few milliseconds.  Partitions are watched from before they are
-read, so that growth during the read is noted.
+Partitions are watched before they are read, so that growth during the read is noted.
 """
 
 from __future__ import annotations
@@ -46,10 +45,10 @@ from pylogbroker.wire import NO_ID
 from pylogbroker.wire.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
 
 PARTITIONS_INLINE_MAX: Final = 100
-"""Partitions handled between two checks of the time."""
+"""Partitions between two checks of the time."""
 
 _READ_ROUNDS_MAX = 10
-_CONVERTED_BYTES: Final = 1 << 20  # bytes of records for one job of a worker
+_CONVERTED_BYTES: Final = 1 << 20  # for one job of a worker
 _Failed = tuple[RequestedPartition, PartitionData, OSError]
 _Pair = tuple[RequestedPartition, PartitionData]
 
@@ -101,7 +100,7 @@ class FetchOperation:
     _reader: FetchReader = attrs.field(init=False)
     _is_short: bool = attrs.field(init=False)  # few partitions: no pauses
     _watched: list[Partition] = attrs.field(factory=list, init=False)
-    _missing: int = attrs.field(default=0, init=False)  # growth that the wait still needs, in bytes
+    _missing: int = attrs.field(default=0, init=False)  # growth that still lacks, in bytes
     _is_last: bool = attrs.field(default=False, init=False)  # the answer follows the read under way
     _deadline: IDelayedCall | None = attrs.field(default=None, init=False)
     _response: FetchResponse | Failure | None = attrs.field(default=None, init=False)
@@ -116,7 +115,7 @@ class FetchOperation:
     # -- states and events -------------------------------------------------------------------------------------------
 
     def run(self) -> FetchResponse | Deferred[FetchResponse]:
-        """Return the response, or a Deferred of it; cancelling that abandons the fetch."""
+        """Return the response, or a Deferred of it; to cancel that abandons the fetch."""
         if self._is_short:
             self._read()
             if (response := self._response_at_once()) is not None:
@@ -199,7 +198,7 @@ class FetchOperation:
             work.cancel()
 
     def _end(self) -> Deferred[FetchResponse] | None:
-        """Release all resources; return the Deferred of the response if it is still owed."""
+        """Release all resources; return the Deferred of the response, if it is still due."""
         self._stop_waiting()
         self._charge(0)
         self._work = None
@@ -252,7 +251,7 @@ class FetchOperation:
     # -- WAITING ---------------------------------------------------------------------------------------------------
 
     def _begin_waiting(self) -> None:
-        """Wait in the purgatory; from now on also a stop of the broker answers the fetch."""
+        """Wait in the purgatory, which also a stop of the broker ends."""
         self._deadline = self.services.runtime.clock.callLater(self.request.max_wait_ms / 1000, self.expire)
         self.services.fetches.delayed.add(self)
 
@@ -282,7 +281,7 @@ class FetchOperation:
             deadline.cancel()
 
     def try_complete(self, size: int) -> bool:
-        """Note that a partition has `size` more bytes; the operation stays in the purgatory.
+        """Note `size` more bytes in a partition; stay in the purgatory.
 
         The fetch goes on with the deferred actions, since other appends may follow at once.
         """
@@ -338,7 +337,7 @@ class FetchOperation:
         return FetchEvent.PREPARED
 
     async def _read_uncached(self) -> None:
-        """Let workers read missing indexes and headers, and read again; the last round waits for the disk."""
+        """Let workers read missing indexes and headers, and repeat the read; the last round waits for the disk."""
         for left in reversed(range(_READ_ROUNDS_MAX)):
             if not self._reader.uncached:
                 return

@@ -1,9 +1,9 @@
 """Page cache: finds regions that can be sent without waiting for the disk, and reads the others into it.
 
-`preadv` with RWF_NOWAIT returns EAGAIN for bytes that are not in the page cache.  In a large region one byte per
-`_STRIDE` is probed, since the kernel reads ahead in pieces of about that size.  A small region is read whole: a
-`sendfile` of its own would cost more.  A file system without the flag is taken to be fast.  A region that cannot be
-read counts as not cached; `read_ahead` raises the error.
+`preadv` with RWF_NOWAIT returns EAGAIN for bytes that are not in the page cache. In a large region one byte per
+`_STRIDE` is probed, since the kernel reads ahead in pieces of about that size. A small region is read whole: a
+`sendfile` would cost more. File systems without the flag count as fast. Unreadable regions count as not cached;
+`read_ahead` raises the error.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pylogbroker.storage import FileRegion, NotCached
 from pylogbroker.storage.files import opened
 
 READ_INLINE_BYTES_MAX = 64 * 1024
-"""Regions up to this size are read rather than sent from their file."""
+"""Larger regions are sent from their file."""
 
 _STRIDE = 128 * 1024
 _byte = [bytearray(1)]
@@ -36,7 +36,7 @@ def is_cached(region: FileRegion) -> bool:
 
 
 def read_if_cached(region: FileRegion) -> Buffer | None:
-    """Return the bytes of a small region, or None if they are not cached."""
+    """Return a small region's bytes; None if they are not cached."""
     data = bytearray(region.length)
     try:
         count = os.preadv(region.file.fd, (data,), region.position, os.RWF_NOWAIT)
@@ -46,7 +46,7 @@ def read_if_cached(region: FileRegion) -> Buffer | None:
 
 
 def magic_if_cached(region: FileRegion) -> int | None:
-    """Return the format of a region's first entry, or None if that is not cached."""
+    """Return the format of a region's first entry; None if it is not cached."""
     try:
         data = region.file.read_cached(1, region.position + MAGIC_AT)
     except (NotCached, OSError):
@@ -55,10 +55,10 @@ def magic_if_cached(region: FileRegion) -> int | None:
 
 
 def read_ahead(region: FileRegion, is_stopped: Callable[[], bool] = never) -> None:
-    """Read `region` into the page cache, and ask the kernel to read what follows.  Blocks.
+    """Read `region` into the page cache, and let the kernel read on behind it. Blocks.
 
-    Nothing is copied: `sendfile` waits for the bytes and drops them.  Steps are small, because the kernel may hold the
-    processor while it finds memory for one.
+    Nothing is copied: `sendfile` waits for the bytes and drops them. Steps are small: the kernel may hold the processor
+    while it finds memory for one.
     """
     fd, position, end = region.file.fd, region.position, region.position + region.length
     for step in range(position, end + region.length + _STRIDE, _STRIDE):

@@ -26,17 +26,17 @@ _FIRST_WITH_ZSTD = 10
 
 @attrs.define(eq=False)
 class FetchReader:
-    """Reads the partitions of one request, in its order, within its limits.  `begin` starts a pass.
+    """Reads the partitions of one request in order, within its limits. `begin` starts a pass.
 
-    `is_urgent` says that an answer has an error, or other news for the client.  `uncached` has index and header parts
-    that must come from the disk before the next read.
+    `is_urgent`: an answer has an error or other news. `uncached` has the parts of indexes and headers to bring from the
+    disk before the next read.
     """
 
     _services: Services
     _context: RequestContext
     request: FetchRequest
     answers: list[PartitionData] = attrs.field(init=False)
-    limit: int = attrs.field(init=False)  # bytes of records in the whole answer
+    limit: int = attrs.field(init=False)  # bytes of records in all answers
     left: int = attrs.field(init=False)  # what remains of `limit`
     is_urgent: bool = attrs.field(init=False)
     uncached: list[FileRegion] = attrs.field(init=False)
@@ -117,7 +117,7 @@ class FetchReader:
     ) -> FileRegion | None:
         """Find records from `offset` on; skip batches that compaction has emptied for a consumer.
 
-        librdkafka takes a row of answers without a record for a record that is too large.
+        librdkafka takes several answers without records for a record that is too large.
         """
         region = log.read(offset, max_bytes, upto=upto, min_one=min_one, may_wait=may_wait)
         while region is not None and _is_empty_batch(region) and not self.is_follower:
@@ -146,7 +146,7 @@ class FetchReader:
             raise KafkaError("the topic is compressed with zstd", ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
 
     def _diverges(self, partition: Partition, asked: RequestedPartition, answer: PartitionData) -> bool:
-        """Return whether the fetcher's log diverges from this one (KIP-595), and put the point into the answer."""
+        """Return whether the fetcher's log diverges (KIP-595); put the point into the answer."""
         wanted = asked.partition
         epoch, end = partition.log.end_offset_for_epoch(wanted.last_fetched_epoch)
         if epoch < 0:

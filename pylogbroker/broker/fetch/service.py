@@ -12,7 +12,7 @@ from pylogbroker.config import BrokerConfig
 
 @attrs.frozen(eq=False)
 class FetchService:
-    """State of one broker's fetch requests; `bytes_max` bounds the records in a response."""
+    """`bytes_max` bounds the records in a response."""
 
     sessions: FetchSessions
     bytes_max: int

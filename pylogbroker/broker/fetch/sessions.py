@@ -1,4 +1,4 @@
-"""Fetch sessions (KIP-227): a fetcher names its partitions once, and then only what changed.
+"""Fetch sessions (KIP-227): a fetcher names its partitions once, then only changes.
 
     session_id  epoch   means                                     answered with
     0           -1      no session wanted                         all partitions, session 0
@@ -6,8 +6,8 @@
     n           -1      end session n                             all partitions, session 0
     n           k > 0   the k-th request of session n             the partitions with data, an error or new offsets
 
-When all slots are taken, a new session replaces one that was idle for `MIN_IDLE_MS`.  At `PARTITIONS_MAX` partitions in
-all, no session begins, and one that grows ends: its fetcher goes on without.
+With all slots taken, a new session replaces one that was idle for `MIN_IDLE_MS`. At `PARTITIONS_MAX` partitions in all,
+no session begins, and growing ones end: their fetchers go on without.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ FIRST_EPOCH = 0
 FINAL_EPOCH = -1
 
 PARTITIONS_MAX = 500_000
-"""Partitions in all sessions together; each takes about half a kilobyte."""
+"""Of all sessions; each partition takes about half a kilobyte."""
 
 TopicKey = str | UUID
 PartitionKey = tuple[TopicKey, int]
@@ -34,7 +34,7 @@ PartitionKey = tuple[TopicKey, int]
 
 @attrs.define(eq=False)
 class RequestedPartition:
-    """One partition of a fetcher: its last request, and the offsets sent last."""
+    """One partition of a fetcher: its last request, and the last offsets sent."""
 
     topic: TopicKey
     partition: FetchPartition
@@ -42,12 +42,12 @@ class RequestedPartition:
     sent_log_start: int = -1
 
     def changed(self, answer: PartitionData) -> bool:
-        """Return whether an incremental response must contain the partition; remember what is sent."""
+        """Return whether an incremental response must have the partition; remember the offsets."""
         moved = answer.high_watermark != self.sent_high_watermark or answer.log_start_offset != self.sent_log_start
         self.sent_high_watermark = answer.high_watermark
         self.sent_log_start = answer.log_start_offset
         if answer.error_code:
-            self.sent_high_watermark = -1  # so that the recovery is sent
+            self.sent_high_watermark = -1  # the recovery must be sent
         return bool(moved or answer.error_code or answer.records)
 
 
@@ -63,7 +63,7 @@ def requested_partitions(request: FetchRequest, by_id: bool) -> dict[PartitionKe
 
 @attrs.define(eq=False)
 class FetchSession:
-    """Partitions of one fetcher; `epoch` is that of its next request."""
+    """Partitions of one fetcher; `epoch` is of its next request."""
 
     id: int
     by_id: bool
@@ -84,7 +84,7 @@ class FetchSession:
                 self.partitions.pop((topic_key, index), None)
 
     def move_to_end(self, keys: Iterable[PartitionKey]) -> None:
-        """Move partitions whose records were sent to the end, so that the byte limit starves none."""
+        """Move partitions whose records were sent to the end: the byte limit must starve none."""
         for key in keys:
             if (asked := self.partitions.pop(key, None)) is not None:
                 self.partitions[key] = asked
@@ -92,8 +92,6 @@ class FetchSession:
 
 @attrs.define
 class FetchSessions:
-    """At most `slots` sessions, with `partitions_max` partitions in all."""
-
     slots: int
     partitions_max: int = PARTITIONS_MAX
     _partitions: int = attrs.field(default=0, init=False)
@@ -103,7 +101,7 @@ class FetchSessions:
         return len(self._sessions)
 
     def enter(self, request: FetchRequest, now_ms: int, by_id: bool = False) -> FetchSession | None:
-        """Return the session that the request resumes or begins, or None; `by_id`: it names topics by id.
+        """Return the session that the request resumes or begins, or None; `by_id`: topics are named by id.
 
         Raises KafkaError with FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH or FETCH_SESSION_TOPIC_ID_ERROR.
         """
