@@ -1,5 +1,5 @@
 """The group and the transaction coordinator in their broker.
 
-`group_service` and `transaction_service` hold them, `driver` loads their shards and calls them in time.
-`internal_topic` reads and writes the partitions of a coordinator's topic, through `partition_writer`.
+`group_service` and `transaction_service` hold them; `driver` loads their shards and runs their timers. `internal_topic`
+reads and writes the partitions of a coordinator's topic, through `partition_writer`.
 """

@@ -1,4 +1,4 @@
-"""Drives a coordinator: loads its shards from the logs of its topic, and calls it when a timer is due.
+"""Drives a coordinator: loads its shards from its topic's logs, and calls it when a timer is due.
 
     this broker leads a partition of the topic --> load --log replayed----> active
                                                      |
@@ -33,7 +33,7 @@ S = TypeVar("S")
 
 @attrs.define(eq=False)
 class CoordinatorDriver(Generic[R, S]):
-    """Drives one coordinator; `subject` names in log messages what it coordinates."""
+    """Drives one coordinator of `subject`, as log messages name it."""
 
     _runtime: Runtime
     _topic: InternalTopic
@@ -43,7 +43,7 @@ class CoordinatorDriver(Generic[R, S]):
     _is_open: bool = attrs.field(default=False, init=False)
 
     def open(self) -> Deferred[None]:
-        """Load all shards; fires when they are loaded. The broker leads its partitions by now."""
+        """Load all shards of partitions that the broker leads by now; fire when they are loaded."""
         self._is_open = True
         self._coordinator.watch_deadlines(self._schedule)
         topic = self._topic.find()
@@ -122,7 +122,7 @@ class CoordinatorDriver(Generic[R, S]):
             self._tick.reset(delay)
 
     def _on_due(self) -> None:
-        """Call `tick` in the next reactor iteration: requests that came in time may not have been read yet."""
+        """Call `tick` in the next reactor iteration: timely requests may not have been read yet."""
         self._tick = self._runtime.clock.callLater(0, self._run_timers)
 
     def _run_timers(self) -> None:

@@ -1,4 +1,4 @@
-"""The group coordinator in its broker: its records are kept in `__consumer_offsets`."""
+"""The group coordinator in its broker; `__consumer_offsets` keeps its records."""
 
 from __future__ import annotations
 
@@ -67,8 +67,8 @@ class GroupService:
     async def _on_topic_deleted(self, topic: TopicImage, had_members: bool) -> None:
         """Delete the offsets of a topic's partitions; create `__consumer_offsets` again if groups had members.
 
-        A member that finds a coordinator learns there that it is unknown, and joins again. Without coordinator
-        librdkafka may search until its session has expired.
+        The coordinator does not know members any more, and they join again. Without coordinator, librdkafka may search
+        until its session has expired.
         """
         if topic.name != OFFSETS_TOPIC:
             deleted = [(topic.name, index) for index in topic.partitions]

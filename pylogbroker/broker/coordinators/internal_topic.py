@@ -1,4 +1,4 @@
-"""A topic that holds the records of a coordinator: created on demand, replayed in pieces, appended to."""
+"""Topic of a coordinator's records: created on demand, replayed in pieces, appended to."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Replay = Callable[[Iterable[LogEntry]], None]
 
 @attrs.define(eq=False)
 class InternalTopic:
-    """Log port of a coordinator; a replay reads `replay_bytes` at a time, a new topic gets `settings`."""
+    """Log port of a coordinator; replays read `replay_bytes` at a time, a new topic gets `settings`."""
 
     _services: LogServices
     _writer: PartitionWriter
@@ -50,7 +50,7 @@ class InternalTopic:
         return self._services.partitions.led.get((self.name, index))
 
     async def replay(self, partition: Partition, replay: Replay, is_wanted: Callable[[], bool]) -> None:
-        """Call `replay` in a worker thread with all entries in order, also those appended meanwhile."""
+        """Call `replay` in a worker thread with all entries in order, also new ones."""
         log = partition.log
         offset = log.log_start_offset
         while is_wanted() and offset < log.log_end_offset:
@@ -67,7 +67,7 @@ class InternalTopic:
         producer: ProducerIdAndEpoch | None = None,
         on_disk: bool = False,
     ) -> None:
-        """See `LogPort`. A worker thread builds the batch of many records."""
+        """Append as in `LogPort`; a worker thread builds long batches."""
         build_batch = partial(_build, records, self.codec, producer)
         batch = build_batch if len(records) > RECORDS_INLINE_MAX else build_batch()
         self._writer.append((self.name, partition), batch, done, on_disk)

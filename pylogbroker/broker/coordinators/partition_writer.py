@@ -1,4 +1,4 @@
-"""Appends of coordinators to partitions: records of their own, and markers of transactions.
+"""Appends of coordinators to partitions: their records, and markers of transactions.
 
 built in a worker thread, if it is long --> appended --> below the high watermark --> done
                                                                    |
@@ -36,7 +36,7 @@ class PartitionWriter:
     def append(self, key: TopicPartition, batch: Batch, done: AppendCallback, on_disk: bool = False) -> None:
         """Append a batch; call `done` with an error, or when it is below the high watermark, and with `on_disk` synced.
 
-        Later appends to the partition wait for a batch that a worker thread builds.
+        Later appends wait for a batch that a worker thread builds.
         """
         found: Partition | None = None
         try:
@@ -53,8 +53,8 @@ class PartitionWriter:
     def _append_now(self, partition: Partition, batch: Batch) -> Appended | None:
         """Append, or return None if the batch has to wait.
 
-        A marker does not wait for earlier records of clients: late records are rejected. In an internal topic, which
-        coordinators alone write to, appends keep the order of the calls.
+        Markers do not wait for earlier records of clients: late records are rejected. In internal topics, which only
+        coordinators write, appends keep the order of the calls.
         """
         if callable(batch):
             return None

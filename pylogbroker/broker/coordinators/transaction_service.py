@@ -1,6 +1,6 @@
-"""The transaction coordinator in its broker: its records are kept in `__transaction_state`.
+"""The transaction coordinator in its broker; `__transaction_state` keeps its records.
 
-A marker in a partition of `__consumer_offsets` ends a transaction of offsets: the groups of that partition get it too.
+A marker in `__consumer_offsets` ends a transaction of offsets, so the groups of its partition get it too.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ log = Logger()
 
 @attrs.define(eq=False)
 class TransactionService:
-    """The coordinator of transactions, and its port to producer ids and partitions."""
+    """The coordinator, and its port to producer ids and partitions."""
 
     _services: LogServices
     _producer_ids: ProducerIdSource

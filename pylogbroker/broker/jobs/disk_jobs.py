@@ -1,4 +1,4 @@
-"""Disk work of the background jobs, in worker threads: checkpoints, and the removal of files of no log.
+"""Disk work of background jobs, in worker threads: checkpoints, and the removal of segments' files.
 
 A failure takes the log directory offline, unless it is transient, as a full disk is.
 """
@@ -27,14 +27,14 @@ class DiskJobs:
     _unlinks: dict[int, IDelayedCall] = attrs.field(factory=dict, init=False)  # by the identity of their files
 
     def stop(self) -> None:
-        """Cancel later removals; the next start removes the files."""
+        """Cancel removals; the next start removes the files."""
         self._stopped = True
         for timer in self._unlinks.values():
             timer.cancel()
         self._unlinks.clear()
 
     def unlink_later(self, found: Log, gone: list[DeletedFiles]) -> None:
-        """Remove the files of segments after `file.delete.delay.ms`, when reads of them have ended."""
+        """Remove segments' files after `file.delete.delay.ms`, when reads of them have ended."""
         if not self._stopped:
             delay = found.config.file_delete_delay_ms / 1000
             self._unlinks[id(gone)] = self._runtime.clock.callLater(delay, self._unlink, gone)

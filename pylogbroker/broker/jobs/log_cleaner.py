@@ -5,12 +5,12 @@
       |                                v
       +---- no log is due ----  round: the dirtiest log -> sync -> clean in the process -> swap segments -> next log
 
-Up to `log.cleaner.threads` rounds run at once, on different logs.  The process and its worker thread end with the
-round, so that an idle broker has neither.
+Up to `log.cleaner.threads` rounds run at once, on different logs. Process and worker thread end with the round, so that
+an idle broker has neither.
 
-A log with damaged files is not compacted until the next start.  After a dead process or a full disk it is tried again,
-with a delay that doubles; only the first failure is logged.  The result is discarded if the log was truncated, deleted
-or reconfigured meanwhile, or if the broker stops.
+A log with damaged files is not compacted until the next start. After a dead process or a full disk the cleaning is
+repeated, with a doubling delay; only the first failure is logged. The result is discarded if the log was truncated,
+deleted or reconfigured meanwhile, or the broker stops.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class LogCleaner:
             self._set_alarm()
 
     def _warn_if_off(self) -> None:
-        """Warn, once, if compacted topics need the disabled cleaner."""
+        """Warn once if compacted topics need the disabled cleaner."""
         config = self._config
         enabled = config.boolean("log.cleaner.enable")
         if enabled and config.integer("log.cleaner.threads"):
@@ -181,9 +181,9 @@ class LogCleaner:
         )
 
     def is_busy_with(self, found: Log) -> bool:
-        """Return True if a log is being cleaned.
+        """Return whether a log is being cleaned: its segments must not be deleted then.
 
-        Its segments must not be deleted then: a value could survive the tombstone of its key.
+        Otherwise a value could survive the tombstone of its key.
         """
         return found in self._busy
 
@@ -251,7 +251,7 @@ class LogCleaner:
         self._disk.unlink_later(found, gone)
 
     async def _clear(self, found: Log) -> None:
-        """Remove the files of a failed cleaning, at once because the disk may be full."""
+        """Remove the files of a failed cleaning, at once: the disk may be full."""
         if not found.offline_reason:
             try:
                 await self._runtime.in_thread(remove_cleaned, found.path)
@@ -306,7 +306,7 @@ class LogCleaner:
 
 
 def _sync_and_clean(found: Log, cleaner: Cleaner, job: CleanerJob) -> Cleaned:
-    """Sync and clean a log; sync the new segments, too.  Blocks."""
+    """Sync and clean a log; sync the new segments. Blocks."""
     found.sync(job.end_offset)
     outcome = cleaner.run(job)
     if isinstance(outcome, Failed):
@@ -317,7 +317,7 @@ def _sync_and_clean(found: Log, cleaner: Cleaner, job: CleanerJob) -> Cleaned:
 
 
 def _blocking(found: Log, step: Callable[[], None]) -> None:
-    """Run a step; if it fails, take the log offline, since its directory's contents are unknown.  Blocks."""
+    """Run a step; on failure take the log offline: its directory's contents are unknown. Blocks."""
     try:
         step()
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Periodic maintenance of logs: retention, syncs, checkpoints, expiration of producer ids.
+"""Periodic maintenance of logs:
 
     every log.retention.check.interval.ms                  apply delete policies; files are removed later
     every log.flush.scheduler.interval.ms, or second       sync logs after `flush.ms`, and sealed segments
@@ -8,7 +8,7 @@
     every second                                           check that the log directories exist
     every 10 seconds                                       create logs that could not be created, on a full disk say
 
-Decisions are made on the reactor thread, in slices; blocking calls run in worker threads.
+The reactor thread decides, in slices; worker threads make blocking calls.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class LogMaintenance:
     _running: set[str] = attrs.field(factory=set, init=False)  # names of jobs
 
     def start(self) -> None:
-        """Start; the first run of each job comes after its interval."""
+        """The first run of each job comes after its interval."""
         seconds = self._seconds
         self._round_every(seconds("log.retention.check.interval.ms"), self.expire)
         self._round_every(min(seconds("log.flush.scheduler.interval.ms"), _SYNC_CHECK_SECONDS), self.sync_due_logs)
@@ -84,7 +84,7 @@ class LogMaintenance:
         self._loops.append(loop)
 
     def _round_every(self, seconds: float, job: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Run a long job, unless its last run has not ended."""
+        """Run a long job, unless it is still running."""
 
         def begin() -> None:
             ensureDeferred(self._one_round(job))
@@ -140,7 +140,7 @@ class LogMaintenance:
             self._disk.unlink_later(found, gone)
 
     async def sync_due_logs(self) -> None:
-        """Sync due logs and sealed segments; one sync at a time for each log."""
+        """Sync due logs and sealed segments, one sync at a time for each log."""
         now_ms = self._runtime.now_ms()
         async for partition in self._each_partition():
             found = partition.log
@@ -159,7 +159,7 @@ class LogMaintenance:
         partition = self._partitions.led.get((found.topic, found.partition))
         if partition is None or partition.log is not found:  # deleted or offline meanwhile
             return
-        about = f"syncs in {os.path.dirname(found.path)}"  # on a full disk all fail, again and again
+        about = f"syncs in {os.path.dirname(found.path)}"  # on a full disk, all fail repeatedly
         if found.offline_reason or self._runtime.may_log(about):
             log.error("a sync of {path} failed: {why}", path=found.path, why=failure.value)
         self._partitions.storage_failed(found)

@@ -1,1 +1,1 @@
-"""The partitions that this broker leads: their logs, group commit, settings and delete policies."""
+"""The partitions that this broker leads: logs, group commit, settings and delete policies."""

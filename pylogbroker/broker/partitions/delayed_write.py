@@ -1,4 +1,4 @@
-"""Requests that wait until each of their partitions has reached an offset: produce and DeleteRecords."""
+"""Produce and DeleteRecords requests that wait until their partitions have reached offsets."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from pylogbroker.errors import ErrorCode, KafkaError
 
 ACKS_LEADER = (Mark.SYNCED,)
 ACKS_ALL = (Mark.SYNCED, Mark.HIGH_WATERMARK)
-"""Offsets to pass before produced records are acknowledged; a sync may fail, so it is awaited first."""
+"""Offsets to pass before an acknowledgement; the sync comes first, as it may fail."""
 
 _OF_REPLICAS = frozenset({Mark.HIGH_WATERMARK, Mark.LOW_WATERMARK})
-"""Offsets that depend on other replicas: a request waits for them only until its timeout."""
+"""Offsets that depend on other replicas: requests wait for them only until their timeout."""
 
 
 @attrs.define(eq=False)
 class DelayedWrite:
-    """Wait of one request.  Waits for other replicas end with REQUEST_TIMED_OUT after its timeout."""
+    """Wait of one request. Waits for other replicas end with REQUEST_TIMED_OUT after its timeout."""
 
     _clock: IReactorTime
     is_expired: bool = attrs.field(default=False, init=False)
@@ -36,13 +36,13 @@ class DelayedWrite:
     def add(
         self, partition: Partition, offset: int, marks: Sequence[Mark], on_error: Callable[[KafkaError], None]
     ) -> None:
-        """Wait until the marks have reached the offset, one after the other."""
+        """Wait until one mark after the other has reached the offset."""
         part = _Part(self, partition, offset, marks, on_error)
         self._parts[part] = None
         part.try_complete()
 
     def wait(self, timeout_ms: int | None = None) -> Deferred[None]:
-        """Return a Deferred that fires when each partition has reached its offset, or failed."""
+        """Fire when each partition has reached its offset, or failed."""
         if not self._parts:
             return succeed(None)
         if timeout_ms is not None:
@@ -68,7 +68,7 @@ class DelayedWrite:
 
 @attrs.define(eq=False)
 class _Part:
-    """Wait for one partition of a request (a DelayedOperation)."""
+    """Wait for one partition of a request."""
 
     _write: DelayedWrite
     _partition: Partition

@@ -2,8 +2,8 @@
 
     record-time,newest-segments:3        names; an argument for the policy follows a colon
 
-A new setting is rejected if a policy is unknown or rejects its argument.  A stored one whose plugin is missing stops
-neither a start nor other changes.  The missing policy deletes nothing, and that is logged.
+A new setting is rejected if a policy is unknown or rejects its argument. A stored one whose plugin is missing stops
+neither a start nor other changes: the policy deletes nothing, and that is logged.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ log = Logger()
 
 @attrs.frozen
 class _Made:
-    """Policies of topics with the same settings, and the errors of those that could not be made."""
+    """Policies for topics with the same settings, and errors of those that could not be made."""
 
     policies: tuple[GuardedPolicy, ...]
     errors: tuple[ConfigError, ...]
@@ -48,7 +48,7 @@ class DeletePolicies:
         explicit: Container[str] = (SETTING_OF_ALL,),
         before: TopicConfig | None = None,
     ) -> None:
-        """Raise ConfigError unless the policies named in a topic's `explicit` settings can be made.
+        """Raise ConfigError unless the policies in `explicit` settings can be made.
 
         Policies that could not be made `before` either are ignored.
         """
@@ -71,7 +71,7 @@ class DeletePolicies:
         return False
 
     def of(self, settings: TopicConfig, report: Callable[[ConfigError], object]) -> tuple[GuardedPolicy, ...]:
-        """Return the policies of a topic; report those that cannot be made."""
+        """Return a topic's policies; report those that cannot be made."""
         made = self._made.get(settings)
         if made is None:
             made = self._made[settings] = self._make_all(settings)
@@ -133,7 +133,7 @@ class _Report:
 
 @attrs.define(eq=False)
 class MissingPolicies:
-    """Logs policies that stored settings name and no plugin provides.
+    """Logs policies of stored settings that no plugin provides.
 
     A start or a change of settings configures many topics at once; they share a line.
     """
@@ -141,7 +141,7 @@ class MissingPolicies:
     _clock: IReactorTime
     _log_rate_limit: LogRateLimit
     _topics: dict[str, list[str]] = attrs.field(factory=dict, init=False)  # by error
-    _noted: dict[str, None] = attrs.field(factory=dict, init=False)  # topics, in their order
+    _noted: dict[str, None] = attrs.field(factory=dict, init=False)  # topics, in order
 
     def note(self, topic: str, error: ConfigError) -> None:
         self._noted[topic] = None

@@ -1,4 +1,4 @@
-"""Group commit: all appends to a log that wait for the disk share one fsync.
+"""Group commit: all appends to a log that wait for the disk share an fsync.
 
 idle --wanted--> running --done--> idle
                   |  ^ wanted meanwhile: one more run for all of these
@@ -25,14 +25,14 @@ def _ignore(log: Log, failure: StorageFailure) -> None:
 
 @attrs.define
 class GroupCommit:
-    """Runs `Log.sync` in worker threads, one at a time for each log; calls `on_failure` for failing disks."""
+    """Runs `Log.sync` in worker threads, one at a time for each log; reports failing disks."""
 
     _in_thread: InThread
     _on_failure: Callable[[Log, StorageFailure], None] = _ignore
     _next: dict[Log, list[Deferred[None]]] = attrs.field(factory=dict, init=False)
 
     def sync(self, log: Log) -> Deferred[None]:
-        """Return a Deferred that fires when the log is synced up to its present end, or fails: StorageFailure."""
+        """Fire when the log is synced up to its present end, or fail with StorageFailure."""
         done: Deferred[None] = Deferred()
         waiting = self._next.get(log)
         if waiting is not None:

@@ -1,6 +1,6 @@
 """High watermark of a partition: the offset up to which consumers read.
 
-It is the smallest offset that its conditions allow, and at most the log end.  It never falls, unless the log is cut.
+It is the smallest offset of its conditions, at most the log end. It never falls, unless the log is cut.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class SyncedOffset:
 
 @attrs.define(eq=False)
 class HighWatermark:
-    """Moves `Log.high_watermark`, which nothing else raises."""
+    """Moves `Log.high_watermark`, alone."""
 
     _log: Log
     _purgatory: Purgatory
@@ -44,7 +44,7 @@ class HighWatermark:
     """End offsets and sizes of the appends above the high watermark."""
 
     def open(self) -> None:
-        """Begin at the log end: records that are there after a restart may have been visible before."""
+        """Begin at the log end: records from before a restart may have been visible."""
         self._log.high_watermark = self._log.log_end_offset
 
     def appended(self, size: int, must_sync: bool) -> None:
@@ -59,7 +59,7 @@ class HighWatermark:
                 self._purgatory.reached(Mark.HIGH_WATERMARK, end, size)
 
     def advance(self) -> None:
-        """Rise as far as the conditions allow, and complete waiting operations."""
+        """Rise as far as the conditions allow; complete waiting operations."""
         log, hidden = self._log, self._hidden
         offset = min(log.log_end_offset, *(condition.offset for condition in self.conditions))
         if offset <= log.high_watermark:

@@ -1,4 +1,4 @@
-"""Configuration of logs, from the settings of their topic."""
+"""Configuration of logs from their topic's settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Partition as its leader has it: the log, the leader epoch, and operations that wait for offsets."""
+"""Partition as its leader has it: log, leader epoch, and operations that wait for offsets."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pylogbroker.records import Buffer, TooCostly
 from pylogbroker.storage import Appended, GuardedPolicy, Log, Origin
 
 CONVERT_INLINE_BYTES_MAX = 16 * 1024
-"""Size up to which records are converted or decompressed on the reactor thread."""
+"""Larger records are converted or decompressed in a worker thread."""
 
 _EMPTY_RANGES_MAX = 64
 
@@ -55,10 +55,10 @@ class Partition:
             return self.log.log_end_offset
         if mark is Mark.SYNCED:
             return self._synced.offset
-        return self.log.log_start_offset  # the smallest of all replicas, and there is one
+        return self.log.log_start_offset  # this is the only replica
 
     def append(self, records: Buffer, now_ms: int, origin: Origin = Origin.CLIENT) -> Appended:
-        """Append records; if the result has `must_sync`, a sync has been requested."""
+        """Append records; with `must_sync` in the result, a sync has been requested."""
         appended = self.log.append(records, now_ms, self.leader_epoch, origin)
         if not appended.duplicate:
             size = len(records)
@@ -74,8 +74,8 @@ class Partition:
     ) -> Appended | None:
         """Append records after `check`, which may raise a KafkaError.
 
-        Return None, and append nothing, if that would block the reactor or overtake a queued append; then use
-        `append_queued`.
+        Return None, and append nothing, if that would block the reactor or overtake a queued append: use
+        `append_queued` then.
         """
         if self._append_lock.locked or (
             len(records) > CONVERT_INLINE_BYTES_MAX and self.log.is_costly(records, origin)
@@ -96,9 +96,9 @@ class Partition:
         check: Check | None = None,
         origin: Origin = Origin.CLIENT,
     ) -> Appended:
-        """Append records in the order of the calls; decompress and convert them in a worker thread before `check`.
+        """Append in the order of the calls; decompress and convert in a worker thread before `check`.
 
-        If `records` is a function, the worker thread calls it.
+        The worker thread calls `records` if it is a function.
         """
         await self._append_lock.acquire()
         try:
@@ -140,11 +140,11 @@ class Partition:
         self._empty_ranges[offset] = next_offset
 
     def after_empty_range(self, offset: int) -> int:
-        """Return where to read for `offset` in a byte-addressed log: behind a range without records."""
+        """Return where to read `offset` in a byte-addressed log: behind a range without records."""
         return self._empty_ranges.get(offset, offset)
 
     def check_epoch(self, epoch: int) -> None:
-        """Raise an error if a client knows another leader epoch (KIP-320); a client with -1 knows none."""
+        """Raise an error for another leader epoch than ours (KIP-320); -1 stands for unknown."""
         if epoch in (-1, self.leader_epoch):
             return
         code = ErrorCode.FENCED_LEADER_EPOCH if epoch < self.leader_epoch else ErrorCode.UNKNOWN_LEADER_EPOCH

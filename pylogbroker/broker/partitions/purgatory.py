@@ -1,4 +1,4 @@
-"""Purgatory of a partition: operations that wait until one of its offsets has risen far enough.
+"""Purgatory of a partition: operations that wait for one of its offsets to rise.
 
 offset          rises when                                         awaited by
 --------------  -------------------------------------------------  ------------------------------------------
@@ -29,7 +29,7 @@ class Mark(IntEnum):
 
 class DelayedOperation(Protocol):
     def try_complete(self, size: int) -> bool:
-        """Return whether the wait ends, now that the offset is reached; `size` more bytes lie below it.
+        """Return whether the wait ends: the offset is reached; `size` more bytes lie below it.
 
         The purgatory forgets a complete operation, and calls an incomplete one at the next rise.
         """
@@ -43,7 +43,7 @@ _NOTHING: Mapping[DelayedOperation, int] = {}
 
 @attrs.define(eq=False)
 class Purgatory:
-    """Delayed operations of one partition, by mark; empty if none waits."""
+    """Delayed operations of one partition, by mark."""
 
     delayed: dict[Mark, dict[DelayedOperation, int]] = attrs.field(factory=dict, init=False)
     _closed: KafkaError | None = attrs.field(default=None, init=False)
@@ -53,7 +53,7 @@ class Purgatory:
         return sum(map(len, self.delayed.values()))
 
     def add(self, operation: DelayedOperation, mark: Mark, offset: int) -> None:
-        """Let an operation wait until a mark reaches an offset; it fails at once if that cannot happen."""
+        """Let an operation wait until a mark reaches an offset; fail it at once if that cannot happen."""
         if self._closed is not None:
             operation.fail(self._closed)
         elif mark is Mark.SYNCED and self._unsynced is not None and offset <= self._unsynced[0]:
@@ -69,7 +69,7 @@ class Purgatory:
                 del self.delayed[mark]
 
     def reached(self, mark: Mark, offset: int, size: int = 0) -> None:
-        """Try to complete the operations that wait for `offset` or less."""
+        """Try to complete operations that wait for `offset` or less."""
         if mark is Mark.SYNCED and self._unsynced is not None and offset >= self._unsynced[0]:
             self._unsynced = None
         for operation, wanted in tuple(self.delayed.get(mark, _NOTHING).items()):
@@ -86,7 +86,7 @@ class Purgatory:
                 operation.fail(error)
 
     def close(self, error: KafkaError) -> None:
-        """Fail all operations, and later ones."""
+        """Fail all operations, now and later."""
         self._closed = error
         delayed, self.delayed = self.delayed, {}
         for waiting in delayed.values():

@@ -4,8 +4,8 @@
     candidates    a           b           c     d    d: the log's end, if the active segment has records
     written last             t1          t2    t3    now
 
-Each candidate but d has the time of the last write to its segment.  The answer is the newest `max_num_offsets`
-candidates whose time is not after the requested one.
+A candidate, except d, has the time of its segment's last write. The answer is the newest `max_num_offsets` candidates
+up to the requested time.
 """
 
 from __future__ import annotations

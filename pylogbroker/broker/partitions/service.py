@@ -1,6 +1,6 @@
-"""The partitions that this broker leads: deltas of the metadata create, open, configure and delete their logs.
+"""The partitions that this broker leads: metadata deltas create, open, configure and delete their logs.
 
-A log whose directory fails goes offline with its partition.  A log that a full disk kept from being created is tried
+A failed directory takes its logs and their partitions offline. Logs that a full disk kept from being created are tried
 again later (`reopen_offline_partitions`).
 """
 
@@ -37,16 +37,16 @@ from pylogbroker.storage import DeletedDirectory, Log, LogConfig, LogManager
 from pylogbroker.storage.checkpoints import TopicPartition
 from pylogbroker.storage.formatting import listed
 
-_REOPENED_PER_ROUND_MAX = 100  # logs created in one round
+_REOPENED_PER_ROUND_MAX = 100  # logs
 log = Logger()
 
 
 @attrs.define(eq=False)
 class Partitions:
-    """The partitions that this broker leads, in `led`.
+    """Led partitions, in `led`.
 
-    Callbacks of other services: `on_log_deleted` gets the log of a deleted partition before its files go.
-    `on_configured` is called after settings changed.  `on_reopened` gets a partition that came online late.
+    Callbacks: `on_log_deleted` gets the log of a deleted partition before its files go. `on_configured` is called after
+    settings changed. `on_reopened` gets a partition that came online late.
     """
 
     _config: BrokerConfig
@@ -83,7 +83,7 @@ class Partitions:
             log.warn("left alone, not served, because each {reason}: {paths}", reason=reason, paths=listed(found))
 
     def find(self, topic: str | UUID, index: int) -> Partition:
-        """Return a partition by its topic's name or id; KafkaError if it is not here or its log directory failed."""
+        """Return a partition by topic name or id; KafkaError if it is not here or its log directory failed."""
         if isinstance(topic, UUID):
             topic = self._names.get(topic) or self._metadata.require_topic(topic).name
         partition = self.led.get((topic, index))
@@ -98,7 +98,7 @@ class Partitions:
         raise KafkaError(f"there is no partition {topic}-{index}", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
     def sync(self, found: Log) -> Deferred[None]:
-        """Flush a log, sharing the fsync with other requests; fails with StorageFailure."""
+        """Sync a log together with other requests; fails with StorageFailure."""
         return self._group_commit.sync(found)
 
     def request_failed(self, failed: Log, why: StorageFailure) -> None:
@@ -110,7 +110,7 @@ class Partitions:
             log.error("requests to {directory} fail: {why}", directory=directory, why=why)
 
     def log_rejected_records(self, partition: Partition, why: InvalidRecords) -> None:
-        """Log, once a minute per topic, that a producer's records break the topic's rules."""
+        """Log, once a minute per topic, that a producer breaks the topic's rules."""
         if self._runtime.may_log(f"rejected records of {partition.topic}"):
             log.warn(
                 "rejected records for {topic}-{partition}: {why}",
@@ -120,7 +120,7 @@ class Partitions:
             )
 
     def storage_failed(self, failed: Log) -> None:
-        """Take a failed log offline; all logs of its directory if the disk failed and is not just full."""
+        """Take a failed log offline; all of its directory if the disk failed and is not just full."""
         self._take_offline(self._logs.isolate(failed))
 
     def directory_failed(self, path: str, reason: str) -> None:
@@ -183,7 +183,7 @@ class Partitions:
             partition.log.assign_epoch(state.leader_epoch)
 
     async def _drop(self, topic: TopicImage) -> None:
-        """Take the topic's logs away, synced before the topic is forgotten; then remove their files."""
+        """Take away the topic's logs, synced before the topic is forgotten; then remove their files."""
         deleted: list[DeletedDirectory] = []
         kept: dict[str, list[TopicPartition]] = {}
         self._names.pop(topic.id, None)
@@ -206,7 +206,6 @@ class Partitions:
             self._runtime.in_thread(_remove, deleted)
 
     def _sync_deletions(self, deleted: Sequence[DeletedDirectory]) -> None:
-        """Make sure that deleted logs do not return after a loss of power.  Blocks."""
         for notice in self._logs.sync_deletions(deleted):
             log.error("deleted logs may return after a loss of power: {why}", why=notice)
 
@@ -243,7 +242,7 @@ class Partitions:
                 return
 
     def _open_partition(self, topic: TopicImage, index: int, config: LogConfig, is_new: bool) -> None:
-        """Open a partition; StorageFailure if it has no log and none can be created."""
+        """Open a partition; raise StorageFailure if its log cannot be created."""
         found = self._open_log(topic, index, config, is_new)
         if topic.partitions[index].leader == self._broker_id:
             self._lead(topic, index, found)
@@ -266,7 +265,7 @@ class Partitions:
         return found
 
     async def reopen_offline_partitions(self, tried: set[TopicPartition]) -> None:
-        """Try again to create missing logs until one fails; those in `tried` come last."""
+        """Try again to create missing logs until one fails, those in `tried` last."""
         if any(directory.failure for directory in self._logs.directories):  # a missing log may be there
             return
         missing: list[TopicPartition] = []
@@ -322,7 +321,7 @@ class Partitions:
             call()
 
     async def _configure(self, topic: TopicImage) -> None:
-        """Configure one topic after the other, so that the newest settings win."""
+        """Configure one topic at a time, so that the newest settings win."""
         await self._configuring.acquire()
         try:
             await self._apply_settings(self._metadata.topics.get(topic.name, topic))
@@ -354,5 +353,4 @@ def _remove(deleted: Iterable[DeletedDirectory]) -> None:
 
 
 def _subject(keys: Sequence[TopicPartition]) -> str:
-    """Name some of the partitions, with the verb "to be"."""
     return f"{listed([f'{topic}-{index}' for topic, index in keys])} {'is' if len(keys) == 1 else 'are'}"

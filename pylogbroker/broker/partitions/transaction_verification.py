@@ -1,8 +1,8 @@
-"""Verification that a partition is part of the transaction whose records are appended (KIP-890).
+"""Verification that a transaction includes the partition where its records go (KIP-890).
 
-Otherwise a producer that lost its connection could send records after its transaction ended.  No marker would follow
-them, and they would hide later records from readers of committed records.  Only the first batch of a transaction in a
-partition is verified.
+Otherwise late records, from a producer that lost its connection, could follow the transaction's end. Without a marker
+they would hide later records from readers of committed records. Only a transaction's first batch in a partition is
+verified.
 
     coordinator's answer                      error for the producer
     ----------------------------------------  -------------------------------------------------------------
@@ -35,8 +35,8 @@ _TRY_AGAIN = frozenset(
 
 
 def verify(services: Services, transactional_id: str, partition: Partition, batch: Buffer, version: int) -> None:
-    """Raise KafkaError if the transaction of a batch does not include the partition; `version` is that of Produce."""
-    if len(batch) < _PRODUCER_AT + _PRODUCER.size:  # not a batch: the log will reject it
+    """Raise KafkaError if a batch's transaction does not include the partition; `version` is of Produce."""
+    if len(batch) < _PRODUCER_AT + _PRODUCER.size:  # the log will reject it
         return
     producer_id, epoch = _PRODUCER.unpack_from(batch, _PRODUCER_AT)
     if partition.log.producers.is_in_transaction(producer_id, epoch):
