@@ -1,4 +1,4 @@
-"""Registration of APIs: `serves` declares which request a module of `pylogbroker.broker.apis` handles."""
+"""Registration of APIs: `serves` declares the request that a module of `pylogbroker.broker.apis` handles."""
 
 from __future__ import annotations
 
@@ -19,14 +19,15 @@ _registered: dict[int, Api] = {}
 class Api:
     """An API and its handler.
 
-    `handle(broker, context, request)` runs on the reactor thread.  It returns the response, an awaitable of it, a
-    generator of steps that returns one of these, or None for no answer.
+    `handle(broker, context, request)` runs on the reactor thread. It returns the response, an awaitable of it, a
+    generator of steps that returns one of these, or None for no answer. The connection's next requests wait for a
+    generator.
     """
 
     request: type[Request]
     handle: Handler
     is_read: bool = False
-    """Whether the API changes nothing, so that its work stops when the connection closes (see `context`)."""
+    """The API changes nothing, so its work stops when the connection closes (see `context`)."""
 
     @property
     def key(self) -> int:
@@ -46,7 +47,7 @@ class Api:
 
 
 def serves(request: type[Request], *, is_read: bool = False) -> Callable[[H], H]:
-    """Register the decorated function as the handler of `request`; see `Api`."""
+    """Register the decorated function as the handler of `request`."""
 
     def register(handle: H) -> H:
         api = Api(request, handle, is_read)
@@ -59,5 +60,5 @@ def serves(request: type[Request], *, is_read: bool = False) -> Callable[[H], H]
 
 
 def registered() -> tuple[Api, ...]:
-    """Return the APIs of the modules imported so far, by key."""
+    """Return the APIs of the imported modules, by key."""
     return tuple(_registered[key] for key in sorted(_registered))

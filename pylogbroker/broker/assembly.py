@@ -1,4 +1,4 @@
-"""Assembly of a broker: makes its services, connects them, and starts and stops them in order."""
+"""Assembly of a broker: makes, connects, starts and stops its services."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class _LogServices:
 
 @attrs.frozen(eq=False)
 class Broker:
-    """Services of one broker (see `services.Services`), on the reactor thread."""
+    """Services of one broker, on the reactor thread."""
 
     config: BrokerConfig
     node: LocalNode
@@ -61,7 +61,7 @@ class Broker:
     log_cleaner: LogCleaner
     log_maintenance: LogMaintenance
     coordinators_loaded: Deferred[Any] = attrs.field(factory=Deferred, init=False)
-    """Fires when the coordinators have replayed their records after `open`."""
+    """Fires when the coordinators have replayed their records."""
 
     @property
     def groups(self) -> GroupCoordinator:
@@ -84,7 +84,6 @@ class Broker:
         self.log_cleaner.start()
 
     def release(self) -> None:
-        """Stop jobs and coordinators; answer waiting requests."""
         self.auto_creation.stop()
         self.log_maintenance.stop()
         self.log_cleaner.stop()

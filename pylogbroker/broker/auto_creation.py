@@ -1,9 +1,9 @@
-"""Creates topics that Metadata requests name and that do not exist (`auto.create.topics.enable`).
+"""Creates missing topics that Metadata requests name (`auto.create.topics.enable`).
 
-As in Kafka, the answer is UNKNOWN_TOPIC_OR_PARTITION, and the topic is created in the background.  So a client that
+As in Kafka, the answer is UNKNOWN_TOPIC_OR_PARTITION, and the topic is created in the background. So a client that
 checks its deletion of a topic sees that the topic is gone.
 
-Topics are created one after the other.  Beyond `WAITING_MAX` waiting ones nothing is started; the client tries again.
+Topics are created one after the other. Beyond `WAITING_MAX` waiting ones nothing is started; the client tries again.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ class AutoCreation:
     _controller: Controller
     _runtime: Runtime
     _waiting: deque[str] = attrs.field(factory=deque, init=False)
-    _names: set[str] = attrs.field(factory=set, init=False)  # those in `_waiting` and the one being created
+    _names: set[str] = attrs.field(factory=set, init=False)  # of `_waiting`, and the one being created
     _stopped: bool = attrs.field(default=False, init=False)
 
     def find(self, name: str, allowance: PartitionAllowance | None) -> TopicImage:
-        """Return the topic of that name; KafkaError if there is none.  Its creation starts if `allowance` covers it."""
+        """Return the topic, or raise KafkaError; its creation starts if `allowance` covers it."""
         topic = self._metadata.topics.get(name)
         if topic is not None:
             return topic
@@ -67,7 +67,7 @@ class AutoCreation:
             self._runtime.clock.callLater(0, self._start)
 
     def stop(self) -> None:
-        """Forget the topics that wait; the creation under way goes on."""
+        """Forget waiting topics; a creation under way goes on."""
         self._stopped = True
         self._names.difference_update(self._waiting)
         self._waiting.clear()

@@ -1,11 +1,11 @@
-"""Metadata of the cluster in this broker: the current image, and the services that follow it.
+"""The cluster's metadata in this broker: the current image, and services that follow it.
 
     controller ──Delta──> prepare ──> image ──> followers
                           replicas    requests  each acts on the delta, in the order of subscription
                           are made    see it
 
-New replicas are made before requests see their partitions, and deleted ones are dropped afterwards. So no client is
-sent to a partition that is not served.
+New replicas are made before requests see their partitions, and deleted ones dropped afterwards: no client is sent to a
+partition that is not served.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ Prepare = Callable[[Delta, ClusterImage], Awaitable[None]]
 
 
 class MetadataFollower(Protocol):
-    """Service that acts on changes of the metadata, on the reactor thread."""
+    """Acts on changes of the metadata, on the reactor thread."""
 
     def on_delta(self, delta: Delta, before: ClusterImage, after: ClusterImage) -> Awaitable[None] | None:
-        """Act on a delta between two images. The next delta waits for the awaitable."""
+        """Act on a delta between two images; the next delta waits for the awaitable."""
 
 
 async def _nothing_to_prepare(delta: Delta, after: ClusterImage) -> None:
-    """Prepare nothing: no replicas are hosted here."""
+    """Prepare nothing: there are no replicas here."""
 
 
 @attrs.define(eq=False)
@@ -53,7 +53,7 @@ class ClusterMetadata:
         return self.image.settings(topic_resource(name))
 
     def require_topic(self, wanted: str | uuid.UUID) -> TopicImage:
-        """Return the topic with a name or id; KafkaError if there is none."""
+        """Return the topic with a name or id, or raise KafkaError."""
         return self.image.require_topic(wanted) if isinstance(wanted, str) else self.image.require_topic_id(wanted)
 
     def follow(self, follower: MetadataFollower) -> None:

@@ -1,4 +1,4 @@
-"""Changes of settings for AlterConfigs and IncrementalAlterConfigs; each resource succeeds or fails on its own."""
+"""Changes of settings for AlterConfigs and IncrementalAlterConfigs; each resource succeeds or fails alone."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pylogbroker.errors import ConfigError, ErrorCode, KafkaError
 
 @attrs.frozen
 class ConfigAlteration:
-    """Requested changes of a resource: (setting, operation code, value) each; without `keep`, others are removed."""
+    """Changes of a resource: (setting, operation code, value) each; without `keep`, others are removed."""
 
     kind: int
     name: str
@@ -26,7 +26,7 @@ class ConfigAlteration:
 async def alter(
     services: Services, alterations: Sequence[ConfigAlteration], validate_only: bool
 ) -> list[KafkaError | None]:
-    """Make or validate each alteration; return the error of each, or None."""
+    """Make or validate each alteration; return its error, or None."""
     twice = duplicates((alteration.kind, alteration.name) for alteration in alterations)
     return [
         await _attempt(services, alteration, (alteration.kind, alteration.name) in twice, validate_only)

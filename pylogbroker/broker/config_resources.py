@@ -4,7 +4,7 @@ resource type   name                its own settings are kept in
 TOPIC           a topic's           /config/topics/<topic>
 BROKER          this broker's id    /config/brokers/<id>
 BROKER          empty               /config/brokers/<default>
-BROKER_LOGGER   this broker's id    nowhere: this broker has no loggers that can be changed while it runs
+BROKER_LOGGER   this broker's id    nowhere: no loggers can be changed at run time
 """
 
 from __future__ import annotations
@@ -51,16 +51,16 @@ class Resource(Protocol):
         """Settings that the resource may have."""
 
     def inherited(self) -> Mapping[str, Value]:
-        """Return the values of settings that the resource does not set itself."""
+        """Return the values of settings that the resource does not set."""
 
     def describe(self) -> list[Description]:
         """Return its settings, sorted by name."""
 
     def check(self, change: ConfigChange) -> None:
-        """Raise KafkaError if its settings could not be changed so."""
+        """Raise KafkaError for an invalid change."""
 
     async def alter(self, change: ConfigChange) -> None:
-        """Store changed settings and put them in force."""
+        """Store the change and put it in force."""
 
 
 @attrs.frozen
@@ -100,7 +100,7 @@ class BrokerResource:
         return {name: self._config[name] for name in BROKER}
 
     def describe(self) -> list[Description]:
-        """Return all settings of this broker; for all brokers together, only those that are set."""
+        """Return all settings of this broker; for all brokers together, those that are set."""
         entries = describe_broker(self._config)
         if self._resource.name != DEFAULT_BROKER:
             return entries
@@ -116,7 +116,7 @@ class BrokerResource:
 
 @attrs.frozen
 class LoggerResource:
-    """Loggers of this broker: none can be changed."""
+    """This broker's loggers: none can be changed."""
 
     settings: Mapping[str, Setting] = attrs.field(factory=dict)
 
@@ -138,7 +138,7 @@ class LoggerResource:
 
 
 def find_resource(services: Services, kind: int, name: str) -> Resource:
-    """Return the resource, or raise INVALID_REQUEST; a topic need not exist."""
+    """Return the resource, or raise INVALID_REQUEST; topics need not exist."""
     if kind == ResourceType.TOPIC:
         check_name(name)
         return TopicResource(services.config, services.metadata, services.controller, name)
@@ -163,7 +163,7 @@ def check_broker_id(node_id: int, name: str) -> None:
 
 
 def _of_all_brokers(entry: Description) -> Description:
-    """Return a row with what is set for all brokers."""
+    """Return a row with the value set for all brokers."""
     synonyms = tuple(s for s in entry.synonyms if s.source is ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG)
     value = next((s.value for s in synonyms if s.name == entry.name), entry.value)
     return attrs.evolve(entry, value=value, source=ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG, synonyms=synonyms)

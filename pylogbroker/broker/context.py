@@ -1,6 +1,6 @@
-"""Context of a request: all that a handler gets besides its body.
+"""Context of a request: what handlers get besides its body.
 
-Work for a request may outlast the connection that sent it (`Api.is_read` has the kind of an API):
+Work may outlast the connection (`Api.is_read` has the kind of an API):
 
     reads      stop: the Deferred is cancelled, and jobs in worker threads check `Caller.is_gone`
     changes    continue to their end; the answer is dropped
@@ -21,8 +21,8 @@ def _charge_nobody() -> None:
 class Caller:
     """Connection that sent a request.
 
-    `is_gone` is True after the connection closed; any thread may read it.  `charged` is the memory of answers in
-    preparation, in bytes; it counts towards `queued.max.request.bytes`.
+    `is_gone` is True after it closed; any thread may read it. `charged` is the memory of answers in preparation, in
+    bytes; it counts towards `queued.max.request.bytes`.
     """
 
     is_gone: bool = False
@@ -41,7 +41,7 @@ class Caller:
 
 @attrs.frozen
 class RequestContext:
-    """Client, listener, local address and version; one value for all requests of a connection that share them."""
+    """Client, listener, local address and version; requests of a connection that agree on these share one."""
 
     api_version: int
     client_id: str | None = None

@@ -1,4 +1,4 @@
-"""Actions deferred until all requests that one connection received at once are handled (Kafka: ActionQueue).
+"""Actions deferred until all requests that a connection received at once are handled (Kafka: ActionQueue).
 
 So a fetch that several of these requests complete is answered once.
 """
@@ -13,7 +13,7 @@ from twisted.internet.interfaces import IReactorTime
 
 @attrs.define
 class DeferredActions:
-    """Collects actions between `hold` and `run`; otherwise runs them in the next iteration of the reactor."""
+    """Collects actions between `hold` and `run`; at other times runs them in the reactor's next iteration."""
 
     _clock: IReactorTime
     _actions: list[Callable[[], None]] = attrs.field(factory=list, init=False)

@@ -1,4 +1,4 @@
-"""Limits on what one request may create, and on the bytes of its response, which may be far larger than the request."""
+"""Limits on partitions that a request may create, and on the bytes of its response, which may be far larger."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _T = TypeVar("_T")
 class PartitionAllowance:
     """Number of partitions that one request may still create.
 
-    A request is checked on arrival, so that one that asks for too many creates none.  Each change is checked again when
+    Requests are checked on arrival, so that one that asks for too many creates none. Each change is checked again when
     it runs: topics may have changed meanwhile.
     """
 
@@ -37,7 +37,7 @@ class ResponseBudget:
     left: int = attrs.field(factory=lambda: RESPONSE_BYTES_MAX)
 
     def take(self, size: int) -> None:
-        """Subtract the approximate size of an item; INVALID_REQUEST in place of the first one that does not fit."""
+        """Subtract an item's approximate size; raise INVALID_REQUEST for the first one that does not fit."""
         if size > self.left:
             self.left = 0
             raise KafkaError(
@@ -48,7 +48,7 @@ class ResponseBudget:
 
 
 def too_many_partitions() -> KafkaError:
-    """Return the error for every item of a request with more than `NEW_PARTITIONS_MAX`."""
+    """Return the error for every item of a request above `NEW_PARTITIONS_MAX`."""
     return KafkaError(
         f"One request cannot create more than {NEW_PARTITIONS_MAX} partitions; send several", ErrorCode.POLICY_VIOLATION
     )
@@ -63,7 +63,7 @@ def duplicates(items: Iterable[_T]) -> set[_T]:
 
 
 def distinct_partitions(requested: Iterable[tuple[str, Iterable[int]]]) -> dict[str, list[int]]:
-    """Return topics with their partitions, each once, in the order first mentioned."""
+    """Return topics with their distinct partitions, in order."""
     found: dict[str, dict[int, None]] = {}
     for topic, indexes in requested:
         found.setdefault(topic, {}).update(dict.fromkeys(indexes))

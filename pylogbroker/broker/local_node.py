@@ -19,7 +19,7 @@ class BrokerAddress:
 
 @attrs.frozen(eq=False)
 class LocalNode:
-    """This broker; `listeners` has each listener with its port, once bound."""
+    """This broker; `listeners` have their ports once bound."""
 
     id: int
     cluster_id: str
@@ -27,7 +27,7 @@ class LocalNode:
     listeners: dict[str, Listener] = attrs.field(factory=dict, init=False)
 
     def address(self, context: RequestContext) -> tuple[str, int]:
-        """Return the host and port of this broker on the listener of the request."""
+        """Return this broker's host and port on the request's listener."""
         listener = self.listeners[context.listener]
         return listener.advertised_host or context.local_host, listener.advertised_port
 

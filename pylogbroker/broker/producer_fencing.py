@@ -1,4 +1,4 @@
-"""Error of a producer that another producer of the same transactional id has fenced."""
+"""Error of a producer that another one of its transactional id has fenced."""
 
 from __future__ import annotations
 

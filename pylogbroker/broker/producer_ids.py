@@ -1,4 +1,4 @@
-"""Producer ids, unique in the cluster, taken from the coordination tree in blocks.  A stop loses the rest of one."""
+"""Producer ids, unique in the cluster, taken from the coordination tree in blocks. A stop loses the rest of one."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class ProducerIds:
     _lock: DeferredLock = attrs.field(factory=DeferredLock, init=False)
 
     async def take(self) -> int:
-        """Return a new id.  While the tree is not available, raise an error that makes every client try again."""
+        """Return a new id, or raise an error that makes clients try again while the tree is unavailable."""
         await self._lock.acquire()
         try:
             if self._next == self._end:

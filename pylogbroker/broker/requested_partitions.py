@@ -30,7 +30,7 @@ class TopicInRequest(Protocol[P_co]):
 def existing_partitions(
     services: Services, topics: Sequence[TopicInRequest[P]], make: Callable[[P], R]
 ) -> Generator[None, None, dict[TopicPartition, R]]:
-    """Return `make` of each requested partition that exists; yield between steps."""
+    """Return `make` of each existing partition; yield between steps."""
     found: dict[TopicPartition, R] = {}
     for requested in topics:
         known = services.metadata.topics.get(requested.name)

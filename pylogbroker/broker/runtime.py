@@ -16,12 +16,12 @@ from pylogbroker.broker.slices import Slices
 LOG_INTERVAL_MS = 60_000
 
 InThread = Callable[..., Deferred[Any]]
-"""`in_thread(function, *arguments)` calls a function in a worker thread and returns a Deferred of its result."""
+"""`in_thread(function, *arguments)` calls a function in a worker thread; returns a Deferred of its result."""
 
 
 @attrs.define
 class LogRateLimit:
-    """Limits lines that every request would log; remembers only as many subjects as there are causes."""
+    """Limits lines that every request would log. Subjects must be few: all are remembered."""
 
     _logged_ms: dict[str, int] = attrs.field(factory=dict, init=False)
 
@@ -35,7 +35,7 @@ class LogRateLimit:
 
 
 class PeriodicCall(LoopingCall):
-    """LoopingCall on a given clock; the default clock would install a reactor in the whole process."""
+    """LoopingCall on a given clock; the default one would install a reactor in the process."""
 
     def __init__(self, clock: IReactorTime, function: Callable[..., object], *arguments: object) -> None:
         self.f = function
@@ -60,7 +60,6 @@ class Runtime:
         return cls(clock, in_thread, in_reading_thread, Slices(clock), DeferredActions(clock), LogRateLimit())
 
     def now_ms(self) -> int:
-        """Return the time of day, in milliseconds since 1970."""
         return int(self.clock.seconds() * 1000)
 
     def may_log(self, about: str) -> bool:

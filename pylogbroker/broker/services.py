@@ -1,6 +1,6 @@
 """Services that handlers of requests may use, as protocols; `assembly` has their implementations.
 
-A module here and in `apis` imports no implementation.  So each can be replaced, and no import cycle arises.
+Modules here and in `apis` import no implementation, so each can be replaced, without import cycles.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class LedPartitions(Protocol):
 
 class DelayedRequest(Protocol):
     def expire(self) -> None:
-        """Answer with what there is."""
+        """Answer with the results so far."""
 
 
 class Fetches(Protocol):
@@ -92,7 +92,7 @@ class Fetches(Protocol):
 
 class CoordinatorService(Protocol):
     async def ensure_topic(self) -> None:
-        """Create the internal topic if it does not exist; KafkaError if it cannot be created."""
+        """Create a missing internal topic; raise KafkaError if that fails."""
 
 
 class TransactionMarkers(CoordinatorService, Protocol):

@@ -1,14 +1,14 @@
 """Long work on the reactor thread, divided into slices of a few milliseconds.
 
-A loop over thousands of partitions must not keep the reactor from other connections.  Write it as
+Loops over thousands of partitions must let the reactor serve other connections:
 
     async for partition in broker.slices.over(partitions):
         ...
 
-All such loops share one slice per iteration of the reactor, so that a hundred long requests delay the others as little
-as one.
+All such loops share one slice per iteration of the reactor, so that a hundred long requests delay others as little as
+one.
 
-Anything may happen between two items, so the body must not rely on what an earlier one saw.
+Anything may happen between two items: the body must not rely on earlier state.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ STEP_ITEMS: Final = 100
 
 
 def inline_if_short(steps: Generator[None, None, _Result], items: int) -> _Result | Generator[None, None, _Result]:
-    """Return the result of `steps`, which yields between its steps, or the generator itself if it has many items."""
+    """Return the result of `steps`, or the generator itself if it has many items."""
     return steps if items > ITEMS_INLINE_MAX else at_once(steps)
 
 
@@ -52,7 +52,7 @@ def map_in_steps(make: Callable[[T], R], items: Iterable[T]) -> Generator[None, 
 
 
 def at_once(steps: Generator[None, None, _Result]) -> _Result:
-    """Return the result of `steps` without a pause: for short work."""
+    """Return the result of short work, without a pause."""
     while True:
         try:
             next(steps)
@@ -65,7 +65,7 @@ def at_once(steps: Generator[None, None, _Result]) -> _Result:
 class Slices:
     """Gives slices of the reactor thread's time to long loops, first come, first served.
 
-    `seconds` is the length of a slice, measured by `now`.  With `inf` no loop pauses.
+    `seconds` is a slice's length, measured by `now`; with `inf` no loop pauses.
     """
 
     _clock: IReactorTime
@@ -78,7 +78,7 @@ class Slices:
     async def over(self, items: Iterable[T]) -> AsyncIterator[T]:
         """Iterate over `items`; yield to other work whenever a slice is over.
 
-        A loop that is cancelled while it waits ends with CancelledError.
+        A loop that is cancelled while it waits raises CancelledError.
         """
         until = self._now() if self._waiting else self._now() + self.seconds
         for item in items:
@@ -107,7 +107,6 @@ class Slices:
         return results[0]
 
     async def finish(self, steps: Generator[None, None, T], items: int) -> T:
-        """Return the result of `steps`; run many items in slices."""
         return await self.run(steps) if items > ITEMS_INLINE_MAX else at_once(steps)
 
     def next(self) -> Deferred[None]:
@@ -120,7 +119,7 @@ class Slices:
         return waiting
 
     def stop(self) -> None:
-        """Finish all loops without pauses, since the broker stops."""
+        """Finish all loops without pauses."""
         self.seconds = inf
         self._run()
 
