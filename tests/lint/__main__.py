@@ -14,7 +14,7 @@ from pathlib import Path
 from tests.lint import checks
 from tests.lint.checks import Finding
 from tests.lint.glossary import Glossary
-from tests.lint.texts import Kind, Text, defined_names, markdown_texts, public_classes, python_texts
+from tests.lint.texts import Kind, Name, PythonFile, Text, defined_names, markdown_texts, public_classes, python_texts
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("pylogbroker", "pyspark_pylogbroker", "twisted")
@@ -41,12 +41,15 @@ def main(arguments: Sequence[str]) -> int:
 def run() -> tuple[list[Finding], list[Finding]]:
     """Return what must be changed, and the long sentences."""
     glossary = Glossary.read(ROOT / GLOSSARY)
-    sources = {path: (ROOT / path).read_text() for path in _files("*.py", PYTHON)}
-    texts = [text for path, source in sources.items() for text in python_texts(path, source)]
-    names = [name for path, source in sources.items() for name in defined_names(path, source)]
+    texts: list[Text] = []
+    names: list[Name] = []
+    classes: list[Name] = []
+    for path in _files("*.py", PYTHON):
+        file = PythonFile(path, (ROOT / path).read_text())
+        texts += python_texts(file)
+        names += defined_names(file)
+        classes += public_classes(file) if path.parts[0] in PACKAGES else ()
     pages = [text for path in _pages() for text in markdown_texts(path, (ROOT / path).read_text())]
-    package = (item for item in sources.items() if item[0].parts[0] in PACKAGES)
-    classes = [each for path, source in package for each in public_classes(path, source)]
     findings = [
         *checks.bad_beginnings(texts),
         *checks.avoided_in_texts(chain(filter(_is_checked_for_terms, texts), pages), glossary.avoided),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 
 import attrs
@@ -46,9 +47,10 @@ def avoided_in_texts(texts: Iterable[Text], terms: Sequence[AvoidedTerm]) -> Ite
 
 
 def avoided_in_names(names: Iterable[Name], terms: Sequence[AvoidedTerm]) -> Iterator[Finding]:
+    terms_of = cache(lambda name: [term for term in terms if term.is_in_name(name)])  # most names are used often
     for name in names:
-        for term in terms:
-            if term.is_in_name(name.name) and not term.is_free_in(name.path):
+        for term in terms_of(name.name):
+            if not term.is_free_in(name.path):
                 message = f'the name {name.name} has the avoided term "{term.term}": write {term.instead}'
                 yield Finding(name.path, name.line, message)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 
 import attrs
@@ -34,7 +35,7 @@ class AvoidedTerm:
         return any("/" in each and path.as_posix().startswith(each) for each in self.allowed)
 
     def is_in_text(self, prose: str) -> bool:
-        if self.term.startswith("_"):
+        if self.term.startswith("_") or self.term.lower() not in prose.lower():
             return False
         for phrase in self.allowed:
             prose = re.sub(rf"\b{re.escape(phrase)}\b", " ", prose, flags=re.IGNORECASE)
@@ -45,8 +46,12 @@ class AvoidedTerm:
             return False
         if self.term.startswith("_"):
             return name == self.term[1:] or name.endswith(self.term)
-        words = [word.lower() for word in _NAME_WORDS.findall(name)]
-        return f" {self.term.lower()} " in f" {' '.join(words)} "
+        return f" {self.term.lower()} " in _words(name)
+
+
+@lru_cache(1)  # all terms are searched in a name, then in the next
+def _words(name: str) -> str:
+    return f" {' '.join(_NAME_WORDS.findall(name)).lower()} "
 
 
 @attrs.frozen

@@ -9,7 +9,17 @@ import pytest
 from tests.lint import __main__ as command
 from tests.lint import checks
 from tests.lint.glossary import AvoidedTerm, Glossary, GlossaryError
-from tests.lint.texts import Kind, Name, Text, defined_names, markdown_texts, public_classes, python_texts, sentences
+from tests.lint.texts import (
+    Kind,
+    Name,
+    PythonFile,
+    Text,
+    defined_names,
+    markdown_texts,
+    public_classes,
+    python_texts,
+    sentences,
+)
 
 PATH = Path("pylogbroker/module.py")
 GIZMO = AvoidedTerm("gizmo", "part", ("fast gizmo", "GIZMO_ID"))
@@ -35,7 +45,7 @@ def text(content: str, kind: Kind = Kind.DOCSTRING, path: Path = PATH) -> Text:
 
 class TestTexts:
     def test_python(self) -> None:
-        found = {(each.kind, each.line, each.content) for each in python_texts(PATH, SOURCE)}
+        found = {(each.kind, each.line, each.content) for each in python_texts(PythonFile(PATH, SOURCE))}
         assert found == {
             (Kind.DOCSTRING, 1, "Module head."),
             (Kind.DOCSTRING, 5, "Outer class."),
@@ -46,8 +56,26 @@ class TestTexts:
             (Kind.MESSAGE, 13, "a message of "),
         }
 
+    @pytest.mark.parametrize(
+        "line",
+        [
+            "a = '#'",
+            r'a = "\"#"',
+            r"a = b'\\' '#'",
+            'a = """#\n"#"\n"""',
+            "a = f'{b}#{c}'",
+            r"a = r'\#'",
+            r"a = '''\''' # '''",
+            "a = ''",
+        ],
+    )
+    def test_comments_are_not_in_strings(self, line: str) -> None:
+        file = PythonFile(PATH, f"{line}  # A comment.\n")
+        comments = [each for each in python_texts(file) if each.kind is Kind.COMMENT]
+        assert comments == [Text(PATH, line.count("\n") + 1, Kind.COMMENT, "A comment.")]
+
     def test_names_where_they_are_defined(self) -> None:
-        found = {each.name for each in defined_names(PATH, SOURCE)}
+        found = {each.name for each in defined_names(PythonFile(PATH, SOURCE))}
         assert found == {
             *(
                 "module",
@@ -66,11 +94,11 @@ class TestTexts:
         }
 
     def test_a_package_is_named_by_its_folder(self) -> None:
-        assert [each.name for each in defined_names(Path("pylogbroker/net/__init__.py"), "")] == ["net"]
+        assert [each.name for each in defined_names(PythonFile(Path("pylogbroker/net/__init__.py"), ""))] == ["net"]
 
     def test_public_classes_are_those_at_the_top(self) -> None:
         source = "class A:\n    class B: ...\nclass _C: ...\n"
-        assert [each.name for each in public_classes(PATH, source)] == ["A"]
+        assert [each.name for each in public_classes(PythonFile(PATH, source))] == ["A"]
 
     def test_markdown_without_its_code(self) -> None:
         page = (
