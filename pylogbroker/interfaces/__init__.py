@@ -1,12 +1,12 @@
 """Public plugin interfaces.
 
     coordination        the tree that brokers share
-    delete_policies     which segments of a log may be deleted
-    factories           how settings name plugins, and how plugins are created
+    delete_policies     which log segments may be deleted
+    factories           plugins by name, and their creation
     serialization       encoders and decoders
-    partitioners        the partition of a record
+    partitioners        a record's partition
     events              hooks into a producer's queue
-    assignors           the assignment of partitions to the members of a group
+    assignors           partitions of group members
 
 Each interface documents its threads, units and errors.
 """

@@ -1,4 +1,4 @@
-"""Assignors: the assignment of partitions to the members of a consumer group."""
+"""Assignors: the assignment of partitions to members of a consumer group."""
 
 # ruff: noqa: N805  (the methods of an interface have no self)
 
@@ -16,21 +16,22 @@ TopicPartition = tuple[str, int]
 
 @attrs.frozen
 class Subscription:
-    """Subscription of a member that joins the group."""
+    """Subscription of a joining member."""
 
     topics: Sequence[str]
-    owned: Sequence[TopicPartition] = ()  # its current partitions, if the protocol is cooperative
+    owned: Sequence[TopicPartition] = ()  # its current partitions; only if cooperative
     user_data: bytes = b""  # result of `subscription_user_data`
-    generation: int = -1  # of the group, when `owned` was assigned; -1 if unknown
+    generation: int = -1  # of the group when `owned` was assigned; -1 if unknown
     instance_id: str | None = None  # `group.instance.id`
     rack: str | None = None  # `client.rack`
 
 
 class IAssignor(INamed):
-    """Plugin with which the leader of a group divides partitions among the members.
+    """Plugin by which a group's leader divides partitions among the members.
 
     An assignor keeps no state between calls. All members, in whatever language, use an assignor of the same name.
-    Methods are called on the reactor thread and must not block.
+    Methods
+    are called on the reactor thread and must not block.
     """
 
     protocol: str = Attribute(
@@ -46,8 +47,8 @@ class IAssignor(INamed):
         """Return the partitions of each member, by member id.
 
         `partitions` has the number of partitions of each existing topic. Each partition goes to one subscriber of its
-        topic. If the protocol is cooperative, a partition that another member still owns goes to nobody until that
-        member has revoked it.
+        topic. If
+        the protocol is cooperative, no member gets a partition before its owner has revoked it.
         """
 
 

@@ -1,4 +1,4 @@
-"""The coordination tree: its nodes, operations, watches and errors."""
+"""The coordination tree: nodes, operations, watches and errors."""
 
 # ruff: noqa: N805  (the methods of an interface have no self)
 
@@ -13,7 +13,7 @@ from pylogbroker.errors import PylogbrokerError
 
 
 class CoordinationError(PylogbrokerError):
-    """Failed operation on the node `path`; nothing was changed, except perhaps by `Unavailable`."""
+    """Failed operation on node `path`; nothing was changed, except perhaps by `Unavailable`."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -21,15 +21,15 @@ class CoordinationError(PylogbrokerError):
 
 
 class NoNode(CoordinationError):
-    """The node, or the parent of a node to create, does not exist."""
+    """The node, or the new node's parent, does not exist."""
 
 
 class NodeExists(CoordinationError):
-    """The node to create already exists."""
+    """The new node exists."""
 
 
 class BadVersion(CoordinationError):
-    """The node has changed since the version that the caller named."""
+    """The node has changed since the given version."""
 
 
 class NotEmpty(CoordinationError):
@@ -37,11 +37,11 @@ class NotEmpty(CoordinationError):
 
 
 class NoChildrenForEphemerals(CoordinationError):
-    """The parent of the node to create is ephemeral."""
+    """The new node's parent is ephemeral."""
 
 
 class Unavailable(CoordinationError):
-    """The tree cannot be read or written now; the outcome of a change is unknown."""
+    """The tree cannot be read or written; a change's outcome is unknown."""
 
 
 class NoRoom(Unavailable):
@@ -50,10 +50,8 @@ class NoRoom(Unavailable):
 
 @attrs.frozen
 class Stat:
-    """Metadata of a node."""
-
     version: int  # how often the data was set
-    created: int  # number of the creating transaction; numbers grow over the whole tree
+    created: int  # number of the creating transaction; grows over the whole tree
     modified: int  # number of the last transaction that set the data
     ephemeral: bool = False
 
@@ -69,7 +67,7 @@ class Create:
     """Create a node below an existing one.
 
     An ephemeral node ends with its session and has no children. A sequence node gets ten digits appended to its path,
-    larger than those of earlier ones of that parent.
+    larger than those of the parent's earlier ones.
     """
 
     path: str
@@ -80,7 +78,7 @@ class Create:
 
 @attrs.frozen
 class SetData:
-    """Replace a node's data if it has this version; -1 matches any."""
+    """Replace a node's data at this version; -1 matches any."""
 
     path: str
     data: bytes
@@ -89,7 +87,7 @@ class SetData:
 
 @attrs.frozen
 class Delete:
-    """Delete a node without children if it has this version; -1 matches any."""
+    """Delete a childless node at this version; -1 matches any."""
 
     path: str
     version: int = -1
@@ -108,7 +106,7 @@ Operation = Create | SetData | Delete | Check
 
 @attrs.frozen
 class Changed:
-    """Change of a watched node or its children."""
+    """A watched node, or its children, changed."""
 
     path: str
 
@@ -117,40 +115,42 @@ Watch = Callable[[Changed], object]
 
 
 class ITree(Interface):
-    """Tree of small nodes that the brokers of a cluster share, with ZooKeeper's semantics.
+    """Tree of small nodes that a cluster's brokers share, with ZooKeeper's semantics.
 
     Paths are absolute (`/brokers/ids/0`); the root `/` always exists. Methods are called on the reactor thread; any may
     raise Unavailable. Every call sees all changes that an earlier caller has awaited. A watch is called once, on the
-    reactor thread, after a change; to see the next change, read again with a watch.
+    reactor
+    thread, after a change; to see the next, read again with a watch.
     """
 
     async def get(path: str, watch: Watch | None = None) -> Node:
-        """Return the node; raise NoNode if there is none. The watch fires on SetData and Delete."""
+        """Return the node; raise NoNode. The watch fires on SetData and Delete."""
 
     async def exists(path: str, watch: Watch | None = None) -> Stat | None:
         """Return the node's metadata, or None. The watch fires on Create, SetData and Delete."""
 
     async def children(path: str, watch: Watch | None = None) -> list[str]:
-        """Return the sorted names of a node's children; raise NoNode if there is no such node.
+        """Return the sorted names of a node's children; raise NoNode.
 
         The watch fires when a child is created or deleted, or the node is deleted.
         """
 
     async def get_many(paths: Sequence[str]) -> list[Node | None]:
-        """Return the nodes in the order of `paths`, None for a missing one. Ten thousand paths cost one call."""
+        """Return nodes in the order of `paths`, None for missing ones. Ten thousand paths cost one call."""
 
     async def children_with_data(path: str) -> dict[str, Node]:
-        """Return a node's children by name, sorted; raise NoNode if there is no such node."""
+        """Return a node's children by name, sorted; raise NoNode."""
 
     async def commit(operations: Sequence[Operation]) -> list[str]:
-        """Apply all operations in order, or none; return the path of each operation's node.
+        """Apply all operations in order, or none; return each operation's path.
 
-        Raise the error of the first operation that fails: NoNode, NodeExists, BadVersion, NotEmpty or
-        NoChildrenForEphemerals. Once the call has returned, the change survives a power failure.
+        Raise the first failing operation's error: NoNode, NodeExists, BadVersion, NotEmpty or NoChildrenForEphemerals.
+        A change
+        survives a power failure once the call has returned.
         """
 
     async def close() -> None:
-        """End the session after the commits in progress: delete its ephemeral nodes, drop its watches.
+        """End the session after commits in progress: delete its ephemeral nodes, drop its watches.
 
         No call may follow.
         """

@@ -1,4 +1,4 @@
-"""Delete policies: the choice of the segments of a log that may be deleted."""
+"""Delete policies: which segments of a log may be deleted."""
 
 # ruff: noqa: N805  (the methods of an interface have no self)
 
@@ -12,19 +12,19 @@ from zope.interface import Attribute, Interface
 
 @attrs.frozen
 class SegmentView:
-    """Segment of a log. Sizes in bytes, times in milliseconds since 1970."""
+    """Sizes in bytes, times in milliseconds since 1970."""
 
-    base_offset: int  # no record has a smaller offset
-    next_offset: int  # base offset of the next segment, or the log end offset
+    base_offset: int  # no record is below
+    next_offset: int  # of the next segment, or the log end offset
     size: int  # of the record batches, without indexes
-    largest_timestamp: int  # -1 if no record has one
+    largest_timestamp: int  # -1 without timestamps
     modified_ms: int  # last write to the file
-    active: bool  # the last segment, which records are appended to
+    active: bool  # the last segment, to which records are appended
 
 
 @attrs.frozen
 class LogView:
-    """Snapshot of a log: its segments, oldest first, without an empty active segment."""
+    """Snapshot of a log; segments are oldest first, without an empty active one."""
 
     topic: str
     partition: int
@@ -32,18 +32,19 @@ class LogView:
 
 
 class IDeletePolicy(Interface):
-    """Delete policy of one topic. A policy only computes on values."""
+    """Delete policy of one topic. It only computes on values."""
 
     def deletable(log: LogView, now_ms: int) -> Iterable[SegmentView]:
         """Return the segments that may be deleted: a prefix of `log.segments`, possibly empty.
 
-        Called on the reactor thread, every `log.retention.check.interval.ms` for each log that has segments; must not
-        block. `now_ms` is the current time, in milliseconds since 1970. If the active segment is included, the log
-        rolls first.
+        Called on the reactor thread every `log.retention.check.interval.ms` for each log with segments; must not block.
+        `now_ms` is in milliseconds since 1970. If the active segment is included, the log rolls first.
 
-        The log keeps segments with records not yet below the high watermark. Several policies are applied in sequence,
-        each to the segments that the previous ones left. A policy that raises, or returns anything but a prefix,
-        deletes nothing; each cause is logged once.
+        The log keeps segments with records not below the high watermark. Several policies apply in sequence, each to
+        the
+        segments left by earlier ones. A policy that raises, or returns anything but a prefix, deletes nothing; each
+        cause is
+        logged once.
         """
 
 
@@ -59,9 +60,12 @@ class IDeletePolicyFactory(Interface):
         """Return the policy of a topic with these settings.
 
         `argument` is the text after the name and a colon in the setting: "3" in `delete.policies=newest-segments:3`.
-        Without one it is empty; it never contains a comma. `settings` holds the topic's effective values by name
-        (`retention.ms`), in Kafka's units, and is immutable: when they change, a new policy is made.
+        Without
+        one it is empty; it never contains a comma. `settings` holds the topic's effective values by name
+        (`retention.ms`), in
+        Kafka's units, and is immutable: a change makes a new policy.
 
-        Raise ValueError if the argument is invalid; its text ends the sentence "... is not accepted; ". Called on the
-        reactor thread, also to validate settings; must not block.
+        Raise ValueError for an invalid argument; its text ends the sentence "... is not accepted; ". Called on the
+        reactor
+        thread, also to validate settings; must not block.
         """

@@ -3,7 +3,7 @@
     send()   before_enqueue  -> queue ->  after_dequeue   handle()   before_send  -> broker
                     after_enqueue
 
-All methods are called on the reactor thread and must not block.
+Methods are called on the reactor thread and must not block.
 """
 
 # ruff: noqa: N805  (the methods of an interface have no self)
@@ -26,53 +26,55 @@ class Event:
     """Record in a producer's queue.
 
     To change an event, set its fields or replace it by the result of `attrs.evolve`. Both keep `ticket`, which links it
-    to the result that the sender awaits. An event made from scratch is sent, but its result is reported to nobody.
+    to
+    the result that the sender awaits. An event made from scratch is sent, but nobody gets its result.
     """
 
     topic: str
     value: Any  # before encoding
     key: Any = None  # before encoding
     partition: int | None = None  # None: chosen by the partitioner
-    timestamp: int | None = None  # milliseconds since 1970; None: the time of sending
+    timestamp: int | None = None  # milliseconds since 1970; None: now
     headers: Headers = ()
     ticket: Any = attrs.field(default=None, repr=False)
 
 
 class IEventHandler(Interface):
-    """Handler of the events taken from a producer's queue; the built-in one serializes and sends them."""
+    """Handler of events taken from a producer's queue; the built-in one serializes and sends them."""
 
     def handle(events: Sequence[Event]) -> Awaitable[Any] | None:
-        """Handle a batch, which is done when the returned awaitable is done, or at once if it is None.
+        """Handle a batch, which is done with the returned awaitable, or at once if it is None.
 
-        An exception fails the events that have no result yet. The next batch may arrive before this one is done.
+        An exception fails events without results. The next batch may arrive earlier.
         """
 
 
 class IForwardingEventHandler(IEventHandler):
-    """Event handler that passes some or all events on to the built-in handler."""
+    """Event handler that passes events on to the built-in handler."""
 
     def forward_to(handler: IEventHandler) -> None:
-        """Set the built-in handler. Called once, before the first batch."""
+        """Receive the built-in handler. Called once, before the first batch."""
 
 
 class ICallbackHandler(Interface):
     """Hooks that observe, change or drop records at each step; `CallbackHandler` has default methods.
 
-    Several handlers are called in the setting's order, each with the result of the previous one. An exception fails
-    only the record or batch concerned.
+    Handlers are called in the setting's order, each with the previous one's result. An exception fails only the record
+    or
+    batch concerned.
     """
 
     def before_enqueue(event: Event) -> Event | None:
-        """Return the record to enqueue in place of `event`; None drops it."""
+        """Return the record to enqueue instead of `event`; None drops it."""
 
     def after_enqueue(event: Event, is_queued: bool) -> None:
-        """Observe that the record was enqueued, or was rejected by a full queue."""
+        """Observe that the record was enqueued, or rejected by a full queue."""
 
     def after_dequeue(events: Sequence[Event]) -> Sequence[Event]:
         """Return the records to handle; omitted ones are dropped."""
 
     def before_send(events: Sequence[Event]) -> Sequence[Event]:
-        """Return the events to send, of one batch for one partition; omitted ones are dropped."""
+        """Return the events of a partition's batch to send; omitted ones are dropped."""
 
     def close() -> None:
         """Release resources; no call follows. An exception is logged."""
@@ -82,7 +84,7 @@ class ICallbackHandler(Interface):
 class CallbackHandler:
     """Base class of callback handlers: every method passes its argument on.
 
-    A method that is not overridden costs a producer nothing.
+    Methods not overridden cost a producer nothing.
     """
 
     def before_enqueue(self, event: Event) -> Event | None:

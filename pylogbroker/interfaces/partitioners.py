@@ -16,7 +16,7 @@ class IPartitioner(Interface):
     """
 
     def partition(key: bytes | None, num_partitions: int) -> int:
-        """Return a partition number, 0 to `num_partitions` - 1, for a record with this key or none.
+        """Return a partition, 0 to `num_partitions` - 1, for a record with this key or none.
 
         An exception, or a number out of range, fails the record. `num_partitions` is at least 1 and may grow between
         calls.
@@ -24,11 +24,11 @@ class IPartitioner(Interface):
 
 
 class IStickyPartitioner(IPartitioner):
-    """Partitioner that stays with one partition until its batch is full, which gives larger batches."""
+    """Partitioner that keeps a partition until its batch is full, for larger batches."""
 
     def batch_full(topic: str) -> None:
         """Start another batch: the topic's batch of records without keys is full. An exception is logged."""
 
 
 class IPartitionerFactory(IPluginFactory):
-    """Plugin factory of partitioners, one for each topic that a producer writes to; see `partitioner.class`."""
+    """Plugin factory of partitioners, one for each topic of a producer; see `partitioner.class`."""

@@ -1,4 +1,4 @@
-"""Encoders and decoders: conversion between Python values and message bytes."""
+"""Encoders and decoders: Python values to message bytes and back."""
 
 # ruff: noqa: N805  (the methods of an interface have no self)
 
@@ -25,10 +25,11 @@ class IDecoder(Interface):
     """Decoder of a consumer's values or keys."""
 
     def from_message(data: bytes | None) -> Any:
-        """Return the Python value of `data`; None stands for a message without a value or key.
+        """Return the Python value of `data`; None means no value or key.
 
-        Called for each message before it is delivered, usually on the reactor thread; must not block. An exception is
-        raised to the reader of that message alone.
+        Called for each message before delivery, usually on the reactor thread; must not block. An exception is raised
+        to the
+        reader of that message alone.
         """
 
 
