@@ -1,16 +1,16 @@
 """Copy a broker's files, also while it runs.
 
-The order of copying keeps the copy consistent: each item is at least as new as the items before it.
+The order of copying keeps the copy consistent: each item is at least as new as those before.
 
-    checkpoints             an old recovery point costs time; one that is too new would hide damage
+    checkpoints             an old recovery point costs time; one too new would hide damage
     __transaction_state     a transaction decided in the copy is completed after a restore
     __consumer_offsets      offsets are never beyond the logs: groups may reread records, but miss none
     all other logs
     the coordination tree   no producer id is allocated twice
 
-A partition is copied up to its present active segment. Segments that are swapped or deleted meanwhile are copied again
-or dropped: a compacted segment is never mixed with those that it replaces. A copy has no clean-shutdown mark, so its
-first start verifies everything after the recovery points.
+A partition is copied up to its present active segment. Segments swapped or deleted meanwhile are copied again or
+dropped: a compacted segment never mixes with those it replaces. A copy has no clean-shutdown mark, so its first start
+verifies everything after the recovery points.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class _Partition:
 
 
 def back_up(config: BrokerConfig, target: str, report: ReportLine) -> None:
-    """Copy all of a broker's data to a new directory, which appears when it is complete."""
+    """Copy all of a broker's data to a new directory, which appears when complete."""
     if os.path.lexists(target):
         raise OfflineError(f"{target} exists: name a new directory")
     homes = _homes(config, f"{target}{_UNFINISHED}")
@@ -100,9 +100,9 @@ def _partitions(homes: dict[str, str]) -> list[_Partition]:
 
 
 def _copy_partition(partition: _Partition) -> bool:
-    """Copy a partition; return False if it was deleted meanwhile."""
+    """Return False if the partition was deleted meanwhile."""
     os.mkdir(partition.target)
-    copied: dict[int, int] = {}  # inode of each segment, by base offset
+    copied: dict[int, int] = {}  # inodes by base offset
     newest = -1
     for _ in range(_ATTEMPTS):
         with suppress(FileNotFoundError):
@@ -132,7 +132,7 @@ def _segments(path: str) -> dict[int, int]:
 
 
 def _copy_segment(partition: _Partition, base: int) -> int:
-    """Copy a segment's files; return the record file's inode. Indexes may be missing: they can be rebuilt."""
+    """Copy a segment's files; return the record file's inode. Missing indexes can be rebuilt."""
     for suffix in (names.OFFSET_INDEX, names.TIME_INDEX, names.TRANSACTION_INDEX):
         with suppress(FileNotFoundError):
             _copy(names.file_of(partition.path, base, suffix), names.file_of(partition.target, base, suffix))

@@ -1,4 +1,4 @@
-"""Inspect a broker's log directories without the coordination tree. Nothing is written."""
+"""Inspect a broker's log directories without the coordination tree. Writes nothing."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NO_PRODUCER = -1
 class FoundLog:
     """Partition directory, with facts from its records.
 
-    `topic_id` is None without the broker's mark. `producer_id` is the largest one in the log.
+    `topic_id` is None without the broker's mark. `producer_id` is the log's largest.
     """
 
     path: str
@@ -48,7 +48,7 @@ def has_logs(directory: str) -> bool:
 
 
 def find_logs(directories: list[LogDirectory]) -> dict[TopicPartition, FoundLog]:
-    """Inspect every partition directory; StartupError if a partition is in two log directories."""
+    """Inspect every partition directory; raise StartupError if a partition is in two log directories."""
     inventories = [take_inventory(home) for home in directories]
     check_duplicate_partitions(inventories)
     found = {}
@@ -81,7 +81,7 @@ def _known_epoch(path: str) -> int:
 
 
 def _entries(path: str, *, whole: bool) -> Iterator[LogEntry]:
-    """Yield all batches, or only their headers, up to the first damaged one, where recovery will truncate."""
+    """Yield all batches, or only headers, up to the first damaged one, where recovery will truncate."""
     files = sorted(filter(None, map(names.parse_file, os.listdir(path))))
     for base in (base for base, suffix in files if suffix == names.RECORDS):
         size = os.path.getsize(names.file_of(path, base, names.RECORDS))

@@ -1,7 +1,7 @@
 """Import partitions of Kafka 0.7 as topics of the message format 0.7.
 
 Offsets (byte positions) do not change, so consumer offsets stay valid. In Kafka 0.7 each broker numbers a topic's
-partitions from 0. Here the partitions of all brokers are numbered in the order of broker ids:
+partitions from 0. Here all brokers' partitions are numbered in the order of broker ids:
 
     broker 0: events-0, events-1    broker 1: events-0    ->    events_0, events_1, events_2
 
@@ -43,7 +43,7 @@ from pylogbroker.storage.log.addressing import write_message_format
 from pylogbroker.storage.log.partition_metadata import read_topic_id, write_topic_id
 
 SETTINGS: Mapping[str, str] = {"message.format.version": "0.7", "retention.ms": "-1", "retention.bytes": "-1"}
-"""Imported files keep their age, so the broker's default retention might delete them."""
+"""Imported files keep their age: the broker's default retention might delete them."""
 
 _BLOCK_BYTES = 1 << 20
 Progress = Callable[[Kafka07Partition, int], object]
@@ -52,7 +52,7 @@ Wanted = Callable[[str], bool]
 
 @attrs.frozen
 class TopicPlan:
-    """Sources of a topic's partitions; None for one that 0.7 never wrote to."""
+    """Sources of a topic's partitions; None where 0.7 never wrote."""
 
     name: str
     partitions: tuple[Kafka07Partition | None, ...]
@@ -60,7 +60,7 @@ class TopicPlan:
 
 
 def plan_topics(sources: Sequence[Kafka07LogDirectory], wanted: Wanted, progress: Progress) -> list[TopicPlan]:
-    """Verify all wanted topics of the sources; call `progress` with each partition and its new number.
+    """Verify all wanted topics; call `progress` with each partition and its new number.
 
     Raise OfflineError if sources contradict each other or nothing is wanted.
     """
@@ -99,7 +99,7 @@ def _plan_topic(name: str, found: Mapping[Kafka07LogDirectory, Mapping[int, str]
 
 
 def origins_of(broker: StoppedBroker, topic: TopicImage) -> Mapping[str, int] | None:
-    """Return a topic's partitions by `<broker>-<partition>` of 0.7; None if it was not imported."""
+    """Return a topic's partitions by `<broker>-<partition>` of 0.7; None if not imported."""
     [node] = finish(broker.tree.get_many([zk_paths.kafka07_topic(topic.name)]))
     if node is None:
         return None
@@ -108,7 +108,7 @@ def origins_of(broker: StoppedBroker, topic: TopicImage) -> Mapping[str, int] | 
 
 
 def add_topic(broker: StoppedBroker, planned: PlannedTopic, origins: Mapping[str, int]) -> None:
-    """Write a topic and its origins in one transaction of the tree."""
+    """Write a topic and its origins in one transaction."""
     topic = planned.topic
     data = zk_schema.encode_kafka07_topic(Kafka07Topic(topic.id, origins))
     wanted = (zk_paths.MIGRATION, zk_paths.MIGRATION_KAFKA07, zk_paths.kafka07_topic(topic.name))
@@ -125,7 +125,7 @@ class Kafka07Import:
         self._link = link
 
     def check(self, plans: Iterable[TopicPlan]) -> tuple[list[PlannedTopic], list[str]]:
-        """Return the topics to create, and the names of those imported before.
+        """Return the topics to create, and the names of those already imported.
 
         Raise KafkaError or OfflineError if a topic cannot be created.
         """
@@ -162,7 +162,7 @@ class Kafka07Import:
             remove(f"{final}/{names.IMPORTED}")
 
     def clean_up(self) -> list[str]:
-        """Delete and return the leftover directories of an import that was killed."""
+        """Delete and return directories left by a killed import."""
         ids = {topic.id for topic in self._broker.topics().values()}
         gone = []
         for home in self._broker.logs.directories:
@@ -208,7 +208,7 @@ class Kafka07Import:
         for segment in segments[:-1]:
             self._bring(segment, path, self._link)
         for segment in segments[-1:]:
-            self._bring(segment, path, False)  # it will be appended to
+            self._bring(segment, path, False)  # later appended to
         if not segments:
             open(names.file_of(path, 0, names.RECORDS), "xb").close()
         for name in (names.PARTITION_METADATA, names.IMPORTED):

@@ -10,10 +10,9 @@
 | `message-format`                      | topics with the message format 0.7                                |
 | `cleaner-offset-checkpoint`           | compacted topics                                                  |
 
-Topic settings are lost, so retention is off for every topic until it is set again: nothing is deleted that was to be
-kept.
+Topic settings are lost. So retention is off for every topic until it is set again, and deletes nothing to be kept.
 
-The tree is built in a directory of its own, and moved into place when it is complete.
+The tree is built in its own directory, and moved into place when complete.
 """
 
 from __future__ import annotations

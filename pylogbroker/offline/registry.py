@@ -1,4 +1,4 @@
-"""Parse Kafka's nodes in ZooKeeper: topics, their settings, and committed offsets.
+"""Parse Kafka's nodes in ZooKeeper: topics, settings, and committed offsets. Pure functions.
 
 | node                                         | 0.7                      | since 0.8                          |
 |----------------------------------------------|--------------------------|------------------------------------|
@@ -7,8 +7,6 @@
 | `/consumers/<group>/offsets/<topic>/<place>` | `<broker>-<partition>`   | `<partition>`                      |
 | `/config/topics/<topic>`                     |                          | JSON with the topic's own settings |
 | `/admin/delete_topics/<topic>`               |                          | deletion is pending                |
-
-Pure functions: no file is read or written.
 """
 
 from __future__ import annotations
@@ -32,7 +30,7 @@ _OFFSET_MAX: Final = 2**63 - 1
 
 @attrs.frozen
 class RegisteredTopic:
-    """Topic; for 0.7, `origins` maps `<broker>-<partition>` to the new partition."""
+    """For 0.7, `origins` maps `<broker>-<partition>` to the new partition."""
 
     name: str
     partitions: int
@@ -60,7 +58,7 @@ class Registry:
 
 
 def read_registry(nodes: Mapping[str, bytes]) -> Registry:
-    """Parse nodes. Internal topics, and topics being deleted, are skipped."""
+    """Parse nodes; skip internal topics, and topics being deleted."""
     problems: list[str] = []
     return Registry(_topics(nodes, problems), _offsets(nodes, problems), tuple(problems))
 

@@ -1,7 +1,7 @@
 """Import a registry: topics, and offsets into `__consumer_offsets`.
 
-Existing topics are not changed. An offset must lie within its partition's log: one beyond the end would make consumers
-skip later records. Offsets that groups have committed here are kept, unless they are to be replaced.
+Existing topics are not changed. An offset must lie within its log: one beyond the end would make consumers skip later
+records. Offsets that groups have committed here are kept unless replaced.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ Committed = Mapping[str, Mapping[TopicPartition, CommittedOffset]]
 
 @attrs.define
 class RegistryImport:
-    """Import into a stopped broker; call `report` with a line about each topic and offset."""
+    """Import into a stopped broker; `report` gets a line about each topic and offset."""
 
     _broker: StoppedBroker
     _report: ReportLine
     _origins: dict[str, Mapping[str, int] | None] = attrs.field(factory=dict, init=False)
 
     def make_topics(self, registered: Iterable[RegisteredTopic]) -> list[TopicImage]:
-        """Create the missing topics in the tree and return them."""
+        """Create and return missing topics."""
         return [topic for each in registered if (topic := self._make_topic(each)) is not None]
 
     def _make_topic(self, registered: RegisteredTopic) -> TopicImage | None:
@@ -74,7 +74,7 @@ class RegistryImport:
         return accepted
 
     def commit(self, offsets: Iterable[RegisteredOffset], logs: Mapping[TopicPartition, Log], *, replace: bool) -> None:
-        """Commit offsets to the broker's open logs; `replace` overwrites existing ones."""
+        """Commit to the broker's open logs; `replace` overwrites existing offsets."""
         by_group: dict[str, dict[TopicPartition, int]] = {}
         left_out: Counter[tuple[str, str]] = Counter()
         for offset in offsets:

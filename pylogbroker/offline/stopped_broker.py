@@ -5,7 +5,7 @@
         with broker.loaded_logs(print) as logs:
             ...
 
-Opening fails for the same reasons as a broker's start, and claims directories in the same way.
+Opening fails and claims directories as a broker's start does.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ T = TypeVar("T")
 
 
 def check_stopped(config: BrokerConfig) -> None:
-    """Raise StartupError if a broker runs on these directories, or if they are not its own. Nothing is created."""
+    """Raise StartupError if a broker runs on these directories, or they are not its own. Creates nothing."""
     preflight.check(config)
 
 
 class OfflineError(PylogbrokerError):
-    """Failed work on a stopped broker's files; the message gives the reason and the cure."""
+    """Failed work on a stopped broker's files; the message gives reason and cure."""
 
 
 def endless_slices() -> Slices:
@@ -54,7 +54,7 @@ def endless_slices() -> Slices:
 
 
 def finish(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Return the result of a coroutine that never waits, as all do whose blocking work is synchronous."""
+    """Return the result of a coroutine that never waits, as with synchronous blocking work."""
     try:
         coroutine.send(None)
     except StopIteration as end:
@@ -75,13 +75,13 @@ class StoppedBroker:
         return time.time_ns() // 1_000_000
 
     def topics(self) -> dict[str, TopicImage]:
-        """Return every topic in the tree, also those being deleted."""
+        """Return every topic in the tree, even during deletion."""
         contents = finish(read_image(self.tree, endless_slices()))
         return {**contents.image.topics, **{topic.name: topic for topic in contents.deleted}}
 
     @contextmanager
     def loaded_logs(self, report: Report) -> Iterator[dict[TopicPartition, Log]]:
-        """Open the logs of all topics and recover them as a start does; report findings to `report`.
+        """Open all topics' logs and recover them as a start does; `report` gets findings.
 
         On exit, flush the logs and mark them as cleanly stopped.
         """
@@ -101,7 +101,7 @@ class StoppedBroker:
             raise OfflineError("; ".join(map(str, failed)))
 
     def make_logs(self, topic: TopicImage) -> None:
-        """Create the logs of a new topic; only within `loaded_logs`."""
+        """Create a new topic's logs; only within `loaded_logs`."""
         config = self._log_config(topic.name)
         for index in topic.partitions:
             self.logs.create(topic.name, index, config, self.now_ms(), topic_id=topic.id)
@@ -112,7 +112,7 @@ class StoppedBroker:
 
 @contextmanager
 def stopped_broker(config: BrokerConfig) -> Iterator[StoppedBroker]:
-    """Open a broker's files; StartupError if it runs, or if they are not its own."""
+    """Open a broker's files; raise StartupError if it runs, or if they are not its own."""
     check_stopped(config)
     tree = EmbeddedTree.open(os.path.abspath(config.metadata_dir))
     try:

@@ -4,7 +4,7 @@ JSON: one object that maps each node's path to its data, or null.
 
     {"/brokers/topics/events/0": "4", "/consumers/readers/offsets/events/0-1": "1042"}
 
-Listing: a line per node, and a line with its data as a Python literal. Later entries override earlier ones:
+Listing: a line per node, then its data as a Python literal. Later entries override earlier ones:
 
     + /brokers/topics/events/0  v=0 cv=0            a new node; text after the path is ignored
           b'4'
@@ -26,7 +26,7 @@ _ENTRY: Final = re.compile(r"([+~-]) (/\S*)")
 
 
 def read_json(text: str) -> dict[str, bytes]:
-    """Return nodes' data by path; raise BadFile for other texts."""
+    """Raise BadFile for other texts."""
     try:
         found = json.loads(text)
     except ValueError as error:
@@ -37,7 +37,7 @@ def read_json(text: str) -> dict[str, bytes]:
 
 
 def read_listing(text: str) -> dict[str, bytes]:
-    """Return nodes' final data by path; raise BadFile for invalid data."""
+    """Return final data; raise BadFile if invalid."""
     nodes: dict[str, bytes] = {}
     path = ""
     for number, line in enumerate(text.splitlines(), 1):

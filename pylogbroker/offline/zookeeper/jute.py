@@ -12,7 +12,7 @@ _INT64: Final = struct.Struct(">q")
 
 
 class BadFile(PylogbrokerError):
-    """Damaged file, or one not of the kind that its name says."""
+    """Damaged file, or not of the kind that its name says."""
 
 
 class JuteReader:
@@ -38,7 +38,7 @@ class JuteReader:
         return self.data[self.position - length : self.position]
 
     def text(self) -> str:
-        """Return a text; empty for null."""
+        """Return "" for null."""
         try:
             return (self.buffer() or b"").decode()
         except UnicodeDecodeError:

@@ -9,7 +9,7 @@ _TIMEOUT_SECONDS = 10
 
 
 def read_server(address: str, chroot: str) -> dict[str, bytes]:
-    """Return nodes' data below `chroot` by path; OfflineError if the server cannot be reached."""
+    """Return nodes' data below `chroot` by path; raise OfflineError if the server is unreachable."""
     try:
         from kazoo.client import KazooClient
         from kazoo.exceptions import KazooException, NoNodeError

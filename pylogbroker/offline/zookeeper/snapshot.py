@@ -27,12 +27,12 @@ _STAT_BYTES: Final = 6 * 8 + 3 * 4
 
 
 def is_snapshot(start: bytes) -> bool:
-    """Return whether a file that starts with these bytes is a snapshot, perhaps compressed."""
+    """Return whether a file begins like a snapshot, perhaps compressed."""
     return start.startswith((MAGIC, _GZIP))
 
 
 def read_snapshot(data: bytes) -> dict[str, bytes]:
-    """Return nodes' data by path; raise BadFile if the snapshot is damaged."""
+    """Raise BadFile if the snapshot is damaged."""
     if data.startswith(_GZIP):
         try:
             data = gzip.decompress(data)

@@ -1,4 +1,4 @@
-"""Read nodes from files of every kind, and from servers."""
+"""Read nodes from files and servers."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ def read_nodes(sources: Sequence[str], chroot: str, report: Report) -> Nodes:
     """Return all nodes below `chroot` by relative path; report unreadable files.
 
     A source is ZooKeeper's dataDir or dataLogDir, a file in one, a dump, or `host:port`. Raise OfflineError for any
-    other, or if there is nothing below `chroot`.
+    other,
+    or if `chroot` has no nodes.
     """
     chroot = chroot.rstrip("/")
     files, nodes = _Files(), Nodes()
@@ -130,7 +131,7 @@ def _newest_snapshot(files: _Files, report: Report) -> tuple[Nodes, int]:
 def _transactions(
     files: _Files, zxid: int, report: Report
 ) -> Iterator[tuple[str, Iterator[tuple[int, list[transaction_log.Change]]]]]:
-    """Yield each log that has transactions after the snapshot's `zxid`, in order."""
+    """Yield each log with transactions after the snapshot's `zxid`, in order."""
     older = [first for first in files.logs if first <= zxid]
     wanted = sorted(first for first in files.logs if first > zxid)
     for first in (*(older and [max(older)]), *wanted):

@@ -24,11 +24,11 @@ _DELETES: Final = (2, 20)
 _SETS: Final = (5, 16)
 
 Change = tuple[str, bytes | None]
-"""Path and its new data; None for a deleted node."""
+"""Path and new data; None if deleted."""
 
 
 def read_transactions(data: bytes, after: int) -> Iterator[tuple[int, list[Change]]]:
-    """Yield the zxid and the changes of each transaction after `after`.
+    """Yield the zxid and changes of each transaction after `after`.
 
     Raise BadFile after the last complete one, if anything but zeros follows.
     """
