@@ -1,11 +1,11 @@
-"""Kafka 0.7: its message format, its byte-addressed logs and its protocol.
+"""Kafka 0.7: its message format, byte-addressed logs and protocol.
 
-The import of `storage` and of `wire` registers them with the core, which knows none of this: `storage.log.addressing`,
+Importing `storage` and `wire` registers them with the core, which knows none of this: `storage.log.addressing`,
 `wire.recognition`, and for listeners `tap.lifecycle`.
 
-    records   messages: layout, validation, conversion from and to Kafka's later formats
+    records   messages: layout, validation, conversion from and to later formats
     wire      requests and responses
-    storage   logs and log directories; the source of an import
-    server    connections and request handlers, for listeners of type SIMPLE
+    storage   logs and log directories; source of imports
+    server    listeners of type SIMPLE: connections, request handlers
     client    protocol adapter of `SimpleConsumer`
 """

@@ -10,8 +10,8 @@ big-endian, and `str` is a 2-byte length and that many bytes.
     3     multiproduce   count:2, then each like a produce                     no response
     4     offsets        topic:str partition:4 time:8 max_count:4              count:4 offsets:8 each, descending
 
-A set is a sequence of messages (see `records.messages`); the last one in a response may be truncated. Responses have no
-number and come in the order of the requests.
+A set is a sequence of messages (`records.messages`); a response's last one may be truncated. Responses have no number
+and keep the order of requests.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from pylogbroker.wire.schema import Buffer, Chunk
 LATEST: Final = -1
 EARLIEST: Final = -2
 ANY_PARTITION: Final = -1
-"""The broker chooses the partition of a produce."""
+"""The broker chooses a produce's partition."""
 
 RESPONSE_BYTES_MAX: Final = 0x7FFFFFFF
 
@@ -88,9 +88,9 @@ class MultiProduce:
 
 @attrs.frozen
 class Offsets:
-    """Base offsets of the segments written before `time` (milliseconds), newest first.
+    """Base offsets of segments written before `time` (milliseconds), newest first.
 
-    LATEST and EARLIEST stand for the log's end and start.
+    LATEST and EARLIEST are the log's end and start.
     """
 
     topic: str
@@ -106,7 +106,7 @@ Legacy07Request: TypeAlias = Produce | Fetch | MultiFetch | MultiProduce | Offse
 
 
 def decode_legacy07_request(frame: memoryview) -> Legacy07Request:
-    """Return the request in a frame without its length; WireError if invalid."""
+    """Decode a frame without its length; raise WireError."""
     reader = _Reader(frame)
     number = reader.int16()
     read = _READERS.get(number)
@@ -119,7 +119,7 @@ def decode_legacy07_request(frame: memoryview) -> Legacy07Request:
 
 
 def encode_legacy07_request(request: Legacy07Request) -> bytes:
-    """Return a request with its length; EncodingError if it cannot be expressed."""
+    """Return a request with its length; raise EncodingError if it cannot be expressed."""
     try:
         body = _body(request)
     except struct.error as error:
@@ -157,7 +157,7 @@ def _range(part: FetchRange) -> bytes:
 
 @attrs.define
 class _Reader:
-    """Reader of fields; WireError at the frame's end."""
+    """Reader of fields; raises WireError at the frame's end."""
 
     _frame: memoryview
     _position: int = 0
@@ -234,7 +234,7 @@ def decode_set(frame: Buffer) -> tuple[int, memoryview]:
 
 
 def decode_sets(frame: Buffer) -> tuple[int, list[tuple[int, memoryview]]]:
-    """Return the error of a multifetch, and error and set of each part."""
+    """Return a multifetch's error, and error and set of each part."""
     reader = _Reader(memoryview(frame))
     error, parts = reader.int16(), []
     while reader.left:
@@ -254,7 +254,7 @@ def decode_offsets(frame: Buffer) -> tuple[int, list[int]]:
 
 
 def describe_legacy07_request(frame: memoryview) -> str | None:
-    """Describe a frame that looks like a request of 0.7; None otherwise."""
+    """Describe a frame that resembles a request of 0.7; else None."""
     try:
         request = decode_legacy07_request(frame)
     except WireError:

@@ -1,1 +1,1 @@
-"""Client of Kafka 0.7: the protocol adapter of `SimpleConsumer`, and its message sets."""
+"""Client of Kafka 0.7: protocol adapter of `SimpleConsumer`, and message sets."""

@@ -1,7 +1,7 @@
 """Protocol adapter of `SimpleConsumer` for Kafka 0.7.
 
-Responses arrive in the order of the requests and do not identify them. The broker closes the connection after a request
-that it rejects.
+Responses keep the order of requests and do not identify them. The broker closes the connection after a rejected
+request.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ class Legacy07Adapter:
 
 
 def _no_message_at(wanted: FetchTarget) -> CorruptRecords:
-    """Return the error for bytes that are not a message; a short response ends at the log's end, between messages."""
+    """Return the error for bytes that are no message; a short response ends between messages."""
     return CorruptRecords(
         f"{wanted.topic}/{wanted.partition} has no message that begins at offset {wanted.offset}: it lies within "
         "a message, or the log is damaged there. Begin at the offset or next_offset of a message, or at an offset that "

@@ -4,7 +4,7 @@
     0.7       sets as received, validated                   bytes of the log
     Kafka     payloads only, as messages of magic 1         message sets or batches, with positions as offsets
 
-Rejected is what 0.7 cannot express: keys, headers, null values, producer ids, transactions. Timestamps are dropped.
+Keys, headers, null values, producer ids and transactions are rejected: 0.7 lacks them. Timestamps are dropped.
 
 A compressed message with more inner messages than bytes is stored uncompressed: each inner message needs a position.
 """
@@ -32,7 +32,7 @@ from pylogbroker.records.validate.record_errors import TooCostly, valid_records
 _SIZE = struct.Struct(">i")
 _INLINE_MESSAGES_MAX = 500  # a millisecond of validation
 _RUN = 500  # uncompressed messages in one batch
-_RECORD_V2 = 12  # most bytes, about, besides the value
+_RECORD_V2 = 12  # approximate maximum bytes besides the value
 
 
 # To the log
@@ -41,8 +41,8 @@ _RECORD_V2 = 12  # most bytes, about, besides the value
 def prepare_legacy07(buffer: Buffer, rules: AppendRules, position: int) -> PreparedRecords:
     """Prepare a set for a log that ends at `position`.
 
-    Raises CorruptRecords, InvalidRecords, a KafkaError, or TooCostly: then `check_legacy07` must come first, in a
-    worker thread.
+    Raise CorruptRecords, InvalidRecords, a KafkaError, or TooCostly: then `check_legacy07` must come first, in a worker
+    thread.
     """
     if not rules.is_validated:
         buffer = _checked(buffer, rules)
@@ -114,9 +114,9 @@ def _check_size(message: Legacy07Message, rules: AppendRules) -> None:
 
 
 def to_legacy07(buffer: Buffer, rules: AppendRules, now_ms: int, limit: int) -> bytes:
-    """Convert records of a Kafka client, which may decompress to `limit` bytes, to a set.
+    """Convert a Kafka client's records, which may decompress to `limit` bytes, to a set.
 
-    Raises like `prepare`; UNSUPPORTED_FOR_MESSAGE_FORMAT for what 0.7 cannot express; TooCostly if a larger limit would
+    Raise like `prepare`; UNSUPPORTED_FOR_MESSAGE_FORMAT for what 0.7 cannot express; TooCostly if a larger limit would
     help.
     """
     as_sent = attrs.evolve(rules, magic=2, inline_bytes_max=limit)
@@ -159,10 +159,12 @@ def from_legacy07(
     """Convert messages, which begin at `position` of the log, to a later format.
 
     Records below `first_offset` are left out. The result has at least one record and stays within `limit` bytes. A v2
-    batch spans the offsets up to the next message, so that a consumer's position is a message's.
+    batch
+    spans the offsets up to the next message, so that a consumer's position is a message's.
 
-    Conversion stops at a damaged message, which must not get a valid checksum; the first one raises CorruptRecords or
-    InvalidRecords. A result that `is_stopped` cut short is useless.
+    Conversion stops at a damaged message, which must not get a valid checksum; if it is the first, raise CorruptRecords
+    or
+    InvalidRecords. A result cut short by `is_stopped` is useless.
     """
     parts: list[bytes] = []
     budget = SizeBudget(limit, is_stopped)
@@ -187,7 +189,7 @@ def _converted(
 
 
 def _runs(found: Iterator[Legacy07Message]) -> Iterator[tuple[Codec, list[Legacy07Message]]]:
-    """Group uncompressed messages; compressed ones are alone. CorruptRecords after the last valid message."""
+    """Group uncompressed messages; compressed ones are alone. Raise CorruptRecords after the last valid message."""
     run: list[Legacy07Message] = []
     try:
         for message in found:

@@ -64,7 +64,7 @@ class Legacy07Message(LogEntry):
 
     @property
     def codec(self) -> Codec:
-        """Codec of the payload; InvalidRecords if 0.7 lacks it."""
+        """Codec of the payload; raise InvalidRecords if 0.7 lacks it."""
         number = self.attributes & _CODEC
         if number >= len(CODECS):
             detail = f"unknown compression type {number}"
@@ -72,7 +72,7 @@ class Legacy07Message(LogEntry):
         return CODECS[number]
 
     def check(self) -> None:
-        """CorruptRecords for a wrong CRC."""
+        """Raise CorruptRecords for a wrong CRC."""
         actual = crc32(self.payload)
         if actual != self.crc:
             raise CorruptRecords(
@@ -80,7 +80,7 @@ class Legacy07Message(LogEntry):
             )
 
     def values(self, limit: int = DECOMPRESSED_BYTES_MAX) -> Iterator[memoryview]:
-        """Yield the payload, or those of the inner messages; CorruptRecords or InvalidRecords for damage."""
+        """Yield the payload, or inner messages'; raise CorruptRecords or InvalidRecords for damage."""
         codec = self.codec
         if codec is Codec.NONE:
             yield self.payload
@@ -97,9 +97,9 @@ class Legacy07Message(LogEntry):
 
 
 def messages(buffer: Buffer, position: int, *, partial: bool = False) -> Iterator[Legacy07Message]:
-    """Iterate over the messages in `buffer`, which begins at `position`; CRCs are not checked.
+    """Iterate over messages in `buffer`, which begins at `position`; CRCs are not checked.
 
-    CorruptRecords at bytes that are no message, and at a truncated last one unless `partial`, which skips it.
+    Raise CorruptRecords for bytes that are no message, and for a truncated last one unless `partial`, which skips it.
     """
     whole = view(buffer)
     start, end = 0, len(whole)
@@ -114,7 +114,7 @@ def messages(buffer: Buffer, position: int, *, partial: bool = False) -> Iterato
 
 
 def whole_size(buffer: Buffer, start: int, end: int, position: int) -> int:
-    """Return a message's size, also if it ends beyond `end`; CorruptRecords if it is no message."""
+    """Return a message's size, even beyond `end`; raise CorruptRecords if it is no message."""
     if end - start < _START.size:
         return _START.size
     size, magic = _START.unpack_from(buffer, start)
@@ -138,15 +138,16 @@ def parse_legacy07(buffer: memoryview, position: int, size: int = -1) -> Legacy0
 
 
 def encode_legacy07(value: Buffer, codec: Codec = Codec.NONE) -> bytes:
-    """Return one message of magic 1; with a codec, `value` is a compressed set."""
+    """Return a message of magic 1; with a codec, `value` is a compressed set."""
     return _HEADERS[1].pack(HEADER_SIZES[1] - SIZE_PREFIX + len(value), 1, CODECS.index(codec), crc32(value)) + value
 
 
 def build_legacy07(values: Iterable[Buffer], codec: Codec = Codec.NONE, level: int | None = None) -> bytes:
     """Return a set of messages of magic 1, with a codec as one compressed message.
 
-    The set stays uncompressed if the compressed message had fewer bytes than records. InvalidRecords for a codec
-    that 0.7 lacks.
+    The set stays uncompressed if the compressed message had fewer bytes than records. Raise InvalidRecords if 0.7 lacks
+    the
+    codec.
     """
     if codec not in CODECS:
         raise InvalidRecords(f"0.7 does not have {codec.name}", ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)

@@ -1,1 +1,1 @@
-"""Server of Kafka 0.7: connections, and request handlers for topics of its message format."""
+"""Server of Kafka 0.7: connections, and request handlers for topics of its format."""

@@ -1,6 +1,6 @@
 """Connections of Kafka 0.7 clients: frames without numbers, answered in order.
 
-A request is read only after the previous one is done: clients may produce to a new topic and fetch from it at once.
+A request is read only when the previous one is done: clients may produce to a new topic and fetch from it at once.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class Legacy07Factory(KafkaFactory):
 
 
 def describe_kafka_request(frame: memoryview) -> str | None:
-    """Describe a frame that looks like a request of later versions; None otherwise."""
+    """Describe a frame that resembles a request of later versions; else None."""
     try:
         header, _ = decode_request_header(frame)
     except WireError:

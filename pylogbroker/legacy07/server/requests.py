@@ -1,11 +1,11 @@
 """Handlers of Kafka 0.7 requests, for topics of its message format.
 
 A fetch never waits. Its response is a region of the log's file from exactly the requested position, even within a
-message, and up to exactly the requested size. A produce has no response. A failed one, like an invalid request, closes
-the connection: the protocol has no other way to report it.
+message, of at most the requested size. A produce has no response. If it fails, the connection closes, as for an invalid
+request: the protocol cannot report it otherwise.
 
-Topics are created by the first produce if auto.create.topics.enable is set; before that they are empty. Topics of other
-formats are not served: their offsets are not positions.
+The first produce creates a topic if auto.create.topics.enable is set; before that it is empty. Topics of other formats
+are not served: their offsets are not positions.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ from pylogbroker.storage import FileRegion, Log, Origin
 from pylogbroker.wire import Chunk
 
 FORMAT = {"message.format.version": "0.7"}
-"""Settings of topics that a produce creates."""
+"""Settings of topics created by a produce."""
 
-_IN_MEMORY_BYTES_MAX = 1 << 20  # of one response; further regions are sent from their files
+_IN_MEMORY_BYTES_MAX = 1 << 20  # of a response; further regions are sent from their files
 
 Answer = list[Chunk] | None  # None: no response
 log = Logger()
@@ -66,9 +66,9 @@ class _ReadResult:
 def handle(
     services: Services, request: Legacy07Request, caller: Caller | None = None
 ) -> Answer | Coroutine[Any, Any, Answer]:
-    """Return the encoded response, or a coroutine of it; ProtocolViolation for a failed produce.
+    """Return the encoded response, or a coroutine of it; raise ProtocolViolation for a failed produce.
 
-    Workers stop reading for a `caller` that has gone.
+    Workers stop reading for a gone `caller`.
     """
     caller = caller or Caller()
     match request:
@@ -95,14 +95,14 @@ def _produce(services: Services, parts: Sequence[Production]) -> Answer | Corout
 
 
 async def _append_rest(services: Services, parts: Sequence[Production]) -> None:
-    """Append the parts from one on that waits for a worker or a new topic."""
+    """Append the parts from the first that waits for a worker or a new topic."""
     for part in parts:
         if not _append_at_once(services, part):
             await _append_late(services, part)
 
 
 def _append_at_once(services: Services, part: Production) -> bool:
-    """Append unless that has to wait; return False then."""
+    """Append, or return False if that must wait."""
     if not part.messages:
         return True
     try:
@@ -129,7 +129,7 @@ async def _append_late(services: Services, part: Production) -> None:
 
 
 async def _create(services: Services, part: Production) -> None:
-    """Create the topic; KafkaError if that is not allowed, or without the partition."""
+    """Create the topic; raise KafkaError if that is not allowed, or without the partition."""
     name = part.topic
     check_name(name)
     if name in INTERNAL_TOPICS or not services.config.boolean("auto.create.topics.enable"):
@@ -226,7 +226,7 @@ def _send(
 
 
 def _chunk_if_cached(region: FileRegion, bytes_left: int) -> Chunk | None:
-    """Return the bytes of a small region, or the region; None if it is not in the page cache."""
+    """Return a small region's bytes, or the region; None unless it is in the page cache."""
     if region.length <= min(READ_INLINE_BYTES_MAX, bytes_left):
         return read_if_cached(region)
     return region if is_cached(region) else None

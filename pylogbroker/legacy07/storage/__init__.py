@@ -1,4 +1,4 @@
-"""Logs of Kafka 0.7. The import registers the message format with `pylogbroker.storage`."""
+"""Logs of Kafka 0.7. Importing registers the message format with `pylogbroker.storage`."""
 
 from pylogbroker.legacy07.storage.addressing import ADDRESSING
 from pylogbroker.legacy07.storage.directories import holds_kafka07

@@ -1,6 +1,6 @@
 """Byte addressing of Kafka 0.7's message format.
 
-A log takes sets of 0.7 messages, and records from Kafka's clients as far as the format can express them.
+A log takes sets of 0.7 messages, and records from Kafka's clients if the format can express them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ FOREIGN_DATA: Final = "holds data of Kafka 0.7: move it away, and import it from
 
 _BLOCK_BYTES: Final = 4096
 _HEADER_BYTES_MAX: Final = max(HEADER_SIZES)
-_INLINE_BYTES_MAX: Final = 64 * 1024  # of records to be compressed again where they are appended
+_INLINE_BYTES_MAX: Final = 64 * 1024  # of records to be recompressed where they are appended
 
 
 class _Legacy07Addressing:

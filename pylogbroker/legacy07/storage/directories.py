@@ -26,21 +26,21 @@ _PROBED_BYTES: Final = 1 << 20
 
 
 def parse_directory(name: str) -> tuple[str, int] | None:
-    """Return topic and partition; None for other names."""
+    """Return topic and partition, or None."""
     found = _DIRECTORY.fullmatch(name)
     return (found["topic"], int(found["partition"])) if found else None
 
 
 def segments_in(path: str) -> list[tuple[int, str]]:
-    """Return positions and names in order; two names may have one position."""
+    """Return positions and names in order; two names may share a position."""
     found = ((_SEGMENT.fullmatch(name), name) for name in os.listdir(path))
     return sorted((int(match[1]), name) for match, name in found if match)
 
 
 def holds_kafka07(path: str) -> bool:
-    """Return whether a directory without any mark of the broker holds segments of Kafka 0.7.
+    """Return whether a directory without the broker's marks holds segments of Kafka 0.7.
 
-    Proof are names that the broker does not use, and a segment that begins with a valid message.
+    Names that the broker does not use prove it, as does a segment that begins with a valid message.
     """
     segments = segments_in(path)
     if any(len(name) != _OWN_DIGITS + len(names.RECORDS) for _, name in segments):

@@ -1,4 +1,4 @@
-"""Reader and verifier of log directories of Kafka 0.7. Nothing is written.
+"""Reader and verifier of log directories of Kafka 0.7. Writes nothing.
 
 Like recovery, the check stops at the first fault: a truncated message, a wrong CRC, or a gap before a segment.
 """
@@ -21,12 +21,12 @@ from pylogbroker.storage.log.segment_file import SegmentFile
 
 
 class Kafka07SourceError(PylogbrokerError):
-    """Directories of Kafka 0.7 cannot be imported; the message gives the reason and the cure."""
+    """Kafka 0.7's directories cannot be imported; the message gives reason and cure."""
 
 
 @attrs.frozen
 class Kafka07LogDirectory:
-    """Log directory, and the `brokerid` of its broker."""
+    """Log directory, and its broker's `brokerid`."""
 
     broker: int
     path: str
@@ -34,7 +34,7 @@ class Kafka07LogDirectory:
 
 @attrs.frozen
 class Kafka07Segment:
-    """Segment file; `sound` is the number of leading bytes with complete messages and correct CRCs."""
+    """`sound` counts leading bytes with complete messages and correct CRCs."""
 
     path: str
     position: int
@@ -48,7 +48,8 @@ class Kafka07Partition:
     """Partition with its sound segments.
 
     `damage` says why bytes are `left_out`. `unreadable` are positions of compressed messages with a correct CRC but
-    damaged contents: their producer wrote them so.
+    damaged
+    contents: their producer wrote them so.
     """
 
     source: Kafka07LogDirectory
@@ -70,12 +71,12 @@ class Kafka07Partition:
 
     @property
     def messages(self) -> int:
-        """Number of sound messages; a compressed one counts once."""
+        """Sound messages; a compressed one counts once."""
         return sum(segment.messages for segment in self.segments)
 
 
 def find_partitions(source: Kafka07LogDirectory) -> dict[tuple[str, int], str]:
-    """Return directories by topic and partition; Kafka07SourceError if there are none."""
+    """Return directories by topic and partition; raise Kafka07SourceError if there are none."""
     found: dict[tuple[str, int], str] = {}
     for name in sorted(_listed(source.path)):
         key = directories.parse_directory(name)
@@ -113,7 +114,7 @@ def _nothing_in(path: str) -> str:
 
 
 def examine_partition(source: Kafka07LogDirectory, topic: str, number: int, path: str) -> Kafka07Partition:
-    """Read a partition and check every CRC; Kafka07SourceError if its files contradict each other."""
+    """Read a partition and check every CRC; raise Kafka07SourceError for contradictory files."""
     found = directories.segments_in(path)
     for (position, name), (other, twin) in pairwise(found):
         if position == other:
