@@ -1,11 +1,11 @@
-"""Algorithms that divide partitions among the members of a consumer group, as pure functions.
+"""Algorithms that divide partitions among group members, as pure functions.
 
-    members         the subscribers of each topic, and the order of members
+    members         subscribers of each topic, order of members
     even            range and round robin, whatever the previous assignment
     sticky          balanced, with as few moves as possible
-    user_data       the user data that a member of a sticky group sends
+    user_data       user data sent by members of a sticky group
 
-Range and round robin give the same results as Kafka's, so any member may be the leader.
+Range and round robin give Kafka's results, so any member may be the leader.
 """
 
 from __future__ import annotations

@@ -10,12 +10,12 @@ Members = Mapping[str, Subscription]
 
 
 def in_order(members: Members) -> list[str]:
-    """Return the member ids: static members first, by instance id; then the others."""
+    """Return member ids: static members by instance id, then the others."""
     return sorted(members, key=lambda member: _place(member, members[member].instance_id))
 
 
 def subscribers(partitions: Mapping[str, int], members: Members) -> dict[str, list[str]]:
-    """Return the subscribers of each existing topic in the members' order; the topics are sorted."""
+    """Return the subscribers of each existing topic in the members' order; topics are sorted."""
     found: dict[str, list[str]] = {}
     for member in in_order(members):
         for topic in set(members[member].topics):

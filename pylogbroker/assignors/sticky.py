@@ -1,16 +1,16 @@
 """Sticky assignment: balanced as far as subscriptions allow, with as few moves as possible.
 
-1. A member keeps each partition that it claims and still subscribes to. Of several claims the one of the latest
-   generation wins; claims of the same generation cancel each other.
+1. A member keeps each partition that it claims and still subscribes to. Of several claims the latest generation wins;
+   claims of the same generation cancel each other.
 2. An unclaimed partition goes to the subscriber with the fewest partitions; topics with fewest subscribers first.
-3. The member with the most partitions gives one to a member that has at least two fewer, until no such move is left.
-   A move is direct, or a chain of members who each pass one partition on. Without such a chain the balance is optimal.
+3. The member with the most partitions gives one to a member with at least two fewer, while such a move is left. A move
+   is direct, or a chain of members who each pass one partition on. Without such a chain the balance is optimal.
 
     A has 4, B has 2, C has 1;  A and B may read topic a, B and C may read topic b
     A --a--> B --b--> C         A has 3, B has 2, C has 2, though A has nothing that C may read
 
-The home of a partition is the member whose claim won. Partitions away from home move first. Topics with the same
-subscribers are of one kind: step 3 searches kinds, not partitions.
+A partition's home is the member whose claim won. Partitions away from home move first. Topics with the same subscribers
+are of one kind: step 3 searches kinds, not partitions.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from pylogbroker.interfaces import TopicPartition
 
 @attrs.frozen
 class Claim:
-    """Partitions that a member owned in a generation; -1 if unknown."""
+    """Partitions owned in a generation; -1 if unknown."""
 
     owned: Sequence[TopicPartition] = ()
     generation: int = -1
@@ -51,7 +51,7 @@ def assign_sticky(partitions: Mapping[str, int], members: Members, claims: Claim
 
 
 def hold_back(assignment: Mapping[str, Sequence[TopicPartition]], claims: Claims) -> dict[str, list[TopicPartition]]:
-    """Return the assignment without the partitions that another member has yet to revoke."""
+    """Omit partitions that another member has yet to revoke."""
     claimants: dict[TopicPartition, list[str]] = {}
     for member, claim in claims.items():
         for partition in claim.owned:
@@ -93,7 +93,7 @@ class _Division:
         self._counts[member] += 1
 
     def deal(self, topics: Sequence[tuple[str, _Kind, int]], homes: Mapping[TopicPartition, str]) -> None:
-        """Assign each partition without a home to the subscriber with the fewest."""
+        """Give each homeless partition to the subscriber with the fewest."""
         heaps: dict[_Kind, list[tuple[int, int, str]]] = {}
         for topic, kind, partitions in topics:
             if kind not in heaps:
@@ -122,13 +122,15 @@ class _Division:
         return self._counts[member], self._places[member], member
 
     def _least(self, heap: list[tuple[int, int, str]]) -> str:
-        """Return the member with the fewest partitions. Counts only grow meanwhile: a stale one is never too high."""
+        """Return the member with the fewest partitions. Counts only grow: a stale one is never too high."""
         while heap[0] != (entry := self._entry(heap[0][2])):
             heapq.heapreplace(heap, entry)
         return heap[0][2]
 
     def _search(self, start: str) -> tuple[dict[str, tuple[str, _Kind] | None], str | None]:
-        """Return each reachable member's giver and kind, and the nearest member with two or more fewer than `start`."""
+        """Return each reachable member's giver and kind, and the nearest member with at least two fewer than
+        `start`.
+        """
         came: dict[str, tuple[str, _Kind] | None] = {start: None}
         seen: set[_Kind] = set()
         ring = [start]
@@ -158,7 +160,7 @@ class _Division:
             receiver = giver
 
     def _move(self, giver: str, receiver: str, kind: _Kind) -> None:
-        """Move one partition: if possible one whose home is the receiver, else one away from home."""
+        """Move a partition: preferably one whose home is the receiver, else one away from home."""
         pile = self._piles[giver][kind]
         home = receiver if receiver in pile else next((each for each in pile if each != giver), giver)
         partition = pile[home].pop()

@@ -2,8 +2,8 @@
 
     int32 count, count x (int16 length, topic, int32 count, count x int32 partition), int32 generation
 
-The oldest clients omit the generation; kafka-python from 3.0 on prepends an int16 version. Members with
-`cooperative-sticky` send only the generation, for leaders that do not find it in the subscription:
+The oldest clients omit the generation; kafka-python since 3.0 prepends an int16 version. `cooperative-sticky` members
+send only the generation, for leaders that miss it in the subscription:
 
     int32 generation
 """
@@ -21,7 +21,7 @@ _NUMBER = struct.Struct(">i")
 
 
 def encode_user_data(owned: Sequence[TopicPartition], generation: int) -> bytes:
-    """Encode partitions and generation; no partitions give empty bytes."""
+    """Return empty bytes for no partitions."""
     if not owned:
         return b""
     topics: dict[str, list[int]] = {}
@@ -39,7 +39,7 @@ def encode_generation(generation: int) -> bytes:
 
 
 def decode_user_data(user_data: bytes) -> Claim | None:
-    """Decode partitions and generation; None for another layout."""
+    """Return None for another layout."""
     for start in (0, _LENGTH.size):
         try:
             owned, generation = _owned(user_data, start)
@@ -50,7 +50,7 @@ def decode_user_data(user_data: bytes) -> Claim | None:
 
 
 def decode_generation(user_data: bytes) -> int:
-    """Decode the generation, with or without partitions; -1 for another layout."""
+    """Return the generation, with or without partitions; -1 for another layout."""
     if len(user_data) == _NUMBER.size:
         generation: int = _NUMBER.unpack(user_data)[0]
         return generation
