@@ -1,8 +1,8 @@
-"""The built-in assignors, under the names that Kafka's clients use.
+"""The built-in assignors, named as in Kafka's clients.
 
 name                  protocol       result
 range                 eager          a contiguous range of each topic's partitions for each subscriber
-roundrobin            eager          partitions assigned to members one by one, in rotation
+roundrobin            eager          partitions one by one, in rotation
 sticky                eager          balanced, with as few moves as possible
 cooperative-sticky    cooperative    like sticky; members keep reading partitions that do not move
 """
@@ -49,7 +49,7 @@ class Even:
 @implementer(IPlugin, IAssignor)
 @attrs.frozen
 class Sticky:
-    """Sticky assignor whose members send their previous partitions as user data, having revoked them."""
+    """Sticky assignor whose members, having revoked their partitions, send them as user data."""
 
     name: str = "sticky"
     protocol: str = "eager"
@@ -65,7 +65,7 @@ class Sticky:
 @implementer(IPlugin, IAssignor)
 @attrs.frozen
 class CooperativeSticky:
-    """Sticky assignor whose members keep their partitions; a partition is revoked before it moves."""
+    """Sticky assignor whose members keep their partitions; each is revoked before it moves."""
 
     name: str = "cooperative-sticky"
     protocol: str = "cooperative"

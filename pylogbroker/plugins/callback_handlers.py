@@ -22,7 +22,7 @@ from pylogbroker.interfaces import CallbackHandler, Event, ICallbackHandler, ICa
 
 @attrs.frozen
 class LoggingHandler(CallbackHandler):
-    """Log each record enqueued and each batch sent; a record rejected by a full queue is a warning."""
+    """Log enqueued records and sent batches; warn of records rejected by a full queue."""
 
     _level: Any = LogLevel.debug
     _log: Logger = attrs.field(factory=Logger)
@@ -54,11 +54,11 @@ class Counts:
 
     given: int = 0  # to the producer
     queued: int = 0
-    refused: int = 0  # because the queue was full
+    refused: int = 0  # by a full queue
     dequeued: int = 0
-    sent: int = 0  # written to the connection, acknowledged or not
+    sent: int = 0  # to the connection, acknowledged or not
     batches: int = 0  # sent
-    waited: float = 0.0  # in the queue, over all records
+    waited: float = 0.0  # in the queue, summed over records
     longest_wait: float = 0.0
 
     @property
@@ -77,7 +77,7 @@ class Counts:
 @implementer(ICallbackHandler)
 @attrs.define(eq=False)
 class MetricsHandler:
-    """Counting handler: `counts` has the totals, `topics` those of each topic."""
+    """`counts` has the totals, `topics` those of each topic."""
 
     _seconds: Callable[[], float] = time.monotonic
     _tallies: dict[str, _Tally] = attrs.field(factory=dict, init=False)

@@ -21,7 +21,7 @@ from pylogbroker.interfaces import IDeletePolicy, IDeletePolicyFactory, LogView,
 @implementer(IDeletePolicy)
 @attrs.frozen
 class RecordTimePolicy:
-    """Delete segments whose newest record is older than `retention_ms`; a negative number keeps all.
+    """Delete segments whose newest record is older than `retention_ms`; negative keeps all.
 
     The file's modification time replaces missing timestamps (message format v0).
     """
@@ -41,7 +41,7 @@ class RecordTimePolicy:
 @implementer(IDeletePolicy)
 @attrs.frozen
 class ModificationTimePolicy:
-    """Delete segments whose file was last written more than `retention_ms` ago; a negative number keeps all."""
+    """Delete segments whose file was last written over `retention_ms` ago; negative keeps all."""
 
     retention_ms: int
 
@@ -57,7 +57,7 @@ class ModificationTimePolicy:
 @implementer(IDeletePolicy)
 @attrs.frozen
 class SizePolicy:
-    """Delete the oldest segments while the rest is at least `retention_bytes` large; a negative number keeps all."""
+    """Delete the oldest segments while the rest has at least `retention_bytes`; negative keeps all."""
 
     retention_bytes: int
 

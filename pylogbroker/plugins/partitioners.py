@@ -19,7 +19,7 @@ from zope.interface import implementer
 from pylogbroker.interfaces import IPartitioner, IPartitionerFactory, IStickyPartitioner
 from pylogbroker.partition_hash import partition_of_key
 
-Choose = Callable[[int], int]  # a number from 0 to below its argument
+Choose = Callable[[int], int]  # a number below its argument
 _choose: Choose = random.randrange
 
 
@@ -66,7 +66,7 @@ class RandomPartitioner:
 @implementer(IPartitioner)
 @attrs.define
 class RoundRobinPartitioner:
-    """Use partitions in rotation; the first is random, so that producers do not all start with the same one."""
+    """Use partitions in rotation; the first is random, so that producers start differently."""
 
     _choose: Choose = _choose
     _last: int = attrs.field(default=-1, init=False)

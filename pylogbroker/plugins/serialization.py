@@ -1,11 +1,11 @@
-"""The built-in encoders and decoders; each name has one of both.
+"""The built-in encoders and decoders; each name has both.
 
 name     in a program                      in a message
 bytes    bytes, bytearray or memoryview    the bytes unchanged
 utf-8    str                               the text in UTF-8
 json     any JSON value                    a JSON text in UTF-8, without unneeded spaces
 
-None always means a message without a value (or key); JSON's null can therefore be written only inside another value.
+None always means a message without a value (or key), so JSON's null is possible only inside another value.
 """
 
 from __future__ import annotations
