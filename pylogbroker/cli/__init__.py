@@ -1,6 +1,6 @@
 """The `pylogbroker` command.
 
-Each subcommand is a module of the same name, imported on use. Dependencies other than click are imported when it runs.
+Each subcommand is a module of its name, imported on use, with dependencies other than click.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ _COMMANDS: Final = {
     "loaded": "Show what has been loaded into a directory.",
     "migrate": "Import Kafka 0.7 data, and topics and offsets from ZooKeeper.",
 }
-_INTERRUPTED: Final = 130  # a shell's exit status after SIGINT
+_INTERRUPTED: Final = 130  # as after SIGINT in a shell
 
 
 class _Commands(click.Group):
-    """Import subcommands on use, and report errors in one line."""
+    """Import subcommands on use; report errors in one line."""
 
     def list_commands(self, context: click.Context) -> list[str]:
         return sorted(_COMMANDS)
@@ -59,9 +59,9 @@ class _Commands(click.Group):
 
 
 def _install(extra: str) -> str:
-    """Return the command that installs the requirements of an extra for this interpreter.
+    """Return the command that installs an extra's requirements for this interpreter.
 
-    It names the requirements, not the package, and so works for any kind of installation.
+    Naming requirements, not the package, works for any kind of installation.
     """
     from importlib.metadata import requires  # slow to import
 

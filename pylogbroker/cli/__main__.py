@@ -1,4 +1,4 @@
-"""`python -m pylogbroker.cli`: the command, where it is not installed."""
+"""`python -m pylogbroker.cli`: the command where it is not installed."""
 
 from pylogbroker.cli import main
 

@@ -1,4 +1,4 @@
-"""`pylogbroker backup`: copies of a broker's files."""
+"""`pylogbroker backup`."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def broker_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Pass the broker's settings as `config`; the options are those of `twistd pylogbroker`."""
+    """Pass the broker's settings as `config`; options are those of `twistd pylogbroker`."""
 
     @click.option("-c", "--config", "file", metavar="FILE", help="The broker's properties file.")
     @click.option("-d", "--data-dir", metavar="DIR", help="The broker's data directory; overrides log.dirs.")

@@ -1,4 +1,4 @@
-"""`pylogbroker coordination`: the file that lists a broker's topics."""
+"""`pylogbroker coordination`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`pylogbroker loaded`: the contents of a directory's manifest."""
+"""`pylogbroker loaded`."""
 
 from __future__ import annotations
 

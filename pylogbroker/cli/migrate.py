@@ -1,4 +1,4 @@
-"""`pylogbroker migrate`: import data of other brokers into a stopped broker."""
+"""`pylogbroker migrate`."""
 
 from __future__ import annotations
 
