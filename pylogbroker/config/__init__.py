@@ -5,7 +5,7 @@
     topic = config.topic({"retention.ms": "60000"})    # a topic with overrides
     topic.integer("segment.bytes")                     # its own value, or the broker's log.segment.bytes
 
-Validation, descriptions and defaults of a setting come from its row in `table`.
+A setting's validation, description and default come from its row in `table`.
 """
 
 from pylogbroker.config.broker_config import BrokerConfig, Reloaded

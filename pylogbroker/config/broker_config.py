@@ -1,6 +1,6 @@
 """Settings in force for a broker.
 
-A value comes from the first layer that has it. A setting without a value takes that of its synonyms, in order:
+A value comes from the first layer that has it; without one, from the first synonym that has one:
 
     1  dynamic, this broker          AlterConfigs, stored in the coordination tree
     2  dynamic, the whole cluster    AlterConfigs, stored in the coordination tree
@@ -23,7 +23,7 @@ from pylogbroker.errors import ConfigError
 
 Texts = Mapping[str, str]
 _CONTROLLERS = "controller.listener.names"
-_TYPO_SIMILARITY_MIN = 0.92  # a name at least this similar to a used setting is a typo, not another of Kafka's
+_TYPO_SIMILARITY_MIN = 0.92  # a name this similar to a used setting is a typo, not another of Kafka's
 _DYNAMIC = (ConfigSource.DYNAMIC_BROKER_CONFIG, ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG)
 
 
@@ -38,7 +38,7 @@ class Reloaded:
 class BrokerConfig(Values):
     """Settings from the texts of a file and a command line.
 
-    Raise ConfigError for an invalid value. Unknown settings, and those without effect, are in `warnings`.
+    Raise ConfigError for an invalid value. `warnings` name unknown settings, and those without effect.
     """
 
     __slots__ = ("_check_topic", "_decided", "_layers", "_observers", "_topics", "listeners", "warnings")
@@ -68,7 +68,7 @@ class BrokerConfig(Values):
         return listeners.parse_address_limits(self.text("max.connections.per.ip.overrides"))
 
     def decide(self, name: str, text: str) -> None:
-        """Set a value that the file left open, as if it were in the file."""
+        """Set a value that the file left open, as if it were there."""
         static = dict(self.explicit(ConfigSource.STATIC_BROKER_CONFIG))
         self._layers[ConfigSource.STATIC_BROKER_CONFIG] = static | {name: text}
         self._decided.add(name)
@@ -78,18 +78,18 @@ class BrokerConfig(Values):
         return self._layers.get(source, {})
 
     def topic(self, overrides: Texts) -> TopicConfig:
-        """Return the settings in force for a topic; ConfigError if they are invalid."""
+        """Return the settings in force for a topic; raise ConfigError."""
         return self._topics.resolve(overrides)
 
     def add_topic_check(self, check: TopicCheck) -> None:
-        """Set a further check of topics' settings before a change; it raises ConfigError.
+        """Set a further check of changed topic settings; it raises ConfigError.
 
-        Its arguments: the new settings, the names of the overrides, and the current settings or None.
+        Arguments: the new settings, the overrides' names, and the current settings or None.
         """
         self._check_topic = check
 
     def check_topic(self, overrides: Texts, before: Texts | None = None) -> None:
-        """Raise ConfigError for overrides that a topic must not be given; `before`, its current ones, are accepted."""
+        """Raise ConfigError for overrides that a topic must not get; `before`, its current ones, are accepted."""
         settings, known = self.topic(overrides), None if before is None else self.topic(before)
         check_format(settings, known)
         self._check_topic(settings, overrides, known)
@@ -99,7 +99,7 @@ class BrokerConfig(Values):
         self._observers.append(observer)
 
     def check_dynamic(self, source: ConfigSource, texts: Mapping[str, str | None]) -> dict[str, str]:
-        """Return a valid dynamic layer; ConfigError if it cannot take effect."""
+        """Return a valid dynamic layer; raise ConfigError if it cannot take effect."""
         checked = {name: _check_dynamic(name, text, source) for name, text in texts.items()}
         values = Values(_effective(self._layers | {source: checked}))
         topic = _topic_defaults(values).resolve({})
@@ -108,14 +108,14 @@ class BrokerConfig(Values):
         return checked
 
     def set_dynamic(self, source: ConfigSource, texts: Texts) -> frozenset[str]:
-        """Replace a dynamic layer; return the names of the settings whose values changed.
+        """Replace a dynamic layer; return the names of changed settings.
 
-        Settings that are no longer valid are left out: they must not prevent a start.
+        Settings no longer valid are left out: they must not prevent a start.
         """
         return self._put(source, {name: text for name, text in texts.items() if _acceptable(name, text, source)})
 
     def reload(self, static: Texts) -> Reloaded:
-        """Apply a changed file and command line, as far as possible while the broker runs.
+        """Apply a changed file and command line, as far as possible at run time.
 
         Raise ConfigError, with nothing changed, if a broker could not start with them.
         """

@@ -32,7 +32,7 @@ def apply(
     settings: Mapping[str, Setting],
     inherited: Mapping[str, Value] | None = None,
 ) -> dict[str, str | None]:
-    """Return the settings after the changes, not validated; ConfigError if APPEND or SUBTRACT meets no list.
+    """Return the changed settings, not validated; raise ConfigError if APPEND or SUBTRACT meets no list.
 
     A list missing in `current` is taken from `inherited`.
     """

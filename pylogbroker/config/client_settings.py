@@ -1,4 +1,4 @@
-"""The broker's settings for consumer groups, their offsets, and producers."""
+"""The broker's settings for consumer groups, offsets and producers."""
 
 from __future__ import annotations
 

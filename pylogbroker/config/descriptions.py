@@ -21,7 +21,7 @@ _BROKER_SOURCES = (
 
 @attrs.frozen
 class SynonymValue:
-    """Value of a setting in one layer, or of one of its synonyms."""
+    """Value of a setting, or of a synonym, in one layer."""
 
     name: str
     value: str | None
@@ -30,7 +30,7 @@ class SynonymValue:
 
 @attrs.frozen
 class Description:
-    """One setting for DescribeConfigs; sensitive values are None."""
+    """Setting for DescribeConfigs; sensitive values are None."""
 
     name: str
     value: str | None

@@ -1,4 +1,4 @@
-"""Message format versions: from the name of a Kafka release to the magic of its batches.
+"""Message format versions: from a Kafka release to the magic of its batches.
 
 | releases            | magic | entries                               |
 |---------------------|-------|---------------------------------------|
@@ -7,7 +7,7 @@
 | 0.11 and all later  | 2     | record batches                        |
 
 Format 0.7 is byte-addressed: messages have no offsets. A topic has it from its creation on, or never. A version may be
-shortened (`3.0`) and may name an inter-broker step of a release (`3.0-IV1`).
+shortened (`3.0`) and may name a release's inter-broker step (`3.0-IV1`).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def check_topic_format(version: str) -> None:
 
 
 def magic_of(version: str) -> int:
-    """Return a version's magic; ValueError if it has none."""
+    """Return a version's magic; raise ValueError if it has none."""
     match = _VERSION.fullmatch(version)
     if match is None:
         raise ValueError("not a release")

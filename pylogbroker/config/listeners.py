@@ -18,7 +18,7 @@ PORT_MAX = 65535
 _PORT_DIGITS = 5
 _ANY_HOSTS = ("", "0.0.0.0", "::")
 PLAINTEXT = "PLAINTEXT"
-SIMPLE = "SIMPLE"  # of Kafka 0.7; the others are Kafka's own
+SIMPLE = "SIMPLE"  # of Kafka 0.7; others are Kafka's own
 _PROTOCOLS = (PLAINTEXT, "SSL", "SASL_PLAINTEXT", "SASL_SSL", SIMPLE)
 _OFFERED = (PLAINTEXT, SIMPLE)
 
@@ -40,7 +40,7 @@ class Endpoint:
 class Listener:
     """Address to listen on, and the address for clients.
 
-    An empty `advertised_host` means the address that the client has connected to; port 0 the port listened on.
+    An empty `advertised_host` means the address that the client connected to; port 0 the port listened on.
     """
 
     name: str
@@ -52,7 +52,7 @@ class Listener:
 
 
 def parse_endpoints(text: str) -> tuple[Endpoint, ...]:
-    """Parse `NAME://host:port,...`; ValueError if it is malformed or repeats a name."""
+    """Parse `NAME://host:port,...`; raise ValueError if malformed or for a repeated name."""
     endpoints = tuple(_parse_endpoint(item.strip()) for item in text.split(",") if item.strip())
     names = [endpoint.name for endpoint in endpoints]
     if len(set(names)) < len(names):
@@ -92,7 +92,7 @@ def parse_address_limits(text: str) -> dict[str, int]:
 def resolve(
     listeners: str, advertised: str | None, protocols: str, without: frozenset[str] = frozenset()
 ) -> tuple[Listener, ...]:
-    """Return the listeners, except the names in `without`; ValueError names the wrong setting."""
+    """Return the listeners, except names in `without`; ValueError names the wrong setting."""
     endpoints = tuple(endpoint for endpoint in parse_endpoints(listeners) if endpoint.name not in without)
     advertised_endpoints = {
         point.name: point for point in parse_endpoints(advertised or "") if point.name not in without

@@ -6,13 +6,13 @@ info,pylogbroker.groups=debug       all events of `pylogbroker.groups`; info and
 from __future__ import annotations
 
 DEFAULT = ""
-"""All packages that are not named."""
+"""All other packages."""
 
 LEVELS = ("debug", "info", "warn", "error", "critical")
 
 
 def parse_log_levels(text: str) -> dict[str, str]:
-    """Return the levels by package or `DEFAULT`; ValueError if invalid. The last of several counts."""
+    """Return levels by package or `DEFAULT`; the last of several counts. Raise ValueError."""
     levels = {DEFAULT: "info"}
     for item in filter(None, (part.strip() for part in text.split(","))):
         package, equals, level = (part.strip() for part in item.rpartition("="))

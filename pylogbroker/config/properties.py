@@ -10,7 +10,7 @@ from pylogbroker.errors import ConfigError
 
 
 def read(path: str) -> dict[str, str]:
-    """Return the settings in a file; ConfigError if it is unreadable or no properties file."""
+    """Return a file's settings; raise ConfigError if it is unreadable or no properties file."""
     try:
         with open(path, "rb") as file:
             return dict(javaproperties.loads(_text(file.read())))
@@ -28,7 +28,7 @@ def _text(data: bytes) -> str:
 
 
 def parse_assignments(assignments: Iterable[str]) -> dict[str, str]:
-    """Return the settings in `name=value` texts; ConfigError without `=`. The last of several counts."""
+    """Return the settings in `name=value` texts; raise ConfigError without `=`. The last of several counts."""
     settings: dict[str, str] = {}
     for assignment in assignments:
         name, equals, value = assignment.partition("=")

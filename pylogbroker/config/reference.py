@@ -22,7 +22,7 @@ _WIDTH = 100
 
 
 def select(names: Iterable[str]) -> list[Setting]:
-    """Return the rows that match names or patterns (`log.retention.*`), or all; ConfigError for an unknown name."""
+    """Return rows that match names or patterns (`log.retention.*`), or all; raise ConfigError for an unknown name."""
     patterns = list(names)
     if not patterns:
         return list(SETTINGS)

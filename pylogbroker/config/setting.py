@@ -1,4 +1,4 @@
-"""Setting: one row of the table of settings."""
+"""One row of the table of settings."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Mode(StrEnum):
 
     READ_ONLY = "read-only"  # file or command line, and a restart
     PER_BROKER = "per-broker"  # one broker or the whole cluster
-    CLUSTER_WIDE = "cluster-wide"  # the whole cluster, or one broker to try it out
+    CLUSTER_WIDE = "cluster-wide"  # the whole cluster, or one broker for a trial
 
 
 class ConfigSource(IntEnum):
@@ -39,7 +39,7 @@ class ConfigSource(IntEnum):
 
 @attrs.frozen
 class Synonym:
-    """Setting that gives a missing value, multiplied by `factor`."""
+    """Setting that replaces a missing value, times `factor`."""
 
     name: str
     factor: int = 1
@@ -55,8 +55,8 @@ class Setting:
     scope: Scope = Scope.BROKER
     mode: Mode = Mode.READ_ONLY
     synonyms: tuple[Synonym, ...] = ()  # broker settings, by falling priority
-    internal: bool = False  # left out of DescribeConfigs
-    no_effect: str = ""  # why the broker does not use the setting
+    internal: bool = False  # not in DescribeConfigs
+    no_effect: str = ""  # why the setting is unused
 
     @property
     def sensitive(self) -> bool:

@@ -20,7 +20,7 @@ from pylogbroker.config.value_kinds import NotAccepted, Value
 from pylogbroker.errors import ConfigError
 
 VALUE_BYTES_MAX = 0x7FFF
-"""Kafka's limit; a longer value could not be described to clients."""
+"""Kafka's limit: clients could not be sent a longer value."""
 
 _NAME_MAX = 100
 _OF_ONE_LISTENER = re.compile(r"listener\.name\.[^.]+\.(?:[^.]+\.)??((?:ssl|sasl)\..+|principal\.builder\.class)")
@@ -46,11 +46,11 @@ TOPIC: Mapping[str, Setting] = _by_name(
 SETTINGS: tuple[Setting, ...] = tuple(
     sorted((*BROKER.values(), *TOPIC.values()), key=lambda setting: bool(setting.no_effect))
 )
-"""Settings without effect come last."""
+"""Those without effect come last."""
 
 
 def broker_setting(name: str) -> Setting | None:
-    """Return a broker's setting, or one of a single listener: `listener.name.<listener>.ssl.key.password`."""
+    """Return a broker's setting, or one of a listener: `listener.name.<listener>.ssl.key.password`."""
     known = BROKER.get(name)
     if known is None and (match := _OF_ONE_LISTENER.fullmatch(name)):
         common = BROKER.get(match[1])
@@ -60,7 +60,7 @@ def broker_setting(name: str) -> Setting | None:
 
 
 def parse(setting: Setting, text: str) -> Value:
-    """Return the value of a text; ConfigError names setting, text and expected values."""
+    """Raise ConfigError, which names setting, text and expected values."""
     size = len(text.encode(errors="replace"))
     if size > VALUE_BYTES_MAX:
         raise ConfigError(
@@ -82,13 +82,13 @@ def _not_accepted(setting: Setting, text: str, reason: str) -> str:
 def notes_without_effect(
     texts: Mapping[str, str], before: Mapping[str, str], find: Callable[[str], Setting | None]
 ) -> list[str]:
-    """Return a note for each setting that differs from `before` but has no effect."""
+    """Return a note for each changed setting without effect."""
     changed = (find(name) for name, text in texts.items() if before.get(name) != text)
     return [f"{setting.name} ({setting.no_effect})" for setting in changed if setting is not None and setting.no_effect]
 
 
 def closest(name: str, settings: Iterable[str], similarity_min: float = 0.6) -> str | None:
-    """Return the most similar known name, if any; equal names have the similarity 1."""
-    if len(name) > _NAME_MAX:  # the comparison with all others would take long
+    """Return the most similar known name, if any; equal names have similarity 1."""
+    if len(name) > _NAME_MAX:  # comparing it would take long
         return None
     return next(iter(get_close_matches(name, list(settings), n=1, cutoff=similarity_min)), None)

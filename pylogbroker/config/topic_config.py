@@ -1,4 +1,4 @@
-"""Settings in force for a topic: its overrides, and the broker's settings for the rest."""
+"""Settings in force for a topic: overrides, and the broker's settings."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _OLD_CODECS: Final = ("producer", "uncompressed", "gzip", "snappy")
 
 
 class TopicConfig(Values):
-    """Settings in force for a topic; immutable. `overrides` are the topic's own, as text."""
+    """Settings in force for a topic; immutable. `overrides` are its own, as text."""
 
     __slots__ = ("__weakref__", "overrides")
 
@@ -31,7 +31,7 @@ class TopicConfig(Values):
 
     @property
     def magic(self) -> int:
-        """Magic of the message format, 0 to 2; 0 for byte-addressed formats."""
+        """Magic of the message format, 0 to 2; 0 if byte-addressed."""
         return 0 if self.byte_addressed else magic_of(self.text(_FORMAT))
 
     @property
@@ -40,7 +40,7 @@ class TopicConfig(Values):
 
     @property
     def compacts(self) -> bool:
-        """True if only the newest record of each key is kept; every record needs a key then."""
+        """Whether only each key's newest record is kept; then every record needs a key."""
         return "compact" in self.texts("cleanup.policy")
 
     @property
@@ -66,7 +66,7 @@ TopicCheck = Callable[[TopicConfig, Container[str], TopicConfig | None], object]
 
 
 def parse_overrides(overrides: Mapping[str, str | None]) -> dict[str, Value]:
-    """Return the values; ConfigError if an override is unknown or invalid."""
+    """Raise ConfigError for an unknown or invalid override."""
     return {name: _parse(name, text) for name, text in overrides.items()}
 
 
@@ -112,7 +112,7 @@ def _written(name: str, config: TopicConfig) -> str:
 class TopicDefaults:
     """Broker's values for all topics, and the settings of topics with overrides.
 
-    Topics with equal overrides share one TopicConfig, so that ten thousand plain topics cost one. The cache is bounded:
+    Topics with equal overrides share a TopicConfig, so that ten thousand plain topics cost one. The cache is bounded:
     rejected and validate-only requests add to it.
     """
 

@@ -67,7 +67,7 @@ def _topic(
     doc: str,
     importance: Importance = Importance.MEDIUM,
 ) -> Setting:
-    """Return a row; `synonyms` has broker settings by falling priority, `name*factor` if the unit is another."""
+    """Return a row; `synonyms` has broker settings by falling priority, `name*factor` if units differ."""
     parsed = [item.partition("*") for item in synonyms.split()]
     return Setting(
         name=name,

@@ -1,7 +1,7 @@
 """Settings of Kafka that this broker accepts, stores and shows, but does not use.
 
 `kafka_settings.tsv` lists those of Kafka 3.9 and 4.x: name, type, default, mode, bounds. Values are validated like
-Kafka's. A used one is a warning; one that would promise absent protection is an error in the file.
+Kafka's. Setting one causes a warning; in the file, one that would promise absent protection is an error.
 """
 
 from __future__ import annotations
@@ -128,12 +128,12 @@ def _bound(text: str) -> float | None:
 
 
 def reason_without_effect(name: str) -> str | None:
-    """Return why Kafka's setting has no effect; None if it is unknown."""
+    """Return why Kafka's setting has no effect; None if unknown."""
     return next((reason for pattern, reason in _REASONS if fnmatchcase(name, pattern)), None)
 
 
 def reason_to_reject(name: str) -> str | None:
-    """Return why Kafka's setting must not be set; None if it may be."""
+    """Return why Kafka's setting must not be set, or None."""
     return _REJECTED.get(name)
 
 

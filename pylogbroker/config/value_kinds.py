@@ -23,7 +23,7 @@ Value = bool | int | float | str | tuple[str, ...] | None
 
 
 class ConfigType(IntEnum):
-    """Types by their numbers in DescribeConfigs."""
+    """Numbers of DescribeConfigs."""
 
     BOOLEAN = 1
     STRING = 2
@@ -50,7 +50,7 @@ _TYPE_NAMES = {
 }
 
 NEW_PARTITIONS_MAX = 10_000
-"""Limit of one request, as in Kafka; a topic cannot begin with more."""
+"""Kafka's limit for one request, and for a topic's start."""
 
 INT_MAX = 2**31 - 1
 LONG_MAX = 2**63 - 1
@@ -65,14 +65,14 @@ class ValueKind:
     type: ConfigType
     low: float | None = None
     high: float | None = None
-    also: int | None = None  # allowed outside of the bounds
+    also: int | None = None  # allowed outside the bounds
     choices: tuple[str, ...] = ()
-    required: bool = False  # no empty text or list
+    required: bool = False  # not empty
     check: Callable[[str], object] | None = None  # raises ValueError
     wanted: str = ""  # replaces the words of `expected`
 
     def parse(self, text: str) -> Value:
-        """Return the value of a text; ValueError if it is invalid."""
+        """Return the value of a text; raise ValueError."""
         text = text.strip()
         value = _PARSERS[self.type](self, text)
         if self.required and not value and isinstance(value, str | tuple):
@@ -83,7 +83,7 @@ class ValueKind:
 
     @property
     def expected(self) -> str:
-        """Valid values, for the end of a sentence."""
+        """Valid values, for a sentence's end."""
         if self.wanted:
             return self.wanted
         if self.type is ConfigType.BOOLEAN:

@@ -11,8 +11,7 @@ from pylogbroker.config.value_kinds import Value
 class Values:
     """Values by setting: `config.integer("num.partitions")`.
 
-    Raise KeyError for an unknown name, TypeError for another type. A missing value is that of the synonym, in its own
-    unit.
+    Raise KeyError for an unknown name, TypeError for another type. A synonym replaces a missing value, in its own unit.
     """
 
     __slots__ = ("_values",)
