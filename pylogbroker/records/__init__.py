@@ -9,12 +9,6 @@
 >>> [record.value for record in entry.records()]
 [b'value', b'']
 
-    log_entry, builder    decode; encode
-    batch, message_set    record batches (v2); messages and message sets (v0, v1)
-    conversion            between formats
-    validate              of appended records
-    columnar              many records at once, with numpy
-
 Damaged bytes raise CorruptRecords. Records that the target cannot hold raise InvalidRecords.
 """
 

@@ -159,14 +159,14 @@ def build_batch(
 
 
 def next_offset_delta(delta: int, before: int) -> int:
-    """Return `delta`; InvalidRecords unless it exceeds `before`."""
+    """Return `delta`; raise InvalidRecords unless it exceeds `before`."""
     if delta <= before:
         raise InvalidRecords("the records' offsets do not increase")
     return delta
 
 
 def seal(fields: tuple[int, ...], payload: bytes) -> bytes:
-    """Build a batch; the header's `fields` come without length, magic and CRC."""
+    """Build a batch; `fields` of the header come without length, magic and CRC."""
     base_offset, leader_epoch, *rest = fields
     try:
         header = HEADER_V2.pack(base_offset, HEADER_V2.size - LENGTH_START + len(payload), leader_epoch, 2, 0, *rest)
@@ -177,7 +177,7 @@ def seal(fields: tuple[int, ...], payload: bytes) -> bytes:
 
 
 def with_last_offset(batch: bytes, last_offset: int) -> bytes:
-    """Raise the last offset of a batch, as if compaction had removed records."""
+    """Raise a batch's last offset, as if compaction had removed records."""
     fields = list(HEADER_V2.unpack_from(batch))
     fields[6] = last_offset - fields[0]
     rest = batch[HEADER_V2.size :]

@@ -28,8 +28,8 @@ def build(
 ) -> bytes:
     """Encode one batch (v2), messages, or one compressed message set (v0, v1).
 
-    Offsets are consecutive from `base_offset`; if it is None, records keep their own, which must increase. With
-    LOG_APPEND_TIME, `append_time` is every record's timestamp. InvalidRecords if the format cannot hold a record.
+    Offsets are consecutive from `base_offset`; if it is None, records keep theirs, which must increase. With
+    LOG_APPEND_TIME, `append_time` is each timestamp. Raise InvalidRecords if the format cannot hold a record.
     """
     attributes = TIMESTAMP_TYPE if timestamp_type and magic else 0
     if magic == 2:

@@ -12,13 +12,13 @@ from pylogbroker.records.model import Buffer
 
 
 class Checksum(Protocol):
-    """Checksum of `data`; `before` is that of the bytes in front."""
+    """Checksum of `data`; `before` is of the bytes in front."""
 
     def __call__(self, data: Buffer, before: int = 0, /) -> int: ...
 
 
 def portable_crc32c() -> Checksum:
-    """Return crcmod's CRC-32C: about fifty times slower."""
+    """About fifty times slower than `crc32c`."""
     import crcmod.predefined
 
     function: Checksum = crcmod.predefined.mkCrcFun("crc-32c")

@@ -1,7 +1,7 @@
 """Compression of records.
 
-Sizes that compressed data declares are not trusted: output goes into an anonymous mapping, whose pages exist only once
-written, and are freed at once. For snappy see `snappy_framing`.
+Declared sizes are not trusted: output goes into an anonymous mapping, whose pages exist only once written, and are
+freed at once. For snappy see `snappy_framing`.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def compress(codec: Codec, data: Buffer, level: int | None = None, magic: int = 
 
 
 def decompress(codec: Codec, data: Buffer, magic: int = 2, limit: int = DECOMPRESSED_BYTES_MAX) -> bytes:
-    """Decompress; CorruptRecords for damaged data, Overflow for more than `limit` bytes."""
+    """Raise CorruptRecords for damaged data, Overflow for more than `limit` bytes."""
     return bytes(inflate(codec, data, magic, limit))
 
 
@@ -67,7 +67,7 @@ def inflate(codec: Codec, data: Buffer, magic: int = 2, limit: int = DECOMPRESSE
 
 
 def codec_of(attributes: int) -> Codec:
-    """Return the codec; InvalidRecords if unknown."""
+    """Raise InvalidRecords for an unknown codec."""
     number = attributes & 0x07
     if number >= len(_CODECS):
         raise InvalidRecords(f"unknown compression type {number}", ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
@@ -75,7 +75,6 @@ def codec_of(attributes: int) -> Codec:
 
 
 def reject_zstd_before_v2(codec: Codec, magic: int) -> None:
-    """InvalidRecords for zstd in formats v0 and v1."""
     if codec is Codec.ZSTD and magic < 2:
         raise InvalidRecords(f"zstd is not part of message format v{magic}", ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
 
@@ -111,7 +110,7 @@ def _gunzip_slowly(data: Buffer, limit: int) -> Buffer:
 
 
 def _lz4(data: Buffer, level: int | None) -> bytes:
-    """Return a frame of independent blocks: the Java client reads no other."""
+    """Return independent blocks: the Java client reads no others."""
     compressor = cramjam.lz4.Compressor(level=level, content_checksum=False, block_linked=False)
     compressor.compress(bytes(data))
     return bytes(compressor.finish())

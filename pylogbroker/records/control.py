@@ -42,7 +42,7 @@ def end_marker(committed: bool, coordinator_epoch: int, producer_id: int, produc
 def read_marker(read: Callable[[], Iterator[Record]]) -> Marker | None:
     """Return the marker of a control batch, whose records `read` decodes.
 
-    None if they are damaged, were removed by compaction, or are of another type.
+    Return None if they are damaged, compacted, or of another type.
     """
     try:
         record = next(read(), None)

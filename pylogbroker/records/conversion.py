@@ -1,9 +1,9 @@
 """Conversion between message formats: up for old producers, down for old consumers.
 
-Offsets, timestamps and codecs stay; entries of fitting formats are returned unchanged.
+Offsets, timestamps and codecs stay; fitting entries stay unchanged.
 
-A small batch may hold millions of records, which are larger in old formats. So down-conversion stops at a limit; the
-consumer's next fetch gets the rest.
+A small batch may hold millions of records, which are larger in old formats. So down-conversion has a limit; the next
+fetch gets the rest.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pylogbroker.records.message_set import LENGTH_START, SMALLEST
 from pylogbroker.records.model import NO_TIMESTAMP, Buffer, Codec, Record, TimestampType, view
 
 Stopped = Callable[[], bool]
-"""True once the result is not needed any more."""
+"""True once the result is not needed."""
 
 _BATCH_RECORDS_MAX: Final = 500  # uncompressed messages
 _DELTA_MAX: Final = 0x7FFFFFFF
@@ -32,11 +32,11 @@ def never() -> bool:
 
 
 def up_convert(buffer: Buffer, *, is_stopped: Stopped = never) -> tuple[bytes, int]:
-    """Convert the complete entries in `buffer` to v2; return the batches, and the bytes of `buffer` converted.
+    """Convert complete entries to v2; return the batches, and the bytes of `buffer` converted.
 
     A compressed set becomes a batch with its codec, consecutive messages become one batch. Conversion stops at a
-    damaged v0 or v1 entry, which must not get a valid checksum; the first one raises CorruptRecords or InvalidRecords.
-    A result that `is_stopped` cut short is useless.
+    damaged v0 or v1 entry, which must not get a valid checksum; if it is the first, raise CorruptRecords or
+    InvalidRecords. A result that `is_stopped` cut is useless.
     """
     parts: list[Buffer] = []
     run = _Run(parts)
@@ -104,7 +104,7 @@ def down_convert(
 
     Headers, control batches and converted records below `first_offset` are left out. The result stays within `limit`
     bytes, measured uncompressed, except for a first record or unconverted entry. It may end within an entry. A result
-    that `is_stopped` cut short is useless.
+    that `is_stopped` cut is useless.
     """
     budget = SizeBudget(limit, is_stopped)
     return b"".join(_down(buffer, magic, first_offset, budget))
@@ -121,7 +121,7 @@ class SizeBudget:
         return self.left <= 0 and not self._is_empty
 
     def take(self, size: int) -> bool:
-        """Reserve `size` bytes; return False, for this and later calls, if they exceed the budget."""
+        """Reserve `size` bytes; return False, now and later, if they exceed the budget."""
         fits = (size <= self.left or self._is_empty) and not self._is_stopped()
         self.left = self.left - size if fits else 0
         self._is_empty = False

@@ -10,10 +10,10 @@ import cramjam
 from pylogbroker.errors import CorruptRecords
 
 _FULL = "failed to write whole buffer"
-"""Text of Rust's standard library for an output buffer that is too small."""
+"""Message of Rust for a full output buffer."""
 
 _PANIC = "PanicException"
-"""Failure inside native Rust code: not an `Exception`, and exported by no module."""
+"""Failure in Rust code: not an `Exception`, and exported by no module."""
 
 
 class Overflow(CorruptRecords):

@@ -7,7 +7,7 @@ All begin with
     | offset 64   | size 32  | `size` bytes, with the magic at 16
     +-------------+----------+------------------------ - -
 
-so that a reader can skip them. A `LogEntry` is a view, which decodes records on demand.
+A `LogEntry` is a view, which decodes records on demand.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _SMALLEST = (*message_set.SMALLEST, HEADER_V2.size - ENTRY_PREFIX)
 class LogEntry:
     """Header of one entry.
 
-    A compressed message set does not state its first offset: `base_offset` is its last, and `count` is -1.
+    In a compressed message set, which has no first offset, `base_offset` is the last one, and `count` is -1.
     """
 
     buffer: memoryview
@@ -65,14 +65,14 @@ class LogEntry:
 
     @property
     def last_sequence(self) -> int:
-        """Sequence number of the last record, -1 without a producer; wraps at 2^31."""
+        """Last record's sequence number, -1 without a producer; wraps at 2^31."""
         if self.base_sequence < 0:
             return -1
         return (self.base_sequence + self.last_offset - self.base_offset) & 0x7FFFFFFF
 
     @property
     def codec(self) -> Codec:
-        """Codec of the records; InvalidRecords if unknown."""
+        """Raise InvalidRecords if it is unknown."""
         return codec_of(self.attributes)
 
     @property
@@ -89,11 +89,11 @@ class LogEntry:
 
     @property
     def marker(self) -> Marker | None:
-        """Transaction marker, or None. Decodes its record."""
+        """Transaction marker, if any. Decodes its record."""
         return read_marker(self.records) if self.is_control else None
 
     def check(self) -> None:
-        """CorruptRecords if the CRC does not match."""
+        """Raise CorruptRecords for a wrong CRC."""
         if self.magic == 2:
             actual = crc32c(self.buffer[batch.CRC_START :])
         else:
@@ -102,7 +102,7 @@ class LogEntry:
             raise CorruptRecords(f"the entry at offset {self.base_offset} has CRC {actual:#x} instead of {self.crc:#x}")
 
     def records(self, limit: int = DECOMPRESSED_BYTES_MAX) -> Iterator[Record]:
-        """Decode the records; CorruptRecords if damaged or larger than `limit` bytes."""
+        """Raise CorruptRecords for damage or more than `limit` bytes."""
         if self.magic < 2:
             return message_set.read_records(self.buffer, limit)
         data = decompress(self.codec, self.buffer[HEADER_V2.size :], 2, limit)
@@ -111,16 +111,16 @@ class LogEntry:
 
 
 def entries(buffer: Buffer, *, partial: bool = False) -> Iterator[LogEntry]:
-    """Iterate over the entries in `buffer`; CRCs are not checked.
+    """Yield the entries in `buffer`; CRCs are not checked.
 
-    CorruptRecords at bytes that are no entry, and at a truncated last one unless `partial`, which skips it.
+    Raise CorruptRecords at bytes that are no entry, and at a truncated last one unless `partial`, which skips it.
     """
     whole = view(buffer)
     return (parse(whole[place:stop]) for place, stop in bounds(whole, partial=partial))
 
 
 def entry_size(buffer: Buffer) -> int:
-    """Return the size of the first entry in `buffer`, which must contain its prefix."""
+    """Return the first entry's size; `buffer` must contain its prefix."""
     return ENTRY_PREFIX + int(_PREFIX.unpack_from(buffer)[1])
 
 
@@ -145,7 +145,7 @@ def bounds(buffer: memoryview, *, partial: bool = False) -> Iterator[tuple[int, 
 
 
 def parse(buffer: memoryview) -> LogEntry:
-    """Return the entry that fills `buffer`; size and magic must have been checked."""
+    """Return the entry that fills `buffer`, after checks of size and magic."""
     if buffer[16] != 2:
         return _parse_message(buffer)
     base, _, epoch, magic, crc, attributes, last_delta, first, newest, *producer, count = HEADER_V2.unpack_from(buffer)

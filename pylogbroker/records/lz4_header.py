@@ -29,7 +29,7 @@ def _rotate(value: int, bits: int) -> int:
 
 
 def short_xxh32(data: bytes) -> int:
-    """Return the xxHash-32, seed 0, of fewer than 16 bytes: headers are shorter."""
+    """Return the xxHash-32, seed 0, of fewer than 16 bytes, as headers have."""
     whole = len(data) & ~3
     digest = _PRIME_5 + len(data)
     for (word,) in struct.iter_unpack("<I", data[:whole]):

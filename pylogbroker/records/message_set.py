@@ -8,9 +8,9 @@
 `size` counts the bytes after it; a key or value of size -1 is null. The CRC-32 covers everything from the magic on.
 Attributes: bits 0-2 codec, 3 timestamp type (v1).
 
-A compressed set is one message, the wrapper, whose value is the compressed inner messages. The wrapper has the offset
-of the last one. Inner offsets are absolute in v0. In v1 only their differences count. With LOG_APPEND_TIME the
-wrapper's timestamp holds for all.
+A compressed set is one message, the wrapper. Its value is the compressed inner messages, its offset that of the last.
+Inner offsets are absolute in v0; in v1 only their differences count. With LOG_APPEND_TIME the wrapper's timestamp holds
+for all.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class StoredMessage:
 
 
 def read_message(data: Buffer, start: int, end: int) -> StoredMessage:
-    """Return a message; CorruptRecords if its CRC or sizes are wrong."""
+    """Raise CorruptRecords for wrong CRCs or sizes."""
     offset, _size, crc, magic, attributes = MESSAGE_HEADER.unpack_from(data, start)
     if crc32(data[start + CRC_START : end]) != crc:
         raise CorruptRecords(f"the message at offset {offset} fails its CRC")
@@ -91,7 +91,7 @@ def read_records(data: Buffer, limit: int) -> Iterator[Record]:
     if message.value is None:
         raise CorruptRecords("a compressed message set without a value")
     inside = decompress(codec, message.value, message.magic, limit)
-    last = deque(_bounds(inside, message.magic), maxlen=1)  # a list of all may have millions
+    last = deque(_bounds(inside, message.magic), maxlen=1)  # the set may have millions
     if not last:
         raise CorruptRecords("an empty compressed message set")
     shift = _offset_shift(message, inside, last[0][0])
@@ -104,7 +104,7 @@ def read_records(data: Buffer, limit: int) -> Iterator[Record]:
 
 
 def _offset_shift(wrapper: StoredMessage, inside: bytes, last: int) -> int:
-    """Return the number to add to inner offsets: 0 for sets from producers, whose wrapper has offset 0."""
+    """Return the number to add to inner offsets: 0 for producers' sets, whose wrapper has offset 0."""
     if wrapper.magic == 0:
         return 0
     (relative,) = INT64.unpack_from(inside, last)

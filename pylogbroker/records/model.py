@@ -10,16 +10,15 @@ import attrs
 NO_TIMESTAMP = -1
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
-"""Bytes of frames and files, which are parsed without a copy."""
+"""Bytes of frames and files, parsed without a copy."""
 
 
 def view(buffer: Buffer) -> memoryview:
-    """Return a memoryview, whose slices copy nothing."""
     return buffer if type(buffer) is memoryview else memoryview(buffer)
 
 
 class Codec(IntEnum):
-    """Codec: bits 0 to 2 of an entry's attributes."""
+    """Bits 0 to 2 of an entry's attributes."""
 
     NONE = 0
     GZIP = 1
@@ -29,7 +28,7 @@ class Codec(IntEnum):
 
 
 class TimestampType(IntEnum):
-    """Timestamp source: bit 3 of an entry's attributes."""
+    """Bit 3 of an entry's attributes."""
 
     CREATE_TIME = 0
     LOG_APPEND_TIME = 1

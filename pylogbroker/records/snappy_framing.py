@@ -7,8 +7,8 @@
 
 Numbers are 32 bits, big-endian.
 
-A raw block begins with its uncompressed size. No element of the format expands three bytes to more than 64, so a size
-beyond that ratio is rejected before memory is allocated.
+A raw block begins with its uncompressed size. Three bytes expand to at most 64, so sizes beyond that ratio are rejected
+before memory is allocated.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def compress(data: Buffer) -> bytes:
 
 
 def decompress(data: Buffer, limit: int) -> bytes:
-    """Decompress framed or raw data; CorruptRecords for damage, Overflow beyond `limit` bytes."""
+    """Raise CorruptRecords for damage, Overflow beyond `limit` bytes."""
     source = view(data)
     if source[: len(_MAGIC)] != _MAGIC:
         return _block(source, limit)

@@ -34,7 +34,7 @@ def encode_varint(value: int) -> bytes:
 
 
 def decode_varint(data: Buffer, position: int) -> tuple[int, int]:
-    """Return the varint at `position`, and the position after it; CorruptRecords if invalid."""
+    """Return the varint at `position` and the next position; raise CorruptRecords if invalid."""
     try:
         raw = data[position]
     except IndexError:
@@ -46,7 +46,7 @@ def decode_varint(data: Buffer, position: int) -> tuple[int, int]:
 
 
 def continue_varint(data: Buffer, position: int, first: int) -> tuple[int, int]:
-    """Like `decode_varint`, for a varint whose `first` byte is before `position`; the result is still zigzag."""
+    """Continue the varint with the `first` byte before `position`; the result is still zigzag."""
     raw = first & 0x7F
     shift = 7
     try:

@@ -5,8 +5,8 @@
         columns.keys(), columns.values()              lists of bytes or None
         columns.data, columns.value_starts, ...       spans in one array, for bulk copies
 
-The records of a group are decoded together, field by field. If lengths and counts disagree, they are decoded one by
-one, so errors are those of `LogEntry.records`.
+A group's records are decoded together, field by field. If lengths and counts disagree, they are decoded one by one,
+with the errors of `LogEntry.records`.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from pylogbroker.records.compression import DECOMPRESSED_BYTES_MAX
 from pylogbroker.records.model import Buffer, Header
 
 _HEADERS_MAX: Final = 64  # per record; each costs a pass over all records
-_GATHERED_SPAN_BYTES_MAX: Final = 1024  # of a span; longer ones are faster to slice one by one
+_GATHERED_SPAN_BYTES_MAX: Final = 1024  # longer spans are faster to slice one by one
 _GATHERED_BYTES_MAX: Final = 1 << 16  # gathered before they are split into spans
-_ADDEND_MAX: Final = 1 << 61  # can be added to any varint of nine bytes without an overflow
+_ADDEND_MAX: Final = 1 << 61  # no overflow if a varint of nine bytes is added
 
 
 @attrs.define(eq=False)
@@ -87,7 +87,7 @@ class Columns:
 
 
 def _spans_of_length(raw: bytes, begins: Ints, length: int) -> list[bytes | None]:
-    """Return spans of one length; short ones are gathered in bulk, several times faster."""
+    """Return spans of one length; gather short ones in bulk, which is several times faster."""
     if length < 0:
         return [None] * len(begins)
     if not 0 < length <= _GATHERED_SPAN_BYTES_MAX:
@@ -122,8 +122,8 @@ def decode(
 ) -> Iterator[Columns]:
     """Decode the records of any format from `first_offset` on, some megabytes at a time.
 
-    Markers, aborted data and a truncated last entry are skipped. Errors come after the records before them:
-    CorruptRecords for damage, InvalidRecords for an unknown codec. Without `check`, checksums are ignored.
+    Markers, aborted data and a truncated last entry are skipped. Raise CorruptRecords for damage, or InvalidRecords for
+    an unknown codec, after the records before it. Without `check`, checksums are ignored.
     """
     return columns_from(entry_groups(buffer, aborted, limit=limit, check=check), first_offset)
 
@@ -136,7 +136,7 @@ def columns_from(found: Iterable[EntryGroup], first_offset: int) -> Iterator[Col
 
 
 def columns_of(group: EntryGroup, *, in_place: bool = False) -> Iterator[Columns]:
-    """Yield one `Columns` for the group, or one per entry if they cannot be decoded together.
+    """Yield one `Columns` for the group, or one per entry if it cannot be decoded together.
 
     With `in_place`, spans may refer to the fetched buffer.
     """
@@ -150,7 +150,7 @@ def columns_of(group: EntryGroup, *, in_place: bool = False) -> Iterator[Columns
 
 
 def _decode_messages(group: EntryGroup) -> Columns:
-    """Decode uncompressed messages; NotUniform for compressed sets, whose counts are unknown."""
+    """Decode uncompressed messages; raise NotUniform for compressed sets, whose counts are unknown."""
     require(_column(entry.count for entry in group.entries) >= 0)
     return _one_by_one(group)
 
@@ -201,7 +201,7 @@ def _field(data: Bytes, at: Ints) -> tuple[Ints, Ints, Ints]:
 
 
 def _check_headers(data: Bytes, at: Ints, end: Ints) -> bool:
-    """Return True if some records have headers; NotUniform if these end elsewhere than records."""
+    """Return whether some records have headers; raise NotUniform if these end elsewhere than records."""
     some = np.flatnonzero(data.take(at, mode="clip"))
     if not some.size:
         require(at + 1 == end)

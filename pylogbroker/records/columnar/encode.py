@@ -1,11 +1,11 @@
 """Encoder of columns to one v2 batch, byte for byte like `build`.
 
-One join combines existing pieces, with numbers from tables of varints:
+One join combines pieces, with numbers from tables of varints:
 
     length, attributes | timestamp delta | offset delta | key length | key | value length | value | headers
 
-In a batch of less than 64 ms without headers or nulls, the usual case, each piece is looked up as a whole column. The
-"no headers" byte is merged with the next record's length.
+In a usual batch, of less than 64 ms without headers or nulls, pieces are looked up as columns. The "no headers" byte is
+merged with the next record's length.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from pylogbroker.records.varint import encode_varint
 
 _TABLE_SIZE: Final = 8192  # numbers with varints of one or two bytes
 _ONE_BYTE_NUMBERS: Final = 64
-_RECORDS_ONE_BY_ONE_MAX: Final = 6  # records; with no more, columns do not pay
+_RECORDS_ONE_BY_ONE_MAX: Final = 6  # up to here columns do not pay
 _NUMBERS: Final = tuple(encode_varint(number) for number in range(_TABLE_SIZE))
 _UNKEYED: Final = tuple(number + b"\x01" for number in _NUMBERS)  # offset delta, null key
 _HEADS: Final = tuple(b"\0" + number + b"\0" for number in _NUMBERS)  # previous header count, length, attributes
 _SPANS: Final = tuple(number + len(encode_varint(number)) for number in range(_TABLE_SIZE))  # field plus its length
 _UNKEYED_HEADS: Final = tuple(
     tuple(_HEADS[span + width + 4] for span in _SPANS[: -width - 6]) for width in range(3)
-)  # without keys, by the size of the offset delta and the value's length
+)  # without keys, by the offset delta's size and the value's length
 
 
 def encode(
@@ -49,7 +49,7 @@ def encode(
 ) -> bytes:
     """Encode one batch with consecutive offsets.
 
-    InvalidRecords if columns differ in length, or if the format cannot hold a record.
+    Raise InvalidRecords if columns differ in length, or the format cannot hold a record.
     """
     count = len(values)
     if not count:
@@ -78,7 +78,7 @@ def _pieces(
 def _columns(
     keys: Sequence[bytes | None] | None, values: Sequence[bytes | None], timestamps: Sequence[int]
 ) -> list[bytes]:
-    """Encode by columns; IndexError if a number exceeds the tables, TypeError if a value or some keys are null."""
+    """Encode by columns; raise IndexError for numbers beyond the tables, TypeError for null values or null keys."""
     first, count = timestamps[0], len(values)
     if max(timestamps) - first >= _ONE_BYTE_NUMBERS or min(timestamps) < first or count > _TABLE_SIZE:
         raise IndexError

@@ -3,11 +3,11 @@
     buffer   | batch | batch | message | message | batch | bat
     groups   |     group     |       group       | group |  truncated: skipped
 
-A group has either v2 batches or messages (v0, v1). Groups are decompressed on request and end after some megabytes, so
-that a fetch is never in memory as a whole.
+A group has either v2 batches or messages (v0, v1). Groups are decompressed on request and end after some megabytes, to
+save memory.
 
-Skipped are empty batches, markers, known aborted transactions, and entries from the requested end on. The error of a
-damaged entry comes after the group with the entries before it.
+Empty batches, markers, known aborted transactions, and entries from the requested end on are skipped. The error of a
+damaged entry comes after the group before it.
 """
 
 from __future__ import annotations
@@ -61,9 +61,8 @@ def batch_headers_at(buffer: Buffer, places: npt.NDArray[np.int64] | list[int]) 
 
 
 class AbortedTransactions:
-    """Aborted transactions of a fetch response, for `read_committed`.
-
-    A transaction is open from its first offset to its abort marker.
+    """Aborted transactions of a fetch response, for `read_committed`; each is open from its first offset to its abort
+    marker.
     """
 
     def __init__(self, transactions: Iterable[tuple[int, int]]) -> None:
@@ -72,7 +71,7 @@ class AbortedTransactions:
         self._open: set[int] = set()
 
     def hides(self, entry: LogEntry) -> bool:
-        """Return True for an aborted batch. Batches must come in order."""
+        """Return True for an aborted batch; call it in order."""
         while self._coming and self._coming[-1][0] <= entry.last_offset:
             self._open.add(self._coming.pop()[1])
         if entry.producer_id not in self._open:
@@ -96,13 +95,13 @@ class EntryGroup:
     stops: list[int] = attrs.Factory(list)
 
     inflated: dict[int, Buffer] = attrs.Factory(dict)
-    """Decompressed records by the start of their batch."""
+    """Decompressed records by their batch's start."""
 
     _entries: list[LogEntry] = attrs.Factory(list)
 
     @property
     def entries(self) -> list[LogEntry]:
-        """Entries; v2 batches are parsed on first access."""
+        """Entries; v2 batches are parsed on demand."""
         some = slice(len(self._entries), None)
         self._entries += map(parse, map(self._cut, self.places[some], self.stops[some]))
         return self._entries
@@ -140,7 +139,7 @@ class EntryGroup:
             yield from read_records(bytes(payload), entry.count, entry.base_offset, entry.first_timestamp, append_time)
 
     def singles(self) -> Iterator[EntryGroup]:
-        """Yield a group for each entry; an empty group yields itself."""
+        """Yield a group for each entry, or the empty group itself."""
         last = len(self.entries) - 1
         for index, entry in enumerate(self.entries):
             behind = self.next_offset if index == last else entry.next_offset
@@ -151,7 +150,7 @@ class EntryGroup:
             yield self
 
     def ended_at(self, place: int, stop: int) -> EntryGroup:
-        """Set `next_offset` from the last entry, which may be a skipped one."""
+        """Set `next_offset` from the last entry, maybe a skipped one."""
         self.next_offset = parse(self._cut(place, stop)).next_offset
         return self
 
@@ -171,11 +170,11 @@ def entry_groups(
     """Split `buffer` into groups; a truncated last entry is skipped.
 
     No batch may decompress to more than `limit` bytes. Without `check`, checksums are ignored. `end` is the first
-    unwanted offset; the last batch may contain records after it.
+    unwanted offset, but the last batch may contain it.
     """
     buffer = view(buffer)
     group, size, last = EntryGroup(limit=limit, buffer=buffer), 0, (0, 0)
-    of_batches: bool | None = None  # None while the group is empty
+    of_batches: bool | None = None  # None for an empty group
     failure: PylogbrokerError | None = None
     try:
         for place, stop in bounds(buffer, partial=True):

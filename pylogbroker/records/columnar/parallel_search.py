@@ -6,8 +6,8 @@ headers, with two plausible record lengths in a row.
     batch   |----------------->|---------------->|------------------>|     a cursor advances
     batch   |----------------->|                                           to the start of the next
 
-A wrong number of records proves a wrong guess. The search also stops if a few cursors have so many records that a
-sequential search is faster.
+A wrong number of records proves a wrong guess. The search also stops if a sequential one is faster, since a few cursors
+have many records.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _ZIGZAG_LENGTH_MIN: Final = 12  # six bytes after the length, zigzag
 
 
 def find_in_parallel(data: Bytes, begins: Ints, ends: Ints, counts: Ints) -> Ints | None:
-    """Return the start of each record; None if the search failed or would be slower than a sequential one."""
+    """Return the start of each record; None if the search failed or a sequential one is faster."""
     total, longest = int(counts.sum()), int(counts.max())
     cursors, steps = begins, longest
     if longest > _SPLIT_BATCH_RECORDS_MIN and total > _SPLIT_BATCH_RECORDS_MIN * _CURSOR_RECORDS_MIN:
@@ -57,7 +57,7 @@ _STRIDES: Final = _strides()
 
 
 def _advance(data: Bytes, cursors: Ints, ends: Ints, most: int) -> Ints:
-    """Return the record starts, cursor by cursor; about `most` per cursor."""
+    """Return the record starts by cursor, about `most` each."""
     following = data[1:]
     stops = np.minimum(ends, len(following) - 1)  # finished cursors stay there
     pairs = np.empty((len(cursors), 2), np.uint8)

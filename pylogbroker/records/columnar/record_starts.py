@@ -27,7 +27,7 @@ ZIGZAG_LENGTH_MAX: Final = 1 << 32  # bound of a length or offset delta
 
 @attrs.frozen(eq=False)
 class RecordPositions:
-    """Positions of records, and their numbers before the key, in the order of their batches."""
+    """Positions of records, and their numbers before the key, in order."""
 
     start: Ints
     end: Ints
@@ -40,7 +40,7 @@ class RecordPositions:
 def find_records(data: Bytes, raw: Buffer, begins: Ints, ends: Ints, counts: Ints) -> RecordPositions:
     """Find the records of non-empty batches; `raw` has the bytes of `data`.
 
-    NotUniform unless lengths and counts agree.
+    Raise NotUniform unless lengths and counts agree.
     """
     require((counts > 0) & (counts <= (ends - begins) // RECORD_BYTES_MIN))
     start = record_starts(data, raw, begins, ends, counts)

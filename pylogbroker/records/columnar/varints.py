@@ -16,13 +16,13 @@ MAX_SHIFT: Final = 56  # nine bytes; a tenth might overflow
 
 
 class NotUniform(Exception):
-    """Records cannot be decoded together; decoding one by one shows if they are damaged."""
+    """Records cannot be decoded together; the reason may be damage."""
 
 
 def raw_varints(data: Bytes, at: Ints) -> tuple[Ints, Ints]:
     """Return the numbers, still zigzag, and the positions after them.
 
-    Positions beyond the end read the last byte; later checks fail then. NotUniform beyond nine bytes.
+    Positions beyond the end read the last byte; later checks fail then. Raise NotUniform beyond nine bytes.
     """
     byte = data.take(at, mode="clip")
     behind = at + 1
@@ -55,6 +55,6 @@ def signed(raw: Ints) -> Ints:
 
 
 def require(good: Flags) -> None:
-    """NotUniform unless all flags are set."""
+    """Raise NotUniform unless all flags are set."""
     if not good.all():
         raise NotUniform

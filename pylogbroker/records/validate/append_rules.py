@@ -9,10 +9,10 @@ from pylogbroker.records.compression import DECOMPRESSED_BYTES_MAX
 from pylogbroker.records.model import Codec, TimestampType
 
 INLINE_BYTES_MAX = 256 * 1024
-"""Decompressed bytes that take well below a millisecond to validate."""
+"""Decompressed bytes that can be validated well below a millisecond."""
 
 NO_BOUND = (1 << 63) - 1
-"""Unlimited bound in milliseconds."""
+"""No bound, in milliseconds."""
 
 
 @attrs.frozen
@@ -62,5 +62,5 @@ class AppendRules:
 
     @property
     def decodes_records(self) -> bool:
-        """True if the header does not show that records are valid."""
+        """Whether headers do not show that records are valid."""
         return self.keys_required or self.timestamp_before_max_ms < NO_BOUND

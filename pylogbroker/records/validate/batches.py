@@ -4,8 +4,8 @@
     one v2 batch, other timestamps          validated; 61 new bytes (header and CRC) before the records received
     other format or codec, or v0 or v1      records decoded and encoded again
 
-Compressed records are decompressed for validation but appended as received. Records are decoded only if needed: for
-keys on compacted topics, a lower bound of timestamps, or the list of invalid records.
+Compressed records are decompressed for validation but appended as received. Records are decoded only to check keys on
+compacted topics or a lower bound of timestamps, or to list invalid records.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class AppendedEntry:
 
 @attrs.define
 class PreparedRecords:
-    """Records ready to be appended: `chunks` are their bytes, in order.
+    """Records ready to be appended: their bytes, `chunks`, in order.
 
     `log_append_time` is -1 unless the timestamp type is LogAppendTime.
     """
@@ -100,8 +100,8 @@ class PreparedRecords:
 def prepare(buffer: Buffer, rules: AppendRules, base_offset: int, now_ms: int, leader_epoch: int) -> PreparedRecords:
     """Validate received records for a log with the end `base_offset`.
 
-    Raises CorruptRecords, InvalidRecords (with `record_errors` for single records), a KafkaError with Kafka's code, or
-    TooCostly: then `convert` must come first.
+    Raises CorruptRecords, InvalidRecords (with `record_errors` of single records), a KafkaError, or TooCostly: then
+    `convert` must come first.
     """
     if type(buffer) is not memoryview:
         buffer = memoryview(buffer)
@@ -147,9 +147,9 @@ def prepare(buffer: Buffer, rules: AppendRules, base_offset: int, now_ms: int, l
 
 
 def is_costly(buffer: Buffer, rules: AppendRules) -> bool:
-    """Return True if `prepare` would work for long, and `convert` can do that before.
+    """Return whether `prepare` would take long, and `convert` can come first.
 
-    False for topics of formats v0 and v1: their compressed sets contain offsets, which `convert` does not know.
+    Not for topics of formats v0 and v1: their compressed sets contain offsets, which `convert` does not know.
     """
     if rules.magic < 2 or len(buffer) < _HEADER_SIZE:
         return False
@@ -167,12 +167,12 @@ def convert(buffer: Buffer, rules: AppendRules, now_ms: int) -> Buffer:
     as_sent = attrs.evolve(
         rules, timestamp_type=TimestampType.CREATE_TIME, inline_bytes_max=rules.decompressed_bytes_max
     )
-    if rules.timestamp_type is TimestampType.LOG_APPEND_TIME:  # the broker replaces the producer's timestamps
+    if rules.timestamp_type is TimestampType.LOG_APPEND_TIME:  # the broker sets timestamps
         as_sent = attrs.evolve(as_sent, timestamp_before_max_ms=NO_BOUND, timestamp_after_max_ms=NO_BOUND)
     try:
         first, *rest = prepare(buffer, as_sent, 0, now_ms, -1).chunks
     except KafkaError as error:
-        error.__context__ = None  # its frames would keep the decompressed data alive, like those of the traceback
+        error.__context__ = None  # its frames and the traceback's keep the decompressed data alive
         raise error.with_traceback(None) from None
     return buffer if len(first) == _PREFIX.size else b"".join((first, *rest))
 
@@ -199,7 +199,7 @@ def _prepare_in_full(
 
 
 def valid_entries(buffer: Buffer, rules: AppendRules) -> tuple[list[LogEntry], Codec]:
-    """Validate headers and CRCs; return the entries and their codec. Raises like `prepare`."""
+    """Validate headers and CRCs like `prepare`; return the entries and their codec."""
     found = list(entries(buffer, partial=True))
     for entry in found:
         _check_entry(entry, rules)
@@ -222,7 +222,7 @@ def _check_size(size: int, rules: AppendRules) -> None:
 
 
 def _check_together(found: Sequence[LogEntry]) -> Codec:
-    """Return the common codec; several entries are allowed only if uncompressed v0 or v1."""
+    """Return the common codec; only uncompressed v0 and v1 may have several entries."""
     if not found:
         raise InvalidRecords("there is no whole batch in the records")
     codec = next((entry.codec for entry in reversed(found) if entry.codec is not Codec.NONE), Codec.NONE)
@@ -325,7 +325,7 @@ def _prepared_of(built: bytes, rules: AppendRules, base_offset: int, now_ms: int
         _check_size(meta.size, rules)
     last_offset = metas[-1].last_offset
     count = last_offset - base_offset + 1
-    if len(metas) == 1:  # a compressed message set does not contain its first offset
+    if len(metas) == 1:  # a compressed message set lacks its first offset
         metas[0].base_offset, metas[0].count = base_offset, count
     return PreparedRecords(
         [built],

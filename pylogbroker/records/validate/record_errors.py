@@ -1,7 +1,7 @@
 """Errors of records that a topic rejects or that cannot be decoded.
 
-A matching CRC proves that a batch arrived as sent. So damage inside it, or decompression beyond the limit, is
-InvalidRecords, not CorruptRecords.
+A matching CRC proves that a batch arrived as sent. So damage inside it, or a size beyond the limit, is InvalidRecords,
+not CorruptRecords.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ _RECORD_ERRORS_MAX: Final = 1000
 
 
 class TooCostly(PylogbrokerError):
-    """Validation would take too long here: run `convert` in a worker thread first."""
+    """Validation takes too long here: run `convert` in a worker thread first."""
 
 
 def valid_records(entry: LogEntry, rules: AppendRules, now_ms: int) -> Iterator[Record]:
-    """Yield the valid records, then raise InvalidRecords with the list of the others."""
+    """Yield the valid records, then raise InvalidRecords with the others."""
     faults: list[tuple[int, ErrorCode, str]] = []
     for index, record in enumerate(_decoded(entry, rules)):
         fault = _fault(record, entry, rules, now_ms)
@@ -91,7 +91,7 @@ def _overflow(error: Overflow, rules: AppendRules) -> PylogbrokerError:
 
 @contextmanager
 def compression_errors(rules: AppendRules) -> Iterator[None]:
-    """Raise InvalidRecords for damaged or excessive compressed data of a v2 batch."""
+    """Raise InvalidRecords for damaged or excessive data of a v2 batch."""
     try:
         yield
     except Overflow as error:

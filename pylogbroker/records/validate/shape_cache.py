@@ -1,12 +1,12 @@
-"""Batch shape cache: validates a small uniform batch by comparison with an earlier, validated one.
+"""Batch shape cache: validates small uniform batches by comparison with validated ones.
 
-Batches with equal numbers of records and bytes mostly have equal shapes. A batch's structural bytes must equal those of
-the last such batch under a mask:
+Batches with equal numbers of records and bytes mostly have equal shapes. Structural bytes must equal the last such
+batch's under a mask:
 
     length | attributes | timestamp delta     | offset delta | key length, key | value length, value | headers
      same  |    same    | as to bit 7 of each |     same     |      same       |        same         |  none
 
-This takes a fifth of full validation (see `structure`). A batch that differs may still be valid.
+This takes a fifth of full validation (see `structure`). Other batches may be valid, too.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from pylogbroker.records.varint import decode_varint
 
 _RECORDS_MAX: Final = 64  # whose offset deltas take one byte
 _SHAPES_MAX: Final = 512
-_TIME_BYTES_MAX: Final = 8  # longer deltas need a check of their value
+_TIME_BYTES_MAX: Final = 8  # longer deltas need another check
 
 Extractor = Callable[[Buffer, int], tuple[bytes, ...]]
 BatchShape = tuple[Extractor, int, int]
 """Extractor of the structural bytes; mask and expected value, as large integers."""
 
 _shapes: Final[dict[tuple[int, int], BatchShape | None]] = {}
-"""By number of records and of bytes; None after a single batch of these."""
+"""By number of records and bytes; None after a single such batch."""
 
 
 def has_known_shape(data: Buffer, count: int, position: int) -> bool:
@@ -72,8 +72,7 @@ def _shape_of(data: Buffer, count: int, position: int, stride: int) -> BatchShap
 def _extractor(count: int, head: int, key: int, length: int, value: int) -> Extractor:
     """Return a function that extracts the bytes before keys, between keys and values, and after values.
 
-    The header count after a value and the next record's first bytes are one piece; so are, without keys, the bytes
-    around them.
+    Pieces without a key or value between them are merged.
     """
 
     def pieces(before: int) -> str:

@@ -2,14 +2,14 @@
 
     length | attributes | timestamp delta | offset delta | key length, key | value length, value | headers
 
-Each record's fields must add up to its length; its offset delta must be its index. The number of records must be the
+A record's fields must add up to its length; its offset delta must be its index. The number of records must be the
 batch's, with no bytes after the last. Three ways, each as thorough as its cost allows:
 
     uniform records                         many at once, see `uniform_runs` (20 ns each, and 3 us)
     the first `_RECORDS_CHECKED_MAX` others one by one (400 ns each)
     the rest                                only the lengths (100 ns each)
 
-The first two find a producer with a wrong encoder. A small batch of known shape takes none (see `shape_cache`).
+The first two find wrong encoders. Small batches of known shape take none (see `shape_cache`).
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from pylogbroker.records.validate.uniform_runs import measure_run
 from pylogbroker.records.varint import continue_varint, decode_varint
 
 _RECORDS_CHECKED_MAX: Final = 1000
-_RECORDS_IN_PLACE_MAX: Final = 20  # to copy them would take as long as to validate
-_FOLLOWERS_MIN: Final = 4  # after one that may begin a run: with fewer, the search does not pay
-_COPIED_RECORD_BYTES_MAX: Final = 8192  # to copy larger ones takes longer than it saves
-_SHORT_RUN_RECORDS_MAX: Final = 16  # shorter runs cost more than validation one by one
+_RECORDS_IN_PLACE_MAX: Final = 20  # a copy would take as long as the validation
+_FOLLOWERS_MIN: Final = 4  # after one that may begin a run; with fewer, the search does not pay
+_COPIED_RECORD_BYTES_MAX: Final = 8192  # larger copies take longer than they save
+_SHORT_RUN_RECORDS_MAX: Final = 16  # shorter ones cost more than validation one by one
 _SHORT_RUNS_MAX: Final = 8  # after which the search ends
 _ZIGZAG_LENGTH_MIN: Final = 6 << 1  # of a record whose fields all take one byte
-_ZIGZAG_TIMESTAMP_MAX: Final = 1 << 62  # larger zigzag deltas might overflow 64 bits when added to the base
+_ZIGZAG_TIMESTAMP_MAX: Final = 1 << 62  # larger zigzag deltas might overflow 64 bits
 
 
 def check_record_structure(data: Buffer, count: int, position: int = 0) -> None:
-    """InvalidRecords unless `data`, from `position` on, is `count` records with offset deltas from 0 on."""
+    """Raise InvalidRecords unless `data`, from `position` on, is `count` records with offset deltas from 0 on."""
     if has_known_shape(data, count, position):
         return
     try:
@@ -62,7 +62,7 @@ def _check_rest(data: Buffer, position: int, passed: int, count: int) -> int:
 def _check_next(data: Buffer, position: int, delta: int, count: int, budget: int) -> tuple[int, int]:
     """Check records, the first with offset delta `delta`, at most `budget` of them one by one.
 
-    Return the position after them, and how many of the `count` are checked. IndexError if the data ends within a
+    Return the next position, and how many of the `count` are checked. Raise IndexError if the data ends within a
     record. Varints of up to two bytes are decoded inline: adding the second byte subtracts bit 7 of the first.
     """
     end = len(data)
@@ -81,7 +81,7 @@ def _check_next(data: Buffer, position: int, delta: int, count: int, budget: int
         behind = position + (raw >> 1)
         if raw & 1 or behind > end:
             raise InvalidRecords("a record is longer than its batch")
-        if data[position] > 0x7F:  # no attributes are defined, and Python clients would read this byte as a varint
+        if data[position] > 0x7F:  # no attributes are defined, and Python clients read a varint here
             raise InvalidRecords("a record with unknown attributes")
         time_at = position + 1
         raw = data[time_at]
@@ -130,7 +130,7 @@ def _check_next(data: Buffer, position: int, delta: int, count: int, budget: int
             uniform = measure_run(data, places, stride, delta - 1, min(count - delta, (end - behind) // stride))
             position += uniform * stride
             delta += uniform
-            limit = min(limit + uniform, count)  # a run takes next to nothing of the budget
+            limit = min(limit + uniform, count)  # a run takes nearly nothing of the budget
             short_runs_left -= uniform < _SHORT_RUN_RECORDS_MAX
     return position, delta
 

@@ -1,8 +1,8 @@
 """Uniform-run fast path: validates consecutive records by comparison with a validated one.
 
-The records of a run have equal lengths and equal structural bytes at equal places. Their timestamp deltas have equal
-sizes, and their offset deltas rise by one. So each is as valid as the first. A column is the bytes at one place of all
-records, a slice of a `memoryview` with a stride, which copies nothing:
+The records of a run have equal lengths, structural bytes and sizes of timestamp deltas. Offset deltas rise by one. So
+each is as valid as the first. A column is the bytes at one place of all records: a slice of a `memoryview` with a
+stride, without a copy:
 
          | length | attributes | timestamp | offset | key length | key | value length | value | headers
     0    |  same  |    same    |   size    | rising |    same    |     |     same     |       |   same
@@ -20,11 +20,11 @@ from pylogbroker.records.varint import decode_varint
 
 _FIRST_RECORDS: Final = 128  # each further comparison takes ten times as many
 _FACTOR: Final = 10
-_TIME_BYTES_MAX: Final = 8  # longer deltas need a check of their value
+_TIME_BYTES_MAX: Final = 8  # longer deltas need another check
 _HIGH: Final = bytes(range(0x80, 0x100))
 
 # Bytes of offset deltas: the only byte of short ones; of longer ones the first byte, a second byte that continues, and
-# a second byte that is the last. They repeat after 64 or 8192 deltas; further bytes are constant for 8192 deltas.
+# a last second byte. They repeat after 64 or 8192 deltas; further bytes are constant for 8192 deltas.
 _BLOCK: Final = 8192
 _ONLY: Final = bytes(range(0, 0x80, 2))
 _FIRST: Final = bytes(range(0x80, 0x100, 2)) * (_BLOCK // 64 + 1)
@@ -107,5 +107,5 @@ def _note_headers(data: Buffer, position: int, same: list[int]) -> None:
 
 
 def _deltas_until_wider(delta: int) -> int:
-    """Return for how many offset deltas, from this one on, only the bytes in the tables change."""
+    """Return for how many offset deltas, this one included, only bytes in the tables change."""
     return 64 - delta if delta < 64 else _BLOCK - delta % _BLOCK
