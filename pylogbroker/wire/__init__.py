@@ -1,7 +1,7 @@
 """Kafka's protocol: bytes to messages and back. No I/O.
 
-Each message is declared once, as a class in `pylogbroker.wire.messages`. A codec is a message compiled for one version.
-A broker uses codecs like this::
+Messages are classes in `pylogbroker.wire.messages`. A codec is a message compiled for one version. A broker uses codecs
+like this::
 
     header, position = decode_request_header(frame)
     request = request_codec(header.api_key, header.api_version).decode(frame, position)
@@ -17,12 +17,6 @@ and a client like this::
 
 Errors: `WireError` for bytes that are no message, `EncodingError` for a message that its version cannot express,
 `UnsupportedVersion` for an undeclared API or version.
-
-    schema, messages                    declaration of messages; one module per API
-    decoder_compiler, encoder_compiler  generated functions
-    codecs, headers, frame_splitter     frames
-    primitives                          varints, strings, ids
-    versioned_messages                  messages in coordinators' topics
 """
 
 from functools import cache

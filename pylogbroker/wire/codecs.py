@@ -4,8 +4,7 @@ A frame on the wire::
 
     size int32 | header (see `pylogbroker.wire.headers`) | message        size: bytes after this field
 
-Encoded frames are lists of chunks, the first of them bytes. Regions and large records are chunks of their own, not
-copied.
+Encoded frames are lists of chunks, the first of them bytes. Regions and large records are own chunks, not copied.
 """
 
 import struct
@@ -28,7 +27,7 @@ _pack_size = struct.Struct(">i").pack
 
 
 class MessageCodec(Generic[M]):
-    """Decoder, compiled at once, so that a wrong declaration fails here; encoder, compiled on its first use."""
+    """Compiles the decoder at once, to find wrong declarations; the encoder on its first use."""
 
     def __init__(self, message: type[M], version: int) -> None:
         if version not in message.versions:
@@ -59,7 +58,7 @@ class MessageCodec(Generic[M]):
     def decode_first(self, buffer: Buffer, position: int = 0) -> M:
         """Decode the message at `position`; ignore the bytes after it.
 
-        Brokers do, as Kafka does: librdkafka appends a few bytes to flexible Metadata requests.
+        Kafka does so, too: librdkafka appends a few bytes to flexible Metadata requests.
         """
         return self._decoded(buffer, position)[0]
 

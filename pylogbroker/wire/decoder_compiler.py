@@ -1,11 +1,9 @@
 """Decoder compiler: generates the source of one straight-line function from a message's declaration and a version.
 
-One `struct.Struct` reads consecutive fields of fixed size, and the size prefix of the variable field after them (for
-compact fields, its first byte). Nested structs and arrays are inlined. From ProduceRequest 9::
+One `struct.Struct` reads consecutive fields of fixed size, and the size prefix (if compact, its first byte) of the next
+field. Nested structs and arrays are inlined. From ProduceRequest 9::
 
     def decode(buffer, position):
-        left = 50000
-        message = new(ProduceRequest)
         ...
         message.acks, message.timeout_ms, size = unpack_from_hiB(buffer, position)
         position += 7
@@ -13,8 +11,7 @@ compact fields, its first byte). Nested structs and arrays are inlined. From Pro
             size, position = rest_of_uvarint(buffer, position, size)
         ...
         left -= size - 1
-        if left < 0:
-            raise WireError("ProduceRequest v9 has more than 50000 elements: send several requests")
+        ...
         message.topic_data = list_1 = []
         for _ in range(size - 1):
             item_1 = new(TopicProduceData)
@@ -24,15 +21,12 @@ compact fields, its first byte). Nested structs and arrays are inlined. From Pro
             ...
             list_1.append(item_1)
         ...
-        if tags:
-            position, left = read_tagged(buffer, position, tags, message, {}, left)
-        return message, position
 
-A slice beyond the end of the buffer is short, but the position after it is not: the next field fails, or at last
+A slice beyond the end of the buffer is short, but the position after it is not: the next field fails, or
 `MessageCodec`, which checks the final position. A claimed array size allocates nothing.
 
-`left` is the number of array elements and tagged fields that may still come. An element takes a hundred times its bytes
-in memory, so a limit on the frame's bytes would not bound memory.
+`left` is the number of array elements and tagged fields that may still come. They take a hundred times their bytes in
+memory, which a limit on the frame's bytes would not bound.
 """
 
 import struct
@@ -88,7 +82,7 @@ class _DecoderCompiler:
     # -- structs -------------------------------------------------------------------------------------------
 
     def _struct(self, cls: type, target: str) -> None:
-        """Read a struct. A frozen one is created from its fields, any other is created first."""
+        """Read a struct. A frozen one is created from its fields, others are created first."""
         new = self._source.name(cls, cls.__name__)
         fields = fields_of(cls)
         plain = [field for field in fields if field.tag is None and field.is_in(self._version)]
@@ -178,7 +172,7 @@ class _DecoderCompiler:
 
     @contextmanager
     def _sized(self, field: Field, code: str, target: str) -> Iterator[None]:
-        """Read a size, and then what the context generates, unless null."""
+        """Read a size; then do what the context generates, unless null."""
         self._fixed("B" if self._flexible else code, "size")
         self._unpack()
         if self._flexible:
@@ -229,9 +223,9 @@ class _DecoderCompiler:
 def read_tagged(
     buffer: memoryview, position: int, count: int, message: Any, tagged: Tagged, left: int
 ) -> tuple[int, int]:
-    """Set a message's known tagged fields, skip the others; one byte of their `count` has been read.
+    """Set a message's known tagged fields, skip others; one byte of their `count` has been read.
 
-    Return the position after the fields, and how many elements and tagged fields may still come.
+    Return the next position, and how many elements and tagged fields may still come.
     """
     if count > 0x7F:
         count, position = rest_of_uvarint(buffer, position, count)

@@ -1,25 +1,14 @@
 """Encoder compiler: generates the source of one straight-line function from a message's declaration and a version.
 
-Records that are a region of a file, or large, become chunks of their own and are not copied. One `struct.Struct` packs
-consecutive numbers, including sizes that are not compact; `x` is an empty section of tagged fields. From
-ProduceResponse 9::
+Regions of files and large records become own chunks and are not copied. One `struct.Struct` packs consecutive numbers,
+including sizes that are not compact; `x` is an empty section of tagged fields. From ProduceResponse 9::
 
-    def encode(message):
+    for item_2 in value:
+        if not (item_2.current_leader is default_LeaderIdAndEpoch):
+            reject(item_2, 9, lost_1)
         ...
-        value = message.responses
-        ...
-        append(uvarint(len(value) + 1))
-        for item_1 in value:
-            append(compact_string(item_1.name))
-            ...
-            for item_2 in value:
-                if not (item_2.current_leader is default_LeaderIdAndEpoch):
-                    reject(item_2, 9, lost_1)
-                ...
-                append(pack_ihqqq(item_2.index, item_2.error_code, item_2.base_offset, ...))
-                ...
-        append(pack_ix(message.throttle_time_ms))
-        ...
+        append(pack_ihqqq(item_2.index, item_2.error_code, item_2.base_offset, ...))
+    append(pack_ix(message.throttle_time_ms))
 
 Tagged fields, and fields that the version lacks, are compared with their defaults: by identity first, then by value.
 """
@@ -47,7 +36,7 @@ ERROR_TEXT_MAX: Final = 1000
 """Characters of an error's text; the rest is cut."""
 
 ERROR_TEXTS_MAX: Final = 1 << 20
-"""Characters of a message's error texts; those behind are left empty: the codes say enough."""
+"""Characters of a message's error texts; later ones are left empty: the codes are enough."""
 
 _EMPTY: Final = b"\0"
 _ABSENT: Final = b"\xff"
@@ -137,7 +126,7 @@ class _EncoderCompiler:
         return name
 
     def _at_default(self, fields: list[Field], value: str) -> str:
-        """Return a condition: true only if all `fields` have their defaults."""
+        """Return a condition: all `fields` have their defaults."""
         return " and ".join(
             f"{value}.{field.name} {_sameness(field.default)} {self._source.literal(field.default)}" for field in fields
         )

@@ -8,7 +8,7 @@ class WireError(ProtocolViolation):
 
 
 class EncodingError(PylogbrokerError):
-    """A message that its version cannot express: a value out of range, an invalid null, or a field that it lacks."""
+    """A message that its version cannot express: a value out of range, an invalid null, or an absent field."""
 
 
 class UnsupportedVersion(KafkaError):

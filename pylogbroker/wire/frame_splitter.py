@@ -1,9 +1,9 @@
 """Frame splitter: cuts a byte stream into frames, each `size int32 (big-endian, bytes after it) | bytes`.
 
-A frame inside the received bytes is a view of them. A larger frame gets a buffer, into which the rest is received. So
-no byte is copied twice, and most are not copied.
+A frame inside the received bytes is a view of them. A larger one gets a buffer, which receives the rest. So most bytes
+are not copied, and none twice.
 
-A very large frame's buffer grows with the data: the kernel moves its pages. A claimed size costs at most `_PLAIN_SIZE`.
+A very large buffer grows with the data: the kernel moves its pages. A claimed size costs at most `_PLAIN_SIZE`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _FREED_SIZE = 4 * 1024 * 1024  # bytes per step
 class FrameSplitter:
     """Splits received bytes into frames of at most `max_size` bytes.
 
-    An invalid size sets `violation`. The frames before it are still returned; after it, nothing more is read.
+    An invalid size sets `violation`. Frames before it are returned; after it, nothing is read.
     """
 
     __slots__ = ("_buffer", "_filled", "_growing", "_head", "_max_size", "_size", "violation")
@@ -40,15 +40,15 @@ class FrameSplitter:
 
     @property
     def held(self) -> int:
-        """Bytes of memory held by an incomplete frame."""
+        """Bytes of memory of an incomplete frame."""
         if self._buffer is None:
             return len(self._head)
         return self._size if self._growing is None else self._filled
 
     def split(self, data: bytes) -> list[memoryview]:
-        """Return the frames that `data` completes, without their sizes; keep the rest.
+        """Return the frames that `data` completes, without sizes; keep the rest.
 
-        Receivers that fill `rest()` themselves save a copy.
+        Receivers that fill `rest()` save a copy.
         """
         while self._buffer is not None:
             if not data:
@@ -78,9 +78,9 @@ class FrameSplitter:
         return frames
 
     def rest(self) -> memoryview | None:
-        """Return the buffer for the rest of an incomplete frame, or for its next part; None without one.
+        """Return the buffer for the rest of an incomplete frame, or its next part; None without one.
 
-        A buffer from an earlier call must not be used any more.
+        Do not use buffers from earlier calls.
         """
         if self._buffer is not None and self._filled == len(self._buffer) and self._growing is not None:
             self._buffer.release()
@@ -89,7 +89,7 @@ class FrameSplitter:
         return None if self._buffer is None else self._buffer[self._filled :]
 
     def filled(self, count: int) -> memoryview | None:
-        """Record that `count` bytes were written to `rest()`; return the frame if it is complete."""
+        """Record `count` bytes written to `rest()`; return the frame if it is complete."""
         buffer = self._buffer
         if buffer is None:
             return None
@@ -100,7 +100,7 @@ class FrameSplitter:
         return buffer
 
     def forget(self) -> Callable[[], None] | None:
-        """Drop an incomplete frame. Call the result, in any thread: freeing a large buffer takes milliseconds."""
+        """Drop an incomplete frame. Call the result in any thread: freeing a large buffer takes milliseconds."""
         growing, self._growing, self._buffer, self._head = self._growing, None, None, b""
         return None if growing is None else partial(_free, growing)
 
@@ -129,7 +129,7 @@ class FrameSplitter:
 
 
 def _free(memory: mmap.mmap) -> None:
-    """Free memory in steps, so that other threads wait for one step at most."""
+    """Free memory in steps; other threads wait for one at most."""
     for start in range(0, len(memory), _FREED_SIZE):
         memory.madvise(mmap.MADV_DONTNEED, start, min(_FREED_SIZE, len(memory) - start))
     memory.close()

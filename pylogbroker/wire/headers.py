@@ -5,11 +5,10 @@ Request::
     api_key  api_version  correlation_id | client_id       | tagged fields
     i2       i2           i4             | nullable string | flexible versions only
 
-The client id is never compact, so that a broker can read the header of an unknown version. ControlledShutdown 0 has no
-client id.
+The client id is never compact, so that brokers can read headers of unknown versions. ControlledShutdown 0 has none.
 
-A response's header is the correlation id, and tagged fields in flexible versions. Responses to ApiVersions never have
-them: clients read these before they know the versions. All tagged fields of headers are skipped.
+A response's header is the correlation id, and tagged fields in flexible versions, except for ApiVersions: clients do
+not know versions yet. All tagged fields of headers are skipped.
 """
 
 import struct
@@ -42,13 +41,13 @@ class RequestHeader:
 
 
 def is_flexible(api_key: int, version: int) -> bool:
-    """Return True for compact sizes and tagged fields."""
+    """Return whether sizes are compact and tagged fields exist."""
     declared = SUPPORTED.get(api_key)
     return declared is not None and declared[0].versions.is_flexible(version)
 
 
 def decode_request_header(buffer: memoryview) -> tuple[RequestHeader, int]:
-    """Return the header of a frame (without its size), and the position after it."""
+    """Return the header of a frame (without its size), and the next position."""
     try:
         api_key, version, correlation_id, size = _unpack_request(buffer)
         if api_key == _CONTROLLED_SHUTDOWN and version == 0:
@@ -80,7 +79,7 @@ def response_header_format(api_key: int, version: int) -> str:
 
 
 def decode_response_header(buffer: memoryview, api_key: int, version: int) -> tuple[int, int]:
-    """Return the correlation id of a response's frame, and the position after the header."""
+    """Return the correlation id of a response's frame, and the next position."""
     try:
         (correlation_id,) = _unpack_correlation_id(buffer)
         if response_header_format(api_key, version) == "i":

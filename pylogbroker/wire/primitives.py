@@ -5,8 +5,8 @@ takes up to five bytes::
 
     300 = 0b10_0101100   ->   1_0101100  0_0000010
 
-Names, ids and sizes recur in every request. So conversions are cached in dictionaries of bounded size, and the public
-functions are subscripts of these: a known value costs no call.
+Names, ids and sizes recur in every request. So bounded dictionaries cache conversions, and the public functions are
+subscripts of these: a known value costs no call.
 """
 
 from collections.abc import Callable
@@ -26,7 +26,7 @@ V = TypeVar("V")
 
 
 class LookupCache(dict[K, V]):
-    """Results of a function by its argument; those of short arguments are cached."""
+    """Caches results of a function for short arguments."""
 
     def __init__(self, make: Callable[[K], V]) -> None:
         super().__init__()
@@ -74,18 +74,18 @@ uvarint: Final = _varints.__getitem__
 
 
 def compact_size(size: int) -> bytes:
-    """Encode a size plus one, since 0 is null."""
+    """Encode a size plus one: 0 is null."""
     return uvarint(size + 1)
 
 
 def read_uvarint(buffer: memoryview, position: int) -> tuple[int, int]:
-    """Return the varint at `position`, and the position after it."""
+    """Return the varint at `position`, and the next position."""
     first = buffer[position]
     return (first, position + 1) if first < 0x80 else rest_of_uvarint(buffer, position + 1, first)
 
 
 def rest_of_uvarint(buffer: memoryview, position: int, first: int) -> tuple[int, int]:
-    """Like `read_uvarint`, for a varint whose `first` byte, with bit 7 set, is before `position`."""
+    """Continue a varint whose `first` byte, with bit 7 set, is before `position`."""
     byte = buffer[position]
     if byte < 0x80:
         return first - 0x80 | byte << 7, position + 1

@@ -1,6 +1,6 @@
 """Recognition of other protocols, so that an error can name the likely mistake.
 
-Browsers, health checks and clients with TLS reach listeners by mistake. Only invalid bytes are examined.
+Browsers, health checks and TLS clients reach listeners by mistake. Only invalid bytes are examined.
 """
 
 from __future__ import annotations
@@ -15,17 +15,16 @@ _descriptions: Final[list[Callable[[memoryview], str | None]]] = []
 
 
 def register(describe: Callable[[memoryview], str | None]) -> None:
-    """Add a function that describes frames of one other protocol, and returns None for the rest."""
+    """Add a function that describes frames of another protocol, or returns None."""
     _descriptions.append(describe)
 
 
 def describe_other_protocol(frame: memoryview) -> str | None:
-    """Describe another protocol's request; None if unknown."""
     return next((found for describe in _descriptions if (found := describe(frame)) is not None), None)
 
 
 def describe_length(length: int) -> str | None:
-    """Describe a stream's first four bytes that are not a size; None if unknown."""
+    """Describe a stream's first four bytes, if they are not a size and known."""
     start = struct.pack(">i", length)
     if start[:2] in _TLS_RECORDS:
         return (

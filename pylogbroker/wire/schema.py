@@ -21,8 +21,8 @@
     `Tag(n)`            tagged field, written only if it differs from its default
     `IGNORABLE`         dropped silently where a version lacks it; other fields must have their default
 
-Fields have the order of the wire. All have defaults. Annotations are read as objects, so modules with declarations must
-not use `from __future__ import annotations`.
+Fields are in wire order and have defaults. Annotations are read as objects, so these modules must not use `from
+__future__ import annotations`.
 """
 
 from collections.abc import Callable
@@ -51,7 +51,7 @@ C = TypeVar("C", bound=type)
 
 
 class FieldType(Enum):
-    """Primitive types. A fixed size has its code in `struct` as value."""
+    """Primitive types; the value of a fixed size is its code in `struct`."""
 
     BOOLEAN = "?"
     INT8 = "b"
@@ -69,7 +69,7 @@ class FieldType(Enum):
 
     @property
     def code(self) -> str:
-        """Code in `struct` of a number, else empty."""
+        """Code of a number in `struct`, else empty."""
         return self.value if len(self.value) == 1 else ""
 
 
@@ -97,8 +97,6 @@ class Tag:
 
 
 class Ignorable(Enum):
-    """Type of `IGNORABLE`."""
-
     IGNORABLE = True
 
 
@@ -152,9 +150,9 @@ class Versions:
 
 
 class WireMessage:
-    """Base class of all messages.
+    """Base class of messages.
 
-    Decoders reject more than `elements_max` elements in all arrays together.
+    Decoders reject more than `elements_max` elements in all arrays.
     """
 
     __slots__ = ()
@@ -180,7 +178,7 @@ class Response(WireMessage):
 def struct(cls: C) -> C:
     """Make a class a mutable struct with slots.
 
-    All structs share their comparison and repr: generating these would be half the cost of a class.
+    Structs share their comparison and repr, which would be half the cost of a class.
     """
     made: Any = attrs.define(cls, eq=False, repr=False)
     made.__eq__, made.__repr__, made.__hash__ = _equal, _shown, None
@@ -204,7 +202,7 @@ def _names(value: Any) -> list[str]:
 
 @dataclass_transform(frozen_default=True)
 def frozen_struct(cls: C) -> C:
-    """Make a class an immutable struct, which can be a shared default."""
+    """Make a class an immutable struct, for shared defaults."""
     return attrs.frozen(cls)
 
 
@@ -231,7 +229,7 @@ class Field:
 
     @property
     def code(self) -> str:
-        """Code in `struct` of a single number, else empty."""
+        """Code of a single number in `struct`, else empty."""
         return self.kind.code if isinstance(self.kind, FieldType) and not self.is_array else ""
 
     def is_in(self, version: int) -> bool:
@@ -269,7 +267,7 @@ def _field(cls: type, attribute: "attrs.Attribute[Any]") -> Field:
 
 
 def _unwrap(hint: Any) -> tuple[Any, list[Any], bool]:
-    """Split an annotation into the bare type, its `Annotated` marks, and whether it is nullable."""
+    """Split an annotation into bare type, `Annotated` marks, and whether it is nullable."""
     marks: list[Any] = []
     nullable = False
     while True:

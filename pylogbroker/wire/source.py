@@ -1,4 +1,4 @@
-"""Generated functions: source text, compiled with the objects that its global names stand for.
+"""Generated functions: source text, compiled with the objects of its global names.
 
 The text is kept in `linecache`, for tracebacks, debuggers and profilers.
 """
@@ -39,11 +39,11 @@ class SourceText:
     def begin_steps(self, in_steps: bool) -> None:
         if in_steps:
             self.line("steps = 0")
-            with self.block("if steps"):  # a generator even if it has nothing to repeat
+            with self.block("if steps"):  # a generator, even without a loop
                 self.line("yield")
 
     def step(self, *finish: str) -> None:
-        """Count a step. After every `STEP`, run the `finish` statements and yield."""
+        """Count a step; after every `STEP`, run the `finish` statements and yield."""
         self.line("steps += 1")
         with self.block(f"if not steps % {STEP}"):
             for statement in finish:
@@ -52,7 +52,7 @@ class SourceText:
 
     @contextmanager
     def function(self, signature: str) -> Iterator[None]:
-        """Make the lines added in this context a function, before the one that is being written."""
+        """Make the lines of this context a function before the current one."""
         outer = self._lines, self._indent
         self._lines, self._indent = [], ""
         with self.block(f"def {signature}"):
@@ -66,18 +66,16 @@ class SourceText:
         return name
 
     def name(self, value: Any, wish: str) -> str:
-        """Name an object globally: `wish`, or a variant if that is taken."""
+        """Name an object globally: `wish`, or a variant if it is taken."""
         name, number = wish, 1
         while self._names.setdefault(name, value) is not value:
             name, number = f"{wish}_{number}", number + 1
         return name
 
     def literal(self, value: Any) -> str:
-        """Return an object's repr if possible, else a global name."""
         return repr(value) if is_plain(value) else self.name(value, f"default_{type(value).__name__}")
 
     def packing(self, method: str, codes: str) -> str:
-        """Name a method of `struct.Struct` for these codes."""
         name = f"{method}_{codes}".replace("?", "_")
         if name not in self._names:
             self._names[name] = getattr(struct.Struct(">" + codes), method)

@@ -9,7 +9,7 @@ from pylogbroker.wire.source import SourceText
 
 
 def counter(cls: type, enough: int) -> Callable[[object], int]:
-    """Return a function that counts the structs in a message's arrays, and stops beyond `enough`."""
+    """Return a function that counts the structs in a message's arrays, up to about `enough`."""
     source = SourceText({})
     with source.function("count(message)"):
         source.line("total = 0")

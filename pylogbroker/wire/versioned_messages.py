@@ -22,7 +22,7 @@ def encode(message: WireMessage, version: int) -> bytes:
 
 
 def decode(kind: type[M], buffer: Buffer) -> M:
-    """Decode a message in any of its versions; CorruptRecords if it is invalid."""
+    """Decode a message in any version; raise CorruptRecords if it is invalid."""
     version = version_of(buffer)
     if version not in kind.versions:
         raise CorruptRecords(f"version {version} of {kind.__name__} is not known")
@@ -34,7 +34,7 @@ def decode(kind: type[M], buffer: Buffer) -> M:
 
 
 def version_of(buffer: Buffer) -> int:
-    """Return the version; CorruptRecords if there is none."""
+    """Raise CorruptRecords if there is none."""
     if len(buffer) < _VERSION.size:
         raise CorruptRecords(f"{len(buffer)} bytes are too few for a version")
     version: int = _VERSION.unpack_from(buffer)[0]

@@ -1,4 +1,4 @@
-"""The messages by API key: one module per API, imported when it is first asked for, since a class takes milliseconds.
+"""The messages by API key: one module per API, imported on demand: a class takes milliseconds.
 
 In the tables of versions, "KIP-219 throttling" means that clients throttle themselves: the broker answers at once.
 """
@@ -15,7 +15,7 @@ _KEY: Final = re.compile(rb"^    api_key = (\d+)$", re.MULTILINE)
 
 
 def _find_modules() -> dict[int, str]:
-    """Return the module of each API key, read from the source: 40 microseconds, an import takes milliseconds."""
+    """Return the modules by API key, read from their source: 40 microseconds; an import takes milliseconds."""
     found = {}
     for module in iter_modules(__path__):
         key = _KEY.search(get_data(__name__, f"{module.name}.py") or b"")
@@ -26,8 +26,6 @@ def _find_modules() -> dict[int, str]:
 
 
 class Apis(Mapping[int, tuple[type[Request], type[Response]]]):
-    """Request and response of each API."""
-
     def __init__(self) -> None:
         self._modules: dict[int, str] = {}
         self._imported: dict[int, tuple[type[Request], type[Response]]] = {}
