@@ -96,7 +96,6 @@ class Slices:
         return found
 
     async def run(self, steps: Generator[None, None, T]) -> T:
-        """Return the result of `steps`, run in slices."""
         results: list[T] = []
 
         def running() -> Iterator[None]:

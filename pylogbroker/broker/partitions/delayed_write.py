@@ -68,8 +68,6 @@ class DelayedWrite:
 
 @attrs.define(eq=False)
 class _Part:
-    """Wait for one partition of a request."""
-
     _write: DelayedWrite
     _partition: Partition
     _offset: int

@@ -30,7 +30,6 @@ def offsets_before(log: Log, timestamp: int, limit: int, now_ms: int) -> list[in
 
 
 def visible_offsets_before(log: Log, timestamp: int, limit: int, now_ms: int, bound: int) -> list[int]:
-    """Return `offsets_before`, clamped to `bound`."""
     offsets = offsets_before(log, timestamp, limit, now_ms)
     if offsets and offsets[0] > bound:
         return [bound, *(offset for offset in offsets if offset <= bound)]

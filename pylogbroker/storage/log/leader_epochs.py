@@ -65,7 +65,6 @@ class LeaderEpochs:
         return self._entries[slot][0] if slot >= 0 else UNDEFINED
 
     def truncate_end(self, offset: int) -> None:
-        """Drop the epochs from `offset` on."""
         keep = bisect_left(self._entries, offset, key=_start)
         if keep < len(self._entries):
             del self._entries[keep:]

@@ -33,7 +33,6 @@ class LogReader:
         min_one: bool,
         may_wait: bool,
     ) -> FileRegion | None:
-        """Return batches from the one with `offset` on, below `upto`; None if there are none."""
         place = self._places.get(offset)
         if place is None or place[1] >= place[0].size:
             place = self.locate(segments, offset, may_wait)
