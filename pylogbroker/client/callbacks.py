@@ -30,7 +30,6 @@ class Callbacks:
         self.before_send: ChangeMany | None = _chain(plugged, "before_send", _chain_many)
 
     def close(self) -> None:
-        """Close all handlers; log their exceptions."""
         for plugged, close in self._closers:
             try:
                 close()

@@ -74,7 +74,7 @@ class Cluster:
         timeout: float | None = None,
         version: int | None = None,
     ) -> Deferred[Any]:
-        """Send once; requests to one broker keep the order of the calls.
+        """Send once; requests to a broker keep their order.
 
         Fail with NotConnected, ConnectionLost, RequestTimedOut or Closed.
         """
@@ -86,7 +86,7 @@ class Cluster:
     def send_anywhere(
         self, request: Request, *, timeout: float | None = None, version: int | None = None
     ) -> Deferred[Any]:
-        """Send to any reachable broker; raise NoBrokers, with the reasons."""
+        """Send to any broker; raise NoBrokers, with the reasons."""
         return ensureDeferred(self._send_anywhere(request, timeout, version))
 
     def disconnect(self, node_id: int) -> None:
@@ -116,7 +116,6 @@ class Cluster:
         return await self._ask(await self._reachable(), request, timeout=timeout, version=version)
 
     async def _reachable(self) -> BrokerConnection:
-        """Return the least busy connection, or open one."""
         connection = self._pool.idlest()
         if connection is not None:
             return connection
@@ -171,7 +170,7 @@ class Cluster:
         return self._metadata.topics
 
     def want(self, topics: Iterable[str]) -> None:
-        """Include these topics in every refresh, even missing ones."""
+        """Refresh these topics always, even missing ones."""
         self._updater.wanted.update(topics)
 
     def error_of_topic(self, topic: str) -> KafkaError | None:

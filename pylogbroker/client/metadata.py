@@ -118,7 +118,6 @@ def _meaning(code: int) -> str:
 
 
 def _partitions(topic: MetadataResponseTopic, known: tuple[PartitionInfo, ...]) -> tuple[PartitionInfo, ...]:
-    """Return partitions by number; missing ones have no leader."""
     given = {partition.partition_index: partition for partition in topic.partitions}
     unknown = PartitionInfo(-1, -1, (), ())
     return tuple(

@@ -172,7 +172,6 @@ class MetadataUpdater:
             log.warn("topic {topic} does not exist; waiting for its creation: {why}", topic=name, why=str(errors[name]))
 
     def _refresh_in(self, seconds: float) -> None:
-        """Refresh then, or earlier if due."""
         if self._closed:
             return
         timer = self._timer

@@ -5,8 +5,8 @@
                          |          v
                          +---- requeued
 
-A batch's position is the number of the partition's records taken before it. Retries keep it; with an identity it
-gives the sequence number. Requeued batches leave in order, before new ones, after everything in flight is answered.
+A batch's position is the number of the partition's records taken before it. Retries keep it; with an identity it gives
+the sequence number. Requeued batches leave in order, before new ones, after everything in flight is answered.
 
 When a batch fails for good, the leader rejects all later sequence numbers. Once nothing is in flight, `settle` repairs
 that, by how the batch failed:
@@ -185,7 +185,7 @@ class PartitionQueue(Generic[B]):
         return halves
 
     def settle(self) -> list[B]:
-        """Repair the sequence once nothing is in flight; return batches that this fails."""
+        """Repair the sequence once nothing is in flight; return failed batches."""
         if self.in_flight or not self.idempotent:
             return []
         if self.gap is not None and self.lost is None:

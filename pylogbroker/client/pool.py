@@ -55,8 +55,6 @@ def broker_of(node_id: int) -> int:
 
 
 class _Session(Protocol):
-    """Connection as a ClientService sees it."""
-
     connection: BrokerConnection
 
 
@@ -134,7 +132,7 @@ class Channel:
         self._backing_off = self._reactor.callLater(due - self._reactor.seconds(), self._backed_off)
 
     def idle_seconds(self, now: float) -> float:
-        """Return the seconds without use, as observed by these calls."""
+        """Return the seconds without use, as these calls see it."""
         sent = self.newest.sent if self.newest is not None else -1
         if sent != self._sent or self.wanted:
             self._sent, self._idle_since = sent, now

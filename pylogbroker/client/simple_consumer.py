@@ -85,10 +85,8 @@ class SimpleConsumer:
         """Fetch up to `max_bytes` of messages from an offset; by default max.partition.fetch.bytes.
 
         A larger first message is fetched too; beyond fetch.max.bytes it raises RecordTooLarge. At the log's end the set
-        is
-        empty, unless messages arrive within `max_wait_ms`. An offset outside the log raises OutOfRange; other errors of
-        the
-        broker raise KafkaError.
+        is empty, unless messages arrive within `max_wait_ms`. An offset outside the log raises OutOfRange; other errors
+        of the broker raise KafkaError.
         """
         wait = _wait(max_wait_ms, min_bytes)
         return ensureDeferred(self._fetch(self._wanted(topic, partition, offset, max_bytes), wait))
@@ -154,8 +152,7 @@ class SimpleConsumer:
         """Return offsets from which to read messages written before `time` (ms), newest first.
 
         LATEST gives the log's end, EARLIEST its beginning. Offsets are base offsets of segments. Newer brokers, and all
-        with
-        isolation.level read_committed, return at most one: that of the first message at or after the time.
+        with isolation.level read_committed, return at most one: that of the first message at or after the time.
         """
         place = arguments.name("topic", topic), arguments.number("partition", partition)
         most = arguments.number("max_offsets", max_offsets, 1)

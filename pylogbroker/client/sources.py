@@ -28,7 +28,7 @@ class BrokerSource(Protocol):
         """Return addresses, possibly outdated."""
 
     def watch(self, callback: Callable[[], object]) -> None:
-        """Call back after detected changes of brokers or topics."""
+        """Call back after detected changes."""
 
     def close(self) -> None: ...
 

@@ -26,7 +26,7 @@ class FetchTarget:
 
 @attrs.frozen(eq=False)
 class FetchedMessages:
-    """Messages or an error; `is_cut`: the first message exceeds `max_bytes`."""
+    """`is_cut`: the first message exceeds `max_bytes`."""
 
     messages: MessageSet
     is_cut: bool = False
@@ -45,15 +45,16 @@ class ProtocolAdapter(Protocol):
     """Connection to one broker. Calls fail with its error or the broker's."""
 
     def fetch(self, wanted: Sequence[FetchTarget], wait: Wait) -> Deferred[list[FetchedMessages]]:
-        """Return a result for each target, in order."""
+        """Return results in the order of `wanted`."""
 
     def offsets_before(self, topic: str, partition: int, time: int, most: int) -> Deferred[list[int]]:
         """Return offsets before a time in ms, or LATEST or EARLIEST; newest first."""
 
     def commit(self, group: str, offsets: Mapping[TopicPartition, int], metadata: str) -> Deferred[None]: ...
 
-    def committed(self, group: str, partitions: Sequence[TopicPartition]) -> Deferred[dict[TopicPartition, int | None]]:
-        """Return committed offsets or None."""
+    def committed(
+        self, group: str, partitions: Sequence[TopicPartition]
+    ) -> Deferred[dict[TopicPartition, int | None]]: ...
 
     def is_open(self) -> bool: ...
 

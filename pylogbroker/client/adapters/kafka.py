@@ -69,7 +69,7 @@ class KafkaAdapter:
         return ensureDeferred(self._fetch(wanted, wait))
 
     async def _fetch(self, wanted: Sequence[FetchTarget], wait: Wait) -> list[FetchedMessages]:
-        """Fetch in several requests if needed: each may name a partition once."""
+        """Fetch repeatedly if needed: a request may name a partition once."""
         found: list[FetchedMessages | None] = [None] * len(wanted)
         left = list(range(len(wanted)))
         while left:

@@ -58,10 +58,9 @@ class Relay(Protocol):
     """Takes messages from streams before readers ask. Called on the reactor thread."""
 
     def unread(self) -> Mapping[TopicPartition, int]:
-        """Return the first unread offset by partition."""
+        """Return first unread offsets."""
 
-    def forget(self, partition: TopicPartition) -> None:
-        """Drop held messages."""
+    def forget(self, partition: TopicPartition) -> None: ...
 
 
 class NoRelay:
@@ -160,7 +159,7 @@ class AssignedPartitions:
         return {**{buffer.key: buffer for buffer in self._revoking}, **self.buffers}
 
     def given(self) -> dict[TopicPartition, int]:
-        """Return the next offset after the given messages, by partition."""
+        """Return the next offsets after given messages."""
         unread = self.relay.unread()
         return {key: unread.get(key, buffer.delivered) for key, buffer in self.ours().items() if buffer.delivered >= 0}
 

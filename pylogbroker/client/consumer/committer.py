@@ -50,7 +50,6 @@ def processed_offsets(buffers: Iterable[FetchBuffer]) -> dict[TopicPartition, in
 
 
 def _is_transient(error: BaseException) -> bool:
-    """Return whether to retry; False for a deleted topic."""
     if not isinstance(error, KafkaError):
         return is_retriable(error)
     if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:

@@ -45,8 +45,7 @@ class Chunk:
         """Return at most `count` messages; none if empty.
 
         An unreadable message raises its error after earlier messages are returned. A message that a decoder rejects is
-        then
-        skipped; damaged bytes are not.
+        then skipped; damaged bytes are not.
         """
         error, self.error = self.error, None
         messages: list[Message] = []

@@ -26,7 +26,7 @@ log = Logger()
 
 
 class GroupMembership(Protocol):
-    """Membership, and the identity for commits."""
+    """Also the identity for commits."""
 
     @property
     def generation(self) -> int: ...
@@ -39,10 +39,10 @@ class GroupMembership(Protocol):
 
     @property
     def member(self) -> MemberDriver | None:
-        """Member of a broker-based group, else None."""
+        """None without a broker-based group."""
 
     def check(self) -> None:
-        """Raise before the group accepts this member."""
+        """Raise before acceptance by the group."""
 
     def commit_rejected(self, code: ErrorCode) -> None: ...
 

@@ -20,9 +20,9 @@ Errors = dict[TopicPartition, ErrorCode]
 
 
 async def list_offsets(cluster: Cluster, times: Mapping[TopicPartition, int], committed: bool) -> tuple[Found, Errors]:
-    """Return the first offset at or after each time (ms, LATEST or EARLIEST), or -1; and errors.
+    """Return errors, and the first offset at or after each time (ms, LATEST or EARLIEST), or -1.
 
-    With `committed`, the end is the last stable offset. A missing or silent leader yields a retriable code.
+    With `committed`, the end is the last stable offset. A missing or silent leader is a retriable error.
     """
     by_leader: dict[int, dict[TopicPartition, int]] = {}
     found: Found = {}

@@ -64,11 +64,9 @@ class MembershipListener(Protocol):
     async def revoke(self, partitions: Partitions, lost: bool) -> None:
         """Stop reading; commit unless lost."""
 
-    def assign(self, partitions: Partitions) -> None:
-        """Begin to read."""
+    def assign(self, partitions: Partitions) -> None: ...
 
-    def failed(self, error: Exception) -> None:
-        """Handle the end of the membership."""
+    def failed(self, error: Exception) -> None: ...
 
 
 @attrs.frozen
@@ -221,7 +219,6 @@ class MemberDriver:
         task.addBoth(lambda _: self._tasks.discard(task))
 
     async def _guarded(self, work: Awaitable[Callable[[], Actions]]) -> None:
-        """Report the outcome unless the machine has moved on."""
         revision = self._machine.revision
         try:
             outcome = await work

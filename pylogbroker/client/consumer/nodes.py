@@ -8,7 +8,7 @@ from pylogbroker.interfaces import Create, ITree, NodeExists
 
 
 async def ensure(tree: ITree, paths: Iterable[str]) -> None:
-    """Create missing nodes and their parents."""
+    """Create missing nodes and parents."""
     wanted = sorted({above for path in paths for above in _down_to(path)})
     while missing := [path for path, node in zip(wanted, await tree.get_many(wanted), strict=True) if node is None]:
         try:

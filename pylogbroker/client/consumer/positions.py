@@ -65,7 +65,7 @@ class Positions:
         await self.reset(_without_position(waiting))
 
     async def reset(self, buffers: Iterable[FetchBuffer]) -> None:
-        """Start buffers without a position by `auto.offset.reset`."""
+        """Start other buffers by `auto.offset.reset`."""
         time = POLICIES[self._policy]
         if time is None:
             for buffer in _without_position(buffers):

@@ -71,8 +71,7 @@ class RegistryListener(Protocol):
     def assign(self, partitions: Mapping[TopicPartition, int]) -> object:
         """Read each partition on the stream of that number; not awaited."""
 
-    def failed(self, error: Exception) -> None:
-        """Handle an incomplete rebalance."""
+    def failed(self, error: Exception) -> None: ...
 
 
 def new_consumer_id() -> str:

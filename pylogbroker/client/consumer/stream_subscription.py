@@ -14,7 +14,7 @@ from pylogbroker.metadata.zk_schema import ConsumerNode
 
 @attrs.frozen
 class StreamSubscription:
-    """Topics with own streams, or a filter with shared streams."""
+    """Topics with own streams, or a filter with shared ones."""
 
     topics: Mapping[str, Sequence[Stream]] = attrs.field(factory=dict)
     filter: TopicFilter | None = None

@@ -34,7 +34,7 @@ _CONSUMER: Final = -1
 
 @attrs.define(eq=False)
 class TruncationChecks:
-    """Checks of buffers. `retry` looks for the leader again, `settled` resumes fetching."""
+    """`retry` looks for the leader again, `settled` resumes fetching."""
 
     _cluster: Cluster
     _on_truncated: Callable[[FetchBuffer, int], None]

@@ -142,7 +142,7 @@ class Accumulator:
     def next_batch(self, queue: BatchQueue, now: float, window: int, node: int) -> Batch | None:
         """Return the batch that may go now to the leader `node`, or None.
 
-        If only time is missing, set a timer.
+        If only time is missing, a timer makes the queue ready then.
         """
         batch = queue.sendable(window, node)
         if batch is None:

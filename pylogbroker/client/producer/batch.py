@@ -65,8 +65,7 @@ class Batch:
     """Records for one partition.
 
     `completions` has an entry per record: None where a span covers it. `keys` and `headers` are None while no record
-    has
-    any.
+    has any.
     """
 
     created: float

@@ -17,10 +17,8 @@ class RecordMetadata(NamedTuple):
     """Partition, offset and timestamp of a sent record.
 
     The offset is -1 if unknown: with `acks=0`, for a record that a callback handler dropped or a custom event handler
-    took,
-    and for a duplicate older than the broker remembers. The timestamp, in milliseconds since 1970, is the record's, or
-    the
-    broker's with LogAppendTime. A named tuple for speed.
+    took, and for a duplicate older than the broker remembers. The timestamp, in milliseconds since 1970, is the
+    record's, or the broker's with LogAppendTime. A named tuple for speed.
     """
 
     topic: str
@@ -32,7 +30,7 @@ class RecordMetadata(NamedTuple):
 def metadata_of(
     topic: str, partition: int, base_offset: int, timestamps: Sequence[int], append_time: int
 ) -> list[RecordMetadata]:
-    """Return a batch's metadata, without a Python loop per record."""
+    """Return a batch's metadata, without a loop in Python."""
     offsets = count(base_offset) if base_offset >= 0 else repeat(UNKNOWN_OFFSET)
     times = timestamps if append_time < 0 else repeat(append_time, len(timestamps))
     rows = zip(repeat(topic), repeat(partition), offsets, times, strict=False)

@@ -192,7 +192,6 @@ class Pipeline:
                 event.ticket.callback(_nowhere(event))
 
     def _dealt_with(self, events: Iterable[Event]) -> None:
-        """Complete handled events; batches complete those passed on."""
         for event in events:
             if event.ticket is not None and event.ticket.is_kept:
                 event.ticket.callback(_nowhere(event))
@@ -245,8 +244,7 @@ class BuiltInHandler:
         """Pass the batch's events to `before_send` handlers and rebuild the batch.
 
         Dropped records complete in the next reactor iteration: their callbacks may call the producer, and the batch is
-        half
-        built.
+        half built.
         """
         events, change = batch.events, self.before_send
         if not events or change is None:

@@ -51,8 +51,7 @@ class Producer:
     """Sends records to a cluster, with the settings of `pylogbroker.client.settings`.
 
     Brokers come from `bootstrap` ("host:port,host:port") or a coordination tree. Plugins are objects, or named by
-    settings.
-    Call methods on the reactor thread.
+    settings. Call methods on the reactor thread.
 
     With `transactional.id`, records are sent between `begin` and `commit` or `abort`.
     """
@@ -112,10 +111,8 @@ class Producer:
         """Send a record; the Deferred fires with its metadata once acknowledged.
 
         By default the partitioner chooses the partition, and the timestamp (milliseconds since 1970) is now. The
-        Deferred fails
-        with KafkaError, DeliveryTimedOut, QueueFull, RecordTooLarge, PluginFailed, TransactionError or Closed.
-        Cancelling it
-        does not withdraw the record.
+        Deferred fails with KafkaError, DeliveryTimedOut, QueueFull, RecordTooLarge, PluginFailed, TransactionError or
+        Closed. Cancelling it does not withdraw the record.
         """
         done: Deferred[RecordMetadata] = Deferred()
         if self._is_closing or self._transactions is not None:
@@ -216,8 +213,7 @@ class Producer:
         """Flush and close; after `timeout` seconds, unacknowledged records fail with Closed.
 
         Aborts an open transaction; accepts no more records. Fails with NotAllSent, after closing, if records could not
-        be sent.
-        Repeated calls share the close; cancelling one does not stop it.
+        be sent. Repeated calls share the close; cancelling one does not stop it.
         """
         self._is_closing = True
         return self._closing.run(lambda: self._close(timeout))

@@ -190,7 +190,7 @@ class ResponseHandler:
         rejected: bool = False,
         outcome_unknown: bool = False,
     ) -> None:
-        """Requeue the batch; fail it without retries or time left, or if unwanted."""
+        """Requeue the batch; without retries, time or need left, fail it."""
         now = self.reactor.seconds()
         queue.requeue(batch, rejected=rejected, outcome_unknown=outcome_unknown)
         is_settled = not batch.outcome_unknown and not self.may_resend()

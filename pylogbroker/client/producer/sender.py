@@ -35,7 +35,7 @@ class Gate(Protocol):
     """Decides which partitions may send: with a producer id, or in the transaction."""
 
     def admits(self, queue: BatchQueue) -> bool:
-        """Return whether the partition may send; if not, later make it ready and wake the sender."""
+        """Return whether the partition may send; else make it ready and wake the sender later."""
 
 
 @attrs.define(eq=False)
@@ -205,7 +205,6 @@ class Sender:
             found.addBoth(self._leader_found, queue)
 
     def _leader_found(self, result: object, queue: BatchQueue) -> None:
-        """Resume the partition; without a leader, after a pause."""
         self._finding_leader.discard(queue)
         if isinstance(result, Failure):
             queue.resume_at = self.reactor.seconds() + self.options.backoff.pause(1)

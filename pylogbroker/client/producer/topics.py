@@ -170,13 +170,12 @@ class ProducerTopics:
         self.on_rejected(record, KafkaError(what, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
 
     def _stuck(self, name: str, error: BaseException) -> None:
-        """Fail waiting records after an unexpected error."""
         log.failure("records that waited for the topic {topic} have failed", Failure(error), topic=name)
         self._seeking.discard(name)
         self._reject(name, error)
 
     def _missed(self, name: str, error: BaseException) -> None:
-        """Fail records past their time, all if the error is final; look again for the rest."""
+        """Fail records past their time, or all for a final error; look again for the rest."""
         self._reject(name, error, self.reactor.seconds() if is_retriable(error) else inf)
         self._seeking.discard(name)
         if name in self._waiting:

@@ -126,7 +126,7 @@ class TransactionManager:
     # -- calls of the program ----------------------------------------------------------------------------------------
 
     async def begin(self) -> None:
-        """Begin; the first time, fence producers with this id and abort their transaction."""
+        """Begin; the first time, fence older producers and abort their transaction."""
         if self.state is not TransactionStage.READY:
             raise self._wrong_stage("begin a transaction")
         if self.identity is None:

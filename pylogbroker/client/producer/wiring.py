@@ -79,7 +79,7 @@ class ProducerParts:
     # -- shared by the parts ------------------------------------------------------------------------------------------
 
     def kick(self) -> None:
-        """Run the sender: at once with `sync`, else in the next reactor iteration."""
+        """Run the sender: at once with `sync`, else in the next iteration."""
         if self.options.sync and not self.sender.running:
             self.sender.run()
         else:

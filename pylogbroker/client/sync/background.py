@@ -122,7 +122,7 @@ class Background:
         self._closers.pop(id(owner), None)
 
     def stop(self) -> None:
-        """Close registered objects and stop the reactor. Idempotent."""
+        """Close registered objects and the reactor. Idempotent."""
         if self._stopped:
             return
         self._stopped = True
@@ -173,7 +173,7 @@ def _observer(namespace: str) -> ILogObserver:
 
 
 def _stop_with_worker(stop: Callable[[], None]) -> None:
-    """Also stop with a forked multiprocessing worker, which does not run `atexit`."""
+    """Also stop with a forked multiprocessing worker, which skips `atexit`."""
     process, util = (sys.modules.get(f"multiprocessing.{name}") for name in ("process", "util"))
     if process is not None and util is not None and process.parent_process() is not None:
         util.Finalize(None, stop, exitpriority=10)

@@ -32,8 +32,7 @@ class Producer(BlockingClient[AsyncProducer]):
     """Producer; takes the arguments and settings of `pylogbroker.client.Producer`.
 
     `send` and `send_many` wait for acknowledgements, `submit` only while more than 32 MB are unacknowledged. `close`,
-    also
-    at the end of a `with` block, first sends all queued records.
+    also at the end of a `with` block, first sends all queued records.
     """
 
     def __init__(self, bootstrap: str | None = None, *, timeout: float = SECONDS_MAX, **options: Any) -> None:
@@ -47,7 +46,6 @@ class Producer(BlockingClient[AsyncProducer]):
 
     @property
     def counts(self) -> Counts:
-        """Numbers of queued, sent, acknowledged, ... records."""
         return self._client.counts
 
     def send(
@@ -92,8 +90,7 @@ class Producer(BlockingClient[AsyncProducer]):
         """Send records, `(topic, value)`, `(topic, value, key)` or `ProducerRecord`; return the metadata of each.
 
         Some thousand records are read at a time, with a timeout for each lot, and none after a failure, which raises
-        SomeFailed
-        with each record's result.
+        SomeFailed with each record's result.
         """
         what, seconds = f"{self._name}.send_many", self._seconds(timeout)
         self._background.check(what)
@@ -117,7 +114,6 @@ class Producer(BlockingClient[AsyncProducer]):
         seconds: float | None,
         what: str,
     ) -> bool:
-        """Return whether all records were acknowledged."""
         try:
             metadata = self._background.wait(pending, seconds, what, keep=True)
         except SomeFailed as error:

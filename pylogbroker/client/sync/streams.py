@@ -27,9 +27,8 @@ class Stream:
     """Iterator over messages: `for message in stream`.
 
     Iteration ends when the connector is closed, or after `consumer.timeout.ms` without a message. It can continue then,
-    and
-    after Ctrl-C, without losing a message. The stream takes several messages at a time; unreturned ones count as unread
-    when offsets are committed.
+    and after Ctrl-C, without losing a message. The stream takes several messages at a time; unreturned ones count as
+    unread when offsets are committed.
     """
 
     def __init__(self, background: Background, stream: AsyncStream) -> None:
@@ -138,7 +137,7 @@ class Stream:
         self._dropped |= {(topic, partition)}  # the reader may be taking other messages
 
     def _arrived(self) -> list[Message]:
-        """Return messages that arrived but were not taken, as after a timeout."""
+        """Return messages not taken, as after a timeout."""
         pending = self._pending
         if pending is None or not pending.future.done() or pending.future.exception():
             return []
