@@ -1,8 +1,7 @@
 """Blocking view of a cluster: leaders, coordinators and offsets.
 
-cluster = BlockingCluster(settings)
-ends = cluster.offsets({("events", 0): LATEST})
-answer = cluster.retrying(lambda: cluster.leader("events", 0).ask(request))
+cluster = BlockingCluster(settings) ends = cluster.offsets({("events", 0): LATEST}) answer = cluster.retrying(lambda:
+cluster.leader("events", 0).ask(request))
 """
 
 from __future__ import annotations
@@ -104,7 +103,7 @@ class BlockingCluster:
                 raise_for(topic.error_code, f"topic {topic.name}: {error_of(topic.error_code).detail}")
 
     def _look_up(self, times: Mapping[TopicPartition, int], found: dict[TopicPartition, OffsetAtTime]) -> None:
-        """Ask each leader once. Raise the last error after storing other answers."""
+        """Ask each leader once; store answers before raising the last error."""
         self._know({topic for topic, _ in times})
         by_leader: dict[int, dict[TopicPartition, int]] = {}
         for key, time in times.items():
@@ -126,7 +125,7 @@ class BlockingCluster:
     def leader(self, topic: str, partition: int) -> BlockingConnection:
         """Return a connection by cached metadata; raise without a leader.
 
-        Requests may be in flight: callers that share the connection must count answers.
+        Requests may be in flight: callers sharing it must count answers.
         """
         return self._connection(self.address_of(self.leader_id(topic, partition)))
 
@@ -219,7 +218,7 @@ class BlockingCluster:
         return Address(answer.host, answer.port)
 
     def _idle(self, address: Address) -> BlockingConnection:
-        """Return a connection with nothing in flight, whose next response answers the next request."""
+        """Return a connection with nothing in flight."""
         connection = self._connection(address)
         return self._opened(self._spares, address) if connection.in_flight else connection
 

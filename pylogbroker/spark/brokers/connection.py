@@ -55,8 +55,7 @@ class BlockingConnection:
         """Send a request and return its response. Nothing else may be in flight.
 
         Raise ConnectionLost or RequestTimedOut without a response in `timeout` seconds (default request.timeout.ms).
-        Raise
-        UnsupportedVersion or EncodingError if the broker does not support the request.
+        Raise UnsupportedVersion or EncodingError if the broker does not support the request.
         """
         self.send(request, version=version)
         return self.receive(timeout)

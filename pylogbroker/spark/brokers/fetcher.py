@@ -46,8 +46,7 @@ class PartitionFetcher:
     """Iterate over a partition's record batches from `start` to before `end`.
 
     Raise OutOfRange if the log starts after `start`, or nothing arrives for `stall_timeout` seconds because it ends
-    before
-    `end`. If compaction removed the rest before `end`, the last item has no records.
+    before `end`. If compaction removed the rest before `end`, the last item has no records.
     """
 
     def __init__(
@@ -101,7 +100,7 @@ class PartitionFetcher:
         return fetched
 
     def _rest(self, data: PartitionData) -> FetchedBatches | None:
-        """Skip to the end if the leader, having all offsets, returns nothing twice: the rest was compacted away."""
+        """Skip to the end if a leader with all offsets returns nothing twice: the rest was compacted away."""
         readable = data.last_stable_offset if self._committed and data.last_stable_offset >= 0 else data.high_watermark
         self._empty = self._empty + 1 if readable >= self._end else 0
         if self._empty < _EMPTY_ANSWERS_MIN:

@@ -55,7 +55,7 @@ class ManifestCommitter:
         self.unfinished_bytes = sum(size for name, size in files if is_temporary(name))
 
     def add(self, entries: Iterable[ManifestEntry]) -> None:
-        """Add entries that do not overlap completed ranges."""
+        """Add entries apart from completed ranges."""
         by_key: dict[TopicPartition, list[ManifestEntry]] = {}
         for entry in entries:
             by_key.setdefault(entry.key, []).append(entry)

@@ -120,7 +120,6 @@ class LoadJob:
         return _TargetState(before, now, now.entries[len(manifest.entries) :], leftovers)
 
     def _written(self, state: _TargetState, manifest: Manifest) -> Manifest:
-        """Write the manifest if changed; then delete leftovers."""
         if manifest == state.before and not state.leftovers:
             return manifest
         written = write_manifest(self.store, manifest)
@@ -140,7 +139,6 @@ class LoadJob:
             )
 
     def _replay(self, cluster: BlockingCluster, state: _TargetState) -> tuple[Manifest, UnfinishedReplay]:
-        """Continue a replay of the same request, or start one."""
         asked, manifest = self._request_key(), state.manifest
         if manifest.replay is None or manifest.replay.asked != asked:
             parts = Planner(cluster, self.options, manifest, self.window).replay()
@@ -234,7 +232,7 @@ def manifest_of(store: Store) -> Manifest:
 
 
 def _fingerprint(mapping: object) -> str:
-    """Hash a mapping's code and source, to recognize it as far as possible."""
+    """Hash a mapping's code and source, to recognize it if possible."""
     from pyspark import cloudpickle
 
     found = hashlib.sha256()

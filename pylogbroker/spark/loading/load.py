@@ -108,16 +108,15 @@ def load(
     """Load new records of topics (names, or a pattern) into Parquet files in a directory.
 
     `since` and `until` are times (`loading.times`). Rows before `since` are dropped; loading ends before the first row
-    at
-    or after `until`. `replay` reloads the files that overlap this window, and replaces them when all are complete; old
-    files remain for `keep_replaced` seconds. `mapping` computes other columns (`loading.mapping`). `options` are the
-    source's kafka.*, includeHeaders, failOnDataLoss, minPartitions, maxRecordsPerPartition, fetchOffset.* and
+    at or after `until`. `replay` reloads the files that overlap this window, and replaces them when all are complete;
+    old files remain for `keep_replaced` seconds. `mapping` computes other columns (`loading.mapping`). `options` are
+    the source's kafka.*, includeHeaders, failOnDataLoss, minPartitions, maxRecordsPerPartition, fetchOffset.* and
     kafkaConsumer.*. `file_size` is in bytes. `progress` is true for a bar, or a callback that regularly gets a
     Progress.
 
     An interruption (Ctrl-C) stops the tasks and keeps published files. Raise ConfigError for invalid arguments,
-    DataLost,
-    TargetInUse, LoadFailed if tasks failed, OSError if the directory cannot be written, and the brokers' errors.
+    DataLost, TargetInUse, LoadFailed if tasks failed, OSError if the directory cannot be written, and the brokers'
+    errors.
     """
     began = time.monotonic()
     given = _given(bootstrap_servers, topics, options or {})

@@ -130,7 +130,6 @@ class Planner:
             self.manifest = attrs.evolve(manifest, topics=topics)
 
     def _add_topics(self, topics: Collection[str]) -> None:
-        """Mark recreated topics' entries as old."""
         ids = self._ids(topics)
         recreated = sorted(name for name in topics if self._is_recreated(name, ids[name]))
         if recreated:
@@ -166,7 +165,7 @@ class Planner:
         return {key: ends[key] if offset < 0 else min(offset, ends[key]) for key, offset in found.items()}
 
     def _ends(self, keys: Collection[TopicPartition]) -> Offsets:
-        """Return the ends. A log truncated below the loaded range restarts at its end."""
+        """Return the ends. A log truncated below the loaded range restarts there."""
         cut = self._cut(ends := self._offsets(keys, LATEST))
         for _ in range(self.options.retries.attempts):
             if cut:

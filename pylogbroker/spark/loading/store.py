@@ -118,7 +118,7 @@ class Store:
         return self.filesystem.open_output_stream(self.path(name), compression=None)
 
     def publish(self, file: pa.NativeFile, name: str, final: str) -> None:
-        """Close a file and durably rename it."""
+        """Close a file; durably rename it."""
         file.close()
         if not self.is_local:
             self.filesystem.move(self.path(name), self.path(final))
@@ -181,7 +181,6 @@ def is_temporary(name: str) -> bool:
 
 
 def _make_directory(path: Path) -> None:
-    """Create a directory and its parents, durably."""
     new = [each for each in (path, *path.parents) if not each.exists()]
     path.mkdir(parents=True, exist_ok=True)
     for each in new:

@@ -71,7 +71,7 @@ def load_part(parameters: TaskParameters, part: Part) -> Iterator[ManifestEntry]
 def whole_files(
     store: Store, parameters: TaskParameters, where: Slice, names: Mapping[str, int], known: Collection[str] = ()
 ) -> list[ManifestEntry]:
-    """Return published files within a slice, without overlaps and `known` paths; `names` are files with sizes."""
+    """Return published files within a slice, apart and not `known`; `names` are files with sizes."""
     directory = directory_of(parameters.generation, where.topic, where.partition)
     found = {f"{directory}/{name}": size for name, size in names.items() if _is_in(where, name)}
     footers = store.each(lambda path: read_footer(store, path, found[path]), sorted(found.keys() - set(known)))
@@ -93,7 +93,6 @@ def _is_of(footer: Footer, parameters: TaskParameters, where: Slice) -> bool:
 
 
 def _check_topic(cluster: BlockingCluster, parameters: TaskParameters, topic: str) -> None:
-    """Raise DataLost if the topic was deleted or recreated since planning."""
     found = cluster.topics([topic]).get(topic)
     if found is None:
         raise DataLost(f"topic {topic} has been deleted")

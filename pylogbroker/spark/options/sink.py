@@ -22,7 +22,6 @@ class WriteOptions:
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> WriteOptions:
-        """Raise ConfigError for invalid options."""
         raw = RawOptions(options)
         topic = raw.text("topic")
         if topic is not None and not topic.strip():

@@ -69,7 +69,6 @@ class ReadOptions:
 
     @classmethod
     def parse(cls, options: Mapping[str, str], *, streaming: bool) -> ReadOptions:
-        """Raise ConfigError for invalid options."""
         raw = RawOptions(options)
         if streaming:
             raw.reject(_ONLY_BATCH, "a stream has no end")

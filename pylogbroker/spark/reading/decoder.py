@@ -71,8 +71,7 @@ class Decoder:
 
         Control records, aborted transactions and a truncated last batch are skipped. After everything before `end`,
         `next_offset` is `end`. After the rows before it, raise CorruptRecords for damaged bytes, InvalidRecords for an
-        unknown
-        codec. Only `check` verifies checksums.
+        unknown codec. Only `check` verifies checksums.
         """
         for group in entry_groups(fetched, aborted, enough=_enough(fetched), end=end, check=check):
             for part in _of_one_format(group):

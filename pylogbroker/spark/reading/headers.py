@@ -16,7 +16,6 @@ HEADERS: Final = pa.list_(pa.field("element", _HEADER))
 
 
 def headers_of(columns: Columns) -> pa.Array:
-    """Return each record's headers, or null."""
     if not columns.has_headers or not len(columns):
         return pa.nulls(len(columns), HEADERS)
     raw_counts, at = raw_varints(columns.data, columns.header_starts)

@@ -76,7 +76,7 @@ class MicroBatches:
         self._target = self._latest(self._partitions)
 
     def first(self, most: int | None) -> MicroBatch:
-        """Return the first step, with each partition's start."""
+        """Return the first step, with all starts."""
         self._cluster.reach()
         self._refresh_until_complete()
         reject_missing(self._missing())
@@ -167,7 +167,7 @@ class MicroBatches:
         return topic in self._ids and self._seen.get(topic, self._ids[topic]) != self._ids[topic]
 
     def _latest_there(self) -> Positions:
-        """Return all ends; only the remaining ones if a topic is deleted meanwhile."""
+        """Return all ends; the remaining ones if a topic is deleted meanwhile."""
         retries = self._options.retries
         try:
             return self._latest(self._partitions, retries.attempts * retries.pause)

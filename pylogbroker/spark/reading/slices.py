@@ -58,7 +58,6 @@ def _share(each: Slice, total: int, count: int) -> int:
 
 
 def _parts(each: Slice, count: int) -> list[Slice]:
-    """Divide into equal parts; the last ones may be one longer."""
     count = min(count, len(each))
     length, longer = divmod(len(each), count)
     bounds = [each.start + length * number + max(0, number + longer - count) for number in range(count + 1)]

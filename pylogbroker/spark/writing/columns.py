@@ -38,7 +38,7 @@ class Fields:
 
 
 def fields_of(columns: Sequence[tuple[str, str]], topic: str | None) -> Fields:
-    """Raise ConfigError for a missing column or wrong type."""
+    """Raise ConfigError for a missing or mistyped column."""
     found: dict[str, int] = {}
     for number, (name, _) in enumerate(columns):
         if name in _ACCEPTED and (name != "topic" or topic is None):

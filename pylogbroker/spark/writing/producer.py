@@ -136,7 +136,7 @@ class IdempotentProducer:
             self._advance(wait=True)
 
     def close(self) -> None:
-        """Close the connections; unwritten batches are lost."""
+        """Unwritten batches are lost."""
         self._connections.close()
 
     def _settle(self) -> None:
@@ -318,7 +318,7 @@ class IdempotentProducer:
 
 
 def _raise_rejected(queue: _PartitionQueue) -> None:
-    """Raise a rejected batch's error if the leader has all earlier ones."""
+    """Raise a rejected batch's error if all earlier ones are written."""
     for batch in queue.settle():
         raise batch.error or KafkaError(code=ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
 

@@ -102,7 +102,7 @@ class TaskWriter:
         return BinaryColumns(values, keys, headers)
 
     def _by_topic(self, portion: pa.RecordBatch) -> Mapping[str, np.ndarray | None]:
-        """Return each topic's row indices; None for all rows."""
+        """Return row indices by topic; None for all rows."""
         if self._fields.topic is None:
             return {self._options.topic or "": None}
         column = portion.column(self._fields.topic).dictionary_encode()

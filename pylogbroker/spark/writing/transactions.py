@@ -103,7 +103,7 @@ class Task:
 
 @attrs.frozen
 class Done:
-    """Result of a task: its open transaction, or that it was already committed."""
+    """Open transaction of a task, or whether it was already committed."""
 
     task: Task
     open: WriterIdentity | None = None
@@ -112,7 +112,7 @@ class Done:
 
 @attrs.frozen
 class _Plan:
-    """Number of a batch's tasks, and time in ms of its first commit."""
+    """Number of tasks, and time in ms of the first commit."""
 
     batch: int
     tasks: int
