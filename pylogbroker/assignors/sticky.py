@@ -128,9 +128,7 @@ class _Division:
         return heap[0][2]
 
     def _search(self, start: str) -> tuple[dict[str, tuple[str, _Kind] | None], str | None]:
-        """Return each reachable member's giver and kind, and the nearest member with at least two fewer than
-        `start`.
-        """
+        """Return each reachable member's giver and kind, and the nearest member at least two below `start`."""
         came: dict[str, tuple[str, _Kind] | None] = {start: None}
         seen: set[_Kind] = set()
         ring = [start]

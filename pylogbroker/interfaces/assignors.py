@@ -30,8 +30,7 @@ class IAssignor(INamed):
     """Plugin by which a group's leader divides partitions among the members.
 
     An assignor keeps no state between calls. All members, in whatever language, use an assignor of the same name.
-    Methods
-    are called on the reactor thread and must not block.
+    Methods are called on the reactor thread and must not block.
     """
 
     protocol: str = Attribute(
@@ -47,8 +46,7 @@ class IAssignor(INamed):
         """Return the partitions of each member, by member id.
 
         `partitions` has the number of partitions of each existing topic. Each partition goes to one subscriber of its
-        topic. If
-        the protocol is cooperative, no member gets a partition before its owner has revoked it.
+        topic. If the protocol is cooperative, no member gets a partition before its owner has revoked it.
         """
 
 

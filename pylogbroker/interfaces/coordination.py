@@ -119,8 +119,7 @@ class ITree(Interface):
 
     Paths are absolute (`/brokers/ids/0`); the root `/` always exists. Methods are called on the reactor thread; any may
     raise Unavailable. Every call sees all changes that an earlier caller has awaited. A watch is called once, on the
-    reactor
-    thread, after a change; to see the next, read again with a watch.
+    reactor thread, after a change; to see the next, read again with a watch.
     """
 
     async def get(path: str, watch: Watch | None = None) -> Node:
@@ -145,8 +144,7 @@ class ITree(Interface):
         """Apply all operations in order, or none; return each operation's path.
 
         Raise the first failing operation's error: NoNode, NodeExists, BadVersion, NotEmpty or NoChildrenForEphemerals.
-        A change
-        survives a power failure once the call has returned.
+        A change survives a power failure once the call has returned.
         """
 
     async def close() -> None:

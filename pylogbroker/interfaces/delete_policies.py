@@ -41,10 +41,8 @@ class IDeletePolicy(Interface):
         `now_ms` is in milliseconds since 1970. If the active segment is included, the log rolls first.
 
         The log keeps segments with records not below the high watermark. Several policies apply in sequence, each to
-        the
-        segments left by earlier ones. A policy that raises, or returns anything but a prefix, deletes nothing; each
-        cause is
-        logged once.
+        the segments left by earlier ones. A policy that raises, or returns anything but a prefix, deletes nothing; each
+        cause is logged once.
         """
 
 
@@ -60,12 +58,9 @@ class IDeletePolicyFactory(Interface):
         """Return the policy of a topic with these settings.
 
         `argument` is the text after the name and a colon in the setting: "3" in `delete.policies=newest-segments:3`.
-        Without
-        one it is empty; it never contains a comma. `settings` holds the topic's effective values by name
-        (`retention.ms`), in
-        Kafka's units, and is immutable: a change makes a new policy.
+        Without one it is empty; it never contains a comma. `settings` holds the topic's effective values by name
+        (`retention.ms`), in Kafka's units, and is immutable: a change makes a new policy.
 
         Raise ValueError for an invalid argument; its text ends the sentence "... is not accepted; ". Called on the
-        reactor
-        thread, also to validate settings; must not block.
+        reactor thread, also to validate settings; must not block.
         """

@@ -26,8 +26,7 @@ class Event:
     """Record in a producer's queue.
 
     To change an event, set its fields or replace it by the result of `attrs.evolve`. Both keep `ticket`, which links it
-    to
-    the result that the sender awaits. An event made from scratch is sent, but nobody gets its result.
+    to the result that the sender awaits. An event made from scratch is sent, but nobody gets its result.
     """
 
     topic: str
@@ -60,8 +59,7 @@ class ICallbackHandler(Interface):
     """Hooks that observe, change or drop records at each step; `CallbackHandler` has default methods.
 
     Handlers are called in the setting's order, each with the previous one's result. An exception fails only the record
-    or
-    batch concerned.
+    or batch concerned.
     """
 
     def before_enqueue(event: Event) -> Event | None:

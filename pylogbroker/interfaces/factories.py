@@ -18,16 +18,14 @@ class IPluginFactory(INamed):
 
     Define an instance, which also provides `twisted.plugin.IPlugin`, in a plugin module (see `pylogbroker.plugins`). A
     stateless plugin needs no factory: define the plugin itself there, providing `INamed`; all clients of the process
-    then
-    share it.
+    then share it.
     """
 
     def make(argument: str, settings: Mapping[str, object]) -> object:
         """Return a plugin for one client.
 
         `argument` is the text after the name and a colon in the setting: "-" in `partitioner.class=key-prefix:-`;
-        without one
-        it is empty. `settings` holds the client's settings by name and is immutable.
+        without one it is empty. `settings` holds the client's settings by name and is immutable.
 
         Raise ValueError for an invalid argument; its text ends the sentence "... is not accepted; ". Must not block.
         """

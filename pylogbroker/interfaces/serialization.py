@@ -28,8 +28,7 @@ class IDecoder(Interface):
         """Return the Python value of `data`; None means no value or key.
 
         Called for each message before delivery, usually on the reactor thread; must not block. An exception is raised
-        to the
-        reader of that message alone.
+        to the reader of that message alone.
         """
 
 

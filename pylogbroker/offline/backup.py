@@ -148,7 +148,6 @@ def _drop_segment(partition: _Partition, base: int) -> None:
 
 
 def _copy_others(partition: _Partition) -> None:
-    """Copy marks, checkpoints and producer snapshots."""
     for name in os.listdir(partition.path):
         parsed = names.parse_file(name)
         if not name.endswith(_PASSING) and (parsed is None or parsed[1] == names.SNAPSHOT):
@@ -157,7 +156,7 @@ def _copy_others(partition: _Partition) -> None:
 
 
 def _copy(source: str, target: str) -> int:
-    """Copy a file up to its present size; return its inode."""
+    """Copy a file's present size; return its inode."""
     with open(source, "rb") as file, open(target, "wb") as copy:
         status = os.fstat(file.fileno())
         left = status.st_size

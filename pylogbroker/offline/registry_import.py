@@ -42,7 +42,6 @@ class RegistryImport:
     _origins: dict[str, Mapping[str, int] | None] = attrs.field(factory=dict, init=False)
 
     def make_topics(self, registered: Iterable[RegisteredTopic]) -> list[TopicImage]:
-        """Create and return missing topics."""
         return [topic for each in registered if (topic := self._make_topic(each)) is not None]
 
     def _make_topic(self, registered: RegisteredTopic) -> TopicImage | None:

@@ -127,7 +127,7 @@ class Legacy07Adapter:
 
 
 def _no_message_at(wanted: FetchTarget) -> CorruptRecords:
-    """Return the error for bytes that are no message; a short response ends between messages."""
+    """A short response is no error: it ends between messages."""
     return CorruptRecords(
         f"{wanted.topic}/{wanted.partition} has no message that begins at offset {wanted.offset}: it lies within "
         "a message, or the log is damaged there. Begin at the offset or next_offset of a message, or at an offset that "

@@ -159,12 +159,10 @@ def from_legacy07(
     """Convert messages, which begin at `position` of the log, to a later format.
 
     Records below `first_offset` are left out. The result has at least one record and stays within `limit` bytes. A v2
-    batch
-    spans the offsets up to the next message, so that a consumer's position is a message's.
+    batch spans the offsets up to the next message, so that a consumer's position is a message's.
 
     Conversion stops at a damaged message, which must not get a valid checksum; if it is the first, raise CorruptRecords
-    or
-    InvalidRecords. A result cut short by `is_stopped` is useless.
+    or InvalidRecords. A result cut short by `is_stopped` is useless.
     """
     parts: list[bytes] = []
     budget = SizeBudget(limit, is_stopped)

@@ -95,7 +95,7 @@ def _produce(services: Services, parts: Sequence[Production]) -> Answer | Corout
 
 
 async def _append_rest(services: Services, parts: Sequence[Production]) -> None:
-    """Append the parts from the first that waits for a worker or a new topic."""
+    """Append the rest, waiting for workers and new topics."""
     for part in parts:
         if not _append_at_once(services, part):
             await _append_late(services, part)
@@ -129,7 +129,7 @@ async def _append_late(services: Services, part: Production) -> None:
 
 
 async def _create(services: Services, part: Production) -> None:
-    """Create the topic; raise KafkaError if that is not allowed, or without the partition."""
+    """Create the topic; raise KafkaError if not allowed, or for a missing partition."""
     name = part.topic
     check_name(name)
     if name in INTERNAL_TOPICS or not services.config.boolean("auto.create.topics.enable"):

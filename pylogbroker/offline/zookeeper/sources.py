@@ -32,8 +32,7 @@ def read_nodes(sources: Sequence[str], chroot: str, report: Report) -> Nodes:
     """Return all nodes below `chroot` by relative path; report unreadable files.
 
     A source is ZooKeeper's dataDir or dataLogDir, a file in one, a dump, or `host:port`. Raise OfflineError for any
-    other,
-    or if `chroot` has no nodes.
+    other, or if `chroot` has no nodes.
     """
     chroot = chroot.rstrip("/")
     files, nodes = _Files(), Nodes()
