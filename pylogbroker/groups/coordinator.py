@@ -1,7 +1,7 @@
 """The group coordinator: passes requests to the groups.
 
 While a shard is loading, heartbeats get NONE and syncs REBALANCE_IN_PROGRESS: members stay, and the group rebalances.
-Otherwise the state of the shard decides (`coordinators.runtime`).
+Otherwise the shard's state decides (`coordinators.runtime`).
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def _random_id() -> str:
 
 @attrs.define(eq=False)
 class GroupCoordinator:
-    """All groups of the active shards. The driver loads shards into `runtime` and calls its `tick`."""
+    """Groups of the active shards. The driver loads shards into `runtime` and calls its `tick`."""
 
     settings: GroupSettings
     _log_port: LogPort
@@ -93,7 +93,7 @@ class GroupCoordinator:
                 self._members.join(group, join, reply, now_ms)
 
     def sync(self, sync: Sync, reply: Reply[SyncResult], now_ms: int) -> None:
-        """Sync. Rebalances do not survive a change of coordinator: a loading group asks for a new one."""
+        """Rebalances do not survive a change of coordinator: a loading group asks for a new one."""
         with self._events:
             error, group = self._find(sync.group_id)
             if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
@@ -123,8 +123,8 @@ class GroupCoordinator:
     def commit(self, commit: Commit, reply: Reply[CommitResult], now_ms: int) -> None:
         """Commit; a consumer without membership creates its group.
 
-        A member of a missing group is unknown. After Kafka's ILLEGAL_GENERATION a client would keep its member id and
-        get another error when it joins; librdkafka then pauses for 2 s.
+        Members of a missing group are unknown. After Kafka's ILLEGAL_GENERATION clients would keep the member id and
+        get another error when they join; librdkafka then pauses for 2 s.
         """
         with self._events:
             error, group = self._find(commit.group_id, may_be_empty=True)
@@ -139,7 +139,7 @@ class GroupCoordinator:
                 self._offsets.commit(group, commit, reply, now_ms)
 
     def commit_in_transaction(self, commit: TransactionalCommit, reply: Reply[CommitResult], now_ms: int) -> None:
-        """Commit offsets; the caller has verified that the group's partition is part of the transaction."""
+        """Commit offsets; the caller has verified that the transaction has the group's partition."""
         with self._events:
             error, group = self._find(commit.group_id)
             error = error or check_transactional(group, commit)
@@ -152,7 +152,7 @@ class GroupCoordinator:
             self._offsets.commit_in_transaction(group, commit, reply, now_ms, on_change)
 
     def end_transaction(self, partition: int, producer_id: int, committed: bool) -> None:
-        """Apply an appended marker; of a loading shard, the replay does."""
+        """Apply an appended marker; the replay does it for a loading shard."""
         shard = self.runtime.shard(partition)
         if shard is not None:
             shard.end_transaction(producer_id, committed)
@@ -177,7 +177,7 @@ class GroupCoordinator:
         return result
 
     def delete_partitions(self, partitions: Collection[TopicPartition], now_ms: int) -> Generator[None, None, None]:
-        """Delete offsets of deleted partitions, in steps. Loading shards delete them when active."""
+        """Delete offsets of deleted partitions, in steps; of loading shards when they are active."""
         deleted = set(partitions)
         for state in self.runtime.loading():
             state.deleted_partitions |= deleted

@@ -1,7 +1,7 @@
 """Commits, fetches, deletions and expiry of offsets.
 
-Members of the present generation may commit; consumers without membership (generation -1) only to an Empty group. In a
-transaction a commit without group data is always valid, and members may commit before their generation is Stable.
+Members of the present generation may commit; consumers without membership (generation -1) only to an Empty group. In
+transactions, commits without group data are always valid, and members may commit before their generation is Stable.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class OffsetManager:
         now_ms: int,
         on_change: Callable[[], None],
     ) -> None:
-        """Store offsets; `on_change` is called when the transaction's pending ones may have changed."""
+        """Store offsets; call `on_change` when the transaction's pending ones may have changed."""
         taken, result = self._split_by_size(commit)
         if not taken:
             self._events.enqueue(reply, result)
@@ -107,7 +107,7 @@ class OffsetManager:
     def fetch(
         self, group: Group | None, partitions: Sequence[TopicPartition] | None, require_stable: bool
     ) -> FetchResult:
-        """Return offsets of these or all partitions; with `require_stable` errors for pending ones."""
+        """Return offsets of these or all partitions; with `require_stable`, errors for pending ones."""
         if group is None:
             return FetchResult(ErrorCode.NONE, dict.fromkeys(partitions or ()))
         offsets = group.offsets

@@ -1,7 +1,7 @@
 """The offsets of one group, and when they expire.
 
-An offset is pending until its record is stored, or its transaction ends. A committed transaction's offset counts
-unless the log has a later one of that partition.
+An offset is pending until its record is stored, or its transaction ends. A committed transaction's offset counts unless
+the log has a later one of its partition.
 
     records, in the log's order      committed
     ---------------------------      ---------
@@ -31,8 +31,6 @@ from pylogbroker.groups.requests import CommittedOffset
 
 @attrs.define(eq=False)
 class OpenTransaction:
-    """A producer's open transaction."""
-
     pending: dict[TopicPartition, CommittedOffset] = attrs.field(factory=dict)
     stored: dict[TopicPartition, tuple[int, CommittedOffset]] = attrs.field(factory=dict)  # with positions
 
@@ -58,7 +56,7 @@ class GroupOffsets:
         self.pending.update(offsets)
 
     def complete(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
-        """Commit stored offsets, except of partitions removed in the meantime."""
+        """Commit stored offsets, except of removed partitions."""
         pending = self.pending
         stored = {partition: offset for partition, offset in offsets.items() if partition in pending}
         self.committed.update(stored)
@@ -79,7 +77,7 @@ class GroupOffsets:
         self._transaction(producer_id).pending.update(offsets)
 
     def complete_in_transaction(self, producer_id: int, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
-        """Keep stored offsets, except those removed or replaced in the meantime."""
+        """Keep stored offsets, except removed or replaced ones."""
         transaction = self._transactions.get(producer_id)
         if transaction is None:
             return
@@ -105,7 +103,7 @@ class GroupOffsets:
         transaction = self._transactions.pop(producer_id, None)
         if transaction is None or not committed:
             return
-        for partition, offset in transaction.pending.items():  # their records come before the marker
+        for partition, offset in transaction.pending.items():  # their records precede the marker
             transaction.stored[partition] = self._next_position(), offset
         for partition, (position, offset) in transaction.stored.items():
             if position > self._positions.get(partition, 0):
@@ -118,7 +116,7 @@ class GroupOffsets:
         return partition in self.pending or any(partition in each for each in self._transactions.values())
 
     def partitions(self, among: Collection[TopicPartition] | None = None) -> Collection[TopicPartition]:
-        """Return the partitions, `among` some or all, with an offset."""
+        """Return the partitions, `among` some or all, with offsets."""
         held: list[Mapping[TopicPartition, object]] = [self.committed, self.pending]
         for transaction in self._transactions.values():
             held += transaction.stored, transaction.pending
@@ -131,7 +129,7 @@ class GroupOffsets:
         return found.keys()
 
     def remove(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
-        """Remove partitions; return those with a record that counts, or may count."""
+        """Remove partitions; return those whose records count, or may count."""
         pending, positions, committed = self.pending, self._positions, self.committed
         transactions = list(self._transactions.values())
         removed = []
@@ -155,7 +153,7 @@ class GroupOffsets:
         since: Callable[[CommittedOffset], int],
         subscribed: Collection[str] = (),
     ) -> list[TopicPartition]:
-        """Return partitions with an offset older than `retention_ms` from `since(offset)` on."""
+        """Return partitions whose offset is older than `retention_ms` since `since(offset)`."""
 
         def is_over(offset: CommittedOffset) -> bool:
             if offset.expires is not None:

@@ -1,6 +1,6 @@
 """Keys and values of the records in `__consumer_offsets`, in Kafka's format.
 
-A key or value is an int16 version, then the fields of a struct, encoded as on the wire.
+A key or value is an int16 version, then a struct as on the wire.
 
     key of     version   struct                value of   version   struct
     an offset  0, 1      `OffsetCommitKey`     an offset  0 to 4    `OffsetCommitValue`
@@ -15,8 +15,8 @@ For example, the offset 7 of group `g` for partition 1 of topic `t`, committed a
              |     offset            leader    |     commit timestamp
              version                 epoch     metadata, empty
 
-Every version is read. Key versions 1 and 2 and value version 3 are written; an offset with an expiry in version 1,
-which alone has one, but no leader epoch. A null value is a tombstone.
+Every version is read. Key versions 1 and 2 and value version 3 are written; offsets with an expiry in version 1, which
+alone has it, but no leader epoch. A null value is a tombstone.
 """
 
 from typing import Annotated
@@ -54,7 +54,7 @@ class GroupMetadataKey(WireMessage):
 
 @struct
 class OffsetCommitValue(WireMessage):
-    """An offset; -1 is no timestamp."""
+    """-1 is no timestamp."""
 
     versions = Versions(0, 4, flexible=4)
 
@@ -67,7 +67,7 @@ class OffsetCommitValue(WireMessage):
 
 @struct
 class MemberMetadata:
-    """A member; without rebalance timeout the session timeout applies."""
+    """Without rebalance timeout the session timeout applies."""
 
     member_id: String = ""
     group_instance_id: Annotated[String | None, Since(3), IGNORABLE] = None
@@ -100,7 +100,7 @@ def encode_group_key(group_id: str) -> bytes:
 
 
 def decode_key(key: Buffer) -> OffsetCommitKey | GroupMetadataKey | None:
-    """Decode a key; None if its version is unknown."""
+    """Return None for unknown versions."""
     version = version_of(key)
     if version in OffsetCommitKey.versions:
         return decode(OffsetCommitKey, key)

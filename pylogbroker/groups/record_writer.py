@@ -73,7 +73,7 @@ class GroupRecordWriter:
     def write_tombstones(
         self, group: Group, partitions: Collection[TopicPartition], with_group: bool, now_ms: int
     ) -> None:
-        """Write tombstones of offsets, and if `with_group` of the group. The next expiry repeats a failed write."""
+        """Write tombstones of offsets, and `with_group` of the group. The next expiry repeats a failed write."""
         group_id = group.group_id
 
         def encode() -> Iterator[Record]:

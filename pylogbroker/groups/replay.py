@@ -1,7 +1,7 @@
 """Rebuilds groups and offsets from the records of `__consumer_offsets`.
 
-The results are values; the coordinator makes groups of them in its own thread. A transaction's offsets stay pending
-until its marker; one without marker stays open.
+The results are values; the coordinator makes groups of them in its own thread. A transaction is open, and its offsets
+pending, until its marker.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from pylogbroker.records import Record
 
 @attrs.define(eq=False)
 class ReplayedGroups:
-    """The groups and offsets of a partition.
+    """Groups and offsets of a partition.
 
     `transactions`: open ones by producer id, with the groups of their pending offsets.
     `deleted_partitions`: their topics were deleted during the replay.

@@ -1,4 +1,4 @@
-"""Requests and results, independent of protocol versions."""
+"""Requests and results, for all protocol versions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import attrs
 from pylogbroker.coordinators import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, TopicPartition
 from pylogbroker.errors import ErrorCode
 
-Protocols = tuple[tuple[str, bytes], ...]  # names, most preferred first, with the member's metadata
+Protocols = tuple[tuple[str, bytes], ...]  # names, most preferred first, with metadata
 
 NO_MEMBER_ID = ""
 NO_GENERATION = -1
@@ -17,7 +17,7 @@ NO_GENERATION = -1
 
 @attrs.frozen
 class Join:
-    """JoinGroup. `needs_known_id` (from version 4 on): a dynamic member gets its id first."""
+    """`needs_known_id` (since version 4): a dynamic member gets its id first."""
 
     group_id: str
     member_id: str
@@ -41,7 +41,7 @@ class JoinedMember:
 
 @attrs.frozen
 class JoinResult:
-    """Result of a join; only the leader gets `members`."""
+    """Only the leader gets `members`."""
 
     error: ErrorCode
     member_id: str = NO_MEMBER_ID
@@ -55,7 +55,7 @@ class JoinResult:
 
 @attrs.frozen
 class Sync:
-    """SyncGroup; only the leader sends `assignments`, by member id."""
+    """Only the leader sends `assignments`, by member id."""
 
     group_id: str
     generation: int
@@ -84,7 +84,7 @@ class Heartbeat:
 
 @attrs.frozen
 class Leaving:
-    """Member that leaves; administrators name a static one by its instance id alone."""
+    """Administrators name a static member by its instance id alone."""
 
     member_id: str
     instance_id: str | None = None
@@ -107,7 +107,7 @@ class CommittedOffset:
 
 @attrs.frozen
 class Commit:
-    """OffsetCommit; consumers without membership have generation -1 and no member id."""
+    """Consumers without membership have generation -1 and no member id."""
 
     group_id: str
     generation: int
@@ -118,7 +118,7 @@ class Commit:
 
 @attrs.frozen
 class TransactionalCommit(Commit):
-    """TxnOffsetCommit; older producers send neither generation nor member id."""
+    """Older producers send neither generation nor member id."""
 
     producer_id: int = NO_PRODUCER_ID
     producer_epoch: int = NO_PRODUCER_EPOCH
@@ -129,7 +129,7 @@ CommitResult = dict[TopicPartition, ErrorCode]
 
 @attrs.frozen
 class FetchResult:
-    """Offset by partition (None: it has none), and errors."""
+    """Offset by partition, or None, and errors."""
 
     error: ErrorCode
     offsets: Mapping[TopicPartition, CommittedOffset | ErrorCode | None] = attrs.field(factory=dict)

@@ -11,8 +11,6 @@ _MS_PER_MINUTE = 60_000
 
 @attrs.frozen
 class GroupSettings:
-    """Fields' comments name their settings."""
-
     min_session_timeout_ms: int = 6_000  # group.min.session.timeout.ms
     max_session_timeout_ms: int = 1_800_000  # group.max.session.timeout.ms
     initial_rebalance_delay_ms: int = 3_000  # group.initial.rebalance.delay.ms

@@ -1,4 +1,4 @@
-"""The groups of one partition of `__consumer_offsets`, loaded and unloaded together."""
+"""Groups of one partition of `__consumer_offsets`, loaded and unloaded together."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The classic group protocol: membership, rebalances and the states of a group."""
+"""The classic group protocol: membership, rebalances and states."""

@@ -1,4 +1,4 @@
-"""A group: its members, generation, protocol and offsets, kept consistent."""
+"""A group: its members, generation, protocol and offsets."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from pylogbroker.groups.requests import (
 
 @attrs.define
 class InitialDelay:
-    """Rest of the first rebalance's delay, and whether a member has joined since."""
+    """Rest of the first rebalance's delay; whether a member has joined since."""
 
     remaining_ms: int
     joined: bool = False
@@ -35,7 +35,7 @@ class Group:
     group_id: str
     partition: int
     _events: EventQueue
-    since: int | None  # begin of the present state, ms; None in records of the oldest version
+    since: int | None  # begin of the present state, ms; None in the oldest records
     state: GroupState = GroupState.EMPTY
     generation: int = 0
     protocol_type: str | None = None
@@ -43,15 +43,15 @@ class Group:
     leader: str | None = None
     members: dict[str, Member] = attrs.field(factory=dict)
     static: dict[str, str] = attrs.field(factory=dict)  # instance id: member id
-    pending: dict[str, Timer] = attrs.field(factory=dict)  # assigned ids that have not joined: their expiry
+    pending: dict[str, Timer] = attrs.field(factory=dict)  # assigned ids that have not joined, and their expiry
     unsynced: set[str] = attrs.field(factory=set)  # members of this generation
-    subscribed: frozenset[str] | None = None  # topics of this generation, None if unknown
+    subscribed: frozenset[str] | None = None  # topics of this generation; None: unknown
     offsets: GroupOffsets = attrs.field(factory=GroupOffsets)
     initial_delay: InitialDelay | None = None
     join_timer: Timer | None = None
     sync_timer: Timer | None = None
     storing: int | None = None  # generation whose assignment is being written
-    _support: Counter[str] = attrs.field(factory=Counter)  # number of members by protocol
+    _support: Counter[str] = attrs.field(factory=Counter)  # members by protocol
     _joining: set[str] = attrs.field(factory=set)
 
     def add(self, member: Member) -> None:
@@ -86,7 +86,7 @@ class Group:
         member.session_timeout_ms = session_timeout_ms
 
     def replace_static(self, member: Member, new_id: str) -> None:
-        """Give a static member another id; fence requests under the old one."""
+        """Give a static member another id; fence requests of the old one."""
         old_id = member.member_id
         self.answer_join(member, JoinResult(ErrorCode.FENCED_INSTANCE_ID, old_id))
         self.answer_sync(member, SyncResult(ErrorCode.FENCED_INSTANCE_ID))
@@ -130,7 +130,7 @@ class Group:
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     def elect_leader(self) -> bool:
-        """Replace a leader that does not wait; return False if nobody waits."""
+        """Replace a leader that does not wait; return False if no member waits."""
         if self.leader not in self._joining:
             joined = next((member_id for member_id in self.members if member_id in self._joining), None)
             if joined is None:
@@ -146,7 +146,7 @@ class Group:
         )
 
     def select_protocol(self) -> str:
-        """Return the most preferred protocol of those that all support."""
+        """Return the most preferred protocol that all support."""
         candidates = {name for name, count in self._support.items() if count == len(self.members)}
         votes = Counter(member.vote(candidates) for member in self.members.values())
         return votes.most_common(1)[0][0]
@@ -209,11 +209,11 @@ class Group:
         return {member_id: given.get(member_id, b"") for member_id in self.members}
 
     def is_subscribed(self, topic: str) -> bool:
-        """Return whether a member may consume the topic: True if unknown."""
+        """Return whether a member may consume the topic; True if unknown."""
         return self.subscribed is None or topic in self.subscribed
 
     def describe(self) -> GroupDescription:
-        """Describe; only a Stable group shows protocol and assignments."""
+        """Show protocol and assignments only of a Stable group."""
         protocol = self.protocol_name if self.state is GroupState.STABLE else None
         return GroupDescription(
             ErrorCode.NONE,

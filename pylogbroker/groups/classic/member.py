@@ -23,7 +23,7 @@ _LENGTH = struct.Struct(">h")
 
 @attrs.define(eq=False)
 class Member:
-    """Member. A client that retries has several waiting requests, which get one result."""
+    """A client that retries has several waiting requests, which get one result."""
 
     member_id: str
     instance_id: str | None
@@ -61,7 +61,7 @@ class Member:
 
 
 def subscribed_topics(metadata: bytes) -> frozenset[str] | None:
-    """Return the topics, None if the metadata is no subscription."""
+    """Return None if the metadata is no subscription."""
     try:
         version, count = _HEADER.unpack_from(metadata)
         return _topics(metadata, count) if version >= 0 and count >= 0 else None

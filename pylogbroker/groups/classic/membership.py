@@ -1,7 +1,7 @@
 """Requests of members: JoinGroup, SyncGroup, Heartbeat and LeaveGroup.
 
-A dynamic member joins without id and gets one; from version 4 on it joins again with that id (KIP-394). A static
-member (KIP-345) that joins without member id gets a new one and keeps its assignment; the old id is fenced.
+A dynamic member joins without id and gets one; since version 4 it joins again with that id (KIP-394). A static member
+(KIP-345) without member id gets a new one and keeps its assignment; the old id is fenced.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ class MemberManager:
             self._await_rebalance(group, member, reply, now_ms)
 
     def _finish_replacement(self, done: _Replacement, error: ErrorCode, now_ms: int) -> None:
-        """Reply after the append; if it failed, the member keeps its old id."""
+        """Reply after the append; restore the old id if it failed."""
         group = done.group
         if group.state is GroupState.DEAD:
             self._answer_error(done.reply, NO_MEMBER_ID, ErrorCode.NOT_COORDINATOR)
@@ -220,7 +220,7 @@ class _Replacement:
         self.group.update(self.member, *self.old_metadata)
 
     def result(self) -> JoinResult:
-        """Return the result. The leader must not assign again, since the others do not join.
+        """Return the result. The leader must not assign again: the others do not join.
 
         Clients that cannot skip the assignment get another leader's id.
         """
@@ -263,6 +263,6 @@ def _check_sync(group: Group, sync: Sync) -> ErrorCode:
 
 
 def _wants_rebalance(group: Group, join: Join) -> bool:
-    """Return whether to rebalance; a Stable group's leader joins to ask for that."""
+    """Return whether to rebalance; a Stable group's leader asks for it by a join."""
     leads = group.state is GroupState.STABLE and group.leader == join.member_id
     return leads or group.members[join.member_id].protocols != join.protocols

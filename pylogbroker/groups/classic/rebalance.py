@@ -27,10 +27,10 @@ from pylogbroker.groups.requests import JoinResult, SyncResult
 from pylogbroker.groups.settings import GroupSettings
 
 NEW_MEMBER_JOIN_TIMEOUT_MS = 5 * 60 * 1000
-"""Longest wait of a new member's join. It sends no heartbeats: joins of clients that retry would accumulate."""
+"""Longest wait of a new member's join: it sends no heartbeats, so that joins of clients that retry would accumulate."""
 
 JOIN_RETRY_MS_MIN = 1_000
-"""Shortest time until the next check for a join."""
+"""Shortest time between checks for joins."""
 
 
 @attrs.frozen
@@ -67,7 +67,7 @@ class Rebalancer:
         group.pending[member_id] = self._timers.start(now_ms + timeout_ms, partial(self.drop_pending, group, member_id))
 
     def drop(self, group: Group, member: Member, now_ms: int) -> None:
-        """Remove a member and rebalance. Waiting requests get UNKNOWN_MEMBER_ID."""
+        """Remove a member and rebalance; waiting requests get UNKNOWN_MEMBER_ID."""
         group.answer_join(member, JoinResult(ErrorCode.UNKNOWN_MEMBER_ID))
         group.answer_sync(member, SyncResult(ErrorCode.UNKNOWN_MEMBER_ID))
         group.remove(member.member_id)

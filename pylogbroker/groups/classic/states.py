@@ -33,7 +33,7 @@ from enum import Enum
 
 
 class GroupState(Enum):
-    """State; the value is its name in DescribeGroups and ListGroups."""
+    """The value is the name in DescribeGroups and ListGroups."""
 
     EMPTY = "Empty"
     PREPARING = "PreparingRebalance"
