@@ -30,14 +30,12 @@ V = TypeVar("V")
 
 @attrs.frozen
 class BrokerRegistered:
-    """A broker has registered, or changed its registration."""
-
     broker: BrokerRegistration
 
 
 @attrs.frozen
 class BrokerUnregistered:
-    """A broker has stopped, or its session has expired."""
+    """The broker has stopped, or its session has expired."""
 
     broker_id: int
 
@@ -62,15 +60,11 @@ class PartitionsChanged:
 
 @attrs.frozen
 class TopicDeleted:
-    """A topic and its settings exist no longer."""
-
     topic: TopicImage
 
 
 @attrs.frozen
 class ConfigChanged:
-    """New settings of a resource."""
-
     resource: ConfigResource
     settings: Mapping[str, str]
 
@@ -100,7 +94,7 @@ class Delta:
         return iter(self.changes)
 
     def apply(self, image: ClusterImage) -> ClusterImage:
-        """Return the changed image; KeyError for a change of an unknown topic."""
+        """Return the changed image; raise KeyError for an unknown topic."""
         editor = _Editor(image)
         for change in self.changes:
             editor.apply(change)
@@ -109,7 +103,7 @@ class Delta:
 
 @attrs.frozen
 class NewTopic:
-    """Request for a topic; -1 stands for num.partitions and default.replication.factor."""
+    """-1 stands for num.partitions and default.replication.factor."""
 
     name: str
     partitions: int = -1
@@ -120,8 +114,6 @@ class NewTopic:
 
 @attrs.frozen
 class PlannedTopic:
-    """Topic to create, with its own settings."""
-
     topic: TopicImage
     settings: Mapping[str, str]
 
@@ -131,7 +123,7 @@ class PlannedTopic:
 
 
 class _Edits(Generic[K, V]):
-    """Changes of one map of the image; None removes an entry."""
+    """Changes of one map; None removes an entry."""
 
     def __init__(self, before: PersistentMap[K, V]) -> None:
         self._before = before

@@ -6,8 +6,8 @@
         topics          by name    TopicImage: id, and a PartitionState for each partition
         configs         by ConfigResource: own settings of a topic or broker, as texts
 
-`pylogbroker.metadata.delta` makes the next image. Both share what the delta leaves alone: a change costs the same with
-ten partitions and with 10,000.
+`pylogbroker.metadata.delta` makes the next image. Both share unchanged parts: a change costs the same with ten and with
+10,000 partitions.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from pylogbroker.metadata.topic_names import INTERNAL_TOPICS
 NO_LEADER: Final = -1
 NO_CONTROLLER: Final = -1
 NO_TOPIC_ID: Final = uuid.UUID(int=0)
-"""Id of topics older than topic ids."""
+"""Id of topics without one."""
 
 
 @attrs.frozen
@@ -38,7 +38,7 @@ class BrokerListener:
 
 @attrs.frozen
 class BrokerRegistration:
-    """Live broker. Each registration has a larger epoch."""
+    """Each registration has a larger epoch."""
 
     id: int
     epoch: int = -1
@@ -57,7 +57,7 @@ class PartitionState:
     leader_epoch: int = 0
     """Grows with each election."""
     partition_epoch: int = 0
-    """Grows with each change: the node's version in ZooKeeper."""
+    """Grows with each change: the node's version."""
     adding: tuple[int, ...] = ()
     removing: tuple[int, ...] = ()
 
@@ -74,7 +74,7 @@ class TopicImage:
 
     @property
     def replication_factor(self) -> int:
-        """Replicas of partition 0, which Kafka reports as the topic's."""
+        """Replicas of partition 0, Kafka's value for the topic."""
         return len(self.partitions[0].replicas)
 
 
@@ -84,7 +84,7 @@ class ConfigResourceType(StrEnum):
 
 
 class ConfigResource(NamedTuple):
-    """Resource with settings; DEFAULT_BROKER stands for all brokers."""
+    """DEFAULT_BROKER stands for all brokers."""
 
     type: ConfigResourceType
     name: str
@@ -92,7 +92,7 @@ class ConfigResource(NamedTuple):
 
 DEFAULT_BROKER: Final = "<default>"
 ConfigChange = Callable[[Mapping[str, str]], Mapping[str, str]]
-"""Function from a resource's own settings to the new ones."""
+"""Maps a resource's settings to new ones."""
 
 
 def topic_resource(name: str) -> ConfigResource:
@@ -100,7 +100,7 @@ def topic_resource(name: str) -> ConfigResource:
 
 
 def broker_resource(broker_id: int | None) -> ConfigResource:
-    """Return the resource of a broker; None stands for all brokers."""
+    """None stands for all brokers."""
     return ConfigResource(ConfigResourceType.BROKERS, DEFAULT_BROKER if broker_id is None else str(broker_id))
 
 
@@ -119,14 +119,14 @@ class ClusterImage:
         return None if name is None else self.topics[name]
 
     def require_topic(self, name: str) -> TopicImage:
-        """Return a topic; raise UNKNOWN_TOPIC_OR_PARTITION if there is none."""
+        """Raise UNKNOWN_TOPIC_OR_PARTITION without this topic."""
         topic = self.topics.get(name)
         if topic is None:
             raise KafkaError(f"There is no topic {name!r}", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         return topic
 
     def require_topic_id(self, topic_id: uuid.UUID) -> TopicImage:
-        """Return a topic; raise UNKNOWN_TOPIC_ID if there is none."""
+        """Raise UNKNOWN_TOPIC_ID without this topic."""
         topic = self.topic_by_id(topic_id)
         if topic is None:
             raise KafkaError(f"There is no topic of the id {topic_id}", ErrorCode.UNKNOWN_TOPIC_ID)

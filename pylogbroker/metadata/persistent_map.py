@@ -3,8 +3,8 @@
     chunks   {a.., b..}   {f.., k..}   {m.., z..}     dicts of at most CHUNK_ENTRIES_MAX entries, in key order
     firsts    -            f            m             first key of each chunk; the first one's is not used
 
-A change copies the two tuples and the chunks that it touches: of 10,000 entries about 300 references. A lookup is a
-binary search and a dict lookup. Keys must be comparable.
+A change copies the two tuples and the changed chunks: of 10,000 entries about 300 references. A lookup is a binary
+search and a dict lookup. Keys must be comparable.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class PersistentMap(Mapping[K, V], Generic[K, V]):
         self._length = length
 
     def changed(self, changes: Mapping[K, V | None]) -> PersistentMap[K, V]:
-        """Return a changed copy; None removes an entry, if there is one."""
+        """Return a changed copy; None removes an entry."""
         if not changes:
             return self
         touched: dict[int, dict[K, V]] = {}
@@ -130,14 +130,14 @@ def _firsts(chunks: Iterable[dict[K, V]]) -> list[K]:
 
 
 def _sorted(chunk: dict[K, V]) -> dict[K, V]:
-    """Return the chunk in key order; only an added entry can be out of order."""
+    """Return the chunk in key order: an added entry may be out of order."""
     keys = list(chunk)
     ordered = sorted(keys)
     return chunk if keys == ordered else {key: chunk[key] for key in ordered}
 
 
 def _split(chunk: dict[K, V]) -> Iterator[dict[K, V]]:
-    """Yield chunks that have room to grow."""
+    """Yield chunks with space to grow."""
     if 0 < len(chunk) <= CHUNK_ENTRIES_MAX:
         yield chunk
         return

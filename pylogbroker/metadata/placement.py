@@ -40,7 +40,7 @@ def of_new_topic(partitions: int, replication_factor: int, brokers: Sequence[int
 def of_more_partitions(
     topic: TopicImage, count: int, brokers: Sequence[int], assignments: Sequence[Sequence[int]] | None
 ) -> Assignment:
-    """Return an assignment of the partitions that are missing to `count`: as given, or round robin."""
+    """Assign the partitions that a topic lacks to `count`: as requested, or round robin."""
     present = len(topic.partitions)
     if count <= present:
         raise KafkaError(
@@ -60,9 +60,9 @@ def of_more_partitions(
 
 
 def check_assignment(assignment: Assignment, brokers: Sequence[int], first: int, width: int | None = None) -> None:
-    """Raise INVALID_REPLICA_ASSIGNMENT unless partitions from `first` on are each given to known brokers once.
+    """Raise INVALID_REPLICA_ASSIGNMENT unless partitions from `first` on each have known, different brokers.
 
-    Every partition must have `width` replicas; by default as many as the first one.
+    Each must have `width` replicas, by default as many as the first one.
     """
     problem = _assignment_problem(assignment, brokers, first, width)
     if problem:
@@ -94,7 +94,7 @@ def _replicas_problem(replicas: Sequence[int], brokers: Sequence[int], width: in
 
 
 def spread(brokers: Sequence[int], first: int, count: int, replication_factor: int) -> dict[int, tuple[int, ...]]:
-    """Assign round robin; leaders and replicas are spread evenly."""
+    """Assign round robin, leaders and replicas evenly."""
     doubled = (*brokers, *brokers)
     starts = ((partition, partition % len(brokers)) for partition in range(first, first + count))
     return {partition: tuple(doubled[start : start + replication_factor]) for partition, start in starts}

@@ -1,4 +1,4 @@
-"""Identities in the coordination tree: cluster, broker and log directories."""
+"""Identities in the coordination tree: cluster, brokers and log directories."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ async def cluster_id(tree: ITree, proposed: str | None = None) -> str:
 
 
 async def new_broker_id(tree: ITree, reserved: int) -> int:
-    """Return a never used broker id above `reserved`."""
+    """Return an unused broker id above `reserved`."""
     await tree.commit([SetData(zk_paths.BROKER_SEQUENCE, b"")])
     return reserved + (await tree.get(zk_paths.BROKER_SEQUENCE)).stat.version
 
 
 async def register(tree: ITree, broker_id: int, broker: zk_schema.BrokerNode, now_ms: int) -> int:
-    """Register; return the epoch, larger than any earlier one."""
+    """Register; return an epoch larger than all earlier ones."""
     path = zk_paths.broker(broker_id)
     await tree.commit([Create(path, zk_schema.encode_broker(broker, now_ms), ephemeral=True)])
     return (await tree.get(path)).stat.created
 
 
 async def directories(tree: ITree, broker_id: int) -> dict[str, str]:
-    """Return ids of the broker's last log directories, by path."""
+    """Return ids of the broker's log directories, by path."""
     [node] = await tree.get_many([zk_paths.broker_directories(broker_id)])
     return {} if node is None else zk_schema.decode_directories(node.data)
 
@@ -55,7 +55,7 @@ async def remember_directories(tree: ITree, broker_id: int, used: Mapping[str, s
 
 
 async def topics(tree: ITree) -> dict[str, zk_schema.TopicNode]:
-    """Return all topics, including those under deletion."""
+    """Return all topics, also those under deletion."""
     nodes = await tree.children_with_data(zk_paths.TOPICS)
     return {name: zk_schema.decode_topic(node.data) for name, node in nodes.items()}
 

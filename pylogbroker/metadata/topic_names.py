@@ -18,14 +18,14 @@ _ILLEGAL: Final = re.compile(r"[^a-zA-Z0-9._-]")
 
 
 def check_name(name: str) -> None:
-    """Raise INVALID_TOPIC_EXCEPTION if no topic may have this name."""
+    """Raise INVALID_TOPIC_EXCEPTION for an invalid name."""
     problem = name_problem(name)
     if problem:
         raise KafkaError(f"Topic name is invalid: {problem}", ErrorCode.INVALID_TOPIC_EXCEPTION)
 
 
 def name_problem(name: str) -> str | None:
-    """Return why no topic may have this name, if so."""
+    """Return why the name is invalid, if so."""
     if not name:
         return "it is empty"
     if name in (".", ".."):
@@ -38,12 +38,12 @@ def name_problem(name: str) -> str | None:
 
 
 def collision_key(name: str) -> str:
-    """Return equal texts for names that collide in metrics: '.' and '_' are the same there."""
+    """Return equal texts for names that collide in metrics, where '.' and '_' are the same."""
     return name.replace(".", "_")
 
 
 def new_topic_id() -> uuid.UUID:
-    """Return a random id without leading '-', which commands would take for an option."""
+    """Return a random id without leading '-', which commands take for an option."""
     while True:
         candidate = uuid.uuid4()
         if not id_text(candidate).startswith("-"):

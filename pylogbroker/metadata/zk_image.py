@@ -44,7 +44,7 @@ class TimeSlices(Protocol):
 
 @attrs.frozen
 class TreeContents:
-    """Image in the tree, and interrupted deletions apart from it."""
+    """Image in the tree, without interrupted deletions."""
 
     image: ClusterImage
     deleted: tuple[TopicImage, ...] = ()
@@ -85,7 +85,7 @@ async def _read_topics(tree: ITree, slices: TimeSlices) -> AsyncIterator[TopicIm
 
 def _partition(topic: TopicNode, number: int, node: Node | None) -> PartitionState:
     replicas = topic.replicas[number]
-    if node is None:  # the topic is new, and the controller has not made the partition yet
+    if node is None:  # the controller has not made the new topic's partition yet
         return new_partition(replicas)
     state = zk_schema.decode_partition(node.data)
     return PartitionState(
@@ -100,12 +100,11 @@ def _partition(topic: TopicNode, number: int, node: Node | None) -> PartitionSta
 
 
 def new_partition(replicas: Sequence[int]) -> PartitionState:
-    """Return a partition whose first replica leads, all in sync."""
     return PartitionState(replicas[0], tuple(replicas), tuple(replicas))
 
 
 def new_partitions(assignment: Mapping[int, Sequence[int]]) -> dict[int, PartitionState]:
-    """Return new partitions; equal replicas share one state."""
+    """Share one state for equal replicas."""
     by_replicas = {replicas: new_partition(replicas) for replicas in set(map(tuple, assignment.values()))}
     return {number: by_replicas[tuple(replicas)] for number, replicas in assignment.items()}
 
@@ -136,13 +135,13 @@ def broker_registration(broker_id: int, epoch: int, node: BrokerNode) -> BrokerR
 
 
 def operations(delta: Delta, before: ClusterImage) -> Iterator[Operation]:
-    """Yield operations that write a delta to the tree of `before`."""
+    """Write a delta to the tree of `before`."""
     for change in delta:
         yield from _operations(change, before)
 
 
 def deletion(topic: TopicImage) -> Iterator[Operation]:
-    """Yield operations that remove a marked topic."""
+    """Remove a marked topic."""
     for number in topic.partitions:
         yield Delete(zk_paths.partition_state(topic.name, number))
         yield Delete(zk_paths.partition(topic.name, number))

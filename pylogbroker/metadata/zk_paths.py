@@ -56,7 +56,6 @@ def broker(broker_id: int) -> str:
 
 
 def broker_directories(broker_id: int) -> str:
-    """Path of the ids of log directories."""
     return f"{BROKER_DIRECTORIES}/{broker_id}"
 
 
@@ -77,7 +76,6 @@ def partition_state(name: str, number: int) -> str:
 
 
 def configs(kind: str) -> str:
-    """Path of the settings of `topics` or `brokers`."""
     return f"/config/{kind}"
 
 
@@ -90,7 +88,7 @@ def topic_config(name: str) -> str:
 
 
 def broker_config(broker_id: int | None) -> str:
-    """Path of a broker's settings; None stands for all brokers."""
+    """None stands for all brokers."""
     return f"{CONFIG_BROKERS}/{DEFAULT_BROKER if broker_id is None else broker_id}"
 
 
@@ -107,7 +105,6 @@ def consumer(group: str, consumer_id: str) -> str:
 
 
 def owner(group: str, topic_name: str, number: int) -> str:
-    """Path of the stream that reads a partition."""
     return f"{CONSUMERS}/{group}/owners/{topic_name}/{number}"
 
 

@@ -1,4 +1,4 @@
-"""Node values of the coordination tree: Kafka's JSON; "directories" and "imported from 0.7" are our own.
+"""Node values of the coordination tree: Kafka's JSON, except "directories" and "imported from 0.7".
 
 | node                   | value                                                                             |
 |------------------------|-----------------------------------------------------------------------------------|
@@ -37,7 +37,7 @@ class BadNode(PylogbrokerError):
 
 @attrs.frozen
 class TopicNode:
-    """Topic id (nil in older nodes), and partitions' replicas, the preferred one first.
+    """Topic id (nil in older nodes), and replicas, the preferred one first.
 
     `adding` and `removing` have the partitions under reassignment.
     """
@@ -60,7 +60,7 @@ class PartitionNode:
 
 @attrs.frozen
 class BrokerNode:
-    """Live broker; `endpoints` are `NAME://host:port`, `protocols` maps their names to protocols."""
+    """`endpoints` are `NAME://host:port`; `protocols` maps their names to protocols."""
 
     endpoints: Sequence[str]
     protocols: Mapping[str, str]
@@ -71,7 +71,7 @@ class BrokerNode:
 
 @attrs.frozen
 class ProducerIdBlock:
-    """Range of producer ids, both ends included."""
+    """Both ends are included."""
 
     broker: int
     first: int
@@ -103,7 +103,7 @@ def id_text(value: uuid.UUID) -> str:
 
 
 def parse_id(text: str) -> uuid.UUID:
-    """Parse 22 characters of URL-safe base64; BadNode if they are invalid."""
+    """Parse 22 characters of URL-safe base64; raise BadNode if they are invalid."""
     try:
         return uuid.UUID(bytes=base64.urlsafe_b64decode(text + "=="))
     except ValueError as error:
@@ -177,7 +177,7 @@ def encode_config(settings: Mapping[str, str]) -> bytes:
 
 
 def decode_config(data: bytes) -> dict[str, str]:
-    """Decode settings; an empty node has none."""
+    """An empty node has no settings."""
     if not data:
         return {}
     return {str(name): str(text) for name, text in _field(_load(data), "config", dict).items()}
@@ -219,7 +219,7 @@ def decode_broker(data: bytes) -> BrokerNode:
 
 
 def parse_endpoint(text: str) -> tuple[str, str, int]:
-    """Parse an endpoint `NAME://host:port`; BadNode if it is invalid."""
+    """Parse `NAME://host:port`; raise BadNode if it is invalid."""
     match = _ENDPOINT.fullmatch(text)
     if match is None:
         raise BadNode(f"not an endpoint: {text!r}")
@@ -231,7 +231,6 @@ def encode_producer_ids(block: ProducerIdBlock) -> bytes:
 
 
 def decode_producer_ids(data: bytes) -> ProducerIdBlock | None:
-    """Decode the latest block, if any was assigned."""
     if not data:
         return None
     value = _load(data)
@@ -254,7 +253,7 @@ def encode_consumer(consumer: ConsumerNode, now_ms: int) -> bytes:
 
 
 def decode_consumer(data: bytes) -> ConsumerNode:
-    """Decode a consumer; the oldest wrote only the subscription."""
+    """The oldest consumers wrote only the subscription."""
     value = _load(data)
     subscription = _field(value, "subscription", dict) if "version" in value else value
     streams = {str(name): _number(count) for name, count in subscription.items()}
