@@ -1,13 +1,11 @@
 """Transactions over partitions: Kafka's transaction coordinator, without I/O.
 
-    coordinator = TransactionCoordinator(TransactionSettings(), log_port, transaction_port)
-    replay = coordinator.runtime.load(partition, leader_epoch, now_ms)      # a partition of __transaction_state
-    replay.replay(entries)
-    coordinator.runtime.activate(replay, now_ms)
-    coordinator.init_producer_id(InitProducerId(...), reply, now_ms)        # reply(InitResult(...)), now or later
-    coordinator.runtime.tick(now_ms)                                        # at runtime.next_deadline()
-
-`record_schema` has the bytes of the records.
+coordinator = TransactionCoordinator(TransactionSettings(), log_port, transaction_port)
+replay = coordinator.runtime.load(partition, leader_epoch, now_ms)      # a partition of __transaction_state
+replay.replay(entries)
+coordinator.runtime.activate(replay, now_ms)
+coordinator.init_producer_id(InitProducerId(...), reply, now_ms)        # reply(InitResult(...)), now or later
+coordinator.runtime.tick(now_ms)                                        # at runtime.next_deadline()
 """
 
 from pylogbroker.transactions.completion import TransactionTimeout

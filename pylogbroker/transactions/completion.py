@@ -36,12 +36,12 @@ FINAL_MARKER_ERRORS = frozenset(
 )
 """Errors of a marker that is not retried.
 
-The partition is deleted, or its format cannot hold transactions. Or it knows a later epoch of the producer: a power
-failure may spare one log and cut another. An open transaction would keep the producer from later epochs.
+The partition is deleted, its format cannot hold transactions, or it knows a later epoch of the producer: a power
+failure may cut one log and spare another. An open transaction would bar the producer from later epochs.
 """
 
 FENCED_ERROR = ErrorCode.TRANSACTION_COORDINATOR_FENCED
-"""Another coordinator decides: the transaction is not completed here."""
+"""Another coordinator decides and completes the transaction."""
 
 
 @attrs.frozen
@@ -70,7 +70,6 @@ class Completion:
         self._decide(transaction, prepared(transaction.metadata, committed, now_ms), now_ms, done)
 
     def fence(self, transaction: Transaction, now_ms: int, done: AppendCallback) -> None:
-        """Abort with an epoch that no producer has."""
         self._decide(transaction, fenced(transaction.metadata, now_ms), now_ms, done)
 
     def _decide(self, transaction: Transaction, target: TransactionMetadata, now_ms: int, done: AppendCallback) -> None:
@@ -82,7 +81,7 @@ class Completion:
         self._writer.write(transaction, target, now_ms, decided)
 
     def resume(self, transaction: Transaction, now_ms: int) -> None:
-        """Complete a transaction whose end is decided."""
+        """Complete a decided transaction."""
         transaction.pending = completed(transaction.metadata, now_ms).state
         transaction.failures = 0
         self._proceed(transaction, now_ms)
@@ -138,7 +137,7 @@ class Completion:
     def _check_timeout(self, transaction: Transaction, now_ms: int) -> None:
         if not transaction.metadata.has_timed_out(now_ms):
             return
-        self._schedule_timeout_check(transaction, now_ms + 1)  # in case the append fails
+        self._schedule_timeout_check(transaction, now_ms + 1)  # if the append fails
         if transaction.pending is None:
             self.fence(transaction, now_ms, partial(self._timed_out, transaction))
 

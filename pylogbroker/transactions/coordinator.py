@@ -36,7 +36,7 @@ _T = TypeVar("_T")
 
 @attrs.define(eq=False)
 class TransactionCoordinator:
-    """All transactional ids of the active shards. The driver loads shards into `runtime` and calls its `tick`."""
+    """Transactional ids of the active shards. The driver loads shards into `runtime` and calls its `tick`."""
 
     settings: TransactionSettings
     _log_port: LogPort
@@ -115,7 +115,7 @@ class TransactionCoordinator:
     def verify(
         self, transactional_id: str, producer_id: int, producer_epoch: int, partitions: Collection[TopicPartition]
     ) -> dict[TopicPartition, ErrorCode]:
-        """Return NONE for partitions of the producer's transaction, an error for others."""
+        """Return NONE for partitions of the producer's transaction, errors for others."""
         transaction = self._find_for_producer(transactional_id, producer_id, producer_epoch)
         if isinstance(transaction, ErrorCode):
             return dict.fromkeys(partitions, transaction)
@@ -187,7 +187,7 @@ class TransactionCoordinator:
     def _find_for_producer(
         self, transactional_id: str, producer_id: int, producer_epoch: int
     ) -> Transaction | ErrorCode:
-        """Return the transactional id, or an error unless the producer's id and epoch are the present ones."""
+        """Return the transactional id, or an error for another than the present producer id and epoch."""
         shard = self._find_shard(transactional_id)
         if isinstance(shard, ErrorCode):
             return shard

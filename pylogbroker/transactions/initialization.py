@@ -9,8 +9,8 @@
 
 Any other producer was fenced before: PRODUCER_FENCED.
 
-An epoch is assigned when its record is synced, whatever the log's settings. After a power failure it could be assigned
-again otherwise: partitions would take the second producer's batches for duplicates.
+An epoch is assigned when its record is synced, whatever the log's settings. Otherwise a power failure could make it
+assigned twice: partitions would take the second producer's batches for duplicates.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Initialization:
                 reply(InitResult(error or ErrorCode.NOT_COORDINATOR))
                 return
             transaction = shard.transactions.get(request.transactional_id)
-            if transaction is None:  # else another producer created it meanwhile
+            if transaction is None:  # another producer may have created it
                 metadata = TransactionMetadata(producer_id, timeout_ms=request.timeout_ms, updated_ms=now_ms)
                 transaction = shard.create(request.transactional_id, metadata)
             self.initialize(transaction, request, reply, now_ms)
@@ -94,5 +94,5 @@ def _initialization_error(transaction: Transaction, request: InitProducerId) -> 
 
 
 def _answer_concurrent(reply: Reply[InitResult]) -> Callable[[ErrorCode, int], None]:
-    """Reply CONCURRENT_TRANSACTIONS; the producer retries and finds the transaction aborted."""
+    """The producer retries and finds the transaction aborted."""
     return lambda error, now_ms: reply(InitResult(error or ErrorCode.CONCURRENT_TRANSACTIONS))

@@ -1,13 +1,13 @@
 """The stored state of a transactional id, and its transitions as functions.
 
-The epoch grows by one with every InitProducerId and every fence. Epoch 32767 is left for a fence; after 32766 there is
-a new producer id:
+Every InitProducerId and every fence raise the epoch by one. Epoch 32767 is left for a fence; after 32766 there is a new
+producer id:
 
     producers      0, 1, ... 32766 | of the next id: 0, 1, ...
     fences            1, ... 32766, 32767
 
-`last_producer_id` and `last_producer_epoch` are the pair that the producer sent for the present one. A request with
-that pair is a retry and gets the present pair (KIP-360).
+The producer sent `last_producer_id` and `last_producer_epoch` for the present pair. A request with them is a retry and
+gets the present pair (KIP-360).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ASSIGNABLE_EPOCH_MAX = EPOCH_MAX - 1
 @attrs.frozen
 class TransactionMetadata:
     producer_id: int
-    producer_epoch: int = NO_PRODUCER_EPOCH  # -1: not assigned yet
+    producer_epoch: int = NO_PRODUCER_EPOCH  # not assigned yet
     state: TransactionState = TransactionState.EMPTY
     timeout_ms: int = 0
     partitions: frozenset[TopicPartition] = frozenset()
@@ -50,7 +50,7 @@ class TransactionMetadata:
 
 
 def may_initialize(metadata: TransactionMetadata, request: InitProducerId) -> bool:
-    """Return whether a producer may get the next epoch: it is new, or has the present pair or the one before."""
+    """Return whether a producer may get the next epoch: it is new, or has the present or the last pair."""
     if request.producer_id == NO_PRODUCER_ID or metadata.producer_epoch == NO_PRODUCER_EPOCH:
         return True
     return _is_current(metadata, request) or _is_retry(metadata, request)
@@ -119,7 +119,7 @@ def completed(metadata: TransactionMetadata, now_ms: int) -> TransactionMetadata
 
 
 def error_of_ending(metadata: TransactionMetadata, committed: bool) -> ErrorCode:
-    """Return the error of EndTxn without open transaction; a retry gets NONE."""
+    """Return the error of EndTxn without open transaction; NONE for a retry."""
     ended = (TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT)
     if metadata.state in ended and metadata.committed == committed:
         return ErrorCode.NONE

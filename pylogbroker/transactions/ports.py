@@ -1,4 +1,4 @@
-"""Port through which the transaction coordinator gets producer ids and writes markers."""
+"""Port of the transaction coordinator: producer ids and markers."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ class TransactionMarker:
 
 
 class TransactionPort(Protocol):
-    """Calls each `done` once, at once or later. Errors are passed to `done`, never raised."""
+    """Calls each `done` once, at once or later, also for errors; never raises."""
 
     def allocate_producer_id(self, done: ProducerIdCallback) -> None:
-        """Allocate a producer id never used before."""
+        """Allocate an unused producer id."""
 
     def write_markers(self, marker: TransactionMarker, done: MarkersCallback) -> None:
-        """Append the marker to its partitions; UNKNOWN_TOPIC_OR_PARTITION for a missing one."""
+        """Append the marker to its partitions; UNKNOWN_TOPIC_OR_PARTITION for missing ones."""

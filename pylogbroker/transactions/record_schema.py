@@ -1,7 +1,7 @@
 """Keys and values of the records in `__transaction_state`, in Kafka's format.
 
-A key or value is an int16 version, then the fields of a struct below. For example, the transactional id `x`, Ongoing
-with producer id 7 at epoch 2, a timeout of 60 s, and partition 1 of topic `t`:
+A key or value is an int16 version, then a struct below. For example, the transactional id `x`, Ongoing with producer id
+7 at epoch 2, a timeout of 60 s, and partition 1 of topic `t`:
 
     key      0000  0001 78
              |     transactional id
@@ -48,7 +48,7 @@ class PartitionsSchema:
 
 @struct
 class TransactionLogValue(WireMessage):
-    """State; a start of -1 is none."""
+    """A start of -1 is none."""
 
     versions = Versions(0, 1, flexible=1)
 
@@ -66,7 +66,7 @@ def encode_key(transactional_id: str) -> bytes:
 
 
 def decode_key(key: Buffer) -> str | None:
-    """Decode a key; None if its version is unknown."""
+    """Return None for unknown versions."""
     if version_of(key) not in TransactionLogKey.versions:
         return None
     return decode(TransactionLogKey, key).transactional_id

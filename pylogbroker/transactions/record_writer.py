@@ -1,6 +1,6 @@
 """Writes states and tombstones to `__transaction_state`.
 
-A state counts when its record is stored. Until then, and if the append fails, the present one holds.
+A state counts when its record is stored; until then, and if the append fails, the present one holds.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class TransactionRecordWriter:
         done: AppendCallback,
         on_disk: bool = False,
     ) -> None:
-        """Make `target` the metadata when it is stored, with `on_disk` when it is synced."""
+        """Set `target` when it is stored, with `on_disk` when it is synced."""
         check_transition(transaction.metadata.state, target.state, PREDECESSORS)
         transaction.pending = target.state
 

@@ -1,4 +1,4 @@
-"""Requests and results, independent of protocol versions."""
+"""Requests and results, for all protocol versions."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class TransactionOverview:
 
 @attrs.frozen
 class TransactionList:
-    """`unknown_states` are requested states that do not exist."""
+    """`unknown_states` are requested, but do not exist."""
 
     error: ErrorCode
     unknown_states: tuple[str, ...] = ()

@@ -9,8 +9,6 @@ from pylogbroker.config import Values
 
 @attrs.frozen
 class TransactionSettings:
-    """Fields' comments name their settings."""
-
     partitions: int = 50  # transaction.state.log.num.partitions
     max_timeout_ms: int = 900_000  # transaction.max.timeout.ms
     abort_interval_ms: int = 10_000  # transaction.abort.timed.out.transaction.cleanup.interval.ms

@@ -17,7 +17,7 @@ from pylogbroker.transactions.settings import TransactionSettings
 from pylogbroker.transactions.states import IDLE, PREPARED, TransactionState
 from pylogbroker.transactions.transaction import Transaction, TransactionShard
 
-_APPEND_BYTES_MAX = 256 * 1024  # of one append, below the limit of a batch
+_APPEND_BYTES_MAX = 256 * 1024  # below the limit of a batch
 
 
 @attrs.define(eq=False)
@@ -34,7 +34,7 @@ class ReplayedTransactions:
             self.metadata[transactional_id] = record_schema.decode_value(record.value)
 
     def end_transaction(self, producer_id: int, committed: bool) -> None:
-        """Do nothing: this topic's records are not part of transactions."""
+        """Do nothing: this topic has no transactional records."""
 
 
 @attrs.frozen

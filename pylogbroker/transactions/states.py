@@ -14,7 +14,7 @@
     Ongoing -- InitProducerId, or the transaction's timeout --> PrepareEpochFence --> PrepareAbort with the epoch + 1
 
 Every arrow is a record in `__transaction_state`; until it is stored, the next state is `pending` and requests get no
-response. PrepareEpochFence alone is never stored: it and PrepareAbort are one step. Markers follow a stored Prepare*.
+response. PrepareEpochFence is never stored: it is one step with PrepareAbort. Markers follow a stored Prepare*.
 
 The response to a producer with the present id and epoch:
 
@@ -35,7 +35,7 @@ from enum import IntEnum
 
 
 class TransactionState(IntEnum):
-    """State with its number in the log; `label` is its name in descriptions and lists."""
+    """The value is the number in the log; `label` is the name in descriptions."""
 
     label: str
 

@@ -11,7 +11,7 @@ from pylogbroker.transactions.states import TransactionState
 
 @attrs.define(eq=False)
 class TransactionShard:
-    """Callbacks after the unload find `active` False and have no effect."""
+    """Callbacks after the unload see that `active` is False."""
 
     partition: int
     coordinator_epoch: int
@@ -27,7 +27,7 @@ class TransactionShard:
         del self.transactions[transaction.transactional_id]
 
     def close(self) -> None:
-        """Stop all timers; appends and markers under way lose their effect."""
+        """Stop timers; appends and markers under way have no effect."""
         self.active = False
         for transaction in self.transactions.values():
             transaction.stop_timers()
@@ -41,7 +41,7 @@ class Transaction:
     pending: TransactionState | None = None
     deadline: Timer | None = None  # of the open transaction
     retry: Timer | None = None  # of the markers, or of the completion's record
-    failures: int = 0  # of `retry`, in a row
+    failures: int = 0  # in a row
 
     def stop_timers(self) -> None:
         cancel(self.deadline)
