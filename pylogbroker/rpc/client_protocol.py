@@ -8,7 +8,7 @@
     encoded = protocol.encode(FetchRequest(...))        # chunks to send
     response = encoded.decode(frame)                    # WireError if the frame is invalid
 
-A broker answers an ApiVersionsRequest of an unsupported version in the layout of version 0.
+Brokers answer unsupported versions of ApiVersionsRequest in the layout of version 0.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _UNSUPPORTED: Final = ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big")
 
 
 class EncodedRequest(NamedTuple):
-    """Frame of a request, with the decoder of its response."""
+    """Frame of a request, and the decoder of its response."""
 
     name: str
     chunks: list[Any]
@@ -66,7 +66,7 @@ class _ApiCodec:
         return chunks
 
     def response(self, correlation_id: int, frame: memoryview) -> Any:
-        """Decode a frame; raise WireError if it is invalid or belongs to another request."""
+        """Raise WireError if a frame is invalid or belongs to another request."""
         received, position = decode_response_header(frame, self.api_key, self.version)
         if received != correlation_id:
             raise WireError("its correlation id is that of another request")
@@ -80,7 +80,7 @@ class ClientProtocol:
 
     def __init__(self, peer: str, client_id: str) -> None:
         self.is_negotiated = False
-        self.encoded = 0  # requests, modulo 2^31: the next correlation id
+        self.encoded = 0  # the next correlation id, modulo 2^31
         self._peer = peer
         self._client_id = client_id
         self._version = ApiVersionsRequest.versions.last
@@ -93,7 +93,7 @@ class ClientProtocol:
         return request, self._version
 
     def handle_response(self, response: ApiVersionsResponse) -> None:
-        """Take the broker's versions, or prepare an older version. Raise any other error."""
+        """Take the broker's versions, or prepare an older version. Raise other errors."""
         self._ranges.update({api.api_key: (api.min_version, api.max_version) for api in response.api_keys})
         if response.error_code == ErrorCode.UNSUPPORTED_VERSION and self._version:
             self._version = min(self._ranges[ApiVersionsRequest.api_key][1], self._version - 1)
@@ -103,11 +103,11 @@ class ClientProtocol:
         self.is_negotiated = True
 
     def version_of(self, kind: type[Request]) -> int:
-        """Return the newest version that both sides support; raise UnsupportedVersion."""
+        """Return the newest version of both sides; raise UnsupportedVersion."""
         return (self._newest.get(kind) or self._make_codec(kind, None)).version
 
     def encode(self, request: Request, version: int | None = None) -> EncodedRequest:
-        """Encode the next request, by default in the newest version that both sides support.
+        """Encode the next request, by default in the newest version of both sides.
 
         Raise UnsupportedVersion, or EncodingError if the version cannot express the request.
         """

@@ -47,8 +47,8 @@ class BrokerConnection(PipelinedConnection):
         """Send a request; return a Deferred of its response, or of None if none is expected.
 
         Without a response, it fires when the socket has accepted the request. It fails with ConnectionLost,
-        RequestTimedOut after `timeout` seconds (default request.timeout.ms), UnsupportedVersion or EncodingError.
-        Records are not copied: do not change them until it has fired.
+        RequestTimedOut after `timeout` seconds (default request.timeout.ms), UnsupportedVersion or EncodingError. Do
+        not change records before: they are not copied.
         """
         if not self.is_open:
             return self._not_connected()
@@ -67,7 +67,7 @@ class BrokerConnection(PipelinedConnection):
 
 
 async def connect(reactor: Any, address: Address, settings: ConnectionSettings) -> BrokerConnection:
-    """Return a connection ready for requests; raise NotConnected with the reason."""
+    """Return a connection ready for requests, or raise NotConnected."""
     started = reactor.seconds()
     connection = await dial(reactor, address, settings, BrokerConnection)
     try:

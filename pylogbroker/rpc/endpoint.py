@@ -1,4 +1,4 @@
-"""Connecting to a broker: name resolution, and connections that receive and send without copying (`transport`)."""
+"""Connecting to a broker: name resolution, and connections without copies (`transport`)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from pylogbroker.rpc.transport import ChunkConnection
 
 P = TypeVar("P", bound=Protocol)
 
-_ATTEMPT_DELAY = 0.05  # seconds between attempts at the addresses of one host name
+_ATTEMPT_DELAY = 0.05  # seconds between attempts at the addresses of a name
 
 
 class ChunkClient(ChunkConnection, tcp.Client):
@@ -36,7 +36,7 @@ class ChunkConnector(tcp.Connector):
 
 @implementer(IReactorTime, IReactorPluggableNameResolver)
 class _ChunkReactor:
-    """Proxy of a reactor for Twisted's endpoints; its connections are `ChunkClient`s."""
+    """Proxy of a reactor for Twisted's endpoints; makes `ChunkClient`s."""
 
     def __init__(self, reactor: Any) -> None:
         self._reactor = reactor
@@ -51,7 +51,7 @@ class _ChunkReactor:
 
 
 def endpoint(reactor: Any, host: str, port: int, timeout: float) -> IStreamClientEndpoint:
-    """Return an endpoint: of several addresses of a name, the first that answers."""
+    """Return an endpoint: the first address of the name that answers."""
     chunks = cast(Any, _ChunkReactor(reactor))
     if isIPAddress(host):
         return TCP4ClientEndpoint(chunks, host, port, timeout)
@@ -63,7 +63,7 @@ def endpoint(reactor: Any, host: str, port: int, timeout: float) -> IStreamClien
 async def dial(
     reactor: Any, address: Address, settings: ConnectionSettings, make: Callable[[Any, Address, ConnectionSettings], P]
 ) -> P:
-    """Return a connection with the protocol from `make`; raise NotConnected with the reason."""
+    """Return a connection with the protocol from `make`, or raise NotConnected."""
     retain_freed_memory()
     seconds = settings.setup_timeout
     factory = _Factory(partial(make, reactor, address, settings))
@@ -88,7 +88,7 @@ class _Factory(Factory):
 
 
 def set_options(transport: Any, send_buffer: int, receive_buffer: int) -> None:
-    """Disable Nagle's algorithm, enable keep-alive, and set the buffer sizes (-1: the system's)."""
+    """Disable Nagle's algorithm, enable keep-alive, set buffer sizes (-1: the system's)."""
     transport.setTcpNoDelay(True)
     transport.setTcpKeepAlive(True)
     for option, size in ((socket.SO_SNDBUF, send_buffer), (socket.SO_RCVBUF, receive_buffer)):

@@ -8,15 +8,15 @@ _CODES = {code.value: code for code in ErrorCode}
 
 
 class ClientError(PylogbrokerError):
-    """Base class of errors on the client's side."""
+    """Errors on the client's side."""
 
 
 class ConnectionLost(ClientError):
-    """The connection ended before the response arrived; the outcome is unknown."""
+    """The connection ended before the response; the outcome is unknown."""
 
 
 class NotConnected(ConnectionLost):
-    """No connection existed; the request was not sent."""
+    """The request was not sent."""
 
 
 class RequestTimedOut(ClientError):
@@ -24,11 +24,10 @@ class RequestTimedOut(ClientError):
 
 
 class Closed(ClientError):
-    """The client has been closed; the outcome of a sent request is unknown."""
+    """The client is closed; the outcome of a sent request is unknown."""
 
 
 def error_of(code: int, detail: str | None = None) -> KafkaError:
-    """Return the exception for an error code."""
     known = _CODES.get(code)
     if known is None:
         return KafkaError(f"error code {code}: {detail or 'of a newer broker'}")
@@ -41,5 +40,5 @@ def raise_for(code: int, detail: str | None = None) -> None:
 
 
 def code_of(number: int) -> ErrorCode:
-    """Return the error code of a number, UNKNOWN_SERVER_ERROR for one newer than `ErrorCode`."""
+    """Return UNKNOWN_SERVER_ERROR for numbers newer than `ErrorCode`."""
     return _CODES.get(number, ErrorCode.UNKNOWN_SERVER_ERROR)

@@ -4,8 +4,8 @@
                               |
                               +-- lost, timed out, invalid response --> every pending Deferred fails, once
 
-A request that times out ends the connection, since all later responses would be even later. Nothing is retried.
-Subclasses define the format.
+A timeout ends the connection, since later responses would be even later. Nothing is retried. Subclasses define the
+format.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class PipelinedConnection(Protocol):
         for each in notify:
             each.callback(None)
 
-    # -- questions -----------------------------------------------------------------------------------------------
+    # -- requests -----------------------------------------------------------------------------------------------
 
     @property
     def in_flight(self) -> int:
@@ -125,7 +125,7 @@ class PipelinedConnection(Protocol):
         return waiting.deferred
 
     def _send_unanswered(self, chunks: Iterable[Any]) -> Deferred[None]:
-        """Send a request; fire once the socket has accepted it, to bound the data waiting there."""
+        """Send a request; fire once the socket has accepted it: this bounds the data that waits."""
         self._send(chunks)
         transport: Any = self.transport
         if not isinstance(transport, ChunkClient) or not transport.unsent_chunks:
@@ -159,7 +159,7 @@ class PipelinedConnection(Protocol):
         self.close(ConnectionLost(f"{self.address} does not speak {self.protocol_name}: it sent an answer {what}"))
 
     def _protocol_hint(self) -> str:
-        """Return a hint at the protocol if no response has ever arrived."""
+        """Return a hint at the protocol if no response ever arrived."""
         return f"; does it speak {self.protocol_name}?" if self._waiting and not self._has_responses else ""
 
     def _end(self, error: Exception) -> None:
@@ -177,7 +177,7 @@ class PipelinedConnection(Protocol):
     # -- time ----------------------------------------------------------------------------------------------------
 
     def _watch(self, due: float) -> None:
-        """Check deadlines at `due`. Responses do not move the timer: most come long before."""
+        """Check deadlines at `due`. Responses do not move the timer: most are much earlier."""
         if self._timer is not None and self._timer.active():
             self._timer.cancel()
         self._timer_due = due

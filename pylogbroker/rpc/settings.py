@@ -40,10 +40,10 @@ def parse_address(text: str) -> Address:
 
 @attrs.frozen
 class ConnectionSettings:
-    """Behaviour of connections. Times in seconds, sizes in bytes."""
+    """Times in seconds, sizes in bytes."""
 
     client_id: str = "pylogbroker"
-    setup_timeout: float = 10.0  # of connecting, and of version negotiation
+    setup_timeout: float = 10.0  # of connecting and version negotiation
     request_timeout: float = 30.0
     send_buffer: int = -1  # of the socket; -1: the system chooses
     receive_buffer: int = -1

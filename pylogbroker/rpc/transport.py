@@ -1,4 +1,4 @@
-"""TCP connections, for server and client, that receive into the protocol's buffer and send chunks without joining them.
+"""TCP connections, for server and client, that receive into the protocol's buffer and send unjoined chunks.
 
     socket --recv_into--> receive_buffer(), if there is one --> buffer_filled(count)
            --recv-------> dataReceived(data)
@@ -21,16 +21,16 @@ from typing import Any, Final, Protocol
 from twisted.internet import main, tcp
 
 BUFFERS: Final = (bytes, memoryview, bytearray)
-"""Types of chunks in memory; a subclass may send others."""
+"""Chunks in memory; subclasses may send others."""
 
 _MOST_VECTORS: Final = os.sysconf("SC_IOV_MAX")
 
 
 class ChunkReceiver(Protocol):
-    """Protocol's side of a connection, registered by `deliver_to`."""
+    """Protocol's side of a connection, set by `deliver_to`."""
 
     def receive_buffer(self) -> memoryview | None:
-        """Return the unfilled rest of the frame; None if its size is unknown yet."""
+        """Return the unfilled rest of the frame; None if its size is unknown."""
 
     def buffer_filled(self, count: int) -> None:
         """Handle `count` bytes received into `receive_buffer()`."""
@@ -39,11 +39,11 @@ class ChunkReceiver(Protocol):
         """Handle at most `bufferSize` bytes received without a buffer."""
 
     def chunks_sent(self) -> None:
-        """Handle that the socket has taken all chunks."""
+        """The socket has taken all chunks."""
 
 
 class ChunkConnection(tcp.Connection):
-    """Mixin before `tcp.Server` or `tcp.Client` among the bases."""
+    """Mixin before `tcp.Server` or `tcp.Client`."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self._receiver: ChunkReceiver | None = None
@@ -117,13 +117,13 @@ class ChunkConnection(tcp.Connection):
             return False
 
     def _send_on(self) -> bool:
-        """Send all chunks; BlockingIOError if the socket is full. Return False if the connection must end."""
+        """Send all chunks; raise BlockingIOError if the socket is full. Return False to end the connection."""
         while self._unsent:
             self._send_run()
         return True
 
     def _send_run(self) -> int:
-        """Send chunks in memory, up to one of another type, with one call; return the bytes taken."""
+        """Send chunks in memory up to one of another type, with one call; return the bytes taken."""
         unsent = self._unsent
         if len(unsent) == 1:
             count = self.socket.send(unsent[0])
