@@ -63,7 +63,7 @@ class Cluster:
     def __str__(self) -> str:
         return str(self._source)
 
-    # -- requests ------------------------------------------------------------------------------------------------
+    # requests
 
     def send(
         self,
@@ -152,7 +152,7 @@ class Cluster:
         random.shuffle(nodes)
         return nodes
 
-    # -- topics --------------------------------------------------------------------------------------------------
+    # topics
 
     def leader_of(self, topic: str, partition: int) -> int | None:
         return self._leader((topic, partition))
@@ -239,7 +239,7 @@ class Cluster:
     async def _retrying(self, work: Callable[[], Coroutine[Any, Any, T] | Deferred[T]]) -> T:
         return await retrying(work, self._pauses, self._backoff, self._timeout)
 
-    # -- coordinators --------------------------------------------------------------------------------------------
+    # coordinators
 
     async def coordinator(self, key: str, kind: CoordinatorType) -> int:
         """Return the coordinator's node, asking until there is one.
@@ -286,7 +286,7 @@ class Cluster:
         self._pool.add(answer.node_id, Address(answer.host, answer.port))
         return coordinator_node(answer.node_id) if kind is CoordinatorType.GROUP else answer.node_id
 
-    # -- the end -------------------------------------------------------------------------------------------------
+    # the end
 
     async def close(self) -> None:
         """Drop all connections; pending requests fail with Closed."""

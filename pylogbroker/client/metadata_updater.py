@@ -1,8 +1,8 @@
 """Metadata updater: when metadata is requested, and for which topics.
 
-One request is in flight at a time. A later caller gets the next response, since its reason may be newer. Metadata is
-also refreshed every metadata.max.age.ms, and with backoff after a failure or while a wanted topic is unknown: the topic
-may be new, and other brokers may know it.
+One request is in flight at a time. A later caller gets the next response: its reason may be newer. Metadata is also
+refreshed every metadata.max.age.ms, and with backoff after a failure or while a wanted topic is unknown: it may be new,
+and other brokers may know it.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class MetadataUpdater:
         self._closed = True
         self._stop_timer()
 
-    # -- asking --------------------------------------------------------------------------------------------------
+    # asking
 
     async def _refresh_all(self) -> None:
         while self._waiters:
@@ -146,7 +146,7 @@ class MetadataUpdater:
             except Exception:
                 log.failure("a callback on cluster metadata failed")
 
-    # -- the next time -------------------------------------------------------------------------------------------
+    # the next time
 
     def _schedule(self, outcome: Failure | None) -> None:
         if outcome is None:

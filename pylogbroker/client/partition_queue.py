@@ -5,11 +5,11 @@
                          |          v
                          +---- requeued
 
-A batch's position is the number of the partition's records taken before it. Retries keep it; with an identity it gives
-the sequence number. Requeued batches leave in order, before new ones, after everything in flight is answered.
+A batch's position counts the partition's records taken before it. Retries keep it; with an identity it gives the
+sequence number. Once nothing is in flight, requeued batches leave in order, before new ones.
 
-When a batch fails for good, the leader rejects all later sequence numbers. Once nothing is in flight, `settle` repairs
-that, by how the batch failed:
+When a batch fails for good, the leader rejects later sequence numbers. Once nothing is in flight, `settle` repairs
+that:
 
 ==============================================  ==============================================================
 never written (`gap`)                           renumber later batches: they cannot be written either
@@ -20,11 +20,11 @@ rejected the first that follows; or it had
 nothing of this identity yet
 ==============================================  ==============================================================
 
-A leader without any record of an identity accepts any number. Only one batch is in flight until it accepts one, or it
-could accept a later batch after missing an earlier one.
+A leader without records of an identity accepts any number. Until it accepts a batch, only one is in flight: it could
+accept a later one after missing an earlier one.
 
-A batch rejected because an earlier one is missing is sent again in the new epoch. If an attempt may have been written,
-it fails instead: another could duplicate it. An accepted batch proves all before it in its epoch written.
+A batch rejected because an earlier one is missing is resent in the new epoch. If an attempt may have been written, it
+fails instead: another could duplicate it. An accepted batch proves all earlier ones of its epoch written.
 """
 
 from __future__ import annotations

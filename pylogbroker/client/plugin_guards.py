@@ -1,7 +1,7 @@
 """Guards around plugins: functions that a client can call safely.
 
-Each validates the plugin's result. An exception becomes PluginFailed, with the plugin's name, and fails only the record
-or batch concerned. KeyboardInterrupt is not caught: it does not come from the plugin.
+Each validates the plugin's result. An exception becomes PluginFailed, which fails only the record or batch concerned.
+KeyboardInterrupt is not caught: it does not come from the plugin.
 """
 
 from __future__ import annotations

@@ -6,13 +6,12 @@
       |                    connecting again after a backoff   |
       +---------------- unused for a while, or the broker is gone
 
-Twisted's ClientService holds each connection and paces the attempts. A request without an open connection waits for the
-current or next attempt, and fails with it. Requests also wait, in order, while the broker throttles the connection
-(KIP-219); requests for any broker use another one.
+Twisted's ClientService holds each connection and paces attempts. A request without an open connection waits for the
+current or next attempt, and fails with it. While the broker throttles a connection (KIP-219), requests wait in order;
+requests for any broker use another one.
 
 A node number is a broker's number, or stands for a separate connection:
-  - `coordinator_node(n)`: to broker n, for requests that must not wait behind a fetch. Numbers as in Kafka's Java
-    client;
+  - `coordinator_node(n)`: to broker n, not behind its fetches. Numbers as in Kafka's Java client;
   - negative: to a bootstrap address, before brokers' numbers are known.
 """
 
@@ -310,7 +309,7 @@ class ConnectionPool:
         self._closing.add(closing)
         closing.addBoth(lambda _: self._closing.discard(closing))
 
-    # -- idle connections --------------------------------------------------------------------------------------------
+    # idle connections
 
     def _sweep_later(self) -> None:
         if self._sweeping is None or not self._sweeping.active():

@@ -3,8 +3,8 @@
     settings = read(PRODUCER, {"linger.ms": 5}, acks="all")         # a mapping, or keywords with underscores
     settings.integer("linger.ms")
 
-Names, units and defaults are Kafka's if Kafka has the setting. Values may be text; None selects the default. Unknown
-names and invalid values raise ConfigError, which names the accepted ones.
+Names, units and defaults are Kafka's where it has the setting. Values may be text; None selects the default. Unknown
+names and invalid values raise ConfigError, which names accepted ones.
 """
 
 from __future__ import annotations

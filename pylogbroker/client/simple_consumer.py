@@ -70,7 +70,7 @@ class SimpleConsumer:
     def __repr__(self) -> str:
         return f"<SimpleConsumer of {self.address}{', closed' if self._closed else ''}>"
 
-    # -- messages --------------------------------------------------------------------------------------------------
+    # messages
 
     def fetch(
         self,
@@ -146,7 +146,7 @@ class SimpleConsumer:
         end = await adapter.offsets_before(*place, LATEST, 1)
         return OutOfRange(*place, wanted.offset, first[0], end[0]) if first and end else error
 
-    # -- offsets ---------------------------------------------------------------------------------------------------
+    # offsets
 
     def get_offsets_before(self, topic: str, partition: int, time: int, max_offsets: int = 1) -> Deferred[list[int]]:
         """Return offsets from which to read messages written before `time` (ms), newest first.
@@ -182,7 +182,7 @@ class SimpleConsumer:
     async def _fetch_offsets(self, group: str, partitions: list[TopicPartition]) -> dict[TopicPartition, int | None]:
         return await (await self._connected()).committed(group, partitions)
 
-    # -- the connection --------------------------------------------------------------------------------------------
+    # the connection
 
     def close(self) -> Deferred[None]:
         """Close; pending requests fail. Fires when closed."""

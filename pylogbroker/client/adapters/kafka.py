@@ -63,7 +63,7 @@ class KafkaAdapter:
         self._gone: Deferred[None] = Deferred()
         connection.when_lost = lambda _: self._gone.callback(None)
 
-    # -- messages --------------------------------------------------------------------------------------------------
+    # messages
 
     def fetch(self, wanted: Sequence[FetchTarget], wait: Wait) -> Deferred[list[FetchedMessages]]:
         return ensureDeferred(self._fetch(wanted, wait))
@@ -130,7 +130,7 @@ class KafkaAdapter:
         end = answer.last_stable_offset if self._committed_only else answer.high_watermark
         return FetchedMessages(messages, not messages.valid_bytes and (bool(messages.data) or end > wanted.offset))
 
-    # -- offsets ---------------------------------------------------------------------------------------------------
+    # offsets
 
     def offsets_before(self, topic: str, partition: int, time: int, most: int) -> Deferred[list[int]]:
         return ensureDeferred(self._offsets_before(topic, partition, time, most))
@@ -153,7 +153,7 @@ class KafkaAdapter:
             return list(found.old_style_offsets)
         return [found.offset][:most]
 
-    # -- groups ----------------------------------------------------------------------------------------------------
+    # groups
 
     def commit(self, group: str, offsets: Mapping[TopicPartition, int], metadata: str) -> Deferred[None]:
         topics: dict[str, OffsetCommitRequestTopic] = {}
@@ -207,7 +207,7 @@ class KafkaAdapter:
             detail = f"the coordinator of group {group} is {answer.host}:{answer.port}, not {address}"
             raise _Elsewhere(detail, ErrorCode.NOT_COORDINATOR)
 
-    # -- the connection --------------------------------------------------------------------------------------------
+    # the connection
 
     def is_open(self) -> bool:
         return self._connection.is_open

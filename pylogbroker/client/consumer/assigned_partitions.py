@@ -94,7 +94,7 @@ class AssignedPartitions:
     def __attrs_post_init__(self) -> None:
         self.committer, self.fetcher, self.positions = self._make_parts(self)
 
-    # -- called by the group ---------------------------------------------------------------------------------------
+    # called by the group
 
     def assign(self, partitions: Mapping[TopicPartition, int | None]) -> Deferred[None]:
         """Read each partition on the stream of its number; None: on the one with the fewest."""
@@ -136,7 +136,7 @@ class AssignedPartitions:
         for task in list(self._tasks):
             task.cancel()
 
-    # -- called by the program -------------------------------------------------------------------------------------
+    # called by the program
 
     def seek(self, key: TopicPartition, offset: int) -> None:
         self._move(self.buffers[key], offset)
@@ -172,7 +172,7 @@ class AssignedPartitions:
                 buffer.done = offset
                 buffer.on_done()
 
-    # -- called by the fetcher -------------------------------------------------------------------------------------
+    # called by the fetcher
 
     def filled(self, buffer: FetchBuffer) -> None:
         self._stream_of[buffer].filled(buffer)
@@ -189,7 +189,7 @@ class AssignedPartitions:
         if not buffer.closed:
             self._stream_of[buffer].fail(error)
 
-    # -- steps -----------------------------------------------------------------------------------------------------
+    # steps
 
     def _open(self, key: TopicPartition, number: int | None) -> FetchBuffer:
         buffer = FetchBuffer(*key, limit=self._limit)

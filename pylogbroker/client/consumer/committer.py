@@ -1,6 +1,6 @@
 """Commits of the readers' offsets: periodic, on revocation, and on request.
 
-A commit covers finished messages; on request and at shutdown, all given ones. Only one is in flight, so that none
+A commit covers finished messages; on request and at shutdown, all given ones. One is in flight at a time: none
 overtakes another.
 
 Errors are retried only while the partitions are this member's. Later, a retry could undo their next reader's commits.

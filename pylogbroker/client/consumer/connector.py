@@ -111,7 +111,7 @@ class ConsumerConnector:
         """Why the last request reached no broker; "" if it reached one."""
         return self._cluster.trouble
 
-    # -- streams ---------------------------------------------------------------------------------------------------
+    # streams
 
     def create_message_streams(self, topics: Mapping[str, int]) -> Deferred[dict[str, list[Stream]]]:
         """Create each topic's number of streams; wait for the first assignment."""
@@ -155,7 +155,7 @@ class ConsumerConnector:
     def _streams_of(self, topic: str) -> Sequence[Stream]:
         return self._subscribed.streams_of(topic)
 
-    # -- offsets ---------------------------------------------------------------------------------------------------
+    # offsets
 
     @property
     def assignment(self) -> frozenset[TopicPartition]:
@@ -213,7 +213,7 @@ class ConsumerConnector:
             raise NotAssigned(f"{topic}/{partition} is not assigned to this connector")
         return buffer
 
-    # -- shutdown --------------------------------------------------------------------------------------------------
+    # shutdown
 
     def shutdown(self) -> Deferred[None]:
         """Commit given messages if `enable.auto.commit`, leave the group and end the streams."""
@@ -245,7 +245,7 @@ class ConsumerConnector:
     def relay_through(self, relay: Relay) -> None:
         self._assigned.relay = relay
 
-    # -- the group -------------------------------------------------------------------------------------------------
+    # the group
 
     def topics(self) -> frozenset[str]:
         return self._subscribed.among(self._cluster.topics())

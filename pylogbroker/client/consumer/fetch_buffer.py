@@ -7,8 +7,8 @@
 `delivered` is the first offset not given to the reader, `done` the first that it may still process. Asking for more
 finishes earlier messages.
 
-With `limit` bytes buffered, nothing is fetched until the reader takes some. A fetch may be in flight then, so a buffer
-holds at most twice the limit, or one larger batch.
+A buffer with `limit` bytes is not fetched for, but a fetch may be in flight. So it holds at most twice the limit, or
+one larger batch.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
     wake --> partitions by leader --> leaders without a request in flight --> fetch --> chunks into buffers, and again
 
-Full partitions are left out, but may need the leader's only request at any moment. So the request waits for the others
-no longer than a partition has been full. A fast reader never waits for idle partitions, and an unread partition costs
-little. An error stops only its own partition.
+Full partitions are left out, but may need the leader's only request at any moment. So the request waits for others no
+longer than a partition has been full: a fast reader never waits for idle partitions, and an unread one costs little. An
+error stops only its own partition.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class Fetcher:
             self._cluster, self._on_truncated, self._on_out_of_range, self._hold_now, self.wake
         )
 
-    # -- buffers ---------------------------------------------------------------------------------------------------
+    # buffers
 
     def add(self, buffer: FetchBuffer) -> None:
         self.buffers[buffer.key] = buffer
@@ -131,7 +131,7 @@ class Fetcher:
                 leader.in_flight.cancel()
         self.truncation_checks.close()
 
-    # -- requests --------------------------------------------------------------------------------------------------
+    # requests
 
     def _look_soon(self) -> None:
         self._woken = None
@@ -220,7 +220,7 @@ class Fetcher:
             return NO_ID, -1
         return info.topic_id, info.partitions[buffer.partition].leader_epoch
 
-    # -- responses -------------------------------------------------------------------------------------------------
+    # responses
 
     async def _fetch(self, leader: LeaderState, request: FetchRequest, asked: FetchContents) -> None:
         timeout = self._settings.request_timeout + request.max_wait_ms / 1000

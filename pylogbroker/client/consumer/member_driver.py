@@ -122,7 +122,7 @@ class MemberDriver:
             static=settings.instance_id is not None,
         )
 
-    # -- called by the reader --------------------------------------------------------------------------------------
+    # called by the reader
 
     @property
     def member_id(self) -> str:
@@ -176,7 +176,7 @@ class MemberDriver:
         for task in list(self._tasks):
             task.cancel()
 
-    # -- actions ---------------------------------------------------------------------------------------------------
+    # actions
 
     def _do(self, actions: Actions) -> None:
         for action in actions:
@@ -252,7 +252,7 @@ class MemberDriver:
     def _now(self) -> int:
         return int(self._clock.seconds() * 1000)
 
-    # -- requests --------------------------------------------------------------------------------------------------
+    # requests
 
     async def _send(self, request: Request, timeout: float) -> Any:
         return await self._cluster.send(self._node, request, timeout=timeout)

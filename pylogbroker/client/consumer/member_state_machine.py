@@ -99,7 +99,7 @@ class MemberStateMachine:
     _beat_sent: int | None = None
     _heard: int = 0
 
-    # -- calls of the user -----------------------------------------------------------------------------------------
+    # calls of the user
 
     def start(self, now: int) -> Actions:
         self._heard = now
@@ -126,7 +126,7 @@ class MemberStateMachine:
         self._enter(MemberState.LEAVING)
         return [Revoke(self.owned, lost=False)] if self.owned else self.revoked(now)
 
-    # -- time ------------------------------------------------------------------------------------------------------
+    # time
 
     def next_due(self) -> int | None:
         if self._beats:
@@ -158,7 +158,7 @@ class MemberStateMachine:
         self._beat_sent = now
         return [SendHeartbeat(self.member_id, self.generation)]
 
-    # -- responses -------------------------------------------------------------------------------------------------
+    # responses
 
     def found(self, now: int) -> Actions:
         self._coordinator_known = True
@@ -232,7 +232,7 @@ class MemberStateMachine:
         self._enter(MemberState.GONE)
         return []
 
-    # -- errors ----------------------------------------------------------------------------------------------------
+    # errors
 
     def request_rejected(self, code: ErrorCode, now: int, error: Exception | None = None) -> Actions:
         """Handle an error of a request or commit."""
@@ -295,7 +295,7 @@ class MemberStateMachine:
         self._failures += 1
         return min(self.backoff_ms << min(self._failures - 1, 20), self.backoff_max_ms)
 
-    # -- steps -----------------------------------------------------------------------------------------------------
+    # steps
 
     def _find(self, now: int) -> Actions:
         self._enter(MemberState.FINDING)

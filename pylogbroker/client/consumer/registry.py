@@ -3,17 +3,17 @@
 /consumers/<group>/ids/<consumer>        a live consumer and its subscription (ephemeral)
 /consumers/<group>/owners/<topic>/<n>    `<consumer>-<stream>`, while that stream reads the partition (ephemeral)
 
-A consumer registers, then rebalances at once and whenever its group, the brokers or the topics change:
+A consumer registers, then rebalances, now and when its group, the brokers or the topics change:
 
 1. Set the watches that fired, then read the members and partitions.
 2. Plan this consumer's share (`registry_plan`).
 3. Release other partitions: the listener stops reading and commits, then the owner node is deleted.
 4. Claim new partitions: create owner nodes, then give the listener those that succeeded.
-5. Wait for partitions that others own until anything changes or `rebalance.backoff.ms` have passed; then start again.
-   After `rebalance.max.retries` failed attempts, report an error to the listener and continue.
+5. If others own partitions, wait for a change or `rebalance.backoff.ms`, then start again. After
+   `rebalance.max.retries` failures, report an error to the listener and continue.
 
-When the tree's session ends, registration and owner nodes disappear: the partitions are lost, and the consumer
-registers again.
+The end of the tree's session removes registration and owner nodes: the partitions are lost, and the consumer registers
+again.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ class GroupRegistry:
         self._changed = True
         self._wake()
 
-    # -- main loop -------------------------------------------------------------------------------------------------
+    # main loop
 
     async def _run(self, begun: Deferred[None]) -> None:
         try:
@@ -168,7 +168,7 @@ class GroupRegistry:
         if waiting is not None:
             waiting.callback(None)
 
-    # -- a rebalance -----------------------------------------------------------------------------------------------
+    # a rebalance
 
     async def _rebalance(self) -> set[TopicPartition]:
         """Return planned partitions that others own."""
@@ -265,7 +265,7 @@ class GroupRegistry:
                 "the listener of the group {group} failed to handle a change of its partitions", group=self._group
             )
 
-    # -- reading the tree ------------------------------------------------------------------------------------------
+    # reading the tree
 
     async def _look(self) -> View:
         members = await self._members()

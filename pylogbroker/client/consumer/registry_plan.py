@@ -1,11 +1,11 @@
 """Assignment for groups in the coordination tree: the algorithm, without the tree.
 
-For each topic, PT are its partitions, ordered by broker; CG are the streams of all its consumers, sorted. With
-N = size(PT) / size(CG), stream i reads the partitions i*N to (i+1)*N - 1 of PT. With a remainder, the first streams
-read one more each.
+For each topic, PT are its partitions, by broker; CG are all its consumers' streams, sorted. With N = size(PT) /
+size(CG), stream i reads the partitions i*N to (i+1)*N - 1 of PT. With a remainder, the first streams read one more
+each.
 
-A partition belongs to its preferred replica's broker, since leaders change at any moment. A consumer with an older view
-finds a partition owned by another, and reads the tree again.
+A partition counts for its preferred replica's broker, since leaders change at any moment. With an older view, a
+consumer finds a partition owned by another, and reads the tree again.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Streams: read messages one by one or, far cheaper, many at once.
 
-Each partition feeds one stream, in order; partitions alternate, chunk by chunk. A stream that is not read stops only
-its own partitions. Reading more finishes earlier messages: from then on they may be committed.
+Each partition feeds one stream, in order; partitions alternate, chunk by chunk. An unread stream stops only its own
+partitions. Reading more finishes earlier messages: they may be committed then.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Stream:
     _ended: bool = False
     _errors: deque[Exception] = attrs.field(factory=deque)
 
-    # -- reading ---------------------------------------------------------------------------------------------------
+    # reading
 
     def take(self, count: int | None = None) -> list[Message]:
         """Return at most `count` messages available now, maybe none."""
@@ -139,7 +139,7 @@ class Stream:
             else:
                 self._lent.append(self._source)
 
-    # -- waiting ---------------------------------------------------------------------------------------------------
+    # waiting
 
     def _over(self) -> bool:
         if self._errors:
@@ -175,7 +175,7 @@ class Stream:
         for each in waiting:
             each.callback(None)
 
-    # -- called by the assigned partitions ----------------------------------------------------------------------------
+    # called by the assigned partitions
 
     def attach(self, buffer: FetchBuffer) -> None:
         self.buffers.add(buffer)

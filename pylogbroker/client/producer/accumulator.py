@@ -1,8 +1,7 @@
 """Group records into batches: the producer's queue, without I/O; the time is passed in.
 
-Each partition has a `PartitionQueue`, whose last batch takes records until it is full. A queue is *ready* when it may
-have a batch to send: a full one, one whose `linger` has passed, a requeued one after its backoff, or any during a flush
-(`flushers`).
+The last batch of a partition's `PartitionQueue` takes records until it is full. A queue is *ready* when it may have a
+batch to send: full, past its `linger`, requeued and past its backoff, or any during a flush (`flushers`).
 
 Bytes and optionally records, in flight included, bound the queue. `append` exceeds the bound: the caller asks
 `has_space` first.

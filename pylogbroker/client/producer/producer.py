@@ -96,7 +96,7 @@ class Producer:
     def __repr__(self) -> str:
         return f"<Producer of {self._parts.cluster}{', closed' if self._has_closed else ''}>"
 
-    # -- records -----------------------------------------------------------------------------------------------------
+    # records
 
     def send(
         self,
@@ -218,7 +218,7 @@ class Producer:
         self._is_closing = True
         return self._closing.run(lambda: self._close(timeout))
 
-    # -- transactions --------------------------------------------------------------------------------------------------
+    # transactions
 
     def begin(self) -> Deferred[None]:
         """Begin a transaction. The first call fences other producers with this transactional id."""
@@ -250,7 +250,7 @@ class Producer:
             raise ConfigError("transactional.id: is not set; transactions need one")
         return self._transactions
 
-    # -- internals ----------------------------------------------------------------------------------------------------
+    # internals
 
     def _check_open(self) -> None:
         if self._is_closing:

@@ -1,8 +1,8 @@
 """Send batches to their leaders.
 
-One run takes the due batch of every ready partition queue and sends one request per leader, repeatedly while there is
-more. At most `max.in.flight.requests.per.connection` requests are in flight per leader. No batch goes to a new leader
-before the old one has answered for earlier batches.
+A run takes the due batch of every ready partition queue and sends a request per leader, until there is no more. At most
+`max.in.flight.requests.per.connection` requests are in flight per leader. A new leader gets no batch before the old one
+has answered earlier batches.
 """
 
 from __future__ import annotations

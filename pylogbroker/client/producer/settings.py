@@ -1,7 +1,7 @@
 """Older names of producer settings.
 
-Settings of the first Kafka releases are translated, values included. `batch.size` is in bytes, as in Kafka now. The
-number of records, `batch.size` in the first releases, is `batch.num.messages`.
+Settings of the first Kafka releases are translated, values included. `batch.size` is in bytes, as in Kafka now; that of
+the first releases, a number of records, is `batch.num.messages`.
 """
 
 from __future__ import annotations

@@ -12,9 +12,8 @@ ABORTING     wait for what is in flight, then EndTxn               response: REA
 FENCED       another producer has taken over                       none
 ===========  ====================================================  =================================================
 
-Any failure breaks the transaction, so that none is committed that lacks a record; unsent records fail too. As the
-sender's gate, the manager admits only partitions that the coordinator has added. After a failure the producer takes a
-new epoch.
+Any failure breaks the transaction and fails unsent records: no committed one may lack a record. As the sender's gate,
+the manager admits only partitions added by the coordinator. After a failure the producer takes a new epoch.
 """
 
 from __future__ import annotations
@@ -84,7 +83,7 @@ class TransactionManager:
     _too_late: bool = False  # an abort found that the commit had succeeded
     _renew: bool = False
 
-    # -- as a gate ---------------------------------------------------------------------------------------------------
+    # as a gate
 
     def admits(self, queue: BatchQueue) -> bool:
         """Return whether the partition is in the transaction; if not, add it."""
@@ -123,7 +122,7 @@ class TransactionManager:
             self._wanted.clear()
             self.reject(error)
 
-    # -- calls of the program ----------------------------------------------------------------------------------------
+    # calls of the program
 
     async def begin(self) -> None:
         """Begin; the first time, fence older producers and abort their transaction."""
@@ -154,7 +153,7 @@ class TransactionManager:
         if self.state in (TransactionStage.OPEN, TransactionStage.BROKEN):
             await self.abort()
 
-    # -- implementation ----------------------------------------------------------------------------------------------
+    # implementation
 
     async def _commit(self) -> None:
         if self.state is not TransactionStage.OPEN:

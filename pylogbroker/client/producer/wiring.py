@@ -76,7 +76,7 @@ class ProducerParts:
         self.topics.watch()
         self.pipeline = self._make_pipeline(built_in) if self._in_events else None
 
-    # -- shared by the parts ------------------------------------------------------------------------------------------
+    # shared by the parts
 
     def kick(self) -> None:
         """Run the sender: at once with `sync`, else in the next iteration."""
@@ -169,7 +169,7 @@ class ProducerParts:
             return str(error) if isinstance(error, PylogbrokerError) else f"not done within {timeout or 0:g} s"
         return ""
 
-    # -- construction -------------------------------------------------------------------------------------------------
+    # construction
 
     @property
     def _in_events(self) -> bool:

@@ -1,7 +1,7 @@
 """A reactor in a background thread, and calls to it from other threads.
 
-A process has one such reactor, a child of `fork` its own (decision 0020). Daemon threads let a program end. Log lines
-go to Python's `logging`, silent until the program configures it.
+A process has one such reactor, a forked child its own (decision 0020). Daemon threads let a program end. Log lines go
+to Python's `logging`, silent until configured.
 """
 
 from __future__ import annotations
