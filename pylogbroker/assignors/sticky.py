@@ -1,15 +1,15 @@
 """Sticky assignment: balanced as far as subscriptions allow, with as few moves as possible.
 
-1. A member keeps each partition that it claims and still subscribes to. Of several claims the latest generation wins;
-   claims of the same generation cancel each other.
+1. A member keeps claimed partitions to which it still subscribes. Of several claims the latest generation wins; equal
+   generations cancel each other.
 2. An unclaimed partition goes to the subscriber with the fewest partitions; topics with fewest subscribers first.
-3. The member with the most partitions gives one to a member with at least two fewer, while such a move is left. A move
-   is direct, or a chain of members who each pass one partition on. Without such a chain the balance is optimal.
+3. While possible, the member with the most partitions gives one to a member with at least two fewer: directly, or by a
+   chain of members who each pass one on. Without such a chain the balance is optimal.
 
     A has 4, B has 2, C has 1;  A and B may read topic a, B and C may read topic b
     A --a--> B --b--> C         A has 3, B has 2, C has 2, though A has nothing that C may read
 
-A partition's home is the member whose claim won. Partitions away from home move first. Topics with the same subscribers
+A partition's home is the member whose claim won; partitions away from home move first. Topics with equal subscribers
 are of one kind: step 3 searches kinds, not partitions.
 """
 

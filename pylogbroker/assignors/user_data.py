@@ -2,8 +2,8 @@
 
     int32 count, count x (int16 length, topic, int32 count, count x int32 partition), int32 generation
 
-The oldest clients omit the generation; kafka-python since 3.0 prepends an int16 version. `cooperative-sticky` members
-send only the generation, for leaders that miss it in the subscription:
+The oldest clients omit the generation; kafka-python since 3.0 prepends an int16 version. `cooperative-sticky` sends
+only the generation, for leaders that miss it in the subscription:
 
     int32 generation
 """

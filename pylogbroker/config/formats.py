@@ -6,8 +6,8 @@
 | 0.10                | 1     | messages with timestamps              |
 | 0.11 and all later  | 2     | record batches                        |
 
-Format 0.7 is byte-addressed: messages have no offsets. A topic has it from its creation on, or never. A version may be
-shortened (`3.0`) and may name a release's inter-broker step (`3.0-IV1`).
+Format 0.7 is byte-addressed: messages have no offsets. A topic has it from creation on, or never. Versions may be short
+(`3.0`) and may name an inter-broker step (`3.0-IV1`).
 """
 
 from __future__ import annotations

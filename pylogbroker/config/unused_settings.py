@@ -1,7 +1,7 @@
 """Settings of Kafka that this broker accepts, stores and shows, but does not use.
 
 `kafka_settings.tsv` lists those of Kafka 3.9 and 4.x: name, type, default, mode, bounds. Values are validated like
-Kafka's. Setting one causes a warning; in the file, one that would promise absent protection is an error.
+Kafka's. Setting one is a warning; in the file, promising absent protection is an error.
 """
 
 from __future__ import annotations

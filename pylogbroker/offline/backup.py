@@ -8,9 +8,9 @@ The order of copying keeps the copy consistent: each item is at least as new as 
     all other logs
     the coordination tree   no producer id is allocated twice
 
-A partition is copied up to its present active segment. Segments swapped or deleted meanwhile are copied again or
-dropped: a compacted segment never mixes with those it replaces. A copy has no clean-shutdown mark, so its first start
-verifies everything after the recovery points.
+A partition is copied up to its active segment. Segments swapped or deleted meanwhile are copied again or dropped: a
+compacted segment never mixes with those it replaces. A copy has no clean-shutdown mark: its first start verifies
+everything after the recovery points.
 """
 
 from __future__ import annotations

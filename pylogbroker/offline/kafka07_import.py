@@ -1,7 +1,7 @@
 """Import partitions of Kafka 0.7 as topics of the message format 0.7.
 
 Offsets (byte positions) do not change, so consumer offsets stay valid. In Kafka 0.7 each broker numbers a topic's
-partitions from 0. Here all brokers' partitions are numbered in the order of broker ids:
+partitions from 0; here they are numbered in order of broker ids:
 
     broker 0: events-0, events-1    broker 1: events-0    ->    events_0, events_1, events_2
 
@@ -12,7 +12,7 @@ A topic is imported completely or not at all:
     3  the tree              write the topic in one transaction: now it exists
     4  `imported`            remove it
 
-After a kill in step 1 or 2, the next import removes the directories. A topic that reached step 3 is not imported again.
+After a kill in step 1 or 2, the next import removes the directories. After step 3, the topic is not imported again.
 """
 
 from __future__ import annotations

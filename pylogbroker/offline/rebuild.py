@@ -10,7 +10,7 @@
 | `message-format`                      | topics with the message format 0.7                                |
 | `cleaner-offset-checkpoint`           | compacted topics                                                  |
 
-Topic settings are lost. So retention is off for every topic until it is set again, and deletes nothing to be kept.
+Topic settings are lost, so retention is off until it is set again: nothing to be kept is deleted.
 
 The tree is built in its own directory, and moved into place when complete.
 """

@@ -1,7 +1,7 @@
 """Import a registry: topics, and offsets into `__consumer_offsets`.
 
-Existing topics are not changed. An offset must lie within its log: one beyond the end would make consumers skip later
-records. Offsets that groups have committed here are kept unless replaced.
+Existing topics do not change. An offset must lie within its log: beyond the end, consumers would skip later records.
+Offsets already committed here are kept unless replaced.
 """
 
 from __future__ import annotations

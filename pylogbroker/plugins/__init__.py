@@ -1,7 +1,7 @@
 """The built-in plugins, and the package for others' plugins.
 
-Plugin modules lie here, or in a directory `pylogbroker/plugins` (without `__init__.py`) on Python's path.
-`twisted.plugin` finds their top-level objects that provide an interface of `pylogbroker.interfaces`.
+Plugin modules lie here, or in `pylogbroker/plugins` (without `__init__.py`) on Python's path. `twisted.plugin` finds
+top-level objects that provide an interface of `pylogbroker.interfaces`.
 """
 
 from __future__ import annotations

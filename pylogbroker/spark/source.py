@@ -2,8 +2,8 @@
 
     spark.read.format("pylogbroker").option("kafka.bootstrap.servers", "one:9092").option("subscribe", "events").load()
 
-Columns and options are those of Spark's own Kafka source; `options` lists differences. Every Python process of Spark
-imports this module: readers and writers are imported on first use.
+Columns and options are those of Spark's own Kafka source; `options` lists differences. Readers and writers are imported
+on first use: every Python process of Spark imports this module.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Message sets of Kafka 0.7: offsets are byte positions, messages have only values.
 
-A fetch cannot begin inside a compressed message. So `next_offset` of an inner message is the compressed one's position,
-and for the last its end: continuing there repeats some messages and loses none.
+A fetch cannot begin inside a compressed message. So an inner message's `next_offset` is the compressed one's position,
+the last one's its end: continuing there repeats some messages and loses none.
 """
 
 from __future__ import annotations

@@ -12,8 +12,8 @@ snappy). A compressed payload is a set of uncompressed messages.
     log         [ "one"     ][ gzip of a, b   ][ "two" ...      next offset: the last one plus the bytes of its message
     records     0            13, 14            60
 
-There are no keys, timestamps or headers. Inner records get consecutive offsets from their message's position on, so it
-must have at least as many bytes.
+There are no keys, timestamps or headers. Inner records have consecutive offsets from their message's position on, so it
+needs at least as many bytes.
 """
 
 from __future__ import annotations

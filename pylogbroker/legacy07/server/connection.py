@@ -1,6 +1,6 @@
 """Connections of Kafka 0.7 clients: frames without numbers, answered in order.
 
-A request is read only when the previous one is done: clients may produce to a new topic and fetch from it at once.
+Each request waits for the previous one: clients may produce to a new topic and fetch from it at once.
 """
 
 from __future__ import annotations

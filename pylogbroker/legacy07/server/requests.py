@@ -1,11 +1,11 @@
 """Handlers of Kafka 0.7 requests, for topics of its message format.
 
 A fetch never waits. Its response is a region of the log's file from exactly the requested position, even within a
-message, of at most the requested size. A produce has no response. If it fails, the connection closes, as for an invalid
-request: the protocol cannot report it otherwise.
+message, of at most the requested size. A produce has no response. A failed or invalid request closes the connection:
+the protocol cannot report it otherwise.
 
-The first produce creates a topic if auto.create.topics.enable is set; before that it is empty. Topics of other formats
-are not served: their offsets are not positions.
+The first produce creates a topic if auto.create.topics.enable is set; until then it reads as empty. Topics of other
+formats are not served: their offsets are not positions.
 """
 
 from __future__ import annotations

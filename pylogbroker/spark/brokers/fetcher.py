@@ -1,7 +1,7 @@
 """Fetch a partition's record batches between two offsets, as raw bytes.
 
-The next fetch is sent before received records are yielded: the leader works while they are decoded. Reading ends at an
-offset, not at a count: control records and compaction leave offsets without records.
+The next fetch is sent before records are yielded: the leader works while they are decoded. Reading ends at an offset,
+not at a count: control records and compaction leave offsets without records.
 """
 
 from __future__ import annotations

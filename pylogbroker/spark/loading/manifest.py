@@ -12,8 +12,8 @@
     offsets      start          end                                               still to be loaded
 
 A file's name holds its start and end offsets (exclusive); only complete files get it. So the manifest may lack files,
-never have too many. A log's entries do not overlap. When a topic is recreated or truncated, its entries are marked as
-old: rows stay, but do not count as covered. New files go into a new generation.
+never have too many. A log's entries do not overlap. Entries of a recreated or truncated topic are marked as old: rows
+stay, but do not count as covered. New files go into a new generation.
 
     loaded       generation 1 |==a==|==b==|==c==|==d==|
     replay of          b to c       |---------|            generation 2; after a crash the replay is continued

@@ -1,6 +1,6 @@
 """Mappings of rows before they are written.
 
-A mapping is any function from a record batch with the source's columns to another one. Tasks call it. It must always
+A mapping is a function, called in tasks, from a record batch with the source's columns to another. It must always
 return the same columns, even for no rows; it may drop or add rows.
 
     def pages(rows: pa.RecordBatch) -> pa.RecordBatch:

@@ -8,8 +8,8 @@
 | since          | rows before it, in ms, were dropped; empty if none were     |
 | schema         | columns, as text                                            |
 
-A row group holds 32 MB or 2^20 rows. Columns use dictionaries, but `value` and `key` do not: they seldom repeat, and
-searching for repetitions costs more than writing them.
+A row group holds 32 MB or 2^20 rows. All columns but `value` and `key` use dictionaries: those seldom repeat, and
+searching for repetitions costs more than writing.
 """
 
 from __future__ import annotations

@@ -6,11 +6,11 @@
     until                                                (2)
     parts              |--------|     |------------------|
 
-(1) A new partition begins at the first record at or after `since`. A loaded one continues; skipped offsets become a
-gap. A partition added to a loaded topic begins at offset 0.
+(1) A new partition begins at the first record at or after `since`; without `since`, one added to a loaded topic begins
+at offset 0. Loaded partitions continue; skipped offsets become a gap.
 
-(2) Loading ends before the first record at or after `until`. Later offsets, even with earlier timestamps, are left for
-the next load: nothing is lost or duplicated.
+(2) Loading ends before the first record at or after `until`. Later offsets, even with earlier timestamps, are for the
+next load: none is lost or duplicated.
 
 Missing records raise DataLost, or become a gap (`failOnDataLoss` false).
 """

@@ -1,8 +1,8 @@
 """Run the parts of a load in Spark: one task per part.
 
 A UDF loads each part and returns JSON, `{"entry": ...}` or `{"failure": "..."}`. No row passes through the JVM.
-Permanent errors are returned: Spark does not retry, and other tasks finish. For retriable errors, which are raised,
-Spark repeats the task up to spark.task.maxFailures times. Vectorized UDFs would need pandas.
+Permanent errors are returned: other tasks finish. Retriable ones are raised: Spark repeats the task, up to
+spark.task.maxFailures times. Vectorized UDFs would need pandas.
 """
 
 from __future__ import annotations

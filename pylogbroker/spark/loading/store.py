@@ -12,8 +12,8 @@
 |                |                                           | two loads at once one fails; its published files    |
 |                |                                           | are recovered by the other load, or the next        |
 
-A URI may contain credentials, and Arrow's options, such as `?region=` and `?endpoint_override=`. Only tasks get them,
-not messages and Spark. Spark itself opens files: its scheme for `s3` is `s3a`.
+A URI may contain credentials, and Arrow's options, such as `?region=` and `?endpoint_override=`: only for tasks,
+neither messages nor Spark. Spark opens files itself: its scheme for `s3` is `s3a`.
 """
 
 from __future__ import annotations

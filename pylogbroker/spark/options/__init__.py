@@ -1,7 +1,7 @@
 """Options of source and sink, named as in Spark's own Kafka source.
 
-Everything that Spark's source rejects is rejected here. So are a misspelt option (`raw`), `endingTimestamp` for a
-stream, and `assign` without a partition. `groupIdPrefix` and `kafka.group.id` are ignored: there is no consumer group.
+Rejected is whatever Spark's source rejects, and a misspelt option (`raw`), `endingTimestamp` for a stream, or `assign`
+without a partition. `groupIdPrefix` and `kafka.group.id` are ignored: there is no consumer group.
 """
 
 from pylogbroker.spark.options.sink import WriteOptions

@@ -1,7 +1,7 @@
 """Raw options, as Spark passes them, with typed accessors.
 
-Names are case-insensitive. An unknown name that resembles a known one is an error: it is probably misspelt. Others are
-ignored with a warning.
+Names are case-insensitive. An unknown name that resembles a known one is an error: it is probably misspelt. Others
+cause a warning.
 """
 
 from __future__ import annotations

@@ -3,10 +3,10 @@
     driver    BatchReader.pushFilters, partitions     plans the slices
     task      BatchReader.read                        reads the rows of one slice
 
-Filters are pushed down if spark.sql.python.filterPushdown.enabled is set and the option `pushFilters` is true. It is
-false by default: Spark (4.2 and 4.3) reuses the filtered plan for other uses of the DataFrame, so each use needs its
-own `load()`. While its setting is off, Spark rejects a reader with `pushFilters`, and does not pass the setting to the
-source. But it asks for filters in a process with its own main module: only there does `of` return a FilteringReader.
+Filters are pushed down if spark.sql.python.filterPushdown.enabled is set and the option `pushFilters` is true. By
+default it is false: Spark (4.2 and 4.3) reuses the filtered plan for other uses of the DataFrame, so each needs its own
+`load()`. With its setting off, Spark rejects a reader with `pushFilters`, and the source cannot read the setting. But
+Spark asks for filters in a process with its own main module: only there does `of` return a FilteringReader.
 """
 
 from __future__ import annotations

@@ -7,8 +7,8 @@
 | starting time            | the first record at or after it; without one: an error, or latest            |
 | ending time              | the first record at or after it; without one: latest                         |
 
-`subscribePattern` is a Python regular expression, searched anywhere in a topic's name. Internal topics do not match.
-Unlike in Spark, they can be named, and a named partition that does not exist is an error.
+`subscribePattern` is a Python regular expression, searched anywhere in a topic's name; internal topics do not match.
+Unlike in Spark, they can be named, and a missing named partition is an error.
 """
 
 from __future__ import annotations

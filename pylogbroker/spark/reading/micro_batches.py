@@ -10,11 +10,10 @@
 |                               | Else the topic may have been recreated: its first offset                       |
 
 If a loss is no error, such a partition makes a step at once, even an empty one: Spark must log it before the partition
-grows to its old length. Topic ids are not logged: a topic recreated with its old length while no query runs is not
-detected.
+regains its old length. Topic ids are not logged: a topic recreated with its old length between queries is not detected.
 
-A new leader may briefly report an earlier end; a restarted broker may not know a topic. So partitions that are missing
-or went backwards are looked up `fetchOffset.numRetries` times.
+A new leader may briefly report an earlier end, a restarted broker miss a topic. So missing partitions, and those that
+went backwards, are looked up `fetchOffset.numRetries` times.
 """
 
 from __future__ import annotations

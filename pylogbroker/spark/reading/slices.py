@@ -5,7 +5,7 @@
     slices                    |=====|=====|=====|             maximum offsets each, or minimum number of slices
 
 The rules are those of Spark's own source: a job has the same tasks. If slices of `maxRecordsPerPartition` are fewer
-than `minPartitions`, long ones are divided by their length.
+than `minPartitions`, long ones are divided by length.
 """
 
 from __future__ import annotations

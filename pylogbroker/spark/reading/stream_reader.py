@@ -1,7 +1,7 @@
 """Stream reader: micro-batches planned by the driver and read by tasks.
 
-A stream offset has the format of Spark's own source. An extra key, "/start", cannot be a topic's name. It holds the
-starts of partitions that do not continue the previous batch:
+A stream offset has the format of Spark's own source. An extra key, "/start", no possible topic name, holds the starts
+of partitions that do not continue the previous batch:
 
     {"events": {"0": 23, "1": 42}, "/start": {"events": {"1": 0}}}
 
@@ -9,11 +9,11 @@ starts of partitions that do not continue the previous batch:
     latestOffset    {..., "/start": {...}}               first batch: its starts are now in Spark's log
     latestOffset    {...}                                later batches
 
-So starts are logged before anything is read. "/start" is present even without partitions: {} marks a query's beginning.
-A repeated batch has the same slices: they depend on these offsets alone.
+So starts are logged before reads. "/start" is always present: {} marks a query's beginning. A repeated batch has the
+same slices: they depend on these offsets alone.
 
-A query of Spark's own source can continue here. But that source must itself finish its first batch, and a batch with
-new partitions: it stores or looks up their starts elsewhere.
+A query of Spark's own source can continue here, except in its first batch or one with new partitions: that source keeps
+or looks up their starts elsewhere, and must finish them itself.
 """
 
 from __future__ import annotations
