@@ -48,7 +48,6 @@ class ChangeLog:
         self._generations.log_suppressed()
 
     def on_delta(self, delta: Delta, before: ClusterImage, after: ClusterImage) -> None:
-        """Log clients' changes of topics and settings."""
         for change in delta:
             match change:
                 case TopicCreated(topic):
@@ -116,7 +115,7 @@ def _log_settings(resource: ConfigResource, before: Mapping[str, str], after: Ma
 
 
 def shown_changes(changes: Mapping[str, tuple[Value, Value]]) -> str:
-    """Format settings with their new and old values: `retention.ms=1000 (was 500)`."""
+    """Format settings with new and old values: `retention.ms=1000 (was 500)`."""
     return ", ".join(_shown(name, *values) for name, values in changes.items())
 
 

@@ -22,7 +22,7 @@ async def identify(
 ) -> tuple[int, str]:
     """Lock the log directories and write the ids to them; return the broker id and the cluster id.
 
-    StartupError if the data is another broker's. `in_thread` runs blocking calls.
+    Raise StartupError if the data is another broker's.
     """
     await registration.create_permanent_nodes(tree)
     known = await in_thread(directories.read_identity)

@@ -3,8 +3,8 @@
     start   checks of ports and directories -> coordination -> ids -> directories locked -> logs -> broker -> listeners
     stop    no new connections -> waiting requests answered -> connections closed -> logs -> coordination -> threads
 
-Steps of the start add undo steps; the stop, and a failed start, run these in reverse order.  Blocking steps run in
-worker threads; before the reactor runs, in the calling thread.
+Steps of the start add undo steps; the stop, and a failed start, run these in reverse. Worker threads run blocking
+steps; before the reactor runs, the calling thread does.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class _UndoSteps:
         self._steps += steps
 
     async def run(self) -> None:
-        """Run all steps, also after one that fails."""
+        """Run all steps, even if some fail."""
         self.is_done = True
         while self._steps:
             step = self._steps.pop()
@@ -76,7 +76,7 @@ class ServingBroker:
         return tuple(self.broker.node.listeners.values())
 
     def reload(self, settings: Mapping[str, str]) -> Reloaded:
-        """Apply the dynamic settings; raise ConfigError, with nothing changed, if invalid."""
+        """Apply dynamic settings; raise ConfigError, and change nothing, if invalid."""
         return self.broker.config.reload(settings)
 
     async def stop(self) -> None:
@@ -86,7 +86,7 @@ class ServingBroker:
 
 @attrs.define(eq=False)
 class BrokerStart:
-    """Start of one broker; runs once.
+    """One start of a broker.
 
     BrokerStart --run: open--> Broker with logs and coordinators --listen--> ServingBroker
          |                        |                                   |
@@ -100,7 +100,7 @@ class BrokerStart:
     _assembled: Broker | None = attrs.field(init=False, default=None)
 
     async def run(self) -> ServingBroker:
-        """Open everything and listen; StartupError, with everything closed, after a failure or `abort`."""
+        """Open everything and listen; after a failure or `abort` close everything, and raise StartupError."""
         began = self._reactor.seconds()
         threads = Threads(self._reactor, self.config)
         self._undo.add(threads.stop)
@@ -116,7 +116,7 @@ class BrokerStart:
         return ServingBroker(broker, self._undo)
 
     def abort(self) -> None:
-        """Make the start fail at its next step."""
+        """Let the start fail at its next step."""
         self.aborted = True
         if self._assembled is not None:
             self._assembled.release()
@@ -167,7 +167,7 @@ class BrokerStart:
             raise StartupError(f"{error}; {preflight.COORDINATION}") from error
 
     async def _load(self, loaded: _LoadedLogs, now_ms: int, topics: Mapping[str, TopicNode]) -> list[DeletedDirectory]:
-        """Open all logs; return the deleted ones' directories, to be removed."""
+        """Open all logs; return deleted ones' directories, which must be removed."""
         settings = log_config(self.config.topic({}))
         known = {(name, index): topic.topic_id for name, topic in topics.items() for index in topic.replicas}
 
@@ -180,7 +180,7 @@ class BrokerStart:
     async def _open_services(self, broker: Broker) -> None:
         slices = broker.runtime.slices
         if not self._reactor.running:
-            slices.seconds = inf  # nothing else waits for the reactor, and it would never call back
+            slices.seconds = inf  # nothing else waits for the reactor, which would never call back
         await broker.open()
         await broker.coordinators_loaded
         self._go_on()
@@ -198,7 +198,7 @@ class BrokerStart:
 
 @attrs.define(eq=False)
 class _LoadedLogs:
-    """Logs that are closed cleanly only if all were loaded."""
+    """Logs, closed cleanly only if all were loaded."""
 
     _logs: LogManager
     _in_thread: InThread
@@ -249,7 +249,7 @@ class _Listeners:
 
 
 def _check(config: BrokerConfig) -> DeletePolicies:
-    """Run the preflight checks; StartupError if one fails.  Blocks."""
+    """Run the preflight checks; raise StartupError if one fails. Blocks."""
     policies = plugins.delete_policies()
     try:
         policies.check(config.topic({}))
@@ -293,7 +293,7 @@ def _reason(error: Exception) -> str:
 
 def _announcement(broker: Broker) -> BrokerNode:
     every = list(broker.node.listeners.values())
-    kafka = [listener for listener in every if listener.protocol != SIMPLE] or every  # its readers are Kafka clients
+    kafka = [listener for listener in every if listener.protocol != SIMPLE] or every  # readers are Kafka clients
     endpoints = [_advertised(listener) for listener in kafka]
     return BrokerNode(
         endpoints=[str(endpoint) for endpoint in endpoints],

@@ -23,7 +23,7 @@ _DEFAULT_PID_FILE = "twistd.pid"
 
 
 class Options(usage.Options):
-    """After parsing, `settings` maps names of settings to valid texts."""
+    """`settings` maps names of settings to valid texts, after parsing."""
 
     synopsis = "[--config FILE] [--data-dir DIR] [--listener NAME://host:port]... [--override name=value]..."
     longdesc = (
@@ -110,12 +110,12 @@ class Options(usage.Options):
 
     @property
     def logs_elsewhere(self) -> bool:
-        """True if twistd does not log to the terminal."""
+        """Whether twistd does not log to the terminal."""
         twistd: Mapping[str, Any] = self.parent or {}
         return not twistd.get("nodaemon") or bool(twistd.get("syslog")) or twistd.get("logfile") not in (None, "-")
 
     def read_settings(self) -> dict[str, str]:
-        """Read the file and return all settings; ConfigError if unreadable or invalid.  Blocks."""
+        """Read the file and return all settings; raise ConfigError if unreadable or invalid. Blocks."""
         given = self._given()
         file = self["config"]
         read = {} if file is None else properties.read(_path("config", file))

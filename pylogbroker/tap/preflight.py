@@ -1,4 +1,4 @@
-"""Preflight checks: find reasons why the broker cannot start before anything is created, opened or locked.
+"""Preflight checks: find reasons not to start before anything is created, opened or locked.
 
 The checks only read.  Unreadable directories pass: a failed one of several does not prevent the start.
 """
@@ -35,7 +35,7 @@ class DirectoryContents:
 
     path: str
     subdirectories: tuple[str, ...]
-    meta: dict[str, str]  # of meta.properties; empty without it
+    meta: dict[str, str]  # of meta.properties
 
     def partitions(self) -> Iterator[str]:
         ours = (name for name in self.subdirectories if names.parse_partition_directory(name) is not None)
@@ -55,12 +55,12 @@ class DirectoryContents:
 
     @property
     def in_use_by_cluster(self) -> bool:
-        """True if the directory has belonged to a coordination tree."""
+        """Whether the directory has belonged to a coordination tree."""
         return "cluster.id" in self.meta or any(self.partitions())
 
 
 def check(config: BrokerConfig) -> None:
-    """Raise StartupError if the broker could not start, or only with the wrong data."""
+    """Raise StartupError if the broker could not start, or only with wrong data."""
     _check_tree(os.path.abspath(config.metadata_dir), inspect_directories(config))
 
 
@@ -83,7 +83,6 @@ def inspect_directories(config: BrokerConfig) -> list[DirectoryContents]:
 
 
 def warnings(config: BrokerConfig) -> Iterator[str]:
-    """Yield warnings about settings beyond a single broker."""
     factor = config.integer("default.replication.factor")
     if factor > 1:
         yield (
@@ -175,7 +174,7 @@ def _check_lock(directory: str, name: str) -> None:
 
 
 def _check_meta(found: Iterable[DirectoryContents], config: BrokerConfig) -> None:
-    """Raise StartupError unless all data belongs to one cluster and this broker."""
+    """Raise StartupError unless all data is of one cluster and this broker."""
     marked = [directory for directory in found if "broker.id" in directory.meta]
     broker_id = config.integer("broker.id")
     for directory in marked:
@@ -223,7 +222,7 @@ def _has_tree(directory: str) -> bool:
 
 
 def check_ports(listeners: Iterable[Listener]) -> None:
-    """Raise StartupError if a listener's port is taken, or if two listeners share one."""
+    """Raise StartupError if a listener's port is taken, or two listeners share one."""
     with ExitStack() as probes:
         bound: list[tuple[int, str, int]] = []
         for listener in listeners:
@@ -241,7 +240,7 @@ def check_ports(listeners: Iterable[Listener]) -> None:
 
 
 def _overlap(one: tuple[int, str, int], other: tuple[int, str, int]) -> bool:
-    """Return True if only one of two addresses (family, host, port) can be bound."""
+    """Return whether only one of two addresses (family, host, port) can be bound."""
     hosts = {one[1], other[1]}
     return one[0] == other[0] and one[2] == other[2] and (len(hosts) == 1 or bool(hosts & {"0.0.0.0", "::"}))
 

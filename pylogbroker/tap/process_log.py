@@ -1,7 +1,7 @@
 """Log of a process that twistd runs.
 
-This log appends, never rotates, and reopens its file on request, as logrotate expects.  twistd's own log file does not
-append and rotates itself: copying and truncating it leaves it full of NUL bytes.
+This log appends, never rotates, and reopens its file on request, as logrotate expects. twistd's log file does not
+append and rotates itself: logrotate's copytruncate leaves it full of NUL bytes.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ log = Logger()
 
 
 class LogFile:
-    """Text file that appends; OSError if it cannot be opened."""
+    """Text file that appends; raises OSError if it cannot be opened."""
 
     encoding = "utf-8"
 
@@ -49,7 +49,7 @@ class LogFile:
         self._file.flush()
 
     def reopen(self) -> None:
-        """Open the file that the path names now; on OSError, continue in the old one."""
+        """Open the file at the path now; on OSError, continue in the old one."""
         former = self._file
         is_new = not os.path.exists(self.path)
         self._file = self._open()
@@ -69,7 +69,7 @@ class ProcessLog:
         self._predicate = LogLevelFilterPredicate()
 
     def take_over(self, twistd: MutableMapping[str, Any]) -> None:
-        """Replace twistd's log, with its destination; ConfigError if --logger cannot be imported."""
+        """Replace twistd's log at its destination; raise ConfigError if --logger cannot be imported."""
         if twistd.get("logger"):
             try:
                 self._given = namedAny(twistd["logger"])
@@ -87,7 +87,7 @@ class ProcessLog:
         return FilteringLogObserver(self._sink(), [_without_plugin_cache, self._predicate])
 
     def reopen(self) -> None:
-        """Reopen the file; an error is logged to the old one."""
+        """Reopen the file; log an error to the old one."""
         if self._file is None:
             return
         try:
@@ -118,7 +118,7 @@ class ProcessLog:
 def _without_plugin_cache(event: LogEvent) -> Any:
     """Drop twistd's message that it cannot write its plugin cache.
 
-    Another user installed the plugins; there is nothing to fix.
+    Another user installed the plugins: there is nothing to fix.
     """
     is_it = str(event.get("format", "")).startswith("Unable to write to plugin cache")
     return PredicateResult.no if is_it else PredicateResult.maybe

@@ -6,10 +6,10 @@
     print(listener.host, listener.port)
     await service.stopService()
 
-While the reactor runs, blocking work is done in worker threads.  Before that, `startService` returns when the start
-has finished.  A failed start leaves nothing open.  Failed and stopped services may be started again, and several
-brokers may share a process.  The service never changes signals, limits, garbage collection or the reactor: they belong
-to the program (`twistd` is for a process that is only a broker).
+While the reactor runs, worker threads do blocking work. Before that, `startService` returns when the start has
+finished. A failed start leaves nothing open. Failed and stopped services may be started again, and several brokers may
+share a process. Signals, limits, garbage collection and the reactor belong to the program: the service never changes
+them (`twistd` is for a process that is only a broker).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ log = Logger()
 
 
 class BrokerService(Service):
-    """One broker with `settings`, by Kafka's names; ConfigError if they are invalid.
+    """One broker with `settings` by Kafka's names; raises ConfigError if they are invalid.
 
     Call methods on the reactor's thread, or before the reactor runs on one single thread.
     """
@@ -48,7 +48,7 @@ class BrokerService(Service):
 
     @property
     def listening(self) -> Deferred[Listeners]:
-        """New Deferred of the listeners and their actual ports, or of the start's failure."""
+        """New Deferred of the listeners with actual ports, or of the start's failure."""
         if isinstance(self._outcome, Failure):
             return fail(self._outcome)
         if self._outcome is not None:
@@ -58,14 +58,14 @@ class BrokerService(Service):
         return waiting
 
     def startService(self) -> None:
-        """Begin the start; `listening` fires when it ends."""
+        """Begin the start; `listening` fires at its end."""
         super().startService()
         if self._starting is None and self._serving is None:
             self._outcome = None
         self._one_at_a_time.run(lambda: ensureDeferred(self._start()))
 
     def stopService(self) -> Deferred[None]:
-        """Answer running requests, then close everything; an unfinished start is aborted."""
+        """Answer running requests, then close everything; abort an unfinished start."""
         super().stopService()
         self._outcome = None
         if self._starting is not None:
@@ -73,7 +73,6 @@ class BrokerService(Service):
         return self._one_at_a_time.run(lambda: ensureDeferred(self._stop()))
 
     def start_failed(self, reason: Failure) -> None:
-        """Log why the broker does not run."""
         if reason.check(StartupError):
             log.critical("the broker cannot start: {reason}", reason=reason.value)
         else:
@@ -82,8 +81,8 @@ class BrokerService(Service):
     async def reload(self, settings: Mapping[str, str]) -> Reloaded | None:
         """Replace the settings: dynamic ones take effect at once, the others with the next start.
 
-        Returns the changes, None if the broker does not run.  ConfigError, with nothing changed, if the settings are
-        invalid.
+        Returns the changes, None if the broker does not run. Raises ConfigError, and changes nothing, if the settings
+        are invalid.
         """
         await self._one_at_a_time.acquire()
         try:
@@ -95,10 +94,10 @@ class BrokerService(Service):
             self._one_at_a_time.release()
 
     def use(self, config: BrokerConfig) -> None:
-        """Hook for subclasses, called before each start with its settings, which change while the broker runs."""
+        """Hook for subclasses before each start, with its settings, which change while the broker runs."""
 
     async def _start(self) -> None:
-        if self._serving is not None or not self.running:  # already serving, or stopped meanwhile
+        if self._serving is not None or not self.running:  # serving, or stopped
             return
         config = BrokerConfig(self._settings)  # a broker changes its settings
         self.use(config)

@@ -4,8 +4,8 @@
     SIGHUP              reload the configuration and reopen the log; stop the broker if its terminal was closed
     SIGUSR1             reopen the log
 
-SIGHUP and SIGUSR1 must not kill a broker during its start, so their handlers are installed before it; the actions run
-when the reactor does.
+SIGHUP and SIGUSR1 must not kill a starting broker, so their handlers are installed before; the actions run when the
+reactor does.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _STDOUT = 1
 
 @attrs.define(eq=False)
 class Signals:
-    """Signal handlers of one process; `reload` and `reopen` run on the reactor's thread."""
+    """`reload` and `reopen` run on the reactor's thread."""
 
     _reactor: Any
     _reload: Callable[[], object]
@@ -46,7 +46,7 @@ class Signals:
     def _hang_up(self, number: int, frame: FrameType | None) -> None:
         is_daemon = os.getpid() != self._process  # twistd has forked
         if self._ends_with_terminal and self._has_terminal and not is_daemon and not os.isatty(_STDOUT):
-            self._end(number, frame)  # no terminal is left for the log or for Ctrl-C
+            self._end(number, frame)  # neither log nor Ctrl-C has a terminal
         else:
             self._reactor.callFromThread(self._reload)
 

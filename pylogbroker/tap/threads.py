@@ -1,7 +1,7 @@
 """Worker threads of the broker: one pool for blocking calls, one for reads from the disk.
 
-Readers wait for the disk at a low priority (Linux has a niceness per thread).  Their own pool keeps consumers of old
-data from delaying syncs and conversions.
+Readers wait for the disk at a low priority (Linux has a niceness per thread). In their own pool, consumers of old data
+do not delay syncs and conversions.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 class Threads:
-    """Until the reactor runs, calls run in the calling thread."""
+    """Before the reactor runs, the calling thread runs calls."""
 
     def __init__(self, reactor: Any, config: BrokerConfig) -> None:
         self._reactor = reactor
@@ -37,11 +37,10 @@ class Threads:
         config.observe(lambda changed: self._resize())
 
     def in_thread(self, function: Callable[..., T], *arguments: Any) -> Deferred[T]:
-        """Run a blocking call in a worker thread; return its result."""
         return self._call(self._workers, function, *arguments)
 
     def in_reading_thread(self, function: Callable[..., T], *arguments: Any) -> Deferred[T]:
-        """Run a read from the disk at low priority; return its result."""
+        """Read from the disk at low priority."""
         return self._call(self._readers, function, *arguments)
 
     async def wait_until_idle(self) -> None:
@@ -65,18 +64,18 @@ class Threads:
         self._calls -= 1
         if not self._calls and self._idle is not None:
             idle, self._idle = self._idle, None
-            self._reactor.callLater(0, idle.callback, None)  # later: the result may cause another call at once
+            self._reactor.callLater(0, idle.callback, None)  # the result may cause another call at once
         return result
 
     def _resize(self) -> None:
         number = self._config.integer
-        cleaners = number("log.cleaner.threads")  # each has a thread that waits for it
+        cleaners = number("log.cleaner.threads")  # a thread waits for each
         self._workers.adjustPoolsize(0, number("background.threads") + cleaners)
         self._readers.adjustPoolsize(0, number("num.io.threads"))
 
 
 class WorkerThread(threading.Thread):
-    """Daemon thread: a program can exit without stopping its broker."""
+    """A program can exit without stopping its broker."""
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, daemon=True, **named)

@@ -1,6 +1,6 @@
 """Setup of a process that is only a broker, and its service for twistd.
 
-The whole start happens before the reactor runs: a StartupError ends the process with one line and a non-zero status.
+The start ends before the reactor runs: a StartupError ends the process with one line and a non-zero status.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class TwistdService(BrokerService):
         self._options = options
 
     def startService(self) -> None:
-        """Open everything; StartupError if that fails."""
+        """Open everything, or raise StartupError."""
         outcome: list[object] = []
         with without_garbage_collection():
             super().startService()
@@ -66,7 +66,7 @@ class TwistdService(BrokerService):
         set_levels(config.text("logger.levels"))
 
     def start_failed(self, reason: Failure) -> None:
-        """Log why the broker does not run, unless the terminal shows it."""
+        """Log the reason, unless the terminal shows it."""
         if self._options.logs_elsewhere:
             super().start_failed(reason)
 
@@ -93,7 +93,7 @@ class TwistdService(BrokerService):
 
 
 def allow_many_files() -> None:
-    """Raise the limit of open files: each partition and connection takes one or more."""
+    """Raise the limit of open files: partitions and connections take one or more each."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
