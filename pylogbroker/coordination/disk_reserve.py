@@ -1,4 +1,4 @@
-"""Disk reserve of the embedded tree: on a full disk, topics can still be deleted and the broker can still start.
+"""Disk reserve of the embedded tree: on a full disk, topics can be deleted and the broker can start.
 
 | while the tree is | reserve                      | used for                                                          |
 |-------------------|------------------------------|-------------------------------------------------------------------|
@@ -24,7 +24,7 @@ _RESERVE_BYTES: Final = 1 << 20
 _WAL_BYTES: Final = _RESERVE_BYTES - _SHARED_BYTES
 _FREE_BYTES: Final = 1 << 18
 _CHECKPOINT_PAGES: Final = 100  # WAL pages that start a checkpoint: well below either reserve
-_PRIMARY_CODE: Final = 0xFF  # mask of the primary error codes; the bits above have details
+_PRIMARY_CODE: Final = 0xFF  # higher bits have details
 
 
 def is_full(error: sqlite3.Error) -> bool:
@@ -32,7 +32,7 @@ def is_full(error: sqlite3.Error) -> bool:
 
 
 def with_reserve(writer: sqlite3.Connection, write: Callable[[], T]) -> T:
-    """Run `write`, one transaction; on a full disk, restart the WAL and run it again."""
+    """Run `write`, one transaction; on a full disk, restart the WAL and repeat it."""
     try:
         return write()
     except sqlite3.Error as error:
@@ -44,7 +44,7 @@ def with_reserve(writer: sqlite3.Connection, write: Callable[[], T]) -> T:
 
 
 def release(directory: str) -> None:
-    """Remove the reserve file, before the database is opened."""
+    """Remove the reserve file; call this before the database is opened."""
     with suppress(OSError):
         os.unlink(os.path.join(directory, RESERVE_NAME))
 
@@ -58,7 +58,7 @@ def hold(path: str, writer: sqlite3.Connection) -> None:
 
 
 def hold_for_next(directory: str, path: str) -> None:
-    """Create the reserve file of a closed database, unless its WAL still exists."""
+    """Create a closed database's reserve file, unless its WAL exists."""
     if not os.path.exists(_wal(path)):
         _enlarge(os.path.join(directory, RESERVE_NAME), _RESERVE_BYTES, os.O_CREAT)
 

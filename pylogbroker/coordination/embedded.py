@@ -10,9 +10,9 @@ One table has a row for each node:
     ephemeral           1 for a node that ends with the session
     sequence            number of the node's next sequential child
 
-The file is in WAL mode. One connection writes transactions and syncs them, on a worker thread; the reactor thread reads
+The file is in WAL mode. One connection writes and syncs transactions on a worker thread; the reactor thread reads
 through another, which never waits. A lock file makes the broker the only session: closing the tree removes all
-ephemeral nodes, and opening it removes those that a crash left.
+ephemeral nodes, opening it those that a crash left.
 """
 
 from __future__ import annotations
@@ -65,14 +65,14 @@ Offload = Callable[[Work], Awaitable[Written]]
 
 
 async def at_once(work: Work) -> Written:
-    """Run the work in the calling thread: before the reactor runs, and in tests."""
+    """Work in the calling thread: before the reactor runs, and in tests."""
     return work()
 
 
 @implementer(ITree)
 @attrs.define(eq=False)
 class EmbeddedTree:
-    """Tree in one directory's file. `offload` runs blocking work on another thread and awaits it."""
+    """`offload` runs blocking work on another thread and awaits it."""
 
     _directory: str
     _offload: Offload
@@ -84,7 +84,7 @@ class EmbeddedTree:
 
     @classmethod
     def open(cls, directory: str, offload: Offload = at_once) -> EmbeddedTree:
-        """Open or create a tree; StartupError if it is in use, unreadable or cannot be written. Blocks."""
+        """Open or create a tree; raise StartupError if it is in use, unreadable or cannot be written. Blocks."""
         lock_file = _lock(directory)
         path = os.path.join(directory, FILE_NAME)
         disk_reserve.release(directory)
@@ -148,7 +148,7 @@ class EmbeddedTree:
         await self._offload(self._close_files)
 
     def _close_files(self) -> Written:
-        with suppress(sqlite3.Error):  # then the next start does it
+        with suppress(sqlite3.Error):  # else the next start does it
             _delete_ephemerals(self._writer)
         self._reader.close()
         self._writer.close()
@@ -180,7 +180,7 @@ class EmbeddedTree:
 
 
 def copy_tree(directory: str, target: str) -> None:
-    """Copy a directory's tree, open or closed; StartupError if that fails. Blocks."""
+    """Copy a directory's tree, open or closed; raise StartupError if that fails. Blocks."""
     path = os.path.join(directory, FILE_NAME)
     try:
         with (
@@ -197,7 +197,7 @@ def _node(data: bytes, version: int, created: int, modified: int, ephemeral: int
 
 
 def _lock(directory: str) -> int:
-    """Lock the directory for this process, until the returned file is closed."""
+    """Lock the directory until the returned file is closed."""
     path = os.path.join(directory, LOCK_NAME)
     try:
         os.makedirs(directory, exist_ok=True)
@@ -213,7 +213,7 @@ def _lock(directory: str) -> int:
 
 
 def _connect(path: str) -> sqlite3.Connection:
-    """Return a connection with explicit transactions that different threads may use in turn."""
+    """Return a connection with explicit transactions that several threads may use in turn."""
     connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
     connection.execute("PRAGMA synchronous = FULL")
     return connection

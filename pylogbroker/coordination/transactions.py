@@ -1,4 +1,4 @@
-"""Transactions on the embedded tree. They wait for the disk, and so run on a worker thread."""
+"""Transactions on the embedded tree. They wait for the disk, so they run on a worker thread."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from pylogbroker.interfaces import (
 
 @attrs.frozen
 class Effect:
-    """Node of an operation, and the nodes whose watches fire."""
+    """Node of an operation, and nodes whose watches fire."""
 
     path: str
     changed_nodes: tuple[str, ...] = ()
@@ -32,7 +32,7 @@ class Effect:
 
 @attrs.frozen
 class Written:
-    """Nodes of a transaction's operations, and the nodes whose watches fire, each once."""
+    """Nodes of a transaction's operations, and nodes whose watches fire, each once."""
 
     paths: list[str]
     changed_nodes: KeysView[str]
@@ -51,7 +51,7 @@ class TreeTransaction:
     _number: int = attrs.field(init=False, default=0)
 
     def run(self, operations: Sequence[Operation]) -> list[Effect]:
-        """Apply the operations and sync them to disk; an error leaves the tree unchanged."""
+        """Apply the operations and sync; an error leaves the tree unchanged."""
         self._execute("BEGIN IMMEDIATE")
         try:
             self._number = self._next_number()

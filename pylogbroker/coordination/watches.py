@@ -24,7 +24,7 @@ class Watches:
     _children: _Waiting = attrs.field(init=False, factory=_no_watches)
 
     def on_node(self, path: str, watch: Watch | None) -> None:
-        """Call `watch` once, when the node is created, set or deleted."""
+        """Call `watch` once, on a creation, change or deletion."""
         if watch is not None:
             self._nodes[path].append(watch)
 
@@ -34,7 +34,7 @@ class Watches:
             self._children[path].append(watch)
 
     def fire(self, changed_nodes: Collection[str], changed_children: Collection[str]) -> None:
-        """Call and remove the watches on changed nodes, then those on nodes whose children changed."""
+        """Call and remove watches on changed nodes, then on nodes with changed children."""
         for waiting, changed in ((self._nodes, changed_nodes), (self._children, changed_children)):
             for path in filter(waiting.__contains__, changed) if waiting else ():
                 _notify(waiting.pop(path), path)
@@ -48,5 +48,5 @@ def _notify(watches: list[Watch], path: str) -> None:
     for watch in watches:
         try:
             watch(Changed(path))
-        except Exception:  # the other watches must still be called
+        except Exception:  # other watches must be called
             log.failure("A watch on {path} failed", path=path)
