@@ -1,7 +1,7 @@
-"""Runtime of the group coordinator and the transaction coordinator, without I/O and clock.
+"""Runtime of the group and the transaction coordinator, without I/O and clock.
 
-A coordinator keeps its state in the partitions of an internal topic. Each partition is a shard: its leader loads the
-shard from the log, serves it, and unloads it when another broker leads. `pylogbroker.broker.coordinators` drives this.
+A coordinator keeps its state in the partitions of an internal topic. Each partition is a shard, which its leader loads
+from the log, serves, and unloads when another broker leads. `pylogbroker.broker.coordinators` drives this.
 """
 
 from pylogbroker.coordinators.event_queue import EventQueue

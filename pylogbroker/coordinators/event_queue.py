@@ -1,7 +1,7 @@
 """Event queue: the calls that an operation causes run after the operation, never within it.
 
 A reply may bring the next request at once, and an append may finish before `append` returns. Either would find a state
-machine between two states. So both are queued, and run in order when the outermost operation ends:
+machine between two states. So the queue runs both in order when the outermost operation ends:
 
     with events:
         ...                             # change the state
@@ -29,7 +29,7 @@ class EventQueue:
         self._queue.append(lambda: call(*args, **kwargs))
 
     def as_event(self, call: Callable[_P, None]) -> Callable[_P, None]:
-        """Return a callback for any time, which runs `call` as an operation of its own."""
+        """Return a callback for any time, which runs `call` as an operation."""
 
         def run(*args: _P.args, **kwargs: _P.kwargs) -> None:
             with self:
@@ -52,7 +52,7 @@ class EventQueue:
         while self._queue:
             try:
                 self._queue.popleft()()
-            except Exception as failure:  # the other calls must still run
+            except Exception as failure:  # other calls must run
                 failures.append(failure)
         if failures:
             raise failures[0]

@@ -1,4 +1,4 @@
-"""Port through which a coordinator appends to the partitions of its topic."""
+"""Port of a coordinator for appends to its topic's partitions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ AppendCallback = Callable[[ErrorCode, int], None]
 
 @attrs.frozen
 class ProducerIdAndEpoch:
-    """Producer whose open transaction an append belongs to."""
+    """Producer of an append in an open transaction."""
 
     producer_id: int
     epoch: int
@@ -38,7 +38,7 @@ class LogPort(Protocol):
         """Append all records or none, and call `done`, at once or later.
 
         `done` is called when the records are as safe as the log's settings demand, with `on_disk` when they are synced.
-        Appends to a partition are made, and their `done` called, in order. A worker thread may iterate over `records`.
+        Appends to a partition and their `done` calls are in order. A worker thread may iterate over `records`.
 
         Errors are passed to `done`, never raised: INVALID_PRODUCER_EPOCH if the log has a newer epoch of `producer`,
         MESSAGE_TOO_LARGE if the records cannot be encoded.

@@ -1,4 +1,4 @@
-"""Appends a coordinator's records and translates errors for its clients."""
+"""Appends a coordinator's records; translates errors for its clients."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pylogbroker.records import Record
 from pylogbroker.wire import EncodingError
 
 RECORDS_INLINE_MAX = 500
-"""Records that are encoded at once, in about 1 ms; more of them in a thread."""
+"""Records encoded at once, in about 1 ms; a thread encodes more."""
 
 APPEND_ERRORS: Mapping[ErrorCode, ErrorCode] = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -49,7 +49,7 @@ class LazyRecords(Collection[Record]):
 
 @attrs.frozen
 class RecordWriter:
-    """Appends records; callbacks run as events of their own."""
+    """Appends records; callbacks run as events."""
 
     _log: LogPort
     _events: EventQueue
@@ -66,7 +66,7 @@ class RecordWriter:
     ) -> None:
         """Append all records or none; `done` gets the translated error.
 
-        MESSAGE_TOO_LARGE if a string or a list does not fit into the record schema.
+        MESSAGE_TOO_LARGE for a string or list beyond the record schema.
         """
         report = self._events.as_event(lambda error, done_ms: done(errors.get(error, error), done_ms))
         try:

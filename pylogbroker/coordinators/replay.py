@@ -16,10 +16,10 @@ from pylogbroker.records import LogEntry, Record
 
 class ReplayState(Protocol):
     def apply(self, record: Record, producer_id: int | None) -> None:
-        """Apply a record, of a transaction if it has a `producer_id`. CorruptRecords if it is unreadable."""
+        """Apply a record, of a transaction if it has a `producer_id`. Raise CorruptRecords if it is unreadable."""
 
     def end_transaction(self, producer_id: int, committed: bool) -> None:
-        """Apply the marker that ends the producer's transaction."""
+        """Apply a marker."""
 
 
 S = TypeVar("S", bound=ReplayState)
@@ -27,7 +27,7 @@ S = TypeVar("S", bound=ReplayState)
 
 @attrs.define(eq=False)
 class PartitionReplay(Generic[S]):
-    """Replay of one partition. `problems` are sentences about skipped records."""
+    """`problems` are sentences about skipped records."""
 
     partition: int
     leader_epoch: int

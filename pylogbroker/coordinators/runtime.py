@@ -8,11 +8,11 @@ A shard is one partition's state. `epoch` is the partition's leader epoch.
     loading    COORDINATOR_LOAD_IN_PROGRESS   loading, if newer       active             unloaded, if newer
     active     served                         loading, if newer       -                  unloaded, if newer
 
-With a newer epoch another broker may have written in between, so the shard is read again. Calls whose epoch is
-not newer come late and change nothing.
+With a newer epoch another broker may have written in between, so the shard is read again. Calls without a newer epoch
+come late and change nothing.
 
-The driver replays the log into the result of `load` and calls `activate`, or `abort` if the log is unreadable: a shard
-without it would answer as if nothing had been stored. The driver calls `tick` at `next_deadline()`.
+The driver replays the log into the result of `load` and calls `activate`, or `abort` if the log is unreadable: without
+it a shard would answer as if nothing were stored. The driver calls `tick` at `next_deadline()`.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class ShardHandler(Protocol[R, S]):
         """Return the time between sweeps."""
 
     def new_state(self) -> R:
-        """Return the state to replay a log into."""
+        """Return the state for a replay."""
 
     def make_shard(self, replay: PartitionReplay[R], now_ms: int) -> S:
         """Return the shard of a complete replay."""
@@ -61,10 +61,10 @@ class ShardHandler(Protocol[R, S]):
         """Continue what the former coordinator left unfinished."""
 
     def on_unload(self, shard: S, now_ms: int) -> None:
-        """Answer waiting requests and stop all timers."""
+        """Answer waiting requests; stop timers."""
 
     def sweep(self, shard: S, now_ms: int) -> None:
-        """Expire what is older than its retention time."""
+        """Expire what is older than its retention."""
 
 
 @attrs.frozen
@@ -97,7 +97,7 @@ class CoordinatorRuntime(Generic[R, S]):
         return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if loading else ErrorCode.NOT_COORDINATOR
 
     def shard_for(self, key: str) -> S:
-        """Return the active shard; KeyError if there is none."""
+        """Raise KeyError without active shard."""
         return self._active[self.partition_for(key)].shard
 
     def shard(self, partition: int) -> S | None:
@@ -111,7 +111,7 @@ class CoordinatorRuntime(Generic[R, S]):
         return [replay.state for replay in self._loading.values()]
 
     def load(self, partition: int, epoch: int, now_ms: int) -> PartitionReplay[R] | None:
-        """Begin a load; None if the shard was loaded with this epoch or a newer one."""
+        """Begin a load; return None if the epoch is not newer."""
         if self._epoch(partition) >= epoch:
             return None
         self._remove(partition, now_ms)
@@ -119,7 +119,7 @@ class CoordinatorRuntime(Generic[R, S]):
         return replay
 
     def activate(self, replay: PartitionReplay[R], now_ms: int) -> None:
-        """Serve a completely replayed shard. No effect if the load was superseded."""
+        """Serve a completely replayed shard, unless the load was superseded."""
         if not self.is_loading(replay):
             return
         partition, handler = replay.partition, self._handler
@@ -135,12 +135,12 @@ class CoordinatorRuntime(Generic[R, S]):
         return self._loading.get(replay.partition) is replay
 
     def abort(self, replay: PartitionReplay[R]) -> None:
-        """Unload a shard with an unreadable log. No effect if the load was superseded."""
+        """Unload a shard with an unreadable log, unless the load was superseded."""
         if self.is_loading(replay):
             del self._loading[replay.partition]
 
     def unload(self, partition: int, now_ms: int, epoch: int | None = None) -> None:
-        """Stop serving: another broker leads since `epoch`, or, without epoch, nobody does."""
+        """Stop serving: another broker leads since `epoch`, or, without epoch, no broker."""
         if epoch is None or self._epoch(partition) < epoch:
             self._remove(partition, now_ms)
 
@@ -162,7 +162,7 @@ class CoordinatorRuntime(Generic[R, S]):
                 self._handler.on_unload(active.shard, now_ms)
 
     def watch_deadlines(self, on_earlier: Callable[[int], None]) -> None:
-        """Call `on_earlier` with each deadline before all others."""
+        """Call `on_earlier` with each new earliest deadline."""
         self._context.timers.on_earlier = on_earlier
 
     def next_deadline(self) -> int | None:
@@ -174,7 +174,7 @@ class CoordinatorRuntime(Generic[R, S]):
             self._context.timers.fire(now_ms)
 
     def _start_sweep(self, partition: int, shard: S, now_ms: int) -> Timer:
-        """Start the sweeps, at another point of the interval for each partition."""
+        """Start the sweeps, for each partition at another point of the interval."""
         interval_ms = max(self._handler.sweep_interval_ms, 1)
         first_ms = now_ms + max(interval_ms * (partition + 1) // self.partitions, 1)
         return self._context.timers.start_periodic(first_ms, interval_ms, partial(self._handler.sweep, shard))

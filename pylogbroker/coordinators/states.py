@@ -20,6 +20,6 @@ class IllegalTransition(PylogbrokerError):
 
 
 def check_transition(present: _E, wanted: _E, predecessors: Mapping[_E, Collection[_E]]) -> None:
-    """Raise `IllegalTransition` unless `present` is one of the `predecessors` of `wanted`."""
+    """Raise IllegalTransition unless `present` precedes `wanted`."""
     if present not in predecessors[wanted]:
         raise IllegalTransition(f"{wanted.name} does not follow {present.name}")

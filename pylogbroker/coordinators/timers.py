@@ -1,7 +1,7 @@
 """Timers without a clock: the owner of the clock reads `next_due` and calls `fire`.
 
-Moving a deadline to a later time, as every heartbeat does, costs one assignment: the heap keeps the earlier time,
-at which the timer is pushed again.
+To move a deadline to a later time, as every heartbeat does, costs one assignment: the heap keeps the earlier time, at
+which the timer is pushed again.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ Action = Callable[[int], None]  # called with the time in ms
 
 @attrs.define(eq=False)
 class Timer:
-    """Action to run at `due`, unless cancelled or moved before."""
+    """Action at `due`, unless cancelled or moved before."""
 
     action: Action
     due: int
-    queued: int  # time of its one valid heap entry
+    queued: int  # of its one valid heap entry
     live: bool = True
 
     def cancel(self) -> None:
@@ -34,12 +34,12 @@ def cancel(timer: Timer | None) -> None:
 
 
 def no_wakeup(due: int) -> None:
-    """Do nothing: for a driver that polls `next_due`."""
+    """For a driver that polls `next_due`."""
 
 
 @attrs.define(eq=False)
 class Timers:
-    """Calls `on_earlier(due)` when a new deadline is before all others."""
+    """Calls `on_earlier(due)` for each new earliest deadline."""
 
     on_earlier: Callable[[int], None] = no_wakeup
     _heap: list[tuple[int, int, Timer]] = attrs.field(factory=list, init=False)
