@@ -1,11 +1,11 @@
-"""Controller of a cluster of one broker: decides changes of the metadata and writes them to the coordination tree.
+"""Controller of a cluster of one broker: decides metadata changes and writes them to the coordination tree.
 
     request ──> check against the image ──> one transaction of the tree ──> ClusterMetadata.publish ──> result
 
-Changes run one after the other. A result is returned when this broker has acted on the change.
+Changes run one after the other. A result follows when this broker has acted on the change.
 
-A deletion has three steps: the topic is marked in the tree, its logs are deleted, and its nodes are removed. An
-interrupted one is finished before the next change of topics, or at the next start.
+A deletion has three steps: the topic is marked in the tree, its logs are deleted, and its nodes are removed.
+Interrupted ones are finished before the next change of topics, or at the next start.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ log = Logger()
 
 @attrs.define(eq=False)
 class LocalController:
-    """Decides changes of the metadata. Methods named `plan_` only check. `is_due` limits log lines."""
+    """Methods named `plan_` only check. `is_due` limits log lines."""
 
     _tree: ITree
     _config: BrokerConfig
@@ -72,7 +72,7 @@ class LocalController:
     _lock: DeferredLock = attrs.field(factory=DeferredLock, init=False)
 
     async def open(self, slices: Slices) -> None:
-        """Read the image from the tree, without topics that are being deleted. Followers are not called."""
+        """Read the image from the tree, without topics under deletion. Followers are not called."""
         contents = await read_image(self._tree, slices)
         self._interrupted += contents.deleted
         self._collisions.update(map(topic_names.collision_key, contents.image.topics))
@@ -86,7 +86,7 @@ class LocalController:
         await self._metadata.publish(Delta.of(BrokerRegistered(described)))
 
     def plan_topic(self, wanted: NewTopic, allowance: PartitionAllowance | None = None) -> PlannedTopic:
-        """Return the topic that `create_topic` would create; `allowance` defaults to that of a whole request."""
+        """Return the topic that `create_topic` would create; `allowance` defaults to a whole request's."""
         topic_names.check_name(wanted.name)
         self._check_is_new(wanted.name)
         settings = dict(wanted.settings)
@@ -122,8 +122,6 @@ class LocalController:
             raise KafkaError(str(error), ErrorCode.INVALID_REQUEST) from error
 
     async def create_topic(self, wanted: NewTopic, allowance: PartitionAllowance | None = None) -> TopicImage:
-        """Create a topic; arguments as in `plan_topic`."""
-
         async def create() -> TopicImage:
             planned = self.plan_topic(wanted, allowance)
             await self._create(planned)
@@ -133,7 +131,7 @@ class LocalController:
         return await self._one_at_a_time(create)
 
     async def create_planned(self, planned: PlannedTopic, *others: Operation) -> None:
-        """Create a planned topic, with other operations in the same transaction of the tree."""
+        """Create a planned topic, with other operations in the same transaction."""
 
         async def create() -> None:
             self._check_is_new(planned.topic.name)
@@ -148,8 +146,6 @@ class LocalController:
         assignments: Sequence[Sequence[int]] | None = None,
         allowance: PartitionAllowance | None = None,
     ) -> TopicImage:
-        """Give a topic `count` partitions in all; arguments as in `plan_partitions`."""
-
         async def create() -> TopicImage:
             planned = self.plan_partitions(name, count, assignments, allowance)
             await self._commit(Delta.of(planned), count)
@@ -253,7 +249,7 @@ class LocalController:
             raise KafkaError(str(error), ErrorCode.INVALID_CONFIG) from error
 
     def _allow(self, name: str, count: int, allowance: PartitionAllowance | None) -> None:
-        """Raise POLICY_VIOLATION for more partitions than a request may create, or this broker may hold."""
+        """Raise POLICY_VIOLATION if a request creates, or this broker holds, too many partitions."""
         (allowance or PartitionAllowance()).take(count)
         present, most = self._metadata.image.partition_count, self._config.integer("max.partitions")
         if present + count > most and name not in topic_names.INTERNAL_TOPICS:
@@ -272,7 +268,7 @@ class LocalController:
             )
 
     async def _without_bad_settings(self, image: ClusterImage, slices: Slices) -> ClusterImage:
-        """Leave out stored settings that this release does not accept: they must not prevent the start."""
+        """Leave out stored settings that this release rejects: they must not prevent the start."""
         good: dict[ConfigResource, Mapping[str, str] | None] = {}
         async for resource, settings in slices.over(image.configs.items()):
             if resource.type is ConfigResourceType.TOPICS and settings:

@@ -1,7 +1,7 @@
-"""Limits of connections: their memory, their number, and the log lines about them.
+"""Limits of connections: memory, number, and log lines.
 
-All connections together may hold `queued.max.request.bytes`.  Beyond that, the one without progress for the longest
-time is closed.  Requests that outlive their connection count until their work is done.
+Connections may hold `queued.max.request.bytes` in all. Beyond that, the one without progress for the longest time is
+closed. Requests that outlive their connection count until their work is done.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _MINUTE = 60.0
 
 
 def automatic_memory_bound() -> int:
-    """Return a quarter of the machine's memory, in bytes: the limit if the setting is -1."""
+    """Return the limit for the setting -1, in bytes: a quarter of the machine's memory."""
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 4
 
 
@@ -33,7 +33,7 @@ class MemoryHolder(Protocol):
 
 
 class MemoryLimit:
-    """Counts the bytes that connections hold; `limit` is in bytes."""
+    """Bytes that connections hold, up to `limit`."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
@@ -41,7 +41,7 @@ class MemoryLimit:
         self._held: dict[MemoryHolder, int] = {}  # least recent progress first
 
     def holds(self, holder: MemoryHolder, size: int) -> None:
-        """Note that `holder` made progress and holds `size` bytes."""
+        """Note progress of `holder`, which holds `size` bytes."""
         self.total += size - self._held.pop(holder, 0)
         if size:
             self._held[holder] = size
@@ -71,7 +71,7 @@ class MemoryLimit:
 
 @attrs.define
 class ConnectionLimit:
-    """Admits up to `most` connections, and up to `most_per_host` (or its override)."""
+    """Admits up to `most` connections, per host `most_per_host` (or its override)."""
 
     most: int
     most_per_host: int
@@ -80,7 +80,7 @@ class ConnectionLimit:
     _count: int = attrs.field(default=0, init=False)
 
     def admit(self, host: str) -> str | None:
-        """Count a connection; return the reason if it is not admitted."""
+        """Count a connection, or return the reason why it is rejected."""
         if self._count >= self.most:
             return f"max.connections={self.most} is reached"
         most = self.overrides.get(host, self.most_per_host)

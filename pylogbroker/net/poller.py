@@ -1,7 +1,7 @@
 """Eager polling of the reactor.
 
-For `EAGER_SECONDS` after an event the poller does not sleep: a client often sends its next request at once, and waking
-a processor takes longer than a small request.  An idle broker sleeps.
+For `EAGER_SECONDS` after an event the poller does not sleep: clients often send the next request at once, and waking a
+processor takes longer than a small request. An idle broker sleeps.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ class EagerPoller:
 
 
 def make_eager(reactor: Any) -> None:
-    """Make Twisted's epoll reactor poll eagerly; other reactors stay as they are."""
+    """Make Twisted's epoll reactor poll eagerly; leave others as they are."""
     poller = getattr(reactor, "_poller", None)
     if poller is not None and hasattr(poller, "poll"):
         reactor._poller = EagerPoller(poller)
 
 
 def others_wait(reactor: Any, fd: int) -> bool:
-    """Return True if other files than `fd` have events, or if the reactor cannot say; consume nothing."""
+    """Return whether other files than `fd` have events, or the reactor cannot say; consume nothing."""
     poller = getattr(reactor, "_poller", None)
     if poller is None or not hasattr(poller, "poll"):
         return True

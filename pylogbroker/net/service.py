@@ -116,7 +116,7 @@ class KafkaFactory(Factory):
             done.callback(None)
 
     def close_idle(self) -> None:
-        """Close connections that have not moved for `_IDLE_TICKS` calls."""
+        """Close connections without progress for `_IDLE_TICKS` calls."""
         self.idle_tick += 1
         for protocol in tuple(self.connections):
             if self.idle_tick - protocol.idle_since > _IDLE_TICKS:
@@ -156,7 +156,7 @@ class KafkaListener:
         self._idle_check = PeriodicCall(self._reactor, self._factory.close_idle)
 
     async def start(self) -> int:
-        """Bind; return the port.  Raises CannotListenError."""
+        """Bind; return the port. Raises CannotListenError."""
         listener, config = self._listener, self._services.config
         backlog = config.integer("socket.listen.backlog.size")
         endpoint = ChunkServerEndpoint(self._reactor, listener.host, listener.port, backlog)
@@ -175,7 +175,7 @@ class KafkaListener:
             port, self._port = self._port, None
             if self._reactor.running:
                 await cast(Deferred[None], port.stopListening())
-            else:  # a failed start, or a stopped reactor: nothing would close the socket later
+            else:  # a failed start, or a stopped reactor: nothing else closes the socket
                 port.close_now()
 
     async def close(self) -> None:

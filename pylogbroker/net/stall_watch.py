@@ -1,7 +1,7 @@
 """Watch that logs the line of code that blocks the reactor.
 
-A thread posts a few calls per second to the reactor.  If the reactor's thread uses more processor time than the limit
-before such a call runs, the watch logs its place.  Delays by a loaded machine or a slow disk use no processor time.
+A thread posts a few calls per second to the reactor. If the reactor's thread uses more processor time than the limit
+before such a call runs, the watch logs its place. Delays by a loaded machine or slow disk use none.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _SOURCES: Final = f"{Path(__file__).resolve().parents[2]}{os.sep}"
 class StallWatch:
     """Logs reactor iterations of more than `limit_ms` processor time, each function once a minute; 0 disables it.
 
-    `apis` are the APIs whose handlers are named.
+    Handlers of `apis` are named.
     """
 
     _reactor: Any
@@ -42,7 +42,7 @@ class StallWatch:
     _stopped: threading.Event = attrs.field(factory=threading.Event, init=False)
 
     def start(self) -> None:
-        """Watch the calling thread; no effect after `stop`."""
+        """Watch the calling thread, unless stopped."""
         if self._limit_ms > 0 and not self._stopped.is_set():
             arguments = threading.get_ident(), {api.handle.__module__: api.name for api in self._apis}
             threading.Thread(target=self._watch, args=arguments, name="stall watch", daemon=True).start()
@@ -80,7 +80,7 @@ class StallWatch:
 
 
 def where(frame: FrameType) -> str:
-    """Return a frame's place, and the place in this package that called it."""
+    """Return a frame's place, and its caller's in this package."""
     own = next(filter(_is_own, _callers(frame)), frame)
     return _place(frame) if own is frame else f"{_place(frame)}, called from {_place(own)}"
 
@@ -104,7 +104,6 @@ def _handling(frame: FrameType, apis: Mapping[str, str]) -> str:
 
 
 def _callers(frame: FrameType | None) -> Iterator[FrameType]:
-    """Yield a frame and its callers."""
     while frame is not None:
         yield frame
         frame = frame.f_back

@@ -1,7 +1,7 @@
 """Broker's side of a TCP connection: sends bytes and file regions in order.
 
-`sendfile` sends file regions from the page cache; their bytes do not pass through Python.  After every `_PIECE` bytes a
-connection with much to send yields to others that wait, until the reactor's next iteration.
+`sendfile` sends file regions from the page cache, not through Python. After every `_PIECE` bytes a connection with much
+to send yields to others that wait, until the reactor's next iteration.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class ChunkServer(ChunkConnection, tcp.Server):
 
     @property
     def unsent_bytes(self) -> int:
-        """Unsent bytes in memory; file regions do not count."""
+        """Unsent bytes in memory, without file regions."""
         return sum(len(chunk) for chunk in self._unsent if isinstance(chunk, BUFFERS)) if self._unsent else 0
 
     def _send_on(self) -> bool:
@@ -69,7 +69,7 @@ class ChunkServer(ChunkConnection, tcp.Server):
         return True
 
     def _send_region(self, region: SendableRegion) -> int:
-        """Send a piece; return its number of bytes, or -1 if the file has no more."""
+        """Send a piece; return its bytes, or -1 at the end of the file."""
         done = self._head_sent
         left = len(region) - done
         sent = os.sendfile(self.socket.fileno(), region.file.fd, region.position + done, min(left, _PIECE))
@@ -85,7 +85,7 @@ class ChunkPort(tcp.Port):
     transport = ChunkServer
 
     def close_now(self) -> None:
-        """Close without waiting for the reactor's next iteration."""
+        """Close before the reactor's next iteration."""
         self.stopReading()
         self.connectionLost(Failure(ConnectionDone()))
 
@@ -94,7 +94,7 @@ class ChunkPort(tcp.Port):
 class ChunkServerEndpoint:
     """TCP server endpoint with the transport above.
 
-    `host` is an address or a name; empty for every interface.  An address with colons chooses IPv6.
+    `host` is an address or a name; empty for every interface. Colons choose IPv6.
     """
 
     def __init__(self, reactor: Any, host: str, port: int, backlog: int) -> None:
