@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 
 from pylogbroker.client.errors import RecordTooLarge
+from pylogbroker.client.producer_guarantees import in_flight_max, is_idempotent
 from pylogbroker.errors import ConfigError, ErrorCode, KafkaError
 from pylogbroker.spark.brokers.cluster import BlockingCluster
 from pylogbroker.spark.brokers.connection import BlockingConnection
@@ -21,7 +22,7 @@ from pylogbroker.spark.options import WriteOptions
 from pylogbroker.spark.writing import producer as producing
 from pylogbroker.spark.writing.columns import Fields
 from pylogbroker.spark.writing.producer import IdempotentProducer
-from pylogbroker.spark.writing.producer_ids import WriterIdentity, identify, is_idempotent, window_of
+from pylogbroker.spark.writing.producer_ids import WriterIdentity, identify
 from pylogbroker.spark.writing.task import TaskWriter
 from tests.spark.rows import VALUES, batches, options, read, values
 from tests.spark.topics import Topics
@@ -220,7 +221,7 @@ def test_an_epoch_that_is_over_ends_it(topics: Topics) -> None:
 )
 def test_guarantees(given: dict[str, Any], idempotent: bool, window: int) -> None:
     settings = options("nowhere:1", **given).settings
-    assert (is_idempotent(settings), window_of(settings)) == (idempotent, window)
+    assert (is_idempotent(settings), in_flight_max(settings)) == (idempotent, window)
 
 
 @pytest.mark.parametrize(
@@ -228,7 +229,7 @@ def test_guarantees(given: dict[str, Any], idempotent: bool, window: int) -> Non
 )
 def test_guarantees_that_contradict_each_other(given: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match="is not accepted"):
-        window_of(options("nowhere:1", **given).settings)
+        in_flight_max(options("nowhere:1", **given).settings)
 
 
 class _Cut(BlockingConnection):

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Final
 
 import attrs
 
 from pylogbroker.client.producer.accumulator import BufferLimits
+from pylogbroker.client.producer_guarantees import acks_of, in_flight_max, is_idempotent
 from pylogbroker.client.retries import Backoff
 from pylogbroker.config import Values
-from pylogbroker.errors import ConfigError
 from pylogbroker.records import Codec
-
-_IN_FLIGHT_MAX: Final = 5  # batches that a broker remembers per producer and partition
-_ACKS: Final = {"all": -1, "-1": -1, "0": 0, "1": 1}
 
 
 @attrs.frozen
@@ -44,17 +40,15 @@ class ProducerOptions:
 
 def options_of(settings: Values) -> ProducerOptions:
     """Raise ConfigError for contradictory settings."""
-    acks = _ACKS[settings.text("acks")]
-    idempotent = _idempotent(settings, acks)
     level = settings["compression.level"]
     sync = settings.text("producer.type") == "sync"
     return ProducerOptions(
         limits=_limits(settings, sync),
-        acks=acks,
-        idempotent=idempotent,
+        acks=acks_of(settings),
+        idempotent=is_idempotent(settings),
         transactional_id=settings.optional_text("transactional.id"),
         transaction_timeout=_seconds(settings, "transaction.timeout.ms"),
-        in_flight_max=_in_flight_max(settings, idempotent),
+        in_flight_max=in_flight_max(settings),
         codec=Codec[settings.text("compression.type").upper()],
         level=level if isinstance(level, int) else None,
         compressed_topics=frozenset(settings.texts("compressed.topics")),
@@ -77,29 +71,6 @@ def _limits(settings: Values, sync: bool) -> BufferLimits:
         memory=settings.integer("buffer.memory"),
         records=settings.integer("queue.size"),
     )
-
-
-def _idempotent(settings: Values, acks: int) -> bool:
-    asked, transactional = settings["enable.idempotence"], settings["transactional.id"]
-    if asked is None and transactional is None:
-        return acks == -1
-    if transactional is not None and asked is False:
-        raise ConfigError("enable.idempotence: false is not accepted; transactions (transactional.id) need it")
-    if (asked or transactional is not None) and acks != -1:
-        why = "enable.idempotence" if asked else "transactional.id"
-        raise ConfigError(f"acks: {settings.text('acks')!r} is not accepted; {why} needs all")
-    return asked is not False
-
-
-def _in_flight_max(settings: Values, idempotent: bool) -> int:
-    """Return 1 by default without idempotence, which alone orders concurrent requests."""
-    name = "max.in.flight.requests.per.connection"
-    if settings[name] is None:
-        return _IN_FLIGHT_MAX if idempotent else 1
-    asked = settings.integer(name)
-    if idempotent and asked > _IN_FLIGHT_MAX:
-        raise ConfigError(f"{name}: {asked} is not accepted; enable.idempotence allows at most {_IN_FLIGHT_MAX}")
-    return asked
 
 
 def _enqueue_timeout(settings: Values) -> float | None:

@@ -29,12 +29,13 @@ import attrs
 
 from pylogbroker.client.errors import ConnectionLost, RequestTimedOut, is_retriable
 from pylogbroker.client.partition_queue import ANONYMOUS, PartitionQueue, ProducerIdentity
+from pylogbroker.client.producer_guarantees import acks_of, in_flight_max
 from pylogbroker.errors import ErrorCode, KafkaError, PylogbrokerError
 from pylogbroker.interfaces import TopicPartition
 from pylogbroker.rpc.errors import error_of
 from pylogbroker.spark.brokers.cluster import BlockingCluster, LeaderConnections
 from pylogbroker.spark.brokers.connection import BlockingConnection
-from pylogbroker.spark.writing.producer_ids import WriterIdentity, acks_of, window_of
+from pylogbroker.spark.writing.producer_ids import WriterIdentity
 from pylogbroker.wire.messages.produce import (
     PartitionProduceData,
     PartitionProduceResponse,
@@ -98,7 +99,7 @@ class IdempotentProducer:
         self._in_flight: deque[_SentRequest] = deque()
         self._buffered_bytes = 0
         self._acks = acks_of(settings)
-        self._window = window_of(settings)
+        self._window = in_flight_max(settings)
         self._timeout = settings.integer("request.timeout.ms")
         self._largest_request = settings.integer("max.request.size")
         self._buffer_memory = settings.integer("buffer.memory")

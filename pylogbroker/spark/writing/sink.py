@@ -21,13 +21,14 @@ from pyspark.sql.datasource import (
 )
 from pyspark.taskcontext import TaskContext
 
+from pylogbroker.client.producer_guarantees import in_flight_max, is_idempotent
 from pylogbroker.errors import ConfigError
 from pylogbroker.spark.brokers.cluster import BlockingCluster
 from pylogbroker.spark.garbage import freeze_existing_objects
 from pylogbroker.spark.options import WriteOptions
 from pylogbroker.spark.options.raw import log_warnings
 from pylogbroker.spark.writing.columns import Fields, fields_of
-from pylogbroker.spark.writing.producer_ids import WriterIdentity, identify, is_idempotent, window_of
+from pylogbroker.spark.writing.producer_ids import WriterIdentity, identify
 from pylogbroker.spark.writing.transactions import (
     Done,
     Task,
@@ -120,7 +121,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
 def _check(options: WriteOptions) -> None:
     log_warnings(options.warnings)
-    window_of(options.settings)
+    in_flight_max(options.settings)
 
 
 def _fields(schema: StructType, options: WriteOptions) -> Fields:
