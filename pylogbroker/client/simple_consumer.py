@@ -21,9 +21,10 @@ import attrs
 from twisted.internet.defer import Deferred, DeferredLock, ensureDeferred
 
 from pylogbroker.client import arguments
-from pylogbroker.client.adapters import FetchedMessages, FetchTarget, ProtocolAdapter, Wait
+from pylogbroker.client.adapters import FetchedMessages, ProtocolAdapter, Wait
 from pylogbroker.client.adapters.kafka import KafkaAdapter
 from pylogbroker.client.errors import Closed, OutOfRange, RecordTooLarge
+from pylogbroker.client.fetch_requests import FetchTarget
 from pylogbroker.client.messages import MessageSet
 from pylogbroker.client.offset_requests import EARLIEST, LATEST
 from pylogbroker.client.plugin_guards import decoder_of

@@ -15,8 +15,9 @@ from twisted.internet.defer import Deferred, succeed
 from twisted.internet.task import Clock
 from twisted.python.failure import Failure
 
-from pylogbroker.client.adapters import FetchedMessages, FetchTarget, Wait, kafka
+from pylogbroker.client.adapters import FetchedMessages, Wait, kafka
 from pylogbroker.client.errors import Closed, ConnectionLost, NotConnected, OutOfRange, PluginFailed, RecordTooLarge
+from pylogbroker.client.fetch_requests import FetchTarget
 from pylogbroker.client.messages import MessageSet
 from pylogbroker.client.simple_consumer import EARLIEST, LATEST, SimpleConsumer
 from pylogbroker.errors import ConfigError, ErrorCode, KafkaError
@@ -101,7 +102,7 @@ async def test_fetch_that_waits(broker: Broker, topic: str) -> None:
 async def test_a_message_larger_than_asked_for(
     broker: Broker, topic: str, version: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kafka, "_FETCH", version)
+    monkeypatch.setattr(kafka, "NAMES_VERSION_MAX", version)
     create(broker, topic)
     write(broker, topic, b"x" * 30_000, b"y", b"z" * 30_000)
     consumer = connect(broker)
@@ -115,7 +116,7 @@ async def test_a_message_larger_than_asked_for(
 
 
 async def test_a_message_larger_than_allowed(broker: Broker, topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kafka, "_FETCH", 2)
+    monkeypatch.setattr(kafka, "NAMES_VERSION_MAX", 2)
     create(broker, topic)
     write(broker, topic, b"x" * 30_000, b"y")
     consumer = connect(broker, fetch_max_bytes=20_000)

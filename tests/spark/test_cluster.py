@@ -10,11 +10,11 @@ import pytest
 from confluent_kafka import Producer
 
 from pylogbroker.client.errors import ConnectionLost, NoBrokers, RequestTimedOut
+from pylogbroker.client.fetch_requests import NAMES_VERSION_MAX, FetchTarget, fetch_request
 from pylogbroker.client.offset_requests import EARLIEST, LATEST
 from pylogbroker.client.settings import CONSUMER, read
 from pylogbroker.errors import ConfigError, ErrorCode, KafkaError
 from pylogbroker.spark.brokers.cluster import GROUP, BlockingCluster, OffsetAtTime, partitions_of
-from pylogbroker.spark.brokers.fetcher import FETCH, fetch_request
 from pylogbroker.wire.messages.metadata import (
     MetadataResponse,
     MetadataResponseBroker,
@@ -190,7 +190,8 @@ def test_questions_while_answers_are_on_their_way(topics: Topics) -> None:
     key = topic, 0
     with cluster_of(topics.bootstrap) as cluster:
         leader = cluster.leader(*key)
-        leader.send(fetch_request(cluster.settings, {key: 0}, limit=1000, wait=500), version=FETCH)
+        request = fetch_request(cluster.settings, [FetchTarget(*key, 0, 1000)], wait_ms=500)
+        leader.send(request, version=NAMES_VERSION_MAX)
         assert list(cluster.topics([topic])) == [topic]
         assert cluster.offsets({key: LATEST})[key].offset == 10
         [answer] = leader.receive().responses

@@ -11,17 +11,10 @@ from typing import Protocol
 import attrs
 from twisted.internet.defer import Deferred
 
+from pylogbroker.client.fetch_requests import FetchTarget
 from pylogbroker.client.messages import MessageSet
 from pylogbroker.errors import KafkaError
 from pylogbroker.interfaces import TopicPartition
-
-
-@attrs.frozen
-class FetchTarget:
-    topic: str
-    partition: int
-    offset: int
-    max_bytes: int
 
 
 @attrs.frozen(eq=False)

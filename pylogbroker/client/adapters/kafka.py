@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import groupby
 from typing import Any, Final
 
 from twisted.internet.defer import Deferred, ensureDeferred, succeed
 
-from pylogbroker.client.adapters import FetchedMessages, FetchTarget, Wait
+from pylogbroker.client.adapters import FetchedMessages, Wait
+from pylogbroker.client.fetch_requests import NAMES_VERSION_MAX, FetchTarget, fetch_request
 from pylogbroker.client.messages import Decode, MessageSet
 from pylogbroker.client.retries import Backoff, Pauses, retrying
 from pylogbroker.config import Values
@@ -17,7 +17,7 @@ from pylogbroker.interfaces import TopicPartition
 from pylogbroker.rpc.connection import BrokerConnection
 from pylogbroker.rpc.errors import error_of, raise_for
 from pylogbroker.wire import Request, UnsupportedVersion
-from pylogbroker.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
+from pylogbroker.wire.messages.fetch import FetchRequest, FetchResponse, PartitionData
 from pylogbroker.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from pylogbroker.wire.messages.list_offsets import (
     ListOffsetsPartition,
@@ -33,10 +33,9 @@ from pylogbroker.wire.messages.offset_commit import (
 )
 from pylogbroker.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic, OffsetFetchResponse
 
-_FETCH: Final = 12  # the last version with topic names
-_FIND_COORDINATOR: Final = 3  # the last with one key
-_OFFSET_FETCH: Final = 7  # the last with one group
-_SETTLING: Final = 10.0  # seconds, at most, until a coordinator is ready
+_FIND_COORDINATOR: Final = 3  # the last with a single key
+_OFFSET_FETCH: Final = 7  # likewise for groups
+_SETTLING: Final = 10.0  # seconds until a coordinator is ready, at most
 _UNSETTLED: Final = frozenset(
     {ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
 )
@@ -52,13 +51,13 @@ class KafkaAdapter:
         decode_value: Decode | None,
     ) -> None:
         self._connection = connection
+        self._settings = settings
         self._pauses = Pauses(clock)
         self._backoff = Backoff.of(settings)
         self._timeout = settings.integer("request.timeout.ms") / 1000
         self._max_bytes = settings.integer("fetch.max.bytes")
         self._committed_only = settings.text("isolation.level") == "read_committed"
         self._check_crcs = settings.boolean("check.crcs")
-        self._rack = settings.text("client.rack")
         self._decoders = decode_key, decode_value
         self._gone: Deferred[None] = Deferred()
         connection.when_lost = lambda _: self._gone.callback(None)
@@ -84,28 +83,12 @@ class KafkaAdapter:
         return [each for each in found if each is not None]
 
     def _fetch_request(self, wanted: Sequence[FetchTarget], wait: Wait) -> FetchRequest:
-        topics = [
-            FetchTopic(
-                topic=topic,
-                partitions=[
-                    FetchPartition(each.partition, fetch_offset=each.offset, partition_max_bytes=each.max_bytes)
-                    for each in run
-                ],
-            )
-            for topic, run in groupby(sorted(wanted, key=_topic_of), _topic_of)
-        ]
-        return FetchRequest(
-            max_wait_ms=wait.max_ms,
-            min_bytes=wait.min_bytes,
-            max_bytes=max(self._max_bytes, *(each.max_bytes for each in wanted)),
-            isolation_level=int(self._committed_only),
-            topics=topics,
-            rack_id=self._rack,
-        )
+        max_bytes = max(self._max_bytes, *(each.max_bytes for each in wanted))
+        return fetch_request(self._settings, wanted, wait_ms=wait.max_ms, min_bytes=wait.min_bytes, max_bytes=max_bytes)
 
     async def _ask_for_records(self, request: FetchRequest, wait: Wait) -> dict[TopicPartition, PartitionData]:
         timeout = self._timeout + wait.max_ms / 1000
-        version = min(_FETCH, self._connection.version_of(FetchRequest))
+        version = min(NAMES_VERSION_MAX, self._connection.version_of(FetchRequest))
         answer: FetchResponse = await self._connection.request(request, version=version, timeout=timeout)
         raise_for(answer.error_code)
         return {(topic.topic, each.partition_index): each for topic in answer.responses for each in topic.partitions}
@@ -240,10 +223,6 @@ def _partition_error(code: int, topic: str, partition: int) -> KafkaError:
 def _raise_for(code: int, topic: str, partition: int) -> None:
     if code:
         raise _partition_error(code, topic, partition)
-
-
-def _topic_of(wanted: FetchTarget) -> str:
-    return wanted.topic
 
 
 def _committed(answer: OffsetFetchResponse) -> dict[TopicPartition, int | None]:

@@ -22,6 +22,7 @@ from pylogbroker.client.cluster import Cluster
 from pylogbroker.client.consumer.fetch_buffer import Chunk, FetchBuffer
 from pylogbroker.client.consumer.fetch_session import ClientFetchSession, SessionPartition
 from pylogbroker.client.consumer.truncation import TruncationChecks
+from pylogbroker.client.fetch_requests import NAMES_VERSION_MAX
 from pylogbroker.errors import ErrorCode, KafkaError, PylogbrokerError
 from pylogbroker.interfaces import TopicPartition
 from pylogbroker.rpc.errors import code_of
@@ -31,7 +32,6 @@ from pylogbroker.wire.messages.fetch import FetchRequest, FetchResponse, Partiti
 log = Logger()
 
 WAIT_MS_MIN: Final = 5
-_NAMES_ONLY: Final = 12  # last version without topic ids
 _READ_COMMITTED: Final = 1
 
 _SESSION_ERRORS: Final = {
@@ -248,7 +248,7 @@ class Fetcher:
     def _version(self, leader: LeaderState, asked: FetchContents) -> int | None:
         """Limit the version: only older ones can name topics without an id."""
         known = self._cluster.version_at(leader.node, FetchRequest)
-        return known if known is None or asked.have_ids else min(known, _NAMES_ONLY)
+        return known if known is None or asked.have_ids else min(known, NAMES_VERSION_MAX)
 
     def _failed(self, leader: LeaderState, asked: FetchContents, error: Exception) -> None:
         log.debug("fetching from broker {node} failed: {error}", node=leader.node, error=error)

@@ -11,7 +11,8 @@ from typing import Final, TypeVar
 
 from twisted.internet.defer import Deferred, ensureDeferred, fail, succeed
 
-from pylogbroker.client.adapters import FetchedMessages, FetchTarget, Wait
+from pylogbroker.client.adapters import FetchedMessages, Wait
+from pylogbroker.client.fetch_requests import FetchTarget
 from pylogbroker.client.messages import Decode
 from pylogbroker.config import Values
 from pylogbroker.errors import CorruptRecords, ErrorCode, KafkaError

@@ -8,26 +8,22 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping
-from itertools import groupby
+from collections.abc import Iterator
 from typing import Final
 
 import attrs
 
 from pylogbroker.client.errors import OutOfRange, RecordTooLarge, RequestTimedOut, is_retriable
+from pylogbroker.client.fetch_requests import NAMES_VERSION_MAX, FetchTarget, fetch_request
 from pylogbroker.client.offset_requests import EARLIEST, LATEST
-from pylogbroker.config import Values
 from pylogbroker.errors import ErrorCode, PylogbrokerError
-from pylogbroker.interfaces import TopicPartition
 from pylogbroker.records import Buffer
 from pylogbroker.records.log_entry import entries
 from pylogbroker.rpc.errors import raise_for
 from pylogbroker.spark.brokers.cluster import BlockingCluster
 from pylogbroker.spark.brokers.connection import BlockingConnection
-from pylogbroker.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
+from pylogbroker.wire.messages.fetch import FetchRequest, FetchResponse, PartitionData
 
-FETCH: Final = 12  # newest version with topic names
-_LARGEST: Final = 0x7FFFFFFF
 _EMPTY_ANSWERS_MIN: Final = 2
 
 
@@ -145,9 +141,9 @@ class PartitionFetcher:
 
     def _ask(self) -> BlockingConnection:
         connection = self._cluster.leader(self._topic, self._partition)
-        positions = {(self._topic, self._partition): self.position}
-        request = fetch_request(self._cluster.settings, positions, limit=self._limit, wait=self._wait)
-        connection.send(request, version=min(FETCH, connection.version_of(FetchRequest)))
+        wanted = FetchTarget(self._topic, self._partition, self.position, self._limit)
+        request = fetch_request(self._cluster.settings, [wanted], wait_ms=self._wait)
+        connection.send(request, version=min(NAMES_VERSION_MAX, connection.version_of(FetchRequest)))
         self._asked = connection
         return connection
 
@@ -165,22 +161,3 @@ class PartitionFetcher:
         first = self._cluster.offsets({key: EARLIEST})[key].offset
         end = self._cluster.offsets({key: LATEST})[key].offset
         return OutOfRange(*key, self.position, first, end)
-
-
-def fetch_request(settings: Values, positions: Mapping[TopicPartition, int], *, limit: int, wait: int) -> FetchRequest:
-    """Build a fetch of `limit` bytes per partition, which the leader may hold for `wait` ms."""
-    topics = [
-        FetchTopic(
-            topic,
-            partitions=[FetchPartition(key[1], fetch_offset=positions[key], partition_max_bytes=limit) for key in keys],
-        )
-        for topic, keys in groupby(sorted(positions), lambda key: key[0])
-    ]
-    return FetchRequest(
-        max_wait_ms=wait,
-        min_bytes=1,
-        max_bytes=_LARGEST,
-        isolation_level=int(settings.text("isolation.level") == "read_committed"),
-        topics=topics,
-        rack_id=settings.text("client.rack"),
-    )

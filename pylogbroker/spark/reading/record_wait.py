@@ -10,11 +10,11 @@ import select
 from collections.abc import Mapping
 from typing import Final
 
+from pylogbroker.client.fetch_requests import NAMES_VERSION_MAX, FetchTarget, fetch_request
 from pylogbroker.errors import PylogbrokerError
 from pylogbroker.interfaces import TopicPartition
 from pylogbroker.spark.brokers.cluster import BlockingCluster, LeaderConnections
 from pylogbroker.spark.brokers.connection import BlockingConnection
-from pylogbroker.spark.brokers.fetcher import FETCH, fetch_request
 from pylogbroker.wire.messages.fetch import FetchRequest
 
 _FETCH_WAIT_MS: Final = 1000  # how long a leader holds a fetch
@@ -45,14 +45,14 @@ class RecordWait:
         self._connections.close()
 
     def _ask(self, ends: Mapping[TopicPartition, int]) -> list[BlockingConnection]:
-        by_leader: dict[int, dict[TopicPartition, int]] = {}
+        by_leader: dict[int, list[FetchTarget]] = {}
         for key, end in ends.items():
-            by_leader.setdefault(self._cluster.leader_id(*key), {})[key] = end
+            by_leader.setdefault(self._cluster.leader_id(*key), []).append(FetchTarget(*key, end, max_bytes=1))
         asked = []
-        for leader, positions in by_leader.items():
+        for leader, wanted in by_leader.items():
             connection = self._connections.to(leader)
             asked.append(connection)
             if not connection.in_flight:
-                request = fetch_request(self._cluster.settings, positions, limit=1, wait=_FETCH_WAIT_MS)
-                connection.send(request, version=min(FETCH, connection.version_of(FetchRequest)))
+                request = fetch_request(self._cluster.settings, wanted, wait_ms=_FETCH_WAIT_MS)
+                connection.send(request, version=min(NAMES_VERSION_MAX, connection.version_of(FetchRequest)))
         return asked

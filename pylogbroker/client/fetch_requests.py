@@ -1,0 +1,47 @@
+"""Fetch requests without a session, which name topics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+import attrs
+
+from pylogbroker.config import Values
+from pylogbroker.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+
+NAMES_VERSION_MAX: Final = 12  # later versions have topic ids instead of names
+_RESPONSE_BYTES_MAX: Final = 0x7FFFFFFF
+
+
+@attrs.frozen
+class FetchTarget:
+    topic: str
+    partition: int
+    offset: int
+    max_bytes: int
+
+
+def fetch_request(
+    settings: Values,
+    wanted: Iterable[FetchTarget],
+    *,
+    wait_ms: int,
+    min_bytes: int = 1,
+    max_bytes: int = _RESPONSE_BYTES_MAX,
+) -> FetchRequest:
+    """Return a fetch of targets in different partitions."""
+    topics: dict[str, FetchTopic] = {}
+    for each in wanted:
+        found = topics.setdefault(each.topic, FetchTopic(each.topic))
+        found.partitions.append(
+            FetchPartition(each.partition, fetch_offset=each.offset, partition_max_bytes=each.max_bytes)
+        )
+    return FetchRequest(
+        max_wait_ms=wait_ms,
+        min_bytes=min_bytes,
+        max_bytes=max_bytes,
+        isolation_level=int(settings.text("isolation.level") == "read_committed"),
+        topics=list(topics.values()),
+        rack_id=settings.text("client.rack"),
+    )
