@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
 
 from pylogbroker.interfaces import TopicPartition
 from pylogbroker.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-
-LATEST: Final = -1
-EARLIEST: Final = -2
 
 
 def list_offsets_request(times: Mapping[TopicPartition, int], committed: bool) -> ListOffsetsRequest:

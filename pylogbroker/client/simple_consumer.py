@@ -26,7 +26,6 @@ from pylogbroker.client.adapters.kafka import KafkaAdapter
 from pylogbroker.client.errors import Closed, OutOfRange, RecordTooLarge
 from pylogbroker.client.fetch_requests import FetchTarget
 from pylogbroker.client.messages import MessageSet
-from pylogbroker.client.offset_requests import EARLIEST, LATEST
 from pylogbroker.client.plugin_guards import decoder_of
 from pylogbroker.client.settings import CONSUMER, read
 from pylogbroker.errors import ConfigError, ErrorCode, KafkaError
@@ -35,6 +34,7 @@ from pylogbroker.legacy07.client.adapter import Legacy07Adapter, Legacy07Connect
 from pylogbroker.rpc.connection import connect
 from pylogbroker.rpc.endpoint import dial
 from pylogbroker.rpc.settings import Address, ConnectionSettings
+from pylogbroker.wire.messages.list_offsets import EARLIEST, LATEST
 
 __all__ = ["EARLIEST", "LATEST", "SimpleConsumer"]
 

@@ -11,10 +11,10 @@ from confluent_kafka import Producer
 
 from pylogbroker.client.errors import ConnectionLost, NoBrokers, RequestTimedOut
 from pylogbroker.client.fetch_requests import NAMES_VERSION_MAX, FetchTarget, fetch_request
-from pylogbroker.client.offset_requests import EARLIEST, LATEST
 from pylogbroker.client.settings import CONSUMER, read
 from pylogbroker.errors import ConfigError, ErrorCode, KafkaError
 from pylogbroker.spark.brokers.cluster import GROUP, BlockingCluster, OffsetAtTime, partitions_of
+from pylogbroker.wire.messages.list_offsets import EARLIEST, LATEST
 from pylogbroker.wire.messages.metadata import (
     MetadataResponse,
     MetadataResponseBroker,

@@ -9,7 +9,6 @@ import attrs
 import pytest
 
 from pylogbroker.client.errors import ConnectionLost, OutOfRange, RecordTooLarge, RequestTimedOut
-from pylogbroker.client.offset_requests import EARLIEST, LATEST
 from pylogbroker.client.settings import CONSUMER, read
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.interfaces import TopicPartition
@@ -22,6 +21,7 @@ from pylogbroker.wire.messages.fetch import (
     FetchResponse,
     PartitionData,
 )
+from pylogbroker.wire.messages.list_offsets import EARLIEST, LATEST
 from tests.spark.topics import Rec, Topics
 from tests.support.bad_batches import batch as batch_of
 from tests.support.bad_batches import good

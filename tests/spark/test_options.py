@@ -10,7 +10,8 @@ from pyspark.sql import SparkSession
 
 from pylogbroker.errors import ConfigError
 from pylogbroker.spark.options import ReadOptions, Retries, TopicSelection, TriggerLimits, WriteOptions
-from pylogbroker.spark.options.positions import EARLIEST, LATEST, ByTime
+from pylogbroker.spark.options.positions import ByTime
+from pylogbroker.wire.messages.list_offsets import EARLIEST, LATEST
 from tests.support.oracle_answers import OracleAnswers
 
 NOBODY = "127.0.0.1:1"

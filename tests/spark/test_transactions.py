@@ -13,7 +13,6 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from pylogbroker.client.offset_requests import LATEST
 from pylogbroker.errors import ConfigError, KafkaError
 from pylogbroker.spark.brokers.cluster import BlockingCluster
 from pylogbroker.spark.brokers.connection import BlockingConnection
@@ -34,6 +33,7 @@ from pylogbroker.spark.writing.transactions import (
     commit,
     mark,
 )
+from pylogbroker.wire.messages.list_offsets import LATEST
 from tests.spark.rows import VALUES, batches, options, read, values
 from tests.spark.topics import Topics
 

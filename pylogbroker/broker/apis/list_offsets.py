@@ -26,6 +26,11 @@ from pylogbroker.broker.services import Services
 from pylogbroker.errors import ErrorCode, KafkaError, StorageFailure
 from pylogbroker.storage import Log, NotCached
 from pylogbroker.wire.messages.list_offsets import (
+    EARLIEST,
+    EARLIEST_LOCAL,
+    LATEST,
+    LATEST_TIERED,
+    MAX_TIMESTAMP,
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
@@ -33,7 +38,6 @@ from pylogbroker.wire.messages.list_offsets import (
     ListOffsetsTopicResponse,
 )
 
-LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED = -1, -2, -3, -4, -5
 FIRST_VERSION = {LATEST: 0, EARLIEST: 0, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}
 NO_VERSION = 0x7FFF
 CONSUMER = -1

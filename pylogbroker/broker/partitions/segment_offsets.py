@@ -13,8 +13,7 @@ from __future__ import annotations
 import os
 
 from pylogbroker.storage import Log
-
-LATEST, EARLIEST = -1, -2
+from pylogbroker.wire.messages.list_offsets import EARLIEST, LATEST
 
 
 def offsets_before(log: Log, timestamp: int, limit: int, now_ms: int) -> list[int]:

@@ -14,10 +14,10 @@ from pylogbroker.client.cluster import Cluster
 from pylogbroker.client.consumer.fetch_buffer import FetchBuffer
 from pylogbroker.client.consumer.list_offsets import list_offsets
 from pylogbroker.client.errors import ClientError, OutOfRange, Truncated, is_retriable
-from pylogbroker.client.offset_requests import EARLIEST, LATEST
 from pylogbroker.errors import PylogbrokerError
 from pylogbroker.interfaces import TopicPartition
 from pylogbroker.rpc.errors import error_of
+from pylogbroker.wire.messages.list_offsets import EARLIEST, LATEST
 
 log = Logger()
 

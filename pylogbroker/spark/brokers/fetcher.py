@@ -15,7 +15,6 @@ import attrs
 
 from pylogbroker.client.errors import OutOfRange, RecordTooLarge, RequestTimedOut, is_retriable
 from pylogbroker.client.fetch_requests import NAMES_VERSION_MAX, FetchTarget, fetch_request
-from pylogbroker.client.offset_requests import EARLIEST, LATEST
 from pylogbroker.errors import ErrorCode, PylogbrokerError
 from pylogbroker.records import Buffer
 from pylogbroker.records.log_entry import entries
@@ -23,6 +22,7 @@ from pylogbroker.rpc.errors import raise_for
 from pylogbroker.spark.brokers.cluster import BlockingCluster
 from pylogbroker.spark.brokers.connection import BlockingConnection
 from pylogbroker.wire.messages.fetch import FetchRequest, FetchResponse, PartitionData
+from pylogbroker.wire.messages.list_offsets import EARLIEST, LATEST
 
 _EMPTY_ANSWERS_MIN: Final = 2
 

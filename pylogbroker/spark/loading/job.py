@@ -21,7 +21,6 @@ from typing import Final
 
 import attrs
 
-from pylogbroker.client.offset_requests import LATEST
 from pylogbroker.errors import ConfigError, PylogbrokerError
 from pylogbroker.interfaces import TopicPartition
 from pylogbroker.spark.brokers.cluster import BlockingCluster
@@ -33,6 +32,7 @@ from pylogbroker.spark.loading.progress import Progress, Report
 from pylogbroker.spark.loading.store import Store
 from pylogbroker.spark.loading.task import TaskParameters
 from pylogbroker.spark.options import ReadOptions
+from pylogbroker.wire.messages.list_offsets import LATEST
 
 Scheduler = Callable[[TaskParameters, tuple[Part, ...], Callable[[], None]], tuple[list[ManifestEntry], list[str]]]
 """Run parts in tasks, call the callback regularly; return entries and failures."""

@@ -25,7 +25,6 @@ from collections.abc import Collection, Iterable, Mapping
 import attrs
 
 from pylogbroker.client.metadata import TopicInfo
-from pylogbroker.client.offset_requests import EARLIEST, LATEST
 from pylogbroker.errors import ConfigError
 from pylogbroker.interfaces import TopicPartition
 from pylogbroker.spark.brokers.cluster import BlockingCluster
@@ -36,6 +35,7 @@ from pylogbroker.spark.options import ReadOptions
 from pylogbroker.spark.reading.bounds import missing, partitions_for, reject_missing
 from pylogbroker.spark.reading.losses import DataLost
 from pylogbroker.spark.reading.slices import Slice, divide
+from pylogbroker.wire.messages.list_offsets import EARLIEST, LATEST
 
 log = logging.getLogger(__name__)
 

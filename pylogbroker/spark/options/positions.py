@@ -12,16 +12,13 @@ The first one that is set counts, as in Spark.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Final
 
 import attrs
 
 from pylogbroker.errors import ConfigError
 from pylogbroker.interfaces import TopicPartition
 from pylogbroker.spark.options.raw import LONG_MAX, RawOptions
-
-EARLIEST: Final = -2
-LATEST: Final = -1
+from pylogbroker.wire.messages.list_offsets import EARLIEST, LATEST
 
 Offsets = int | Mapping[TopicPartition, int]
 """An offset, EARLIEST or LATEST, for all partitions or each."""

@@ -13,8 +13,9 @@ from pylogbroker.config import Values
 from pylogbroker.errors import ConfigError
 from pylogbroker.interfaces import TopicPartition
 from pylogbroker.spark.options import kafka_settings
-from pylogbroker.spark.options.positions import EARLIEST, LATEST, Bound, bound, check_assigned, check_bounds
+from pylogbroker.spark.options.positions import Bound, bound, check_assigned, check_bounds
 from pylogbroker.spark.options.raw import RawOptions
+from pylogbroker.wire.messages.list_offsets import EARLIEST, LATEST
 
 _ONLY_STREAMING: Final = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
 _ONLY_BATCH: Final = ("endingOffsets", "endingOffsetsByTimestamp", "endingTimestamp")

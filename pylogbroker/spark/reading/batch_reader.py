@@ -28,7 +28,6 @@ from pylogbroker.spark.brokers.cluster import BlockingCluster
 from pylogbroker.spark.brokers.fetcher import PartitionFetcher
 from pylogbroker.spark.garbage import freeze_existing_objects
 from pylogbroker.spark.options import ReadOptions
-from pylogbroker.spark.options.positions import EARLIEST, LATEST
 from pylogbroker.spark.options.raw import log_warnings
 from pylogbroker.spark.reading.bounds import missing, offsets_for, partitions_for, reject_missing
 from pylogbroker.spark.reading.decoder import Decoder, columns_with
@@ -36,6 +35,7 @@ from pylogbroker.spark.reading.filter_pushdown import FilterPushdown
 from pylogbroker.spark.reading.losses import lost
 from pylogbroker.spark.reading.schema import check_schema
 from pylogbroker.spark.reading.slices import Slice, divide, slices
+from pylogbroker.wire.messages.list_offsets import EARLIEST, LATEST
 
 _PUSHING: Final = "pyspark.sql.worker.data_source_pushdown_filters"
 _LOSSES: Final = (ErrorCode.OFFSET_OUT_OF_RANGE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)

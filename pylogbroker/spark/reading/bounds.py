@@ -17,12 +17,12 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 
 from pylogbroker.client.metadata import TopicInfo
-from pylogbroker.client.offset_requests import LATEST
 from pylogbroker.errors import ConfigError, ErrorCode, KafkaError, PylogbrokerError
 from pylogbroker.interfaces import TopicPartition
 from pylogbroker.spark.brokers.cluster import BlockingCluster, partitions_of
 from pylogbroker.spark.options import TopicSelection
 from pylogbroker.spark.options.positions import Bound, ByTime, named
+from pylogbroker.wire.messages.list_offsets import LATEST
 
 
 class NothingAsLate(PylogbrokerError):

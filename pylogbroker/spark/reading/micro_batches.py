@@ -26,7 +26,6 @@ from uuid import UUID
 import attrs
 
 from pylogbroker.client.errors import is_retriable
-from pylogbroker.client.offset_requests import EARLIEST, LATEST
 from pylogbroker.errors import PylogbrokerError
 from pylogbroker.interfaces import TopicPartition
 from pylogbroker.spark.brokers.cluster import BlockingCluster
@@ -36,6 +35,7 @@ from pylogbroker.spark.reading.bounds import missing, offsets_for, partitions_fo
 from pylogbroker.spark.reading.losses import lost
 from pylogbroker.spark.reading.record_wait import RecordWait
 from pylogbroker.spark.reading.slices import limited
+from pylogbroker.wire.messages.list_offsets import EARLIEST, LATEST
 from pylogbroker.wire.schema import NO_ID
 
 _REFRESH_SECONDS: Final = 1.0  # between metadata refreshes

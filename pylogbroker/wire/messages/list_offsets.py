@@ -1,4 +1,4 @@
-"""ListOffsets (key 2): offsets by timestamp; -1 latest, -2 earliest, -3 greatest timestamp.
+"""ListOffsets (key 2): offsets by timestamp; LATEST, EARLIEST and the other constants stand in for one.
 
 Versions::
 
@@ -9,12 +9,12 @@ Versions::
     4  leader epochs, both ways
     5  error OFFSET_NOT_AVAILABLE
     6  flexible
-    7  time -3, the offset of the greatest timestamp
-    8  time -4, the earliest offset on local disk
-    9  time -5, the latest offset in tiered storage
+    7  MAX_TIMESTAMP, the offset of the greatest timestamp
+    8  EARLIEST_LOCAL, the earliest offset on local disk
+    9  LATEST_TIERED, the latest offset in tiered storage
 """
 
-from typing import Annotated
+from typing import Annotated, Final
 
 from pylogbroker.wire.schema import (
     IGNORABLE,
@@ -31,6 +31,12 @@ from pylogbroker.wire.schema import (
     fresh,
     struct,
 )
+
+LATEST: Final = -1
+EARLIEST: Final = -2
+MAX_TIMESTAMP: Final = -3
+EARLIEST_LOCAL: Final = -4
+LATEST_TIERED: Final = -5
 
 
 @struct
