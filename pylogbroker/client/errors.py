@@ -14,11 +14,15 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.interfaces import Unavailable
 from pylogbroker.rpc.errors import ClientError, Closed, ConnectionLost, NotConnected, RequestTimedOut
 
 __all__ = [
+    "COORDINATOR_MOVED",
+    "COORDINATOR_NOT_READY",
     "ClientError",
     "Closed",
     "ConnectionLost",
@@ -32,6 +36,10 @@ __all__ = [
     "Truncated",
     "is_retriable",
 ]
+
+COORDINATOR_MOVED: Final = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
+"""Errors after which a client looks for the coordinator."""
+COORDINATOR_NOT_READY: Final = COORDINATOR_MOVED | {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
 
 
 class NoBrokers(ClientError):

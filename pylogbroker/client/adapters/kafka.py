@@ -8,6 +8,7 @@ from typing import Any, Final
 from twisted.internet.defer import Deferred, ensureDeferred, succeed
 
 from pylogbroker.client.adapters import FetchedMessages, Wait
+from pylogbroker.client.errors import COORDINATOR_NOT_READY
 from pylogbroker.client.fetch_requests import NAMES_VERSION_MAX, FetchTarget, fetch_request
 from pylogbroker.client.messages import Decode, MessageSet
 from pylogbroker.client.retries import Backoff, Pauses, retrying
@@ -33,12 +34,9 @@ from pylogbroker.wire.messages.offset_commit import (
 )
 from pylogbroker.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic, OffsetFetchResponse
 
-_FIND_COORDINATOR: Final = 3  # the last with a single key
-_OFFSET_FETCH: Final = 7  # likewise for groups
-_SETTLING: Final = 10.0  # seconds until a coordinator is ready, at most
-_UNSETTLED: Final = frozenset(
-    {ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
-)
+_FIND_COORDINATOR: Final = 3  # the last with one key
+_OFFSET_FETCH: Final = 7  # the last with one group
+_SETTLING: Final = 10.0  # seconds, at most, until a coordinator is ready
 
 
 class KafkaAdapter:
@@ -175,7 +173,7 @@ class KafkaAdapter:
             try:
                 return await work()
             except KafkaError as error:
-                if error.code in _UNSETTLED:
+                if error.code in COORDINATOR_NOT_READY:
                     await self._find_coordinator(group)
                 raise
 
@@ -208,7 +206,7 @@ class _Elsewhere(KafkaError):
 
 
 def _is_unsettled(error: BaseException) -> bool:
-    return isinstance(error, KafkaError) and not isinstance(error, _Elsewhere) and error.code in _UNSETTLED
+    return isinstance(error, KafkaError) and not isinstance(error, _Elsewhere) and error.code in COORDINATOR_NOT_READY
 
 
 def _coordinator_of(group: str) -> Request:

@@ -14,6 +14,7 @@ from pylogbroker.client.consumer.actions import Partitions
 from pylogbroker.client.consumer.assigned_partitions import AssignedPartitions
 from pylogbroker.client.consumer.member_driver import MemberDriver, MemberSettings
 from pylogbroker.client.consumer.member_state_machine import NO_GENERATION
+from pylogbroker.client.consumer.offset_stores import CommitIdentity
 from pylogbroker.client.consumer.registry import GroupRegistry
 from pylogbroker.client.consumer.stream_subscription import StreamSubscription
 from pylogbroker.client.errors import Closed
@@ -25,18 +26,7 @@ from pylogbroker.interfaces import IAssignor, ITree, TopicPartition
 log = Logger()
 
 
-class GroupMembership(Protocol):
-    """Also the identity for commits."""
-
-    @property
-    def generation(self) -> int: ...
-
-    @property
-    def member_id(self) -> str: ...
-
-    @property
-    def instance_id(self) -> str | None: ...
-
+class GroupMembership(CommitIdentity, Protocol):
     @property
     def member(self) -> MemberDriver | None:
         """None without a broker-based group."""

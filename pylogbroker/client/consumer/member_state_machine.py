@@ -50,13 +50,13 @@ from pylogbroker.client.consumer.actions import (
     SendLeave,
     SendSync,
 )
+from pylogbroker.client.errors import COORDINATOR_MOVED
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.rpc.errors import code_of
 from pylogbroker.wire.messages.join_group import JoinGroupResponse
 
 NO_GENERATION = -1
 _NOTHING: Partitions = frozenset()
-_COORDINATOR_LOST = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
 _NO_MEMBER_ANY_MORE = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION})
 
 
@@ -240,7 +240,7 @@ class MemberStateMachine:
             return []
         if code in _NO_MEMBER_ANY_MORE:
             return self._lose_membership(code, now)
-        if code in _COORDINATOR_LOST:
+        if code in COORDINATOR_MOVED:
             return self._lose_coordinator(now)
         if code is ErrorCode.REBALANCE_IN_PROGRESS:
             return self._rebalance(now)

@@ -20,8 +20,8 @@ import attrs
 
 from pylogbroker.client.cluster import Cluster, CoordinatorType
 from pylogbroker.client.consumer.nodes import ensure, parent
-from pylogbroker.client.errors import ConnectionLost, RequestTimedOut
-from pylogbroker.errors import ConfigError, ErrorCode
+from pylogbroker.client.errors import COORDINATOR_MOVED, ConnectionLost, RequestTimedOut
+from pylogbroker.errors import ConfigError
 from pylogbroker.interfaces import Create, ITree, NodeExists, NoNode, SetData, TopicPartition
 from pylogbroker.metadata import zk_paths
 from pylogbroker.metadata.zk_schema import BadNode
@@ -37,7 +37,6 @@ from pylogbroker.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFet
 from pylogbroker.wire.schema import Request
 
 _ONE_GROUP: Final = 7  # OffsetFetch: last version with a single group, first with stable offsets
-_COORDINATOR_MOVED: Final = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
 
 
 class OffsetStore(Protocol):
@@ -125,7 +124,7 @@ class BrokerOffsets:
             return await self._cluster.send(node, request)
 
     def _check(self, code: int, what: str) -> None:
-        if code in _COORDINATOR_MOVED:
+        if code in COORDINATOR_MOVED:
             self._cluster.forget_coordinator(self._group, CoordinatorType.GROUP)
         raise_for(code, what)
 

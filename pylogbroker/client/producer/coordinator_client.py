@@ -7,11 +7,12 @@ completed.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Any
 
 import attrs
 
 from pylogbroker.client.cluster import Cluster, CoordinatorType
+from pylogbroker.client.errors import COORDINATOR_NOT_READY
 from pylogbroker.client.partition_queue import ProducerIdentity
 from pylogbroker.client.producer.batch import BatchQueue
 from pylogbroker.client.producer.model import GroupMember, Offsets, OffsetToCommit
@@ -26,7 +27,7 @@ from pylogbroker.client.transaction_requests import (
     raise_first,
     response_codes,
 )
-from pylogbroker.errors import ErrorCode, KafkaError, PylogbrokerError
+from pylogbroker.errors import KafkaError, PylogbrokerError
 from pylogbroker.wire import Request
 from pylogbroker.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from pylogbroker.wire.messages.end_txn import EndTxnRequest
@@ -35,10 +36,6 @@ from pylogbroker.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
-)
-
-_COORDINATOR_MOVED: Final = frozenset(
-    {ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
 )
 
 
@@ -99,7 +96,7 @@ class TransactionCoordinatorClient:
             try:
                 return await self._ask_once(request, kind, where, version, codes)
             except PylogbrokerError as error:
-                if not isinstance(error, KafkaError) or error.code in _COORDINATOR_MOVED:
+                if not isinstance(error, KafkaError) or error.code in COORDINATOR_NOT_READY:
                     self.cluster.forget_coordinator(where, kind)
                 raise
 
