@@ -26,6 +26,36 @@ def find_cycle(graph: Graph) -> list[str]:
     return []
 
 
+def components(graph: Graph) -> list[list[str]]:
+    """Return the sets of modules that reach each other, a single module if it reaches none back; imported ones first.
+
+    Tarjan's algorithm.
+    """
+    found: list[list[str]] = []
+    number: dict[str, int] = {}
+    lowest: dict[str, int] = {}
+    stack: list[str] = []
+
+    def visit(module: str) -> None:
+        number[module] = lowest[module] = len(number)
+        stack.append(module)
+        for imported in sorted(graph[module]):
+            if imported not in number:
+                visit(imported)
+                lowest[module] = min(lowest[module], lowest[imported])
+            elif imported in stack:
+                lowest[module] = min(lowest[module], number[imported])
+        if lowest[module] == number[module]:
+            place = stack.index(module)
+            found.append(stack[place:])
+            del stack[place:]
+
+    for module in sorted(graph):
+        if module not in number:
+            visit(module)
+    return found
+
+
 def _name(path: Path, package: Path) -> str:
     parts = path.relative_to(package.parent).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
