@@ -60,5 +60,4 @@ def serves(request: type[Request], *, is_read: bool = False) -> Callable[[H], H]
 
 
 def registered() -> tuple[Api, ...]:
-    """Return the APIs of the imported modules, by key."""
     return tuple(_registered[key] for key in sorted(_registered))

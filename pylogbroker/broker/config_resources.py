@@ -163,7 +163,6 @@ def check_broker_id(node_id: int, name: str) -> None:
 
 
 def _of_all_brokers(entry: Description) -> Description:
-    """Return a row with the value set for all brokers."""
     synonyms = tuple(s for s in entry.synonyms if s.source is ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG)
     value = next((s.value for s in synonyms if s.name == entry.name), entry.value)
     return attrs.evolve(entry, value=value, source=ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG, synonyms=synonyms)

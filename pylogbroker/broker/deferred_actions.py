@@ -29,7 +29,6 @@ class DeferredActions:
         self._held = True
 
     def run(self) -> None:
-        """Run the actions, and those that they defer."""
         self._held = False
         if self._running:
             return

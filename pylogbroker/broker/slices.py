@@ -118,7 +118,6 @@ class Slices:
         return waiting
 
     def stop(self) -> None:
-        """Finish all loops without pauses."""
         self.seconds = inf
         self._run()
 

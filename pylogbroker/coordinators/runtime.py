@@ -166,7 +166,6 @@ class CoordinatorRuntime(Generic[R, S]):
         self._context.timers.on_earlier = on_earlier
 
     def next_deadline(self) -> int | None:
-        """Return the time of the next `tick`, in ms."""
         return self._context.timers.next_due()
 
     def tick(self, now_ms: int) -> None:

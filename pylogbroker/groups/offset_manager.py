@@ -121,7 +121,6 @@ class OffsetManager:
         return FetchResult(ErrorCode.NONE, {partition: find(partition) for partition in wanted})
 
     def delete(self, group: Group, partitions: Sequence[TopicPartition], now_ms: int) -> DeleteOffsetsResult:
-        """Remove offsets that no member consumes."""
         if group.state is not GroupState.EMPTY and group.protocol_type != PROTOCOL_TYPE:
             return DeleteOffsetsResult(ErrorCode.NON_EMPTY_GROUP)
         live = group.state is not GroupState.EMPTY

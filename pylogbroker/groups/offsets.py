@@ -116,7 +116,6 @@ class GroupOffsets:
         return partition in self.pending or any(partition in each for each in self._transactions.values())
 
     def partitions(self, among: Collection[TopicPartition] | None = None) -> Collection[TopicPartition]:
-        """Return the partitions, `among` some or all, with offsets."""
         held: list[Mapping[TopicPartition, object]] = [self.committed, self.pending]
         for transaction in self._transactions.values():
             held += transaction.stored, transaction.pending

@@ -63,7 +63,6 @@ class PersistentMap(Mapping[K, V], Generic[K, V]):
         return copy
 
     def chunks(self) -> tuple[Mapping[K, V], ...]:
-        """Return the shared parts in key order."""
         return self._chunks
 
     def _find(self, key: Any) -> int:
@@ -137,7 +136,6 @@ def _sorted(chunk: dict[K, V]) -> dict[K, V]:
 
 
 def _split(chunk: dict[K, V]) -> Iterator[dict[K, V]]:
-    """Yield chunks with space to grow."""
     if 0 < len(chunk) <= CHUNK_ENTRIES_MAX:
         yield chunk
         return

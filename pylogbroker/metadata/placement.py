@@ -94,7 +94,6 @@ def _replicas_problem(replicas: Sequence[int], brokers: Sequence[int], width: in
 
 
 def spread(brokers: Sequence[int], first: int, count: int, replication_factor: int) -> dict[int, tuple[int, ...]]:
-    """Assign round robin, leaders and replicas evenly."""
     doubled = (*brokers, *brokers)
     starts = ((partition, partition % len(brokers)) for partition in range(first, first + count))
     return {partition: tuple(doubled[start : start + replication_factor]) for partition, start in starts}

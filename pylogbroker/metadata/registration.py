@@ -55,7 +55,6 @@ async def remember_directories(tree: ITree, broker_id: int, used: Mapping[str, s
 
 
 async def topics(tree: ITree) -> dict[str, zk_schema.TopicNode]:
-    """Return all topics, also those under deletion."""
     nodes = await tree.children_with_data(zk_paths.TOPICS)
     return {name: zk_schema.decode_topic(node.data) for name, node in nodes.items()}
 

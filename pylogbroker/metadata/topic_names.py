@@ -25,7 +25,6 @@ def check_name(name: str) -> None:
 
 
 def name_problem(name: str) -> str | None:
-    """Return why the name is invalid, if so."""
     if not name:
         return "it is empty"
     if name in (".", ".."):

@@ -135,13 +135,11 @@ def broker_registration(broker_id: int, epoch: int, node: BrokerNode) -> BrokerR
 
 
 def operations(delta: Delta, before: ClusterImage) -> Iterator[Operation]:
-    """Write a delta to the tree of `before`."""
     for change in delta:
         yield from _operations(change, before)
 
 
 def deletion(topic: TopicImage) -> Iterator[Operation]:
-    """Remove a marked topic."""
     for number in topic.partitions:
         yield Delete(zk_paths.partition_state(topic.name, number))
         yield Delete(zk_paths.partition(topic.name, number))

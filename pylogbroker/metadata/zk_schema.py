@@ -98,7 +98,6 @@ class ConsumerNode:
 
 
 def id_text(value: uuid.UUID) -> str:
-    """Return Kafka's 22 characters of URL-safe base64."""
     return base64.urlsafe_b64encode(value.bytes).decode().rstrip("=")
 
 

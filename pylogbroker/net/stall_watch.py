@@ -42,7 +42,6 @@ class StallWatch:
     _stopped: threading.Event = attrs.field(factory=threading.Event, init=False)
 
     def start(self) -> None:
-        """Watch the calling thread, unless stopped."""
         if self._limit_ms > 0 and not self._stopped.is_set():
             arguments = threading.get_ident(), {api.handle.__module__: api.name for api in self._apis}
             threading.Thread(target=self._watch, args=arguments, name="stall watch", daemon=True).start()

@@ -28,7 +28,6 @@ _SHORT_LIMIT = len(_SHORT)
 
 
 def encode_varint(value: int) -> bytes:
-    """Encode a signed 64-bit number."""
     zigzag = value << 1 if value >= 0 else ~(value << 1)
     return _SHORT[zigzag] if zigzag < _SHORT_LIMIT else _encode(zigzag)
 

@@ -30,7 +30,6 @@ class BrokerConnection(PipelinedConnection):
 
     @property
     def sent(self) -> int:
-        """Number of requests so far, modulo 2^31."""
         return self._kafka.encoded
 
     def version_of(self, kind: type[Request]) -> int:

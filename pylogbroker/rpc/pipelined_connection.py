@@ -159,7 +159,6 @@ class PipelinedConnection(Protocol):
         self.close(ConnectionLost(f"{self.address} does not speak {self.protocol_name}: it sent an answer {what}"))
 
     def _protocol_hint(self) -> str:
-        """Return a hint at the protocol if no response ever arrived."""
         return f"; does it speak {self.protocol_name}?" if self._waiting and not self._has_responses else ""
 
     def _end(self, error: Exception) -> None:

@@ -108,7 +108,6 @@ class ChunkConnection(tcp.Connection):
         return None
 
     def _send_unsent(self) -> bool:
-        """Send what the socket takes; return False if the connection is lost."""
         try:
             return self._send_on()
         except BlockingIOError:

@@ -154,7 +154,6 @@ def opened(path: str, flags: int = os.O_RDONLY) -> Iterator[int]:
 
 
 def read_file(path: str) -> bytes | None:
-    """Return None if there is no such file."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:

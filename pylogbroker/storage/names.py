@@ -66,7 +66,6 @@ def partition_directory(topic: str, partition: int) -> str:
 
 
 def parse_partition_directory(name: str) -> tuple[str, int] | None:
-    """Return None for other names."""
     topic, _, partition = name.rpartition("_")
     if not topic or not partition.isdecimal() or not partition.isascii() or is_deleted_directory(name):
         return None

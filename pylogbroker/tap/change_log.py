@@ -120,7 +120,6 @@ def shown_changes(changes: Mapping[str, tuple[Value, Value]]) -> str:
 
 
 def printable(text: str) -> str:
-    """Format a client's text as one bounded line."""
     line = "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text[:_LENGTH_MAX])
     return line if len(text) <= _LENGTH_MAX else f"{line}..."
 

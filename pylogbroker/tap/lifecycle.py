@@ -80,7 +80,6 @@ class ServingBroker:
         return self.broker.config.reload(settings)
 
     async def stop(self) -> None:
-        """Answer running requests, flush to disk, and close."""
         await self._undo.run()
 
 
@@ -116,7 +115,6 @@ class BrokerStart:
         return ServingBroker(broker, self._undo)
 
     def abort(self) -> None:
-        """Let the start fail at its next step."""
         self.aborted = True
         if self._assembled is not None:
             self._assembled.release()
@@ -249,7 +247,7 @@ class _Listeners:
 
 
 def _check(config: BrokerConfig) -> DeletePolicies:
-    """Run the preflight checks; raise StartupError if one fails. Blocks."""
+    """Raise StartupError if a preflight check fails. Blocks."""
     policies = plugins.delete_policies()
     try:
         policies.check(config.topic({}))

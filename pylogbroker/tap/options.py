@@ -110,7 +110,6 @@ class Options(usage.Options):
 
     @property
     def logs_elsewhere(self) -> bool:
-        """Whether twistd does not log to the terminal."""
         twistd: Mapping[str, Any] = self.parent or {}
         return not twistd.get("nodaemon") or bool(twistd.get("syslog")) or twistd.get("logfile") not in (None, "-")
 

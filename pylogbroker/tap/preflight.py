@@ -92,7 +92,6 @@ def warnings(config: BrokerConfig) -> Iterator[str]:
 
 
 def cure(config: BrokerConfig, broker_id: int) -> str:
-    """Return advice how to start with this id."""
     generated = config.boolean("broker.id.generation.enable")
     if generated and broker_id > config.integer("reserved.broker.max.id"):
         return "remove broker.id from the settings; the broker finds its id in its data"
@@ -196,7 +195,6 @@ def _check_agreement(key: str, found: list[DirectoryContents]) -> None:
 
 
 def _check_tree(metadata: str, found: Iterable[DirectoryContents]) -> None:
-    """Raise StartupError for data without its coordination tree."""
     if _has_tree(metadata):
         return
     for directory in found:

@@ -40,7 +40,6 @@ class Threads:
         return self._call(self._workers, function, *arguments)
 
     def in_reading_thread(self, function: Callable[..., T], *arguments: Any) -> Deferred[T]:
-        """Read from the disk at low priority."""
         return self._call(self._readers, function, *arguments)
 
     async def wait_until_idle(self) -> None:
@@ -49,7 +48,6 @@ class Threads:
             await self._idle
 
     async def stop(self) -> None:
-        """End all threads after the running calls."""
         await self.wait_until_idle()
         self._workers.stop()
         self._readers.stop()

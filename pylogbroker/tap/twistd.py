@@ -50,7 +50,6 @@ class TwistdService(BrokerService):
         self._options = options
 
     def startService(self) -> None:
-        """Open everything, or raise StartupError."""
         outcome: list[object] = []
         with without_garbage_collection():
             super().startService()

@@ -81,7 +81,6 @@ class Completion:
         self._writer.write(transaction, target, now_ms, decided)
 
     def resume(self, transaction: Transaction, now_ms: int) -> None:
-        """Complete a decided transaction."""
         transaction.pending = completed(transaction.metadata, now_ms).state
         transaction.failures = 0
         self._proceed(transaction, now_ms)

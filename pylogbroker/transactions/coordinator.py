@@ -89,7 +89,6 @@ class TransactionCoordinator:
         reply: Reply[ErrorCode],
         now_ms: int,
     ) -> None:
-        """Add partitions; the first ones begin the transaction."""
         with self._events:
             answer = self._queued(reply)
             transaction = self._find_for_producer(transactional_id, producer_id, producer_epoch)

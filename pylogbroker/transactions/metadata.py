@@ -76,7 +76,6 @@ def initialized(metadata: TransactionMetadata, request: InitProducerId, now_ms: 
 def rotated(
     metadata: TransactionMetadata, request: InitProducerId, producer_id: int, now_ms: int
 ) -> TransactionMetadata:
-    """Assign the first epoch of a new producer id."""
     named = request.producer_id != NO_PRODUCER_ID
     return attrs.evolve(
         _initialized(metadata, request, now_ms),

@@ -93,7 +93,6 @@ class MessageCodec(Generic[M]):
             raise EncodingError(f"{self} cannot be encoded: {error}") from error
 
     def chunks_in_steps(self, message: M) -> Generator[None, None, list[Chunk]]:
-        """Like `chunks`, but yields from time to time."""
         try:
             return (yield from self._encode_in_steps(message))
         except _UNENCODABLE as error:
@@ -123,7 +122,6 @@ class ResponseCodec(MessageCodec[R]):
         return self._framed(correlation_id, self.chunks(message))
 
     def frame_in_steps(self, correlation_id: int, message: R) -> Generator[None, None, list[Chunk]]:
-        """Like `frame`, but yields from time to time."""
         return self._framed(correlation_id, (yield from self.chunks_in_steps(message)))
 
     def _framed(self, correlation_id: int, chunks: list[Any]) -> list[Chunk]:

@@ -126,7 +126,6 @@ class _EncoderCompiler:
         return name
 
     def _at_default(self, fields: list[Field], value: str) -> str:
-        """Return a condition: all `fields` have their defaults."""
         return " and ".join(
             f"{value}.{field.name} {_sameness(field.default)} {self._source.literal(field.default)}" for field in fields
         )

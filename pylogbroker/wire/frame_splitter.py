@@ -40,7 +40,6 @@ class FrameSplitter:
 
     @property
     def held(self) -> int:
-        """Bytes of memory of an incomplete frame."""
         if self._buffer is None:
             return len(self._head)
         return self._size if self._growing is None else self._filled

@@ -79,7 +79,6 @@ def compact_size(size: int) -> bytes:
 
 
 def read_uvarint(buffer: memoryview, position: int) -> tuple[int, int]:
-    """Return the varint at `position`, and the next position."""
     first = buffer[position]
     return (first, position + 1) if first < 0x80 else rest_of_uvarint(buffer, position + 1, first)
 

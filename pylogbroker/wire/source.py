@@ -15,7 +15,6 @@ _PLAIN: Final = frozenset((NoneType, bool, int, float, str, bytes, list))
 
 
 def is_plain(value: Any) -> bool:
-    """Return True if `repr` recreates the object."""
     return type(value) in _PLAIN
 
 

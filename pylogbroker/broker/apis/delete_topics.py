@@ -32,7 +32,6 @@ async def handle(services: Services, context: RequestContext, request: DeleteTop
 
 
 def _identity(metadata: Metadata, wanted: DeleteTopicState) -> uuid.UUID | str:
-    """Return the topic's id, or a missing topic's name."""
     if wanted.name is None:
         return wanted.topic_id
     known = metadata.topics.get(wanted.name)
@@ -59,7 +58,6 @@ async def _attempt(
 
 
 def _wanted(wanted: DeleteTopicState) -> str | uuid.UUID:
-    """Return the given name or id, which the deletion resolves."""
     by_id = wanted.topic_id != NO_ID
     if by_id == (wanted.name is not None):
         problem = "both a name and an id" if by_id else "neither a name nor an id"

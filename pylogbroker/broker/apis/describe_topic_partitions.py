@@ -72,7 +72,6 @@ def _page(services: Services, names: list[str], start: Cursor, room: int) -> Des
 def _describe(
     services: Services, name: str, first: int, room: int
 ) -> tuple[DescribeTopicPartitionsResponseTopic, bool]:
-    """Return a topic with at most `room` partitions, and whether it has more."""
     described = DescribeTopicPartitionsResponseTopic(name=name, topic_authorized_operations=TOPIC_OPERATIONS)
     topic = services.metadata.topics.get(name)
     if topic is None:

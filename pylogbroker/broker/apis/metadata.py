@@ -61,7 +61,6 @@ async def handle(services: Services, context: RequestContext, request: MetadataR
 
 
 def _all_or(topics: list[MetadataRequestTopic] | None, version: int) -> list[MetadataRequestTopic] | None:
-    """Return the named topics, or None for all: null, or in version 0 an empty list."""
     return topics if topics or version >= _FIRST_WITH_NULL else None
 
 

@@ -74,7 +74,6 @@ def _answer(
 
 
 def _groups(named: Sequence[OffsetFetchRequestGroup]) -> dict[str, Requested]:
-    """Return the partitions of each group; merge repeated groups."""
     topics: dict[str, list[OffsetFetchRequestTopics]] = {}
     for group in named:
         topics.setdefault(group.group_id, []).extend(group.topics or ())

@@ -87,7 +87,6 @@ def _build(records: Collection[Record], codec: Codec, producer: ProducerIdAndEpo
 
 
 def _replay_region(replay: Replay, region: FileRegion) -> int:
-    """Replay a piece of the log; return the next offset. Blocks."""
     found = list(entries(region.read()))
     replay(found)
     return found[-1].next_offset

@@ -101,7 +101,6 @@ class LogCleaner:
             self._set_alarm()
 
     def _warn_if_off(self) -> None:
-        """Warn once if compacted topics need the disabled cleaner."""
         config = self._config
         enabled = config.boolean("log.cleaner.enable")
         if enabled and config.integer("log.cleaner.threads"):

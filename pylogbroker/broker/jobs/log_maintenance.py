@@ -84,8 +84,6 @@ class LogMaintenance:
         self._loops.append(loop)
 
     def _round_every(self, seconds: float, job: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Run a long job, unless it is still running."""
-
         def begin() -> None:
             ensureDeferred(self._one_round(job))
 

@@ -86,7 +86,6 @@ class Purgatory:
                 operation.fail(error)
 
     def close(self, error: KafkaError) -> None:
-        """Fail all operations, now and later."""
         self._closed = error
         delayed, self.delayed = self.delayed, {}
         for waiting in delayed.values():

@@ -17,7 +17,6 @@ from pylogbroker.wire.messages.list_offsets import EARLIEST, LATEST
 
 
 def offsets_before(log: Log, timestamp: int, limit: int, now_ms: int) -> list[int]:
-    """Return at most `limit` offsets, descending."""
     candidates = _candidates(log, now_ms)
     if timestamp == EARLIEST:
         candidates = candidates[:1]

@@ -242,7 +242,6 @@ class Partitions:
                 return
 
     def _open_partition(self, topic: TopicImage, index: int, config: LogConfig, is_new: bool) -> None:
-        """Open a partition; raise StorageFailure if its log cannot be created."""
         found = self._open_log(topic, index, config, is_new)
         if topic.partitions[index].leader == self._broker_id:
             self._lead(topic, index, found)

@@ -146,7 +146,6 @@ class Group:
         )
 
     def select_protocol(self) -> str:
-        """Return the most preferred protocol that all support."""
         candidates = {name for name, count in self._support.items() if count == len(self.members)}
         votes = Counter(member.vote(candidates) for member in self.members.values())
         return votes.most_common(1)[0][0]

@@ -125,7 +125,6 @@ class EntryGroup:
 
     @property
     def record_count(self) -> int:
-        """Number of records, or of messages (v0, v1)."""
         if self.is_v2:
             return sum(_COUNT.unpack_from(self.buffer, place)[0] for place in self.places)
         return len(self._entries)

@@ -57,7 +57,6 @@ _STRIDES: Final = _strides()
 
 
 def _advance(data: Bytes, cursors: Ints, ends: Ints, most: int) -> Ints:
-    """Return the record starts by cursor, about `most` each."""
     following = data[1:]
     stops = np.minimum(ends, len(following) - 1)  # finished cursors stay there
     pairs = np.empty((len(cursors), 2), np.uint8)

@@ -71,7 +71,6 @@ class Block:
 
     @property
     def end(self) -> int:
-        """Position in the file after the last batch."""
         return self.position + int(self.starts[-1] + self.sizes[-1])
 
     def raw(self, first: int, behind: int) -> memoryview:

@@ -39,7 +39,6 @@ class LatestRecords:
 
 
 def _are_in(offsets: Ints, known: Ints) -> Flags:
-    """Return which offsets are known; both arrays are ascending."""
     if not len(known) or not len(offsets):
         return np.zeros(len(offsets), np.bool_)
     slots = np.searchsorted(known, offsets)

@@ -55,7 +55,6 @@ class OffsetMap:
         return np.where(slots < 0, -1, self._offset[slots] - 1)
 
     def missing(self, first: Words, second: Words) -> int:
-        """Return the number of distinct unknown keys."""
         unknown = self.last(first, second) < 0
         return int(np.unique(np.stack((first[unknown], second[unknown])), axis=1).shape[1])
 

@@ -53,7 +53,6 @@ class Cleanable:
 
     @property
     def is_due(self) -> bool:
-        """Whether compaction is worthwhile, or overdue."""
         if not self.dirty_bytes:
             return False
         return self.is_overdue or self.dirty_ratio > self.log.config.min_cleanable_dirty_ratio

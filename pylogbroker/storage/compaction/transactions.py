@@ -43,7 +43,6 @@ class CleanedTransactions:
         return cls(sorted(set(aborted), key=lambda each: each.first_offset, reverse=True))
 
     def data(self, producer_id: int, last_offset: int) -> bool:
-        """Return whether this batch was aborted."""
         self._reach(last_offset)
         found = self._aborted.get(producer_id)
         if found is None or found.transaction.last_offset < last_offset:

@@ -208,7 +208,6 @@ class Log:
         )
 
     def is_costly(self, buffer: Buffer, origin: Origin = Origin.CLIENT) -> bool:
-        """Return whether a worker should `convert` the records first."""
         if self.byte_addressed:
             return byte_addressing().is_costly(buffer, origin)
         return is_costly(buffer, self._client_rules)

@@ -30,7 +30,6 @@ class LogTransactionIndex:
         self._known = ()
 
     def overlapping(self, segments: Segments, first_offset: int, upto: int, may_wait: bool) -> list[AbortedTxn]:
-        """Return them by last offset."""
         found: list[AbortedTxn] = []
         if segments is not self._known:
             self._with_some = [segment for segment in segments if len(segment.transaction_index)]

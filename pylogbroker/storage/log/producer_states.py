@@ -201,7 +201,6 @@ class ProducerStates:
 
     @property
     def first_undecided_offset(self) -> int | None:
-        """First offset of the oldest open transaction."""
         return next(iter(self._open.values()), None)
 
     def first_unstable_offset(self, high_watermark: int) -> int | None:

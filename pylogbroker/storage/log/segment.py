@@ -233,7 +233,6 @@ class Segment:
         return header
 
     def _check_density(self, position: int, found: Header | None) -> None:
-        """Raise IndexDamaged if far more batches follow an index entry than the interval allows."""
         limit = _UNINDEXED_INTERVALS_MAX * max(self.index_interval, 4096)
         scanned = (self.size if found is None else found.position) - position
         if scanned > limit:

@@ -110,7 +110,6 @@ def _check(path: str, replacement: Replacement, end: int) -> None:
 
 
 def _end(path: str, base: int, suffix: str) -> int:
-    """Return the end offset of a segment whose file names end in `suffix`."""
     index_name = names.file_of(path, base, names.OFFSET_INDEX + suffix)
     index = OffsetIndex(index_name, base, _size(index_name), ResourcePool(0))
     file = FileHandle.open(names.file_of(path, base, names.RECORDS + suffix))

@@ -129,7 +129,6 @@ class TransactionIndex:
         self._last = aborted if found else None
 
     def truncate(self, offset: int) -> None:
-        """Drop the transactions that do not end before `offset`."""
         self.store()
         if offset <= self.last_offset:
             with opened(self.path) as fd:

@@ -146,11 +146,9 @@ class LogDirectory:
         return offsets, None
 
     def has_offset_of(self, log: TopicPartition) -> bool:
-        """Check the copies in memory."""
         return any(log in offsets for offsets in tuple(self._saved.values()))
 
     def saved_offsets(self, name: str, logs: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """Use the copy in memory."""
         saved = self._saved.get(name, {})
         return {log: saved[log] for log in logs if log in saved}
 
@@ -180,6 +178,5 @@ class LogDirectory:
         return f"{error.filename or self.path}: {error.strerror or error}"
 
     def space(self) -> tuple[int, int]:
-        """Return total and free bytes."""
         usage = shutil.disk_usage(self.path)
         return usage.total, usage.free
