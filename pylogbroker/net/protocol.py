@@ -4,10 +4,10 @@
                                                 |                                                  ^
                                                 +--> awaited, encoded, in its slot of `_waiting` --+  if it is the first
 
-While the peer does not take its answers, or too many requests wait, no further request is handled or read.
+While the peer does not take its answers, or too many requests wait, no more requests are handled or read.
 
-Long requests are decoded, and long answers encoded, in slices (`pylogbroker.broker.slices`).  Requests behind a long
-one wait until it is decoded and the steps of its handler are done.
+Long requests are decoded, and long answers encoded, in slices (`pylogbroker.broker.slices`). Requests behind a long one
+wait until it is decoded and its handler's steps are done.
 
 A lost connection cancels decoding, reads and encoding.  Changes continue; their answers are dropped.
 """
@@ -47,12 +47,12 @@ REQUESTS_WAITING_MAX = 1000
 """Requests that may wait for their answer."""
 
 UNSENT_BYTES_MAX = 512 * 1024
-"""Unsent answers beyond which no further request is handled."""
+"""With more unsent answers, no request is handled."""
 
 _OUT_BYTES = 128 * 1024
 _OUT_CHUNKS = 256
 _CALLERS_MAX = 64
-_DECODE_INLINE_BYTES_MAX = 64 * 1024  # longer requests with many elements are decoded in slices
+_DECODE_INLINE_BYTES_MAX = 64 * 1024  # longer ones with many elements are decoded in slices
 
 
 class ConnectionFactory(Structure):
@@ -142,7 +142,7 @@ class KafkaProtocol(Protocol):
     transport: ChunkServer
     factory: ConnectionFactory
     requests_waiting_max = REQUESTS_WAITING_MAX
-    work_seconds = 0.004  # after that the next request waits for the reactor's next iteration
+    work_seconds = 0.004  # then the next request waits for the reactor's next iteration
 
     def __init__(self, host: str, port: int = 0) -> None:
         self._host = host
@@ -213,7 +213,7 @@ class KafkaProtocol(Protocol):
     # -- requests ------------------------------------------------------------------------------------------------
 
     def _work(self) -> None:
-        """Handle requests as far as the peer takes its answers; pause or resume reading."""
+        """Handle requests while the peer takes its answers; pause or resume reading."""
         if self._working:
             return
         self._working = True
@@ -288,7 +288,6 @@ class KafkaProtocol(Protocol):
         correlation_id: int,
         frame: memoryview,
     ) -> None:
-        """Decode the rest in slices, then handle the request."""
         held = len(frame)
         self._waiting_bytes += held
 
@@ -394,7 +393,6 @@ class KafkaProtocol(Protocol):
             self.answer_encoded(slot, [] if answer is None else self._encoded(route, correlation_id, answer))
 
     def answer_encoded(self, slot: ResponseSlot, chunks: list[Chunk]) -> None:
-        """Send the answer after those before it."""
         self._fill(slot, chunks)
         waiting = self._waiting
         while waiting and waiting[0].chunks is not None:
@@ -410,7 +408,7 @@ class KafkaProtocol(Protocol):
         slot.held = size
 
     def _failed(self, route: ResponseEncoder, failure: Failure | None = None) -> Any:
-        """Return the answer to a failed request; without any, close and return None."""
+        """Return the answer to a failed request, or None after closing."""
         failure = failure or Failure()
         error = failure.value
         if isinstance(error, ProtocolViolation):
@@ -479,12 +477,11 @@ class KafkaProtocol(Protocol):
 
     @property
     def peer(self) -> str:
-        """Address of the peer and its listener, for the log."""
+        """Address of the peer and its listener."""
         host = f"[{self._host}]" if ":" in self._host else self._host
         return f"{host}:{self._port} on {self.factory.listener_name}"
 
     def _with_hint(self, reason: str, frame: memoryview) -> str:
-        """Add which other protocol the frame looks like."""
         other_protocol = self._describe_other_protocol(frame)
         return reason if other_protocol is None else f"{reason}; {other_protocol}"
 
@@ -497,7 +494,7 @@ class KafkaProtocol(Protocol):
         self.factory.reactor.callLater(0, self.transport.abortConnection)
 
     def finish(self) -> None:
-        """Stop reading, send all outstanding answers, and close."""
+        """Stop reading, send outstanding answers, and close."""
         self._finishing = True
         self._todo.clear()
         self._work()

@@ -1,7 +1,7 @@
 """Codecs and handlers by API and version.
 
-A request begins `api_key:2 api_version:2 correlation_id:4 client_id_size:2 client_id`, followed by tagged fields
-where the version is flexible.  It is parsed by hand, since every request pays for it.
+A request begins `api_key:2 api_version:2 correlation_id:4 client_id_size:2 client_id`, followed by tagged fields in
+flexible versions. It is parsed by hand, since every request pays for it.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ _OTHER_APIS = {
     91: "AlterShareGroupOffsets",
     92: "DeleteShareGroupOffsets",
 }
-"""Names for the log: other APIs for clients, and those of Kafka 3.9 between brokers."""
+"""Names for the log: other APIs for clients, and Kafka 3.9's between brokers."""
 
 _SASL = (17, 36)
 _HEADER = struct.Struct(">hhih")
@@ -71,7 +71,7 @@ Header = tuple[int, int, int, int, bytes, int]
 
 
 def read_header(frame: memoryview) -> Header:
-    """Return API key, version, correlation id, size of the client id (-1: null), client id, and the end position."""
+    """Return API key, version, correlation id, size of the client id (-1: null), client id, and end position."""
     try:
         key, version, correlation_id, id_size = _HEADER.unpack_from(frame)
     except struct.error:
@@ -105,7 +105,7 @@ class Route:
     encode_in_steps: Callable[[int, Any], Generator[None, None, list[Chunk]]] | None = None
 
     def steps_if_long(self, correlation_id: int, answer: Any) -> Generator[None, None, list[Chunk]] | None:
-        """Return the encoding in steps, or None if the response is short."""
+        """Return the encoding in steps; None for a short response."""
         if self.length(answer) <= ENCODE_INLINE_STRUCTS_MAX or self.encode_in_steps is None:
             return None
         return self.encode_in_steps(correlation_id, answer)
@@ -121,7 +121,7 @@ class Routes:
     def find(self, key: int, version: int) -> Route:
         """Return a route; raise NotOffered if the version is not advertised.
 
-        ApiVersions alone answers unknown versions, in version 0, so that the client can choose a known one.
+        ApiVersions alone answers unknown versions, in version 0, so that clients can choose a known one.
         """
         route = self._routes.get((key, version))
         if route is None:
@@ -165,7 +165,7 @@ def _route(api: Api, version: int) -> Route:
 
 
 def _unsupported_api_versions() -> Route:
-    """Return a route that does not decode the request."""
+    """Do not decode the request."""
     return Route(
         "ApiVersions",
         False,
