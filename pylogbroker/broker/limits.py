@@ -19,8 +19,8 @@ _T = TypeVar("_T")
 class PartitionAllowance:
     """Number of partitions that one request may still create.
 
-    Requests are checked on arrival, so that one that asks for too many creates none. Each change is checked again when
-    it runs: topics may have changed meanwhile.
+    Requests are checked on arrival, so that too large ones create none. Each change is checked again: topics may have
+    changed meanwhile.
     """
 
     left: int = NEW_PARTITIONS_MAX

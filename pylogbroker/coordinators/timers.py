@@ -21,7 +21,7 @@ class Timer:
 
     action: Action
     due: int
-    queued: int  # of its one valid heap entry
+    queued: int  # time of its valid heap entry
     live: bool = True
 
     def cancel(self) -> None:

@@ -21,7 +21,7 @@ from pylogbroker.records.message_set import LENGTH_START, SMALLEST
 from pylogbroker.records.model import NO_TIMESTAMP, Buffer, Codec, Record, TimestampType, view
 
 Stopped = Callable[[], bool]
-"""True once the result is not needed."""
+"""True once the result is not needed, and may be useless."""
 
 _BATCH_RECORDS_MAX: Final = 500  # uncompressed messages
 _DELTA_MAX: Final = 0x7FFFFFFF
@@ -36,7 +36,7 @@ def up_convert(buffer: Buffer, *, is_stopped: Stopped = never) -> tuple[bytes, i
 
     A compressed set becomes a batch with its codec, consecutive messages become one batch. Conversion stops at a
     damaged v0 or v1 entry, which must not get a valid checksum; if it is the first, raise CorruptRecords or
-    InvalidRecords. A result that `is_stopped` cut is useless.
+    InvalidRecords.
     """
     parts: list[Buffer] = []
     run = _Run(parts)
@@ -103,8 +103,7 @@ def down_convert(
     """Convert entries for a consumer that knows no format above `magic` (0 or 1).
 
     Headers, control batches and converted records below `first_offset` are left out. The result stays within `limit`
-    bytes, measured uncompressed, except for a first record or unconverted entry. It may end within an entry. A result
-    that `is_stopped` cut is useless.
+    bytes, measured uncompressed, except for a first record or unconverted entry. It may end within an entry.
     """
     budget = SizeBudget(limit, is_stopped)
     return b"".join(_down(buffer, magic, first_offset, budget))

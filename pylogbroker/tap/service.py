@@ -8,8 +8,8 @@
 
 While the reactor runs, worker threads do blocking work. Before that, `startService` returns when the start has
 finished. A failed start leaves nothing open. Failed and stopped services may be started again, and several brokers may
-share a process. Signals, limits, garbage collection and the reactor belong to the program: the service never changes
-them (`twistd` is for a process that is only a broker).
+share a process. Signals, limits, garbage collection and the reactor belong to the program: only `twistd` changes them,
+in a process that is only a broker.
 """
 
 from __future__ import annotations

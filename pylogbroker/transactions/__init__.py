@@ -1,11 +1,8 @@
 """Transactions over partitions: Kafka's transaction coordinator, without I/O.
 
-coordinator = TransactionCoordinator(TransactionSettings(), log_port, transaction_port)
-replay = coordinator.runtime.load(partition, leader_epoch, now_ms)      # a partition of __transaction_state
-replay.replay(entries)
-coordinator.runtime.activate(replay, now_ms)
-coordinator.init_producer_id(InitProducerId(...), reply, now_ms)        # reply(InitResult(...)), now or later
-coordinator.runtime.tick(now_ms)                                        # at runtime.next_deadline()
+    coordinator = TransactionCoordinator(TransactionSettings(), log_port, transaction_port)
+
+Its use is like that of the coordinator in `pylogbroker.groups`.
 """
 
 from pylogbroker.transactions.completion import TransactionTimeout

@@ -67,8 +67,7 @@ class GroupService:
     async def _on_topic_deleted(self, topic: TopicImage, had_members: bool) -> None:
         """Delete the offsets of a topic's partitions; create `__consumer_offsets` again if groups had members.
 
-        The coordinator does not know members any more, and they join again. Without coordinator, librdkafka may search
-        until its session has expired.
+        The members then join again. Without coordinator, librdkafka may search until its session has expired.
         """
         if topic.name != OFFSETS_TOPIC:
             deleted = [(topic.name, index) for index in topic.partitions]

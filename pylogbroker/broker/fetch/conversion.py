@@ -39,8 +39,6 @@ FIRST_WITH_BYTE_LIMIT = 3
 """First version with a limit for the whole response."""
 
 FIRST_WITH_V2_ALONE = 12
-"""First version in which some clients find no records in older formats."""
-
 _FIRST_WITH_V1 = 2
 _PIECE_BYTES: Final = 64 << 10  # of the log, converted and cached together
 

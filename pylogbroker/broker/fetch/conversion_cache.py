@@ -22,8 +22,8 @@ class ConvertedPiece:
 class ConversionCache:
     """Converted pieces by place, at most `limit` bytes; drops the least recently used first.
 
-    A place is the number of an open file's handle and a position; the bytes there do not change while the handle lives.
-    Any thread may call.
+    A place is an open file's number and a position, whose bytes do not change while the handle lives. Any thread may
+    call.
     """
 
     limit: int = CONVERSION_CACHE_BYTES_MAX

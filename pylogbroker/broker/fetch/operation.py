@@ -100,7 +100,7 @@ class FetchOperation:
     _reader: FetchReader = attrs.field(init=False)
     _is_short: bool = attrs.field(init=False)  # few partitions: no pauses
     _watched: list[Partition] = attrs.field(factory=list, init=False)
-    _missing: int = attrs.field(default=0, init=False)  # growth that still lacks, in bytes
+    _missing: int = attrs.field(default=0, init=False)  # bytes that the wait still needs
     _is_last: bool = attrs.field(default=False, init=False)  # the answer follows the read under way
     _deadline: IDelayedCall | None = attrs.field(default=None, init=False)
     _response: FetchResponse | Failure | None = attrs.field(default=None, init=False)

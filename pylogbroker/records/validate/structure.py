@@ -1,9 +1,7 @@
 """Validator of a v2 batch's records, without decoding them.
 
-    length | attributes | timestamp delta | offset delta | key length, key | value length, value | headers
-
-A record's fields must add up to its length; its offset delta must be its index. The number of records must be the
-batch's, with no bytes after the last. Three ways, each as thorough as its cost allows:
+A record's fields (see `records.batch`) must add up to its length; its offset delta must be its index. The number of
+records must be the batch's, with no bytes after the last. Three ways, each as thorough as its cost allows:
 
     uniform records                         many at once, see `uniform_runs` (20 ns each, and 3 us)
     the first `_RECORDS_CHECKED_MAX` others one by one (400 ns each)

@@ -1,7 +1,4 @@
-"""DescribeProducers (key 61): producers of a partition and their open transactions.
-
-All versions are flexible.
-"""
+"""DescribeProducers (key 61): producers of a partition and their open transactions."""
 
 from pylogbroker.wire.schema import (
     ErrorText,

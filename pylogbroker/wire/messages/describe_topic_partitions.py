@@ -1,7 +1,4 @@
-"""DescribeTopicPartitions (key 75): topics, page by page.
-
-All versions are flexible.
-"""
+"""DescribeTopicPartitions (key 75): topics, page by page."""
 
 from pylogbroker.wire.schema import (
     NO_ID,

@@ -1,7 +1,4 @@
-"""DescribeTransactions (key 65): states of transactions.
-
-All versions are flexible.
-"""
+"""DescribeTransactions (key 65): states of transactions."""
 
 from pylogbroker.wire.schema import Int16, Int32, Int64, Request, Response, String, Versions, fresh, struct
 
