@@ -9,7 +9,7 @@ While the peer does not take its answers, or too many requests wait, no more req
 Long requests are decoded, and long answers encoded, in slices (`pylogbroker.broker.slices`). Requests behind a long one
 wait until it is decoded and its handler's steps are done.
 
-A lost connection cancels decoding, reads and encoding.  Changes continue; their answers are dropped.
+A lost connection also cancels decoding and encoding (see `pylogbroker.broker.context`).
 """
 
 from __future__ import annotations

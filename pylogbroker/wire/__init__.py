@@ -14,9 +14,6 @@ and a client like this::
     chunks = request_codec(0, 9).frame(correlation_id, client_id, request)
     correlation_id, position = decode_response_header(frame, 0, 9)
     response = response_codec(0, 9).decode(frame, position)
-
-Errors: `WireError` for bytes that are no message, `EncodingError` for a message that its version cannot express,
-`UnsupportedVersion` for an undeclared API or version.
 """
 
 from functools import cache

@@ -2,8 +2,7 @@
 
 `preadv` with RWF_NOWAIT returns EAGAIN for bytes that are not in the page cache. In a large region one byte per
 `_STRIDE` is probed, since the kernel reads ahead in pieces of about that size. A small region is read whole: a
-`sendfile` would cost more. File systems without the flag count as fast. Unreadable regions count as not cached;
-`read_ahead` raises the error.
+`sendfile` would cost more. Unreadable regions count as not cached; `read_ahead` raises the error.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ ACKS_ALL = (Mark.SYNCED, Mark.HIGH_WATERMARK)
 """Offsets to pass before an acknowledgement; the sync comes first, as it may fail."""
 
 _OF_REPLICAS = frozenset({Mark.HIGH_WATERMARK, Mark.LOW_WATERMARK})
-"""Offsets that depend on other replicas: requests wait for them only until their timeout."""
+"""Offsets that depend on other replicas."""
 
 
 @attrs.define(eq=False)

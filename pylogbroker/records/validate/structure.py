@@ -7,7 +7,7 @@ records must be the batch's, with no bytes after the last. Three ways, each as t
     the first `_RECORDS_CHECKED_MAX` others one by one (400 ns each)
     the rest                                only the lengths (100 ns each)
 
-The first two find wrong encoders. Small batches of known shape take none (see `shape_cache`).
+The first two find wrong encoders.
 """
 
 from __future__ import annotations

@@ -28,8 +28,6 @@ recognized as a duplicate.
 24  8  last offset
 32  8  timestamp
 ```
-
-`<offset>.snapshot` has the states as of that offset.
 """
 
 from __future__ import annotations

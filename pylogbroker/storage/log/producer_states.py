@@ -23,8 +23,7 @@ A transaction lasts from a producer's first transactional batch to the next mark
 | a coordinator epoch | a marker of a coordinator of a smaller epoch | TRANSACTION_COORDINATOR_FENCED |
 | nothing to end      | a marker                                     | appended, ends nothing         |
 
-Sequence numbers and duplicates are checked only for clients; the leader checked replicated batches. Pure state: no
-files, no clock.
+Sequence numbers and duplicates are checked only for clients; the leader checked replicated batches.
 """
 
 from __future__ import annotations

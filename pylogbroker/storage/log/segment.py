@@ -1,7 +1,6 @@
 """A segment: a record file (see `segment_file`) with its indexes. Sealed segments do not change.
 
-The offset and the time index are hints. Each result is compared with its batch; if they differ, both are rebuilt. The
-transaction index is checked when the log is opened.
+The offset and the time index are hints. Each result is compared with its batch; if they differ, both are rebuilt.
 """
 
 from __future__ import annotations
