@@ -11,8 +11,8 @@ A shard is one partition's state. `epoch` is the partition's leader epoch.
 With a newer epoch another broker may have written in between, so the shard is read again. Calls without a newer epoch
 come late and change nothing.
 
-The driver replays the log into the result of `load` and calls `activate`, or `abort` if the log is unreadable: without
-it a shard would answer as if nothing were stored. The driver calls `tick` at `next_deadline()`.
+The driver replays the log into the result of `load` and calls `activate`, or `abort` if the log is unreadable. Without
+a log, a shard would answer as if nothing were stored. The driver calls `tick` at `next_deadline()`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Timers without a clock: the owner of the clock reads `next_due` and calls `fire`.
 
-To move a deadline to a later time, as every heartbeat does, costs one assignment: the heap keeps the earlier time, at
+To move a deadline to a later time, as every heartbeat does, costs one assignment. The heap keeps the earlier time, at
 which the timer is pushed again.
 """
 

@@ -15,7 +15,7 @@ For example, the offset 7 of group `g` for partition 1 of topic `t`, committed a
              |     offset            leader    |     commit timestamp
              version                 epoch     metadata, empty
 
-Every version is read. Key versions 1 and 2 and value version 3 are written; offsets with an expiry in version 1, which
+Every version is read. Key versions 1 and 2 and value version 3 are written. Offsets with an expiry get version 1, which
 alone has it, but no leader epoch. A null value is a tombstone.
 """
 

@@ -1,6 +1,6 @@
 """Eager polling of the reactor.
 
-For `EAGER_SECONDS` after an event the poller does not sleep: clients often send the next request at once, and waking a
+For `EAGER_SECONDS` after an event the poller does not sleep. Clients often send the next request at once, and waking a
 processor takes longer than a small request. An idle broker sleeps.
 """
 

@@ -22,8 +22,8 @@ field. Nested structs and arrays are inlined. From ProduceRequest 9::
             list_1.append(item_1)
         ...
 
-A slice beyond the end of the buffer is short, but the position after it is not: the next field fails, or
-`MessageCodec`, which checks the final position. A claimed array size allocates nothing.
+A slice beyond the end of the buffer is short, but the position after it is not: the next field fails. At the end
+`MessageCodec` checks the position. A claimed array size allocates nothing.
 
 `left` is the number of array elements and tagged fields that may still come. They take a hundred times their bytes in
 memory, which a limit on the frame's bytes would not bound.

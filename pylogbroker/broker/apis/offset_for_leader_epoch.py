@@ -1,6 +1,6 @@
 """OffsetForLeaderEpoch (23): where the records of a leader epoch end (KIP-101, KIP-320).
 
-An unknown epoch gets the end of the largest one below it, or else the start of the first; one above all gets -1 and -1.
+An unknown epoch gets the end of the largest one below it, or else the start of the first. One above all gets -1 and -1.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Parallel search for the starts of records: each step advances every cursor by one record.
 
-A long batch has several cursors, at guessed record starts: places after a zero byte, which may end a record without
-headers, with two plausible record lengths in a row.
+A long batch has several cursors, at guessed record starts. A guess is a place after a zero byte, which may end a record
+without headers, with two plausible record lengths in a row.
 
     batch   |----------------->|---------------->|------------------>|     a cursor advances
     batch   |----------------->|                                           to the start of the next

@@ -3,8 +3,8 @@
 Records are copied, unless the batch gets a delete horizon: it replaces the first timestamp, so all timestamp deltas are
 encoded again. Base offset, last offset delta and producer fields do not change.
 
-Messages of v0 and v1 cannot be empty. A segment's last one that must stay, but is not the last of its key, becomes a
-tombstone: the later record, or its absence, says the same.
+Messages of v0 and v1 cannot be empty. If a segment's last one must stay, but is not the last of its key, it becomes a
+tombstone. The later record, or its absence, says the same.
 """
 
 from __future__ import annotations

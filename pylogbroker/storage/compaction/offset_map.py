@@ -1,8 +1,8 @@
 """Last offset of each key, in a table of bounded size.
 
 Open addressing over three columns, 24 bytes per slot: both halves of the key's hash, and the offset plus 1. A first
-half of 0 marks a free slot. The slots tried for a key are pseudo-random: the upper half of `first + n * second`, scaled
-to the number of slots, for n = 0, 1, ...
+half of 0 marks a free slot. The slots tried for a key are pseudo-random, for n = 0, 1, ...: the upper half of `first +
+n * second`, scaled to the slots.
 """
 
 from __future__ import annotations

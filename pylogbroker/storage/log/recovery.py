@@ -1,8 +1,8 @@
 """Recovery of a log that was not closed.
 
 The size, CRC and order of every batch are checked from the recovery point's segment on. The log is cut at the first
-invalid batch, and after a segment that does not end where the next one begins: a crash of the machine may lose the data
-of an earlier file only. Segments after the cut are quarantined.
+invalid batch. It is also cut after a segment that does not end where the next one begins: a crash of the machine may
+lose only an earlier file's data. Segments after the cut are quarantined.
 
 No checksum covers a batch's offset, and compaction makes gaps. But an offset is wrong if it is larger than the next
 batch's, and that one begins where the batch would end without the gap.

@@ -6,9 +6,9 @@ entry of 12 bytes, big-endian, timestamps strictly increasing
     8  4  last offset of the batch that has it, relative to the segment's base offset
 ```
 
-An entry (t, o) means: no record before that batch has a timestamp of t or later, and all records later than t are after
-o. One is added with each entry of the offset index. Another one at the end of a sealed or closed segment has its
-largest timestamp. Lookups are rare, so nothing is cached.
+An entry (t, o) means: no record before that batch has a timestamp of t or later. All records later than t are after o.
+One is added with each entry of the offset index. Another one at the end of a sealed or closed segment has its largest
+timestamp. Lookups are rare, so nothing is cached.
 """
 
 from __future__ import annotations
