@@ -72,7 +72,7 @@ class Broker:
         return self.transaction_service.coordinator
 
     async def open(self) -> None:
-        await self.controller.open(self.runtime.slices)
+        """Open the services; the controller and the logs are open."""
         self.dynamic_settings.open(self.metadata.image)
         await self.partitions.open()
         for listener in (self.dynamic_settings, self.partitions, self.group_service, self.transaction_service):

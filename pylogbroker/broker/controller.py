@@ -80,6 +80,10 @@ class LocalController:
         this_broker = BrokerRegistered(image.brokers.get(self._broker_id, BrokerRegistration(self._broker_id)))
         self._metadata.image = Delta.of(this_broker, ControllerElected(self._broker_id)).apply(image)
 
+    @property
+    def interrupted_deletions(self) -> Sequence[TopicImage]:
+        return self._interrupted
+
     async def register(self, node: BrokerNode, now_ms: int) -> None:
         epoch = await registration.register(self._tree, self._broker_id, node, now_ms)
         described = broker_registration(self._broker_id, epoch, node)

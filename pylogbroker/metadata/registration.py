@@ -54,11 +54,7 @@ async def remember_directories(tree: ITree, broker_id: int, used: Mapping[str, s
         await tree.commit([SetData(path, data)])
 
 
-async def topics(tree: ITree) -> dict[str, zk_schema.TopicNode]:
-    nodes = await tree.children_with_data(zk_paths.TOPICS)
-    return {name: zk_schema.decode_topic(node.data) for name, node in nodes.items()}
-
-
 async def replica_brokers(tree: ITree) -> frozenset[int]:
-    replicas = (topic.replicas.values() for topic in (await topics(tree)).values())
-    return frozenset(broker for placed in replicas for brokers in placed for broker in brokers)
+    """Return the brokers with replicas, also of topics under deletion."""
+    topics = [zk_schema.decode_topic(node.data) for node in (await tree.children_with_data(zk_paths.TOPICS)).values()]
+    return frozenset(broker for topic in topics for brokers in topic.replicas.values() for broker in brokers)

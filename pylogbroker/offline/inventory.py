@@ -15,6 +15,7 @@ from pylogbroker.records import LogEntry
 from pylogbroker.storage import LogDirectory, Pools, names
 from pylogbroker.storage.checkpoints import DamagedFile, TopicPartition, read_epochs
 from pylogbroker.storage.log import producer_snapshots
+from pylogbroker.storage.log.addressing import describe_foreign_data
 from pylogbroker.storage.log.partition_metadata import read_topic_id
 from pylogbroker.storage.log.segment_file import SegmentFile
 from pylogbroker.storage.logdirs.inventory import check_duplicate_partitions, take_inventory
@@ -61,7 +62,7 @@ def find_logs(directories: list[LogDirectory]) -> dict[TopicPartition, FoundLog]
 
 def _look(path: str, key: TopicPartition, is_compacted: bool) -> FoundLog:
     topic_id = read_topic_id(path)
-    is_kafka07 = os.path.exists(f"{path}/{names.MESSAGE_FORMAT}")
+    is_kafka07 = os.path.exists(f"{path}/{names.MESSAGE_FORMAT}") or describe_foreign_data(path) is not None
     epoch, producer_id = _known_epoch(path), NO_PRODUCER
     if topic_id is not None and not is_kafka07:
         for entry in _entries(path, whole=key[0] == TRANSACTIONS_TOPIC):

@@ -24,15 +24,14 @@ from twisted.logger import Logger
 from pylogbroker import __version__
 from pylogbroker.broker.assembly import Broker, assemble
 from pylogbroker.broker.partitions.delete_policies import DeletePolicies
-from pylogbroker.broker.partitions.log_config import log_config
+from pylogbroker.broker.partitions.log_config import opening_configs
 from pylogbroker.broker.runtime import InThread, Runtime
 from pylogbroker.broker.slices import SLICE_SECONDS
 from pylogbroker.config import SIMPLE, BrokerConfig, ConfigSource, Endpoint, Listener, Reloaded
 from pylogbroker.coordination.embedded import EmbeddedTree
 from pylogbroker.errors import ConfigError, PylogbrokerError, StartupError
 from pylogbroker.legacy07.server.connection import Legacy07Factory
-from pylogbroker.metadata import registration
-from pylogbroker.metadata.zk_schema import BrokerNode, TopicNode
+from pylogbroker.metadata.zk_schema import BrokerNode
 from pylogbroker.net.service import KafkaFactory, KafkaListener, SharedLimits
 from pylogbroker.net.stall_watch import StallWatch
 from pylogbroker.storage import DeletedDirectory, LogConfig, LogManager, Notice, Recovered
@@ -136,7 +135,10 @@ class BrokerStart:
         broker_id, cluster_id = await identify(config, tree, logs.directories, in_thread)
         runtime = Runtime.on(self._reactor, in_thread, threads.in_reading_thread)
         broker = self._assembled = assemble(config, broker_id, cluster_id, runtime, tree, logs, policies)
-        deleted = await self._load(loaded, runtime.now_ms(), await registration.topics(tree))
+        if not self._reactor.running:
+            runtime.slices.seconds = inf  # nothing else waits for the reactor, which would never call back
+        await broker.controller.open(runtime.slices)
+        deleted = await self._load(loaded, broker)
         changes = ChangeLog(broker)
         listeners = _Listeners(self._reactor, broker)
 
@@ -164,25 +166,23 @@ class BrokerStart:
         except StartupError as error:
             raise StartupError(f"{error}; {preflight.COORDINATION}") from error
 
-    async def _load(self, loaded: _LoadedLogs, now_ms: int, topics: Mapping[str, TopicNode]) -> list[DeletedDirectory]:
+    async def _load(self, loaded: _LoadedLogs, broker: Broker) -> list[DeletedDirectory]:
         """Open all logs; return deleted ones' directories, which must be removed."""
-        settings = log_config(self.config.topic({}))
-        known = {(name, index): topic.topic_id for name, topic in topics.items() for index in topic.replicas}
+        topics = (*broker.metadata.topics.values(), *broker.controller.interrupted_deletions)
+        known = {(topic.name, index): topic.id for topic in topics for index in topic.partitions}
+        configs = opening_configs(self.config, broker.metadata.image)
 
         def config_of(topic: str) -> LogConfig:
             self._go_on()
-            return settings
+            return configs(topic)
 
-        return await loaded.load(config_of, now_ms, known)
+        return await loaded.load(config_of, broker.runtime.now_ms(), known)
 
     async def _open_services(self, broker: Broker) -> None:
-        slices = broker.runtime.slices
-        if not self._reactor.running:
-            slices.seconds = inf  # nothing else waits for the reactor, which would never call back
         await broker.open()
         await broker.coordinators_loaded
         self._go_on()
-        slices.seconds = SLICE_SECONDS
+        broker.runtime.slices.seconds = SLICE_SECONDS
 
     def _watch_stalls(self, broker: Broker) -> None:
         stalls = StallWatch(self._reactor, self.config.integer("reactor.stall.warn.ms"), broker.apis)

@@ -18,7 +18,7 @@ from twisted.trial.unittest import SynchronousTestCase
 import pylogbroker.legacy07.storage  # noqa: F401  registers the message format
 from pylogbroker.broker.assembly import Broker, assemble
 from pylogbroker.broker.context import RequestContext
-from pylogbroker.broker.partitions.log_config import log_config
+from pylogbroker.broker.partitions.log_config import opening_configs
 from pylogbroker.broker.runtime import Runtime
 from pylogbroker.broker.slices import at_once
 from pylogbroker.config import BrokerConfig, Listener
@@ -118,14 +118,14 @@ def opened_node(directories: tuple[str, ...], settings: dict[str, str] | None = 
         logs = LogManager(directories)
         logs.directories.lock()
         logs.directories.claim(NODE_ID, CLUSTER_ID)
-        settings_of_all = log_config(config.topic({}))
-        logs.load(lambda topic: settings_of_all, int(START * 1000), print)
         threads = Threads()
         policies = plugins.delete_policies()
         runtime = Runtime.on(clock, threads, threads)
         broker = assemble(config, NODE_ID, CLUSTER_ID, runtime, tree, logs, policies)
         broker.runtime.slices.seconds = inf  # long loops run to their end: a test's clock does not go on by itself
         broker.node.listeners["PLAINTEXT"] = Listener("PLAINTEXT", "", PORT, "PLAINTEXT", "", PORT)
+        now(broker.controller.open(broker.runtime.slices))
+        logs.load(opening_configs(config, broker.metadata.image), int(START * 1000), print)
         now(broker.open())
         try:
             yield Node(broker, clock, directories, threads, tree)

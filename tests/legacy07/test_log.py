@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -105,11 +106,29 @@ def test_the_format_is_the_directorys_whatever_the_settings_say(tmp_path: Path) 
         open_log(tmp_path, LogConfig())
 
 
-def test_a_log_of_numbers_stays_one(tmp_path: Path) -> None:
+@pytest.mark.parametrize("clean", [False, True])
+def test_a_log_without_its_message_format_is_not_opened(tmp_path: Path, clean: bool) -> None:
+    """As an offset-addressed log it would be cut at its first byte."""
+    log = open_log(tmp_path, CONFIG)
+    data = fill(log, 30)
+    log.close()
+    (tmp_path / "message-format").unlink()
+    saved: dict[str, Any] = {"clean": clean, "recovery_point": len(data)}
+    with pytest.raises(StorageFailure, match=r"message-format is missing.*message\.format\.version is 0\.7.*write"):
+        open_log(tmp_path, CONFIG, **saved)
+    assert bytes_on_disk(tmp_path) == data
+    (tmp_path / "message-format").write_text("0.7\n")
+    assert open_log(tmp_path, CONFIG, **saved).log_end_offset == len(data)
+
+
+def test_an_offset_addressed_log_of_a_topic_of_0_7_is_not_opened(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     log.append(batch(), NOW)
     log.close()
-    assert not open_log(tmp_path, CONFIG).byte_addressed
+    data = bytes_on_disk(tmp_path)
+    with pytest.raises(StorageFailure, match="move the directory away"):
+        open_log(tmp_path, CONFIG)
+    assert bytes_on_disk(tmp_path) == data
 
 
 def test_a_clean_stop_and_more(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from kafka import KafkaAdminClient, KafkaConsumer
 from pylogbroker.config import BrokerConfig
 from pylogbroker.metadata.delta import NewTopic
 from pylogbroker.offline.stopped_broker import finish, stopped_broker
+from pylogbroker.storage import Origin
 from tests.clients.admin import create_topic
 from tests.legacy07.message_sets import ONE
 from tests.offline.commands import fail, succeed
@@ -132,6 +133,19 @@ def test_a_compacted_topic_stays_one(tmp_path: Path) -> None:
     succeed("coordination", "rebuild", "--data-dir", tmp_path)
     configs = [json.loads(nodes(tmp_path)[f"/config/topics/{name}"])["config"] for name in ("states", "events")]
     assert [config.get("cleanup.policy") for config in configs] == ["compact", None]
+
+
+def test_a_log_of_0_7_is_recognized_without_its_message_format(tmp_path: Path) -> None:
+    """As a topic of another format its log would be cut."""
+    topic = NewTopic("old", 1, 1, settings={"message.format.version": "0.7"})
+    with stopped_broker(BrokerConfig({"log.dirs": str(tmp_path)})) as broker, broker.loaded_logs(print) as logs:
+        broker.make_logs(finish(broker.controller.create_topic(topic)))
+        logs["old", 0].append(ONE, broker.now_ms(), origin=Origin.NATIVE)
+    (tmp_path / "old_0" / "message-format").unlink()
+    (tmp_path / TREE).unlink()
+    succeed("coordination", "rebuild", "--data-dir", tmp_path)
+    config = json.loads(nodes(tmp_path)["/config/topics/old"])["config"]
+    assert config["message.format.version"] == "0.7"
 
 
 def test_the_journal_of_the_lost_file_is_not_taken_for_the_new_ones(broker: BrokerProcess) -> None:

@@ -25,10 +25,13 @@ from twisted.logger import globalLogPublisher
 from pylogbroker.broker.runtime import PeriodicCall
 from pylogbroker.client.sync import ConsumerConnector, Producer
 from pylogbroker.config import Listener
-from pylogbroker.errors import ConfigError, StartupError
+from pylogbroker.errors import ConfigError, StartupError, StorageFailure
 from pylogbroker.metadata.delta import NewTopic
+from pylogbroker.storage import Origin
 from pylogbroker.storage.logdirs import log_manager
 from pylogbroker.tap.service import BrokerService
+from tests.broker.log_lines import logged_lines
+from tests.legacy07.message_sets import ONE
 from tests.support.reactor_run import run, wait_for
 from tests.tap import embedding_programs
 from tests.tap.embedding_programs import ask, open_files, settings
@@ -339,3 +342,31 @@ class TestStop:
 
         run(work)
         assert not os.path.exists(tmp_path / "data")
+
+
+def test_a_topic_of_0_7_whose_message_format_is_lost(tmp_path: Path) -> None:
+    """The settings of topics are known before their logs are opened, and so before recovery could cut one."""
+    data, topic = tmp_path / "data", NewTopic("old", 1, 1, settings={"message.format.version": "0.7"})
+    service = BrokerService(reactor, settings(data))
+
+    async def append() -> None:
+        await port_of(service)
+        broker = service._serving.broker  # type: ignore[union-attr]
+        await broker.controller.create_topic(topic)
+        broker.partitions.find("old", 0).append(ONE, broker.runtime.now_ms(), origin=Origin.NATIVE)
+        await service.stopService()
+
+    run(append)
+    (data / "old_0" / "message-format").unlink()
+    (data / ".kafka_cleanshutdown").unlink()
+
+    async def start() -> None:
+        await port_of(service)
+        with pytest.raises(StorageFailure):
+            service._serving.broker.partitions.find("old", 0)  # type: ignore[union-attr]
+        await service.stopService()
+
+    with logged_lines() as lines:
+        run(start)
+    assert "message-format is missing" in "\n".join(lines)
+    assert (data / "old_0" / f"{0:020}.kafka").read_bytes() == ONE

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from pylogbroker.config import TOPIC, TopicConfig
+from collections.abc import Callable
+
+from pylogbroker.config import TOPIC, BrokerConfig, TopicConfig
+from pylogbroker.metadata.image import ClusterImage, topic_resource
 from pylogbroker.storage import LogConfig
 
 
@@ -11,3 +14,14 @@ def log_config(settings: TopicConfig) -> LogConfig:
     values["message.timestamp.before.max.ms"] = settings.timestamp_before_max_ms
     values["message.timestamp.after.max.ms"] = settings.timestamp_after_max_ms
     return LogConfig.from_settings(values, settings.magic, settings.byte_addressed)
+
+
+def opening_configs(config: BrokerConfig, image: ClusterImage) -> Callable[[str], LogConfig]:
+    """Return the configuration with which to open a topic's logs.
+
+    Topics of format 0.7 have their own, others the default until `Partitions.open` configures them.
+    """
+    default = log_config(config.topic({}))
+    settings = {name: config.topic(image.settings(topic_resource(name))) for name in image.topics}
+    own = {name: log_config(each) for name, each in settings.items() if each.byte_addressed}
+    return lambda topic: own.get(topic, default)

@@ -89,7 +89,8 @@ def load_log(
 ) -> Log:
     """Open a log, with recovery if needed; create a missing one. Blocks; one thread per log.
 
-    Raise OSError if the disk fails; DamagedFile for an unreadable commit record or message format.
+    Raise OSError if the disk fails; DamagedFile for an unreadable commit record, or an unreadable or
+    missing message format.
     """
     finish_swap(path)
     found = _list_files(path)
@@ -125,7 +126,15 @@ def load_log(
 def _addressing(path: str, found: _Listing, config: LogConfig) -> Addressing:
     if found.has_message_format:
         return read_message_format(path)
-    return OFFSET_ADDRESSED if found.sizes else addressing_of(config)
+    if not found.sizes:
+        return addressing_of(config)
+    if config.byte_addressed:
+        raise DamagedFile(
+            f"{path}/{names.MESSAGE_FORMAT} is missing, but the topic's message.format.version is 0.7: the log is not "
+            "opened, and nothing is lost. If it is a log of 0.7, write the line 0.7 to that file; else move the "
+            "directory away. Then start the broker again"
+        )
+    return OFFSET_ADDRESSED
 
 
 def _assemble(
