@@ -47,8 +47,6 @@ class Api:
 
 
 def serves(request: type[Request], *, is_read: bool = False) -> Callable[[H], H]:
-    """Register the decorated function as the handler of `request`."""
-
     def register(handle: H) -> H:
         api = Api(request, handle, is_read)
         other = _registered.setdefault(api.key, api)

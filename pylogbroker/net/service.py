@@ -60,8 +60,6 @@ class SharedLimits:
 
 
 class KafkaFactory(Factory):
-    """Makes the connections of one listener."""
-
     noisy = False
     protocol_class = KafkaProtocol
 

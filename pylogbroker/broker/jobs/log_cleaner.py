@@ -305,7 +305,6 @@ class LogCleaner:
 
 
 def _sync_and_clean(found: Log, cleaner: Cleaner, job: CleanerJob) -> Cleaned:
-    """Sync and clean a log; sync the new segments. Blocks."""
     found.sync(job.end_offset)
     outcome = cleaner.run(job)
     if isinstance(outcome, Failed):

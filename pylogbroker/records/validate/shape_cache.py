@@ -70,10 +70,7 @@ def _shape_of(data: Buffer, count: int, position: int, stride: int) -> BatchShap
 
 
 def _extractor(count: int, head: int, key: int, length: int, value: int) -> Extractor:
-    """Return a function that extracts the bytes before keys, between keys and values, and after values.
-
-    Pieces without a key or value between them are merged.
-    """
+    """Return a function that extracts the bytes before keys, between keys and values, and after values."""
 
     def pieces(before: int) -> str:
         return f"{before}s{key}x{length}s{value}x" if key else f"{before + length}s{value}x"
