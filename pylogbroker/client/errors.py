@@ -7,7 +7,7 @@
 | RequestTimedOut                | outcome unknown                          | yes       |
 | NoBrokers                      | never sent                               | yes       |
 | Unavailable                    | to the tree: outcome unknown             | yes       |
-| Closed                         | outcome unknown if it was sent           | no        |
+| Closed                         | outcome unknown if sent                  | no        |
 | KafkaError                     | rejected by the broker                   | by code   |
 | all others                     | a retry will not help                    | no        |
 """

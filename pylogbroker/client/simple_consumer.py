@@ -6,10 +6,9 @@
     await consumer.commit_offsets("readers", {("orders", 0): messages.next_offset})
     await consumer.close()
 
-The caller chooses offsets and finds leaders; nothing is retried. A call opens a missing connection. Calls may overlap.
+The caller chooses offsets and finds leaders; nothing is retried. Calls open a missing connection, and may overlap.
 
-`protocol="simple"` is Kafka 0.7's: offsets are byte positions, brokers do not wait for messages, and there are no keys
-or groups.
+`protocol="simple"` is Kafka 0.7's: offsets are byte positions, brokers never wait for messages; no keys, no groups.
 """
 
 from __future__ import annotations

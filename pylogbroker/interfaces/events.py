@@ -25,8 +25,8 @@ Headers = Sequence[tuple[str, bytes | None]]
 class Event:
     """Record in a producer's queue.
 
-    To change an event, set its fields or replace it by the result of `attrs.evolve`. Both keep `ticket`, which links it
-    to the result that the sender awaits. An event made from scratch is sent, but nobody gets its result.
+    To change an event, set its fields or use `attrs.evolve`. Both keep `ticket`, which links it to the result that the
+    sender awaits. An event made from scratch is sent, but nobody gets its result.
     """
 
     topic: str
@@ -42,7 +42,7 @@ class IEventHandler(Interface):
     """Handler of events taken from a producer's queue; the built-in one serializes and sends them."""
 
     def handle(events: Sequence[Event]) -> Awaitable[Any] | None:
-        """Handle a batch, which is done with the returned awaitable, or at once if it is None.
+        """Handle a batch; it is done with the returned awaitable, or at once if None.
 
         An exception fails events without results. The next batch may arrive earlier.
         """

@@ -52,8 +52,8 @@ class NotAssigned(ClientError):
 class ConsumerConnector:
     """A member of a consumer group, and its streams.
 
-    With `coordination`, the tree keeps the group, and names the brokers unless `bootstrap` does. Otherwise the brokers
-    keep the group. `decoder`, `key_decoder` and `assignor` are plugins or names. Call methods on the reactor thread.
+    With `coordination`, the tree, not the brokers, keeps the group, and names the brokers unless `bootstrap` does.
+    `decoder`, `key_decoder` and `assignor` are plugins or names. Call methods on the reactor thread.
     """
 
     def __init__(

@@ -44,8 +44,8 @@ class Chunk:
     def draw(self, count: int) -> list[Message]:
         """Return at most `count` messages; none if empty.
 
-        An unreadable message raises its error after earlier messages are returned. A message that a decoder rejects is
-        then skipped; damaged bytes are not.
+        An unreadable message raises its error after earlier ones are returned. Messages that a decoder rejects are then
+        skipped; damaged bytes are not.
         """
         error, self.error = self.error, None
         messages: list[Message] = []

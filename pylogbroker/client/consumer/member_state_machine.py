@@ -27,7 +27,7 @@ any         fenced, or a permanent error      the partitions are lost; report th
 
 Cooperative members: KIP-429. A static member (KIP-345) keeps its assignment over a restart.
 
-A response counts only if `revision` is unchanged since the request.
+A response counts only if `revision` has not changed meanwhile.
 """
 
 from __future__ import annotations

@@ -16,8 +16,8 @@ UNKNOWN_OFFSET = -1
 class RecordMetadata(NamedTuple):
     """Partition, offset and timestamp of a sent record.
 
-    The offset is -1 if unknown: with `acks=0`, for a record that a callback handler dropped or a custom event handler
-    took, and for a duplicate older than the broker remembers. The timestamp, in milliseconds since 1970, is the
+    The offset is -1 if unknown: with `acks=0`, for records dropped by a callback handler or taken by a custom event
+    handler, and for duplicates older than the broker remembers. The timestamp, in milliseconds since 1970, is the
     record's, or the broker's with LogAppendTime. A named tuple for speed.
     """
 

@@ -3,8 +3,8 @@
     send -> before_enqueue -> queue -> after_dequeue -> handle -> built-in handler -> before_send -> leader
                          after_enqueue
 
-Events wait unserialized, for `queue.time` or until they fill a batch; the event handler takes all together. The
-built-in handler serializes them into batches, which are sent at once.
+Events wait unserialized, for `queue.time` or a full batch; the event handler takes all together. The built-in one
+serializes them into batches, sent at once.
 """
 
 from __future__ import annotations
@@ -243,8 +243,7 @@ class BuiltInHandler:
     def prepare(self, queue: BatchQueue, batch: Batch) -> None:
         """Pass the batch's events to `before_send` handlers and rebuild the batch.
 
-        Dropped records complete in the next reactor iteration: their callbacks may call the producer, and the batch is
-        half built.
+        Dropped records complete in the next iteration: callbacks may call the producer, and the batch is half built.
         """
         events, change = batch.events, self.before_send
         if not events or change is None:

@@ -5,7 +5,7 @@
     print(metadata.partition, metadata.offset)
     await producer.close()
 
-Records of a partition keep the order of calls, even if retried. They are sent in the next reactor iteration, or after
+A partition's records keep the order of calls, even if retried. They leave in the next reactor iteration, or after
 `linger.ms`: a sending loop must let the reactor run.
 """
 
@@ -161,8 +161,7 @@ class Producer:
     def send_many(self, records: Iterable[Record]) -> Deferred[list[RecordMetadata]]:
         """Send records, each a ProducerRecord, (topic, value) or (topic, value, key).
 
-        The Deferred fires with their metadata, in order, when all are acknowledged; it fails with SomeFailed if some
-        failed.
+        The Deferred fires with their metadata, in order, when all are acknowledged, or fails with SomeFailed.
         """
         done: Deferred[list[RecordMetadata]] = Deferred()
         given = records if isinstance(records, list) else list(records)
@@ -227,7 +226,7 @@ class Producer:
         return Deferred.fromCoroutine(self._in_transactions().begin())
 
     def send_offsets(self, offsets: Offsets, group: str | GroupMember) -> Deferred[None]:
-        """Commit a group's offsets, by (topic, partition), in the transaction, whose end waits for them."""
+        """Commit a group's offsets, by (topic, partition), in the transaction; its end waits for them."""
         member = GroupMember(group) if isinstance(group, str) else group
         return self._in_transactions().send_offsets(offsets, member)
 

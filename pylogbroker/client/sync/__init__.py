@@ -1,4 +1,4 @@
-"""The client without Deferreds, for scripts, notebooks and workers: calls return their results.
+"""The client without Deferreds, for scripts, notebooks and workers.
 
     from pylogbroker.client.sync import ConsumerConnector, Producer
 
@@ -13,9 +13,9 @@
 **Time.** Each call has a timeout in seconds, the object's (`timeout=60`) or its own; `math.inf` means no limit.
 `TimedOut`, a `TimeoutError`, names the call.
 
-**Ctrl-C** ends only the wait. Sent records stay sent; a stream's next call returns messages in transit.
+**Ctrl-C** ends only the wait: records stay sent, a stream's next call returns messages in transit.
 
-**Threads** may share these objects. Two threads iterating over one stream get different messages.
+**Threads** may share these objects; those iterating over one stream get different messages.
 
 **Fork.** In a child, objects made before the fork raise `OtherProcess`.
 
@@ -23,7 +23,7 @@
 
 **Log.** Lines go to Python's `logging`, to their module's logger.
 
-**Plugins** run on the background reactor's thread: they must neither block nor call this module.
+**Plugins** run on the background reactor's thread; they must not block, nor call this module.
 """
 
 from pylogbroker.client.consumer.filters import Blacklist, Whitelist

@@ -31,8 +31,8 @@ RECORD_BYTES = 64
 class Producer(BlockingClient[AsyncProducer]):
     """Producer; takes the arguments and settings of `pylogbroker.client.Producer`.
 
-    `send` and `send_many` wait for acknowledgements, `submit` only while more than 32 MB are unacknowledged. `close`,
-    also at the end of a `with` block, first sends all queued records.
+    `send` and `send_many` wait for acknowledgements, `submit` only above 32 MB of unacknowledged records. `close`, also
+    at a `with` block's end, first sends queued records.
     """
 
     def __init__(self, bootstrap: str | None = None, *, timeout: float = SECONDS_MAX, **options: Any) -> None:
@@ -89,8 +89,8 @@ class Producer(BlockingClient[AsyncProducer]):
     ) -> list[RecordMetadata]:
         """Send records, `(topic, value)`, `(topic, value, key)` or `ProducerRecord`; return the metadata of each.
 
-        Some thousand records are read at a time, with a timeout for each lot, and none after a failure, which raises
-        SomeFailed with each record's result.
+        Lots of some thousand records are read, each with its own timeout. A failure ends reading, and raises SomeFailed
+        with each record's result.
         """
         what, seconds = f"{self._name}.send_many", self._seconds(timeout)
         self._background.check(what)

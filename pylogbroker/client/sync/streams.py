@@ -27,8 +27,8 @@ class Stream:
     """Iterator over messages: `for message in stream`.
 
     Iteration ends when the connector is closed, or after `consumer.timeout.ms` without a message. It can continue then,
-    and after Ctrl-C, without losing a message. The stream takes several messages at a time; unreturned ones count as
-    unread when offsets are committed.
+    and after Ctrl-C, without loss. The stream takes several messages at a time; commits count unreturned ones as
+    unread.
     """
 
     def __init__(self, background: Background, stream: AsyncStream) -> None:
