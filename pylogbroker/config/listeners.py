@@ -40,7 +40,7 @@ class Endpoint:
 class Listener:
     """Address to listen on, and the address for clients.
 
-    An empty `advertised_host` means the address that the client connected to; port 0 the port listened on.
+    An empty `advertised_host` is the address that the client connected to; port 0 the port listened on.
     """
 
     name: str

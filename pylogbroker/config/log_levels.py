@@ -1,4 +1,4 @@
-"""Log levels: `logger.levels` has one for everything, and others for packages.
+"""Log levels: `logger.levels` has one for everything, others for packages.
 
 info,pylogbroker.groups=debug       all events of `pylogbroker.groups`; info and above elsewhere
 """

@@ -112,8 +112,8 @@ def _written(name: str, config: TopicConfig) -> str:
 class TopicDefaults:
     """Broker's values for all topics, and the settings of topics with overrides.
 
-    Topics with equal overrides share a TopicConfig, so that ten thousand plain topics cost one. The cache is bounded:
-    rejected and validate-only requests add to it.
+    Topics with equal overrides share a TopicConfig: ten thousand plain topics cost one. The cache is bounded: rejected
+    and validate-only requests add to it.
     """
 
     _values: dict[str, Value]

@@ -1,7 +1,7 @@
 """Kafka 0.7: its message format, byte-addressed logs and protocol.
 
 Importing `storage` and `wire` registers them with the core, which knows none of this: `storage.log.addressing`,
-`wire.recognition`, and for listeners `tap.lifecycle`.
+`wire.recognition`, `tap.lifecycle` (listeners).
 
     records   messages: layout, validation, conversion from and to later formats
     wire      requests and responses

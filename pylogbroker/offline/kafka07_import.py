@@ -60,7 +60,7 @@ class TopicPlan:
 
 
 def plan_topics(sources: Sequence[Kafka07LogDirectory], wanted: Wanted, progress: Progress) -> list[TopicPlan]:
-    """Verify all wanted topics; call `progress` with each partition and its new number.
+    """Verify wanted topics; `progress` gets each partition and its new number.
 
     Raise OfflineError if sources contradict each other or nothing is wanted.
     """

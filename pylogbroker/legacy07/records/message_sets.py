@@ -158,11 +158,11 @@ def from_legacy07(
 ) -> bytes:
     """Convert messages, which begin at `position` of the log, to a later format.
 
-    Records below `first_offset` are left out. The result has at least one record and stays within `limit` bytes. A v2
-    batch spans the offsets up to the next message, so that a consumer's position is a message's.
+    Records below `first_offset` are omitted. The result has at least one record and at most `limit` bytes. A v2 batch
+    spans the offsets up to the next message: a consumer's position is always a message's.
 
-    Conversion stops at a damaged message, which must not get a valid checksum; if it is the first, raise CorruptRecords
-    or InvalidRecords. A result cut short by `is_stopped` is useless.
+    Conversion stops at a damaged message, which must not get a valid checksum; if first, raise CorruptRecords or
+    InvalidRecords. A result cut short by `is_stopped` is useless.
     """
     parts: list[bytes] = []
     budget = SizeBudget(limit, is_stopped)

@@ -143,10 +143,10 @@ def encode_legacy07(value: Buffer, codec: Codec = Codec.NONE) -> bytes:
 
 
 def build_legacy07(values: Iterable[Buffer], codec: Codec = Codec.NONE, level: int | None = None) -> bytes:
-    """Return a set of messages of magic 1, with a codec as one compressed message.
+    """Return messages of magic 1, with a codec as one compressed message.
 
-    The set stays uncompressed if the compressed message had fewer bytes than records. Raise InvalidRecords if 0.7 lacks
-    the codec.
+    It stays uncompressed if the compressed message had fewer bytes than records. Raise InvalidRecords if 0.7 lacks the
+    codec.
     """
     if codec not in CODECS:
         raise InvalidRecords(f"0.7 does not have {codec.name}", ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)

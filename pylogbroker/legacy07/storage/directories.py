@@ -5,7 +5,7 @@
     <position>.kafka                  11 or 20 digits: the position of the file's first byte in the partition's stream
 ```
 
-The broker's own segments have the same suffix, so names alone do not distinguish them.
+The broker's own segments share the suffix: names alone do not distinguish them.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def segments_in(path: str) -> list[tuple[int, str]]:
 def holds_kafka07(path: str) -> bool:
     """Return whether a directory without the broker's marks holds segments of Kafka 0.7.
 
-    Names that the broker does not use prove it, as does a segment that begins with a valid message.
+    Proof is a name that the broker does not use, or a segment that begins with a valid message.
     """
     segments = segments_in(path)
     if any(len(name) != _OWN_DIGITS + len(names.RECORDS) for _, name in segments):

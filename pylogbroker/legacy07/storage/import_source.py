@@ -48,8 +48,7 @@ class Kafka07Partition:
     """Partition with its sound segments.
 
     `damage` says why bytes are `left_out`. `unreadable` are positions of compressed messages with a correct CRC but
-    damaged
-    contents: their producer wrote them so.
+    damaged contents: their producer wrote them so.
     """
 
     source: Kafka07LogDirectory

@@ -8,8 +8,7 @@ nodes      for each: text path (empty for the root), buffer data, int64 ACL, 60 
 checksum   int64 Adler-32 of all before it, text "/"; newer servers append more
 ```
 
-A server keeps changing nodes while it writes a snapshot, which is consistent only together with the transactions after
-`<zxid>`.
+Nodes change while a server writes a snapshot: it is consistent only with the transactions after `<zxid>`.
 """
 
 from __future__ import annotations

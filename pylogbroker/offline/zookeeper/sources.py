@@ -29,7 +29,7 @@ class _Files:
 
 
 def read_nodes(sources: Sequence[str], chroot: str, report: Report) -> Nodes:
-    """Return all nodes below `chroot` by relative path; report unreadable files.
+    """Return nodes below `chroot` by relative path; report unreadable files.
 
     A source is ZooKeeper's dataDir or dataLogDir, a file in one, a dump, or `host:port`. Raise OfflineError for any
     other, or if `chroot` has no nodes.

@@ -1,8 +1,8 @@
 """One load, in the driver.
 
-    recover     add published files that the manifest lacks
+    recover     add published files missing in the manifest
     plan        determine the offsets to load, write the manifest, delete other leftover files
-    schedule    tasks work; meanwhile, published files are added and committed
+    schedule    tasks work; published files are added and committed
     commit      write the manifest, delete files that do not count
 
 `schedule` is passed in: this module needs no Spark.

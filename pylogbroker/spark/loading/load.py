@@ -7,8 +7,8 @@
     task               |---- fill: file, file, file ----|
     task               |---- fill: file, file ----|
 
-A load continues one that ended early: published files count, its others are deleted. Only committed records are loaded,
-unless kafka.isolation.level says otherwise.
+A load continues one that ended early: its published files count, others are deleted. Only committed records are loaded,
+by default (kafka.isolation.level).
 """
 
 from __future__ import annotations
@@ -108,11 +108,10 @@ def load(
     """Load new records of topics (names, or a pattern) into Parquet files in a directory.
 
     `since` and `until` are times (`loading.times`). Rows before `since` are dropped; loading ends before the first row
-    at or after `until`. `replay` reloads the files that overlap this window, and replaces them when all are complete;
-    old files remain for `keep_replaced` seconds. `mapping` computes other columns (`loading.mapping`). `options` are
-    the source's kafka.*, includeHeaders, failOnDataLoss, minPartitions, maxRecordsPerPartition, fetchOffset.* and
-    kafkaConsumer.*. `file_size` is in bytes. `progress` is true for a bar, or a callback that regularly gets a
-    Progress.
+    at or after `until`. `replay` reloads files that overlap this window, and replaces them when complete; old files
+    remain for `keep_replaced` seconds. `mapping` computes other columns (`loading.mapping`). `options` are the source's
+    kafka.*, includeHeaders, failOnDataLoss, minPartitions, maxRecordsPerPartition, fetchOffset.* and kafkaConsumer.*.
+    `file_size` is in bytes. `progress` is true for a bar, or a callback for each Progress.
 
     An interruption (Ctrl-C) stops the tasks and keeps published files. Raise ConfigError for invalid arguments,
     DataLost, TargetInUse, LoadFailed if tasks failed, OSError if the directory cannot be written, and the brokers'

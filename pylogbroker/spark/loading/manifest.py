@@ -237,7 +237,7 @@ def range_of(name: str) -> Range | None:
 
 
 def _stem(topic: str, partition: int) -> str:
-    """Return a readable name that does not begin with a dot or underscore: Spark ignores such files.
+    """Return a readable name without a leading dot or underscore: Spark ignores such files.
 
     Names too long for file systems are shortened, with a hash.
     """

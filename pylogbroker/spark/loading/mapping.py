@@ -43,8 +43,8 @@ class MappingFailed(PylogbrokerError):
 class JsonValue:
     """Mapping of JSON objects: a column per member of the schema.
 
-    Missing members are null, extra ones are ignored, and a record without a value has nulls. Any other value is an
-    error, or, unless `strict`, nulls.
+    Missing members are null, extra ones ignored; a record without a value has nulls. Other values are errors, or,
+    unless `strict`, nulls.
     """
 
     schema: pa.Schema
@@ -89,9 +89,9 @@ class JsonValue:
 class LogLine:
     """Mapping of log lines by a regular expression with named groups, in the syntax common to Python and RE2.
 
-    It must match the whole line; else the columns are null or, if `strict`, an error is raised. Each group becomes a
-    column of text. `types` gives other types; then empty texts and dashes are null. `times` gives strptime patterns,
-    such as "%d/%b/%Y:%H:%M:%S %z".
+    It must match the whole line; otherwise the columns are null or, if `strict`, it is an error. Each group becomes a
+    column of text. With other `types`, empty texts and dashes are null. `times` gives strptime patterns, such as
+    "%d/%b/%Y:%H:%M:%S %z".
     """
 
     pattern: str

@@ -186,7 +186,7 @@ class Planner:
         return {key: end for key, end in reached.items() if end > ends[key]}
 
     def _begin(self, key: TopicPartition, since: int, first: int, covered: list[Range], *, is_first: bool) -> None:
-        """Set the first offset to load, or record offsets before `since` as a gap.
+        """Set the first offset, or record offsets before `since` as a gap.
 
         If the log begins after `since`, there is no gap: deleted records may have been later than `since`.
         """

@@ -2,11 +2,11 @@
 
 | argument                           | meaning                                                      |
 |------------------------------------|--------------------------------------------------------------|
-| 1700000000000                      | milliseconds, as a number or as a text                       |
+| 1700000000000                      | milliseconds, as number or text                              |
 | 2023-11-14T22:13:20+00:00, ...20Z  | ISO 8601 with an offset from UTC                             |
 | 2023-11-14                         | a date, or a time without an offset, in UTC                  |
 | 90s, 30m, 12h, 7d                  | this long before now                                         |
-| datetime                           | as it is; without an offset from UTC an error                |
+| datetime                           | as it is; an error without an offset from UTC                |
 """
 
 from __future__ import annotations

@@ -69,9 +69,9 @@ class Decoder:
     ) -> Iterator[Decoded]:
         """Yield the rows with offsets in [start, end), some megabytes at a time.
 
-        Control records, aborted transactions and a truncated last batch are skipped. After everything before `end`,
-        `next_offset` is `end`. After the rows before it, raise CorruptRecords for damaged bytes, InvalidRecords for an
-        unknown codec. Only `check` verifies checksums.
+        Control records, aborted transactions and a truncated last batch are skipped. The last `next_offset` is `end` if
+        all was read. After earlier rows, raise CorruptRecords for damaged bytes, InvalidRecords for an unknown codec.
+        Only `check` verifies checksums.
         """
         for group in entry_groups(fetched, aborted, enough=_enough(fetched), end=end, check=check):
             for part in _of_one_format(group):

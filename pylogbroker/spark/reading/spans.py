@@ -4,12 +4,12 @@ Long spans become binary views, which Arrow casts:
 
     view       | length | first four bytes | buffer | offset |        four bytes each
 
-A view stores up to 12 bytes inline. So the buffer of short spans becomes one array of alternating spans and gaps:
+Views store up to 12 bytes inline. So short spans, alternating with gaps, become one array:
 
     bytes      | .. | span 0 | ...... | span 1 | ... | span 2 | .
     elements        |   0    |   1    |   2    |  3  |   4    |
 
-Arrow then takes every second element, up to twice as slowly.
+Arrow takes every second element, up to twice as slowly.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
 |-----------|--------------------------------------------------------------------------|
 | value     | an error                                                                 |
 | key       | records have no keys                                                     |
-| topic     | an error, unless the option topic is set: then the column is ignored     |
+| topic     | an error, unless the option topic is set, which overrides it             |
 | partition | the key decides, as for null                                             |
 | headers   | records have no headers                                                  |
 """

@@ -3,8 +3,8 @@
     records   | length, 0, 0, offset delta, key length | key | value length | value | headers |
     made of          numbers, written together                  numbers                its own column
 
-All records of a batch have its creation time, so timestamp deltas are 0. Arrow joins the numbers, as binary columns,
-with keys and values. Batches are slices of the result.
+A batch's records have its creation time: timestamp deltas are 0. Arrow joins numbers, as binary columns, with keys and
+values. Batches are slices of the result.
 """
 
 from __future__ import annotations

@@ -163,7 +163,7 @@ def _write_as(
     fields: Fields,
     batches: Iterator[pa.RecordBatch],
 ) -> None:
-    """Write rows. Arrow is imported here: the driver, restarted for each micro-batch, does not need it."""
+    """Write rows. Only tasks import Arrow: the driver restarts for each micro-batch."""
     from pylogbroker.spark.writing.producer import IdempotentProducer
     from pylogbroker.spark.writing.task import TaskWriter
 

@@ -7,7 +7,7 @@
                EndTxn, for each       commits or aborts records and marker together
 
 A transactional id is `<prefix><query>-<i>`. The marker is a committed offset of the group of that name: the batch's
-number plus 1. The plan is one of the group `<prefix><query>`.
+number plus 1; the plan, one of the group `<prefix><query>`.
 
 | driver or task is killed         | open transactions              | when the batch is repeated                       |
 |----------------------------------|--------------------------------|--------------------------------------------------|
@@ -15,7 +15,7 @@ number plus 1. The plan is one of the group `<prefix><query>`.
 | while the driver commits         | some                           | the same; committed tasks write nothing          |
 | afterwards                       | none                           | no task writes anything                          |
 
-A second attempt of a task, even a speculative one, aborts the first one's transaction. Decision 0024 gives the plan's
+A task's second attempt, even a speculative one, aborts the first one's transaction. Decision 0024 gives the plan's
 purpose.
 """
 
