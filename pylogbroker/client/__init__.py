@@ -1,22 +1,22 @@
 """The Python client: Kafka's protocol on Twisted, against any broker that speaks it.
 
-==================  ==========================================================================================
-`producer`          `Producer`: sends records
-`consumer`          `ConsumerConnector`: a group member and its streams
-`simple_consumer`   `SimpleConsumer`: one connection to one broker; `adapters`: its protocols
-`messages`          messages and message sets
-`sync`              the same classes without Deferreds
-`cluster`           leaders, coordinators, requests
-`pool`              connections
-`metadata`          brokers and topics as values; `metadata_updater`: when to request them
-`sources`           bootstrap addresses
-`retries`           backoff and deadlines
-`settings`          all settings; `arguments`: validation
-`partition_queue`   a producer's batches; used by Spark too, like `transaction_requests` and `offset_requests`
-`plugin_lookup`     plugins by name; `plugin_guards`, `callbacks`: safe calls
-`single_flight`     work done once for several waiters
-`errors`            client errors
-==================  ==========================================================================================
+    ==================  ==========================================================================================
+    `producer`          `Producer`: sends records
+    `consumer`          `ConsumerConnector`: a group member and its streams
+    `simple_consumer`   `SimpleConsumer`: one connection to one broker; `adapters`: its protocols
+    `messages`          messages and message sets
+    `sync`              the same classes without Deferreds
+    `cluster`           leaders, coordinators, requests
+    `pool`              connections
+    `metadata`          brokers and topics as values; `metadata_updater`: when to request them
+    `sources`           bootstrap addresses
+    `retries`           backoff and deadlines
+    `settings`          all settings; `arguments`: validation
+    `partition_queue`   a producer's batches; used by Spark too, like `transaction_requests` and `offset_requests`
+    `plugin_lookup`     plugins by name; `plugin_guards`, `callbacks`: safe calls
+    `single_flight`     work done once for several waiters
+    `errors`            client errors
+    ==================  ==========================================================================================
 
 Classes are imported on first use: code without Twisted can import this package.
 """

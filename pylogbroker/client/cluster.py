@@ -242,10 +242,7 @@ class Cluster:
     # coordinators
 
     async def coordinator(self, key: str, kind: CoordinatorType) -> int:
-        """Return the coordinator's node, asking until there is one.
-
-        A group's node has its own connection, so that requests do not wait behind fetches.
-        """
+        """Return the coordinator's node (see `pool`), asking until there is one."""
         found = self._coordinators.get((key, kind))
         return await self._look_for_coordinator(key, kind) if found is None else found
 

@@ -1,29 +1,29 @@
 """Group membership as a state machine, without I/O: responses and the time in ms go in, actions come out.
 
-==========  ================================  =====================================================  ===============
-state       event                             action                                                 next
-==========  ================================  =====================================================  ===============
-FINDING     the coordinator is found          heartbeat, if still a member; else as PREPARING        STABLE, JOINING
-            it is not found                   look again, after a growing pause                      FINDING
-PREPARING   partitions are revoked            join; look for the coordinator first if it was lost    JOINING
-            heartbeats are due                send them: the group waits for this member             PREPARING
-JOINING     a member id is given first        join again with it                                     JOINING
-            joined as leader                  assign the partitions                                  ASSIGNING
-            joined as follower                sync                                                   SYNCING
-ASSIGNING   the assignor has finished         sync with all assignments                              SYNCING
-SYNCING     an assignment arrives             take its new partitions                                STABLE
-            ... without some owned ones       revoke those, join again (cooperative members)         PREPARING
-            the group rebalances again        join                                                   JOINING
-STABLE      a heartbeat is due                send it                                                STABLE
-            the group rebalances, or the      revoke all owned partitions; if cooperative, only      PREPARING
-            subscription has changed          those of unsubscribed topics
-LEAVING     partitions are revoked            send LeaveGroup, unless static                         GONE
-any         not connected, NOT_COORDINATOR,   look for the coordinator; a stable member              FINDING
-            silence for session.timeout.ms    continues as such
-any         UNKNOWN_MEMBER_ID,                the partitions are lost; join, with a new id if the    PREPARING
-            ILLEGAL_GENERATION                old one is unknown
-any         fenced, or a permanent error      the partitions are lost; report the error              GONE
-==========  ================================  =====================================================  ===============
+    ==========  ================================  =====================================================  ===============
+    state       event                             action                                                 next
+    ==========  ================================  =====================================================  ===============
+    FINDING     the coordinator is found          heartbeat, if still a member; else as PREPARING        STABLE, JOINING
+                it is not found                   look again, after a growing pause                      FINDING
+    PREPARING   partitions are revoked            join; look for the coordinator first if it was lost    JOINING
+                heartbeats are due                send them: the group waits for this member             PREPARING
+    JOINING     a member id is given first        join again with it                                     JOINING
+                joined as leader                  assign the partitions                                  ASSIGNING
+                joined as follower                sync                                                   SYNCING
+    ASSIGNING   the assignor has finished         sync with all assignments                              SYNCING
+    SYNCING     an assignment arrives             take its new partitions                                STABLE
+                ... without some owned ones       revoke those, join again (cooperative members)         PREPARING
+                the group rebalances again        join                                                   JOINING
+    STABLE      a heartbeat is due                send it                                                STABLE
+                the group rebalances, or the      revoke all owned partitions; if cooperative, only      PREPARING
+                subscription has changed          those of unsubscribed topics
+    LEAVING     partitions are revoked            send LeaveGroup, unless static                         GONE
+    any         not connected, NOT_COORDINATOR,   look for the coordinator; a stable member              FINDING
+                silence for session.timeout.ms    continues as such
+    any         UNKNOWN_MEMBER_ID,                the partitions are lost; join, with a new id if the    PREPARING
+                ILLEGAL_GENERATION                old one is unknown
+    any         fenced, or a permanent error      the partitions are lost; report the error              GONE
+    ==========  ================================  =====================================================  ===============
 
 Cooperative members: KIP-429. A static member (KIP-345) keeps its assignment over a restart.
 

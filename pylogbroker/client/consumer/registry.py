@@ -52,7 +52,7 @@ T = TypeVar("T")
 
 
 class RebalanceFailed(ClientError):
-    """Others still own partitions of this consumer, or the tree cannot be read; retries continue."""
+    """Others still own partitions, or the tree cannot be read; retries continue."""
 
 
 class Clock(Protocol):

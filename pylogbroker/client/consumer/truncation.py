@@ -3,9 +3,9 @@
 An unclean leader may reuse offsets already read. So at a newer leader epoch, the consumer asks the leader where the
 last batch's epoch ends. Fetching waits for the answer:
 
-at or after our position          everything read is in the log: fetching continues
-before our position               the log was truncated there; later messages are new
-no such epoch                     the position is out of range
+    at or after our position          everything read is in the log: fetching continues
+    before our position               the log was truncated there; later messages are new
+    no such epoch                     the position is out of range
 """
 
 from __future__ import annotations

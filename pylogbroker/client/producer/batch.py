@@ -82,8 +82,8 @@ class Batch:
     position: int = -1
     identity: ProducerIdentity = ANONYMOUS
     attempts: int = 0
-    outcome_unknown: bool = False  # an earlier attempt may have been written
-    rejected: bool = False  # because an earlier batch is missing
+    outcome_unknown: bool = False
+    rejected: bool = False
     sent_at: float = 0.0
 
     @property

@@ -176,7 +176,7 @@ class ProducerParts:
         return self.plugins.handler is not None or bool(self.plugins.callbacks.handlers)
 
     def _limits(self) -> BufferLimits:
-        """Do not linger again: events have lingered already."""
+        """Events have lingered already."""
         limits = self.options.limits
         return attrs.evolve(limits, linger=0.0) if self._in_events else limits
 
