@@ -1,10 +1,9 @@
 """Message format versions: from a Kafka release to the magic of its batches.
 
-| releases            | magic | entries                               |
-|---------------------|-------|---------------------------------------|
-| 0.8, 0.9            | 0     | messages                              |
-| 0.10                | 1     | messages with timestamps              |
-| 0.11 and all later  | 2     | record batches                        |
+    releases              magic    entries
+    0.8, 0.9              0        messages
+    0.10                  1        messages with timestamps
+    0.11 and all later    2        record batches
 
 Format 0.7 is byte-addressed: messages have no offsets. A topic has it from creation on, or never. Versions may be short
 (`3.0`) and may name an inter-broker step (`3.0-IV1`).

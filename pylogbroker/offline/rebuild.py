@@ -1,14 +1,13 @@
 """Rebuild the coordination tree from the log directories, when `coordination.sqlite` is lost.
 
-| source                                | recovered                                                         |
-|---------------------------------------|-------------------------------------------------------------------|
-| directory names                       | topics, and their numbers of partitions                           |
-| `partition.metadata`                  | topic ids                                                         |
-| `meta.properties`                     | broker id, cluster id, directory ids                              |
-| `leader-epoch-checkpoint`, batches    | leader epochs                                                     |
-| batches, snapshots, transactional ids | allocated producer ids                                            |
-| `message-format`                      | topics with the message format 0.7                                |
-| `cleaner-offset-checkpoint`           | compacted topics                                                  |
+    source                                   recovered
+    directory names                          topics, and their numbers of partitions
+    `partition.metadata`                     topic ids
+    `meta.properties`                        broker id, cluster id, directory ids
+    `leader-epoch-checkpoint`, batches       leader epochs
+    batches, snapshots, transactional ids    allocated producer ids
+    `message-format`                         topics with the message format 0.7
+    `cleaner-offset-checkpoint`              compacted topics
 
 Topic settings are lost, so retention is off until it is set again: nothing to be kept is deleted.
 

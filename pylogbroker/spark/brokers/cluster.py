@@ -160,7 +160,7 @@ class BlockingCluster:
     def reach(self) -> None:
         """Connect to any bootstrap server; raise NoBrokers, with the reasons.
 
-        Drivers call this first. Addresses share FIRST_CONTACT_SECONDS: a wrong one is likelier than a restarting
+        Drivers call this first, for at most FIRST_CONTACT_SECONDS: a wrong address is likelier than a restarting
         broker.
         """
         share = FIRST_CONTACT_SECONDS / len(self._bootstrap)

@@ -1,12 +1,11 @@
 """Write rows to a Parquet file, with metadata in its footer.
 
-| pylogbroker.*  | value                                                       |
-|----------------|-------------------------------------------------------------|
-| start_offset   | first offset that the file covers                           |
-| next_offset    | offset after the last one                                   |
-| last_offset    | last offset read, whether or not it became a row            |
-| since          | rows before it, in ms, were dropped; empty if none were     |
-| schema         | columns, as text                                            |
+    pylogbroker.*    value
+    start_offset     first offset that the file covers
+    next_offset      offset after the last one
+    last_offset      last offset read, whether or not it became a row
+    since            rows before it, in ms, were dropped; empty if none were
+    schema           columns, as text
 
 A row group holds 32 MB or 2^20 rows. All columns but `value` and `key` use dictionaries: those seldom repeat, and
 searching for repetitions costs more than writing.

@@ -1,10 +1,9 @@
 """Options that bound reading: `startingOffsets`, `endingOffsets` and their variants.
 
-| option                | value                                                                                 |
-|-----------------------|---------------------------------------------------------------------------------------|
-| ...Timestamp          | ByTime: one time for all partitions                                                   |
-| ...OffsetsByTimestamp | ByTime: a time per partition, as JSON: {"topic": {"0": 1700000000000}}                |
-| ...Offsets            | EARLIEST, LATEST, or an offset per partition, as JSON: {"topic": {"0": 23, "1": -2}}  |
+    option                   value
+    ...Timestamp             ByTime: one time for all partitions
+    ...OffsetsByTimestamp    ByTime: a time per partition, as JSON: {"topic": {"0": 1700000000000}}
+    ...Offsets               EARLIEST, LATEST, or an offset per partition, as JSON: {"topic": {"0": 23, "1": -2}}
 
 The first one that is set counts, as in Spark.
 """

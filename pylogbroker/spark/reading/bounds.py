@@ -1,11 +1,10 @@
 """Resolve options to partitions and offsets.
 
-| option                   | offset                                                                       |
-|--------------------------|------------------------------------------------------------------------------|
-| earliest, latest         | as the leader reports now                                                    |
-| JSON                     | as given; -2 is earliest, -1 latest                                          |
-| starting time            | the first record at or after it; without one: an error, or latest            |
-| ending time              | the first record at or after it; without one: latest                         |
+    option              offset
+    earliest, latest    as the leader reports now
+    JSON                as given; -2 is earliest, -1 latest
+    starting time       the first record at or after it; without one: an error, or latest
+    ending time         the first record at or after it; without one: latest
 
 `subscribePattern` is a Python regular expression, searched anywhere in a topic's name; internal topics do not match.
 Unlike in Spark, they can be named, and a missing named partition is an error.

@@ -12,8 +12,8 @@ of partitions that do not continue the previous batch:
 So starts are logged before reads. "/start" is always present: {} marks a query's beginning. A repeated batch has the
 same slices: they depend on these offsets alone.
 
-A query of Spark's own source can continue here, except in its first batch or one with new partitions: that source keeps
-or looks up their starts elsewhere, and must finish them itself.
+A query of Spark's own source can continue here. But that source must itself finish a first batch, and one with new
+partitions: it keeps or looks up their starts elsewhere.
 """
 
 from __future__ import annotations

@@ -6,13 +6,12 @@
 
 `PartitionQueue` keeps order and sequence numbers, by which leaders recognize duplicates.
 
-| response                                     | action                                                        |
-|----------------------------------------------|---------------------------------------------------------------|
-| no error, or duplicate sequence number       | done                                                          |
-| several records, too large                   | resend as two batches, with the same sequence numbers         |
-| out of order, while an earlier one failed    | resend after the earlier one; without one, raise              |
-| a retriable error, or no response            | resend after a backoff, until delivery.timeout.ms             |
-| any other                                    | raise: the producer is unusable                               |
+    response                                     action
+    no error, or duplicate sequence number       done
+    several records, too large                   resend as two batches, with the same sequence numbers
+    out of order, while an earlier one failed    resend after the earlier one; without one, raise
+    a retriable error, or no response            resend after a backoff, until delivery.timeout.ms
+    any other                                    raise: the producer is unusable
 """
 
 from __future__ import annotations

@@ -9,11 +9,10 @@
 A transactional id is `<prefix><query>-<i>`. The marker is a committed offset of the group of that name: the batch's
 number plus 1; the plan, one of the group `<prefix><query>`.
 
-| driver or task is killed         | open transactions              | when the batch is repeated                       |
-|----------------------------------|--------------------------------|--------------------------------------------------|
-| before the driver commits        | all                            | all are aborted, and written again               |
-| while the driver commits         | some                           | the same; committed tasks write nothing          |
-| afterwards                       | none                           | no task writes anything                          |
+    driver or task is killed     open transactions    when the batch is repeated
+    before the driver commits    all                  all are aborted, and written again
+    while the driver commits     some                 the same; committed tasks write nothing
+    afterwards                   none                 no task writes anything
 
 A task's second attempt, even a speculative one, aborts the first one's transaction. Decision 0024 gives the plan's
 purpose.
