@@ -113,6 +113,7 @@ def assemble(
     group_service = GroupService(log_services)
     transaction_service = TransactionService(log_services, producer_ids, group_service.coordinator)
     partitions.on_reopened += [group_service.on_partition_led, transaction_service.on_partition_led]
+    partitions.on_offline += [group_service.on_partition_offline, transaction_service.on_partition_offline]
     disk = DiskJobs(runtime, logs, partitions)
     log_cleaner = LogCleaner(config, runtime, partitions, disk)
     return Broker(

@@ -140,9 +140,12 @@ class CoordinatorRuntime(Generic[R, S]):
             del self._loading[replay.partition]
 
     def unload(self, partition: int, now_ms: int, epoch: int | None = None) -> None:
-        """Stop serving: another broker leads since `epoch`, or, without epoch, no broker."""
+        """Stop serving, once the current operation ends.
+
+        Another broker leads since `epoch`; without epoch, no broker leads.
+        """
         if epoch is None or self._epoch(partition) < epoch:
-            self._remove(partition, now_ms)
+            self._context.events.as_event(self._remove)(partition, now_ms)
 
     def close(self, now_ms: int) -> None:
         for partition in [*self._loading, *self._active]:

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import errno
+
+from pylogbroker.broker.apis import find_coordinator
 from pylogbroker.errors import ErrorCode
 from pylogbroker.groups import Commit, CommittedOffset, Join, JoinResult
+from pylogbroker.wire.messages.find_coordinator import FindCoordinatorRequest
+from tests.broker.failing_disks import broken, failing
 from tests.broker.nodes import NODE_ID, Node, NodeTests
 from tests.broker.transactions import Producer, TransactionTests
 from tests.broker.trees import now
@@ -11,6 +16,7 @@ from tests.broker.trees import now
 OTHER = NODE_ID + 1
 OFFSETS, TRANSACTIONS = "__consumer_offsets", "__transaction_state"
 NONE, NOT_HERE = ErrorCode.NONE, ErrorCode.NOT_COORDINATOR
+NOT_AVAILABLE = ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
 def lead(node: Node, topic: str, leader: int, epoch: int) -> None:
@@ -18,7 +24,9 @@ def lead(node: Node, topic: str, leader: int, epoch: int) -> None:
     node.change_partition(topic, 0, leader=leader, replicas=(NODE_ID, OTHER), leader_epoch=epoch, partition_epoch=epoch)
 
 
-class GroupMoveTests(NodeTests):
+class GroupTests(NodeTests):
+    """A node with one shard of groups; group `g` has committed offset 7."""
+
     settings = {"offsets.topic.num.partitions": "1", "group.initial.rebalance.delay.ms": "0"}
 
     def setUp(self) -> None:
@@ -40,14 +48,21 @@ class GroupMoveTests(NodeTests):
         offset = result.offsets.get(("t", 0))
         return offset.offset if isinstance(offset, CommittedOffset) else result.error
 
+    def join(self) -> list[JoinResult]:
+        """Return the list that the answer will be in."""
+        joins: list[JoinResult] = []
+        join = Join("g", "", "client", "/host", 10_000, 60_000, "consumer", (("range", b""),))
+        self.node.broker.groups.join(join, joins.append, self.node.broker.runtime.now_ms())
+        return joins
+
+
+class GroupMoveTests(GroupTests):
     def test_groups_of_a_partition_that_another_broker_leads(self) -> None:
         lead(self.node, OFFSETS, OTHER, epoch=1)
         self.assertEqual((self.fetched(), self.commit(8)), (NOT_HERE, NOT_HERE))
 
     def test_waiting_members_learn_it_at_once(self) -> None:
-        joins: list[JoinResult] = []
-        join = Join("g", "", "client", "/host", 10_000, 60_000, "consumer", (("range", b""),))
-        self.node.broker.groups.join(join, joins.append, self.node.broker.runtime.now_ms())
+        joins = self.join()
         lead(self.node, OFFSETS, OTHER, epoch=1)
         self.assertEqual([result.error for result in joins], [NOT_HERE])
 
@@ -61,6 +76,72 @@ class GroupMoveTests(NodeTests):
         before = self.node.broker.groups.runtime.shard(0)
         self.node.change_partition(OFFSETS, 0, replicas=(NODE_ID, OTHER), isr=(NODE_ID,), partition_epoch=1)
         self.assertIs(self.node.broker.groups.runtime.shard(0), before)
+
+
+class FailedDirectoryTests(GroupTests):
+    """The log directory of the groups fails."""
+
+    def test_a_commit_that_notices_it_is_the_last_one(self) -> None:
+        with broken("pwritev", self.directories[0], failing(errno.EIO)):
+            self.assertEqual(self.commit(8), NOT_HERE)
+        self.assertIsNone(self.node.broker.groups.runtime.shard(0))
+        self.assertEqual((self.fetched(), self.commit(8)), (NOT_HERE, NOT_HERE))
+
+    def test_waiting_members_learn_it_at_once(self) -> None:
+        joins = self.join()
+        self.node.broker.partitions.directory_failed(self.directories[0], "it is gone")
+        self.assertEqual([result.error for result in joins], [NOT_HERE])
+
+    def test_they_are_read_again_when_it_is_back(self) -> None:
+        self.node.broker.partitions.directory_failed(self.directories[0], "it is gone")
+        self.assertEqual(self.fetched(), NOT_HERE)
+        self.restart()
+        self.assertEqual(self.fetched(), 7)
+        self.assertEqual(self.commit(8), NONE)
+
+
+class HalfTheDirectoriesTests(TransactionTests):
+    """One of two log directories fails; the coordinators of the other one go on."""
+
+    directory_count = 2
+    key_type = 0
+    topic = OFFSETS
+
+    def partition_for(self, key: str) -> int:
+        return self.node.broker.groups.partition_for(key)
+
+    def test_clients_find_the_coordinators_that_are_left(self) -> None:
+        led = self.node.broker.partitions.led
+        failed = {index for index in range(3) if led[self.topic, index].log.path.startswith(self.directories[1])}
+        self.assertNotIn(failed, (set(), {0, 1, 2}))
+        self.node.broker.partitions.directory_failed(self.directories[1], "it is gone")
+        request = FindCoordinatorRequest(key_type=self.key_type, coordinator_keys=list("abcdef"))
+        found = self.node.ask(find_coordinator.handle, request).coordinators
+        offline = {each.key for each in found if self.partition_for(each.key) in failed}
+        self.assertEqual({each.key for each in found if each.error_code == NOT_AVAILABLE}, offline)
+        self.assertEqual({each.key for each in found if each.node_id == -1}, offline)
+        self.assertEqual({each.error_code for each in found}, {NONE, NOT_AVAILABLE})
+
+
+class HalfTheDirectoriesOfTransactionsTests(HalfTheDirectoriesTests):
+    key_type = 1
+    topic = TRANSACTIONS
+
+    def partition_for(self, key: str) -> int:
+        return self.node.broker.transactions.partition_for(key)
+
+    def test_producers_learn_it(self) -> None:
+        keys = list("abcdef")
+        producers = [self.begun(b"value", transactional_id=key) for key in keys]
+        led = self.node.broker.partitions.led
+        paths = [led[TRANSACTIONS, self.partition_for(key)].log.path for key in keys]
+        lost = [path.startswith(self.directories[1]) for path in paths]
+        self.node.broker.partitions.directory_failed(self.directories[1], "it is gone")
+        states = [self.state(key).error_code for key in keys]
+        self.assertEqual(states, [NOT_HERE if each else NONE for each in lost])
+        self.assertEqual({producer.init() for producer, each in zip(producers, lost, strict=True) if each}, {NOT_HERE})
+        self.restart()
+        self.assertEqual({self.state(key).transaction_state for key in keys}, {"Ongoing"})
 
 
 class TransactionMoveTests(TransactionTests):

@@ -6,6 +6,7 @@ from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.services import Services
 from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.metadata.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from pylogbroker.wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 
 _GROUP = 0
@@ -18,24 +19,26 @@ _NOWHERE = -1
 async def handle(
     services: Services, context: RequestContext, request: FindCoordinatorRequest
 ) -> FindCoordinatorResponse:
+    several = context.api_version >= _FIRST_WITH_SEVERAL
+    keys = list(dict.fromkeys(request.coordinator_keys)) if several else [request.key]
     try:
-        found = await _find(services, context, request.key_type)
+        await _ensure_topic(services, request.key_type)
     except KafkaError as error:
-        found = Coordinator("", _NOWHERE, "", _NOWHERE, error.code, error.detail)
-    if context.api_version >= _FIRST_WITH_SEVERAL:
-        return FindCoordinatorResponse(
-            coordinators=[_of(found, key) for key in dict.fromkeys(request.coordinator_keys)]
-        )
+        found = [_nowhere(key, error) for key in keys]
+    else:
+        found = [_find(services, context, request.key_type, key) async for key in services.runtime.slices.over(keys)]
+    if several:
+        return FindCoordinatorResponse(coordinators=found)
     return FindCoordinatorResponse(
-        error_code=found.error_code,
-        error_message=found.error_message,
-        node_id=found.node_id,
-        host=found.host,
-        port=found.port,
+        error_code=found[0].error_code,
+        error_message=found[0].error_message,
+        node_id=found[0].node_id,
+        host=found[0].host,
+        port=found[0].port,
     )
 
 
-async def _find(services: Services, context: RequestContext, key_type: int) -> Coordinator:
+async def _ensure_topic(services: Services, key_type: int) -> None:
     if key_type not in (_GROUP, _TRANSACTION):
         raise KafkaError(
             f"groups (key type 0) and transactions (1) have a coordinator, not key type {key_type}",
@@ -46,9 +49,19 @@ async def _find(services: Services, context: RequestContext, key_type: int) -> C
         await service.ensure_topic()
     except KafkaError as error:
         raise KafkaError(error.detail, ErrorCode.COORDINATOR_NOT_AVAILABLE) from error
+
+
+def _find(services: Services, context: RequestContext, key_type: int, key: str) -> Coordinator:
+    if key_type == _GROUP:
+        partition = OFFSETS_TOPIC, services.groups.partition_for(key)
+    else:
+        partition = TRANSACTIONS_TOPIC, services.transactions.partition_for(key)
+    if partition not in services.partitions.led:
+        detail = f"{partition[0]}-{partition[1]} is offline"
+        return _nowhere(key, KafkaError(detail, ErrorCode.COORDINATOR_NOT_AVAILABLE))
     host, port = services.node.address(context)
-    return Coordinator("", services.node.id, host, port, ErrorCode.NONE, None)
+    return Coordinator(key, services.node.id, host, port, ErrorCode.NONE, None)
 
 
-def _of(found: Coordinator, key: str) -> Coordinator:
-    return Coordinator(key, found.node_id, found.host, found.port, found.error_code, found.error_message)
+def _nowhere(key: str, error: KafkaError) -> Coordinator:
+    return Coordinator(key, _NOWHERE, "", _NOWHERE, error.code, error.detail)

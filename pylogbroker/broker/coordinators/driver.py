@@ -3,7 +3,7 @@
     this broker leads a partition of the topic --> load --log replayed----> active
                                                      |
                                                      +--log unreadable--> unloaded
-    another broker leads it --> unload
+    another broker leads it, or its log directory fails --> unload
 
 Worker threads replay one partition after the other; the reactor thread makes the shards.
 """
@@ -80,6 +80,11 @@ class CoordinatorDriver(Generic[R, S]):
         if topic == self._topic.name and self._is_open:
             self._coordinator.unload(index, self._runtime.now_ms())
             self._load([index])
+
+    def on_partition_offline(self, topic: str, index: int) -> None:
+        """Unload the shard of a partition whose log failed; the next start loads it."""
+        if topic == self._topic.name:
+            self._coordinator.unload(index, self._runtime.now_ms())
 
     def _load_topic(self, topic: TopicImage) -> Deferred[None]:
         self._coordinator.partitions = len(topic.partitions)

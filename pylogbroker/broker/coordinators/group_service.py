@@ -64,6 +64,9 @@ class GroupService:
     def on_partition_led(self, topic: str, index: int) -> None:
         self._driver.on_partition_led(topic, index)
 
+    def on_partition_offline(self, topic: str, index: int) -> None:
+        self._driver.on_partition_offline(topic, index)
+
     async def _on_topic_deleted(self, topic: TopicImage, had_members: bool) -> None:
         """Delete the offsets of a topic's partitions; create `__consumer_offsets` again if groups had members.
 

@@ -111,6 +111,9 @@ class TransactionService:
     def on_partition_led(self, topic: str, index: int) -> None:
         self._driver.on_partition_led(topic, index)
 
+    def on_partition_offline(self, topic: str, index: int) -> None:
+        self._driver.on_partition_offline(topic, index)
+
 
 def _log_timeout(timeout: TransactionTimeout) -> None:
     log.info(

@@ -46,7 +46,7 @@ class Partitions:
     """Led partitions, in `led`.
 
     Callbacks: `on_log_deleted` gets the log of a deleted partition before its files go. `on_configured` is called after
-    settings changed. `on_reopened` gets a partition that came online late.
+    settings changed. `on_reopened` gets a partition that came online late, `on_offline` one whose log failed.
     """
 
     _config: BrokerConfig
@@ -60,6 +60,7 @@ class Partitions:
     on_log_deleted: list[Callable[[Log], None]] = attrs.field(factory=list, init=False)
     on_configured: list[Callable[[], None]] = attrs.field(factory=list, init=False)
     on_reopened: list[Callable[[str, int], None]] = attrs.field(factory=list, init=False)
+    on_offline: list[Callable[[str, int], None]] = attrs.field(factory=list, init=False)
     _group_commit: GroupCommit = attrs.field(init=False)
     _missing_policies: MissingPolicies = attrs.field(init=False)
     _configuring: DeferredLock = attrs.field(factory=DeferredLock, init=False)
@@ -133,6 +134,8 @@ class Partitions:
             partition = self.led.pop(key, None)
             if partition is not None:
                 partition.close(StorageFailure(f"{partition.topic}-{partition.index} is offline"))
+                for call in self.on_offline:
+                    call(*key)
 
     async def prepare(self, delta: Delta, after: ClusterImage) -> None:
         for change in delta:
