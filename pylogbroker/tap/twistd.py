@@ -20,7 +20,8 @@ from pylogbroker.config import BrokerConfig, Reloaded
 from pylogbroker.errors import ConfigError, StartupError
 from pylogbroker.net.poller import make_eager
 from pylogbroker.tap.change_log import shown_changes
-from pylogbroker.tap.garbage_collection import without_garbage_collection
+from pylogbroker.tap.full_collections import FullCollections
+from pylogbroker.tap.garbage_collection import FROZEN_OBJECTS, without_garbage_collection
 from pylogbroker.tap.options import Options
 from pylogbroker.tap.process_log import PROCESS_LOG
 from pylogbroker.tap.service import BrokerService
@@ -48,6 +49,7 @@ class TwistdService(BrokerService):
     def __init__(self, reactor: Any, options: Options) -> None:
         super().__init__(reactor, options.settings)
         self._options = options
+        self._full_collections = FullCollections(reactor, FROZEN_OBJECTS)
 
     def startService(self) -> None:
         outcome: list[object] = []
@@ -58,6 +60,11 @@ class TwistdService(BrokerService):
             raise StartupError("twistd starts a broker before its reactor runs, but it runs already")
         if isinstance(outcome[0], Failure):
             outcome[0].raiseException()
+        self._full_collections.start()
+
+    def stopService(self) -> Deferred[None]:
+        self._full_collections.stop()
+        return super().stopService()
 
     def use(self, config: BrokerConfig) -> None:
         set_levels = PROCESS_LOG.set_levels

@@ -124,6 +124,17 @@ class TestStart:
         assert len(ports) == 2
         assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b"]
 
+    def test_it_runs_full_garbage_collections(self, tmp_path: Path) -> None:
+        program = (
+            "from pylogbroker.tap import full_collections, garbage_collection\n"
+            "full_collections.CHECK_SECONDS, full_collections.IDLE_CPU_MAX = 0.01, 1000\n"
+            "garbage_collection.FROZEN_OBJECTS.may_hold_garbage = True\n"
+            "garbage_collection.FrozenObjects.collect = lambda self: print('collected', flush=True)\n"
+            "from twisted.scripts.twistd import run; run()"
+        )
+        with LineProcess([sys.executable, "-c", program, *TWISTD[3:], ANY_PORT], cwd=tmp_path) as process:
+            process.expect("collected$")
+
     def test_several_listeners(self, start: Start) -> None:
         names = "listener.security.protocol.map=A:PLAINTEXT,B:PLAINTEXT"
         process = start("-l", "A://127.0.0.1:0", "-l", "B://127.0.0.1:0", "-o", names)

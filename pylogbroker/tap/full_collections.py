@@ -1,0 +1,83 @@
+"""Full garbage collections, at moments when no request waits for them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from time import process_time
+from typing import Final
+
+import attrs
+from twisted.internet.interfaces import IReactorTime
+
+from pylogbroker.broker.runtime import PeriodicCall
+from pylogbroker.tap.garbage_collection import FrozenObjects
+
+CHECK_SECONDS: Final = 5.0
+
+IDLE_CPU_MAX: Final = 0.05
+"""Share of one processor that the process of an idle broker uses at most.
+
+The periodic jobs of 10,000 partitions use 0.02; long polls and heartbeats of some clients may come on top.
+"""
+
+MEMORY_GROWTH_MAX: Final = 256 * 1024 * 1024
+"""Bytes by which the process may grow before even a busy broker runs a full collection.
+
+Garbage that waits for a full collection takes no more.  10,000 new partitions take 90 MB.
+"""
+
+
+def resident_bytes() -> int:
+    """Return the memory that the process uses."""
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+@attrs.define(eq=False)
+class FullCollections:
+    """Runs a full collection when the broker has been idle since the last check.
+
+    With 10,000 partitions a full collection holds the reactor for 50 ms or more.  A broker that is never idle runs one
+    nevertheless when its process has grown by `MEMORY_GROWTH_MAX` since the last one.  Neither falls into the
+    handling of a request.
+    """
+
+    _clock: IReactorTime
+    _objects: FrozenObjects
+    _cpu_seconds: Callable[[], float] = process_time
+    _memory: Callable[[], int] = resident_bytes
+    _checks: PeriodicCall = attrs.field(init=False)
+    _memory_collected: int = attrs.field(default=0, init=False)  # after the last full collection
+    _checked_at: float = attrs.field(default=0.0, init=False)
+    _cpu_checked: float = attrs.field(default=0.0, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._checks = PeriodicCall(self._clock, self._check)
+
+    def start(self) -> None:
+        self._memory_collected = self._memory()
+        self._note_time()
+        self._checks.start(CHECK_SECONDS, now=False)
+
+    def stop(self) -> None:
+        if self._checks.running:
+            self._checks.stop()
+
+    def _check(self) -> None:
+        if self._objects.may_hold_garbage and (self._is_idle or self._has_grown):
+            self._objects.collect()
+            self._memory_collected = self._memory()
+        self._note_time()
+
+    @property
+    def _is_idle(self) -> bool:
+        elapsed = self._clock.seconds() - self._checked_at
+        return self._cpu_seconds() - self._cpu_checked <= elapsed * IDLE_CPU_MAX
+
+    @property
+    def _has_grown(self) -> bool:
+        return self._memory() - self._memory_collected >= MEMORY_GROWTH_MAX
+
+    def _note_time(self) -> None:
+        self._checked_at, self._cpu_checked = self._clock.seconds(), self._cpu_seconds()
