@@ -108,6 +108,12 @@ class LocalController:
         """Return the partitions that a topic lacks to `count`; `allowance` as in `plan_topic`."""
         image = self._metadata.image
         topic = image.require_topic(name)
+        if topic.internal:
+            raise KafkaError(
+                f"Topic {name!r} keeps its {len(topic.partitions)} partitions: their number decides which one has the "
+                "records of a group or transactional id, and with another number these would not be found",
+                ErrorCode.INVALID_PARTITIONS,
+            )
         self._allow(name, count - len(topic.partitions), allowance)
         added = placement.of_more_partitions(topic, count, tuple(image.brokers), assignments)
         return PartitionsChanged(name, new_partitions(added))

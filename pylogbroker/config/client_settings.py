@@ -30,7 +30,7 @@ CLIENT_SETTINGS: tuple[Setting, ...] = (
         NEW_PARTITIONS,
         50,
         "high",
-        "Number of partitions of __consumer_offsets. Never change it after groups have committed offsets.",
+        "Number of partitions with which __consumer_offsets is created; it cannot be changed later.",
     ),
     fixed(
         "offsets.topic.replication.factor",

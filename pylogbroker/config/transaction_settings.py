@@ -12,7 +12,7 @@ TRANSACTION_SETTINGS: tuple[Setting, ...] = (
         NEW_PARTITIONS,
         50,
         "high",
-        "Number of partitions of __transaction_state. Never change it after the first transaction.",
+        "Number of partitions with which __transaction_state is created; it cannot be changed later.",
     ),
     fixed(
         "transaction.state.log.replication.factor",

@@ -12,6 +12,9 @@ from pylogbroker.wire.messages.create_partitions import (
     CreatePartitionsTopic,
 )
 from tests.broker.nodes import NODE_ID, NodeTests
+from tests.broker.trees import now
+
+OFFSETS, TRANSACTIONS = "__consumer_offsets", "__transaction_state"
 
 
 def wanted(name: str, count: int, *replicas: list[int]) -> CreatePartitionsTopic:
@@ -61,6 +64,17 @@ class CreatePartitionsTests(NodeTests):
             self.assertEqual(result.error_code, code, topic)
             self.assertTrue(result.error_message)
         self.assertEqual(self.count(), 2)
+
+    def test_internal_topics_keep_their_partitions(self) -> None:
+        """Groups would be looked for in other partitions than their offsets are in, from the next start on."""
+        broker = self.node.broker
+        for name, service in ((OFFSETS, broker.group_service), (TRANSACTIONS, broker.transaction_service)):
+            now(service.ensure_topic())
+            for validate_only in (True, False):
+                [result] = self.ask(wanted(name, 51), validate_only=validate_only)
+                self.assertEqual(result.error_code, ErrorCode.INVALID_PARTITIONS)
+                self.assertIn(f"{name!r} keeps its 50 partitions", result.error_message)
+            self.assertEqual(len(broker.metadata.topics[name].partitions), 50)
 
     def test_named_twice(self) -> None:
         self.node.create("u")

@@ -68,8 +68,6 @@ class CoordinatorDriver(Generic[R, S]):
                 self._coordinator.close(self._runtime.now_ms())
 
     def _follow_leader(self, index: int, epoch: int) -> None:
-        if index >= self._coordinator.partitions:
-            return  # added since the start: until the next one, keys stay in their partitions
         if self._topic.partition(index) is None:
             self._coordinator.unload(index, self._runtime.now_ms(), epoch)
         else:
