@@ -53,6 +53,7 @@ class Segment:
     created_ms: int = 0
     jitter_ms: int = 0
     unindexed: int = 0  # bytes since the last index entry
+    _has_new_entries: bool = True  # in the indexes, since they were last found not to be full
     _largest: tuple[int, int] | None = None  # timestamp and its batch's last offset, once known
     _first_timestamp: int | None = None
 
@@ -122,7 +123,7 @@ class Segment:
         if max_timestamp > largest[0]:
             self._largest = largest = max_timestamp, last_offset
         if self.unindexed > self.index_interval:
-            self.unindexed = 0
+            self.unindexed, self._has_new_entries = 0, True
             with contextlib.suppress(OSError):  # the entries stay buffered
                 self.offset_index.append(last_offset, self.size)
                 self.time_index.append(*largest)
@@ -134,13 +135,21 @@ class Segment:
             return True
         return self.size > 0 and (
             size > config.segment_bytes - self.size
-            or len(self.offset_index) >= config.segment_index_bytes // OFFSET_ENTRY
-            or len(self.time_index) >= config.segment_index_bytes // TIME_ENTRY - 1
+            or (self._has_new_entries and self._has_full_index(config.segment_index_bytes))
             or self._is_old(timestamp, now_ms, config.longest_segment_ms - self.jitter_ms)
         )
 
+    def _has_full_index(self, index_bytes: int) -> bool:
+        self._has_new_entries = (
+            len(self.offset_index) >= index_bytes // OFFSET_ENTRY
+            or len(self.time_index) >= index_bytes // TIME_ENTRY - 1
+        )
+        return self._has_new_entries
+
     def _is_old(self, timestamp: int, now_ms: int, segment_ms: int) -> bool:
-        first = self.first_timestamp()
+        first = self._first_timestamp
+        if first is None:
+            first = self.first_timestamp()
         return (timestamp - first if first >= 0 else now_ms - self.created_ms) > segment_ms
 
     def store_indexes(self) -> None:
