@@ -56,7 +56,10 @@ def handle(
     services: Services, context: RequestContext, request: ProduceRequest
 ) -> Answer | Generator[None, None, Answer]:
     appends = _Appends(services, services.runtime.now_ms(), request, context.api_version)
-    if sum([len(topic.partition_data) for topic in request.topic_data]) > _PARTITIONS_INLINE_MAX:
+    partitions = 0
+    for topic in request.topic_data:
+        partitions += len(topic.partition_data)
+    if partitions > _PARTITIONS_INLINE_MAX:
         return _append_in_steps(appends, request)
     topics = []
     for topic in request.topic_data:
