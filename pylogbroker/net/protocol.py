@@ -263,13 +263,13 @@ class KafkaProtocol(Protocol):
             if route.flexible:
                 position = skip_tagged(frame, position)
             if len(frame) <= _DECODE_INLINE_BYTES_MAX or route.decode_in_steps is None:
-                request = route.decode(frame, position)
+                request, _ = route.decode(frame, position)
             else:
                 steps = route.decode_in_steps(frame, position)
                 try:
                     next(steps)
                 except StopIteration as decoded:
-                    request = decoded.value
+                    request, _ = decoded.value
                 else:
                     self._decode_on(steps, route, context, correlation_id, frame)
                     return
@@ -282,7 +282,7 @@ class KafkaProtocol(Protocol):
 
     def _decode_on(
         self,
-        steps: Generator[None, None, Any],
+        steps: Generator[None, None, tuple[Any, int]],
         route: Route,
         context: RequestContext,
         correlation_id: int,
@@ -291,11 +291,11 @@ class KafkaProtocol(Protocol):
         held = len(frame)
         self._waiting_bytes += held
 
-        def decoded(request: Any) -> None:
+        def decoded(message: tuple[Any, int]) -> None:
             if not self._closing:
                 self.factory.deferred_actions.hold()
                 try:
-                    self._handle(request, route, context, correlation_id, held)
+                    self._handle(message[0], route, context, correlation_id, held)
                 finally:
                     self.factory.deferred_actions.run()
 

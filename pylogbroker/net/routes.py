@@ -94,14 +94,14 @@ class NotOffered(ProtocolViolation):
 class Route:
     name: str
     flexible: bool
-    decode: Callable[[memoryview, int], Any]
+    decode: Callable[[memoryview, int], tuple[Any, int]]
     handle: Callable[[Any, RequestContext, Any], Any]
     response_type: type
     encode: Callable[[int, Any], list[Chunk]]
     length: Callable[[Any], int]
     """Number of structs in a response, up to a few beyond `ENCODE_INLINE_STRUCTS_MAX`."""
     is_read: bool = False
-    decode_in_steps: Callable[[memoryview, int], Generator[None, None, Any]] | None = None
+    decode_in_steps: Callable[[memoryview, int], Generator[None, None, tuple[Any, int]]] | None = None
     encode_in_steps: Callable[[int, Any], Generator[None, None, list[Chunk]]] | None = None
 
     def steps_if_long(self, correlation_id: int, answer: Any) -> Generator[None, None, list[Chunk]] | None:
@@ -153,13 +153,13 @@ def _route(api: Api, version: int) -> Route:
     return Route(
         api.name,
         api.versions.is_flexible(version),
-        requests.decode_first,
+        requests.decode_at,
         api.handle,
         api.response,
         responses.frame,
         counter(api.response, ENCODE_INLINE_STRUCTS_MAX),
         api.is_read,
-        requests.decode_first_in_steps,
+        requests.decode_at_in_steps,
         responses.frame_in_steps,
     )
 
@@ -169,7 +169,7 @@ def _unsupported_api_versions() -> Route:
     return Route(
         "ApiVersions",
         False,
-        lambda frame, position: None,
+        lambda frame, position: (None, position),
         unsupported,
         ApiVersionsResponse,
         response_codec(ApiVersionsRequest.api_key, 0).frame,

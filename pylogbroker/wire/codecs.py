@@ -14,7 +14,7 @@ from typing import Any, Final, Generic, TypeVar
 
 from pylogbroker.wire.decoder_compiler import DecodeInSteps, decoder, stepwise_decoder
 from pylogbroker.wire.encoder_compiler import Encode, EncodeInSteps, encoder, stepwise_encoder
-from pylogbroker.wire.errors import EncodingError, UnsupportedVersion, WireError
+from pylogbroker.wire.errors import UnsupportedVersion, WireError
 from pylogbroker.wire.headers import RequestHeader, encode_request_header, response_header_format
 from pylogbroker.wire.schema import Buffer, Chunk, Request, Response, WireMessage
 
@@ -22,81 +22,52 @@ M = TypeVar("M", bound=WireMessage)
 Q = TypeVar("Q", bound=Request)
 R = TypeVar("R", bound=Response)
 
-_UNENCODABLE: Final = (struct.error, AttributeError, TypeError, UnicodeEncodeError)
 _pack_size = struct.Struct(">i").pack
 
 
 class MessageCodec(Generic[M]):
-    """Compiles the decoder at once, to find wrong declarations; the encoder on its first use."""
+    """Compiles the decoder at once, to find wrong declarations; the rest on its first use."""
 
     def __init__(self, message: type[M], version: int) -> None:
         if version not in message.versions:
             raise UnsupportedVersion(f"{message.__name__} has no version {version}")
         self.message: Final = message
         self.version: Final = version
-        self._decode: Final = decoder(message, version, message.versions.is_flexible(version))
+        self.decode_at: Final = decoder(message, version, message.versions.is_flexible(version))
+        """Decode the message at a position; return it and the end position."""
 
     @cached_property
-    def _encode(self) -> Encode:
+    def decode_at_in_steps(self) -> DecodeInSteps:
+        """Like `decode_at`, but yields from time to time."""
+        return stepwise_decoder(self.message, self.version, self.message.versions.is_flexible(self.version))
+
+    @cached_property
+    def chunks(self) -> Encode:
         return encoder(self.message, self.version, self.message.versions.is_flexible(self.version))
 
     @cached_property
-    def _encode_in_steps(self) -> EncodeInSteps:
+    def chunks_in_steps(self) -> EncodeInSteps:
+        """Like `chunks`, but yields from time to time."""
         return stepwise_encoder(self.message, self.version, self.message.versions.is_flexible(self.version))
-
-    @cached_property
-    def _decode_in_steps(self) -> DecodeInSteps:
-        return stepwise_decoder(self.message, self.version, self.message.versions.is_flexible(self.version))
 
     def decode(self, buffer: Buffer, position: int = 0) -> M:
         """Decode the message that fills `buffer` from `position` on."""
-        message, end = self._decoded(buffer, position)
+        message, end = self.decode_at(memoryview(buffer), position)
         if end != len(buffer):
             raise WireError(f"{self} ends at {end}, but its frame at {len(buffer)}")
-        return message
+        return message  # type: ignore[no-any-return]
 
     def decode_first(self, buffer: Buffer, position: int = 0) -> M:
         """Decode the message at `position`; ignore the bytes after it.
 
         Kafka does so, too: librdkafka appends a few bytes to flexible Metadata requests.
         """
-        return self._decoded(buffer, position)[0]
-
-    def decode_first_in_steps(self, buffer: memoryview, position: int = 0) -> Generator[None, None, M]:
-        """Like `decode_first`, but yields from time to time."""
-        try:
-            message, end = yield from self._decode_in_steps(buffer, position)
-        except (struct.error, IndexError):
-            raise WireError(f"{self} is cut off") from None
-        if end > len(buffer):
-            raise WireError(f"{self} is cut off")
-        return message  # type: ignore[no-any-return]
-
-    def _decoded(self, buffer: Buffer, position: int) -> tuple[M, int]:
-        try:
-            message, end = self._decode(buffer if type(buffer) is memoryview else memoryview(buffer), position)
-        except (struct.error, IndexError):
-            raise WireError(f"{self} is cut off") from None
-        if end > len(buffer):
-            raise WireError(f"{self} is cut off")
-        return message, end
+        return self.decode_at(memoryview(buffer), position)[0]  # type: ignore[no-any-return]
 
     def encode(self, message: M) -> bytes:
         """Encode a message without regions."""
         chunks: list[Any] = self.chunks(message)
         return b"".join(chunks)
-
-    def chunks(self, message: M) -> list[Chunk]:
-        try:
-            return self._encode(message)
-        except _UNENCODABLE as error:
-            raise EncodingError(f"{self} cannot be encoded: {error}") from error
-
-    def chunks_in_steps(self, message: M) -> Generator[None, None, list[Chunk]]:
-        try:
-            return (yield from self._encode_in_steps(message))
-        except _UNENCODABLE as error:
-            raise EncodingError(f"{self} cannot be encoded: {error}") from error
 
     def __str__(self) -> str:
         return f"{self.message.__name__} v{self.version}"

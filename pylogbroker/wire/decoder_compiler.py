@@ -22,8 +22,8 @@ field. Nested structs and arrays are inlined. From ProduceRequest 9::
             list_1.append(item_1)
         ...
 
-A slice beyond the end of the buffer is short, but the position after it is not: the next field fails. At the end
-`MessageCodec` checks the position. A claimed array size allocates nothing.
+A slice beyond the end of the buffer is short, but the position after it is not: the next field fails, or the check of
+the final position. A claimed array size allocates nothing.
 
 `left` is the number of array elements and tagged fields that may still come. They take a hundred times their bytes in
 memory, which a limit on the frame's bytes would not bound.
@@ -72,12 +72,19 @@ class _DecoderCompiler:
         self._depth = 0
 
     def message(self, cls: type[WireMessage]) -> Any:
+        name = f"{cls.__name__} v{self._version}"
+        cut_off = f'raise WireError("{name} is cut off") from None'
         with self._source.function("decode(buffer, position)"):
-            self._line(f"left = {self._elements_max}")
-            self._source.begin_steps(self._in_steps)
-            self._struct(cls, "message")
+            with self._source.block("try"):
+                self._line(f"left = {self._elements_max}")
+                self._source.begin_steps(self._in_steps)
+                self._struct(cls, "message")
+            with self._source.block("except CUT_OFF"):
+                self._line(cut_off)
+            with self._source.block("if position > len(buffer)"):
+                self._line(cut_off)
             self._line("return message, position")
-        return self._source.compile("decode", f"decode {cls.__name__} v{self._version}{' in steps' * self._in_steps}")
+        return self._source.compile("decode", f"decode {name}{' in steps' * self._in_steps}")
 
     # -- structs -------------------------------------------------------------------------------------------
 
@@ -264,6 +271,7 @@ _STRETCHES: Final = {
     FieldType.RECORDS: "buffer[position:end]",
 }
 _NAMES: Final = {
+    "CUT_OFF": (struct.error, IndexError),
     "WireError": WireError,
     "identifier": identifier,
     "new": object.__new__,

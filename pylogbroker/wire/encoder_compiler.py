@@ -67,24 +67,27 @@ class _EncoderCompiler:
         self._explains = _explains(cls)
 
     def message(self, cls: type) -> Any:
-        with self._function("encode(message)"):
-            self._source.begin_steps(self._in_steps)
-            self._struct(cls, "message")
-        return self._source.compile("encode", f"encode {cls.__name__} v{self._version}{' in steps' * self._in_steps}")
+        name = f"{cls.__name__} v{self._version}"
+        with self._source.function("encode(message)"):
+            with self._source.block("try"), self._chunks():
+                self._source.begin_steps(self._in_steps)
+                self._struct(cls, "message")
+            with self._source.block("except UNENCODABLE as error"):
+                self._line(f'raise EncodingError(f"{name} cannot be encoded: {{error}}") from error')
+        return self._source.compile("encode", f"encode {name}{' in steps' * self._in_steps}")
 
     @contextmanager
-    def _function(self, signature: str) -> Iterator[None]:
-        with self._source.function(signature):
-            self._line("chunks = []")
-            self._line("pieces = []")
-            self._line("append = pieces.append")
-            if self._explains:
-                self._line(f"texts_left = {ERROR_TEXTS_MAX}")
-            yield
-            self._pack()
-            with self._source.block("if pieces or not chunks"):
-                self._line('chunks.append(b"".join(pieces))')
-            self._line("return chunks")
+    def _chunks(self) -> Iterator[None]:
+        self._line("chunks = []")
+        self._line("pieces = []")
+        self._line("append = pieces.append")
+        if self._explains:
+            self._line(f"texts_left = {ERROR_TEXTS_MAX}")
+        yield
+        self._pack()
+        with self._source.block("if pieces or not chunks"):
+            self._line('chunks.append(b"".join(pieces))')
+        self._line("return chunks")
 
     # -- structs -------------------------------------------------------------------------------------------
 
@@ -120,7 +123,7 @@ class _EncoderCompiler:
     def _encoder(self, field: Field) -> str:
         name = f"encode_{field.name}"
         in_steps, self._in_steps = self._in_steps, False
-        with self._function(f"{name}(tagged)"):
+        with self._source.function(f"{name}(tagged)"), self._chunks():
             self._field(field, "tagged")
         self._in_steps = in_steps
         return name
@@ -294,6 +297,7 @@ _NAMES: Final = {
     "BUFFERS": frozenset((bytes, bytearray, memoryview)),
     "EncodingError": EncodingError,
     "OWN_CHUNK_BYTES_MIN": OWN_CHUNK_BYTES_MIN,
+    "UNENCODABLE": (struct.error, AttributeError, TypeError, UnicodeEncodeError),
     "pack": struct.pack,
     "reject": _reject,
     "shortened": _shortened,

@@ -56,7 +56,7 @@ def test_steps_give_what_is_given_at_once(key: int, version: int, data: st.DataO
     assert join(finish(responses.frame_in_steps(7, response))[0]) == join(responses.frame(7, response))
     request = data.draw(messages(requests.message, version))
     encoded = memoryview(requests.encode(request))
-    assert finish(requests.decode_first_in_steps(encoded))[0] == requests.decode_first(encoded)
+    assert finish(requests.decode_at_in_steps(encoded, 0))[0][0] == requests.decode_first(encoded)
 
 
 def metadata(topics: int, partitions: int) -> MetadataResponse:
@@ -78,7 +78,7 @@ def test_long_messages_pause(topics: int, partitions: int) -> None:
 def test_long_requests_pause() -> None:
     codec = request_codec(3, 9)
     request = MetadataRequest([MetadataRequestTopic(name=str(number)) for number in range(10 * STEP)])
-    decoded, pauses = finish(codec.decode_first_in_steps(memoryview(codec.encode(request))))
+    (decoded, _), pauses = finish(codec.decode_at_in_steps(memoryview(codec.encode(request)), 0))
     assert (decoded, pauses) == (request, 10)
 
 
@@ -86,7 +86,7 @@ def test_errors_are_those_of_one_step() -> None:
     codec = request_codec(3, 9)
     encoded = codec.encode(MetadataRequest([MetadataRequestTopic(name="t")] * 1000))
     with pytest.raises(WireError, match="cut off"):
-        finish(codec.decode_first_in_steps(memoryview(encoded)[:-5]))
+        finish(codec.decode_at_in_steps(memoryview(encoded)[:-5], 0))
     wrong: Any = MetadataResponse(cluster_id=5)  # type: ignore[arg-type]
     with pytest.raises(EncodingError, match="cannot be encoded"):
         finish(response_codec(3, 9).frame_in_steps(1, wrong))
@@ -96,7 +96,7 @@ def test_limits_are_those_of_one_step() -> None:
     codec, excess = request_codec(3, 9), MetadataRequest.elements_max + 1
     encoded = codec.encode(MetadataRequest([MetadataRequestTopic(name="t")] * excess))
     with pytest.raises(WireError, match="send several requests"):
-        finish(codec.decode_first_in_steps(memoryview(encoded)))
+        finish(codec.decode_at_in_steps(memoryview(encoded), 0))
     rejected = CreateTopicsResponse(topics=[CreatableTopicResult(name="t", error_message="x" * 5000)] * 2000)
     chunks = join(finish(response_codec(19, 7).frame_in_steps(1, rejected))[0])
     assert chunks == join(response_codec(19, 7).frame(1, rejected))
