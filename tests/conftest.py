@@ -34,6 +34,7 @@ from tests.support.needs import PROCESS, needs
 from tests.support.oracle_answers import OracleAnswers
 from tests.support.process_guard import ProcessGuard
 from tests.support.shared_brokers import shared_broker, shared_kafka
+from tests.support.signal_handlers import kept_handlers
 
 # Machines are noisy: no example has a time limit.
 hypothesis.settings.register_profile("quick", deadline=None, max_examples=25)
@@ -96,7 +97,7 @@ def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
-    with _no_process_unless_marked(item):
+    with _no_process_unless_marked(item), kept_handlers():
         return (yield)
 
 
