@@ -114,6 +114,7 @@ def assemble(
     transaction_service = TransactionService(log_services, producer_ids, group_service.coordinator)
     partitions.on_reopened += [group_service.on_partition_led, transaction_service.on_partition_led]
     partitions.on_offline += [group_service.on_partition_offline, transaction_service.on_partition_offline]
+    partitions.before_drop += [group_service.unload_topic, transaction_service.unload_topic]
     disk = DiskJobs(runtime, logs, partitions)
     log_cleaner = LogCleaner(config, runtime, partitions, disk)
     return Broker(

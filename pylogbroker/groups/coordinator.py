@@ -2,6 +2,11 @@
 
 While a shard is loading, heartbeats get NONE and syncs REBALANCE_IN_PROGRESS: members stay, and the group rebalances.
 Otherwise the shard's state decides (`coordinators.runtime`).
+
+`__consumer_offsets` may be deleted while groups have members. Until it exists again the coordinator answers as one
+without groups: a member learns that it is unknown, and joins again at once. Requests that create a group wait for the
+topic. After NOT_COORDINATOR librdkafka might look for the coordinator until its session has expired. It retries the
+commit, which fails when it connects to the coordinator again, and after that failure it looks again.
 """
 
 from __future__ import annotations
@@ -63,6 +68,7 @@ class GroupCoordinator:
     _members: MemberManager = attrs.field(init=False)
     _offsets: OffsetManager = attrs.field(init=False)
     _shard_handler: GroupShardHandler = attrs.field(init=False)
+    _held: list[Callable[[int], None]] | None = attrs.field(default=None, init=False)  # while the topic is awaited
 
     def __attrs_post_init__(self) -> None:
         context = CoordinatorContext(self._log_port)
@@ -83,10 +89,13 @@ class GroupCoordinator:
             error, group = self._find(join.group_id)
             error = error or self._check_session_timeout(join.session_timeout_ms)
             if not error and group is None:
-                if join.member_id == NO_MEMBER_ID:
-                    group = self._create(join.group_id, now_ms)
-                else:
+                if join.member_id != NO_MEMBER_ID:
                     error = ErrorCode.UNKNOWN_MEMBER_ID
+                elif self._held is not None:
+                    self._held.append(partial(self.join, join, reply))
+                    return
+                else:
+                    group = self._create(join.group_id, now_ms)
             if error or group is None:
                 self._events.enqueue(reply, JoinResult(error, join.member_id))
             else:
@@ -129,10 +138,13 @@ class GroupCoordinator:
         with self._events:
             error, group = self._find(commit.group_id, may_be_empty=True)
             if not error and group is None:
-                if commit.generation < 0:
-                    group = self._create(commit.group_id, now_ms)
-                else:
+                if commit.generation >= 0:
                     error = ErrorCode.UNKNOWN_MEMBER_ID
+                elif self._held is not None:
+                    self._held.append(partial(self.commit, commit, reply))
+                    return
+                else:
+                    group = self._create(commit.group_id, now_ms)
             if group is None:
                 self._events.enqueue(reply, dict.fromkeys(commit.offsets, error))
             else:
@@ -143,6 +155,8 @@ class GroupCoordinator:
         with self._events:
             error, group = self._find(commit.group_id)
             error = error or check_transactional(group, commit)
+            if not error and group is None and self.awaits_topic:
+                error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS  # held, it could outlive its transaction
             if error:
                 self._events.enqueue(reply, dict.fromkeys(commit.offsets, error))
                 return
@@ -195,6 +209,21 @@ class GroupCoordinator:
     def has_members(self) -> bool:
         return any(group.members for group in self._groups())
 
+    @property
+    def awaits_topic(self) -> bool:
+        return self._held is not None
+
+    def await_topic(self) -> None:
+        """Answer as a coordinator without groups until `resume`: the deleted topic is being created again."""
+        if self._held is None:
+            self._held = []
+
+    def resume(self, now_ms: int) -> None:
+        """Handle the held requests: the topic exists again, or could not be created."""
+        held, self._held = self._held or (), None
+        for request in held:
+            request(now_ms)
+
     def describe(self, group_id: str) -> GroupDescription:
         error, group = self._find(group_id, may_be_empty=True)
         if error:
@@ -229,7 +258,10 @@ class GroupCoordinator:
         if not (group_id or may_be_empty) or len(group_id.encode()) > STRING_BYTES_MAX:
             return ErrorCode.INVALID_GROUP_ID, None
         shard = self.runtime.find(group_id)
-        return (shard, None) if isinstance(shard, ErrorCode) else (ErrorCode.NONE, shard.groups.get(group_id))
+        if not isinstance(shard, ErrorCode):
+            return ErrorCode.NONE, shard.groups.get(group_id)
+        is_gone = self.awaits_topic and shard is ErrorCode.NOT_COORDINATOR
+        return ErrorCode.NONE if is_gone else shard, None
 
     def _create(self, group_id: str, now_ms: int) -> Group:
         return self.runtime.shard_for(group_id).create(group_id, self._events, now_ms)

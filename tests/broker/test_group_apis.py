@@ -321,6 +321,16 @@ class DeletedOffsetsTopicTests(GroupTests):
     def delete_topic(self) -> None:
         now(self.node.broker.controller.delete_topic("__consumer_offsets"))
 
+    def begin_deletion(self) -> Deferred[Any]:
+        """Delete the topic, as far as its files: they are deleted in a thread that `run_threads` lets run."""
+        self.node.threads.holding = True
+        return Deferred.fromCoroutine(self.node.broker.controller.delete_topic("__consumer_offsets"))
+
+    def run_threads(self) -> None:
+        self.node.threads.holding = False
+        while self.node.threads.held:
+            self.node.threads.run_one()
+
     def find(self) -> None:
         """Ask for the coordinator, as clients do when theirs is lost."""
         answer = self.ask(find_coordinator.handle, FindCoordinatorRequest(coordinator_keys=["g"]))
@@ -347,6 +357,42 @@ class DeletedOffsetsTopicTests(GroupTests):
         again = self.member()
         self.assertEqual((again.error_code, again.generation_id), (0, 1))
         self.assertEqual(self.errors(joined), [ErrorCode.UNKNOWN_MEMBER_ID] * 4)
+
+    def test_a_member_is_unknown_as_soon_as_the_topic_is_being_deleted(self) -> None:
+        joined = self.member()
+        deleted = self.begin_deletion()
+        self.assertEqual(self.errors(joined), [ErrorCode.UNKNOWN_MEMBER_ID] * 4)
+        self.assertFalse(deleted.called)
+
+    def test_a_new_group_waits_until_the_topic_exists_again(self) -> None:
+        self.member()
+        self.begin_deletion()
+        topics = [OffsetCommitRequestTopic("t", [OffsetCommitRequestPartition(0, 5)])]
+        joins, commits = self.join(), self.send(offset_commit.handle, OffsetCommitRequest("h", topics=topics))
+        self.pass_time(1)
+        self.assertEqual((joins, commits), ([], []))
+        self.run_threads()
+        self.pass_time(1)
+        self.assertEqual([(joined.error_code, joined.generation_id) for joined in joins], [(0, 1)])
+        self.assertEqual([answer.topics[0].partitions[0].error_code for answer in commits], [0])
+        self.assertEqual(self.committed(group="h").committed_offset, 5)
+
+    def test_requests_that_wait_are_answered_when_the_topic_cannot_be_created(self) -> None:
+        self.member()
+        self.begin_deletion()
+        joins = self.join()
+        with patch.object(self.node.broker.controller.__class__, "create_topic", side_effect=StorageFailure("full")):
+            self.run_threads()
+        self.assertEqual([joined.error_code for joined in joins], [ErrorCode.NOT_COORDINATOR])
+        self.find()
+        self.member()
+
+    def test_requests_that_wait_are_answered_when_the_broker_stops(self) -> None:
+        self.member()
+        self.begin_deletion()
+        joins = self.join()
+        self.node.broker.release()
+        self.assertEqual([joined.error_code for joined in joins], [ErrorCode.NOT_COORDINATOR])
 
     def test_a_join_and_a_sync_that_wait_are_answered_at_once(self) -> None:
         answers = self.join()

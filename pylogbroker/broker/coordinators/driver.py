@@ -3,7 +3,7 @@
     this broker leads a partition of the topic --> load --log replayed----> active
                                                      |
                                                      +--log unreadable--> unloaded
-    another broker leads it, or its log directory fails --> unload
+    another broker leads it, its log directory fails, or the topic is deleted --> unload
 
 Worker threads replay one partition after the other; the reactor thread makes the shards.
 """
@@ -22,7 +22,7 @@ from pylogbroker.broker.coordinators.internal_topic import InternalTopic
 from pylogbroker.broker.partitions.partition import Partition
 from pylogbroker.broker.runtime import Runtime
 from pylogbroker.coordinators import CoordinatorRuntime, PartitionReplay, ReplayState
-from pylogbroker.metadata.delta import Change, PartitionsChanged, TopicCreated, TopicDeleted
+from pylogbroker.metadata.delta import Change, PartitionsChanged, TopicCreated
 from pylogbroker.metadata.image import TopicImage
 
 log = Logger()
@@ -64,8 +64,11 @@ class CoordinatorDriver(Generic[R, S]):
             case PartitionsChanged(changed, partitions) if changed == name and self._is_open:
                 for index, state in partitions.items():
                     self._follow_leader(index, state.leader_epoch)
-            case TopicDeleted(TopicImage(name=deleted)) if deleted == name:
-                self._coordinator.close(self._runtime.now_ms())
+
+    def unload_topic(self, topic: TopicImage) -> None:
+        """Unload all shards if their topic is being deleted, before an append meets a missing partition."""
+        if topic.name == self._topic.name:
+            self._coordinator.close(self._runtime.now_ms())
 
     def _follow_leader(self, index: int, epoch: int) -> None:
         if self._topic.partition(index) is None:

@@ -43,6 +43,7 @@ class GroupService:
 
     def close(self) -> None:
         self._driver.close()
+        self._resume()
 
     def observe(self, observer: Callable[[NewGeneration], object]) -> None:
         self._observers.append(observer)
@@ -56,10 +57,14 @@ class GroupService:
 
     async def on_delta(self, delta: Delta, before: ClusterImage, after: ClusterImage) -> None:
         for change in delta:
-            had_members = isinstance(change, TopicDeleted) and self.coordinator.has_members
             self._driver.on_change(change)
             if isinstance(change, TopicDeleted):
-                await self._on_topic_deleted(change.topic, had_members)
+                await self._on_topic_deleted(change.topic)
+
+    def unload_topic(self, topic: TopicImage) -> None:
+        if topic.name == OFFSETS_TOPIC and self.coordinator.has_members:
+            self.coordinator.await_topic()
+        self._driver.unload_topic(topic)
 
     def on_partition_led(self, topic: str, index: int) -> None:
         self._driver.on_partition_led(topic, index)
@@ -67,19 +72,21 @@ class GroupService:
     def on_partition_offline(self, topic: str, index: int) -> None:
         self._driver.on_partition_offline(topic, index)
 
-    async def _on_topic_deleted(self, topic: TopicImage, had_members: bool) -> None:
-        """Delete the offsets of a topic's partitions; create `__consumer_offsets` again if groups had members.
-
-        The members then join again. Without coordinator, librdkafka may search until its session has expired.
-        """
+    async def _on_topic_deleted(self, topic: TopicImage) -> None:
+        """Delete the offsets of a topic's partitions; create `__consumer_offsets` again if groups had members."""
         if topic.name != OFFSETS_TOPIC:
             deleted = [(topic.name, index) for index in topic.partitions]
             runtime = self._services.runtime
             await runtime.slices.run(self.coordinator.delete_partitions(deleted, runtime.now_ms()))
-        elif had_members:
-            ensureDeferred(self.ensure_topic()).addErrback(
+        elif self.coordinator.awaits_topic:
+            created = ensureDeferred(self.ensure_topic())  # later: the deletion waits for this method
+            created.addErrback(
                 lambda failure: log.error("{topic} was not created again: {why}", topic=topic.name, why=failure.value)
             )
+            created.addBoth(lambda _: self._resume())
+
+    def _resume(self) -> None:
+        self.coordinator.resume(self._services.runtime.now_ms())
 
 
 def offsets_topic_settings(config: BrokerConfig) -> dict[str, str]:

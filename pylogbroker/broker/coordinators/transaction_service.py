@@ -18,7 +18,7 @@ from pylogbroker.coordinators import TopicPartition
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.groups import GroupCoordinator
 from pylogbroker.metadata.delta import Delta
-from pylogbroker.metadata.image import ClusterImage
+from pylogbroker.metadata.image import ClusterImage, TopicImage
 from pylogbroker.metadata.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from pylogbroker.records import end_marker
 from pylogbroker.storage.formatting import counted
@@ -103,6 +103,9 @@ class TransactionService:
 
         async for key in self._services.runtime.slices.over(marker.partitions):
             append(key)
+
+    def unload_topic(self, topic: TopicImage) -> None:
+        self._driver.unload_topic(topic)
 
     def on_delta(self, delta: Delta, before: ClusterImage, after: ClusterImage) -> None:
         for change in delta:

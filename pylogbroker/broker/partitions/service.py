@@ -61,6 +61,7 @@ class Partitions:
     on_configured: list[Callable[[], None]] = attrs.field(factory=list, init=False)
     on_reopened: list[Callable[[str, int], None]] = attrs.field(factory=list, init=False)
     on_offline: list[Callable[[str, int], None]] = attrs.field(factory=list, init=False)
+    before_drop: list[Callable[[TopicImage], None]] = attrs.field(factory=list, init=False)
     _group_commit: GroupCommit = attrs.field(init=False)
     _missing_policies: MissingPolicies = attrs.field(init=False)
     _configuring: DeferredLock = attrs.field(factory=DeferredLock, init=False)
@@ -189,6 +190,8 @@ class Partitions:
         """Take away the topic's logs, synced before the topic is forgotten; then remove their files."""
         deleted: list[DeletedDirectory] = []
         kept: dict[str, list[TopicPartition]] = {}
+        for unload in self.before_drop:
+            unload(topic)
         self._names.pop(topic.id, None)
         async for index in self._runtime.slices.over(topic.partitions):
             partition = self.led.pop((topic.name, index), None)
