@@ -221,22 +221,21 @@ class KafkaProtocol(Protocol):
         try:
             todo = self._todo
             if self._out or self._blocked:
-                self._blocked = False
                 self._flush()
             until = perf_counter() + self.work_seconds
             while todo and not (self._blocked or self._closing or self._busy):
                 self._request(todo.popleft())
-                if self._out_bytes > _OUT_BYTES or len(self._out) > _OUT_CHUNKS:
+                if self._blocked or self._out_bytes > _OUT_BYTES or len(self._out) > _OUT_CHUNKS:
                     self._flush()
                 if todo and perf_counter() > until and not self._blocked:
-                    self._blocked = True
                     self.factory.reactor.callLater(0, self._work)
+                    break
             if self._out:
                 self._flush()
         finally:
             self._working = False
             self.factory.deferred_actions.run()
-        if self._blocked or self._paused or self._finishing or self._busy:
+        if todo or self._blocked or self._paused or self._finishing or self._busy:
             self._read_on_or_not()
         self._account()
 
@@ -244,7 +243,7 @@ class KafkaProtocol(Protocol):
         if self._finishing and not self._waiting and not self._closing:
             self._closing = True
             self.transport.loseConnection()
-        pause = self._blocked or self._finishing or self._busy > 0
+        pause = bool(self._todo) or self._blocked or self._finishing or self._busy > 0
         if pause != self._paused and not self._closing:
             self._paused = pause
             if pause:
@@ -438,16 +437,16 @@ class KafkaProtocol(Protocol):
             self.close_because("an answer could not be sent")
 
     def _flush(self) -> None:
+        """Pass the answers to the transport; see whether the next request must wait."""
         if self._out and not self._closing:
             chunks, self._out, self._out_bytes = self._out, [], 0
             self.transport.send_chunks(chunks)
         transport = self.transport
-        if (
+        self._blocked = (
             transport.unsent_bytes > UNSENT_BYTES_MAX
             or transport.unsent_chunks > _OUT_CHUNKS
             or len(self._waiting) >= self.requests_waiting_max
-        ):
-            self._blocked = True
+        )
 
     # -- bounds and endings --------------------------------------------------------------------------------------
 

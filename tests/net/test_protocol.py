@@ -10,7 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, succeed
 from twisted.trial.unittest import SynchronousTestCase
 
 from pylogbroker.broker.api import Api
@@ -229,6 +229,12 @@ class ProtocolTests(SynchronousTestCase):
         self.assertFalse(self.transport.reading)
         self.handlers.waiting[0].callback(MetadataResponse())
         self.assertEqual(len(self.handlers.waiting), REQUESTS_WAITING_MAX + 1)
+
+    def test_requests_at_the_bound_that_are_answered_at_once_do_not_stop_those_behind_them(self) -> None:
+        self.patch(KafkaProtocol, "requests_waiting_max", 1)
+        protocol, transport = connect(FakeFactory((Api(MetadataRequest, lambda *_: succeed(MetadataResponse())),)))
+        protocol.dataReceived(metadata(1) + metadata(2))
+        self.assertEqual((correlation_ids(transport), transport.reading), ([1, 2], True))
 
     def test_finishing_sends_what_waits_and_then_closes(self) -> None:
         self.protocol.dataReceived(metadata(1) + heartbeat(2))
