@@ -111,6 +111,7 @@ class BrokerStart:
                 raise StartupError(_reason(error)) from error
             raise
         _log_start(broker, self._reactor.seconds() - began)
+        self._reactor.callWhenRunning(self._log_listeners, broker)
         return ServingBroker(broker, self._undo)
 
     def abort(self) -> None:
@@ -188,6 +189,15 @@ class BrokerStart:
         stalls = StallWatch(self._reactor, self.config.integer("reactor.stall.warn.ms"), broker.apis)
         self._undo.add(stalls.stop)
         self._reactor.callWhenRunning(stalls.start)
+
+    def _log_listeners(self, broker: Broker) -> None:
+        """Log only when the reactor runs: who reads the line may connect, and end the process by a signal."""
+        if self._undo.is_done:
+            return
+        for listener in broker.node.listeners.values():
+            log.info("listening on {endpoint}", endpoint=Endpoint(listener.name, listener.host, listener.port))
+        if "listeners" not in broker.config.explicit(ConfigSource.STATIC_BROKER_CONFIG):
+            log.info("only clients on this machine reach the broker; the setting listeners opens it to others")
 
     def _remove(self, deleted: Iterable[DeletedDirectory], in_thread: InThread) -> None:
         if not self._undo.is_done:
@@ -275,10 +285,6 @@ def _log_start(broker: Broker, seconds: float) -> None:
         bytes=sum(partition.log.size for partition in broker.partitions.led.values()),
         seconds=seconds,
     )
-    for listener in broker.node.listeners.values():
-        log.info("listening on {endpoint}", endpoint=Endpoint(listener.name, listener.host, listener.port))
-    if "listeners" not in broker.config.explicit(ConfigSource.STATIC_BROKER_CONFIG):
-        log.info("only clients on this machine reach the broker; the setting listeners opens it to others")
 
 
 def _reason(error: Exception) -> str:

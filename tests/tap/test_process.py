@@ -201,8 +201,26 @@ def _tree(directory: Path) -> dict[str, bytes]:
     return {str(path): path.read_bytes() for path in directory.rglob("*") if path.is_file()}
 
 
+ENDS_ITSELF = """
+import os, signal
+from twisted.logger import formatEvent, globalLogPublisher
+def end(event):
+    if formatEvent(event).startswith("listening on"):
+        os.kill(os.getpid(), signal.SIGTERM)
+globalLogPublisher.addObserver(end)
+from twisted.scripts.twistd import run
+run()
+"""
+
+
 class TestEnd:
     """A broker that gets a signal to stop."""
+
+    def test_a_signal_with_the_line_that_says_that_it_listens(self, tmp_path: Path) -> None:
+        with LineProcess([sys.executable, "-c", ENDS_ITSELF, *TWISTD[3:], ANY_PORT], cwd=tmp_path) as process:
+            process.expect(r"Server Shut Down\.")
+            assert process.wait() == -signal.SIGTERM
+        assert (tmp_path / "data" / ".kafka_cleanshutdown").exists()
 
     @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
     def test_a_signal_stops_it_cleanly(self, start: Start, tmp_path: Path, number: signal.Signals) -> None:
