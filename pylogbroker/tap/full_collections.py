@@ -16,20 +16,19 @@ from pylogbroker.tap.garbage_collection import FrozenObjects
 CHECK_SECONDS: Final = 5.0
 
 IDLE_CPU_MAX: Final = 0.05
-"""Share of one processor that the process of an idle broker uses at most.
+"""Share of a processor that the process of an idle broker uses at most.
 
-The periodic jobs of 10,000 partitions use 0.02; long polls and heartbeats of some clients may come on top.
+The periodic jobs of 10,000 partitions use 0.02; long polls and heartbeats may come on top.
 """
 
 MEMORY_GROWTH_MAX: Final = 256 * 1024 * 1024
-"""Bytes by which the process may grow before even a busy broker runs a full collection.
+"""Growth of the process after which even a busy broker runs a full collection, in bytes.
 
-Garbage that waits for a full collection takes no more.  10,000 new partitions take 90 MB.
+Uncollected garbage takes no more. 10,000 new partitions take 90 MB.
 """
 
 
 def resident_bytes() -> int:
-    """Return the memory that the process uses."""
     with open("/proc/self/statm") as file:
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
@@ -38,9 +37,8 @@ def resident_bytes() -> int:
 class FullCollections:
     """Runs a full collection when the broker has been idle since the last check.
 
-    With 10,000 partitions a full collection holds the reactor for 50 ms or more.  A broker that is never idle runs one
-    nevertheless when its process has grown by `MEMORY_GROWTH_MAX` since the last one.  Neither falls into the
-    handling of a request.
+    With 10,000 partitions it holds the reactor for 50 ms or more. A broker that is never idle runs one when its process
+    has grown by `MEMORY_GROWTH_MAX` since the last one. Neither interrupts a request.
     """
 
     _clock: IReactorTime

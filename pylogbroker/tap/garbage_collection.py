@@ -1,18 +1,17 @@
 """Garbage collection in a process that is only a broker.
 
-The collector is off during the start, which creates no garbage.  Later, each automatic collection examines the objects
-created since the last one, and its survivors are frozen (`gc.freeze`).  Reference counts still free frozen objects;
-cycles among them wait for a full collection, which examines all objects.
+The collector is off during the start, which creates no garbage. Later, each automatic collection examines the new
+objects and freezes its survivors (`gc.freeze`). Reference counts still free frozen objects; cycles among them wait for
+a full collection.
 
     created --automatic collection--> frozen --full collection (`full_collections`)--> frozen again
        |                                |                       |
        +------ freed, by reference count or collection ---------+
 
-CPython counts allocations less deallocations: where new objects replace old ones, many more than the threshold may be
-created before a collection is due.  To examine 10,000 takes about 1 ms, so more than `_EXAMINED_MAX` are frozen
-unexamined.
+CPython counts allocations less deallocations: where new objects replace old ones, many more than the threshold may
+exist when a collection is due. To examine 10,000 takes about 1 ms, so more than `_EXAMINED_MAX` are frozen unexamined.
 
-Python 3.14.0 to 3.14.4 collect incrementally; 3.14.5 has the generations of 3.13 again.  The code suits both.
+The code suits Python 3.14.0 to 3.14.4, which collect incrementally, and the generations of all others.
 """
 
 from __future__ import annotations
