@@ -63,7 +63,6 @@ def duplicates(items: Iterable[_T]) -> set[_T]:
 
 
 def distinct_partitions(requested: Iterable[tuple[str, Iterable[int]]]) -> dict[str, list[int]]:
-    """Return topics with their distinct partitions, in order."""
     found: dict[str, dict[int, None]] = {}
     for topic, indexes in requested:
         found.setdefault(topic, {}).update(dict.fromkeys(indexes))

@@ -197,7 +197,6 @@ def _node(data: bytes, version: int, created: int, modified: int, ephemeral: int
 
 
 def _lock(directory: str) -> int:
-    """Lock the directory until the returned file is closed."""
     path = os.path.join(directory, LOCK_NAME)
     try:
         os.makedirs(directory, exist_ok=True)

@@ -54,7 +54,6 @@ class OffsetManager:
             self._events.enqueue(reply, result)
 
     def _split_by_size(self, commit: Commit) -> tuple[Offsets, CommitResult]:
-        """Return offsets with permitted metadata, and the result if they are stored."""
         limit = self._settings.max_metadata_bytes
         result = {
             partition: ErrorCode.OFFSET_METADATA_TOO_LARGE if len(offset.metadata) > limit else ErrorCode.NONE

@@ -40,7 +40,6 @@ async def register(tree: ITree, broker_id: int, broker: zk_schema.BrokerNode, no
 
 
 async def directories(tree: ITree, broker_id: int) -> dict[str, str]:
-    """Return ids of the broker's log directories, by path."""
     [node] = await tree.get_many([zk_paths.broker_directories(broker_id)])
     return {} if node is None else zk_schema.decode_directories(node.data)
 

@@ -168,7 +168,6 @@ class BrokerStart:
             raise StartupError(f"{error}; {preflight.COORDINATION}") from error
 
     async def _load(self, loaded: _LoadedLogs, broker: Broker) -> list[DeletedDirectory]:
-        """Open all logs; return deleted ones' directories, which must be removed."""
         topics = (*broker.metadata.topics.values(), *broker.controller.interrupted_deletions)
         known = {(topic.name, index): topic.id for topic in topics for index in topic.partitions}
         configs = opening_configs(self.config, broker.metadata.image)

@@ -127,7 +127,6 @@ class _Query:
         answer.leader_epoch = found.leader_epoch if self._version >= 4 else -1
 
     def _known(self, partition: Partition, timestamp: int, bound: int) -> FoundOffset | None:
-        """Return the offset for a special timestamp; None if a search is needed."""
         log = partition.log
         if timestamp == LATEST:
             return FoundOffset(bound, leader_epoch=partition.leader_epoch)

@@ -198,7 +198,6 @@ class FetchOperation:
             work.cancel()
 
     def _end(self) -> Deferred[FetchResponse] | None:
-        """Release all resources; return the Deferred of the response, if it is still due."""
         self._stop_waiting()
         self._charge(0)
         self._work = None

@@ -43,7 +43,6 @@ class LeaderEpochs:
         self._changed()
 
     def observe(self, epoch: int, start: int) -> None:
-        """Assign a batch's epoch if it is new."""
         if epoch > self.latest:
             self.assign(epoch, start)
 

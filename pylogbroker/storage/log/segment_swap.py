@@ -70,7 +70,6 @@ class SegmentSwap:
             write_swap(self._record, [(each.base_offset, each.replaced) for each, _ in self.replacements])
 
     def _create_missing(self, base_offset: int) -> None:
-        """Create empty indexes to replace old ones where the cleaner wrote none."""
         for suffix in RENAMED:
             flags = os.O_WRONLY if suffix == names.RECORDS else os.O_WRONLY | os.O_CREAT
             with opened(names.file_of(self.path, base_offset, suffix + names.CLEANED), flags):
