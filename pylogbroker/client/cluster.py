@@ -212,7 +212,7 @@ class Cluster:
 
     @property
     def trouble(self) -> str:
-        """Return why the last metadata request failed, or ""."""
+        """Return why the last metadata request failed, or which topics it did not find; "" if neither."""
         return self._updater.trouble
 
     def watch(self, callback: Callable[[], object]) -> Callable[[], None]:

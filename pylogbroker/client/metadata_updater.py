@@ -27,6 +27,7 @@ log = Logger()
 
 #: Responses in a row without a wanted topic until a warning; a topic being created appears earlier.
 _MISSES_MAX = 4
+_SHOWN_MAX = 3
 
 
 class MetadataUpdater:
@@ -38,7 +39,7 @@ class MetadataUpdater:
         honour_throttle: Callable[[Any, BrokerConnection], object],
     ) -> None:
         self.metadata = MetadataCache()
-        self.trouble = ""
+        self.trouble = ""  # why the last request failed, or the topics that it did not find
         self.all_topics = False
         self.wanted: set[str] = set()  # in every request
         self._asked_for: dict[str, float] = {}  # time of the last use, of other topics
@@ -150,7 +151,7 @@ class MetadataUpdater:
 
     def _schedule(self, outcome: Failure | None) -> None:
         if outcome is None:
-            self._failures, self.trouble = 0, ""
+            self._failures, self.trouble = 0, self._missing_topics()
             self._refreshed = self._reactor.seconds()
             self._stop_timer()
             self._look_for_missing()
@@ -161,6 +162,12 @@ class MetadataUpdater:
         if self._failures == 1 and not self._closed:
             log.warn("requesting metadata of brokers and topics failed: {why}", why=self.trouble)
         self._refresh_in(self._backoff.pause(self._failures))
+
+    def _missing_topics(self) -> str:
+        errors = self.metadata.errors
+        missing = sorted(errors.keys() & self.wanted.union(self._asked_for))
+        shown = "; ".join(str(errors[name]) for name in missing[:_SHOWN_MAX])
+        return f"{shown}; and {len(missing) - _SHOWN_MAX} more topics" if len(missing) > _SHOWN_MAX else shown
 
     def _look_for_missing(self) -> None:
         errors = self.metadata.errors

@@ -182,6 +182,19 @@ class TestTopics(ClusterTests):
         self.assertIsNone(self.cluster.error_of_topic("no"))
         self.assertIsNone(self.cluster.error_of_topic("nobody asked"))
 
+    def test_missing_topics_are_trouble_until_they_exist(self) -> None:
+        self.after(self.cluster.find_topic("new")).addErrback(lambda _: None)
+        self.assertEqual(self.cluster.trouble, "topic new: this broker has no such topic or partition")
+        self.one.leads("new", 0)
+        self.network.run(1.5)
+        self.assertEqual(self.cluster.trouble, "")
+
+    def test_many_missing_topics_are_counted(self) -> None:
+        self.cluster.want([f"no{number}" for number in range(5)])
+        self.now(self.cluster.refresh())
+        self.assertRegex(self.cluster.trouble, "^topic no0: .*topic no2: .*; and 2 more topics$")
+        self.assertNotIn("no3", self.cluster.trouble)
+
     def test_a_wanted_topic_that_may_not_be_read_is_not_asked_for_again_at_once(self) -> None:
         denied = MetadataResponseTopic(name="t", error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         self.one.answers[MetadataRequest] = lambda request: MetadataResponse(topics=[denied])

@@ -108,7 +108,7 @@ class ConsumerConnector:
 
     @property
     def trouble(self) -> str:
-        """Why the last request reached no broker; "" if it reached one."""
+        """Why the last request for metadata reached no broker, or which topics it did not find; "" if neither."""
         return self._cluster.trouble
 
     # streams

@@ -187,7 +187,7 @@ class Producer:
 
     @property
     def trouble(self) -> str:
-        """Why the last request reached no broker; "" if it reached one."""
+        """Why the last request for metadata reached no broker, or which topics it did not find; "" if neither."""
         return self._parts.cluster.trouble
 
     @property
