@@ -207,7 +207,7 @@ def _lock(directory: str) -> int:
         fcntl.flock(lock_file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
         os.close(lock_file)
-        raise StartupError(f"{directory} is in use by another broker") from error
+        raise StartupError(f"{directory} is in use by another broker: stop it, or choose another directory") from error
     return lock_file
 
 

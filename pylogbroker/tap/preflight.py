@@ -146,8 +146,8 @@ def _check_coordination_directory(path: str, *, alone: bool) -> None:
         existing = os.path.dirname(existing)
     trouble = _trouble_with(existing)
     if trouble:
-        what = f"{path} cannot be used: {os.strerror(trouble)}"
-        raise StartupError(what if alone else f"{what}; {COORDINATION}")
+        remedy = "choose another directory with --data-dir, or with the setting log.dirs"
+        raise StartupError(f"{path} cannot be used: {os.strerror(trouble)}; {remedy if alone else COORDINATION}")
 
 
 def _trouble_with(directory: str) -> int:
@@ -167,7 +167,7 @@ def _check_lock(directory: str, name: str) -> None:
     try:
         fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
-        raise StartupError(f"{directory} is in use by another broker") from None
+        raise StartupError(f"{directory} is in use by another broker: stop it, or choose another directory") from None
     finally:
         os.close(fd)
 
@@ -245,5 +245,7 @@ def _overlap(one: tuple[int, str, int], other: tuple[int, str, int]) -> bool:
 
 def _cannot_listen(listener: Listener, error: OSError) -> str:
     endpoint = Endpoint(listener.name, listener.host, listener.port)
-    cure = "choose another port with --listener NAME://host:port, or with the setting listeners"
-    return f"cannot listen on {endpoint}: {error.strerror or error}" + (f"; {cure}" if listener.port else "")
+    is_host = isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL
+    other = "a host of this machine" if is_host else "another port"
+    remedy = f"choose {other} with --listener NAME://host:port, or with the setting listeners"
+    return f"cannot listen on {endpoint}: {error.strerror or error}; {remedy}"

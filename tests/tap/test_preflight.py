@@ -179,6 +179,8 @@ class TestUse:
         with rejected(tmp_path, error_line):
             preflight.check(config(tmp_path / broken, tmp_path / "good"))
         preflight.check(config(tmp_path / "good", tmp_path / broken))
+        with rejected(tmp_path, f"{tmp_path}/{broken} cannot be used: Not a directory; choose another directory with "):
+            preflight.check(config(tmp_path / broken))
 
     def test_a_name_that_is_not_utf_8(self, tmp_path: Path) -> None:
         with rejected(tmp_path, "is not in UTF-8"):
@@ -195,6 +197,11 @@ class TestPorts:
         port = free_port(one)
         with pytest.raises(StartupError, match=rf"cannot listen on B://\S*:{port}: Address already in use"):
             check_ports([listener("A", one, port), listener("B", other, port)])
+
+    def test_a_host_of_another_machine(self) -> None:
+        error_line = "cannot listen on A://192.0.2.1:0: Cannot assign requested address; choose a host of this machine "
+        with pytest.raises(StartupError, match=error_line):
+            check_ports([listener("A", "192.0.2.1", 0)])
 
     def test_any_free_ones_and_two_addresses_do_not_overlap(self) -> None:
         port = free_port("127.0.0.1")

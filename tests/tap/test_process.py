@@ -167,20 +167,23 @@ class TestErrors:
 
     def test_an_address_that_is_not_ours(self, tmp_path: Path) -> None:
         done = rejected("--data-dir", tmp_path / "data", "-l", "PLAINTEXT://192.0.2.1:0")
-        self.check(done, "cannot listen on PLAINTEXT://192.0.2.1:0: Cannot assign requested address")
+        cure = "choose a host of this machine with --listener NAME://host:port, or with the setting listeners"
+        self.check(done, f"cannot listen on PLAINTEXT://192.0.2.1:0: Cannot assign requested address; {cure}")
 
     def test_a_directory_in_use(self, start: Start, tmp_path: Path) -> None:
         no_checkpoints = "replica.high.watermark.checkpoint.interval.ms=3600000"
         running = start("--data-dir", tmp_path / "data", ANY_PORT, "-o", no_checkpoints)
         port = port_of(running)
         before = _tree(tmp_path / "data")
-        self.check(rejected("--data-dir", tmp_path / "data", ANY_PORT), f"{tmp_path}/data is in use by another broker")
+        why = f"{tmp_path}/data is in use by another broker: stop it, or choose another directory"
+        self.check(rejected("--data-dir", tmp_path / "data", ANY_PORT), why)
         assert _tree(tmp_path / "data") == before
         assert api_versions(port)
 
     def test_a_directory_that_cannot_be_made(self, tmp_path: Path) -> None:
         (tmp_path / "file").write_text("")
-        self.check(rejected("--data-dir", tmp_path / "file" / "data", ANY_PORT), "Not a directory")
+        why = f"{tmp_path}/file/data cannot be used: Not a directory; choose another directory with --data-dir"
+        self.check(rejected("--data-dir", tmp_path / "file" / "data", ANY_PORT), why)
 
     def test_a_directory_that_cannot_be_written(self) -> None:
         self.check(

@@ -77,7 +77,9 @@ class LogDirectory:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             os.close(fd)
-            raise StartupError(f"the log directory {self.path} is in use by another broker") from None
+            raise StartupError(
+                f"the log directory {self.path} is in use by another broker: stop it, or choose another directory"
+            ) from None
         self._lock = _Lock(fd, os.stat(self.path))
 
     def unlock(self) -> None:
