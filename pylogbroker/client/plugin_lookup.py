@@ -98,7 +98,9 @@ def _resolve_named(kind: PluginKind[T], setting: str, text: str, settings: Setti
     if name not in there:
         there = installed(kind.title, kind.factory, kind.interface)
     if name not in there:
-        raise _invalid_choice(setting, repr(text), f"expected any of {', '.join(sorted(there))}")
+        raise _invalid_choice(
+            setting, repr(text), f"expected any of {', '.join(sorted(there))}; no others are installed"
+        )
     found = there[name]
     if kind.factory.providedBy(found):
         return _made(kind, setting, found, repr(text), argument, settings)

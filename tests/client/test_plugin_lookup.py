@@ -112,7 +112,7 @@ class Empty:
 @pytest.mark.parametrize(
     ("kind", "choice", "why"),
     [
-        (ENCODER, "yaml", r"'yaml' is not accepted; expected any of bytes, json, utf-8$"),
+        (ENCODER, "yaml", r"'yaml' is not accepted; expected any of bytes, json, utf-8; no others are installed$"),
         (ENCODER, "", r"'' is not accepted; expected any of bytes"),
         (ENCODER, "json:3", r"'json:3' is not accepted; json takes no argument$"),
         (ENCODER, "json:", r"'json:' is not accepted; json takes no argument$"),

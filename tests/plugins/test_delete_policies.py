@@ -85,7 +85,8 @@ def test_topics_choose_by_name() -> None:
 
 
 REJECTED = {
-    "recordtime": "delete.policies: 'recordtime' is not accepted; expected any of modification-time, record-time, size",
+    "recordtime": "delete.policies: 'recordtime' is not accepted; expected any of "
+    "modification-time, record-time, size; no others are installed",
     "size:3": "delete.policies: 'size:3' is not accepted; "
     "size takes no argument; it follows the setting retention.bytes",
 }

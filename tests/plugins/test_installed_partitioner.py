@@ -45,7 +45,8 @@ react(lambda reactor, bootstrap: ensureDeferred(produce(reactor, bootstrap)), sy
 """
 REJECTED = [
     "partitioner.class: 'key-prefix' is not accepted; expected what a prefix ends with: key-prefix:/",
-    "partitioner.class: 'key-suffix' is not accepted; expected any of hash, key-prefix, random, round-robin",
+    "partitioner.class: 'key-suffix' is not accepted; expected any of hash, key-prefix, random, round-robin; "
+    "no others are installed",
 ]
 
 

@@ -92,7 +92,9 @@ class DeletePolicies:
         name, _, argument = text.partition(":")
         factory = self._factories.get(name)
         if factory is None:
-            raise _config_error(text, settings, f"expected any of {', '.join(sorted(self._factories))}")
+            raise _config_error(
+                text, settings, f"expected any of {', '.join(sorted(self._factories))}; no others are installed"
+            )
         try:
             policy = factory.make(argument, MappingProxyType({name: settings[name] for name in TOPIC}))
         except KeyboardInterrupt:
