@@ -32,7 +32,6 @@ class Options(usage.Options):
     )
     optParameters = [
         ["config", "c", None, "File of settings, with Kafka's names and units: see etc/server.properties."],
-        ["data-dir", "d", None, "Directory of the data, in place of log.dirs. Created if it does not exist."],
         ["format", "f", "text", "Format of --describe-config: text, json or markdown."],
     ]
 
@@ -40,11 +39,16 @@ class Options(usage.Options):
 
     def __init__(self) -> None:
         super().__init__()
+        self._directories: list[str] = []
         self._listeners: list[str] = []
         self._overrides: list[str] = []
         self._names: tuple[str, ...] = ()
         self._describes = False
         self._levels: list[str] = []
+
+    def opt_data_dir(self, directory: str) -> None:
+        """Directory of the data, in place of log.dirs. Created if it does not exist."""
+        self._directories.append(directory)
 
     def opt_listener(self, listener: str) -> None:
         """Listen on NAME://host:port, in place of `listeners`; port 0 is any free one. May be repeated."""
@@ -70,6 +74,7 @@ class Options(usage.Options):
         """Log from this level on: debug, info, warn, error, critical; or package=level. May be repeated."""
         self._levels.append(level)
 
+    opt_d = opt_data_dir
     opt_l = opt_listener
     opt_o = opt_override
 
@@ -129,8 +134,8 @@ class Options(usage.Options):
 
     def _given(self) -> dict[str, str]:
         given = {}
-        if self["data-dir"] is not None:
-            given["log.dirs"] = _directory(self["data-dir"])
+        if self._directories:
+            given["log.dirs"] = _directory(",".join(self._directories))
         if self._listeners:
             given["listeners"] = ",".join(self._listeners)
         if self._levels:

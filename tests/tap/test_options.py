@@ -67,6 +67,7 @@ def test_several_listeners() -> None:
         (["-c", ""], "config: '' is not accepted; expected a path"),
         (["-d", ""], "data-dir: '' is not accepted; expected a path"),
         (["-d", "c,d"], "data-dir: 'c,d' is not accepted; expected one directory: log.dirs takes several"),
+        (["-d", "c", "-d", "d"], "data-dir: 'c,d' is not accepted; expected one directory: log.dirs takes several"),
     ],
 )
 def test_what_is_wrong_ends_with_one_line(arguments: list[str], error_line: str) -> None:
