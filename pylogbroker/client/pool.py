@@ -221,7 +221,7 @@ class ConnectionPool:
         self._channels: dict[int, Channel] = {}
         self._addresses: dict[int, Address] = {}
         self._sweeping: Any = None
-        self._closing: set[Deferred[None]] = set()
+        self._closing: dict[Deferred[None], None] = {}
         self._closed = False
 
     def open_connection(self, node_id: int) -> BrokerConnection | None:
@@ -306,8 +306,8 @@ class ConnectionPool:
 
     def _drop(self, node_id: int, reason: Exception) -> None:
         closing = self._channels.pop(node_id).close(reason)
-        self._closing.add(closing)
-        closing.addBoth(lambda _: self._closing.discard(closing))
+        self._closing[closing] = None
+        closing.addBoth(lambda _: self._closing.pop(closing, None))
 
     # idle connections
 

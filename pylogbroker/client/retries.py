@@ -47,7 +47,7 @@ class Backoff:
 class Pauses:
     def __init__(self, clock: Any) -> None:
         self.clock = clock
-        self._waiting: set[Deferred[None]] = set()
+        self._waiting: dict[Deferred[None], None] = {}
         self._closed = False
 
     def pause(self, seconds: float) -> Deferred[None]:
@@ -58,7 +58,7 @@ class Pauses:
             waiting.errback(Closed("closed"))
             return waiting
         timer = self.clock.callLater(seconds, self._over, waiting)
-        self._waiting.add(waiting)
+        self._waiting[waiting] = None
         return waiting.addBoth(self._forget, waiting, timer)
 
     def close(self) -> None:
@@ -71,7 +71,7 @@ class Pauses:
         waiting.callback(None)
 
     def _forget(self, result: T, waiting: Deferred[None], timer: Any) -> T:
-        self._waiting.discard(waiting)
+        self._waiting.pop(waiting, None)
         if timer.active():
             timer.cancel()
         return result

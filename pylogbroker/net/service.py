@@ -74,7 +74,7 @@ class KafkaFactory(Factory):
         self._rejected = bounds.rejected
         self.routes = Routes(services.apis)
         self.max_request_bytes = services.config.integer("socket.request.max.bytes")
-        self.connections: set[KafkaProtocol] = set()
+        self.connections: dict[KafkaProtocol, None] = {}
         self.idle_tick = 0
         self._bound = bounds.connections
         self._all_closed: Deferred[None] | None = None
@@ -101,14 +101,14 @@ class KafkaFactory(Factory):
         return protocol
 
     def connection_made(self, protocol: KafkaProtocol) -> None:
-        self.connections.add(protocol)
+        self.connections[protocol] = None
         for option, size in self._socket_buffers:
             if size > 0:
                 protocol.transport.socket.setsockopt(socket.SOL_SOCKET, option, size)
 
     def connection_lost(self, protocol: KafkaProtocol, host: str) -> None:
         self._bound.leave(host)
-        self.connections.discard(protocol)
+        self.connections.pop(protocol, None)
         if not self.connections and self._all_closed is not None:
             done, self._all_closed = self._all_closed, None
             done.callback(None)

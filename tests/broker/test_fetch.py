@@ -495,7 +495,7 @@ class LongPollTests(FetchTests):
         return self.send(*asked, min_bytes=min_bytes, max_wait_ms=max_wait_ms, **fields)
 
     def assert_nobody_waits(self) -> None:
-        self.assertEqual(self.node.broker.fetches.delayed, set())
+        self.assertEqual(self.node.broker.fetches.delayed, {})
         for partition in self.node.broker.partitions.led.values():
             self.assertEqual(len(partition.purgatory), 0)
 
@@ -518,6 +518,14 @@ class LongPollTests(FetchTests):
             self.node.clock.advance(0.001)
             self.assertEqual([answer.records for answer in self.answers(waiting)], [b"", b""])
             self.assert_nobody_waits()
+
+    def test_a_stop_answers_in_the_order_of_the_requests(self) -> None:
+        answered: list[int] = []
+        for number in range(20):
+            self.wait(at(0)).addCallback(lambda _, number=number: answered.append(number))
+        self.node.broker.fetches.expire_all()
+        self.assertEqual(answered, list(range(20)))
+        self.assert_nobody_waits()
 
     def test_too_little_is_answered_when_the_time_is_over(self) -> None:
         self.put(b"v")
@@ -712,7 +720,7 @@ class ManyPartitionsTests(FetchTests):
         self.fail("there is no answer")
 
     def assert_nobody_waits(self) -> None:
-        self.assertEqual(self.node.broker.fetches.delayed, set())
+        self.assertEqual(self.node.broker.fetches.delayed, {})
         self.assertFalse(any(len(partition.purgatory) for partition in self.node.broker.partitions.led.values()))
 
     def test_the_reactor_is_given_back_and_nothing_is_missing(self) -> None:

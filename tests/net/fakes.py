@@ -70,7 +70,7 @@ class FakeFactory:
     max_request_bytes: int = 1_000_000
     idle_tick: int = 0
     memory: MemoryLimit = attrs.field(factory=lambda: MemoryLimit(10_000_000))
-    connections: set[Any] = attrs.field(factory=set)
+    connections: dict[Any, None] = attrs.field(factory=dict)
     bad_requests: PeerLogLimit = attrs.field(factory=lambda: PeerLogLimit(Clock(), "{count} more from {host}"))
     not_offered: PeerLogLimit = attrs.field(factory=lambda: PeerLogLimit(Clock(), "{count} more from {host}", 1))
     deferred_actions: DeferredActions = attrs.field(factory=lambda: DeferredActions(Clock()))
@@ -81,7 +81,7 @@ class FakeFactory:
         return Routes(self.apis)
 
     def connection_made(self, protocol: KafkaProtocol) -> None:
-        self.connections.add(protocol)
+        self.connections[protocol] = None
 
     def connection_lost(self, protocol: KafkaProtocol, host: str) -> None:
         self.lost.append(host)

@@ -252,7 +252,7 @@ class FetchOperation:
     def _begin_waiting(self) -> None:
         """Wait in the purgatory, which also a stop of the broker ends."""
         self._deadline = self.services.runtime.clock.callLater(self.request.max_wait_ms / 1000, self.expire)
-        self.services.fetches.delayed.add(self)
+        self.services.fetches.delayed[self] = None
 
     def _watch(self, some: Sequence[RequestedPartition]) -> None:
         mark = self._mark
@@ -274,7 +274,7 @@ class FetchOperation:
         for partition in self._watched:
             partition.purgatory.remove(self, self._mark)
         self._watched.clear()
-        self.services.fetches.delayed.discard(self)
+        self.services.fetches.delayed.pop(self, None)
         deadline, self._deadline = self._deadline, None
         if deadline.active():
             deadline.cancel()

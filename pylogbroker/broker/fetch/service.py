@@ -17,7 +17,7 @@ class FetchService:
     sessions: FetchSessions
     bytes_max: int
     conversion_cache: ConversionCache = attrs.field(factory=ConversionCache, init=False)
-    delayed: set[DelayedRequest] = attrs.field(factory=set, init=False)
+    delayed: dict[DelayedRequest, None] = attrs.field(factory=dict, init=False)
 
     @classmethod
     def of(cls, config: BrokerConfig) -> FetchService:

@@ -69,7 +69,7 @@ class LogCleaner:
     _alarm: IDelayedCall | None = attrs.field(default=None, init=False)
     _is_on: bool = attrs.field(default=False, init=False)
     _warned: bool = attrs.field(default=False, init=False)
-    _rounds: set[Cleaner] = attrs.field(factory=set, init=False)
+    _rounds: dict[Cleaner, None] = attrs.field(factory=dict, init=False)
     _busy: dict[Log, Cleaner] = attrs.field(factory=dict, init=False)
     _uncleanable: WeakSet[Log] = attrs.field(factory=WeakSet, init=False)
     _delayed: WeakKeyDictionary[Log, Delay] = attrs.field(factory=WeakKeyDictionary, init=False)
@@ -188,7 +188,7 @@ class LogCleaner:
 
     async def _round(self, chosen: Cleanable | None) -> None:
         cleaner = self.new_cleaner()
-        self._rounds.add(cleaner)
+        self._rounds[cleaner] = None
         try:
             while chosen is not None:
                 await self._clean(chosen, cleaner)
@@ -197,7 +197,7 @@ class LogCleaner:
         except Exception:
             log.failure("compacting failed; it will be tried again")
         finally:
-            self._rounds.discard(cleaner)
+            self._rounds.pop(cleaner, None)
             await self._runtime.in_thread(cleaner.close)
 
     async def _clean(self, chosen: Cleanable, cleaner: Cleaner) -> None:

@@ -87,9 +87,9 @@ class AssignedPartitions:
     paused: set[TopicPartition] = attrs.field(factory=set)
     relay: Relay = attrs.field(factory=NoRelay)
     _stream_of: dict[FetchBuffer, Stream] = attrs.field(factory=dict)
-    _revoking: set[FetchBuffer] = attrs.field(factory=set)  # still ours
+    _revoking: dict[FetchBuffer, None] = attrs.field(factory=dict)  # still ours
     _ending: bool = False
-    _tasks: set[Deferred[None]] = attrs.field(factory=set)
+    _tasks: dict[Deferred[None], None] = attrs.field(factory=dict)
 
     def __attrs_post_init__(self) -> None:
         self.committer, self.fetcher, self.positions = self._make_parts(self)
@@ -103,14 +103,15 @@ class AssignedPartitions:
 
     async def revoke(self, partitions: Collection[TopicPartition]) -> None:
         buffers = self._close(partitions)
-        self._revoking.update(buffers.values())
+        self._revoking.update(dict.fromkeys(buffers.values()))
         try:
             await self._until_processed(buffers.values())
             if self._auto_commit:
                 await self.committer.commit_quietly(processed_offsets(buffers.values()), buffers, COMMIT_SECONDS_MAX)
             await self._call_listener(self.listener.revoked, partitions)
         finally:
-            self._revoking.difference_update(buffers.values())
+            for buffer in buffers.values():
+                self._revoking.pop(buffer, None)
             self._forget(buffers)
 
     async def lose(self, partitions: Collection[TopicPartition]) -> None:
@@ -257,11 +258,11 @@ class AssignedPartitions:
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> Deferred[None]:
         task = ensureDeferred(work)
-        self._tasks.add(task)
+        self._tasks[task] = None
         done: Deferred[None] = Deferred()
 
         def finish(result: Failure | None) -> None:
-            self._tasks.discard(task)
+            self._tasks.pop(task, None)
             if isinstance(result, Failure) and not result.check(CancelledError):
                 log.failure("a task of the consumer failed", result)
             done.callback(None)

@@ -108,7 +108,7 @@ class MemberDriver:
         factory=dict
     )  # partition counts at the last assignment, as leader
     _subscribed: frozenset[str] = frozenset()  # as last sent
-    _tasks: set[Deferred[None]] = attrs.field(factory=set)
+    _tasks: dict[Deferred[None], None] = attrs.field(factory=dict)
     _gone: list[Deferred[None]] = attrs.field(factory=list)
 
     def __attrs_post_init__(self) -> None:
@@ -212,11 +212,11 @@ class MemberDriver:
 
     def _spawn(self, work: Awaitable[None]) -> None:
         task: Deferred[None] = ensureDeferred(work)  # type: ignore[arg-type]
-        self._tasks.add(task)
+        self._tasks[task] = None
         task.addErrback(
             lambda failure: log.failure("a task of the group {group} failed", failure, group=self._settings.group)
         )
-        task.addBoth(lambda _: self._tasks.discard(task))
+        task.addBoth(lambda _: self._tasks.pop(task, None))
 
     async def _guarded(self, work: Awaitable[Callable[[], Actions]]) -> None:
         revision = self._machine.revision
