@@ -108,7 +108,7 @@ def assemble(
     controller = LocalController(tree, config, node.id, metadata, runtime.in_thread, runtime.may_log)
     partitions = Partitions(config, runtime, logs, metadata, node.id, delete_policies)
     metadata.prepare = partitions.prepare
-    producer_ids = ProducerIds(tree, node.id, runtime.may_log)
+    producer_ids = ProducerIds(controller, runtime.may_log)
     log_services = _LogServices(config, runtime, metadata, controller, partitions)
     group_service = GroupService(log_services)
     transaction_service = TransactionService(log_services, producer_ids, group_service.coordinator)

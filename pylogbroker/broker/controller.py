@@ -26,8 +26,8 @@ from pylogbroker.broker.runtime import InThread
 from pylogbroker.broker.slices import Slices
 from pylogbroker.config import TOPIC, BrokerConfig, ConfigSource, notes_without_effect
 from pylogbroker.errors import ConfigError, ErrorCode, KafkaError
-from pylogbroker.interfaces import CoordinationError, ITree, Operation
-from pylogbroker.metadata import placement, registration, topic_names
+from pylogbroker.interfaces import CoordinationError, ITree, Operation, SetData
+from pylogbroker.metadata import placement, registration, topic_names, zk_paths, zk_schema
 from pylogbroker.metadata.delta import (
     BrokerRegistered,
     ConfigChanged,
@@ -49,7 +49,7 @@ from pylogbroker.metadata.image import (
 )
 from pylogbroker.metadata.persistent_map import PersistentMap
 from pylogbroker.metadata.zk_image import broker_registration, deletion, new_partitions, operations, read_image
-from pylogbroker.metadata.zk_schema import BrokerNode
+from pylogbroker.metadata.zk_schema import PRODUCER_ID_BLOCK_SIZE, BrokerNode, ProducerIdBlock
 from pylogbroker.storage.formatting import listed
 
 T = TypeVar("T")
@@ -171,6 +171,19 @@ class LocalController:
                 self._log_without_effect(resource.name, settings, before)
 
         await self._one_at_a_time(alter, of_topics=resource.type is ConfigResourceType.TOPICS)
+
+    async def allocate_producer_ids(self) -> ProducerIdBlock:
+        """Return a block of ids that no other broker gets."""
+        try:
+            node = await self._tree.get(zk_paths.PRODUCER_ID_BLOCK)
+            last = zk_schema.decode_producer_ids(node.data)
+            first = last.last + 1 if last else 0
+            block = ProducerIdBlock(self._broker_id, first, first + PRODUCER_ID_BLOCK_SIZE - 1)
+            data = zk_schema.encode_producer_ids(block)
+            await self._tree.commit([SetData(zk_paths.PRODUCER_ID_BLOCK, data, node.stat.version)])
+        except CoordinationError as error:
+            raise kafka_error(error) from error
+        return block
 
     async def delete_topic(self, wanted: str | uuid.UUID) -> TopicImage:
         async def delete() -> TopicImage:

@@ -24,6 +24,7 @@ from pylogbroker.groups import GroupCoordinator
 from pylogbroker.metadata.delta import NewTopic, PartitionsChanged, PlannedTopic
 from pylogbroker.metadata.image import ClusterImage, ConfigChange, ConfigResource, TopicImage
 from pylogbroker.metadata.persistent_map import PersistentMap
+from pylogbroker.metadata.zk_schema import ProducerIdBlock
 from pylogbroker.storage import Log, LogManager
 from pylogbroker.transactions import MarkersCallback, TransactionCoordinator, TransactionMarker
 
@@ -59,6 +60,7 @@ class Controller(Protocol):
     ) -> TopicImage: ...
     async def alter_config(self, resource: ConfigResource, change: ConfigChange, /) -> None: ...
     async def delete_topic(self, wanted: str | UUID, /) -> TopicImage: ...
+    async def allocate_producer_ids(self) -> ProducerIdBlock: ...
 
 
 class TopicAutoCreation(Protocol):

@@ -69,6 +69,9 @@ class BrokerNode:
     port: int = -1
 
 
+PRODUCER_ID_BLOCK_SIZE: Final = 1000
+
+
 @attrs.frozen
 class ProducerIdBlock:
     """Both ends are included."""

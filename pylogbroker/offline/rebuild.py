@@ -27,7 +27,6 @@ from twisted.internet.defer import maybeDeferred
 
 from pylogbroker.broker.coordinators.group_service import offsets_topic_settings
 from pylogbroker.broker.coordinators.transaction_service import transactions_topic_settings
-from pylogbroker.broker.producer_ids import BLOCK_SIZE
 from pylogbroker.config import BrokerConfig
 from pylogbroker.coordination.embedded import FILE_NAME, EmbeddedTree
 from pylogbroker.errors import StartupError
@@ -38,7 +37,7 @@ from pylogbroker.metadata.image import ClusterImage, PartitionState, TopicImage
 from pylogbroker.metadata.persistent_map import PersistentMap
 from pylogbroker.metadata.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from pylogbroker.metadata.zk_image import operations
-from pylogbroker.metadata.zk_schema import ProducerIdBlock
+from pylogbroker.metadata.zk_schema import PRODUCER_ID_BLOCK_SIZE, ProducerIdBlock
 from pylogbroker.offline import kafka07_import
 from pylogbroker.offline.inventory import NO_PRODUCER, FoundLog, find_logs, has_logs
 from pylogbroker.offline.stopped_broker import OfflineError, finish
@@ -163,6 +162,6 @@ def _reserve_producer_ids(tree: EmbeddedTree, broker_id: int, largest: int) -> N
     """Skip the rest of the last known block of producer ids, and one more block."""
     if largest == NO_PRODUCER:
         return
-    first = largest // BLOCK_SIZE * BLOCK_SIZE
-    block = ProducerIdBlock(broker=broker_id, first=first, last=first + 2 * BLOCK_SIZE - 1)
+    first = largest // PRODUCER_ID_BLOCK_SIZE * PRODUCER_ID_BLOCK_SIZE
+    block = ProducerIdBlock(broker=broker_id, first=first, last=first + 2 * PRODUCER_ID_BLOCK_SIZE - 1)
     finish(tree.commit([SetData(zk_paths.PRODUCER_ID_BLOCK, zk_schema.encode_producer_ids(block))]))

@@ -8,11 +8,13 @@ from unittest.mock import patch
 from twisted.internet.defer import Deferred
 
 from pylogbroker.broker.apis import init_producer_id
-from pylogbroker.broker.producer_ids import BLOCK_SIZE, ProducerIds
+from pylogbroker.broker.controller import LocalController
+from pylogbroker.broker.producer_ids import ProducerIds
 from pylogbroker.coordination.embedded import EmbeddedTree
-from pylogbroker.errors import ErrorCode
+from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.interfaces import NoRoom
 from pylogbroker.metadata import zk_paths
+from pylogbroker.metadata.zk_schema import PRODUCER_ID_BLOCK_SIZE as BLOCK_SIZE
 from pylogbroker.metadata.zk_schema import decode_producer_ids
 from pylogbroker.wire.messages.init_producer_id import InitProducerIdRequest
 from tests.broker.log_lines import logged_lines
@@ -69,6 +71,12 @@ class InitProducerIdTests(NodeTests):
         self.assertIn("no producer ids could be taken", line)
         self.assertEqual(self.take(), 0)
 
+    def test_without_a_controller_clients_try_again(self) -> None:
+        error = KafkaError("the controller does not answer", ErrorCode.REQUEST_TIMED_OUT)
+        with patch.object(LocalController, "allocate_producer_ids", side_effect=error):
+            self.assertEqual(self.ask().error_code, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        self.assertEqual(self.take(), 0)
+
 
 class BlockTests(NodeTests):
     def test_blocks_follow_each_other(self) -> None:
@@ -81,7 +89,8 @@ class BlockTests(NodeTests):
         self.assertEqual((block.broker, block.first, block.last), (NODE_ID, BLOCK_SIZE, 2 * BLOCK_SIZE - 1))
 
     def test_brokers_take_different_blocks(self) -> None:
-        one, other = (ProducerIds(self.node.tree, broker) for broker in (1, 2))
+        config = self.node.broker.config
+        one, other = (ProducerIds(LocalController(self.node.tree, config, broker)) for broker in (1, 2))
         taken = [now(ids.take()) for _ in range(3) for ids in (one, other)]
         self.assertEqual(taken, [0, BLOCK_SIZE, 1, BLOCK_SIZE + 1, 2, BLOCK_SIZE + 2])
 
