@@ -1,4 +1,7 @@
-"""The APIs and versions that must be declared: those of Apache Kafka 3.9, from version 0 on."""
+"""APIs and versions that must be declared, those of Apache Kafka 3.9, and the messages of all declared APIs.
+
+An API that is not in the table needs no entry: its messages are compared, too.
+"""
 
 from __future__ import annotations
 
@@ -48,19 +51,15 @@ LATEST = {
     "DescribeTopicPartitions": (75, 0),
 }
 
-SIDES = ("Request", "Response")
-
 
 def cases() -> Iterator[tuple[str, int]]:
     """Every message by name, in each of its versions."""
-    for name, (_, latest) in LATEST.items():
-        for side in SIDES:
-            for version in range(latest + 1):
-                yield name + side, version
+    for pair in SUPPORTED.values():
+        for message in pair:
+            for version in range(message.versions.last + 1):
+                yield message.__name__, version
 
 
 def declared(message: str) -> type[WireMessage]:
-    """Our class for a message of the table."""
-    side = next(side for side in SIDES if message.endswith(side))
-    key, _ = LATEST[message.removesuffix(side)]
-    return SUPPORTED[key][SIDES.index(side)]
+    """Our class for a message."""
+    return next(each for pair in SUPPORTED.values() for each in pair if each.__name__ == message)

@@ -14,12 +14,12 @@ from tests.wire.reference_codecs import PEERS
 from tests.wire.strategies import messages
 
 
-def test_the_table_is_what_is_declared() -> None:
+def test_every_api_of_the_table_is_declared() -> None:
     declared = {
         request.__name__.removesuffix("Request"): (key, request.versions.last)
         for key, (request, _) in SUPPORTED.items()
     }
-    assert declared == LATEST
+    assert {name: declared.get(name) for name in LATEST} == LATEST
 
 
 @pytest.mark.parametrize(("key", "pair"), SUPPORTED.items(), ids=str)
@@ -38,7 +38,7 @@ def test_both_ways(name: str, version: int) -> None:
     cls = declared(name)
     ours = codec(cls, version)
     peers = [peer for peer in PEERS.values() if peer.knows(cls, version)]
-    assert peers
+    assert peers or name.removesuffix("Request").removesuffix("Response") not in LATEST
 
     @settings(max_examples=examples(10), database=None, deadline=None, phases=[Phase.generate])
     @given(messages(cls, version))
