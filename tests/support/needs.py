@@ -14,10 +14,11 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Iterable, Iterator, Mapping
-from functools import partial
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache, partial
 from types import CodeType, FunctionType, MethodType, ModuleType
 
+import attrs
 import click
 import pytest
 
@@ -53,6 +54,19 @@ KAFKA_CLASSES = frozenset(("tests.peers.kafka.KafkaBroker", "tests.peers.kafka.K
 
 _NOTHING: frozenset[str] = frozenset()
 _functions: dict[object, frozenset[str]] = {}
+
+
+@attrs.frozen
+class _Searched:
+    """An object, what it needs itself, and the objects to search next; kept, so that no other object gets its id."""
+
+    thing: object
+    owner: type | None
+    needs: frozenset[str]
+    mentioned: Sequence[tuple[object, type | None]]
+
+
+_searched: dict[tuple[int, int], _Searched] = {}
 
 
 def needs(item: pytest.Item, asks: bool = False) -> frozenset[str]:
@@ -94,13 +108,21 @@ def _of(thing: object, owner: type | None) -> frozenset[str]:
         if id(each) in visited:
             continue
         visited.add(id(each))
-        if _chooses(each):
-            found.add(PROCESS)
-            continue
-        found |= _directly(each)
-        pending += _mentioned(each, its_owner)
+        searched = _search(each, its_owner)
+        found |= searched.needs
+        pending += searched.mentioned
     _functions[key] = frozenset(found)
     return _functions[key]
+
+
+def _search(thing: object, owner: type | None) -> _Searched:
+    key = id(thing), id(owner)
+    if key not in _searched:
+        if _chooses(thing):
+            _searched[key] = _Searched(thing, owner, frozenset((PROCESS,)), ())
+        else:
+            _searched[key] = _Searched(thing, owner, _directly(thing), tuple(_mentioned(thing, owner)))
+    return _searched[key]
 
 
 def _chooses(thing: object) -> bool:
@@ -158,11 +180,17 @@ def _mentioned_by_function(function: FunctionType, owner: type | None) -> Iterat
             if name in sys.modules and ("." in name or name in STARTERS):  # imported by the function itself
                 modules.append(sys.modules[name])
                 yield sys.modules[name], None
-            if owner is not None and (method := inspect.getattr_static(owner, name, None)) is not None:
+            if owner is not None and (method := _members(owner).get(name)) is not None:
                 yield method, owner
         for module in modules:
             if _is_ours(module.__name__):
                 yield from ((getattr(module, name, None), None) for name in code.co_names)
+
+
+@cache
+def _members(owner: type) -> Mapping[str, object]:
+    """Return the attributes of a class and its bases, as `inspect.getattr_static` does, which takes long."""
+    return {name: value for base in reversed(owner.__mro__) for name, value in vars(base).items()}
 
 
 def _wrapped(thing: object) -> Iterator[object]:
