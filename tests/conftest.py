@@ -15,6 +15,7 @@ Hypothesis takes the number of examples from a profile, `--hypothesis-profile qu
 
 from __future__ import annotations
 
+import gc
 import itertools
 import re
 import signal
@@ -77,6 +78,17 @@ def pytest_configure(config: pytest.Config) -> None:
         from tests.support import xdist_scheduler
 
         config.pluginmanager.register(xdist_scheduler)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[object]:
+    """Keep modules and tests out of garbage collections: they stay until the end, and there are many of them."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:

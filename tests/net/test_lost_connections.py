@@ -50,6 +50,7 @@ from tests.broker.nodes import NodeTests
 from tests.legacy07 import message_sets
 from tests.net.fakes import FakeFactory, FakeTransport, frame
 from tests.storage.support import NOW, batch
+from tests.support.examples import examples
 
 LARGE = random.Random(1).randbytes(200_000)
 
@@ -156,6 +157,8 @@ class GoneTests(NodeTests):
     groups = 0
 
     def setUp(self) -> None:
+        gc.collect()
+        gc.freeze()  # objects of before are not searched again and again
         super().setUp()
         self.node.create("t")
         self.node.create("old", message_format_version="0.10.0")
@@ -166,9 +169,6 @@ class GoneTests(NodeTests):
             self.append(topic, b"v")
         for key_type in range(2):
             self.node.ask(find_coordinator.handle, FindCoordinatorRequest("g", key_type), 2)
-        gc.collect()
-        gc.freeze()  # objects of before are not looked through again and again
-        self.addCleanup(gc.unfreeze)
         self.memory = MemoryLimit(1 << 30)
         self.node.threads.holding = True
 
@@ -263,7 +263,7 @@ for _name, _kind in KINDS.items():
 class RandomTests(GoneTests):
     def test_many_requests_and_random_moments(self) -> None:
         kinds = [kind for kind in KINDS.values() if kind.sent and not kind.cold]
-        for seed in range(30):
+        for seed in range(examples(30)):
             chance = random.Random(seed)
             connections: list[KafkaProtocol] = []
             for _ in range(60):
