@@ -4,6 +4,8 @@
         kills, seconds = budget.of((10, 12.0), (100, 120.0))
         chance = budget.chance("kills")
 
+`make quick` has less time: there `some` returns fewer places, and `all_or_some` a part of them.
+
 All choices follow from one number, the run's seed, which changes with each run. The end of the run's output shows it,
 and `--seed` repeats its choices.  A test that asks for `budget` has the marker `thorough`, by which
 `make oracle` selects it.
@@ -18,6 +20,8 @@ from typing import TypeVar
 
 import attrs
 import pytest
+
+from tests.support.examples import examples
 
 T = TypeVar("T")
 
@@ -38,11 +42,18 @@ class Budget:
         print(f"--seed {self.seed}")  # is in the report of a test that fails
         return random.Random(f"{self.seed} {name}")
 
-    def some(self, places: Sequence[int], name: str) -> list[int]:
-        """Return all places if thorough, else the first, the last, and a quarter of the others."""
-        if self.thorough or len(places) < 3:
+    def some(self, places: Sequence[T], name: str) -> list[T]:
+        """Return all places if thorough, else the first, the last, and a quarter of the others, or fewer if quick."""
+        return list(places) if self.thorough else self._chosen(places, examples(25), name)
+
+    def all_or_some(self, places: Sequence[T], name: str) -> list[T]:
+        """Return all places, but the first, the last and a quarter of the others in `make quick`."""
+        return list(places) if self.thorough else self._chosen(places, examples(100), name)
+
+    def _chosen(self, places: Sequence[T], per_cent: int, name: str) -> list[T]:
+        if len(places) < 3 or per_cent >= 100:
             return list(places)
-        chosen = self.chance(name).sample(range(1, len(places) - 1), (len(places) - 2) // 4)
+        chosen = self.chance(name).sample(range(1, len(places) - 1), (len(places) - 2) * per_cent // 100)
         return [places[index] for index in (0, *sorted(chosen), len(places) - 1)]
 
     def seed_of(self, name: str) -> int:
