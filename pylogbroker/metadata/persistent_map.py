@@ -30,7 +30,7 @@ class PersistentMap(Mapping[K, V], Generic[K, V]):
     __slots__ = ("_chunks", "_firsts", "_length")
 
     def __init__(self, entries: Mapping[K, V] | Iterable[tuple[K, V]] = ()) -> None:
-        chunks = list(_split(dict(sorted(dict(entries).items(), key=_key))))
+        chunks = list(_split(_sorted(dict(entries))))
         self._set(chunks, _firsts(chunks), sum(map(len, chunks)))
 
     def _set(self, chunks: list[dict[K, V]], firsts: list[K], length: int) -> None:
@@ -118,10 +118,6 @@ class _Values(ValuesView[V]):
     def __iter__(self) -> Iterator[V]:
         for chunk in self._mapping.chunks():
             yield from chunk.values()
-
-
-def _key(entry: tuple[K, V]) -> K:
-    return entry[0]
 
 
 def _firsts(chunks: Iterable[dict[K, V]]) -> list[K]:

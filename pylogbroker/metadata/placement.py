@@ -72,11 +72,16 @@ def check_assignment(assignment: Assignment, brokers: Sequence[int], first: int,
 def _assignment_problem(assignment: Assignment, brokers: Sequence[int], first: int, width: int | None) -> str | None:
     if sorted(assignment) != list(range(first, first + len(assignment))):
         return f"Partitions must be numbered consecutively from {first}, not {sorted(assignment)}"
-    for partition, replicas in sorted(assignment.items()):
+    valid: set[tuple[int, ...]] = set()
+    for partition in range(first, first + len(assignment)):
+        replicas = assignment[partition]
         width = len(replicas) if width is None else width
-        problem = _replicas_problem(replicas, brokers, width)
-        if problem:
-            return f"Partition {partition}: {problem}"
+        key = tuple(replicas)
+        if key not in valid:
+            problem = _replicas_problem(replicas, brokers, width)
+            if problem:
+                return f"Partition {partition}: {problem}"
+            valid.add(key)
     return None
 
 
@@ -95,5 +100,5 @@ def _replicas_problem(replicas: Sequence[int], brokers: Sequence[int], width: in
 
 def spread(brokers: Sequence[int], first: int, count: int, replication_factor: int) -> dict[int, tuple[int, ...]]:
     doubled = (*brokers, *brokers)
-    starts = ((partition, partition % len(brokers)) for partition in range(first, first + count))
-    return {partition: tuple(doubled[start : start + replication_factor]) for partition, start in starts}
+    rows = [doubled[start : start + replication_factor] for start in range(len(brokers))]
+    return {partition: rows[partition % len(rows)] for partition in range(first, first + count)}
