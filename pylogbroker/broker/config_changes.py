@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final, Protocol, TypeVar
 
 import attrs
 
 from pylogbroker.broker.config_resources import Resource, ResourceType, find_resource
-from pylogbroker.broker.limits import duplicate_error, duplicates
+from pylogbroker.broker.limits import duplicate_error, duplicates, duplicates_in_steps
 from pylogbroker.broker.services import Services
 from pylogbroker.config import ConfigOperation, SettingChange, apply
 from pylogbroker.errors import ConfigError, ErrorCode, KafkaError
+
+SETTINGS_MAX: Final = 1000
+"""Settings that one resource may name: more than exist."""
+
+
+class RequestedResource(Protocol):
+    @property
+    def resource_type(self) -> int: ...
+    @property
+    def resource_name(self) -> str: ...
+
+
+Q = TypeVar("Q", bound=RequestedResource)
+R = TypeVar("R")
 
 
 @attrs.frozen
@@ -24,26 +39,40 @@ class ConfigAlteration:
 
 
 async def alter(
-    services: Services, alterations: Sequence[ConfigAlteration], validate_only: bool
-) -> list[KafkaError | None]:
-    """Make or validate each alteration; return its error, or None."""
-    twice = duplicates((alteration.kind, alteration.name) for alteration in alterations)
-    return [
-        await _attempt(services, alteration, (alteration.kind, alteration.name) in twice, validate_only)
-        for alteration in alterations
-    ]
+    services: Services,
+    resources: Sequence[Q],
+    alteration: Callable[[Q], ConfigAlteration],
+    respond: Callable[[ErrorCode, str | None, int, str], R],
+    validate_only: bool,
+) -> list[R]:
+    """Make or validate the alteration of each resource; `respond` gets the outcome."""
+    slices, responses = services.runtime.slices, []
+    twice = await slices.run(duplicates_in_steps((each.resource_type, each.resource_name) for each in resources))
+    async for each in slices.over(resources):
+        kind, name = each.resource_type, each.resource_name
+        error = await _attempt(services, alteration(each), (kind, name) in twice, validate_only)
+        code, message = (error.code, error.detail) if error else (ErrorCode.NONE, None)
+        responses.append(respond(code, message, kind, name))
+    return responses
 
 
 async def _attempt(services: Services, wanted: ConfigAlteration, twice: bool, validate_only: bool) -> KafkaError | None:
     try:
         if twice:
             raise duplicate_error()
+        check_number_of_settings(len(wanted.changes))
         _check_kind(wanted)
         resource = find_resource(services, wanted.kind, wanted.name)
         await _alter(resource, _checked(wanted.changes), wanted.keep, validate_only)
     except KafkaError as error:
         return error
     return None
+
+
+def check_number_of_settings(count: int) -> None:
+    """Raise INVALID_CONFIG for more than `SETTINGS_MAX`, which would take long to look up."""
+    if count > SETTINGS_MAX:
+        raise KafkaError(f"{count} settings are named; nothing has more than {SETTINGS_MAX}", ErrorCode.INVALID_CONFIG)
 
 
 def _check_kind(wanted: ConfigAlteration) -> None:

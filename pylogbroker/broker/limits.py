@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
 from typing import TypeVar
 
 import attrs
 
+from pylogbroker.broker.slices import STEP_ITEMS, at_once
 from pylogbroker.config import NEW_PARTITIONS_MAX
 from pylogbroker.errors import ErrorCode, KafkaError
 
@@ -59,7 +59,17 @@ def duplicate_error() -> KafkaError:
 
 
 def duplicates(items: Iterable[_T]) -> set[_T]:
-    return {item for item, count in Counter(items).items() if count > 1}
+    return at_once(duplicates_in_steps(items))
+
+
+def duplicates_in_steps(items: Iterable[_T]) -> Generator[None, None, set[_T]]:
+    once: set[_T] = set()
+    found: set[_T] = set()
+    for number, item in enumerate(items):
+        if number % STEP_ITEMS == 0:
+            yield
+        (found if item in once else once).add(item)
+    return found
 
 
 def distinct_partitions(requested: Iterable[tuple[str, Iterable[int]]]) -> dict[str, list[int]]:

@@ -62,10 +62,11 @@ def _items(
 
 
 def _combine(before: list[str], change: SettingChange) -> list[str]:
-    named = _split(change.value)
+    named = dict.fromkeys(_split(change.value))
     if change.operation is ConfigOperation.SUBTRACT:
         return [item for item in before if item not in named]
-    return before + [item for item in dict.fromkeys(named) if item not in before]
+    present = set(before)
+    return before + [item for item in named if item not in present]
 
 
 def _split(text: str | None) -> list[str]:

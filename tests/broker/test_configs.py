@@ -269,6 +269,12 @@ class IncrementalTests(ConfigsTests):
         self.assertEqual(self.values(TOPIC, "t", "flush.ms")["flush.ms"][1], DEFAULT)
         self.assertEqual(self.values(TOPIC, "t", "retention.ms"), {"retention.ms": ("99", OWN)})
 
+    def test_more_settings_than_there_are(self) -> None:
+        """They are rejected before each is looked up."""
+        many = [(f"no.such{number}", DELETE, None) for number in range(1001)]
+        self.assertEqual(self.change(TOPIC, "t", *many), ErrorCode.INVALID_CONFIG)
+        self.assertEqual(self.change(TOPIC, "t", *many[1:]), ErrorCode.NONE)
+
     def test_a_list_that_grows_too_long_to_be_described(self) -> None:
         """Kafka has the same limit."""
         name = "leader.replication.throttled.replicas"

@@ -7,7 +7,6 @@ from pylogbroker.broker.config_changes import ConfigAlteration, alter
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.services import Services
 from pylogbroker.config import ConfigOperation
-from pylogbroker.errors import ErrorCode
 from pylogbroker.wire.messages.alter_configs import (
     AlterConfigsRequest,
     AlterConfigsResource,
@@ -18,17 +17,10 @@ from pylogbroker.wire.messages.alter_configs import (
 
 @serves(AlterConfigsRequest)
 async def handle(services: Services, context: RequestContext, request: AlterConfigsRequest) -> AlterConfigsResponse:
-    errors = await alter(services, [_alteration(resource) for resource in request.resources], request.validate_only)
     return AlterConfigsResponse(
-        responses=[
-            AlterConfigsResourceResponse(
-                error.code if error else ErrorCode.NONE,
-                error.detail if error else None,
-                resource.resource_type,
-                resource.resource_name,
-            )
-            for resource, error in zip(request.resources, errors, strict=True)
-        ]
+        responses=await alter(
+            services, request.resources, _alteration, AlterConfigsResourceResponse, request.validate_only
+        )
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
-from pylogbroker.broker.limits import PartitionAllowance, duplicate_error, duplicates, too_many_partitions
+from pylogbroker.broker.limits import PartitionAllowance, duplicate_error, duplicates_in_steps, too_many_partitions
 from pylogbroker.broker.services import Controller, Metadata, Services
 from pylogbroker.errors import KafkaError
 from pylogbroker.wire.messages.create_partitions import (
@@ -20,11 +20,11 @@ async def handle(
     services: Services, context: RequestContext, request: CreatePartitionsRequest
 ) -> CreatePartitionsResponse:
     controller = services.controller
-    twice = duplicates(topic.name for topic in request.topics)
+    twice = await services.runtime.slices.run(duplicates_in_steps(topic.name for topic in request.topics))
     allowance = PartitionAllowance()
     excess = too_many_partitions() if _count_new(services.metadata, request) > allowance.left else None
     results = {}
-    for wanted in request.topics:
+    async for wanted in services.runtime.slices.over(request.topics):
         if wanted.name not in results:
             known_error = duplicate_error() if wanted.name in twice else excess
             results[wanted.name] = await _attempt(controller, wanted, allowance, known_error, request.validate_only)

@@ -7,8 +7,15 @@ from collections.abc import Mapping
 import attrs
 
 from pylogbroker.broker.api import serves
+from pylogbroker.broker.config_changes import check_number_of_settings
 from pylogbroker.broker.context import RequestContext
-from pylogbroker.broker.limits import PartitionAllowance, duplicate_error, duplicates, too_many_partitions
+from pylogbroker.broker.limits import (
+    PartitionAllowance,
+    duplicate_error,
+    duplicates,
+    duplicates_in_steps,
+    too_many_partitions,
+)
 from pylogbroker.broker.services import Services
 from pylogbroker.config import TopicConfig, describe_topic
 from pylogbroker.errors import ErrorCode, KafkaError
@@ -27,10 +34,10 @@ from pylogbroker.wire.schema import NO_ID
 @serves(CreateTopicsRequest)
 async def handle(services: Services, context: RequestContext, request: CreateTopicsRequest) -> CreateTopicsResponse:
     creation = _Creation(services, request.validate_only)
-    twice = duplicates(topic.name for topic in request.topics)
+    twice = await services.runtime.slices.run(duplicates_in_steps(topic.name for topic in request.topics))
     excess = too_many_partitions() if _count_partitions(services, request) > creation.allowance.left else None
     results = {}
-    for wanted in request.topics:
+    async for wanted in services.runtime.slices.over(request.topics):
         if wanted.name not in results:
             known_error = duplicate_error() if wanted.name in twice else excess
             results[wanted.name] = await creation.attempt(wanted, known_error)
@@ -101,6 +108,7 @@ def _assignment(wanted: CreatableTopic) -> dict[int, list[int]] | None:
 
 def _settings(wanted: CreatableTopic) -> dict[str, str]:
     """Return the requested settings; the last duplicate counts, as in Kafka."""
+    check_number_of_settings(len(wanted.configs))
     valueless = [config.name for config in wanted.configs if config.value is None]
     if valueless:
         raise KafkaError(

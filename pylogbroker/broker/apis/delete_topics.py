@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import uuid
+from itertools import chain
 
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
-from pylogbroker.broker.limits import duplicate_error, duplicates
+from pylogbroker.broker.limits import duplicate_error
 from pylogbroker.broker.services import Controller, Metadata, Services
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.wire.messages.delete_topics import (
@@ -20,12 +21,17 @@ from pylogbroker.wire.schema import NO_ID
 
 @serves(DeleteTopicsRequest)
 async def handle(services: Services, context: RequestContext, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
-    wanted = [*request.topics, *(DeleteTopicState(name=name) for name in request.topic_names)]
-    identities = [_identity(services.metadata, topic) for topic in wanted]
-    twice = duplicates(identities)
+    slices = services.runtime.slices
+    distinct: dict[uuid.UUID | str, DeleteTopicState] = {}
+    twice = set()
+    async for topic in slices.over(chain(request.topics, map(DeleteTopicState, request.topic_names))):
+        identity = _identity(services.metadata, topic)
+        if identity in distinct:
+            twice.add(identity)
+        distinct[identity] = topic
     disabled = None if services.config.boolean("delete.topic.enable") else _disabled(context.api_version)
     results = []
-    for identity, topic in dict(zip(identities, wanted, strict=True)).items():
+    async for identity, topic in slices.over(distinct.items()):
         known_error = duplicate_error() if identity in twice else disabled
         results.append(await _attempt(services.controller, topic, known_error))
     return DeleteTopicsResponse(responses=results)

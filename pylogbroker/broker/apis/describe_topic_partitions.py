@@ -6,7 +6,9 @@ Topics are sorted by name, partitions by number. The request and `max.request.pa
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Generator, Iterator
+from heapq import merge
+from typing import Final
 
 from pylogbroker.broker.acl_operations import TOPIC_OPERATIONS
 from pylogbroker.broker.api import serves
@@ -24,38 +26,47 @@ from pylogbroker.wire.messages.describe_topic_partitions import (
 )
 
 NO_LEADER = -1
+_NAMES_PER_STEP: Final = 1000
 
 
 @serves(DescribeTopicPartitionsRequest)
-def handle(
+async def handle(
     services: Services, context: RequestContext, request: DescribeTopicPartitionsRequest
 ) -> DescribeTopicPartitionsResponse:
     start = request.cursor or Cursor()
     if start.partition_index < 0:
-        return _error_response(request)
+        return await _error_response(services, request)
     limit = min(request.response_partition_limit, services.config.integer("max.request.partition.size.limit"))
-    names = _names(services.metadata.topics, request, start.topic_name)
-    return _page(services, names, start, max(limit, 1))
+    asked = {topic.name for topic in request.topics} or services.metadata.topics
+    names = await services.runtime.slices.run(_sorted([name for name in asked if name >= start.topic_name]))
+    return await _page(services, names, start, max(limit, 1))
 
 
-def _error_response(request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
+async def _error_response(
+    services: Services, request: DescribeTopicPartitionsRequest
+) -> DescribeTopicPartitionsResponse:
     """Return an error for each topic: the response has no error field."""
+    asked = services.runtime.slices.over(dict.fromkeys([topic.name for topic in request.topics]))
     return DescribeTopicPartitionsResponse(
         topics=[
             DescribeTopicPartitionsResponseTopic(error_code=ErrorCode.INVALID_REQUEST, name=name)
-            for name in dict.fromkeys(topic.name for topic in request.topics)
+            async for name in asked
         ]
     )
 
 
-def _names(topics: Iterable[str], request: DescribeTopicPartitionsRequest, first: str) -> list[str]:
-    asked = {topic.name for topic in request.topics} or topics
-    return sorted(name for name in asked if name >= first)
+def _sorted(names: list[str]) -> Generator[None, None, Iterator[str]]:
+    """Sort parts in steps; return their elements in order."""
+    parts: list[list[str]] = []
+    for start in range(0, len(names), _NAMES_PER_STEP):
+        parts.append(sorted(names[start : start + _NAMES_PER_STEP]))
+        yield
+    return merge(*parts)
 
 
-def _page(services: Services, names: list[str], start: Cursor, room: int) -> DescribeTopicPartitionsResponse:
+async def _page(services: Services, names: Iterator[str], start: Cursor, room: int) -> DescribeTopicPartitionsResponse:
     page = DescribeTopicPartitionsResponse()
-    for name in names:
+    async for name in services.runtime.slices.over(names):
         if not room:
             page.next_cursor = Cursor(name, 0)
             break

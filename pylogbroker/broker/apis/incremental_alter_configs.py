@@ -9,7 +9,6 @@ from pylogbroker.broker.api import serves
 from pylogbroker.broker.config_changes import ConfigAlteration, alter
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.services import Services
-from pylogbroker.errors import ErrorCode
 from pylogbroker.wire.messages.incremental_alter_configs import (
     AlterConfigsResource,
     AlterConfigsResourceResponse,
@@ -22,18 +21,10 @@ from pylogbroker.wire.messages.incremental_alter_configs import (
 async def handle(
     services: Services, context: RequestContext, request: IncrementalAlterConfigsRequest
 ) -> IncrementalAlterConfigsResponse:
-    alterations = [_alteration(resource) for resource in request.resources]
-    errors = await alter(services, alterations, request.validate_only)
     return IncrementalAlterConfigsResponse(
-        responses=[
-            AlterConfigsResourceResponse(
-                error.code if error else ErrorCode.NONE,
-                error.detail if error else None,
-                resource.resource_type,
-                resource.resource_name,
-            )
-            for resource, error in zip(request.resources, errors, strict=True)
-        ]
+        responses=await alter(
+            services, request.resources, _alteration, AlterConfigsResourceResponse, request.validate_only
+        )
     )
 
 
