@@ -27,6 +27,7 @@ T = TypeVar("T")
 _Result = TypeVar("_Result")
 G = TypeVar("G")
 R = TypeVar("R")
+S = TypeVar("S")
 SLICE_SECONDS: Final = 0.004
 
 ITEMS_INLINE_MAX: Final = 500
@@ -88,12 +89,17 @@ class Slices:
                 until = self._until
 
     async def each(
-        self, groups: Iterable[G], items: Callable[[G], Iterable[T]], make: Callable[[G, T], R]
-    ) -> list[tuple[G, list[R]]]:
-        found: list[tuple[G, list[R]]] = [(group, []) for group in groups]
-        async for group, results, item in self.over((*pair, item) for pair in found for item in items(pair[0])):
-            results.append(make(group, item))
-        return found
+        self,
+        groups: Iterable[G],
+        items: Callable[[G], Iterable[T]],
+        make: Callable[[G, T], R],
+        join: Callable[[G, list[R]], S],
+    ) -> list[S]:
+        """Return `join` of each group, with `make` of each of its items."""
+        return [
+            join(group, [make(group, item) async for item in self.over(items(group))])
+            async for group in self.over(groups)
+        ]
 
     async def run(self, steps: Generator[None, None, T]) -> T:
         results: list[T] = []

@@ -109,7 +109,7 @@ def test_groups_share_slices() -> None:
         harness.time += 0.001
         return f"{group}{item}"
 
-    found = Deferred.fromCoroutine(harness.slices.each("abc", lambda group: range(2), make))
+    found = Deferred.fromCoroutine(harness.slices.each("abc", lambda group: range(2), make, lambda *pair: pair))
     assert not found.called
     harness.clock.advance(0)
     assert found.result == [("a", ["a0", "a1"]), ("b", ["b0", "b1"]), ("c", ["c0", "c1"])]

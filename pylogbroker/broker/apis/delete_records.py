@@ -34,11 +34,10 @@ async def handle(services: Services, context: RequestContext, request: DeleteRec
         request.topics,
         lambda topic: topic.partitions,
         lambda topic, wanted: _attempt(services, topic.name, wanted, delayed),
+        lambda topic, partitions: DeleteRecordsTopicResult(topic.name, partitions),
     )
     await delayed.wait(request.timeout_ms)
-    return DeleteRecordsResponse(
-        topics=[DeleteRecordsTopicResult(topic.name, partitions) for topic, partitions in found]
-    )
+    return DeleteRecordsResponse(topics=found)
 
 
 def _attempt(

@@ -26,7 +26,7 @@ from pylogbroker.wire.messages.describe_log_dirs import (
 async def handle(
     services: Services, context: RequestContext, request: DescribeLogDirsRequest
 ) -> DescribeLogDirsResponse:
-    found = await _by_directory(services, _asked(request))
+    found = await _by_directory(services, await _asked(services, request))
     return DescribeLogDirsResponse(
         results=[
             await _describe(services, directory, found.get(directory.path, {}))
@@ -35,10 +35,11 @@ async def handle(
     )
 
 
-def _asked(request: DescribeLogDirsRequest) -> set[tuple[str, int]] | None:
+async def _asked(services: Services, request: DescribeLogDirsRequest) -> set[tuple[str, int]] | None:
     if request.topics is None:
         return None
-    return {(topic.topic, partition) for topic in request.topics for partition in topic.partitions}
+    named = ((topic.topic, partition) for topic in request.topics for partition in topic.partitions)
+    return {key async for key in services.runtime.slices.over(named)}
 
 
 async def _by_directory(services: Services, asked: set[tuple[str, int]] | None) -> dict[str, dict[str, list[Log]]]:
@@ -56,10 +57,12 @@ async def _describe(services: Services, directory: LogDirectory, topics: dict[st
         total, usable = await services.runtime.in_thread(directory.space)
     except OSError:
         return _failed(directory)
-    described = await services.runtime.slices.each(sorted(topics), topics.__getitem__, lambda _, log: _partition(log))
+    described = await services.runtime.slices.each(
+        sorted(topics), topics.__getitem__, lambda _, log: _partition(log), DescribeLogDirsTopic
+    )
     return DescribeLogDirsResult(
         log_dir=directory.path,
-        topics=[DescribeLogDirsTopic(name, partitions) for name, partitions in described],
+        topics=described,
         total_bytes=total,
         usable_bytes=usable,
     )

@@ -28,10 +28,10 @@ async def handle(
 ) -> DescribeProducersResponse:
     space = ResponseBudget()
     asked = distinct_partitions((topic.name, topic.partition_indexes) for topic in request.topics)
-    found = await services.runtime.slices.each(
-        asked, lambda topic: asked[topic], lambda topic, index: _partition(services, topic, index, space)
+    topics = await services.runtime.slices.each(
+        asked, lambda topic: asked[topic], lambda topic, index: _partition(services, topic, index, space), TopicResponse
     )
-    return DescribeProducersResponse(topics=[TopicResponse(topic, partitions) for topic, partitions in found])
+    return DescribeProducersResponse(topics=topics)
 
 
 def _partition(services: Services, topic: str, index: int, space: ResponseBudget) -> PartitionResponse:

@@ -19,7 +19,7 @@ import attrs
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import Caller, RequestContext
 from pylogbroker.broker.fetch.readahead import read_ahead
-from pylogbroker.broker.limits import duplicates
+from pylogbroker.broker.limits import duplicates_in_steps
 from pylogbroker.broker.partitions.partition import Partition
 from pylogbroker.broker.partitions.segment_offsets import visible_offsets_before
 from pylogbroker.broker.services import Services
@@ -91,17 +91,17 @@ class _Query:
 
     async def answer(self) -> ListOffsetsResponse:
         topics, slices = self._request.topics, self._services.runtime.slices
-        self._twice = duplicates(
-            (topic.name, wanted.partition_index) for topic in topics for wanted in topic.partitions
-        )
+        named = ((topic.name, wanted.partition_index) for topic in topics for wanted in topic.partitions)
+        self._twice = await slices.run(duplicates_in_steps(named))
         found = await slices.each(
-            topics, lambda topic: topic.partitions, lambda topic, wanted: self._attempt(topic.name, wanted)
+            topics,
+            lambda topic: topic.partitions,
+            lambda topic, wanted: self._attempt(topic.name, wanted),
+            lambda topic, partitions: ListOffsetsTopicResponse(topic.name, partitions),
         )
         while self._pending:
             await self._search_on()
-        return ListOffsetsResponse(
-            topics=[ListOffsetsTopicResponse(topic.name, partitions) for topic, partitions in found]
-        )
+        return ListOffsetsResponse(topics=found)
 
     def _attempt(self, topic: str, wanted: ListOffsetsPartition) -> ListOffsetsPartitionResponse:
         answer = ListOffsetsPartitionResponse(wanted.partition_index)

@@ -32,19 +32,18 @@ _FIRST_WITH_IDS_ALONE = 12
 async def handle(services: Services, context: RequestContext, request: MetadataRequest) -> MetadataResponse:
     wanted = _all_or(request.topics, context.api_version)
     if wanted is None:
-        topics = [
-            _describe(topic, partitions, request)
-            for topic, partitions in await services.runtime.slices.each(
-                tuple(services.metadata.topics.values()),
-                lambda topic: topic.partitions,
-                lambda topic, index: _partition(services, topic, index),
-            )
-        ]
+        topics = await services.runtime.slices.each(
+            tuple(services.metadata.topics.values()),
+            lambda topic: topic.partitions,
+            lambda topic, index: _partition(services, topic, index),
+            lambda topic, partitions: _describe(topic, partitions, request),
+        )
     else:
         may_create = request.allow_auto_topic_creation or context.api_version < _FIRST_WITH_CREATION_ASKED
         allowance = PartitionAllowance() if may_create else None
-        distinct = {(topic.name, topic.topic_id): topic for topic in wanted}
-        asked = services.runtime.slices.over(distinct.values())
+        slices = services.runtime.slices
+        distinct = {(topic.name, topic.topic_id): topic async for topic in slices.over(wanted)}
+        asked = slices.over(distinct.values())
         topics = [await _find(services, context, request, topic, allowance) async for topic in asked]
     return MetadataResponse(
         brokers=[

@@ -23,11 +23,12 @@ async def handle(
     services: Services, context: RequestContext, request: OffsetForLeaderEpochRequest
 ) -> OffsetForLeaderEpochResponse:
     found = await services.runtime.slices.each(
-        request.topics, lambda topic: topic.partitions, lambda topic, wanted: _look_up(services, topic.topic, wanted)
+        request.topics,
+        lambda topic: topic.partitions,
+        lambda topic, wanted: _look_up(services, topic.topic, wanted),
+        lambda topic, partitions: OffsetForLeaderTopicResult(topic.topic, partitions),
     )
-    return OffsetForLeaderEpochResponse(
-        topics=[OffsetForLeaderTopicResult(topic.topic, partitions) for topic, partitions in found]
-    )
+    return OffsetForLeaderEpochResponse(topics=found)
 
 
 def _look_up(services: Services, topic: str, wanted: OffsetForLeaderPartition) -> EpochEndOffset:

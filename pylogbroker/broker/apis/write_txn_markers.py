@@ -12,6 +12,7 @@ from twisted.internet.defer import Deferred
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.services import Services
+from pylogbroker.broker.slices import Slices
 from pylogbroker.coordinators import TopicPartition
 from pylogbroker.errors import ErrorCode
 from pylogbroker.transactions import TransactionMarker
@@ -29,9 +30,10 @@ from pylogbroker.wire.messages.write_txn_markers import (
 async def handle(
     services: Services, context: RequestContext, request: WriteTxnMarkersRequest
 ) -> WriteTxnMarkersResponse:
-    writes = [_write(services, wanted) for wanted in request.markers]
+    slices = services.runtime.slices
+    writes = [(wanted, _write(services, wanted)) async for wanted in slices.over(request.markers)]
     return WriteTxnMarkersResponse(
-        [_result(wanted, await write) for wanted, write in zip(request.markers, writes, strict=True)]
+        [await _result(slices, wanted, await write) async for wanted, write in slices.over(writes)]
     )
 
 
@@ -49,17 +51,13 @@ def _write(services: Services, wanted: WritableTxnMarker) -> Deferred[Mapping[To
     return done
 
 
-def _result(wanted: WritableTxnMarker, errors: Mapping[TopicPartition, ErrorCode]) -> WritableTxnMarkerResult:
-    return WritableTxnMarkerResult(
-        wanted.producer_id,
-        [
-            WritableTxnMarkerTopicResult(
-                topic.name,
-                [
-                    WritableTxnMarkerPartitionResult(index, errors[topic.name, index])
-                    for index in topic.partition_indexes
-                ],
-            )
-            for topic in wanted.topics
-        ],
+async def _result(
+    slices: Slices, wanted: WritableTxnMarker, errors: Mapping[TopicPartition, ErrorCode]
+) -> WritableTxnMarkerResult:
+    topics = await slices.each(
+        wanted.topics,
+        lambda topic: topic.partition_indexes,
+        lambda topic, index: WritableTxnMarkerPartitionResult(index, errors[topic.name, index]),
+        lambda topic, partitions: WritableTxnMarkerTopicResult(topic.name, partitions),
     )
+    return WritableTxnMarkerResult(wanted.producer_id, topics)
