@@ -27,6 +27,16 @@ class TopicInRequest(Protocol[P_co]):
     def partitions(self) -> Sequence[P_co]: ...
 
 
+class WithPartitions(Protocol):
+    @property
+    def partitions(self) -> Sequence[object]: ...
+
+
+def count_elements(topics: Sequence[WithPartitions]) -> int:
+    """Return the number of topics and partitions."""
+    return sum([1 + len(topic.partitions) for topic in topics])
+
+
 def existing_partitions(
     services: Services, topics: Sequence[TopicInRequest[P]], make: Callable[[P], R]
 ) -> Generator[None, None, dict[TopicPartition, R]]:

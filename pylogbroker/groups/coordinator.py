@@ -232,14 +232,21 @@ class GroupCoordinator:
 
     def list_groups(
         self, states: Collection[str] = (), types: Collection[str] = ()
-    ) -> tuple[ErrorCode, list[GroupOverview]]:
+    ) -> Generator[None, None, tuple[ErrorCode, list[GroupOverview]]]:
+        """List the groups in steps."""
         error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if self.runtime.loading() else ErrorCode.NONE
         wanted = {state.lower() for state in states}
+        found: list[GroupOverview] = []
         if types and GROUP_TYPE not in {name.lower() for name in types}:
-            return error, []
-        return error, [
-            group.overview() for group in self._groups() if not wanted or group.state.value.lower() in wanted
-        ]
+            return error, found
+        for group in tuple(self._groups()):
+            if not wanted or group.state.value.lower() in wanted:
+                found.append(group.overview())
+            yield
+        return error, found
+
+    def count_groups(self) -> int:
+        return sum(len(shard.groups) for shard in self.runtime.shards())
 
     def delete_group(self, group_id: str, now_ms: int) -> ErrorCode:
         error, group = self._find(group_id, may_be_empty=True)

@@ -109,15 +109,12 @@ class OffsetManager:
         """Return offsets of these or all partitions; with `require_stable`, errors for pending ones."""
         if group is None:
             return FetchResult(ErrorCode.NONE, dict.fromkeys(partitions or ()))
-        offsets = group.offsets
-
-        def find(partition: TopicPartition) -> CommittedOffset | ErrorCode | None:
-            if require_stable and offsets.is_unstable(partition):
-                return ErrorCode.UNSTABLE_OFFSET_COMMIT
-            return offsets.committed.get(partition)
-
-        wanted = list(offsets.committed) if partitions is None else partitions
-        return FetchResult(ErrorCode.NONE, {partition: find(partition) for partition in wanted})
+        committed = group.offsets.committed
+        found: dict[TopicPartition, CommittedOffset | ErrorCode | None]
+        found = {**committed} if partitions is None else {each: committed.get(each) for each in partitions}
+        if require_stable:
+            found |= dict.fromkeys(group.offsets.unstable(found), ErrorCode.UNSTABLE_OFFSET_COMMIT)
+        return FetchResult(ErrorCode.NONE, found)
 
     def delete(self, group: Group, partitions: Sequence[TopicPartition], now_ms: int) -> DeleteOffsetsResult:
         if group.state is not GroupState.EMPTY and group.protocol_type != PROTOCOL_TYPE:

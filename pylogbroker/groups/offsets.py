@@ -21,7 +21,7 @@ Pending offsets are not fetched, nor do their partitions expire. Offsets expire
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 import attrs
 
@@ -112,19 +112,20 @@ class GroupOffsets:
     def has_transaction(self, producer_id: int) -> bool:
         return producer_id in self._transactions
 
-    def is_unstable(self, partition: TopicPartition) -> bool:
-        return partition in self.pending or any(partition in each for each in self._transactions.values())
+    def unstable(self, among: Collection[TopicPartition]) -> set[TopicPartition]:
+        """Return partitions with an offset that is not stored, or whose transaction is open."""
+        return set().union(*(_common(held, among) for held in self._undecided()))
+
+    def _undecided(self) -> Iterator[Mapping[TopicPartition, object]]:
+        yield self.pending
+        for transaction in self._transactions.values():
+            yield transaction.stored
+            yield transaction.pending
 
     def partitions(self, among: Collection[TopicPartition] | None = None) -> Collection[TopicPartition]:
-        held: list[Mapping[TopicPartition, object]] = [self.committed, self.pending]
-        for transaction in self._transactions.values():
-            held += transaction.stored, transaction.pending
         found: dict[TopicPartition, None] = {}
-        for offsets in held:
-            if among is None or len(among) > len(offsets):
-                found.update(dict.fromkeys(offsets if among is None else filter(among.__contains__, offsets)))
-            else:
-                found.update(dict.fromkeys(filter(offsets.__contains__, among)))
+        for held in (self.committed, *self._undecided()):
+            found.update(dict.fromkeys(held if among is None else _common(held, among)))
         return found.keys()
 
     def remove(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
@@ -159,11 +160,13 @@ class GroupOffsets:
                 return now_ms >= offset.expires
             return now_ms - since(offset) >= retention_ms
 
-        return [
+        over = [
             partition
             for partition, offset in self.committed.items()
-            if partition[0] not in subscribed and is_over(offset) and not self.is_unstable(partition)
+            if partition[0] not in subscribed and is_over(offset)
         ]
+        unstable = self.unstable(set(over))
+        return [partition for partition in over if partition not in unstable]
 
     def _next_position(self) -> int:
         self._last_position += 1
@@ -178,3 +181,9 @@ class GroupOffsets:
     def _drop_if_empty(self, producer_id: int) -> None:
         if not self._transactions[producer_id]:
             del self._transactions[producer_id]
+
+
+def _common(some: Collection[TopicPartition], others: Collection[TopicPartition]) -> Iterator[TopicPartition]:
+    """Return what is in both; look up those of the smaller one."""
+    fewer, more = sorted((some, others), key=len)
+    return filter(more.__contains__, fewer)

@@ -280,7 +280,7 @@ def _log_start(broker: Broker, seconds: float) -> None:
         "{topics} with {partitions}, {groups} and {bytes} bytes of records; started in {seconds:.2f} s",
         topics=counted(len(broker.metadata.topics), "topic"),
         partitions=counted(len(broker.partitions.led), "partition"),
-        groups=counted(len(broker.groups.list_groups()[1]), "consumer group"),
+        groups=counted(broker.groups.count_groups(), "consumer group"),
         bytes=sum(partition.log.size for partition in broker.partitions.led.values()),
         seconds=seconds,
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Generator
 from typing import TypeVar
 
 import attrs
@@ -162,11 +162,12 @@ class TransactionCoordinator:
         producer_ids: Collection[int] = (),
         duration_ms: int = -1,
         now_ms: int = 0,
-    ) -> TransactionList:
+    ) -> Generator[None, None, TransactionList]:
+        """List transactional ids in steps."""
         if self.runtime.loading():
             return TransactionList(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-        everything = (each for shard in self.runtime.shards() for each in shard.transactions.values())
-        return select(everything, states, producer_ids, duration_ms, now_ms)
+        everything = [each for shard in self.runtime.shards() for each in shard.transactions.values()]
+        return (yield from select(everything, states, producer_ids, duration_ms, now_ms))
 
     def _queued(self, reply: Reply[_T]) -> Reply[_T]:
         return lambda value: self._events.enqueue(reply, value)

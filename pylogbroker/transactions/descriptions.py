@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Generator, Iterable
 
 from pylogbroker.errors import ErrorCode
 from pylogbroker.transactions.requests import TransactionDescription, TransactionList, TransactionOverview
@@ -31,18 +31,19 @@ def select(
     producer_ids: Collection[int],
     duration_ms: int,
     now_ms: int,
-) -> TransactionList:
-    """List the ids that pass all filters and are open for over `duration_ms`, unless that is negative."""
+) -> Generator[None, None, TransactionList]:
+    """List the ids that pass all filters and are open for over `duration_ms`, unless that is negative; in steps."""
     unknown = tuple(dict.fromkeys(name for name in states if name not in BY_LABEL))
     wanted = {BY_LABEL[name] for name in states if name in BY_LABEL}
-    return TransactionList(
-        ErrorCode.NONE,
-        unknown,
-        tuple(
-            TransactionOverview(each.transactional_id, each.metadata.producer_id, each.metadata.state.label)
-            for each in transactions
-            if (not producer_ids or each.metadata.producer_id in producer_ids)
-            and (not states or each.metadata.state in wanted)
-            and (duration_ms < 0 or now_ms - each.metadata.start_ms > duration_ms)
-        ),
-    )
+    wanted_ids = frozenset(producer_ids)
+    found: list[TransactionOverview] = []
+    for each in transactions:
+        metadata = each.metadata
+        if (
+            (not wanted_ids or metadata.producer_id in wanted_ids)
+            and (not states or metadata.state in wanted)
+            and (duration_ms < 0 or now_ms - metadata.start_ms > duration_ms)
+        ):
+            found.append(TransactionOverview(each.transactional_id, metadata.producer_id, metadata.state.label))
+        yield
+    return TransactionList(ErrorCode.NONE, unknown, tuple(found))

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from pylogbroker.broker.slices import at_once
 from pylogbroker.errors import ErrorCode
 from pylogbroker.groups import CommittedOffset, GroupCoordinator, GroupSettings, record_schema
 from pylogbroker.records import Record, entries
@@ -74,7 +75,9 @@ class TestWhatKafkaWrote:
         return {partition: offset.offset for partition, offset in found.items() if isinstance(offset, CommittedOffset)}
 
     def test_the_groups_are_there(self) -> None:
-        listed = {(group.group_id, group.protocol_type, group.state) for group in self.loaded().list_groups()[1]}
+        listed = {
+            (group.group_id, group.protocol_type, group.state) for group in at_once(self.loaded().list_groups())[1]
+        }
         assert listed == {("members", "consumer", "Stable"), ("alone", "", "Empty"), ("left", "consumer", "Empty")}
 
     def test_so_are_their_members(self) -> None:

@@ -15,6 +15,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from pylogbroker.broker.slices import at_once
 from pylogbroker.errors import ErrorCode
 from pylogbroker.records import Record
 from pylogbroker.transactions import InitResult, TransactionMarker, TransactionSettings, TransactionState, record_schema
@@ -274,8 +275,8 @@ class Interleavings(RuleBasedStateMachine):
             assert result.error is ErrorCode.NONE
             assert (result.producer_id, result.producer_epoch) not in self.reader.given
         self.harness.advance(SETTINGS.expiration_ms + SETTINGS.expiration_interval_ms)
-        assert self.harness.coordinator.list().transactions == ()
-        assert self.harness.restarted().coordinator.list().transactions == ()
+        assert at_once(self.harness.coordinator.list()).transactions == ()
+        assert at_once(self.harness.restarted().coordinator.list()).transactions == ()
 
 
 class InterleavingsWithLies(Interleavings):

@@ -2,6 +2,7 @@
 
 import pytest
 
+from pylogbroker.broker.slices import at_once
 from pylogbroker.errors import ErrorCode
 from pylogbroker.records import Codec, Record, build, entries
 from pylogbroker.transactions import TransactionState, record_schema
@@ -143,13 +144,13 @@ class TestReplay:
 class TestOwnership:
     def test_a_shard_that_is_not_loaded(self) -> None:
         self.everything_is(Harness(loaded=False), E.NOT_COORDINATOR)
-        assert Harness(loaded=False).coordinator.list().error is E.NONE
+        assert at_once(Harness(loaded=False).coordinator.list()).error is E.NONE
 
     def test_what_is_loading(self) -> None:
         harness = Harness(loaded=False)
         harness.begin_load(harness.coordinator.partition_for("x"))
         self.everything_is(harness, E.COORDINATOR_LOAD_IN_PROGRESS)
-        assert harness.coordinator.list().error is E.COORDINATOR_LOAD_IN_PROGRESS
+        assert at_once(harness.coordinator.list()).error is E.COORDINATOR_LOAD_IN_PROGRESS
 
     def test_what_was_unloaded(self) -> None:
         harness = Harness()

@@ -2,6 +2,7 @@
 
 import pytest
 
+from pylogbroker.broker.slices import at_once
 from pylogbroker.config import Values
 from pylogbroker.coordinators import IllegalTransition, check_transition
 from pylogbroker.errors import ErrorCode
@@ -208,7 +209,7 @@ class TestListing:
         assert Harness().coordinator.describe("x").error is E.TRANSACTIONAL_ID_NOT_FOUND
 
     def listed(self, harness: Harness, **filters: object) -> set[str]:
-        listed = harness.coordinator.list(**filters, now_ms=harness.now)  # type: ignore[arg-type]
+        listed = at_once(harness.coordinator.list(**filters, now_ms=harness.now))  # type: ignore[arg-type]
         assert listed.error is E.NONE
         return {each.transactional_id for each in listed.transactions}
 
@@ -226,11 +227,11 @@ class TestListing:
         assert self.listed(harness, states=["Ongoing"], duration_ms=500) == {"one"}
         assert self.listed(harness, states=["Ongoing"], duration_ms=499) == {"one", "four"}
         assert self.listed(harness, states=["Ongoing"], duration_ms=0) == {"one", "four"}
-        (overview,) = harness.coordinator.list(producer_ids=[producer_id]).transactions
+        (overview,) = at_once(harness.coordinator.list(producer_ids=[producer_id])).transactions
         assert (overview.transactional_id, overview.producer_id, overview.state) == ("one", producer_id, "Ongoing")
 
     def test_states_that_are_not_known_are_named(self) -> None:
-        listed = Harness().coordinator.list(["ongoing", "Ongoing", "Odd", "Odd"])
+        listed = at_once(Harness().coordinator.list(["ongoing", "Ongoing", "Odd", "Odd"]))
         assert listed.unknown_states == ("ongoing", "Odd")
         assert listed.transactions == ()
 

@@ -14,6 +14,7 @@ from twisted.internet.defer import Deferred
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.producer_fencing import error_for
+from pylogbroker.broker.requested_partitions import count_elements
 from pylogbroker.broker.services import Services
 from pylogbroker.broker.slices import inline_if_short, map_in_steps
 from pylogbroker.coordinators import TopicPartition
@@ -42,7 +43,7 @@ def handle(
 ) -> Awaitable[AddPartitionsToTxnResponse] | Generator[None, None, Awaitable[AddPartitionsToTxnResponse]]:
     """Add or verify the partitions of each transaction, one after the other; hold back the connection for the first."""
     transactions = _transactions(context, request)
-    count = sum([len(topic.partitions) for asked in transactions for topic in asked.topics])
+    count = sum([1 + count_elements(asked.topics) for asked in transactions])
     return inline_if_short(_begin(services, context, transactions), count)
 
 
@@ -66,6 +67,7 @@ def _begin(
     from_client = context.api_version < _FIRST_WITH_SEVERAL
     found = []
     for asked in transactions:
+        yield
         partitions = [(topic.name, index) for topic in asked.topics for index in topic.partitions]
         found.append((asked, partitions, (yield from _check_all(services, partitions, from_client))))
     return _add_to_each(services, context, found)
@@ -77,7 +79,7 @@ async def _add_to_each(
     found: Sequence[tuple[AddPartitionsToTxnTransaction, Sequence[TopicPartition], Errors]],
 ) -> AddPartitionsToTxnResponse:
     results = []
-    for asked, partitions, errors in found:
+    async for asked, partitions, errors in services.runtime.slices.over(found):
         if not errors:
             errors = (
                 _verify(services, asked, partitions) if asked.verify_only else await _add(services, asked, partitions)

@@ -10,9 +10,13 @@ from pylogbroker.wire.messages.list_groups import ListedGroup, ListGroupsRequest
 
 
 @serves(ListGroupsRequest)
-def handle(services: Services, context: RequestContext, request: ListGroupsRequest) -> ListGroupsResponse:
-    error, groups = services.groups.list_groups(request.states_filter, request.types_filter)
+async def handle(services: Services, context: RequestContext, request: ListGroupsRequest) -> ListGroupsResponse:
+    slices = services.runtime.slices
+    error, groups = await slices.run(services.groups.list_groups(request.states_filter, request.types_filter))
     return ListGroupsResponse(
         error_code=error,
-        groups=[ListedGroup(group.group_id, group.protocol_type, group.state, GROUP_TYPE) for group in groups],
+        groups=[
+            ListedGroup(group.group_id, group.protocol_type, group.state, GROUP_TYPE)
+            async for group in slices.over(groups)
+        ],
     )

@@ -13,14 +13,20 @@ from pylogbroker.wire.messages.list_transactions import (
 
 
 @serves(ListTransactionsRequest)
-def handle(services: Services, context: RequestContext, request: ListTransactionsRequest) -> ListTransactionsResponse:
-    found = services.transactions.list(
-        request.state_filters, request.producer_id_filters, request.duration_filter, services.runtime.now_ms()
+async def handle(
+    services: Services, context: RequestContext, request: ListTransactionsRequest
+) -> ListTransactionsResponse:
+    slices = services.runtime.slices
+    found = await slices.run(
+        services.transactions.list(
+            request.state_filters, request.producer_id_filters, request.duration_filter, services.runtime.now_ms()
+        )
     )
     return ListTransactionsResponse(
         error_code=found.error,
         unknown_state_filters=list(found.unknown_states),
         transaction_states=[
-            TransactionState(each.transactional_id, each.producer_id, each.state) for each in found.transactions
+            TransactionState(each.transactional_id, each.producer_id, each.state)
+            async for each in slices.over(found.transactions)
         ],
     )

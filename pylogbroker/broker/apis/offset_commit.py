@@ -14,7 +14,7 @@ from twisted.internet.defer import Deferred
 
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
-from pylogbroker.broker.requested_partitions import existing_partitions
+from pylogbroker.broker.requested_partitions import count_elements, existing_partitions
 from pylogbroker.broker.services import Services
 from pylogbroker.broker.slices import inline_if_short, map_in_steps
 from pylogbroker.errors import ErrorCode
@@ -37,7 +37,7 @@ Answer = OffsetCommitResponse | Awaitable[OffsetCommitResponse]
 def handle(
     services: Services, context: RequestContext, request: OffsetCommitRequest
 ) -> Answer | Generator[None, None, Answer]:
-    count = sum([len(topic.partitions) for topic in request.topics])
+    count = count_elements(request.topics)
     return inline_if_short(_commit(services, request, count), count)
 
 

@@ -7,7 +7,7 @@ from functools import partial
 
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
-from pylogbroker.broker.requested_partitions import existing_partitions
+from pylogbroker.broker.requested_partitions import count_elements, existing_partitions
 from pylogbroker.broker.services import Services
 from pylogbroker.broker.slices import inline_if_short, map_in_steps
 from pylogbroker.errors import ErrorCode
@@ -25,7 +25,7 @@ from pylogbroker.wire.messages.offset_delete import (
 def handle(
     services: Services, context: RequestContext, request: OffsetDeleteRequest
 ) -> OffsetDeleteResponse | Generator[None, None, OffsetDeleteResponse]:
-    return inline_if_short(_delete(services, request), sum([len(topic.partitions) for topic in request.topics]))
+    return inline_if_short(_delete(services, request), count_elements(request.topics))
 
 
 def _delete(services: Services, request: OffsetDeleteRequest) -> Generator[None, None, OffsetDeleteResponse]:

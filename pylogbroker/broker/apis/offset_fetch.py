@@ -10,7 +10,7 @@ from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.limits import ResponseBudget, distinct_partitions
 from pylogbroker.broker.services import Services
-from pylogbroker.broker.slices import inline_if_short, map_in_steps
+from pylogbroker.broker.slices import ITEMS_INLINE_MAX, inline_if_short, map_in_steps
 from pylogbroker.coordinators import TopicPartition
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.groups import CommittedOffset, FetchResult
@@ -44,13 +44,18 @@ def handle(
 
 
 def _count(services: Services, request: OffsetFetchRequest) -> int:
+    """Return the number of groups, topics and partitions, or one above `ITEMS_INLINE_MAX`."""
     requested = [(request.group_id, request.topics), *((group.group_id, group.topics) for group in request.groups)]
-    return sum(
-        services.groups.count_offsets(group_id)
-        if topics is None
-        else sum([len(each.partition_indexes) for each in topics])
-        for group_id, topics in requested
-    )
+    count = len(requested)
+    for group_id, topics in requested:
+        if count > ITEMS_INLINE_MAX:
+            break
+        count += (
+            services.groups.count_offsets(group_id)
+            if topics is None
+            else sum([1 + len(each.partition_indexes) for each in topics])
+        )
+    return count
 
 
 def _answer(
@@ -59,11 +64,11 @@ def _answer(
     version, space = context.api_version, ResponseBudget()
     if version >= _FIRST_WITH_GROUPS:
         response = OffsetFetchResponse()
-        for group_id, partitions in _groups(request.groups).items():
+        for group_id, partitions in (yield from _groups(request.groups)).items():
             response.groups.append((yield from _group(services, group_id, partitions, request.require_stable, space)))
         return response
     requested = _distinct(request.topics)
-    found = _fetch(services, request.group_id, requested, request.require_stable, space)
+    found = yield from _fetch(services, request.group_id, requested, request.require_stable, space)
     if version < _FIRST_WITH_OWN_ERROR:
         found = _each_with_its_error(found, requested, version)
     response = OffsetFetchResponse(error_code=found.error)
@@ -73,12 +78,19 @@ def _answer(
     return response
 
 
-def _groups(named: Sequence[OffsetFetchRequestGroup]) -> dict[str, Requested]:
+def _groups(named: Sequence[OffsetFetchRequestGroup]) -> Generator[None, None, dict[str, Requested]]:
     topics: dict[str, list[OffsetFetchRequestTopics]] = {}
+    wants_all: set[str] = set()
     for group in named:
         topics.setdefault(group.group_id, []).extend(group.topics or ())
-    wants_all = {group.group_id for group in named if group.topics is None}
-    return {group_id: None if group_id in wants_all else _distinct(wanted) for group_id, wanted in topics.items()}
+        if group.topics is None:
+            wants_all.add(group.group_id)
+        yield
+    groups: dict[str, Requested] = {}
+    for group_id, wanted in topics.items():
+        groups[group_id] = None if group_id in wants_all else _distinct(wanted)
+        yield
+    return groups
 
 
 def _distinct(topics: Sequence[OffsetFetchRequestTopic] | Sequence[OffsetFetchRequestTopics] | None) -> Requested:
@@ -90,7 +102,7 @@ def _distinct(topics: Sequence[OffsetFetchRequestTopic] | Sequence[OffsetFetchRe
 def _group(
     services: Services, group_id: str, requested: Requested, require_stable: bool, space: ResponseBudget
 ) -> Generator[None, None, OffsetFetchResponseGroup]:
-    found = _fetch(services, group_id, requested, require_stable, space)
+    found = yield from _fetch(services, group_id, requested, require_stable, space)
     group = OffsetFetchResponseGroup(group_id, [], found.error)
     for name, indexes in _answered(found, requested):
         of_topic = partial(_partition, OffsetFetchResponsePartitions, found, name)
@@ -100,10 +112,13 @@ def _group(
 
 def _fetch(
     services: Services, group_id: str, requested: Requested, require_stable: bool, space: ResponseBudget
-) -> FetchResult:
-    found = services.groups.fetch(group_id, None if requested is None else _partitions(requested), require_stable)
+) -> Generator[None, None, FetchResult]:
+    partitions = None if requested is None else _partitions(requested)
+    yield
+    found = services.groups.fetch(group_id, partitions, require_stable)
+    yield
     try:
-        space.take(sum(len(each.metadata) for each in found.offsets.values() if isinstance(each, CommittedOffset)))
+        space.take(sum([len(each.metadata) for each in found.offsets.values() if isinstance(each, CommittedOffset)]))
     except KafkaError as error:
         return FetchResult(error.code)
     return found

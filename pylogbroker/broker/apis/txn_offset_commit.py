@@ -13,7 +13,7 @@ from twisted.internet.defer import Deferred
 
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
-from pylogbroker.broker.requested_partitions import existing_partitions
+from pylogbroker.broker.requested_partitions import count_elements, existing_partitions
 from pylogbroker.broker.services import Services
 from pylogbroker.broker.slices import inline_if_short, map_in_steps
 from pylogbroker.errors import ErrorCode
@@ -36,7 +36,7 @@ def handle(
     services: Services, context: RequestContext, request: TxnOffsetCommitRequest
 ) -> Awaitable[TxnOffsetCommitResponse] | Generator[None, None, Awaitable[TxnOffsetCommitResponse]]:
     """The connection waits until the coordinator has the offsets."""
-    count = sum([len(topic.partitions) for topic in request.topics])
+    count = count_elements(request.topics)
     return inline_if_short(_commit(services, context, request, count), count)
 
 
