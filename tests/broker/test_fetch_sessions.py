@@ -7,6 +7,7 @@ from uuid import UUID
 import pytest
 
 from pylogbroker.broker.fetch.sessions import MIN_IDLE_MS, FetchSession, FetchSessions, requested_partitions
+from pylogbroker.broker.slices import at_once
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic, PartitionData
 
@@ -18,19 +19,23 @@ def request(session: int = 0, epoch: int = 0, **topics: list[int]) -> FetchReque
     return FetchRequest(session_id=session, session_epoch=epoch, topics=asked)
 
 
+def enter(sessions: FetchSessions, request: FetchRequest, now_ms: int, by_id: bool = False) -> FetchSession | None:
+    return sessions.enter(request, at_once(requested_partitions(request, by_id)), now_ms, by_id)
+
+
 def keys(session: FetchSession) -> list[tuple[object, int]]:
     return list(session.partitions)
 
 
 def begin(sessions: FetchSessions, now_ms: int = 0) -> FetchSession:
-    session = sessions.enter(request(t=[0, 1]), now_ms)
+    session = enter(sessions, request(t=[0, 1]), now_ms)
     assert session is not None
     return session
 
 
 def test_a_request_without_a_session_begins_none() -> None:
     sessions = FetchSessions(10)
-    assert sessions.enter(request(epoch=-1, t=[0]), 0) is None
+    assert enter(sessions, request(epoch=-1, t=[0]), 0) is None
     assert len(sessions) == 0
 
 
@@ -40,7 +45,7 @@ def test_an_incremental_request_adds_changes_and_forgets() -> None:
     change = request(session.id, 1, t=[1], u=[5])
     change.topics[0].partitions[0].fetch_offset = 99
     change.forgotten_topics_data = [ForgottenTopic(topic="t", partitions=[0])]
-    assert sessions.enter(change, 0) is session
+    assert enter(sessions, change, 0) is session
     assert keys(session) == [("t", 1), ("u", 5)]
     assert session.partitions["t", 1].partition.fetch_offset == 99
 
@@ -49,18 +54,18 @@ def test_epochs_go_up_by_one_and_round_to_one() -> None:
     sessions = FetchSessions(10)
     session = begin(sessions)
     for epoch in (1, 2, 3):
-        assert sessions.enter(request(session.id, epoch), 0) is session
+        assert enter(sessions, request(session.id, epoch), 0) is session
     with pytest.raises(KafkaError) as caught:
-        sessions.enter(request(session.id, 3), 0)
+        enter(sessions, request(session.id, 3), 0)
     assert caught.value.code is ErrorCode.INVALID_FETCH_SESSION_EPOCH
     session.epoch = 2**31 - 1
-    sessions.enter(request(session.id, 2**31 - 1), 0)
+    enter(sessions, request(session.id, 2**31 - 1), 0)
     assert session.epoch == 1
 
 
 def test_an_unknown_session_is_not_found() -> None:
     with pytest.raises(KafkaError) as caught:
-        FetchSessions(10).enter(request(17, 1), 0)
+        enter(FetchSessions(10), request(17, 1), 0)
     assert caught.value.code is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
 
@@ -68,9 +73,9 @@ def test_an_unknown_session_is_not_found() -> None:
 def test_a_full_request_ends_the_session_that_it_names(epoch: int) -> None:
     sessions = FetchSessions(10)
     session = begin(sessions)
-    sessions.enter(request(session.id, epoch, t=[0]), 0)
+    enter(sessions, request(session.id, epoch, t=[0]), 0)
     with pytest.raises(KafkaError):
-        sessions.enter(request(session.id, 1), 0)
+        enter(sessions, request(session.id, 1), 0)
 
 
 def test_names_and_ids_do_not_mix_in_one_session() -> None:
@@ -80,45 +85,45 @@ def test_names_and_ids_do_not_mix_in_one_session() -> None:
         session_id=session.id, session_epoch=1, topics=[FetchTopic(topic_id=ID, partitions=[FetchPartition(0)])]
     )
     with pytest.raises(KafkaError) as caught:
-        sessions.enter(by_id, 0, by_id=True)
+        enter(sessions, by_id, 0, by_id=True)
     assert caught.value.code is ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
 
 
 def test_a_full_cache_gives_no_session_until_one_is_idle() -> None:
     sessions = FetchSessions(2)
     first, second = begin(sessions, 0), begin(sessions, 10)
-    assert sessions.enter(request(t=[0]), 20) is None
-    sessions.enter(request(first.id, 1), MIN_IDLE_MS)
-    assert sessions.enter(request(t=[0]), MIN_IDLE_MS + 10) is not None  # in the place of the second
+    assert enter(sessions, request(t=[0]), 20) is None
+    enter(sessions, request(first.id, 1), MIN_IDLE_MS)
+    assert enter(sessions, request(t=[0]), MIN_IDLE_MS + 10) is not None  # in the place of the second
     with pytest.raises(KafkaError):
-        sessions.enter(request(second.id, 1), MIN_IDLE_MS + 10)
-    assert sessions.enter(request(first.id, 2), MIN_IDLE_MS + 10) is first
+        enter(sessions, request(second.id, 1), MIN_IDLE_MS + 10)
+    assert enter(sessions, request(first.id, 2), MIN_IDLE_MS + 10) is first
 
 
 def test_no_session_begins_when_all_together_have_too_many_partitions() -> None:
     sessions = FetchSessions(10, partitions_max=5)
     first = begin(sessions)
     begin(sessions)
-    assert sessions.enter(request(t=[0, 1]), 0) is None
-    assert sessions.enter(request(first.id, -1), 0) is None  # the first one ends
+    assert enter(sessions, request(t=[0, 1]), 0) is None
+    assert enter(sessions, request(first.id, -1), 0) is None  # the first one ends
     begin(sessions)
 
 
 def test_a_session_that_grows_too_large_ends() -> None:
     sessions = FetchSessions(10, partitions_max=5)
     growing, other = begin(sessions), begin(sessions)
-    assert sessions.enter(request(growing.id, 1, t=[2]), 0) is growing
-    assert sessions.enter(request(growing.id, 2, t=[0, 1, 2]), 0) is growing
+    assert enter(sessions, request(growing.id, 1, t=[2]), 0) is growing
+    assert enter(sessions, request(growing.id, 2, t=[0, 1, 2]), 0) is growing
     with pytest.raises(KafkaError) as caught:
-        sessions.enter(request(growing.id, 3, u=[0]), 0)
+        enter(sessions, request(growing.id, 3, u=[0]), 0)
     assert caught.value.code is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
-    assert sessions.enter(request(other.id, 1, u=[0, 1, 2]), 0) is other
+    assert enter(sessions, request(other.id, 1, u=[0, 1, 2]), 0) is other
 
 
 def test_a_partition_named_twice_is_read_once_as_it_was_named_last() -> None:
     twice = request(epoch=-1, t=[0, 1, 0])
     twice.topics[0].partitions[2].fetch_offset = 9
-    found = requested_partitions(twice, by_id=False)
+    found = at_once(requested_partitions(twice, by_id=False))
     assert [(key, asked.partition.fetch_offset) for key, asked in found.items()] == [(("t", 0), 9), (("t", 1), 0)]
 
 

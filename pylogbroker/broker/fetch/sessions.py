@@ -13,11 +13,12 @@ no session begins, and growing ones end: their fetchers go on without.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
 from uuid import UUID
 
 import attrs
 
+from pylogbroker.broker.slices import STEP_ITEMS
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.wire.messages.fetch import FetchPartition, FetchRequest, PartitionData
 
@@ -51,12 +52,17 @@ class RequestedPartition:
         return bool(moved or answer.error_code or answer.records)
 
 
-def requested_partitions(request: FetchRequest, by_id: bool) -> dict[PartitionKey, RequestedPartition]:
-    """Return the partitions in order; the last duplicate counts, as in Kafka."""
-    found = {}
+RequestedPartitions = dict[PartitionKey, RequestedPartition]
+
+
+def requested_partitions(request: FetchRequest, by_id: bool) -> Generator[None, None, RequestedPartitions]:
+    """Return the partitions in order; the last duplicate counts, as in Kafka.  Yield between steps."""
+    found: RequestedPartitions = {}
     for topic in request.topics:
         key = topic.topic_id if by_id else topic.topic
-        for partition in topic.partitions:
+        for number, partition in enumerate(topic.partitions):
+            if number % STEP_ITEMS == 0:
+                yield
             found[key, partition.partition] = RequestedPartition(key, partition)
     return found
 
@@ -71,8 +77,8 @@ class FetchSession:
     last_used_ms: int = 0
     partitions: dict[PartitionKey, RequestedPartition] = attrs.field(factory=dict)
 
-    def update(self, request: FetchRequest) -> None:
-        for key, asked in requested_partitions(request, self.by_id).items():
+    def update(self, request: FetchRequest, requested: RequestedPartitions) -> None:
+        for key, asked in requested.items():
             known = self.partitions.get(key)
             if known is None:
                 self.partitions[key] = asked
@@ -100,18 +106,20 @@ class FetchSessions:
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def enter(self, request: FetchRequest, now_ms: int, by_id: bool = False) -> FetchSession | None:
+    def enter(
+        self, request: FetchRequest, requested: RequestedPartitions, now_ms: int, by_id: bool = False
+    ) -> FetchSession | None:
         """Return the session that the request resumes or begins, or None; `by_id`: topics are named by id.
 
         Raises KafkaError with FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH or FETCH_SESSION_TOPIC_ID_ERROR.
         """
         if request.session_epoch not in (FIRST_EPOCH, FINAL_EPOCH):
-            return self._resume(request, now_ms, by_id)
+            return self._resume(request, requested, now_ms, by_id)
         if request.session_id:
             self._drop(request.session_id)
-        return self._begin(request, now_ms, by_id) if request.session_epoch == FIRST_EPOCH else None
+        return self._begin(request, requested, now_ms, by_id) if request.session_epoch == FIRST_EPOCH else None
 
-    def _resume(self, request: FetchRequest, now_ms: int, by_id: bool) -> FetchSession:
+    def _resume(self, request: FetchRequest, requested: RequestedPartitions, now_ms: int, by_id: bool) -> FetchSession:
         session = self._sessions.get(request.session_id)
         if session is None:
             raise KafkaError(f"There is no fetch session {request.session_id}", ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
@@ -126,7 +134,7 @@ class FetchSessions:
                 ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
             )
         before = len(session.partitions)
-        session.update(request)
+        session.update(request, requested)
         self._partitions += len(session.partitions) - before
         if self._partitions > self.partitions_max and len(session.partitions) > before:
             self._drop(session.id)
@@ -139,11 +147,13 @@ class FetchSessions:
         self._sessions[session.id] = self._sessions.pop(session.id)
         return session
 
-    def _begin(self, request: FetchRequest, now_ms: int, by_id: bool) -> FetchSession | None:
+    def _begin(
+        self, request: FetchRequest, requested: RequestedPartitions, now_ms: int, by_id: bool
+    ) -> FetchSession | None:
         if not self._free_slot(now_ms):
             return None
         session = FetchSession(self._new_id(), by_id, last_used_ms=now_ms)
-        session.update(request)
+        session.update(request, requested)
         if self._partitions + len(session.partitions) > self.partitions_max:
             return None
         self._partitions += len(session.partitions)
