@@ -1,12 +1,14 @@
-"""Requests for very many partitions do not keep the reactor from other connections.
+"""Requests for very many partitions, topics or groups do not keep the reactor from other connections.
 
 The broker's own watch measures every iteration of its reactor; what it reports fails the test, with the line of code.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -19,12 +21,17 @@ from pylogbroker.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTransaction,
 )
 from pylogbroker.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from pylogbroker.wire.messages.delete_groups import DeleteGroupsRequest
 from pylogbroker.wire.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from pylogbroker.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from pylogbroker.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from pylogbroker.wire.messages.describe_groups import DescribeGroupsRequest
 from pylogbroker.wire.messages.describe_log_dirs import DescribeLogDirsRequest
 from pylogbroker.wire.messages.describe_producers import DescribeProducersRequest, TopicRequest
+from pylogbroker.wire.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
+from pylogbroker.wire.messages.describe_topic_partitions import TopicRequest as DescribedTopic
 from pylogbroker.wire.messages.end_txn import EndTxnRequest
+from pylogbroker.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from pylogbroker.wire.messages.find_coordinator import FindCoordinatorRequest
 from pylogbroker.wire.messages.incremental_alter_configs import (
     AlterableConfig,
@@ -33,7 +40,8 @@ from pylogbroker.wire.messages.incremental_alter_configs import (
 )
 from pylogbroker.wire.messages.init_producer_id import InitProducerIdRequest
 from pylogbroker.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from pylogbroker.wire.messages.metadata import MetadataRequest
+from pylogbroker.wire.messages.list_transactions import ListTransactionsRequest
+from pylogbroker.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from pylogbroker.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -60,12 +68,22 @@ from pylogbroker.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
+from pylogbroker.wire.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+)
 from tests.net.test_hostile_peers import Peer
 from tests.support.broker_process import BrokerProcess
 from tests.support.reactor_stalls import stalls, watching
 
-PARTITIONS = 4000
+PARTITIONS = 10_000
 ALL = range(PARTITIONS)
+OLD_RECORDS = 500
+"""Partitions whose first record is so old that the next append begins another segment."""
+
+ELEMENTS = 10_000
+NAMES = [f"name{number}" for number in range(ELEMENTS)]
 TOPIC, BROKER = 2, 4
 SET = 0
 GROUP, TRANSACTION = 0, 1
@@ -90,8 +108,8 @@ class Client:
 
     def ask_to_produce(self) -> None:
         """Produce to all partitions in one request, with a small one behind it that must not overtake it."""
-        batch = build([Record(0, 1, None, b"value")])
-        data = [PartitionProduceData(index, batch) for index in ALL]
+        batch, old = [build([Record(0, time_ms, None, b"value")]) for time_ms in (int(time.time() * 1000), 1)]
+        data = [PartitionProduceData(index, batch if index >= OLD_RECORDS else old) for index in ALL]
         for produced in (data, data[-1:]):
             self._peer.send(ProduceRequest(None, -1, 1000, [TopicProduceData("many", produced)]), PRODUCE_VERSION)
         codec = response_codec(ProduceRequest.api_key, PRODUCE_VERSION)
@@ -104,7 +122,7 @@ class Client:
         assert stalls(self._process) == [], "Produce"
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
     running = BrokerProcess(tmp_path_factory.mktemp("turns"), watching())
     running.start()
@@ -187,3 +205,31 @@ def test_requests_for_many_partitions_give_way(client: Client) -> None:
     [deleted] = client.ask(DeleteTopicsRequest(topics=[DeleteTopicState("many")])).responses
     assert deleted.error_code == 0
     assert "many" not in {topic.name for topic in client.ask(MetadataRequest(None)).topics}
+
+
+def many_element_requests() -> Iterator[Request]:
+    """Requests that name many things, most of which do not exist."""
+    yield CreateTopicsRequest([CreatableTopic(name, 1, 1) for name in NAMES], validate_only=True)
+    yield DeleteTopicsRequest(topics=[DeleteTopicState(name) for name in NAMES])
+    yield MetadataRequest([MetadataRequestTopic(name=name) for name in NAMES], False)
+    yield DescribeTopicPartitionsRequest([DescribedTopic(name) for name in NAMES])
+    settings = [AlterableConfig("retention.ms", SET, "1000")]
+    yield IncrementalAlterConfigsRequest([AlterConfigsResource(TOPIC, name, settings) for name in NAMES])
+    yield IncrementalAlterConfigsRequest(
+        [AlterConfigsResource(TOPIC, "name", [AlterableConfig(name, SET, "1") for name in NAMES])]
+    )
+    yield ListOffsetsRequest(-1, 0, [ListOffsetsTopic(name, [ListOffsetsPartition(0, -1, -1)]) for name in NAMES])
+    yield OffsetFetchRequest(groups=[OffsetFetchRequestGroup(name, topics=None) for name in NAMES])
+    yield DescribeGroupsRequest(NAMES)
+    yield DeleteGroupsRequest(NAMES)
+    yield ListTransactionsRequest([], list(range(ELEMENTS)))
+    no_topics = [AddPartitionsToTxnTransaction(name, number, 0) for number, name in enumerate(NAMES)]
+    yield AddPartitionsToTxnRequest(transactions=no_topics)
+    yield FetchRequest(topics=[FetchTopic(topic_id=UUID(int=1), partitions=[FetchPartition(index) for index in ALL])])
+    markers = [WritableTxnMarker(number, 0, True, [WritableTxnMarkerTopic("name", [0])]) for number in range(ELEMENTS)]
+    yield WriteTxnMarkersRequest(markers)
+
+
+def test_requests_with_many_elements_give_way(client: Client) -> None:
+    for request in many_element_requests():
+        client.ask(request)
