@@ -253,14 +253,6 @@ LOG_SETTINGS: tuple[Setting, ...] = (
         "medium",
         "Time between two searches for segments to remove.",
     ),
-    fixed(
-        "log.initial.task.delay.ms",
-        at_least(0, LONG),
-        30_000,
-        "low",
-        "Time from the start to the first periodic work on logs.",
-        internal=True,
-    ),
     cluster_wide(
         "log.local.retention.ms",
         at_least(-2, LONG),
@@ -305,13 +297,6 @@ LOG_SETTINGS: tuple[Setting, ...] = (
         60_000,
         "high",
         "Time between two checkpoints of the recovery points: the offsets up to which logs are on disk.",
-    ),
-    fixed(
-        "log.flush.start.offset.checkpoint.interval.ms",
-        at_least(0),
-        60_000,
-        "high",
-        "Time between two checkpoints of the log start offsets.",
     ),
     fixed(
         "replica.high.watermark.checkpoint.interval.ms",

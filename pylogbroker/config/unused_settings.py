@@ -58,6 +58,11 @@ _REASONS: tuple[tuple[str, str], ...] = (
     ("eligible.leader.replicas.enable", _ONE_NODE),
     ("alter.log.dirs.*", "partitions are not moved between directories"),
     ("log.dir.failure.timeout.ms", _ONE_NODE),
+    ("log.initial.task.delay.ms", "each periodic job on logs runs first after its own interval"),
+    (
+        "log.flush.start.offset.checkpoint.interval.ms",
+        "log start offsets are written every log.flush.offset.checkpoint.interval.ms, with the recovery points",
+    ),
     ("follower.fetch.*", _ONE_NODE),
     ("cordoned.log.dirs", "partitions are placed in all working log directories"),
     ("add.partitions.to.txn.retry.*", _ONE_NODE),

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import attrs
 import pytest
 
+import pylogbroker
 from pylogbroker.config import BROKER, SETTINGS, TOPIC, BrokerConfig, ConfigType, Mode, Setting
 from pylogbroker.config.value_kinds import render
+from pylogbroker.storage import LogConfig
 from tests.config.kafka_releases import PACKAGED, Defined, defined, packaged_text, release_3_9
 
 KAFKA = {(row.scope, row.name): row for row in release_3_9()}
@@ -28,6 +33,19 @@ OWN = {
     ("topic", "delete.policies"),
     ("broker", "max.partitions"),  # a broker of Kafka is protected by quotas and authorization
     ("broker", "reactor.stall.warn.ms"),  # one thread serves all connections
+}
+# Settings that no code reads, though their texts promise nothing that a single broker could do.
+READ_BY_NOBODY = {
+    "offsets.topic.replication.factor",  # at most one per broker
+    "transaction.state.log.replication.factor",
+    "offsets.commit.timeout.ms",  # there are no replicas to wait for
+    "follower.replication.throttled.replicas",
+    "leader.replication.throttled.replicas",
+    "local.retention.bytes",  # there is no tiered storage
+    "local.retention.ms",
+    "remote.log.copy.disable",
+    "remote.log.delete.on.disable",
+    "remote.storage.enable",
 }
 USED = [setting for setting in SETTINGS if not setting.no_effect]
 SHARED = [setting for setting in USED if (setting.scope, setting.name) not in OWN]
@@ -67,6 +85,15 @@ def test_every_setting_of_a_topic_is_there() -> None:
 
 def test_settings_of_our_own_are_no_settings_of_kafkas() -> None:
     assert {(setting.scope, setting.name) for setting in SETTINGS} - set(DEFINED) == OWN
+
+
+def test_a_setting_with_an_effect_is_read_by_code() -> None:
+    package = Path(pylogbroker.__file__).parent
+    code = "".join(path.read_text() for path in package.rglob("*.py") if not path.stem.endswith("_settings"))
+    synonyms = {synonym.name for setting in SETTINGS for synonym in setting.synonyms}
+    of_logs = {field.name.replace("_", ".") for field in attrs.fields(LogConfig)}
+    unread = {setting.name for setting in USED if f'"{setting.name}"' not in code} - synonyms - of_logs
+    assert unread == READ_BY_NOBODY
 
 
 def test_a_topics_own_default_is_the_brokers() -> None:

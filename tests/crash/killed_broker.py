@@ -18,7 +18,6 @@ from tests.support.line_process import LineProcess
 #: So that logs are checkpointed, and groups' and producers' states loaded, while the run lasts.
 SETTINGS: Final[Mapping[str, str]] = {
     "log.flush.offset.checkpoint.interval.ms": "300",
-    "log.flush.start.offset.checkpoint.interval.ms": "300",
     "replica.high.watermark.checkpoint.interval.ms": "300",
     "log.flush.scheduler.interval.ms": "400",
     "offsets.topic.segment.bytes": "20000",
