@@ -209,7 +209,7 @@ class GoneTests(NodeTests):
         gc.collect()
         self.assertEqual(self.flushLoggedErrors(), [])
         self.assertEqual(self.memory.total, 0)
-        self.assertEqual(self.node.broker.fetches.delayed, set())
+        self.assertEqual(len(self.node.broker.fetches.delayed), 0)
         for partition in self.node.broker.partitions.led.values():
             self.assertEqual(len(partition.purgatory), 0)
         self.assertEqual(list(map(type, _alive())), [])
