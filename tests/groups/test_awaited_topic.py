@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pylogbroker.broker.slices import at_once
 from pylogbroker.errors import ErrorCode
 from pylogbroker.groups import DeleteOffsetsResult, JoinResult
 from tests.groups.harness import Harness
@@ -37,7 +38,7 @@ def test_members_are_unknown() -> None:
 def test_administrators_see_no_groups() -> None:
     harness, _ = deleted()
     coordinator, now = harness.coordinator, harness.now
-    assert coordinator.list_groups() == (NONE, [])
+    assert at_once(coordinator.list_groups()) == (NONE, [])
     assert (harness.state(), harness.offset()) == ("Dead", None)
     assert coordinator.delete_group("g", now) is NOT_FOUND
     assert coordinator.delete_offsets("g", [T0], now) == DeleteOffsetsResult(NOT_FOUND)
