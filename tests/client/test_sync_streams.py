@@ -136,6 +136,26 @@ def test_ctrl_c_while_waiting_loses_no_message(background: Background, source: S
     assert [next(stream), next(stream)] == [Item(1), Item(2)]
 
 
+@pytest.mark.parametrize("is_scheduled", [True, False])
+def test_ctrl_c_while_starting_loses_no_message(
+    background: Background, source: Source, stream: Stream, monkeypatch: pytest.MonkeyPatch, is_scheduled: bool
+) -> None:
+    schedule = background.reactor.callFromThread
+    source.timeout = 10
+
+    def press(*call: object) -> None:
+        if is_scheduled:
+            schedule(*call)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patches:
+        patches.setattr(background.reactor, "callFromThread", press)
+        with pytest.raises(KeyboardInterrupt):
+            next(stream)
+    put(background, source, Item(1), Item(2))
+    assert [next(stream), next(stream)] == [Item(1), Item(2)]
+
+
 def test_threads_share_a_stream(background: Background, source: Source, stream: Stream) -> None:
     source.timeout = 1.0
     put(background, source, *ITEMS)

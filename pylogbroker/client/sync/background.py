@@ -52,9 +52,10 @@ class Pending(Generic[T]):
     deferred: Deferred[T] | None = None
 
     def start(self, work: Callable[[], Awaitable[T]]) -> None:
-        """Start on the reactor thread."""
-        self.deferred = ensureDeferred(_awaiting(work))
-        self.deferred.addCallbacks(self.future.set_result, self._fail)
+        """Start on the reactor thread, once."""
+        if self.deferred is None:
+            self.deferred = ensureDeferred(_awaiting(work))
+            self.deferred.addCallbacks(self.future.set_result, self._fail)
 
     def cancel(self) -> None:
         """Cancel on the reactor thread."""
@@ -85,8 +86,12 @@ class Background:
     def begin(self, work: Callable[[], Awaitable[T]]) -> Pending[T]:
         """Start work on the reactor thread; thread-safe."""
         pending: Pending[T] = Pending()
-        self.reactor.callFromThread(pending.start, work)
+        self.start(pending, work)
         return pending
+
+    def start(self, pending: Pending[T], work: Callable[[], Awaitable[T]]) -> None:
+        """Like `begin`, for a caller who keeps `pending` and may repeat the call after Ctrl-C."""
+        self.reactor.callFromThread(pending.start, work)
 
     def call(self, work: Callable[[], Awaitable[T]], timeout: float | None, what: str, keep: bool = False) -> T:
         """Return the result, or raise `TimedOut`. Unless `keep`, that and Ctrl-C cancel the work."""

@@ -100,8 +100,11 @@ class Stream:
 
     def _take(self, count: int, timeout: float | None) -> None:
         self._background.check("Stream")
-        pending = self._pending or self._background.begin(partial(self._stream.get_many, count))
-        self._pending = pending  # keeps messages that arrive after a timeout or Ctrl-C
+        if self._pending is None:
+            self._pending = Pending()  # keeps messages that arrive after a timeout or Ctrl-C
+        pending = self._pending
+        if pending.deferred is None:
+            self._background.start(pending, partial(self._stream.get_many, count))
         try:
             wait([pending.future], timeout)
             if not pending.future.done():
