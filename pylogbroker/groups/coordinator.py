@@ -5,8 +5,7 @@ Otherwise the shard's state decides (`coordinators.runtime`).
 
 `__consumer_offsets` may be deleted while groups have members. Until it exists again the coordinator answers as one
 without groups: a member learns that it is unknown, and joins again at once. Requests that create a group wait for the
-topic. After NOT_COORDINATOR librdkafka might look for the coordinator until its session has expired. It retries the
-commit, which fails when it connects to the coordinator again, and after that failure it looks again.
+topic. After NOT_COORDINATOR librdkafka might search until its session has expired.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""CreateAcls (30): reject changes of access control lists: this broker has no authorizer."""
+"""CreateAcls (30): reject all: there is no authorizer."""
 
 from __future__ import annotations
 

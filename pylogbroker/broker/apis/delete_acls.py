@@ -1,4 +1,4 @@
-"""DeleteAcls (31): reject changes of access control lists: this broker has no authorizer."""
+"""DeleteAcls (31): reject all: there is no authorizer."""
 
 from __future__ import annotations
 
