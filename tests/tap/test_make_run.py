@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import subprocess
 from pathlib import Path
@@ -13,10 +14,11 @@ ROOT = Path(__file__).parents[2]
 
 
 def arguments_of_make_run(*arguments: str) -> list[str]:
-    """The arguments that `make run` gives to the plugin of twistd."""
+    """The arguments that `make run` gives to the plugin of twistd, whatever a `make test` around it was given."""
     command = ["make", "--dry-run", "--silent", "--assume-old=.venv/installed", "run", *arguments]
-    shown = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True, timeout=60).stdout
-    words = shlex.split(shown)
+    env = {name: value for name, value in os.environ.items() if name not in ("ARGS", "MAKEFLAGS", "MAKEOVERRIDES")}
+    done = subprocess.run(command, cwd=ROOT, env=env, check=True, capture_output=True, text=True, timeout=60)
+    words = shlex.split(done.stdout)
     return words[words.index("pylogbroker") + 1 :]
 
 

@@ -102,10 +102,14 @@ class CopierKeeper:
                 self.ending.set()
 
     def _follow(self, process: LineProcess) -> str | None:
-        """Read what it says until it ends, or is to be killed: where in its work."""
+        """Read what it says until it ends, or is to be killed: where in its work.
+
+        The first one is killed in its first transaction, so that short runs kill each copier.
+        """
         wanted = self._chance.choice(self._ends) if self._lives else IN_TRANSACTION[0]
+        at_first_chance = not self._lives or wanted in FIRST_STAGES
         self._lives += 1
-        seconds = 0.0 if wanted in FIRST_STAGES else self._chance.expovariate(1 / self._life_seconds)
+        seconds = 0.0 if at_first_chance else self._chance.expovariate(1 / self._life_seconds)
         since = time.monotonic() + seconds
         while process.running:
             word = self._obey(self._next_line(process))
