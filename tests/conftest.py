@@ -59,6 +59,10 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
     pluginmanager.register(budget)
     pluginmanager.register(run_services)
     pluginmanager.register(spark_session)
+    if pluginmanager.hasplugin("xdist"):
+        from tests.support import xdist_scheduler
+
+        pluginmanager.register(xdist_scheduler)
     parser.addoption(
         "--against",
         metavar="kafka|HOST:PORT",
@@ -74,10 +78,6 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "kafka: the test starts Apache Kafka (found from its code)")
     config.addinivalue_line("markers", "oracle: the test uses recorded answers of Kafka's programs")
     _guard.install()
-    if config.pluginmanager.hasplugin("xdist"):
-        from tests.support import xdist_scheduler
-
-        config.pluginmanager.register(xdist_scheduler)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -33,7 +33,7 @@ from tests.support.line_process import LineProcess, ProcessFailed
 
 T = TypeVar("T")
 LIMIT = 120.0  # seconds
-USUAL_SECONDS = 30.0  # after which no other scenario is begun
+USUAL_SECONDS = 10.0  # after which no other scenario is begun
 THOROUGH_SECONDS = 600.0
 ROUNDS = 3  # of all scenarios, at most
 PARTITIONS = range(2)

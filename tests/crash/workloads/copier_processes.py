@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import signal
 import sys
@@ -25,7 +26,7 @@ from tests.support.line_process import LineProcess, ProcessFailed
 Command = Callable[[Orders], Sequence[str]]
 _JAVA: Final = Path(__file__).parents[1] / "copiers" / "Copier.java"
 AT_ONCE: Final = "at once"  # instead of a stage
-_LONGEST: Final = 4.0  # seconds that a stage is waited for
+_LONGEST: Final = 4.0  # seconds that a stage is waited for, after the first life
 _SOON: Final = 0.02  # seconds behind a line within which a copier is killed
 _LINE: Final = 120  # characters of a reason
 _WAIT_SECONDS_MAX: Final = 30.0  # seconds for its end
@@ -69,7 +70,7 @@ class CopierKeeper:
         self._command, self._life_seconds, self._ends, self._world = command, life_seconds, ends, context
         self._lives = 0
         self._chance = random.Random(context.chance.random())
-        self.calm = threading.Event()  # it is not killed any more
+        self.calm = threading.Event()  # it is not killed any more, after its first life
         self.ending = threading.Event()
         self.reported: Counter[str] = Counter()  # its lines, by their first words
         self.reasons: Counter[str] = Counter()  # of its aborting, or of its end
@@ -104,11 +105,13 @@ class CopierKeeper:
     def _follow(self, process: LineProcess) -> str | None:
         """Read what it says until it ends, or is to be killed: where in its work.
 
-        The first one is killed in its first transaction, so that short runs kill each copier.
+        The first life ends in its first transaction, calm or not, so that short runs kill each copier.
         """
-        wanted = self._chance.choice(self._ends) if self._lives else IN_TRANSACTION[0]
-        at_first_chance = not self._lives or wanted in FIRST_STAGES
+        is_first = not self._lives
         self._lives += 1
+        wanted = IN_TRANSACTION[0] if is_first else self._chance.choice(self._ends)
+        longest = math.inf if is_first else _LONGEST
+        at_first_chance = is_first or wanted in FIRST_STAGES
         seconds = 0.0 if at_first_chance else self._chance.expovariate(1 / self._life_seconds)
         since = time.monotonic() + seconds
         while process.running:
@@ -118,7 +121,7 @@ class CopierKeeper:
                     process.send("end")
                 return None
             late = time.monotonic() - since
-            if not self.calm.is_set() and late > 0 and (wanted in (word, AT_ONCE) or late > _LONGEST):
+            if (is_first or not self.calm.is_set()) and late > 0 and (wanted in (word, AT_ONCE) or late > longest):
                 time.sleep(self._chance.choice((0, self._chance.uniform(0, _SOON))))
                 return wanted if word == wanted else AT_ONCE
         return None
