@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import gc
 import itertools
+import os
 import re
 import signal
 import uuid
@@ -28,6 +29,7 @@ import hypothesis
 import pytest
 
 from tests.peers import available as java_available
+from tests.peers import spark
 from tests.support import budget, run_services, spark_session
 from tests.support.broker_process import BrokerProcess
 from tests.support.brokers import Broker, ExternalBroker, KafkaProcess
@@ -50,6 +52,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 for _number in (signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1):
     if signal.getsignal(_number) is signal.SIG_IGN:
         signal.signal(_number, lambda *_: None)
+
+os.environ.setdefault("SPARK_HOME", str(spark.home()))
 
 _counter = itertools.count()
 _guard = ProcessGuard()

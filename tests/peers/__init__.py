@@ -13,7 +13,7 @@ What to use:
 - `tools.tool(name, *arguments)`: one of Kafka's command line tools, by the name of its shell script.
 - `resident.JavaProgram`: what runs these to their ends, in one JVM for the whole test run.
 
-- `spark.java_options()`: options of the JVM with which Spark starts sooner.
+- `spark.java_options()`, `spark.home()`: options of the JVM and an installation with which Spark starts sooner.
 - `node.run(path, *arguments)`: what a script for Node prints that uses clients of Kafka 0.7, from the npm registry.
 
 `available()` says whether Java and Maven are there at all, for a `pytest.mark.skipif`; `node_available()` the same of
