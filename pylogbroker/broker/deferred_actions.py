@@ -1,6 +1,6 @@
 """Actions deferred until all requests that a connection received at once are handled (Kafka: ActionQueue).
 
-So a fetch that several of these requests complete is answered once.
+So a fetch that several of these requests complete is answered once. An action that raises is logged; others still run.
 """
 
 from __future__ import annotations
@@ -9,6 +9,9 @@ from collections.abc import Callable
 
 import attrs
 from twisted.internet.interfaces import IReactorTime
+from twisted.logger import Logger
+
+log = Logger()
 
 
 @attrs.define
@@ -33,10 +36,11 @@ class DeferredActions:
         if self._running:
             return
         self._running = True
-        try:
-            while self._actions:
-                actions, self._actions = self._actions, []
-                for action in actions:
+        while self._actions:
+            actions, self._actions = self._actions, []
+            for action in actions:
+                try:
                     action()
-        finally:
-            self._running = False
+                except Exception:
+                    log.failure("a deferred action failed")
+        self._running = False

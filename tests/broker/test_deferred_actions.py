@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from twisted.internet.task import Clock
+from twisted.logger import capturedLogs
 
 from pylogbroker.broker.deferred_actions import DeferredActions
 
@@ -45,3 +46,18 @@ def test_what_the_calls_defer_is_done_at_the_same_end_also_through_nested_batche
     deferred_actions.defer(first)
     deferred_actions.run()
     assert made == ["first", "first is done", "within"]
+
+
+def test_an_action_that_raises_is_logged_and_loses_no_other() -> None:
+    clock, made = Clock(), []
+    deferred_actions = DeferredActions(clock)
+    with capturedLogs() as events:
+        deferred_actions.hold()
+        deferred_actions.defer(lambda: deferred_actions.defer(lambda: made.append("later")))
+        deferred_actions.defer(lambda: made.append(1 // 0))
+        deferred_actions.defer(lambda: made.append("same batch"))
+        deferred_actions.run()
+        deferred_actions.defer(lambda: made.append("next"))
+        clock.advance(0)
+    assert made == ["same batch", "later", "next"]
+    assert [event["log_failure"].type for event in events] == [ZeroDivisionError]
