@@ -130,21 +130,21 @@ class GroupOffsets:
 
     def remove(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
         """Remove partitions; return those whose records count, or may count."""
-        pending, positions, committed = self.pending, self._positions, self.committed
-        transactions = list(self._transactions.values())
-        removed = []
-        for partition in partitions:
-            pending.pop(partition, None)
-            positions.pop(partition, None)
-            was_stored = committed.pop(partition, None) is not None
-            for transaction in transactions:
-                transaction.pending.pop(partition, None)
-                was_stored |= transaction.stored.pop(partition, None) is not None
-            if was_stored:
-                removed.append(partition)
+        wanted, stored = dict.fromkeys(partitions), set()
+        for partition in wanted:
+            self.pending.pop(partition, None)
+            self._positions.pop(partition, None)
+            if self.committed.pop(partition, None) is not None:
+                stored.add(partition)
+        for transaction in self._transactions.values():
+            for partition in list(_common(transaction.pending, wanted)):
+                del transaction.pending[partition]
+            for partition in list(_common(transaction.stored, wanted)):
+                del transaction.stored[partition]
+                stored.add(partition)
         for producer_id in list(self._transactions):
             self._drop_if_empty(producer_id)
-        return removed
+        return [partition for partition in wanted if partition in stored]
 
     def expired(
         self,

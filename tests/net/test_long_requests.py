@@ -39,6 +39,7 @@ from pylogbroker.wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
 from pylogbroker.wire.messages.init_producer_id import InitProducerIdRequest
+from pylogbroker.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from pylogbroker.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from pylogbroker.wire.messages.list_transactions import ListTransactionsRequest
 from pylogbroker.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
@@ -202,6 +203,8 @@ def test_requests_for_many_partitions_give_way(client: Client) -> None:
         client.ask(IncrementalAlterConfigsRequest([changed]))
     commit_offsets(client)
     commit_in_transaction(client)
+    [group] = client.ask(DeleteGroupsRequest(["g"])).results
+    assert group.error_code == 0
     [deleted] = client.ask(DeleteTopicsRequest(topics=[DeleteTopicState("many")])).responses
     assert deleted.error_code == 0
     assert "many" not in {topic.name for topic in client.ask(MetadataRequest(None)).topics}
@@ -222,6 +225,7 @@ def many_element_requests() -> Iterator[Request]:
     yield OffsetFetchRequest(groups=[OffsetFetchRequestGroup(name, topics=None) for name in NAMES])
     yield DescribeGroupsRequest(NAMES)
     yield DeleteGroupsRequest(NAMES)
+    yield LeaveGroupRequest("g", members=[MemberIdentity(name) for name in NAMES])
     yield ListTransactionsRequest([], list(range(ELEMENTS)))
     no_topics = [AddPartitionsToTxnTransaction(name, number, 0) for number, name in enumerate(NAMES)]
     yield AddPartitionsToTxnRequest(transactions=no_topics)
