@@ -225,7 +225,7 @@ def many_element_requests() -> Iterator[Request]:
     yield OffsetFetchRequest(groups=[OffsetFetchRequestGroup(name, topics=None) for name in NAMES])
     yield DescribeGroupsRequest(NAMES)
     yield DeleteGroupsRequest(NAMES)
-    yield LeaveGroupRequest("g", members=[MemberIdentity(name) for name in NAMES])
+    yield LeaveGroupRequest("g", members=[MemberIdentity(str(number)) for number in range(5 * ELEMENTS)])
     yield ListTransactionsRequest([], list(range(ELEMENTS)))
     no_topics = [AddPartitionsToTxnTransaction(name, number, 0) for number, name in enumerate(NAMES)]
     yield AddPartitionsToTxnRequest(transactions=no_topics)
