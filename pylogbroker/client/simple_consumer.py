@@ -220,7 +220,6 @@ class SimpleConsumer:
 
 
 def _wait(max_wait_ms: int, min_bytes: int) -> Wait:
-    """A fetch that may wait waits for at least one byte."""
     wait = arguments.number("max_wait_ms", max_wait_ms)
     return Wait(wait, arguments.number("min_bytes", min_bytes) or int(wait > 0))
 

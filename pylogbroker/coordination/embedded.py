@@ -212,7 +212,6 @@ def _lock(directory: str) -> int:
 
 
 def _connect(path: str) -> sqlite3.Connection:
-    """Return a connection with explicit transactions that several threads may use in turn."""
     connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
     connection.execute("PRAGMA synchronous = FULL")
     return connection

@@ -184,6 +184,5 @@ class GroupOffsets:
 
 
 def _common(some: Collection[TopicPartition], others: Collection[TopicPartition]) -> Iterator[TopicPartition]:
-    """Return what is in both; look up those of the smaller one."""
     fewer, more = sorted((some, others), key=len)
     return filter(more.__contains__, fewer)

@@ -97,7 +97,6 @@ def _entries(path: str, *, whole: bool) -> Iterator[LogEntry]:
 
 
 def _registered_producers(entry: LogEntry) -> Iterator[int]:
-    """Yield producer ids of transactional ids."""
     yield NO_PRODUCER
     with suppress(CorruptRecords):
         yield from (decode_value(record.value).producer_id for record in entry.records() if record.value)

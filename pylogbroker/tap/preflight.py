@@ -238,7 +238,6 @@ def check_ports(listeners: Iterable[Listener]) -> None:
 
 
 def _overlap(one: tuple[int, str, int], other: tuple[int, str, int]) -> bool:
-    """Return whether only one of two addresses (family, host, port) can be bound."""
     hosts = {one[1], other[1]}
     return one[0] == other[0] and one[2] == other[2] and (len(hosts) == 1 or bool(hosts & {"0.0.0.0", "::"}))
 

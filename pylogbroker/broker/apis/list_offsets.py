@@ -206,7 +206,6 @@ class _Query:
 
 
 def _outcomes(calls: Sequence[Callable[[], object]], caller: Caller) -> list[object]:
-    """Return the results or exceptions of calls; fewer if the connection closes. Blocks."""
     return [_outcome(call) for call in calls if not caller.is_gone]
 
 

@@ -250,7 +250,6 @@ class FetchOperation:
     # -- WAITING ---------------------------------------------------------------------------------------------------
 
     def _begin_waiting(self) -> None:
-        """Wait in the purgatory, which also a stop of the broker ends."""
         self._deadline = self.services.runtime.clock.callLater(self.request.max_wait_ms / 1000, self.expire)
         self.services.fetches.delayed[self] = None
 

@@ -24,7 +24,6 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 
 
 def _alternatives(pattern: str) -> str:
-    """Replace commas by `|`, except in `{m,n}` and `[...]`."""
     return re.sub(r"\\.|\{[^}]*\}|\[[^]]*\]|,", lambda found: "|" if found[0] == "," else found[0], pattern.strip())
 
 

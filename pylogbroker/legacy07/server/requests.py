@@ -95,7 +95,6 @@ def _produce(services: Services, parts: Sequence[Production]) -> Answer | Corout
 
 
 async def _append_rest(services: Services, parts: Sequence[Production]) -> None:
-    """Append the rest, waiting for workers and new topics."""
     for part in parts:
         if not _append_at_once(services, part):
             await _append_late(services, part)

@@ -218,7 +218,6 @@ class BlockingCluster:
         return Address(answer.host, answer.port)
 
     def _idle(self, address: Address) -> BlockingConnection:
-        """Return a connection with nothing in flight."""
         connection = self._connection(address)
         return self._opened(self._spares, address) if connection.in_flight else connection
 

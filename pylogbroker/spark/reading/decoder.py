@@ -95,7 +95,6 @@ def _enough(fetched: Buffer) -> int:
 
 
 def _of_one_format(group: EntryGroup) -> Iterable[EntryGroup]:
-    """Return the group, or single messages if v0 and v1 are mixed."""
     mixed = not group.is_v2 and len({entry.magic for entry in group.entries}) > 1
     return group.singles() if mixed else [group]
 

@@ -205,7 +205,6 @@ class MicroBatches:
         return {key: firsts[key] if key in firsts else min(known[key], end) for key, end in self.ends.items()}
 
     def _is_same(self, topic: str) -> bool:
-        """Return whether the topic's id is known and unchanged; old brokers send none."""
         return self._ids.get(topic, NO_ID) == self._seen.get(topic) != NO_ID
 
     def _firsts(self, partitions: Collection[TopicPartition]) -> Positions:

@@ -318,7 +318,6 @@ class IdempotentProducer:
 
 
 def _raise_rejected(queue: _PartitionQueue) -> None:
-    """Raise a rejected batch's error if all earlier ones are written."""
     for batch in queue.settle():
         raise batch.error or KafkaError(code=ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
 

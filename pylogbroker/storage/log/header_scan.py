@@ -99,6 +99,5 @@ def scan_offset_addressed(read: Read, position: int, end: int) -> Iterator[Field
 
 
 def _block(read: Read, position: int, end: int) -> Buffer:
-    """Pad with zeros at the end of the file."""
     block = read(min(_BLOCK, end - position), position)
     return block if len(block) >= _HEAD_SIZE else bytes(block).ljust(_HEAD_SIZE, b"\0")
