@@ -20,7 +20,6 @@ from typing import TypeVar
 
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, IsolationLevel, KafkaError, TopicPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from tests.conftest import make_broker
 from tests.peers import available as java_available
@@ -47,7 +46,6 @@ class Copying:
     def __init__(self, topics: Topics, place: Path) -> None:
         self._topics = topics
         self._points = place / "points"
-        self._admin = AdminClient({"bootstrap.servers": topics.bootstrap})
         self._points.mkdir(parents=True)
         self._source, self._sink = topics.make(len(PARTITIONS)), topics.make(len(PARTITIONS))
         module = "tests.spark.kill_stream"
@@ -108,12 +106,10 @@ class Copying:
 
     def is_something_open(self) -> bool:
         """Whether there are records in the sink of which nobody knows yet whether they are to be read."""
-        places = {TopicPartition(self._sink, each): OffsetSpec.latest() for each in PARTITIONS}
-        ends = []
-        for level in (IsolationLevel.READ_UNCOMMITTED, IsolationLevel.READ_COMMITTED):
-            found = self._admin.list_offsets(places, isolation_level=level)
-            ends.append([future.result(LIMIT).offset for future in found.values()])
-        return ends[0] != ends[1]
+        return any(
+            len({self._topics.end(self._sink, partition, level) for level in IsolationLevel}) > 1
+            for partition in PARTITIONS
+        )
 
     # -- processes -----------------------------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ topics.fill(topic, [Rec(b"value", key=b"key", partition=1)], compression="lz4")
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
 from typing import Any, Self
@@ -100,7 +101,23 @@ class Topics:
         for partition in {each.partition for each in records}:
             ends = [0, 1]
             while ends[0] != ends[1]:
-                ends = [self._end(topic, partition, level) for level in IsolationLevel]
+                ends = [self.end(topic, partition, level) for level in IsolationLevel]
+
+    def end(self, topic: str, partition: int, level: IsolationLevel) -> int:
+        """Return the end offset of a partition.
+
+        Of a broker that was killed, librdkafka may not know a leader for a moment: it is asked again.
+        """
+        place, deadline = TopicPartition(topic, partition), time.monotonic() + LIMIT
+        while True:
+            [future] = self._admin.list_offsets({place: OffsetSpec.latest()}, isolation_level=level).values()
+            try:
+                found: int = future.result(LIMIT).offset
+            except KafkaException as error:
+                if error.args[0].code() != KafkaError._NOENT or time.monotonic() > deadline:
+                    raise
+            else:
+                return found
 
     def _wait_for(self, topic: str, partitions: int) -> None:
         """Kafka answers before all brokers know."""
@@ -108,12 +125,6 @@ class Topics:
         while known != partitions:
             found = self._admin.list_topics(timeout=LIMIT).topics.get(topic)
             known = len(found.partitions) if found is not None else 0
-
-    def _end(self, topic: str, partition: int, level: IsolationLevel) -> int:
-        place = TopicPartition(topic, partition)
-        [future] = self._admin.list_offsets({place: OffsetSpec.latest()}, isolation_level=level).values()
-        found: int = future.result(LIMIT).offset
-        return found
 
     def _producer(self, settings: dict[str, Any]) -> Producer:
         key = tuple(sorted(settings.items()))
