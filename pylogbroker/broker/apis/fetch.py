@@ -7,10 +7,10 @@ from collections.abc import Awaitable, Generator
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.fetch.operation import FetchOperation
-from pylogbroker.broker.fetch.sessions import FIRST_EPOCH, requested_partitions
+from pylogbroker.broker.fetch.sessions import FIRST_EPOCH, RequestedPartitions, requested_partitions
 from pylogbroker.broker.requested_partitions import count_elements
 from pylogbroker.broker.services import Services
-from pylogbroker.broker.slices import inline_if_short
+from pylogbroker.broker.slices import ITEMS_INLINE_MAX, at_once
 from pylogbroker.errors import KafkaError
 from pylogbroker.wire.messages.fetch import FetchRequest, FetchResponse
 
@@ -24,12 +24,22 @@ Answer = FetchResponse | Awaitable[FetchResponse]
 def handle(
     services: Services, context: RequestContext, request: FetchRequest
 ) -> Answer | Generator[None, None, Answer]:
-    return inline_if_short(_begin(services, context, request), count_elements(request.topics))
-
-
-def _begin(services: Services, context: RequestContext, request: FetchRequest) -> Generator[None, None, Answer]:
     by_id = context.api_version >= _FIRST_WITH_IDS
+    if count_elements(request.topics) > ITEMS_INLINE_MAX:
+        return _in_steps(services, context, request, by_id)
+    return _fetch(services, context, request, by_id, at_once(requested_partitions(request, by_id)))
+
+
+def _in_steps(
+    services: Services, context: RequestContext, request: FetchRequest, by_id: bool
+) -> Generator[None, None, Answer]:
     requested = yield from requested_partitions(request, by_id)
+    return _fetch(services, context, request, by_id, requested)
+
+
+def _fetch(
+    services: Services, context: RequestContext, request: FetchRequest, by_id: bool, requested: RequestedPartitions
+) -> Answer:
     try:
         session = services.fetches.sessions.enter(request, requested, services.runtime.now_ms(), by_id)
     except KafkaError as error:

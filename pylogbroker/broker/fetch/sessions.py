@@ -60,7 +60,7 @@ def requested_partitions(request: FetchRequest, by_id: bool) -> Generator[None, 
     found: RequestedPartitions = {}
     for topic in request.topics:
         key = topic.topic_id if by_id else topic.topic
-        for number, partition in enumerate(topic.partitions):
+        for number, partition in enumerate(topic.partitions, 1):
             if number % STEP_ITEMS == 0:
                 yield
             found[key, partition.partition] = RequestedPartition(key, partition)
