@@ -16,7 +16,7 @@ from pylogbroker.broker.api import Api
 from pylogbroker.broker.apis.api_versions import unsupported
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.errors import ProtocolViolation
-from pylogbroker.wire import Chunk, request_codec, response_codec
+from pylogbroker.wire import SUPPORTED, Chunk, request_codec, response_codec
 from pylogbroker.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from pylogbroker.wire.struct_counter import counter
 
@@ -24,10 +24,6 @@ ENCODE_INLINE_STRUCTS_MAX = 500
 """A response with more structs is encoded in slices; this many take some hundred microseconds."""
 
 _OTHER_APIS = {
-    4: "LeaderAndIsr",
-    5: "StopReplica",
-    6: "UpdateMetadata",
-    7: "ControlledShutdown",
     17: "SaslHandshake",
     34: "AlterReplicaLogDirs",
     36: "SaslAuthenticate",
@@ -62,7 +58,7 @@ _OTHER_APIS = {
     91: "AlterShareGroupOffsets",
     92: "DeleteShareGroupOffsets",
 }
-"""Names for the log: other APIs for clients, and Kafka 3.9's between brokers."""
+"""Names for the log: APIs for clients that are not declared."""
 
 _SASL = (17, 36)
 _HEADER = struct.Struct(">hhih")
@@ -144,6 +140,8 @@ class Routes:
 
 def _not_offered(key: int) -> NotOffered:
     name = _OTHER_APIS.get(key, "an API that is not known")
+    if key in SUPPORTED:
+        name = SUPPORTED[key][0].__name__.removesuffix("Request")
     hint = "; SASL is not offered, connect without it (security.protocol=PLAINTEXT)" if key in _SASL else ""
     return NotOffered(f"{name} ({key})", f"{name} ({key}) is not offered{hint}")
 

@@ -170,6 +170,17 @@ class Request(WireMessage):
     elements_max: ClassVar[int] = 50_000
 
 
+class ClusterRequest(Request):
+    """Base class of requests between brokers that may name every partition of a cluster.
+
+    With three replicas the limit is about 140,000 partitions. Brokers cannot be asked to send several requests.
+    """
+
+    __slots__ = ()
+
+    elements_max: ClassVar[int] = 1_000_000
+
+
 class Response(WireMessage):
     __slots__ = ()
 

@@ -190,11 +190,11 @@ class ProtocolTests(SynchronousTestCase):
         self.assertEqual(lines[len(reported) :], [f"{200 - len(reported)} more from 10.0.0.1"])
 
     def test_an_api_that_is_not_offered_is_logged_once_a_minute(self) -> None:
-        telemetry, quotas = (struct.pack(">ihhih", 10, key, 0, 1, -1) for key in (71, 48))
+        telemetry, orders = (struct.pack(">ihhih", 10, key, 0, 1, -1) for key in (71, 4))
         old_metadata = struct.pack(">ihhih", 10, 3, 99, 1, -1)
         with logged_lines() as lines:
             for _ in range(50):
-                for bad in (telemetry, quotas, old_metadata):
+                for bad in (telemetry, orders, old_metadata):
                     protocol, transport = connect(self.factory)
                     protocol.dataReceived(bad)
                     self.factory.reactor.advance(0)
@@ -205,10 +205,10 @@ class ProtocolTests(SynchronousTestCase):
             lines,
             [
                 peer + "GetTelemetrySubscriptions (71) is not offered",
-                peer + "DescribeClientQuotas (48) is not offered",
+                peer + "LeaderAndIsr (4) is not offered",
                 peer + "Metadata is not offered in version 99, but in 0 to 12",
                 "49 more from 10.0.0.1, for GetTelemetrySubscriptions (71)",
-                "49 more from 10.0.0.1, for DescribeClientQuotas (48)",
+                "49 more from 10.0.0.1, for LeaderAndIsr (4)",
                 "49 more from 10.0.0.1, for Metadata",
             ],
         )

@@ -14,6 +14,7 @@ LATEST = {
     "Fetch": (1, 17),
     "ListOffsets": (2, 9),
     "Metadata": (3, 12),
+    "LeaderAndIsr": (4, 7),
     "OffsetCommit": (8, 9),
     "OffsetFetch": (9, 9),
     "FindCoordinator": (10, 6),

@@ -1,4 +1,7 @@
-"""Every message in every version, both ways, against other implementations."""
+"""Every message in every version, both ways, against other implementations in Python.
+
+`test_java_messages` compares those that have none.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +41,6 @@ def test_both_ways(name: str, version: int) -> None:
     cls = declared(name)
     ours = codec(cls, version)
     peers = [peer for peer in PEERS.values() if peer.knows(cls, version)]
-    assert peers or name.removesuffix("Request").removesuffix("Response") not in LATEST
 
     @settings(max_examples=examples(10), database=None, deadline=None, phases=[Phase.generate])
     @given(messages(cls, version))
