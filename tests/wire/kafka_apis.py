@@ -15,6 +15,8 @@ LATEST = {
     "ListOffsets": (2, 9),
     "Metadata": (3, 12),
     "LeaderAndIsr": (4, 7),
+    "StopReplica": (5, 4),
+    "UpdateMetadata": (6, 8),
     "OffsetCommit": (8, 9),
     "OffsetFetch": (9, 9),
     "FindCoordinator": (10, 6),

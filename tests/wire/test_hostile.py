@@ -9,7 +9,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from pylogbroker.wire import EncodingError, MessageCodec, WireError, codec, request_codec
+from pylogbroker.wire import NO_ID, EncodingError, MessageCodec, WireError, codec, request_codec
 from pylogbroker.wire.headers import skip_tagged
 from pylogbroker.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
 from pylogbroker.wire.messages.heartbeat import HeartbeatRequest
@@ -21,6 +21,11 @@ from pylogbroker.wire.messages.metadata import (
     MetadataResponseTopic,
 )
 from pylogbroker.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
+from pylogbroker.wire.messages.update_metadata import (
+    UpdateMetadataPartitionState,
+    UpdateMetadataRequest,
+    UpdateMetadataTopicState,
+)
 from tests.support.examples import examples
 from tests.wire.kafka_apis import cases, declared
 from tests.wire.strategies import messages
@@ -128,6 +133,16 @@ def test_the_elements_of_all_arrays_count_together(version: int) -> None:
         request_codec(9, version).decode(
             request_codec(9, version).encode(OffsetFetchRequest("g", [half, half, OffsetFetchRequestTopic("t", [0])]))
         )
+
+
+def test_a_controller_may_name_more_partitions_than_a_client() -> None:
+    state = UpdateMetadataPartitionState(isr=[1, 2, 3], replicas=[1, 2, 3])
+    cluster = UpdateMetadataRequest(topic_states=[UpdateMetadataTopicState("t", partition_states=[state] * 20_000)])
+    codec = request_codec(6, 8)
+    assert codec.decode(codec.encode(cluster)) == cluster
+    state.isr = [1] * 1_000_000
+    with pytest.raises(WireError, match="1000000 elements"):
+        codec.decode(codec.encode(UpdateMetadataRequest(topic_states=[UpdateMetadataTopicState("t", NO_ID, [state])])))
 
 
 def test_ten_thousand_topics_in_one_request_are_no_excess() -> None:
