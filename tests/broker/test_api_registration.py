@@ -11,7 +11,14 @@ from pylogbroker.broker.api import serves
 from pylogbroker.wire import SUPPORTED
 from pylogbroker.wire.messages.fetch import FetchRequest
 
-NOT_SERVED = {"LeaderAndIsr", "StopReplica", "UpdateMetadata"}
+NOT_SERVED = {
+    "AllocateProducerIds",
+    "AlterPartition",
+    "ControlledShutdown",
+    "LeaderAndIsr",
+    "StopReplica",
+    "UpdateMetadata",
+}
 """Declared APIs of a cluster that have no handler, so that ApiVersions does not advertise them."""
 
 

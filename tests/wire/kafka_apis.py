@@ -17,6 +17,7 @@ LATEST = {
     "LeaderAndIsr": (4, 7),
     "StopReplica": (5, 4),
     "UpdateMetadata": (6, 8),
+    "ControlledShutdown": (7, 3),
     "OffsetCommit": (8, 9),
     "OffsetFetch": (9, 9),
     "FindCoordinator": (10, 6),
@@ -47,10 +48,12 @@ LATEST = {
     "DeleteGroups": (42, 2),
     "IncrementalAlterConfigs": (44, 1),
     "OffsetDelete": (47, 0),
+    "AlterPartition": (56, 3),
     "DescribeCluster": (60, 1),
     "DescribeProducers": (61, 0),
     "DescribeTransactions": (65, 0),
     "ListTransactions": (66, 1),
+    "AllocateProducerIds": (67, 0),
     "DescribeTopicPartitions": (75, 0),
 }
 

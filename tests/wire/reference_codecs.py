@@ -12,9 +12,10 @@ import io
 import pkgutil
 import re
 from dataclasses import fields as dataclass_fields
+from dataclasses import is_dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cache
-from typing import Any, Protocol
+from typing import Any, Protocol, get_args, get_type_hints
 
 import kafka.protocol.admin
 import kafka.protocol.consumer
@@ -206,16 +207,12 @@ class Kio:
         for field, theirs in zip(present(type(message), version), dataclass_fields(cls), strict=True):
             value = getattr(message, field.name)
             if isinstance(field.kind, type):
-                inner = self._inner(cls, field.kind)
+                inner = _struct_in(get_type_hints(cls)[theirs.name])
                 value = _each(field, value, lambda struct, inner=inner: self._theirs(struct, inner, version))
             else:
                 value = self._value(value, theirs.metadata.get("kafka_type"))
             given[theirs.name] = tuple(value) if field.is_array and value is not None else value
         return cls(**given)
-
-    @staticmethod
-    def _inner(cls: Any, kind: type) -> Any:
-        return getattr(importlib.import_module(cls.__module__), kind.__name__)
 
     def _value(self, value: Any, kind: str | None) -> Any:
         if kind == "error_code":
@@ -245,6 +242,12 @@ class Kio:
         if kind == "datetime_i64":
             return -1 if value is None else round(value.timestamp() * 1000)
         return value
+
+
+def _struct_in(hint: Any) -> Any:
+    """Return the class of a struct, also if the hint is of several of them, or of none."""
+    found = [_struct_in(each) for each in get_args(hint)] if get_args(hint) else [hint if is_dataclass(hint) else None]
+    return next((each for each in found if each is not None), None)
 
 
 def _each(field: Field, value: Any, convert: Any) -> Any:

@@ -31,6 +31,8 @@ REQUEST_HEADERS = {
     "0012 0063 00000001 0001 78 00": RequestHeader(18, 99, 1, "x"),  # a version yet unknown
     "002f 0000 00000001 0001 78": RequestHeader(47, 0, 1, "x"),  # never flexible
     "0007 0000 00000007": RequestHeader(7, 0, 7, None),  # the one without a client id
+    "0007 0001 00000007 0001 78": RequestHeader(7, 1, 7, "x"),
+    "0007 0003 00000007 0001 78 00": RequestHeader(7, 3, 7, "x"),
     "03e7 0000 00000007 0001 78": RequestHeader(999, 0, 7, "x"),  # an API that nobody knows
 }
 
