@@ -14,9 +14,14 @@ from pylogbroker.wire.messages.fetch import FetchRequest
 NOT_SERVED = {
     "AllocateProducerIds",
     "AlterPartition",
+    "AlterPartitionReassignments",
+    "AlterReplicaLogDirs",
     "ControlledShutdown",
+    "ElectLeaders",
     "LeaderAndIsr",
+    "ListPartitionReassignments",
     "StopReplica",
+    "UpdateFeatures",
     "UpdateMetadata",
 }
 """Declared APIs of a cluster that have no handler, so that ApiVersions does not advertise them."""

@@ -1,0 +1,55 @@
+"""AlterPartitionReassignments (key 45): move partitions to other brokers, or cancel a move (KIP-455).
+
+Versions::
+
+    0  flexible
+"""
+
+from pylogbroker.wire.schema import ErrorText, Int16, Int32, Request, Response, String, Versions, fresh, struct
+
+
+@struct
+class ReassignablePartition:
+    """Null replicas cancel a reassignment."""
+
+    partition_index: Int32 = 0
+    replicas: list[Int32] | None = None
+
+
+@struct
+class ReassignableTopic:
+    name: String = ""
+    partitions: list[ReassignablePartition] = fresh(list)
+
+
+@struct
+class AlterPartitionReassignmentsRequest(Request):
+    api_key = 45
+    versions = Versions(0, 0, flexible=0)
+
+    timeout_ms: Int32 = 60_000
+    topics: list[ReassignableTopic] = fresh(list)
+
+
+@struct
+class ReassignablePartitionResponse:
+    partition_index: Int32 = 0
+    error_code: Int16 = 0
+    error_message: ErrorText | None = None
+
+
+@struct
+class ReassignableTopicResponse:
+    name: String = ""
+    partitions: list[ReassignablePartitionResponse] = fresh(list)
+
+
+@struct
+class AlterPartitionReassignmentsResponse(Response):
+    api_key = 45
+    versions = Versions(0, 0, flexible=0)
+
+    throttle_time_ms: Int32 = 0
+    error_code: Int16 = 0
+    error_message: ErrorText | None = None
+    responses: list[ReassignableTopicResponse] = fresh(list)

@@ -1,0 +1,51 @@
+"""AlterReplicaLogDirs (key 34): move replicas to other log directories of their broker (KIP-113).
+
+Versions::
+
+    0  directories and their partitions
+    1  KIP-219 throttling
+    2  flexible
+"""
+
+from pylogbroker.wire.schema import Int16, Int32, Request, Response, String, Versions, fresh, struct
+
+
+@struct
+class AlterReplicaLogDirTopic:
+    name: String = ""
+    partitions: list[Int32] = fresh(list)
+
+
+@struct
+class AlterReplicaLogDir:
+    path: String = ""
+    topics: list[AlterReplicaLogDirTopic] = fresh(list)
+
+
+@struct
+class AlterReplicaLogDirsRequest(Request):
+    api_key = 34
+    versions = Versions(0, 2, flexible=2)
+
+    dirs: list[AlterReplicaLogDir] = fresh(list)
+
+
+@struct
+class AlterReplicaLogDirPartitionResult:
+    partition_index: Int32 = 0
+    error_code: Int16 = 0
+
+
+@struct
+class AlterReplicaLogDirTopicResult:
+    topic_name: String = ""
+    partitions: list[AlterReplicaLogDirPartitionResult] = fresh(list)
+
+
+@struct
+class AlterReplicaLogDirsResponse(Response):
+    api_key = 34
+    versions = Versions(0, 2, flexible=2)
+
+    throttle_time_ms: Int32 = 0
+    results: list[AlterReplicaLogDirTopicResult] = fresh(list)
