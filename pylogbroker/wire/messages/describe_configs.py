@@ -64,8 +64,8 @@ class DescribeConfigsResourceResult:
     name: String = ""
     value: String | None = ""
     read_only: Boolean = False
-    config_source: Annotated[Int8, Since(1), IGNORABLE] = -1
     is_default: Annotated[Boolean, Until(0)] = False
+    config_source: Annotated[Int8, Since(1), IGNORABLE] = -1
     is_sensitive: Boolean = False
     synonyms: Annotated[list[DescribeConfigsSynonym], Since(1), IGNORABLE] = fresh(list)
     config_type: Annotated[Int8, Since(3), IGNORABLE] = 0
