@@ -20,6 +20,7 @@ from pylogbroker.config.topic_config import TopicCheck, TopicConfig, TopicDefaul
 from pylogbroker.config.value_kinds import Value
 from pylogbroker.config.values import Values
 from pylogbroker.errors import ConfigError
+from pylogbroker.metadata.inter_broker_protocol import InterBrokerProtocol
 
 Texts = Mapping[str, str]
 _CONTROLLERS = "controller.listener.names"
@@ -66,6 +67,10 @@ class BrokerConfig(Values):
     @property
     def address_limits(self) -> dict[str, int]:
         return listeners.parse_address_limits(self.text("max.connections.per.ip.overrides"))
+
+    @property
+    def inter_broker_protocol(self) -> InterBrokerProtocol:
+        return InterBrokerProtocol.parse(self.text("inter.broker.protocol.version"))
 
     def decide(self, name: str, text: str) -> None:
         """Set a value that the file left open, as if it were there."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pylogbroker.config import listeners
 from pylogbroker.config.log_levels import parse_log_levels
 from pylogbroker.config.setting import Setting, Synonym, cluster_wide, fixed
-from pylogbroker.config.value_kinds import BOOLEAN, INT_MAX, LONG, TEXT, ConfigType, ValueKind, at_least
+from pylogbroker.config.value_kinds import BOOLEAN, INT_MAX, LONG, TEXT, ConfigType, NotAccepted, ValueKind, at_least
+from pylogbroker.metadata.inter_broker_protocol import EXPECTED, InterBrokerProtocol, UnknownProtocolVersion
 
 _LISTENERS = ValueKind(
     ConfigType.STRING,
@@ -28,6 +29,16 @@ _ADDRESS_LIMITS = ValueKind(
     check=listeners.parse_address_limits,
     wanted="host:number pairs separated by commas",
 )
+
+
+def _parse_protocol(text: str) -> InterBrokerProtocol:
+    try:
+        return InterBrokerProtocol.parse(text)
+    except UnknownProtocolVersion as error:
+        raise NotAccepted(str(error)) from None
+
+
+_INTER_BROKER_PROTOCOL = ValueKind(ConfigType.STRING, check=_parse_protocol, wanted=EXPECTED)
 
 _LOG_LEVELS = ValueKind(
     ConfigType.STRING,
@@ -62,6 +73,14 @@ NETWORK_SETTINGS: tuple[Setting, ...] = (
         "Largest broker.id that may be configured while numbers are generated.",
     ),
     fixed("broker.rack", TEXT, None, "medium", "Rack (or zone) of the broker, reported to clients."),
+    fixed(
+        "inter.broker.protocol.version",
+        _INTER_BROKER_PROTOCOL,
+        "3.9-IV0",
+        "medium",
+        "Version of the requests between brokers of a cluster. All of them must have the same: raise it when the last "
+        "broker is upgraded.",
+    ),
     # listeners
     fixed(
         "listeners",

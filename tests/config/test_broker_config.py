@@ -246,6 +246,17 @@ def test_limits_for_addresses() -> None:
     assert config.address_limits == {"10.0.0.1": 5, "::1": 7}
 
 
+def test_the_protocol_between_brokers() -> None:
+    assert str(BrokerConfig({}).inter_broker_protocol) == "3.9-IV0"
+    assert str(BrokerConfig({"inter.broker.protocol.version": "2.7"}).inter_broker_protocol) == "2.7-IV2"
+    with pytest.raises(ConfigError) as caught:
+        BrokerConfig({"inter.broker.protocol.version": "2.6-IV0"})
+    assert str(caught.value) == (
+        "inter.broker.protocol.version: '2.6-IV0' is not accepted; expected at least 2.7: upgrade the cluster's "
+        "brokers, then set 2.7 or higher for all of them"
+    )
+
+
 class TestDynamic:
     """Changes while the broker runs."""
 
