@@ -12,6 +12,8 @@ from typing import Final, NamedTuple
 
 _FETCH: Final = 1
 _ALTER_PARTITION: Final = 56
+_ALLOCATE_PRODUCER_IDS: Final = 67
+_NEGOTIATED: Final = (_ALTER_PARTITION, _ALLOCATE_PRODUCER_IDS)
 
 _VERSIONS: Final[Mapping[int, Mapping[tuple[int, int, int], int]]] = {
     _FETCH: {(2, 7, 0): 11, (2, 7, 1): 12, (3, 1, 0): 13, (3, 5, 0): 14, (3, 5, 1): 15, (3, 7, 4): 16, (3, 9, 0): 17},
@@ -23,7 +25,7 @@ _VERSIONS: Final[Mapping[int, Mapping[tuple[int, int, int], int]]] = {
     23: {(2, 7, 0): 3, (2, 8, 0): 4},  # OffsetForLeaderEpoch
     27: {(2, 7, 0): 0, (2, 8, 0): 1},  # WriteTxnMarkers
     _ALTER_PARTITION: {(2, 7, 2): 1, (2, 8, 0): 3},  # up to this version, negotiated
-    67: {(3, 0, 0): 0},  # AllocateProducerIds, negotiated
+    _ALLOCATE_PRODUCER_IDS: {(3, 0, 0): 0},  # up to this version, negotiated
 }
 """By API key, the versions, each with the IBP from which on it is sent."""
 
@@ -67,6 +69,11 @@ class InterBrokerProtocol(NamedTuple):
         if not versions:
             raise LookupError(f"inter.broker.protocol.version {self} has no request of API {api_key}")
         return versions[-1]
+
+    @property
+    def fixed_versions(self) -> dict[int, int]:
+        """Versions by API key of the requests that are sent without a negotiation."""
+        return {api_key: self.version_of(api_key) for api_key in _VERSIONS if api_key not in _NEGOTIATED}
 
     def fetch_version(self, *, has_topic_ids: bool) -> int:
         """Return the version of a follower's fetch, which names topics if one of them has no id."""

@@ -14,7 +14,7 @@ Brokers answer unsupported versions of ApiVersionsRequest in the layout of versi
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final, NamedTuple
 
@@ -91,6 +91,11 @@ class ClientProtocol:
     def next_request(self) -> tuple[Request, int]:
         request = ApiVersionsRequest(client_software_name="pylogbroker", client_software_version=__version__)
         return request, self._version
+
+    def assume_versions(self, newest: Mapping[int, int]) -> None:
+        """Use the newest versions by API key, and older ones if asked for, without a negotiation."""
+        self._ranges = {api_key: (0, version) for api_key, version in newest.items()}
+        self.is_negotiated = True
 
     def handle_response(self, response: ApiVersionsResponse) -> None:
         """Take the broker's versions, or prepare an older version. Raise other errors."""

@@ -4,11 +4,13 @@
     response = await connection.request(MetadataRequest(topics=None))
     connection.close()
 
-The first request negotiates API versions.
+The first request negotiates API versions, unless they are given: between brokers, `inter.broker.protocol.version` fixes
+them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from twisted.internet.defer import Deferred, fail
@@ -59,16 +61,28 @@ class BrokerConnection(PipelinedConnection):
             return self._send_unanswered(chunks)
         return self._send_request(name, chunks, decode, timeout)
 
+    def assume_versions(self, newest: Mapping[int, int]) -> None:
+        """Use the newest versions by API key, and older ones if asked for, without a negotiation."""
+        self._kafka.assume_versions(newest)
+
     async def negotiate_versions(self, timeout: float) -> None:
         while not self._kafka.is_negotiated:
             request, version = self._kafka.next_request()
             self._kafka.handle_response(await self.request(request, version=version, timeout=timeout))
 
 
-async def connect(reactor: Any, address: Address, settings: ConnectionSettings) -> BrokerConnection:
-    """Return a connection ready for requests, or raise NotConnected."""
+async def connect(
+    reactor: Any, address: Address, settings: ConnectionSettings, versions: Mapping[int, int] | None = None
+) -> BrokerConnection:
+    """Return a connection ready for requests, or raise NotConnected.
+
+    `versions` by API key are used without a negotiation.
+    """
     started = reactor.seconds()
     connection = await dial(reactor, address, settings, BrokerConnection)
+    if versions is not None:
+        connection.assume_versions(versions)
+        return connection
     try:
         await connection.negotiate_versions(max(0.001, started + settings.setup_timeout - reactor.seconds()))
     except BaseException as error:

@@ -99,6 +99,13 @@ def test_every_version_is_declared_and_none_falls() -> None:
         assert versions == sorted(versions)
 
 
+def test_requests_to_the_controller_are_negotiated() -> None:
+    negotiated = {AlterPartitionRequest.api_key, AllocateProducerIdsRequest.api_key}
+    for protocol in INTER_BROKER_PROTOCOLS:
+        fixed = {request.api_key for request in SENT} - negotiated
+        assert protocol.fixed_versions == {api_key: protocol.version_of(api_key) for api_key in fixed}
+
+
 def test_an_api_that_no_protocol_fixes() -> None:
     with pytest.raises(LookupError):
         InterBrokerProtocol.parse("3.9").version_of(24)

@@ -134,6 +134,17 @@ class TestHandshake(ConnectionTests):
         self.connection.dataReceived(frame(answer[4:] + struct.pack(">i", 0)))  # version 2 has a throttle time
         self.successResultOf(hands)
 
+    def test_versions_that_are_given_are_not_asked_for(self) -> None:
+        self.make()
+        self.connection.assume_versions({HEARTBEAT: 2})
+        self.successResultOf(self.shake())
+        self.assertEqual(self.transport.take(), b"")
+        self.assertEqual(self.connection.version_of(HeartbeatRequest), 2)
+        self.beat(version=1)
+        self.assertEqual(struct.unpack_from(">hhi", self.transport.take(), 4), (HEARTBEAT, 1, 0))
+        self.failureResultOf(self.beat(version=3), UnsupportedVersion)
+        self.failureResultOf(self.connection.request(ListGroupsRequest()), UnsupportedVersion)
+
     def test_a_broker_that_does_not_report(self) -> None:
         self.make()
         hands = self.shake()
