@@ -105,7 +105,7 @@ class TreeBrokers:
             log.warn("{path} of the coordination tree cannot be watched: {failure}", path=path, failure=failure)
 
 
-def _plaintext(data: bytes) -> Address | None:
+def _plaintext(data: bytes | None) -> Address | None:
     broker = decode_broker(data)
     for name, host, port in map(parse_endpoint, broker.endpoints):
         if broker.protocols.get(name, name) == "PLAINTEXT":

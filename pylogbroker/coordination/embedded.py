@@ -4,11 +4,16 @@ One table has a row for each node:
 
     path                the key; the root is `/`
     parent, name        indexed, for the list of a node's children
-    data                bytes
+    data                bytes, or null
     version             number of times that the data was set
     created, modified   transaction numbers
-    ephemeral           1 for a node that ends with the session
-    sequence            number of the node's next sequential child
+    children_version    number of times that a child was created or deleted
+    created_ms          time of the creation; 0 for nodes of schema version 1
+    owner               session that an ephemeral node ends with; 0 for others
+    creations           number of children created, which is also the number of the next sequential child
+
+Schema version 1 had neither null data nor the last four columns; opening such a file migrates it. A session has the
+number of the next transaction. Sessions that own nodes made a transaction, so their numbers differ.
 
 The file is in WAL mode. One connection writes and syncs transactions on a worker thread; the reactor thread reads
 through another, which never waits. A lock file makes the broker the only session: closing the tree removes all
@@ -20,6 +25,7 @@ from __future__ import annotations
 import fcntl
 import os
 import sqlite3
+import time
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import ExitStack, closing, suppress
 from typing import Any
@@ -29,35 +35,72 @@ from twisted.internet.defer import DeferredLock
 from zope.interface import implementer
 
 from pylogbroker.coordination import disk_reserve
-from pylogbroker.coordination.transactions import TreeTransaction, Written
+from pylogbroker.coordination.transactions import STAT_COLUMNS, TreeTransaction, Written
 from pylogbroker.coordination.watches import Watches
 from pylogbroker.errors import StartupError
-from pylogbroker.interfaces import ITree, Node, NoNode, NoRoom, Operation, Stat, Unavailable, Watch
+from pylogbroker.interfaces import (
+    ITree,
+    Node,
+    NoNode,
+    NoRoom,
+    Operation,
+    OperationResult,
+    Stat,
+    Unavailable,
+    Watch,
+)
 
 FILE_NAME = "coordination.sqlite"
 LOCK_NAME = "coordination.lock"
-_SCHEMA_VERSION = 1  # in the file's user_version
-_SCHEMA = f"""
-BEGIN;
+_SCHEMA_VERSION = 2  # in the file's user_version
+_NODE_TABLE = """
 CREATE TABLE node (
     path TEXT PRIMARY KEY,
     parent TEXT,
     name TEXT NOT NULL,
-    data BLOB NOT NULL,
+    data BLOB,
     version INTEGER NOT NULL,
     created INTEGER NOT NULL,
     modified INTEGER NOT NULL,
-    ephemeral INTEGER NOT NULL,
-    sequence INTEGER NOT NULL
+    children_version INTEGER NOT NULL,
+    created_ms INTEGER NOT NULL,
+    owner INTEGER NOT NULL,
+    creations INTEGER NOT NULL
 ) WITHOUT ROWID;
-CREATE INDEX child ON node (parent, name);
+"""
+_CHILD_INDEX = "CREATE INDEX child ON node (parent, name);"
+_SCHEMA = f"""
+BEGIN;
+{_NODE_TABLE}
+{_CHILD_INDEX}
 CREATE TABLE counter (transactions INTEGER NOT NULL);
-INSERT INTO node VALUES ('/', NULL, '', x'', 0, 0, 0, 0, 0);
+INSERT INTO node VALUES ('/', NULL, '', NULL, 0, 0, 0, 0, 0, 0, 0);
 INSERT INTO counter VALUES (0);
 PRAGMA user_version = {_SCHEMA_VERSION};
 COMMIT;
 """
-_COLUMNS = "data, version, created, modified, ephemeral"
+_MIGRATION = f"""
+BEGIN IMMEDIATE;
+DELETE FROM node WHERE ephemeral = 1;
+ALTER TABLE node RENAME TO node1;
+{_NODE_TABLE}
+INSERT INTO node SELECT
+    path, parent, name, data, version, created, modified, children, 0, 0, children + sequence
+    FROM (SELECT *, (SELECT count(*) FROM node1 AS child WHERE child.parent = node1.path) AS children FROM node1);
+DROP TABLE node1;
+{_CHILD_INDEX}
+PRAGMA user_version = {_SCHEMA_VERSION};
+COMMIT;
+"""
+_EPHEMERALS_DELETION = """
+BEGIN IMMEDIATE;
+UPDATE node SET children_version = children_version + (
+    SELECT count(*) FROM node AS child WHERE child.parent = node.path AND child.owner <> 0
+) WHERE path IN (SELECT parent FROM node WHERE owner <> 0);
+DELETE FROM node WHERE owner <> 0;
+COMMIT;
+"""
+_COLUMNS = f"data, {STAT_COLUMNS}"
 _PATHS_AT_ONCE = 500
 
 Work = Callable[[], Written]
@@ -69,21 +112,29 @@ async def at_once(work: Work) -> Written:
     return work()
 
 
+def wall_clock_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
 @implementer(ITree)
 @attrs.define(eq=False)
 class EmbeddedTree:
-    """`offload` runs blocking work on another thread and awaits it."""
+    """`offload` runs blocking work on another thread and awaits it. The session lasts until `close`."""
 
     _directory: str
     _offload: Offload
     _writer: sqlite3.Connection
     _reader: sqlite3.Connection
     _lock_file: int
+    _now_ms: Callable[[], int]
+    session_id: int
     _commit_lock: DeferredLock = attrs.field(init=False, factory=DeferredLock)
     _watches: Watches = attrs.field(init=False, factory=Watches)
 
     @classmethod
-    def open(cls, directory: str, offload: Offload = at_once) -> EmbeddedTree:
+    def open(
+        cls, directory: str, offload: Offload = at_once, now_ms: Callable[[], int] = wall_clock_ms
+    ) -> EmbeddedTree:
         """Open or create a tree; raise StartupError if it is in use, unreadable or cannot be written. Blocks."""
         lock_file = _lock(directory)
         path = os.path.join(directory, FILE_NAME)
@@ -95,7 +146,7 @@ class EmbeddedTree:
                 undo.callback(writer.close)
                 _prepare(writer)
                 disk_reserve.hold(path, writer)
-                tree = cls(directory, offload, writer, _connect(path), lock_file)
+                tree = cls(directory, offload, writer, _connect(path), lock_file, now_ms, _next_session(writer))
             except (sqlite3.Error, StartupError) as error:
                 raise StartupError(f"{path}: {error}") from error
             undo.pop_all()
@@ -133,14 +184,14 @@ class EmbeddedTree:
         await self._require(path, nodes)
         return nodes
 
-    async def commit(self, operations: Sequence[Operation]) -> list[str]:
+    async def commit(self, operations: Sequence[Operation]) -> list[OperationResult]:
         await self._commit_lock.acquire()
         try:
             written = await self._offload(lambda: self._write(operations))
         finally:
             self._commit_lock.release()
         self._watches.fire(written.changed_nodes, written.changed_children)
-        return written.paths
+        return written.results
 
     async def close(self) -> None:
         await self._commit_lock.acquire()
@@ -158,9 +209,8 @@ class EmbeddedTree:
 
     def _write(self, operations: Sequence[Operation]) -> Written:
         try:
-            return Written.of(
-                disk_reserve.with_reserve(self._writer, lambda: TreeTransaction(self._writer).run(operations))
-            )
+            transaction = TreeTransaction(self._writer, self.session_id, self._now_ms())
+            return Written.of(disk_reserve.with_reserve(self._writer, lambda: transaction.run(operations)))
         except sqlite3.Error as error:
             failure = NoRoom if disk_reserve.is_full(error) else Unavailable
             raise failure(f"{operations[0].path} ({error})") from error
@@ -192,8 +242,8 @@ def copy_tree(directory: str, target: str) -> None:
         raise StartupError(f"{path}: {error}") from error
 
 
-def _node(data: bytes, version: int, created: int, modified: int, ephemeral: int) -> Node:
-    return Node(data, Stat(version, created, modified, bool(ephemeral)))
+def _node(data: bytes | None, *stat: int) -> Node:
+    return Node(data, Stat(*stat))
 
 
 def _lock(directory: str) -> int:
@@ -222,11 +272,34 @@ def _prepare(writer: sqlite3.Connection) -> None:
     ((version,),) = writer.execute("PRAGMA user_version").fetchall()
     if version == 0:
         writer.executescript(_SCHEMA)
+    elif version == 1:
+        _migrate(writer)
     elif version != _SCHEMA_VERSION:
         raise StartupError(f"written by a newer release (schema version {version}, not {_SCHEMA_VERSION})")
     disk_reserve.with_reserve(writer, lambda: _delete_ephemerals(writer))
 
 
+def _migrate(writer: sqlite3.Connection) -> None:
+    try:
+        disk_reserve.with_reserve(writer, lambda: _in_one_transaction(writer, _MIGRATION))
+    except sqlite3.Error as error:
+        raise StartupError(f"cannot be migrated to schema version {_SCHEMA_VERSION}: {error}") from error
+
+
+def _next_session(writer: sqlite3.Connection) -> int:
+    ((transactions,),) = writer.execute("SELECT transactions FROM counter").fetchall()
+    return int(transactions) + 1
+
+
 def _delete_ephemerals(writer: sqlite3.Connection) -> None:
-    if writer.execute("SELECT 1 FROM node WHERE ephemeral = 1 LIMIT 1").fetchall():
-        writer.execute("DELETE FROM node WHERE ephemeral = 1")
+    if writer.execute("SELECT 1 FROM node WHERE owner <> 0 LIMIT 1").fetchall():
+        _in_one_transaction(writer, _EPHEMERALS_DELETION)
+
+
+def _in_one_transaction(writer: sqlite3.Connection, script: str) -> None:
+    try:
+        writer.executescript(script)
+    except sqlite3.Error:
+        if writer.in_transaction:
+            writer.execute("ROLLBACK")
+        raise

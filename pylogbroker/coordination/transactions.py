@@ -17,24 +17,28 @@ from pylogbroker.interfaces import (
     NoNode,
     NotEmpty,
     Operation,
+    OperationResult,
     SetData,
+    Stat,
 )
+
+STAT_COLUMNS = "version, created, modified, children_version, created_ms, owner"
 
 
 @attrs.frozen
 class Effect:
-    """Node of an operation, and nodes whose watches fire."""
+    """Result of an operation, and nodes whose watches fire."""
 
-    path: str
+    result: OperationResult
     changed_nodes: tuple[str, ...] = ()
     changed_children: tuple[str, ...] = ()
 
 
 @attrs.frozen
 class Written:
-    """Nodes of a transaction's operations, and nodes whose watches fire, each once."""
+    """Results of a transaction's operations, and nodes whose watches fire, each once."""
 
-    paths: list[str]
+    results: list[OperationResult]
     changed_nodes: KeysView[str]
     changed_children: KeysView[str]
 
@@ -42,12 +46,14 @@ class Written:
     def of(cls, effects: Sequence[Effect]) -> Written:
         nodes = dict.fromkeys(path for effect in effects for path in effect.changed_nodes)
         children = dict.fromkeys(path for effect in effects for path in effect.changed_children)
-        return cls([effect.path for effect in effects], nodes.keys(), children.keys())
+        return cls([effect.result for effect in effects], nodes.keys(), children.keys())
 
 
 @attrs.define
 class TreeTransaction:
     _connection: sqlite3.Connection
+    _session_id: int
+    _now_ms: int
     _number: int = attrs.field(init=False, default=0)
 
     def run(self, operations: Sequence[Operation]) -> list[Effect]:
@@ -77,47 +83,54 @@ class TreeTransaction:
                 return self._delete(operation)
             case Check():
                 self._check(operation.path, operation.version)
-                return Effect(operation.path)
+                return Effect(OperationResult(operation.path))
 
     def _create(self, create: Create) -> Effect:
         parent, name = _split(create.path)
-        ephemeral_parent, sequence = self._parent(parent)
-        if ephemeral_parent:
-            raise NoChildrenForEphemerals(parent)
+        created_before = self._count_creation(parent)
         if create.sequence:
-            name += f"{sequence:010d}"
-            self._execute("UPDATE node SET sequence = sequence + 1 WHERE path = ?", parent)
+            name += f"{created_before:010d}"
         path = _join(parent, name)
+        owner = self._session_id if create.ephemeral else 0
         try:
             self._execute(
-                "INSERT INTO node VALUES (?, ?, ?, ?, 0, ?, ?, ?, 0)",
-                path, parent, name, create.data, self._number, self._number, create.ephemeral,
+                "INSERT INTO node VALUES (?, ?, ?, ?, 0, ?, ?, 0, ?, ?, 0)",
+                path, parent, name, create.data, self._number, self._number, self._now_ms, owner,
             )  # fmt: skip
         except sqlite3.IntegrityError:
             raise NodeExists(path) from None
-        return Effect(path, (path,), (parent,))
+        return Effect(OperationResult(path), (path,), (parent,))
 
-    def _parent(self, parent: str) -> tuple[bool, int]:
-        rows = self._execute("SELECT ephemeral, sequence FROM node WHERE path = ?", parent)
+    def _count_creation(self, parent: str) -> int:
+        """Return the number of children created before."""
+        rows = self._execute(
+            "UPDATE node SET creations = creations + 1, children_version = children_version + 1 "
+            "WHERE path = ? RETURNING owner, creations - 1",
+            parent,
+        )
         if not rows:
             raise NoNode(parent)
-        ((ephemeral, sequence),) = rows
-        return bool(ephemeral), int(sequence)
+        ((owner, created_before),) = rows
+        if owner:
+            raise NoChildrenForEphemerals(parent)
+        return created_before
 
     def _set(self, change: SetData) -> Effect:
         self._check(change.path, change.version)
-        self._execute(
-            "UPDATE node SET data = ?, version = version + 1, modified = ? WHERE path = ?",
+        [columns] = self._execute(
+            f"UPDATE node SET data = ?, version = version + 1, modified = ? WHERE path = ? RETURNING {STAT_COLUMNS}",
             change.data, self._number, change.path,
         )  # fmt: skip
-        return Effect(change.path, (change.path,))
+        return Effect(OperationResult(change.path, Stat(*columns)), (change.path,))
 
     def _delete(self, delete: Delete) -> Effect:
         self._check(delete.path, delete.version)
         if self._execute("SELECT 1 FROM node WHERE parent = ? LIMIT 1", delete.path) or delete.path == "/":
             raise NotEmpty(delete.path)
         self._execute("DELETE FROM node WHERE path = ?", delete.path)
-        return Effect(delete.path, (delete.path,), (delete.path, _split(delete.path)[0]))
+        parent = _split(delete.path)[0]
+        self._execute("UPDATE node SET children_version = children_version + 1 WHERE path = ?", parent)
+        return Effect(OperationResult(delete.path), (delete.path,), (delete.path, parent))
 
     def _check(self, path: str, version: int) -> None:
         rows = self._execute("SELECT version FROM node WHERE path = ?", path)

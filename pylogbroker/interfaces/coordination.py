@@ -50,15 +50,25 @@ class NoRoom(Unavailable):
 
 @attrs.frozen
 class Stat:
+    """A node's metadata; ZooKeeper's names are in brackets."""
+
     version: int  # how often the data was set
-    created: int  # number of the creating transaction; grows over the whole tree
-    modified: int  # number of the last transaction that set the data
-    ephemeral: bool = False
+    created: int  # number of the creating transaction (czxid); grows over the whole tree
+    modified: int  # number of the last transaction that set the data (mzxid)
+    children_version: int = 0  # how often a child was created or deleted (cversion)
+    created_ms: int = 0  # time of the creation (ctime)
+    owner: int = 0  # session that an ephemeral node ends with, else 0 (ephemeralOwner)
+
+    @property
+    def ephemeral(self) -> bool:
+        return self.owner != 0
 
 
 @attrs.frozen
 class Node:
-    data: bytes
+    """A node's data, which may be null, and its metadata."""
+
+    data: bytes | None
     stat: Stat
 
 
@@ -66,12 +76,12 @@ class Node:
 class Create:
     """Create a node below an existing one.
 
-    An ephemeral node ends with its session and has no children. A sequence node gets ten digits appended to its path,
-    larger than those of the parent's earlier ones.
+    An ephemeral node ends with its session and has no children. A sequence node gets ten digits appended to its path:
+    the number of nodes that were created below its parent before.
     """
 
     path: str
-    data: bytes = b""
+    data: bytes | None = None
     ephemeral: bool = False
     sequence: bool = False
 
@@ -81,7 +91,7 @@ class SetData:
     """Replace a node's data at this version; -1 matches any."""
 
     path: str
-    data: bytes
+    data: bytes | None
     version: int = -1
 
 
@@ -102,6 +112,14 @@ class Check:
 
 
 Operation = Create | SetData | Delete | Check
+
+
+@attrs.frozen
+class OperationResult:
+    """Path of an operation's node; after SetData also the node's metadata."""
+
+    path: str
+    stat: Stat | None = None
 
 
 @attrs.frozen
@@ -140,8 +158,8 @@ class ITree(Interface):
     async def children_with_data(path: str) -> dict[str, Node]:
         """Return a node's children by name, sorted; raise NoNode."""
 
-    async def commit(operations: Sequence[Operation]) -> list[str]:
-        """Apply all operations in order, or none; return each operation's path.
+    async def commit(operations: Sequence[Operation]) -> list[OperationResult]:
+        """Apply all operations in order, or none; return a result for each.
 
         Raise the first failing operation's error: NoNode, NodeExists, BadVersion, NotEmpty or NoChildrenForEphemerals.
         A change survives a power failure once the call has returned.

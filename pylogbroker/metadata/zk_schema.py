@@ -116,7 +116,7 @@ def encode_cluster_id(cluster_id: str) -> bytes:
     return _dump({"version": "1", "id": cluster_id})
 
 
-def decode_cluster_id(data: bytes) -> str:
+def decode_cluster_id(data: bytes | None) -> str:
     return str(_field(_load(data), "id", str))
 
 
@@ -132,7 +132,7 @@ def encode_topic(topic: TopicNode) -> bytes:
     )
 
 
-def decode_topic(data: bytes) -> TopicNode:
+def decode_topic(data: bytes | None) -> TopicNode:
     value = _load(data)
     partitions = _field(value, "partitions", dict)
     topic_id = value.get("topic_id")
@@ -164,7 +164,7 @@ def encode_partition(state: PartitionNode) -> bytes:
     )
 
 
-def decode_partition(data: bytes) -> PartitionNode:
+def decode_partition(data: bytes | None) -> PartitionNode:
     value = _load(data)
     return PartitionNode(
         leader=_field(value, "leader", int),
@@ -178,7 +178,7 @@ def encode_config(settings: Mapping[str, str]) -> bytes:
     return _dump({"version": 1, "config": dict(settings)})
 
 
-def decode_config(data: bytes) -> dict[str, str]:
+def decode_config(data: bytes | None) -> dict[str, str]:
     """An empty node has no settings."""
     if not data:
         return {}
@@ -189,7 +189,7 @@ def encode_directories(directories: Mapping[str, str]) -> bytes:
     return _dump({"version": 1, "directories": dict(directories)})
 
 
-def decode_directories(data: bytes) -> dict[str, str]:
+def decode_directories(data: bytes | None) -> dict[str, str]:
     return {str(path): str(own) for path, own in _field(_load(data), "directories", dict).items()}
 
 
@@ -209,7 +209,7 @@ def encode_broker(broker: BrokerNode, now_ms: int) -> bytes:
     )
 
 
-def decode_broker(data: bytes) -> BrokerNode:
+def decode_broker(data: bytes | None) -> BrokerNode:
     value = _load(data)
     return BrokerNode(
         endpoints=tuple(_field(value, "endpoints", list)),
@@ -232,7 +232,7 @@ def encode_producer_ids(block: ProducerIdBlock) -> bytes:
     return _dump({"version": 1, "broker": block.broker, "block_start": str(block.first), "block_end": str(block.last)})
 
 
-def decode_producer_ids(data: bytes) -> ProducerIdBlock | None:
+def decode_producer_ids(data: bytes | None) -> ProducerIdBlock | None:
     if not data:
         return None
     value = _load(data)
@@ -254,7 +254,7 @@ def encode_consumer(consumer: ConsumerNode, now_ms: int) -> bytes:
     )
 
 
-def decode_consumer(data: bytes) -> ConsumerNode:
+def decode_consumer(data: bytes | None) -> ConsumerNode:
     """The oldest consumers wrote only the subscription."""
     value = _load(data)
     subscription = _field(value, "subscription", dict) if "version" in value else value
@@ -266,7 +266,7 @@ def encode_kafka07_topic(topic: Kafka07Topic) -> bytes:
     return _dump({"version": 1, "topic_id": id_text(topic.topic_id), "partitions": dict(topic.partitions)})
 
 
-def decode_kafka07_topic(data: bytes) -> Kafka07Topic:
+def decode_kafka07_topic(data: bytes | None) -> Kafka07Topic:
     value = _load(data)
     partitions = _field(value, "partitions", dict)
     return Kafka07Topic(
@@ -278,7 +278,9 @@ def _dump(value: object) -> bytes:
     return json.dumps(value, separators=(",", ":")).encode()
 
 
-def _load(data: bytes) -> dict[str, Any]:
+def _load(data: bytes | None) -> dict[str, Any]:
+    if data is None:
+        raise BadNode("no data")
     try:
         value = json.loads(data)
     except ValueError as error:

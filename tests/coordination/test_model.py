@@ -10,14 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pylogbroker.coordination.embedded import EmbeddedTree
-from pylogbroker.interfaces import Check, CoordinationError, Create, Delete, Operation, SetData
+from pylogbroker.interfaces import Check, CoordinationError, Create, Delete, Operation, SetData, Stat
 from tests.coordination.conftest import now
 from tests.support.examples import examples
 
 NAMES = st.sampled_from(["a", "b"])
 PATHS = st.lists(NAMES, min_size=1, max_size=3).map(lambda names: "/" + "/".join(names))
 VERSIONS = st.integers(-1, 2)
-DATA = st.binary(max_size=3)
+DATA = st.none() | st.binary(max_size=3)
 OPERATIONS = st.one_of(
     st.builds(Create, path=PATHS, data=DATA, ephemeral=st.booleans(), sequence=st.booleans()),
     st.builds(SetData, path=PATHS, data=DATA, version=VERSIONS),
@@ -30,10 +30,11 @@ OPERATIONS = st.one_of(
 class ModelNode:
     """A node of the model."""
 
-    data: bytes = b""
+    data: bytes | None = None
     version: int = 0
     ephemeral: bool = False
-    sequences: int = 0
+    creations: int = 0
+    deletions: int = 0
 
 
 class Rejected(Exception):
@@ -52,21 +53,37 @@ def _apply(nodes: dict[str, ModelNode], operation: Operation) -> str:
         if any(path.startswith(operation.path + "/") for path in nodes):
             raise Rejected
         del nodes[operation.path]
+        nodes[_parent(operation.path)].deletions += 1
     return operation.path
 
 
 def _create(nodes: dict[str, ModelNode], create: Create) -> str:
-    parent = nodes.get(create.path.rpartition("/")[0] or "/")
+    parent = nodes.get(_parent(create.path))
     if parent is None or parent.ephemeral:
         raise Rejected
     path = create.path
     if create.sequence:
-        path += f"{parent.sequences:010}"
-        parent.sequences += 1
+        path += f"{parent.creations:010}"
+    parent.creations += 1
     if path in nodes:
         raise Rejected
     nodes[path] = ModelNode(create.data, 0, create.ephemeral)
     return path
+
+
+def _parent(path: str) -> str:
+    return path.rpartition("/")[0] or "/"
+
+
+def _without_ephemerals(nodes: dict[str, ModelNode]) -> dict[str, ModelNode]:
+    for path, node in nodes.items():
+        if node.ephemeral:
+            nodes[_parent(path)].deletions += 1
+    return {path: node for path, node in nodes.items() if not node.ephemeral}
+
+
+def _compared(stat: Stat) -> tuple[int, int, bool]:
+    return stat.version, stat.children_version, stat.ephemeral
 
 
 @settings(max_examples=examples(60), deadline=None)
@@ -83,16 +100,16 @@ def test_the_tree_does_what_the_model_does(transactions: list[list[Operation]], 
             except Rejected:
                 expected = None
             try:
-                assert now(tree.commit(operations)) == expected
+                assert [result.path for result in now(tree.commit(operations))] == expected
             except CoordinationError:
                 assert expected is None
         if reopen:
             now(tree.close())
             tree = EmbeddedTree.open(directory)
-            model = {path: node for path, node in model.items() if not node.ephemeral}
+            model = _without_ephemerals(model)
         found = now(tree.get_many(list(model)))
-        assert [node and (node.data, node.stat.version, node.stat.ephemeral) for node in found] == [
-            (node.data, node.version, node.ephemeral) for node in model.values()
+        assert [node and (node.data, *_compared(node.stat)) for node in found] == [
+            (node.data, node.version, node.creations + node.deletions, node.ephemeral) for node in model.values()
         ]
         for path in model:
             prefix = path.rstrip("/") + "/"

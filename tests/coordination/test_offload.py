@@ -9,7 +9,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from pylogbroker.coordination.embedded import EmbeddedTree, Work
 from pylogbroker.coordination.transactions import Written
-from pylogbroker.interfaces import BadVersion, Create, NoNode, SetData
+from pylogbroker.interfaces import BadVersion, Create, NoNode, OperationResult, SetData
 from tests.coordination.conftest import now
 
 
@@ -39,7 +39,7 @@ class OffloadTests(SynchronousTestCase):
         self.assertNoResult(committed)
         self.assertIsNone(now(self.tree.exists("/a")))
         self.work()
-        self.assertEqual(self.successResultOf(committed), ["/a"])
+        self.assertEqual(self.successResultOf(committed), [OperationResult("/a")])
         self.assertIsNotNone(now(self.tree.exists("/a")))
 
     def test_commits_run_one_after_the_other(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from pathlib import Path
 
+import attrs
 import pytest
 from zope.interface.verify import verifyObject
 
@@ -22,6 +23,7 @@ from pylogbroker.interfaces import (
     NoNode,
     NotEmpty,
     Operation,
+    OperationResult,
     SetData,
     Unavailable,
 )
@@ -34,13 +36,18 @@ def test_it_is_a_tree(tree: EmbeddedTree) -> None:
 
 def test_a_new_tree_has_the_root_alone(tree: EmbeddedTree) -> None:
     assert now(tree.children("/")) == []
-    assert now(tree.get("/")).data == b""
+    assert now(tree.get("/")).data is None
 
 
 def test_nodes_hold_data(tree: EmbeddedTree) -> None:
-    assert now(tree.commit([Create("/a", b"\x00\xff"), Create("/a/b", b"")])) == ["/a", "/a/b"]
+    creations = [Create("/a", b"\x00\xff"), Create("/a/b", b""), Create("/null")]
+    assert now(tree.commit(creations)) == [OperationResult(path) for path in ("/a", "/a/b", "/null")]
     assert now(tree.get("/a")).data == b"\x00\xff"
     assert now(tree.get("/a/b")).data == b""
+    assert now(tree.get("/null")).data is None
+    now(tree.commit([SetData("/a", None), SetData("/null", b"")]))
+    assert now(tree.get("/a")).data is None
+    assert now(tree.get("/null")).data == b""
     assert now(tree.exists("/a/b/c")) is None
 
 
@@ -61,6 +68,40 @@ def test_transaction_numbers_grow_over_the_whole_tree(tree: EmbeddedTree) -> Non
     now(tree.commit([Delete("/a")]))
     now(tree.commit([Create("/a")]))
     assert now(tree.get("/a")).stat.created > a.modified
+
+
+def test_a_change_of_data_returns_the_metadata(tree: EmbeddedTree) -> None:
+    created, changed, again = now(
+        tree.commit([Create("/a", ephemeral=True), SetData("/a", b"1", 0), SetData("/a", b"2")])
+    )
+    assert created == OperationResult("/a")
+    assert changed.path == "/a"
+    assert again.stat == now(tree.get("/a")).stat
+    assert changed.stat == attrs.evolve(again.stat, version=1)
+    assert again.stat.version == 2
+    assert again.stat.created == again.stat.modified > 0
+
+
+def test_ephemeral_nodes_name_their_session(tree: EmbeddedTree) -> None:
+    now(tree.commit([Create("/e", ephemeral=True), Create("/p")]))
+    assert now(tree.get("/e")).stat.owner == tree.session_id != 0
+    assert now(tree.get("/p")).stat.owner == 0
+
+
+def test_nodes_know_when_they_were_created(tmp_path: Path) -> None:
+    clock = iter((1111, 2222))
+    tree = EmbeddedTree.open(str(tmp_path), now_ms=lambda: next(clock))
+    now(tree.commit([Create("/a")]))
+    now(tree.commit([SetData("/a", b"x")]))
+    assert now(tree.get("/a")).stat.created_ms == 1111
+    now(tree.close())
+
+
+def test_the_children_version_counts_creations_and_deletions(tree: EmbeddedTree) -> None:
+    now(tree.commit([Create("/p"), Create("/p/a"), Create("/p/a/deep"), Create("/p/b")]))
+    now(tree.commit([SetData("/p/a", b"x"), Delete("/p/b")]))
+    assert now(tree.get("/p")).stat.children_version == 3
+    assert now(tree.get("/p/a")).stat.children_version == 1
 
 
 def test_children_are_sorted_by_name_and_only_of_one_level(tree: EmbeddedTree) -> None:
@@ -130,12 +171,10 @@ def test_reading_what_is_not_there(tree: EmbeddedTree, read: str) -> None:
 def test_sequence_numbers_never_come_again(tree: EmbeddedTree) -> None:
     now(tree.commit([Create("/q"), Create("/r")]))
     first = now(tree.commit([Create("/q/n-", sequence=True), Create("/q/n-", sequence=True)]))
-    assert first == ["/q/n-0000000000", "/q/n-0000000001"]
-    now(tree.commit([Delete(first[1])]))
-    assert now(tree.commit([Create("/q/", sequence=True), Create("/r/n-", sequence=True)])) == [
-        "/q/0000000002",
-        "/r/n-0000000000",
-    ]
+    assert [result.path for result in first] == ["/q/n-0000000000", "/q/n-0000000001"]
+    now(tree.commit([Delete(first[1].path), Create("/q/plain")]))
+    second = now(tree.commit([Create("/q/", sequence=True), Create("/r/n-", sequence=True)]))
+    assert [result.path for result in second] == ["/q/0000000003", "/r/n-0000000000"]
 
 
 class TestReopened:
@@ -145,10 +184,13 @@ class TestReopened:
         tree = EmbeddedTree.open(str(tmp_path))
         now(tree.commit([Create("/a", b"1"), SetData("/a", b"2"), Create("/a/e", ephemeral=True)]))
         before = now(tree.get("/a"))
-        assert now(tree.get("/a/e")).stat.ephemeral
+        owner = now(tree.get("/a/e")).stat.owner
         now(tree.close())
         tree = EmbeddedTree.open(str(tmp_path))
-        assert now(tree.get("/a")) == before
+        assert tree.session_id > owner
+        node = now(tree.get("/a"))
+        assert node.data == before.data
+        assert node.stat == attrs.evolve(before.stat, children_version=2)
         assert now(tree.children("/a")) == []
         now(tree.commit([Create("/b")]))
         assert now(tree.get("/b")).stat.created > before.stat.modified
@@ -189,7 +231,7 @@ class TestReopened:
     def test_a_newer_layout_is_left_alone(self, tmp_path: Path) -> None:
         now(EmbeddedTree.open(str(tmp_path)).close())
         connection = sqlite3.connect(tmp_path / FILE_NAME)
-        connection.execute("PRAGMA user_version = 2")
+        connection.execute("PRAGMA user_version = 3")
         connection.close()
         for _ in range(2):  # the first failure must not keep the lock
             with pytest.raises(StartupError, match="written by a newer release"):

@@ -188,8 +188,8 @@ def choose_store(storage: str, dual: bool, brokers: OffsetStore, tree: OffsetSto
     return DualOffsets((brokers, tree) if storage == "kafka" else (tree, brokers))
 
 
-def _number(data: bytes) -> int:
+def _number(data: bytes | None) -> int:
     try:
-        return int(data)
+        return int(data or b"")
     except ValueError:
-        raise BadNode(f"not an offset: {data[:80]!r}") from None
+        raise BadNode(f"not an offset: {data and data[:80]!r}") from None

@@ -246,7 +246,7 @@ class GroupRegistry:
         return zk_paths.owner(self._group, *partition)
 
     def _is_mine(self, node: Node) -> bool:
-        return node.data.rpartition(b"-")[0] == self.consumer_id.encode()
+        return (node.data or b"").rpartition(b"-")[0] == self.consumer_id.encode()
 
     def _notify(self, say: Callable[[T], object], what: T) -> None:
         try:
