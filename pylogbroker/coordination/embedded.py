@@ -11,8 +11,9 @@ One table has a row for each node:
     created_ms          time of the creation; 0 for nodes of schema version 1
     owner               session that an ephemeral node ends with; 0 for others
     creations           number of children created, which is also the number of the next sequential child
+    acl                 JSON: [[scheme, id, permissions], ...]; null if open to all. Nobody is authenticated here
 
-Schema version 1 had neither null data nor the last four columns; opening such a file migrates it. A session has the
+Schema version 1 had neither null data nor the last five columns; opening such a file migrates it. A session has the
 number of the next transaction. Sessions that own nodes made a transaction, so their numbers differ.
 
 The file is in WAL mode. One connection writes and syncs transactions on a worker thread; the reactor thread reads
@@ -35,16 +36,18 @@ from twisted.internet.defer import DeferredLock
 from zope.interface import implementer
 
 from pylogbroker.coordination import disk_reserve
-from pylogbroker.coordination.transactions import STAT_COLUMNS, TreeTransaction, Written
+from pylogbroker.coordination.transactions import STAT_COLUMNS, TreeTransaction, Written, decode_acl
 from pylogbroker.coordination.watches import Watches
 from pylogbroker.errors import StartupError
 from pylogbroker.interfaces import (
+    Acl,
     ITree,
     Node,
     NoNode,
     NoRoom,
     Operation,
     OperationResult,
+    SessionListener,
     Stat,
     Unavailable,
     Watch,
@@ -65,7 +68,8 @@ CREATE TABLE node (
     children_version INTEGER NOT NULL,
     created_ms INTEGER NOT NULL,
     owner INTEGER NOT NULL,
-    creations INTEGER NOT NULL
+    creations INTEGER NOT NULL,
+    acl TEXT
 ) WITHOUT ROWID;
 """
 _CHILD_INDEX = "CREATE INDEX child ON node (parent, name);"
@@ -74,7 +78,7 @@ BEGIN;
 {_NODE_TABLE}
 {_CHILD_INDEX}
 CREATE TABLE counter (transactions INTEGER NOT NULL);
-INSERT INTO node VALUES ('/', NULL, '', NULL, 0, 0, 0, 0, 0, 0, 0);
+INSERT INTO node VALUES ('/', NULL, '', NULL, 0, 0, 0, 0, 0, 0, 0, NULL);
 INSERT INTO counter VALUES (0);
 PRAGMA user_version = {_SCHEMA_VERSION};
 COMMIT;
@@ -85,7 +89,7 @@ DELETE FROM node WHERE ephemeral = 1;
 ALTER TABLE node RENAME TO node1;
 {_NODE_TABLE}
 INSERT INTO node SELECT
-    path, parent, name, data, version, created, modified, children, 0, 0, children + sequence
+    path, parent, name, data, version, created, modified, children, 0, 0, children + sequence, NULL
     FROM (SELECT *, (SELECT count(*) FROM node1 AS child WHERE child.parent = node1.path) AS children FROM node1);
 DROP TABLE node1;
 {_CHILD_INDEX}
@@ -128,6 +132,7 @@ class EmbeddedTree:
     _lock_file: int
     _now_ms: Callable[[], int]
     session_id: int
+    earlier_sessions: Sequence[int] = attrs.field(init=False, default=())
     _commit_lock: DeferredLock = attrs.field(init=False, factory=DeferredLock)
     _watches: Watches = attrs.field(init=False, factory=Watches)
 
@@ -183,6 +188,18 @@ class EmbeddedTree:
         nodes = {name: _node(*columns) for name, *columns in self._select(f"name, {_COLUMNS}", path)}
         await self._require(path, nodes)
         return nodes
+
+    async def acl(self, path: str) -> tuple[Acl, ...]:
+        rows = self._read("SELECT acl FROM node WHERE path = ?", [path], path)
+        if not rows:
+            raise NoNode(path)
+        return decode_acl(rows[0][0])
+
+    def watch_session(self, listener: SessionListener) -> None:
+        """Do nothing: the session does not change."""
+
+    async def new_session(self) -> None:
+        """Do nothing: the session does not expire."""
 
     async def commit(self, operations: Sequence[Operation]) -> list[OperationResult]:
         await self._commit_lock.acquire()

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import KeysView, Sequence
 
 import attrs
 
 from pylogbroker.interfaces import (
+    OPEN_ACL,
+    Acl,
     BadVersion,
     Check,
     Create,
     Delete,
+    InvalidAcl,
     NoChildrenForEphemerals,
     NodeExists,
     NoNode,
     NotEmpty,
     Operation,
     OperationResult,
+    Permission,
     SetData,
     Stat,
 )
@@ -94,8 +99,8 @@ class TreeTransaction:
         owner = self._session_id if create.ephemeral else 0
         try:
             self._execute(
-                "INSERT INTO node VALUES (?, ?, ?, ?, 0, ?, ?, 0, ?, ?, 0)",
-                path, parent, name, create.data, self._number, self._number, self._now_ms, owner,
+                "INSERT INTO node VALUES (?, ?, ?, ?, 0, ?, ?, 0, ?, ?, 0, ?)",
+                path, parent, name, create.data, self._number, self._number, self._now_ms, owner, _encode_acl(create),
             )  # fmt: skip
         except sqlite3.IntegrityError:
             raise NodeExists(path) from None
@@ -141,6 +146,20 @@ class TreeTransaction:
 
     def _execute(self, statement: str, *parameters: object) -> list[tuple[int, ...]]:
         return self._connection.execute(statement, parameters).fetchall()
+
+
+def _encode_acl(create: Create) -> str | None:
+    if create.acl is None or tuple(create.acl) == OPEN_ACL:
+        return None
+    if not create.acl or any(acl.scheme == "auth" for acl in create.acl):
+        raise InvalidAcl(create.path)
+    return json.dumps([(acl.scheme, acl.id, acl.permissions) for acl in create.acl])
+
+
+def decode_acl(text: str | None) -> tuple[Acl, ...]:
+    if text is None:
+        return OPEN_ACL
+    return tuple(Acl(scheme, name, Permission(bits)) for scheme, name, bits in json.loads(text))
 
 
 def _split(path: str) -> tuple[str, str]:

@@ -5,9 +5,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from enum import Enum, IntFlag
+from typing import Final
 
 import attrs
-from zope.interface import Interface
+from zope.interface import Attribute, Interface
 
 from pylogbroker.errors import PylogbrokerError
 
@@ -40,8 +42,23 @@ class NoChildrenForEphemerals(CoordinationError):
     """The new node's parent is ephemeral."""
 
 
+class NotPermitted(CoordinationError):
+    """The node's ACL forbids the operation to this session."""
+
+
+class InvalidAcl(CoordinationError):
+    """The new node's ACL is empty or invalid, or is of the creator, who is not authenticated."""
+
+
 class Unavailable(CoordinationError):
-    """The tree cannot be read or written; a change's outcome is unknown."""
+    """The tree cannot be read or written; a change's outcome is unknown.
+
+    Whether the change was made shows only in the tree: the caller reads again, and compares data, versions or owners.
+    """
+
+
+class SessionExpired(Unavailable):
+    """The session has ended, with its ephemeral nodes and watches; `new_session` starts another."""
 
 
 class NoRoom(Unavailable):
@@ -72,18 +89,43 @@ class Node:
     stat: Stat
 
 
+class Permission(IntFlag):
+    READ = 1
+    WRITE = 2
+    CREATE = 4
+    DELETE = 8
+    ADMIN = 16
+    ALL = 31
+
+
+@attrs.frozen
+class Acl:
+    """Permissions of one identity, as ZooKeeper has them: `world` `anyone`, `digest` `user:hash`, `sasl` `user`."""
+
+    scheme: str
+    id: str
+    permissions: Permission
+
+
+OPEN_ACL: Final = (Acl("world", "anyone", Permission.ALL),)
+CREATOR_ACL: Final = (Acl("auth", "", Permission.ALL),)  # ZooKeeper stores the session's identities
+READABLE_ACL: Final = (*CREATOR_ACL, Acl("world", "anyone", Permission.READ))
+DefaultAcl = Callable[[str], Sequence[Acl]]  # of a new node's path
+
+
 @attrs.frozen
 class Create:
     """Create a node below an existing one.
 
     An ephemeral node ends with its session and has no children. A sequence node gets ten digits appended to its path:
-    the number of nodes that were created below its parent before.
+    the number of nodes that were created below its parent before. Without an ACL it gets the tree's default.
     """
 
     path: str
     data: bytes | None = None
     ephemeral: bool = False
     sequence: bool = False
+    acl: Sequence[Acl] | None = None
 
 
 @attrs.frozen
@@ -132,13 +174,45 @@ class Changed:
 Watch = Callable[[Changed], object]
 
 
+class SessionState(Enum):
+    CONNECTED = "connected"
+    SUSPENDED = "suspended"  # the connection is lost; the session lives on for its timeout
+    EXPIRED = "expired"
+
+
+@attrs.frozen
+class SessionEvent:
+    """Change of the session's state; CONNECTED with another id is a new session."""
+
+    state: SessionState
+    session_id: int
+
+
+SessionListener = Callable[[SessionEvent], object]
+
+
 class ITree(Interface):
     """Tree of small nodes that a cluster's brokers share, with ZooKeeper's semantics.
 
     Paths are absolute (`/brokers/ids/0`); the root `/` always exists. Methods are called on the reactor thread; any may
-    raise Unavailable. Every call sees all changes that an earlier caller has awaited. A watch is called once, on the
-    reactor thread, after a change; to see the next, read again with a watch.
+    raise Unavailable or NotPermitted. Every call sees all changes that an earlier caller has awaited.
+
+    A watch is called once, on the reactor thread, after a change; to see the next, read again with a watch. A change
+    between a watch's call and the next read shows in what is read. After a reconnection watches are called too, since
+    changes may have been missed. The end of the session drops them.
+
+    An expired session is not replaced by itself: listeners get EXPIRED, calls in progress and later ones raise
+    SessionExpired, until the owner of the tree has called `new_session`.
     """
+
+    session_id: int = Attribute("Number of the session: the owner of its ephemeral nodes.")
+    earlier_sessions: Sequence[int] = Attribute("Numbers of this tree's expired sessions.")
+
+    def watch_session(listener: SessionListener) -> None:
+        """Call the listener on the reactor thread at each change of the session's state."""
+
+    async def new_session() -> None:
+        """Start a new session if the last one has expired; raise Unavailable if that fails."""
 
     async def get(path: str, watch: Watch | None = None) -> Node:
         """Return the node; raise NoNode. The watch fires on SetData and Delete."""
@@ -158,11 +232,14 @@ class ITree(Interface):
     async def children_with_data(path: str) -> dict[str, Node]:
         """Return a node's children by name, sorted; raise NoNode."""
 
+    async def acl(path: str) -> tuple[Acl, ...]:
+        """Return the node's ACL; raise NoNode."""
+
     async def commit(operations: Sequence[Operation]) -> list[OperationResult]:
         """Apply all operations in order, or none; return a result for each.
 
-        Raise the first failing operation's error: NoNode, NodeExists, BadVersion, NotEmpty or NoChildrenForEphemerals.
-        A change survives a power failure once the call has returned.
+        Raise the first failing operation's error: NoNode, NodeExists, BadVersion, NotEmpty, NoChildrenForEphemerals,
+        InvalidAcl. A change survives a power failure once the call has returned.
         """
 
     async def close() -> None:

@@ -12,11 +12,15 @@ from zope.interface.verify import verifyObject
 from pylogbroker.coordination.embedded import FILE_NAME, EmbeddedTree
 from pylogbroker.errors import StartupError
 from pylogbroker.interfaces import (
+    CREATOR_ACL,
+    OPEN_ACL,
+    Acl,
     BadVersion,
     Check,
     CoordinationError,
     Create,
     Delete,
+    InvalidAcl,
     ITree,
     NoChildrenForEphemerals,
     NodeExists,
@@ -24,6 +28,7 @@ from pylogbroker.interfaces import (
     NotEmpty,
     Operation,
     OperationResult,
+    Permission,
     SetData,
     Unavailable,
 )
@@ -102,6 +107,22 @@ def test_the_children_version_counts_creations_and_deletions(tree: EmbeddedTree)
     now(tree.commit([SetData("/p/a", b"x"), Delete("/p/b")]))
     assert now(tree.get("/p")).stat.children_version == 3
     assert now(tree.get("/p/a")).stat.children_version == 1
+
+
+def test_nodes_are_open_to_all_unless_an_acl_says_otherwise(tree: EmbeddedTree) -> None:
+    readable = (Acl("world", "anyone", Permission.READ | Permission.ADMIN),)
+    now(tree.commit([Create("/open"), Create("/readable", acl=readable)]))
+    assert now(tree.acl("/open")) == OPEN_ACL
+    assert now(tree.acl("/readable")) == readable
+    with pytest.raises(NoNode):
+        now(tree.acl("/none"))
+
+
+@pytest.mark.parametrize("acl", [(), CREATOR_ACL])
+def test_an_acl_of_nobody_is_an_error(tree: EmbeddedTree, acl: tuple[Acl, ...]) -> None:
+    with pytest.raises(InvalidAcl):
+        now(tree.commit([Create("/a", acl=acl)]))
+    assert now(tree.exists("/a")) is None
 
 
 def test_children_are_sorted_by_name_and_only_of_one_level(tree: EmbeddedTree) -> None:
