@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 
-from pylogbroker.interfaces import Create, ITree, NodeExists, SetData
+from pylogbroker.errors import StartupError
+from pylogbroker.interfaces import BadVersion, Create, Delete, ITree, NodeExists, NoNode, OperationResult, SetData, Stat
 from pylogbroker.metadata import zk_paths, zk_schema
 
 
 async def create_permanent_nodes(tree: ITree) -> None:
-    found = await tree.get_many(zk_paths.PERSISTENT)
-    missing = [Create(path) for path, node in zip(zk_paths.PERSISTENT, found, strict=True) if node is None]
-    if missing:
-        await tree.commit(missing)
+    while True:
+        found = await tree.get_many(zk_paths.PERSISTENT)
+        missing = [Create(path) for path, node in zip(zk_paths.PERSISTENT, found, strict=True) if node is None]
+        if not missing:
+            return
+        with suppress(NodeExists):  # another broker created one: check again
+            await tree.commit(missing)
 
 
 async def cluster_id(tree: ITree, proposed: str | None = None) -> str:
@@ -28,15 +33,47 @@ async def cluster_id(tree: ITree, proposed: str | None = None) -> str:
 
 async def new_broker_id(tree: ITree, reserved: int) -> int:
     """Return an unused broker id above `reserved`."""
-    await tree.commit([SetData(zk_paths.BROKER_SEQUENCE, b"")])
-    return reserved + (await tree.get(zk_paths.BROKER_SEQUENCE)).stat.version
+    [result] = await tree.commit([SetData(zk_paths.BROKER_SEQUENCE, b"")])
+    return reserved + _stat(result).version
 
 
-async def register(tree: ITree, broker_id: int, broker: zk_schema.BrokerNode, now_ms: int) -> int:
-    """Register; return an epoch larger than all earlier ones."""
-    path = zk_paths.broker(broker_id)
-    await tree.commit([Create(path, zk_schema.encode_broker(broker, now_ms), ephemeral=True)])
-    return (await tree.get(path)).stat.created
+async def register(
+    tree: ITree,
+    broker_id: int,
+    broker: zk_schema.BrokerNode,
+    now_ms: int,
+    wait_until_deleted: Callable[[str], Awaitable[bool]] | None = None,
+) -> int:
+    """Register; return the broker epoch, larger than all earlier ones.
+
+    | owner of an existing node              | what happens                                                       |
+    |----------------------------------------|--------------------------------------------------------------------|
+    | this session, and the data is the same | nothing: an earlier attempt succeeded, its outcome was unknown     |
+    | this session, or this tree's last ones | the node is deleted and created again (ZOOKEEPER-2985)             |
+    | another session                        | `wait_until_deleted` waits; StartupError if the node is still there |
+    """
+    path, data = zk_paths.broker(broker_id), zk_schema.encode_broker(broker, now_ms)
+    while True:
+        with suppress(NodeExists):
+            _, changed = await tree.commit([Create(path, ephemeral=True), SetData(path, data, version=0)])
+            return _stat(changed).created
+        with suppress(NoNode, BadVersion):  # changed meanwhile: try again
+            node = await tree.get(path)
+            owner = node.stat.owner
+            if owner == tree.session_id and node.data == data:
+                return node.stat.created
+            if owner in (tree.session_id, *tree.earlier_sessions):
+                await tree.commit([Delete(path, node.stat.version)])
+            elif wait_until_deleted is None or not await wait_until_deleted(path):
+                raise StartupError(
+                    f"broker id {broker_id} is registered by another session ({owner:#x}), which has not expired: "
+                    "stop the broker that has this id, or set another broker.id"
+                )
+
+
+def _stat(result: OperationResult) -> Stat:
+    assert result.stat is not None  # of a SetData
+    return result.stat
 
 
 async def directories(tree: ITree, broker_id: int) -> dict[str, str]:

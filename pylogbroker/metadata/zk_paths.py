@@ -15,7 +15,7 @@
 /consumers/<group>/owners/<topic>/<n>           stream that reads a partition (ephemeral)
 /consumers/<group>/offsets/<topic>/<n>          committed offset of a group
 
-Only consumers use /consumers.
+Only consumers use /consumers. Brokers of Apache Kafka in the same cluster use the other nodes of PERSISTENT.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ BROKER_DIRECTORIES = "/brokers/directories"
 BROKER_SEQUENCE = "/brokers/seqid"
 TOPICS = "/brokers/topics"
 CONFIG_TOPICS = "/config/topics"
+CONFIG_USERS = "/config/users"
 CONFIG_BROKERS = "/config/brokers"
 DELETE_TOPICS = "/admin/delete_topics"
 PRODUCER_ID_BLOCK = "/latest_producer_id_block"
@@ -36,19 +37,26 @@ MIGRATION_KAFKA07 = "/migration/kafka07"
 DEFAULT_BROKER = "<default>"  # all brokers, in place of a broker id
 
 PERSISTENT = (
-    "/cluster",
+    CONSUMERS,
     "/brokers",
     BROKER_IDS,
-    BROKER_SEQUENCE,
-    BROKER_DIRECTORIES,
     TOPICS,
     "/config",
-    CONFIG_TOPICS,
-    CONFIG_BROKERS,
+    "/config/changes",
     "/admin",
     DELETE_TOPICS,
+    BROKER_SEQUENCE,
+    "/isr_change_notification",
     PRODUCER_ID_BLOCK,
-)  # parents first
+    "/log_dir_event_notification",
+    CONFIG_TOPICS,
+    "/config/clients",
+    CONFIG_USERS,
+    CONFIG_BROKERS,
+    "/config/ips",
+    "/cluster",
+    BROKER_DIRECTORIES,
+)  # in Kafka's order, parents first; with null data
 
 
 def broker(broker_id: int) -> str:

@@ -12,6 +12,9 @@
 | consumer, version 1    | subscription {"orders": 2}, pattern, timestamp                                    |
 | imported from 0.7, 1   | topic_id, partitions {"0-1": 1}: 0.7's broker and partition, and the number here  |
 
+Keys are in Kafka's order. Nodes without a value have null data, as Kafka writes them: `zk_paths.PERSISTENT`, a topic's
+`partitions`, a partition, the mark of a deletion. Earlier releases wrote empty data.
+
 Older topic nodes (versions 1 and 2) lack the id or the reassignment fields. Unreadable values raise BadNode.
 """
 
@@ -123,10 +126,10 @@ def decode_cluster_id(data: bytes | None) -> str:
 def encode_topic(topic: TopicNode) -> bytes:
     return _dump(
         {
-            "removing_replicas": _replicas_json(topic.removing),
             "partitions": _replicas_json(topic.replicas),
             "topic_id": id_text(topic.topic_id),
             "adding_replicas": _replicas_json(topic.adding),
+            "removing_replicas": _replicas_json(topic.removing),
             "version": 3,
         }
     )
@@ -199,13 +202,13 @@ def encode_broker(broker: BrokerNode, now_ms: int) -> bytes:
             "features": {},
             "listener_security_protocol_map": dict(broker.protocols),
             "endpoints": list(broker.endpoints),
+            **({} if broker.rack is None else {"rack": broker.rack}),
             "jmx_port": -1,
             "port": broker.port,
             "host": broker.host,
             "version": 5,
             "timestamp": str(now_ms),
         }
-        | ({} if broker.rack is None else {"rack": broker.rack})
     )
 
 

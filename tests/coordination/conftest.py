@@ -7,10 +7,22 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
+from twisted.internet.defer import Deferred
+from twisted.python.failure import Failure
 
 from pylogbroker.coordination.embedded import EmbeddedTree
 
 T = TypeVar("T")
+
+
+def result_of(deferred: Deferred[T]) -> T:
+    """Return the result of a Deferred that has one, or raise its error."""
+    results: list[T | Failure] = []
+    deferred.addBoth(results.append)
+    [result] = results
+    if isinstance(result, Failure):
+        result.raiseException()
+    return result
 
 
 def now(coroutine: Coroutine[Any, Any, T]) -> T:

@@ -3,16 +3,36 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
 
+import attrs
 import pytest
+from twisted.internet.defer import ensureDeferred
+from twisted.internet.task import Clock
 
+from pylogbroker.coordination.deletion import wait_until_deleted
 from pylogbroker.coordination.embedded import EmbeddedTree
-from pylogbroker.interfaces import Create, NodeExists
+from pylogbroker.errors import StartupError
+from pylogbroker.interfaces import Create, Delete, Node, SetData
 from pylogbroker.metadata import registration, zk_paths, zk_schema
 from pylogbroker.metadata.zk_schema import BrokerNode
-from tests.coordination.conftest import now
+from tests.coordination.conftest import now, result_of
 
 BROKER = BrokerNode(("PLAINTEXT://a:1",), {"PLAINTEXT": "PLAINTEXT"})
+
+
+@attrs.define(eq=False, slots=False)
+class ChangeableTree(EmbeddedTree):
+    """A tree whose attributes tests replace."""
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Iterator[EmbeddedTree]:
+    opened = ChangeableTree.open(str(tmp_path))
+    yield opened
+    now(opened.close())
 
 
 @pytest.fixture
@@ -43,14 +63,83 @@ def test_broker_numbers_lie_above_the_reserved_and_never_come_again(laid_out: Em
     assert [now(registration.new_broker_id(laid_out, 1000)) for _ in range(3)] == [1001, 1002, 1003]
 
 
-def test_a_broker_is_announced_once(laid_out: EmbeddedTree) -> None:
+def test_a_broker_is_announced(laid_out: EmbeddedTree) -> None:
     epoch = now(registration.register(laid_out, 5, BROKER, now_ms=1))
     node = now(laid_out.get(zk_paths.broker(5)))
-    assert node.stat.ephemeral
+    assert node.stat.owner == laid_out.session_id
     assert node.stat.created == epoch > 0
+    assert node.stat.version == 1  # created with null data, as Kafka does
     assert zk_schema.decode_broker(node.data) == BROKER
-    with pytest.raises(NodeExists):
+
+
+def test_a_registration_whose_outcome_was_unknown_is_found(laid_out: EmbeddedTree) -> None:
+    epochs = [now(registration.register(laid_out, 5, BROKER, now_ms=1)) for _ in range(2)]
+    assert epochs[0] == epochs[1]
+
+
+def test_a_node_of_an_earlier_session_is_replaced(laid_out: EmbeddedTree) -> None:
+    before = now(registration.register(laid_out, 5, BROKER, now_ms=1))
+    expire(laid_out)
+    laid_out.earlier_sessions = (laid_out.session_id - 1,)
+    epoch = now(registration.register(laid_out, 5, BROKER, now_ms=1))
+    node = now(laid_out.get(zk_paths.broker(5)))
+    assert epoch == node.stat.created > before
+    assert node.stat.owner == laid_out.session_id
+
+
+def test_a_registration_with_other_data_gets_a_new_epoch(laid_out: EmbeddedTree) -> None:
+    first, second = (now(registration.register(laid_out, 5, BROKER, now_ms=time)) for time in (1, 2))
+    assert second > first
+
+
+def test_the_id_of_a_broker_that_lives_is_an_error(laid_out: EmbeddedTree) -> None:
+    now(registration.register(laid_out, 5, BROKER, now_ms=1))
+    owner = laid_out.session_id
+    expire(laid_out)
+    error = rf"broker id 5 is registered by another session \({owner:#x}\), .* or set another broker.id"
+    with pytest.raises(StartupError, match=error):
         now(registration.register(laid_out, 5, BROKER, now_ms=2))
+    clock = Clock()
+    wait = partial(wait_until_deleted, laid_out, clock=clock, deadline=10.0)
+    waiting = ensureDeferred(registration.register(laid_out, 5, BROKER, 2, wait))
+    clock.advance(9.9)
+    assert not waiting.called
+    clock.advance(0.1)
+    with pytest.raises(StartupError, match=error):
+        result_of(waiting)
+    assert clock.getDelayedCalls() == []
+
+
+def test_a_broker_waits_until_its_last_session_has_expired(laid_out: EmbeddedTree) -> None:
+    before = now(registration.register(laid_out, 5, BROKER, now_ms=1))
+    expire(laid_out)
+    clock = Clock()
+    wait = partial(wait_until_deleted, laid_out, clock=clock, deadline=10.0)
+    waiting = ensureDeferred(registration.register(laid_out, 5, BROKER, 2, wait))
+    now(laid_out.commit([SetData(zk_paths.broker(5), b"x")]))
+    assert not waiting.called
+    now(laid_out.commit([Delete(zk_paths.broker(5))]))
+    assert result_of(waiting) > before
+    assert clock.getDelayedCalls() == []
+
+
+def test_two_brokers_may_create_the_permanent_nodes_at_the_same_time(tree: EmbeddedTree) -> None:
+    get_many = tree.get_many
+
+    async def look_before_the_other(paths: Sequence[str]) -> list[Node | None]:
+        found = await get_many(paths)
+        tree.get_many = get_many
+        await tree.commit([Create(path) for path in zk_paths.PERSISTENT[:4]])
+        return found
+
+    tree.get_many = look_before_the_other
+    now(registration.create_permanent_nodes(tree))
+    assert None not in now(tree.get_many(zk_paths.PERSISTENT))
+
+
+def expire(tree: EmbeddedTree) -> None:
+    """Let the tree have another session; the nodes of the last one stay."""
+    tree.session_id += 1
 
 
 def test_log_directories_are_remembered_for_each_broker(laid_out: EmbeddedTree) -> None:

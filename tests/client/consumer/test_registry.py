@@ -151,7 +151,7 @@ class RegistryTests(SynchronousTestCase):
         self.assertEqual(self.numbers(second), [1, 3, 5])
 
     def test_who_waits_too_long_is_notified_and_goes_on(self) -> None:
-        self.commit(Create("/consumers"), Create("/consumers/g"), Create("/consumers/g/owners"),
+        self.commit(Create("/consumers/g"), Create("/consumers/g/owners"),
                     Create("/consumers/g/owners/t"), Create("/consumers/g/owners/t/2", b"gone-0"))  # fmt: skip
         only = self.started("c1")
         self.assertEqual(self.numbers(only), [0, 1, 3, 4, 5])
@@ -320,7 +320,7 @@ class RegistryTests(SynchronousTestCase):
         self.assertEqual(self.reader(first).reported, ["take 6", "take 1"])
 
     def test_a_node_that_is_no_consumer_is_nobody(self) -> None:
-        self.commit(Create("/consumers"), Create("/consumers/g"), Create("/consumers/g/ids"),
+        self.commit(Create("/consumers/g"), Create("/consumers/g/ids"),
                     Create("/consumers/g/ids/x", b"?"))  # fmt: skip
         self.assertEqual(self.numbers(self.started("c1")), [0, 1, 2, 3, 4, 5])
 
