@@ -10,12 +10,10 @@ _TIMEOUT_SECONDS = 10
 
 def read_server(address: str, chroot: str) -> dict[str, bytes]:
     """Return nodes' data below `chroot` by path; raise OfflineError if the server is unreachable."""
-    try:
-        from kazoo.client import KazooClient
-        from kazoo.exceptions import KazooException, NoNodeError
-        from kazoo.handlers.threading import KazooTimeoutError
-    except ImportError as error:
-        raise OfflineError("kazoo, the client for ZooKeeper, is missing: pip install kazoo") from error
+    from kazoo.client import KazooClient
+    from kazoo.exceptions import KazooException, NoNodeError
+    from kazoo.handlers.threading import KazooTimeoutError
+
     client = KazooClient(address, timeout=_TIMEOUT_SECONDS)
     nodes: dict[str, bytes] = {}
     try:
