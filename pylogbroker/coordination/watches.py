@@ -37,14 +37,14 @@ class Watches:
         """Call and remove watches on changed nodes, then on nodes with changed children."""
         for waiting, changed in ((self._nodes, changed_nodes), (self._children, changed_children)):
             for path in filter(waiting.__contains__, changed) if waiting else ():
-                _notify(waiting.pop(path), path)
+                notify(waiting.pop(path), path)
 
     def forget(self) -> None:
         self._nodes.clear()
         self._children.clear()
 
 
-def _notify(watches: list[Watch], path: str) -> None:
+def notify(watches: list[Watch], path: str) -> None:
     for watch in watches:
         try:
             watch(Changed(path))

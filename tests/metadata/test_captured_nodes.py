@@ -21,7 +21,7 @@ ENCODERS: dict[str, Callable[[bytes], bytes]] = {
     r"/brokers/topics/[^/]+/partitions/\d+/state": lambda data: zk_schema.encode_partition(
         zk_schema.decode_partition(data)
     ),
-    r"/config/\w+/[^/]+": lambda data: zk_schema.encode_config(zk_schema.decode_config(data)),
+    r"/config/(?!changes)\w+/[^/]+": lambda data: zk_schema.encode_config(zk_schema.decode_config(data)),
     "/cluster/id": lambda data: zk_schema.encode_cluster_id(zk_schema.decode_cluster_id(data)),
     "/latest_producer_id_block": lambda data: zk_schema.encode_producer_ids(zk_schema.decode_producer_ids(data)),
 }

@@ -1,0 +1,489 @@
+"""The coordination tree in ZooKeeper. Importing this module imports kazoo.
+
+| state     | calls                                      | ends by                                             |
+|-----------|--------------------------------------------|-----------------------------------------------------|
+| STARTING  | raise SessionExpired                       | connection: CONNECTED; timeout or rejection: error  |
+| CONNECTED | are sent, up to `in_flight_max` at a time  | lost connection: SUSPENDED; expiry: EXPIRED         |
+| SUSPENDED | wait for the connection timeout, then fail | connection: CONNECTED; expiry: EXPIRED              |
+| EXPIRED   | raise SessionExpired                       | `new_session`: STARTING                             |
+| CLOSED    | raise Unavailable                          |                                                     |
+
+Calls that were sent when the connection was lost raise Unavailable: whether a commit was applied is unknown, and its
+caller reads again and compares. kazoo does not set watches again after a reconnection, so all are called then.
+
+ZooKeeper takes transactions of up to 1 MB (`jute.maxbuffer`); it answers a larger one by closing the connection.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from enum import Enum
+from functools import partial
+from importlib.util import find_spec
+from math import inf
+from typing import Any, Final, TypeVar
+
+import attrs
+from kazoo import exceptions as kazoo
+from kazoo.client import KazooClient
+from kazoo.protocol import serialization
+from kazoo.protocol.states import EventType, ZnodeStat
+from kazoo.security import ACL, Id
+from twisted.internet.defer import Deferred, FirstError, ensureDeferred, gatherResults
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+from zope.interface import implementer
+
+from pylogbroker.coordination.kazoo_session import InThread, KazooSession, Submission
+from pylogbroker.coordination.watches import notify
+from pylogbroker.coordination.zookeeper_options import ZooKeeperOptions, ZooKeeperServers
+from pylogbroker.errors import StartupError
+from pylogbroker.interfaces import (
+    Acl,
+    BadVersion,
+    Check,
+    CoordinationError,
+    Create,
+    Delete,
+    InvalidAcl,
+    ITree,
+    NoChildrenForEphemerals,
+    Node,
+    NodeExists,
+    NoNode,
+    NotEmpty,
+    NotPermitted,
+    Operation,
+    OperationResult,
+    Permission,
+    SessionEvent,
+    SessionExpired,
+    SessionListener,
+    SessionState,
+    SetData,
+    Stat,
+    Unavailable,
+    Watch,
+)
+
+log = Logger()
+T = TypeVar("T")
+_REPORT_SECONDS: Final = 30.0  # between log lines about an unreachable ZooKeeper
+_EPHEMERAL: Final = 1
+_SEQUENCE: Final = 2
+_ERRORS: Final[dict[type[Exception], type[CoordinationError]]] = {
+    kazoo.NoNodeError: NoNode,
+    kazoo.NodeExistsError: NodeExists,
+    kazoo.BadVersionError: BadVersion,
+    kazoo.NotEmptyError: NotEmpty,
+    kazoo.NoChildrenForEphemeralsError: NoChildrenForEphemerals,
+    kazoo.NoAuthError: NotPermitted,
+    kazoo.InvalidACLError: InvalidAcl,
+    kazoo.SessionExpiredError: SessionExpired,
+}
+_CONSEQUENCES: Final = (kazoo.RolledBackError, kazoo.RuntimeInconsistency)  # of another operation's error
+
+
+class _State(Enum):
+    STARTING = "starting"
+    CONNECTED = "connected"
+    SUSPENDED = "suspended"
+    EXPIRED = "expired"
+    CLOSED = "closed"
+
+
+@attrs.frozen(eq=False)
+class _SetWatch:
+    path: str
+    watch: Watch
+
+
+@attrs.frozen(eq=False)
+class _Call:
+    path: str
+    submission: Submission
+    watch: _SetWatch | None = None
+    done: Deferred[Any] = attrs.field(factory=Deferred)
+
+    def succeed(self, value: Any) -> None:
+        if not self.done.called:  # else its caller has cancelled it
+            self.done.callback(value)
+
+    def fail(self, error: CoordinationError) -> None:
+        if not self.done.called:
+            self.done.errback(error)
+
+
+@implementer(ITree)
+@attrs.define(eq=False)
+class ZooKeeperTree:
+    """`in_thread` runs blocking work on another thread. The reactor must run before `connect` is called."""
+
+    _servers: ZooKeeperServers
+    _options: ZooKeeperOptions
+    _reactor: Any
+    _in_thread: InThread
+    session_id: int = attrs.field(init=False, default=0)
+    earlier_sessions: list[int] = attrs.field(init=False, factory=list)
+    _state: _State = attrs.field(init=False, default=_State.STARTING)
+    _session: KazooSession = attrs.field(init=False)
+    _starting: Deferred[None] = attrs.field(init=False)
+    _waiting: deque[_Call] = attrs.field(init=False, factory=deque)
+    _in_flight: dict[_Call, None] = attrs.field(init=False, factory=dict)
+    _watches: dict[_SetWatch, None] = attrs.field(init=False, factory=dict)
+    _listeners: list[SessionListener] = attrs.field(init=False, factory=list)
+    _timers: list[Any] = attrs.field(init=False, factory=list)
+    _logged: dict[str, float] = attrs.field(init=False, factory=dict)
+    _may_wait: bool = attrs.field(init=False, default=True)
+    _idle: Deferred[None] | None = attrs.field(init=False, default=None)
+
+    @classmethod
+    async def connect(
+        cls, servers: ZooKeeperServers, options: ZooKeeperOptions, reactor: Any, in_thread: InThread
+    ) -> ZooKeeperTree:
+        """Start a session, and create the chroot if it is missing; raise StartupError if that fails.
+
+        An unreachable ZooKeeper is tried again until the connection timeout.
+        """
+        if options.sasl is not None and find_spec("puresasl") is None:
+            raise StartupError("SASL with ZooKeeper needs the package pure-sasl: pip install pure-sasl")
+        tree = cls(servers, options, reactor, in_thread)
+        try:
+            await tree._start()
+            await tree._create_chroot()
+        except CoordinationError as error:
+            await tree.close()
+            reason = error.path if isinstance(error, Unavailable) else f"the chroot cannot be created: {error}"
+            raise StartupError(f"ZooKeeper at {servers}: {reason}") from error
+        except BaseException:
+            await tree.close()
+            raise
+        return tree
+
+    def watch_session(self, listener: SessionListener) -> None:
+        self._listeners.append(listener)
+
+    async def new_session(self) -> None:
+        if self._state is _State.EXPIRED:
+            self._state = _State.STARTING
+            await self._session.stop()
+            await self._start()
+
+    async def close(self) -> None:
+        if self._state is _State.CONNECTED and (self._in_flight or self._waiting):
+            self._may_wait = False
+            self._idle = Deferred()
+            await self._idle
+        was_starting = self._state is _State.STARTING
+        self._state = _State.CLOSED
+        self._cancel_timers()
+        self._watches.clear()
+        self._listeners.clear()
+        self._fail_all(Unavailable)
+        if was_starting and not self._starting.called:
+            self._starting.errback(Unavailable(f"{self._servers} (closed)"))
+        await self._session.stop()
+
+    # reads
+
+    async def get(self, path: str, watch: Watch | None = None) -> Node:
+        data, stat = await self._read(path, KazooClient.get_async, watch)
+        return Node(data, _stat(stat))
+
+    async def exists(self, path: str, watch: Watch | None = None) -> Stat | None:
+        stat = await self._read(path, KazooClient.exists_async, watch)
+        return None if stat is None else _stat(stat)
+
+    async def children(self, path: str, watch: Watch | None = None) -> list[str]:
+        return sorted(await self._read(path, KazooClient.get_children_async, watch))
+
+    async def acl(self, path: str) -> tuple[Acl, ...]:
+        acls, _stat_of_node = await self._call(path, lambda client: client.get_acls_async(self._absolute(path)))
+        return tuple(Acl(acl.id.scheme, acl.id.id or "", Permission(acl.perms)) for acl in acls)
+
+    async def get_many(self, paths: Sequence[str]) -> list[Node | None]:
+        reads = [self._read(path, KazooClient.get_async) for path in paths]
+        for read in reads:
+            read.addErrback(_none_if_missing)
+        found = await _all(reads)
+        return [None if each is None else Node(each[0], _stat(each[1])) for each in found]
+
+    async def children_with_data(self, path: str) -> dict[str, Node]:
+        names = await self.children(path)
+        prefix = "" if path == "/" else path
+        nodes = await self.get_many([f"{prefix}/{name}" for name in names])
+        return {name: node for name, node in zip(names, nodes, strict=True) if node is not None}
+
+    def _read(self, path: str, method: Callable[..., Any], watch: Watch | None = None) -> Deferred[Any]:
+        absolute = self._absolute(path)
+        if watch is None:
+            return self._call(path, lambda client: method(client, absolute))
+        set_watch = _SetWatch(path, watch)
+
+        def notified(event: Any) -> None:  # in kazoo's thread
+            if event.type != EventType.NONE:
+                self._reactor.callFromThread(self._fire, set_watch)
+
+        return self._call(path, lambda client: method(client, absolute, notified), set_watch)
+
+    # commits
+
+    async def commit(self, operations: Sequence[Operation]) -> list[OperationResult]:
+        if not operations:
+            return []
+        if any(isinstance(operation, Delete) and operation.path == "/" for operation in operations):
+            raise NotEmpty("/")  # with a chroot, ZooKeeper could do it
+        requests = [self._request(operation) for operation in operations]
+        answers = await self._call(operations[0].path, partial(_transaction, requests))
+        for operation, answer in zip(operations, answers, strict=True):
+            if isinstance(answer, Exception) and not isinstance(answer, _CONSEQUENCES):
+                raise _error_of(operation, answer)
+        return list(map(self._result, operations, answers))
+
+    def _request(self, operation: Operation) -> Any:
+        path = self._absolute(operation.path)
+        match operation:
+            case Create():
+                acls = self._options.default_acl(operation.path) if operation.acl is None else operation.acl
+                flags = _EPHEMERAL * operation.ephemeral | _SEQUENCE * operation.sequence
+                return serialization.Create(path, operation.data, list(map(_kazoo_acl, acls)), flags)
+            case SetData():
+                return serialization.SetData(path, operation.data, operation.version)
+            case Delete():
+                return serialization.Delete(path, operation.version)
+            case Check():
+                return serialization.CheckVersion(path, operation.version)
+
+    def _result(self, operation: Operation, answer: Any) -> OperationResult:
+        match operation:
+            case Create():
+                return OperationResult(answer[len(self._servers.chroot) :])
+            case SetData():
+                return OperationResult(operation.path, _stat(answer))
+            case _:
+                return OperationResult(operation.path)
+
+    def _absolute(self, path: str) -> str:
+        return self._servers.chroot + path if path != "/" else self._servers.chroot or "/"
+
+    async def _create_chroot(self) -> None:
+        if await self.exists("/") is not None:
+            return
+        names = self._servers.chroot.split("/")[1:]
+        acls = list(map(_kazoo_acl, self._options.default_acl("/")))
+        for length in range(1, len(names) + 1):
+            path = "/" + "/".join(names[:length])
+            requests = [serialization.Create(path, None, acls, 0)]
+            [answer] = await self._call(path, partial(_transaction, requests))
+            if isinstance(answer, Exception) and not isinstance(answer, kazoo.NodeExistsError):
+                raise _error(path, answer)
+
+    # calls
+
+    def _call(self, path: str, submission: Submission, watch: _SetWatch | None = None) -> Deferred[Any]:
+        call = _Call(path, submission, watch)
+        if self._state in (_State.EXPIRED, _State.STARTING):
+            call.fail(SessionExpired(path))
+        elif self._state is _State.CLOSED or not self._may_wait:
+            call.fail(Unavailable(f"{path} (no connection to ZooKeeper)"))
+        else:
+            self._waiting.append(call)
+            self._send()
+        return call.done
+
+    def _send(self) -> None:
+        while self._waiting and self._state is _State.CONNECTED and len(self._in_flight) < self._options.in_flight_max:
+            call = self._waiting.popleft()
+            self._in_flight[call] = None
+            self._session.submit(call.submission, partial(self._answered, call))
+
+    def _answered(self, call: _Call, value: Any, error: Exception | None) -> None:
+        if call not in self._in_flight:
+            return  # failed before, at the end of the session or of its timeout
+        del self._in_flight[call]
+        if error is not None:
+            call.fail(_error(call.path, error))
+        else:
+            if call.watch is not None:
+                self._watches[call.watch] = None
+            call.succeed(value)
+        self._send()
+        self._check_idle()
+
+    def _fail_all(self, error: type[Unavailable]) -> None:
+        calls = [*self._in_flight, *self._waiting]
+        self._in_flight.clear()
+        self._waiting.clear()
+        for call in calls:
+            call.fail(error(f"{call.path} (no connection to ZooKeeper)"))
+        self._check_idle()
+
+    def _check_idle(self) -> None:
+        if self._idle is not None and not self._in_flight and not self._waiting:
+            idle, self._idle = self._idle, None
+            idle.callback(None)
+
+    def _fire(self, set_watch: _SetWatch) -> None:
+        if set_watch in self._watches:
+            del self._watches[set_watch]
+            notify([set_watch.watch], set_watch.path)
+
+    # the session
+
+    async def _start(self) -> None:
+        self._state = _State.STARTING
+        self._starting = Deferred()
+        self._session = KazooSession(self._servers, self._options, self._reactor, self._in_thread, self)
+        self._session.start()
+        self._report_later()
+        seconds = self._options.connection_seconds
+        self._timers.append(self._reactor.callLater(seconds, self._start_timed_out))
+        try:
+            await self._starting
+        except BaseException:
+            self._cancel_timers()
+            if self._state is _State.STARTING:
+                self._state = _State.EXPIRED
+            await self._session.stop()
+            raise
+
+    def _start_timed_out(self) -> None:
+        self._starting.errback(
+            Unavailable(
+                f"not connected within {self._options.connection_seconds:g} s ({self._session.last_problem}): "
+                "check that it runs, and zookeeper.connect"
+            )
+        )
+
+    def connected(self, session_id: int) -> None:
+        was_starting = self._state is _State.STARTING
+        self.session_id = session_id
+        self._state = _State.CONNECTED
+        self._may_wait = self._idle is None
+        self._cancel_timers()
+        if was_starting or self._is_due("connected"):
+            log.info(
+                "connected to ZooKeeper at {servers}, session {id:#x}", servers=self._servers, id=unsigned(session_id)
+            )
+        self._notify(SessionState.CONNECTED)
+        if was_starting:
+            self._starting.callback(None)
+        for set_watch in list(self._watches):  # changes may have been missed
+            self._fire(set_watch)
+        self._send()
+
+    def suspended(self) -> None:
+        if self._state is not _State.CONNECTED:
+            return
+        self._state = _State.SUSPENDED
+        if self._is_due("suspended"):
+            log.warn("lost the connection to ZooKeeper at {servers}: trying again", servers=self._servers)
+        if self._idle is not None:  # closing
+            self._fail_all(Unavailable)
+            return
+        self._report_later()
+        self._timers.append(self._reactor.callLater(self._options.connection_seconds, self._stop_waiting))
+        self._notify(SessionState.SUSPENDED)
+
+    def ended(self, is_rejected: bool) -> None:
+        was_starting = self._state is _State.STARTING
+        self._state = _State.EXPIRED
+        self._cancel_timers()
+        self._watches.clear()
+        if was_starting:
+            self._starting.errback(self._rejection(is_rejected))
+            return
+        self.earlier_sessions.append(self.session_id)
+        log.warn(
+            "session {id:#x} with ZooKeeper at {servers} has ended, and with it its ephemeral nodes",
+            id=unsigned(self.session_id),
+            servers=self._servers,
+        )
+        self._notify(SessionState.EXPIRED)
+        self._fail_all(SessionExpired)
+        ensureDeferred(self._session.stop())
+
+    def _rejection(self, is_rejected: bool) -> Unavailable:
+        if is_rejected:
+            return Unavailable("the login was rejected: check user name and password")
+        return Unavailable(self._session.last_problem)
+
+    def _notify(self, state: SessionState) -> None:
+        for listener in list(self._listeners):
+            try:
+                listener(SessionEvent(state, self.session_id))
+            except Exception:  # other listeners must be called
+                log.failure("a listener of the session with ZooKeeper failed")
+
+    def _stop_waiting(self) -> None:
+        self._may_wait = False
+        self._fail_all(Unavailable)
+
+    def _report_later(self) -> None:
+        self._timers = [timer for timer in self._timers if timer.active()]
+        self._timers.append(self._reactor.callLater(_REPORT_SECONDS, self._report))
+
+    def _report(self) -> None:
+        log.warn(
+            "ZooKeeper at {servers} is unreachable: {problem}; trying again. Check that it runs, and zookeeper.connect",
+            servers=self._servers,
+            problem=self._session.last_problem,
+        )
+        self._report_later()
+
+    def _is_due(self, about: str) -> bool:
+        """Limit log lines: a connection may be lost many times."""
+        now = self._reactor.seconds()
+        is_due: bool = now - self._logged.get(about, -inf) >= _REPORT_SECONDS
+        if is_due:
+            self._logged[about] = now
+        return is_due
+
+    def _cancel_timers(self) -> None:
+        for timer in self._timers:
+            if timer.active():
+                timer.cancel()
+        self._timers.clear()
+
+
+def unsigned(session_id: int) -> int:
+    """Return a session's number as ZooKeeper writes it; kazoo has it with a sign."""
+    return session_id % (1 << 64)
+
+
+def _none_if_missing(failure: Failure) -> Failure | None:
+    return None if isinstance(failure.value, NoNode) else failure
+
+
+async def _all(reads: Sequence[Deferred[T]]) -> list[T]:
+    try:
+        return await gatherResults(reads, consumeErrors=True)
+    except FirstError as error:
+        raise error.subFailure.value or error from None
+
+
+def _transaction(requests: Sequence[Any], client: KazooClient) -> Any:
+    transaction = client.transaction()
+    transaction.operations.extend(requests)  # its methods do not take null data
+    return transaction.commit_async()
+
+
+def _stat(stat: ZnodeStat) -> Stat:
+    return Stat(stat.version, stat.czxid, stat.mzxid, stat.cversion, stat.ctime, stat.ephemeralOwner)
+
+
+def _kazoo_acl(acl: Acl) -> ACL:
+    return ACL(int(acl.permissions), Id(acl.scheme, acl.id))
+
+
+def _error(path: str, error: Exception) -> CoordinationError:
+    kind = _ERRORS.get(type(error))
+    return Unavailable(f"{path} ({error or type(error).__name__})") if kind is None else kind(path)
+
+
+def _error_of(operation: Operation, error: Exception) -> CoordinationError:
+    """Return the error with the path that it is about: a creation may fail because of the parent."""
+    if isinstance(operation, Create) and isinstance(error, kazoo.NoNodeError | kazoo.NoChildrenForEphemeralsError):
+        return _error(operation.path.rpartition("/")[0] or "/", error)
+    return _error(operation.path, error)
