@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Coroutine, Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
 from pylogbroker.coordination.embedded import EmbeddedTree
+from tests.peers import available
+from tests.support.shared_zookeeper import shared_zookeeper
+
+if TYPE_CHECKING:
+    from tests.coordination.trees import Trees
 
 T = TypeVar("T")
 
@@ -32,6 +37,18 @@ def now(coroutine: Coroutine[Any, Any, T]) -> T:
     except StopIteration as end:
         return end.value  # type: ignore[no-any-return]
     raise AssertionError("the coroutine waits for something")
+
+
+@pytest.fixture
+def trees(request: pytest.FixtureRequest, tmp_path: Path) -> Trees:
+    """The kind of tree that `on_every_tree` chooses."""
+    from tests.coordination.trees import EmbeddedTrees, ZooKeeperTrees, fresh_chroot
+
+    if request.param == "embedded":
+        return EmbeddedTrees(tmp_path / "tree")
+    if not available():
+        pytest.skip("needs a JDK and Maven")
+    return ZooKeeperTrees(shared_zookeeper(request.config) + fresh_chroot())
 
 
 @pytest.fixture

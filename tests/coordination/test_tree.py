@@ -33,115 +33,120 @@ from pylogbroker.interfaces import (
     Unavailable,
 )
 from tests.coordination.conftest import now
+from tests.coordination.trees import on_every_tree
 
 
-def test_it_is_a_tree(tree: EmbeddedTree) -> None:
+@on_every_tree
+async def test_it_is_a_tree(tree: ITree) -> None:
     assert verifyObject(ITree, tree)
 
 
-def test_a_new_tree_has_the_root_alone(tree: EmbeddedTree) -> None:
-    assert now(tree.children("/")) == []
-    assert now(tree.get("/")).data is None
+@on_every_tree
+async def test_a_new_tree_has_the_root_alone(tree: ITree) -> None:
+    assert (await tree.children("/")) == []
+    assert (await tree.get("/")).data is None
 
 
-def test_nodes_hold_data(tree: EmbeddedTree) -> None:
+@on_every_tree
+async def test_nodes_hold_data(tree: ITree) -> None:
     creations = [Create("/a", b"\x00\xff"), Create("/a/b", b""), Create("/null")]
-    assert now(tree.commit(creations)) == [OperationResult(path) for path in ("/a", "/a/b", "/null")]
-    assert now(tree.get("/a")).data == b"\x00\xff"
-    assert now(tree.get("/a/b")).data == b""
-    assert now(tree.get("/null")).data is None
-    now(tree.commit([SetData("/a", None), SetData("/null", b"")]))
-    assert now(tree.get("/a")).data is None
-    assert now(tree.get("/null")).data == b""
-    assert now(tree.exists("/a/b/c")) is None
+    assert (await tree.commit(creations)) == [OperationResult(path) for path in ("/a", "/a/b", "/null")]
+    assert (await tree.get("/a")).data == b"\x00\xff"
+    assert (await tree.get("/a/b")).data == b""
+    assert (await tree.get("/null")).data is None
+    await tree.commit([SetData("/a", None), SetData("/null", b"")])
+    assert (await tree.get("/a")).data is None
+    assert (await tree.get("/null")).data == b""
+    assert (await tree.exists("/a/b/c")) is None
 
 
-def test_versions_count_the_changes_of_a_nodes_data(tree: EmbeddedTree) -> None:
-    now(tree.commit([Create("/a")]))
-    assert now(tree.get("/a")).stat.version == 0
-    now(tree.commit([SetData("/a", b"1", version=0), SetData("/a", b"2")]))
-    node = now(tree.get("/a"))
+@on_every_tree
+async def test_versions_count_the_changes_of_a_nodes_data(tree: ITree) -> None:
+    await tree.commit([Create("/a")])
+    assert (await tree.get("/a")).stat.version == 0
+    await tree.commit([SetData("/a", b"1", version=0), SetData("/a", b"2")])
+    node = await tree.get("/a")
     assert (node.data, node.stat.version) == (b"2", 2)
 
 
-def test_transaction_numbers_grow_over_the_whole_tree(tree: EmbeddedTree) -> None:
-    now(tree.commit([Create("/a")]))
-    now(tree.commit([Create("/b")]))
-    now(tree.commit([SetData("/a", b"x")]))
-    a, b = now(tree.get("/a")).stat, now(tree.get("/b")).stat
+@on_every_tree
+async def test_transaction_numbers_grow_over_the_whole_tree(tree: ITree) -> None:
+    await tree.commit([Create("/a")])
+    await tree.commit([Create("/b")])
+    await tree.commit([SetData("/a", b"x")])
+    a, b = (await tree.get("/a")).stat, (await tree.get("/b")).stat
     assert a.created < b.created < a.modified
-    now(tree.commit([Delete("/a")]))
-    now(tree.commit([Create("/a")]))
-    assert now(tree.get("/a")).stat.created > a.modified
+    await tree.commit([Delete("/a")])
+    await tree.commit([Create("/a")])
+    assert (await tree.get("/a")).stat.created > a.modified
 
 
-def test_a_change_of_data_returns_the_metadata(tree: EmbeddedTree) -> None:
-    created, changed, again = now(
-        tree.commit([Create("/a", ephemeral=True), SetData("/a", b"1", 0), SetData("/a", b"2")])
+@on_every_tree
+async def test_a_change_of_data_returns_the_metadata(tree: ITree) -> None:
+    created, changed, again = await tree.commit(
+        [Create("/a", ephemeral=True), SetData("/a", b"1", 0), SetData("/a", b"2")]
     )
     assert created == OperationResult("/a")
     assert changed.path == "/a"
-    assert again.stat == now(tree.get("/a")).stat
+    assert again.stat == (await tree.get("/a")).stat
     assert changed.stat == attrs.evolve(again.stat, version=1)
     assert again.stat.version == 2
     assert again.stat.created == again.stat.modified > 0
 
 
-def test_ephemeral_nodes_name_their_session(tree: EmbeddedTree) -> None:
-    now(tree.commit([Create("/e", ephemeral=True), Create("/p")]))
-    assert now(tree.get("/e")).stat.owner == tree.session_id != 0
-    assert now(tree.get("/p")).stat.owner == 0
+@on_every_tree
+async def test_ephemeral_nodes_name_their_session(tree: ITree) -> None:
+    await tree.commit([Create("/e", ephemeral=True), Create("/p")])
+    assert (await tree.get("/e")).stat.owner == tree.session_id != 0
+    assert (await tree.get("/p")).stat.owner == 0
 
 
-def test_nodes_know_when_they_were_created(tmp_path: Path) -> None:
-    clock = iter((1111, 2222))
-    tree = EmbeddedTree.open(str(tmp_path), now_ms=lambda: next(clock))
-    now(tree.commit([Create("/a")]))
-    now(tree.commit([SetData("/a", b"x")]))
-    assert now(tree.get("/a")).stat.created_ms == 1111
-    now(tree.close())
+@on_every_tree
+async def test_the_children_version_counts_creations_and_deletions(tree: ITree) -> None:
+    await tree.commit([Create("/p"), Create("/p/a"), Create("/p/a/deep"), Create("/p/b")])
+    await tree.commit([SetData("/p/a", b"x"), Delete("/p/b")])
+    assert (await tree.get("/p")).stat.children_version == 3
+    assert (await tree.get("/p/a")).stat.children_version == 1
 
 
-def test_the_children_version_counts_creations_and_deletions(tree: EmbeddedTree) -> None:
-    now(tree.commit([Create("/p"), Create("/p/a"), Create("/p/a/deep"), Create("/p/b")]))
-    now(tree.commit([SetData("/p/a", b"x"), Delete("/p/b")]))
-    assert now(tree.get("/p")).stat.children_version == 3
-    assert now(tree.get("/p/a")).stat.children_version == 1
-
-
-def test_nodes_are_open_to_all_unless_an_acl_says_otherwise(tree: EmbeddedTree) -> None:
+@on_every_tree
+async def test_nodes_are_open_to_all_unless_an_acl_says_otherwise(tree: ITree) -> None:
     readable = (Acl("world", "anyone", Permission.READ | Permission.ADMIN),)
-    now(tree.commit([Create("/open"), Create("/readable", acl=readable)]))
-    assert now(tree.acl("/open")) == OPEN_ACL
-    assert now(tree.acl("/readable")) == readable
+    await tree.commit([Create("/open"), Create("/readable", acl=readable)])
+    assert (await tree.acl("/open")) == OPEN_ACL
+    assert (await tree.acl("/readable")) == readable
     with pytest.raises(NoNode):
-        now(tree.acl("/none"))
+        await tree.acl("/none")
 
 
+@on_every_tree
 @pytest.mark.parametrize("acl", [(), CREATOR_ACL])
-def test_an_acl_of_nobody_is_an_error(tree: EmbeddedTree, acl: tuple[Acl, ...]) -> None:
+async def test_an_acl_of_nobody_is_an_error(tree: ITree, acl: tuple[Acl, ...]) -> None:
     with pytest.raises(InvalidAcl):
-        now(tree.commit([Create("/a", acl=acl)]))
-    assert now(tree.exists("/a")) is None
+        await tree.commit([Create("/a", acl=acl)])
+    assert (await tree.exists("/a")) is None
 
 
-def test_children_are_sorted_by_name_and_only_of_one_level(tree: EmbeddedTree) -> None:
-    now(tree.commit([Create("/p"), Create("/p/b", b"B"), Create("/p/a", b"A"), Create("/p/a/deep"), Create("/pa")]))
-    assert now(tree.children("/p")) == ["a", "b"]
-    assert now(tree.children("/")) == ["p", "pa"]
-    assert now(tree.children("/pa")) == []
-    assert now(tree.children_with_data("/pa")) == {}
+@on_every_tree
+async def test_children_are_sorted_by_name_and_only_of_one_level(tree: ITree) -> None:
+    await tree.commit([Create("/p"), Create("/p/b", b"B"), Create("/p/a", b"A"), Create("/p/a/deep"), Create("/pa")])
+    assert (await tree.children("/p")) == ["a", "b"]
+    assert (await tree.children("/")) == ["p", "pa"]
+    assert (await tree.children("/pa")) == []
+    assert (await tree.children_with_data("/pa")) == {}
 
 
-def test_many_are_read_at_once_in_the_order_asked(tree: EmbeddedTree) -> None:
+@on_every_tree
+async def test_many_are_read_at_once_in_the_order_asked(tree: ITree) -> None:
     paths = [f"/n{number}" for number in range(1300)]
-    now(tree.commit([Create(path, path.encode()) for path in paths[::2]]))
-    nodes = now(tree.get_many([*reversed(paths), "/n0"]))
+    await tree.commit([Create(path, path.encode()) for path in paths[::2]])
+    nodes = await tree.get_many([*reversed(paths), "/n0"])
     found = [node.data.decode() if node else None for node in nodes]
     assert found == [path if path in paths[::2] else None for path in reversed(paths)] + ["/n0"]
-    assert now(tree.get_many([])) == []
+    assert (await tree.get_many([])) == []
 
 
+@on_every_tree
 @pytest.mark.parametrize(
     ("operation", "error", "path"),
     [
@@ -158,19 +163,20 @@ def test_many_are_read_at_once_in_the_order_asked(tree: EmbeddedTree) -> None:
         (Check("/a", version=3), BadVersion, "/a"),
     ],
 )
-def test_what_cannot_be_done_changes_nothing(
-    tree: EmbeddedTree, operation: Operation, error: type[CoordinationError], path: str
+async def test_what_cannot_be_done_changes_nothing(
+    tree: ITree, operation: Operation, error: type[CoordinationError], path: str
 ) -> None:
-    now(tree.commit([Create("/a"), Create("/a/b"), Create("/e", ephemeral=True)]))
+    await tree.commit([Create("/a"), Create("/a/b"), Create("/e", ephemeral=True)])
     with pytest.raises(error) as caught:
-        now(tree.commit([Create("/new"), SetData("/", b"changed"), operation]))
+        await tree.commit([Create("/new"), SetData("/", b"changed"), operation])
     assert caught.value.path == path
     assert path in str(caught.value)
-    assert now(tree.exists("/new")) is None
-    assert now(tree.get("/")).stat.version == 0
+    assert (await tree.exists("/new")) is None
+    assert (await tree.get("/")).stat.version == 0
 
 
-def test_operations_see_those_before_them(tree: EmbeddedTree) -> None:
+@on_every_tree
+async def test_operations_see_those_before_them(tree: ITree) -> None:
     life: list[Operation] = [
         Create("/a"),
         SetData("/a", b"1"),
@@ -179,23 +185,34 @@ def test_operations_see_those_before_them(tree: EmbeddedTree) -> None:
         Delete("/a/b"),
         Delete("/a"),
     ]
-    now(tree.commit(life))
-    assert now(tree.children("/")) == []
+    await tree.commit(life)
+    assert (await tree.children("/")) == []
 
 
+@on_every_tree
 @pytest.mark.parametrize("read", ["get", "children", "children_with_data"])
-def test_reading_what_is_not_there(tree: EmbeddedTree, read: str) -> None:
+async def test_reading_what_is_not_there(tree: ITree, read: str) -> None:
     with pytest.raises(NoNode):
-        now(getattr(tree, read)("/x"))
+        await getattr(tree, read)("/x")
 
 
-def test_sequence_numbers_never_come_again(tree: EmbeddedTree) -> None:
-    now(tree.commit([Create("/q"), Create("/r")]))
-    first = now(tree.commit([Create("/q/n-", sequence=True), Create("/q/n-", sequence=True)]))
+@on_every_tree
+async def test_sequence_numbers_never_come_again(tree: ITree) -> None:
+    await tree.commit([Create("/q"), Create("/r")])
+    first = await tree.commit([Create("/q/n-", sequence=True), Create("/q/n-", sequence=True)])
     assert [result.path for result in first] == ["/q/n-0000000000", "/q/n-0000000001"]
-    now(tree.commit([Delete(first[1].path), Create("/q/plain")]))
-    second = now(tree.commit([Create("/q/", sequence=True), Create("/r/n-", sequence=True)]))
+    await tree.commit([Delete(first[1].path), Create("/q/plain")])
+    second = await tree.commit([Create("/q/", sequence=True), Create("/r/n-", sequence=True)])
     assert [result.path for result in second] == ["/q/0000000003", "/r/n-0000000000"]
+
+
+def test_nodes_know_when_they_were_created(tmp_path: Path) -> None:
+    clock = iter((1111, 2222))
+    tree = EmbeddedTree.open(str(tmp_path), now_ms=lambda: next(clock))
+    now(tree.commit([Create("/a")]))
+    now(tree.commit([SetData("/a", b"x")]))
+    assert now(tree.get("/a")).stat.created_ms == 1111
+    now(tree.close())
 
 
 class TestReopened:

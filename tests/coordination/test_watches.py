@@ -6,13 +6,16 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
+from twisted.internet.defer import ensureDeferred
 from twisted.trial.unittest import SynchronousTestCase
 
 from pylogbroker.coordination.embedded import EmbeddedTree
-from pylogbroker.interfaces import BadVersion, Changed, Create, Delete, NoNode, Operation, SetData
+from pylogbroker.interfaces import BadVersion, Changed, Create, Delete, ITree, NoNode, Operation, SetData
 from tests.coordination.conftest import now
+from tests.coordination.trees import on_every_tree
 
 
+@on_every_tree
 @pytest.mark.parametrize(
     ("operation", "reported"),
     [
@@ -23,56 +26,61 @@ from tests.coordination.conftest import now
         (Create("/z"), {"exists /z", "children /"}),
     ],
 )
-def test_who_is_notified(tree: EmbeddedTree, operation: Operation, reported: set[str]) -> None:
-    now(tree.commit([Create("/a"), Create("/a/b")]))
+async def test_who_is_notified(tree: ITree, operation: Operation, reported: set[str]) -> None:
+    await tree.commit([Create("/a"), Create("/a/b")])
     heard: list[str] = []
     for method, path in [
         ("get", "/a"), ("exists", "/a"), ("children", "/a"), ("get", "/a/b"), ("children", "/a/b"),
         ("exists", "/z"), ("children", "/"),
     ]:  # fmt: skip
-        now(getattr(tree, method)(path, lambda change, method=method: heard.append(f"{method} {change.path}")))
-    now(tree.commit([operation]))
+        await getattr(tree, method)(path, lambda change, method=method: heard.append(f"{method} {change.path}"))
+    await tree.commit([operation])
     assert set(heard) == reported
     assert len(heard) == len(reported)
 
 
-def test_a_watch_fires_once(tree: EmbeddedTree) -> None:
-    now(tree.commit([Create("/a")]))
+@on_every_tree
+async def test_a_watch_fires_once(tree: ITree) -> None:
+    await tree.commit([Create("/a")])
     heard: list[Changed] = []
-    now(tree.get("/a", heard.append))
-    now(tree.commit([SetData("/a", b"1"), SetData("/a", b"2")]))
-    now(tree.commit([SetData("/a", b"3")]))
+    await tree.get("/a", heard.append)
+    await tree.commit([SetData("/a", b"1"), SetData("/a", b"2")])
+    await tree.commit([SetData("/a", b"3")])
     assert heard == [Changed("/a")]
 
 
-def test_a_watch_sees_the_change_and_may_watch_on(tree: EmbeddedTree) -> None:
-    now(tree.commit([Create("/a")]))
-    seen: list[bytes] = []
+@on_every_tree
+async def test_a_watch_sees_the_change_and_may_watch_on(tree: ITree) -> None:
+    await tree.commit([Create("/a", b"0")])
+    seen: list[bytes | None] = []
 
-    def look(change: Changed) -> None:
-        seen.append(now(tree.get(change.path, look)).data)
+    async def look(change: Changed | None = None) -> None:
+        seen.append((await tree.get("/a", lambda change: ensureDeferred(look(change)))).data)
 
-    now(tree.get("/a", look))
-    now(tree.commit([SetData("/a", b"1")]))
-    now(tree.commit([SetData("/a", b"2")]))
-    assert seen == [b"1", b"2"]
+    await look()
+    for data in (b"1", b"2"):
+        await tree.commit([SetData("/a", data)])
+        (await tree.get("/a"))  # answered behind what the watch reads
+    assert seen == [b"0", b"1", b"2"]
 
 
-def test_what_changed_nothing_notifies_nobody(tree: EmbeddedTree) -> None:
-    now(tree.commit([Create("/a")]))
+@on_every_tree
+async def test_what_changed_nothing_notifies_nobody(tree: ITree) -> None:
+    await tree.commit([Create("/a")])
     heard: list[Changed] = []
-    now(tree.get("/a", heard.append))
+    await tree.get("/a", heard.append)
     with pytest.raises(BadVersion):
-        now(tree.commit([SetData("/a", b"x"), SetData("/a", b"y", version=0)]))
+        await tree.commit([SetData("/a", b"x"), SetData("/a", b"y", version=0)])
     assert heard == []
 
 
-def test_no_watch_is_left_where_there_is_no_node(tree: EmbeddedTree) -> None:
+@on_every_tree
+async def test_no_watch_is_left_where_there_is_no_node(tree: ITree) -> None:
     heard: list[Changed] = []
     for read in (tree.get, tree.children):
         with pytest.raises(NoNode):
-            now(read("/a", heard.append))
-    now(tree.commit([Create("/a"), Create("/a/b")]))
+            await read("/a", heard.append)
+    await tree.commit([Create("/a"), Create("/a/b")])
     assert heard == []
 
 

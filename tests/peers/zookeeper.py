@@ -9,6 +9,7 @@ Its snapshots and transaction logs lie in `directory/version-2`. A start writes 
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Self
 
@@ -33,6 +34,7 @@ class ZooKeeper(Server):
     directory: Path
     port: int = 0
     process: subprocess.Popen[bytes] | None = None
+    prefix: Sequence[str] = ()
 
     def start(self) -> Self:
         self.directory.mkdir(parents=True, exist_ok=True)
@@ -47,7 +49,7 @@ class ZooKeeper(Server):
         logging.write_text(LOGGING)
         options = [f"-Dlog4j.configuration=file:{logging}", "-Dzookeeper.preAllocSize=4"]
         server = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
-        command = ["java", *options, *SHORT_LIVED, "-cp", classpath("kafka-3.9"), server, str(settings)]
+        command = [*self.prefix, "java", *options, *SHORT_LIVED, "-cp", classpath("kafka-3.9"), server, str(settings)]
         output = self.directory / "output.log"
         output.unlink(missing_ok=True)
         self._run(command, output, output, STARTED, 30)

@@ -46,6 +46,12 @@ FIXTURES: Mapping[str, frozenset[str]] = {
     "new_broker": frozenset((PROCESS,)),
     "second_broker": frozenset((PROCESS, KAFKA)),
     "spark": frozenset((PROCESS,)),
+    "trees": frozenset(),
+}
+#: Values of parameters by which such a fixture chooses.
+PARAMETERS: Mapping[str, frozenset[str]] = {
+    KAFKA: frozenset((PROCESS, KAFKA)),
+    "ZooKeeper": frozenset((PROCESS,)),
 }
 #: Functions and modules that choose the broker when they run; they are not searched.
 CHOOSERS = frozenset(("tests.conftest.make_broker", "benchmarks.brokers", "benchmarks.compaction"))
@@ -82,8 +88,8 @@ def needs(item: pytest.Item, asks: bool = False) -> frozenset[str]:
     for name in item.fixturenames:
         found |= FIXTURES[name] if name in FIXTURES else _of_fixture(item, name)
     parameters = item.callspec.params.values() if hasattr(item, "callspec") else ()
-    if any(isinstance(each, str) and each == KAFKA for each in parameters):  # what `broker` is, or another fixture
-        found |= {PROCESS, KAFKA}
+    for each in parameters:  # what `broker` is, or another fixture
+        found |= PARAMETERS.get(each, _NOTHING) if isinstance(each, str) else _NOTHING
     return frozenset(found)
 
 
