@@ -46,9 +46,19 @@ def trees(request: pytest.FixtureRequest, tmp_path: Path) -> Trees:
 
     if request.param == "embedded":
         return EmbeddedTrees(tmp_path / "tree")
+    return ZooKeeperTrees(_address(request.config) + fresh_chroot())
+
+
+@pytest.fixture
+def zookeeper(pytestconfig: pytest.Config) -> str:
+    """Return the address of the run's ZooKeeper."""
+    return _address(pytestconfig)
+
+
+def _address(config: pytest.Config) -> str:
     if not available():
         pytest.skip("needs a JDK and Maven")
-    return ZooKeeperTrees(shared_zookeeper(request.config) + fresh_chroot())
+    return shared_zookeeper(config)
 
 
 @pytest.fixture

@@ -1,0 +1,57 @@
+"""Scenarios with a tree behind a proxy, and another tree that observes."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+from twisted.internet.defer import Deferred
+
+from pylogbroker.interfaces import Changed, ITree, SessionEvent, SessionState, Unavailable
+from tests.coordination.trees import connect, fresh_chroot
+from tests.coordination.zookeeper_proxy import ZooKeeperProxy
+from tests.support.reactor_run import run
+
+Scenario = Callable[[ITree, ZooKeeperProxy, ITree], Awaitable[None]]
+CONNECTED, SUSPENDED, EXPIRED = SessionState.CONNECTED, SessionState.SUSPENDED, SessionState.EXPIRED
+
+
+def play(address: str, scenario: Scenario, **options: Any) -> None:
+    """Run a scenario with a tree behind a proxy, and another tree that observes; no thread may be left."""
+    threads = threading.active_count()
+
+    async def work() -> None:
+        chroot = fresh_chroot()
+        proxy = await ZooKeeperProxy.listen(address)
+        tree = await connect(proxy.address + chroot, **options)
+        observer = await connect(address + chroot)
+        try:
+            await scenario(tree, proxy, observer)
+        finally:
+            await tree.close()
+            await observer.close()
+            await proxy.close()
+        assert not [each for each in threading.enumerate() if "zk_loop" in each.name]
+
+    run(work)
+    assert threading.active_count() <= threads
+
+
+def listen(tree: ITree) -> list[SessionEvent]:
+    events: list[SessionEvent] = []
+    tree.watch_session(events.append)
+    return events
+
+
+async def appears(tree: ITree, path: str) -> None:
+    """Wait until the node exists."""
+    created: Deferred[Changed] = Deferred()
+    if await tree.exists(path, created.callback) is None:
+        await created
+
+
+async def fails(call: Deferred[object], error: type[Exception] = Unavailable) -> None:
+    with pytest.raises(error):
+        await call
