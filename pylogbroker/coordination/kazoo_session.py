@@ -71,14 +71,15 @@ class _Handler(SequentialThreadingHandler):  # type: ignore[misc]
         return thread
 
     def create_connection(self, *args: Any, timeout: float = _CONNECT_SECONDS_MAX, **kwargs: Any) -> socket.socket:
-        if not self.has_ended:
-            self._socket = super().create_connection(*args, timeout=min(timeout, _CONNECT_SECONDS_MAX), **kwargs)
-        if self._socket is None or self.has_ended:
+        if self.has_ended:
             raise OSError("the session has ended")
+        self._socket = super().create_connection(*args, timeout=min(timeout, _CONNECT_SECONDS_MAX), **kwargs)
+        if self.has_ended:  # meanwhile, in another thread
+            self.abort()
         return self._socket
 
     def abort(self) -> None:
-        """Cut the connection, and make no other one."""
+        """Cut the connection, and make no other one; called in any thread."""
         self.has_ended = True
         if self._socket is not None:
             with suppress(OSError):  # closed meanwhile

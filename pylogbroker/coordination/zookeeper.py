@@ -135,6 +135,7 @@ class ZooKeeperTree:
     _listeners: list[SessionListener] = attrs.field(init=False, factory=list)
     _timers: list[Any] = attrs.field(init=False, factory=list)
     _logged: dict[str, float] = attrs.field(init=False, factory=dict)
+    _is_rejected: bool = attrs.field(init=False, default=False)
     _may_wait: bool = attrs.field(init=False, default=True)
     _idle: Deferred[None] | None = attrs.field(init=False, default=None)
 
@@ -154,8 +155,7 @@ class ZooKeeperTree:
             await tree._create_chroot()
         except CoordinationError as error:
             await tree.close()
-            reason = error.path if isinstance(error, Unavailable) else f"the chroot cannot be created: {error}"
-            raise StartupError(f"ZooKeeper at {servers}: {reason}") from error
+            raise StartupError(f"ZooKeeper at {servers}: {tree._why_not_started(error)}") from error
         except BaseException:
             await tree.close()
             raise
@@ -302,6 +302,8 @@ class ZooKeeperTree:
         if call not in self._in_flight:
             return  # failed before, at the end of the session or of its timeout
         del self._in_flight[call]
+        if isinstance(error, kazoo.ConnectionLoss):
+            self.suspended()  # kazoo reports that next, and until then it would fail new calls
         if error is not None:
             call.fail(_error(call.path, error))
         else:
@@ -388,11 +390,12 @@ class ZooKeeperTree:
 
     def ended(self, is_rejected: bool) -> None:
         was_starting = self._state is _State.STARTING
+        self._is_rejected = is_rejected
         self._state = _State.EXPIRED
         self._cancel_timers()
         self._watches.clear()
         if was_starting:
-            self._starting.errback(self._rejection(is_rejected))
+            self._starting.errback(Unavailable(self._session.last_problem))
             return
         self.earlier_sessions.append(self.session_id)
         log.warn(
@@ -404,10 +407,10 @@ class ZooKeeperTree:
         self._fail_all(SessionExpired)
         ensureDeferred(self._session.stop())
 
-    def _rejection(self, is_rejected: bool) -> Unavailable:
-        if is_rejected:
-            return Unavailable("the login was rejected: check user name and password")
-        return Unavailable(self._session.last_problem)
+    def _why_not_started(self, error: CoordinationError) -> str:
+        if self._is_rejected:
+            return "the login was rejected: check user name and password"
+        return error.path if isinstance(error, Unavailable) else f"the chroot cannot be created: {error}"
 
     def _notify(self, state: SessionState) -> None:
         for listener in list(self._listeners):
@@ -479,7 +482,7 @@ def _kazoo_acl(acl: Acl) -> ACL:
 
 def _error(path: str, error: Exception) -> CoordinationError:
     kind = _ERRORS.get(type(error))
-    return Unavailable(f"{path} ({error or type(error).__name__})") if kind is None else kind(path)
+    return Unavailable(f"{path} ({str(error) or type(error).__name__})") if kind is None else kind(path)
 
 
 def _error_of(operation: Operation, error: Exception) -> CoordinationError:

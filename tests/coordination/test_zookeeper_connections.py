@@ -18,9 +18,17 @@ from pylogbroker.interfaces import (
     SessionEvent,
     SetData,
 )
-from tests.coordination.trees import connect, fresh_chroot
+from tests.coordination.trees import connect, fresh_chroot, in_thread
 from tests.coordination.zookeeper_proxy import ZooKeeperProxy
-from tests.coordination.zookeeper_scenarios import CONNECTED, SUSPENDED, appears, fails, listen, play
+from tests.coordination.zookeeper_scenarios import (
+    CONNECTED,
+    SUSPENDED,
+    appears,
+    assert_no_new_thread,
+    fails,
+    listen,
+    play,
+)
 from tests.peers.processes import free_ports
 from tests.peers.zookeeper import ZooKeeper
 from tests.support.reactor_run import run, wait_for
@@ -124,6 +132,8 @@ def test_watches_are_called_after_a_reconnection(zookeeper: str) -> None:
         await wait_for(lambda: len(events) == 2)
         assert heard == ["get", "exists", "children"]
         await tree.commit([SetData("/a", b"again"), Delete("/b")])
+        proxy.cut()
+        await wait_for(lambda: len(events) == 4)
         assert len(heard) == 3  # each once
 
     play(zookeeper, scenario)
@@ -173,6 +183,20 @@ def test_a_close_waits_for_commits_and_deletes_ephemerals(zookeeper: str) -> Non
     play(zookeeper, scenario)
 
 
+def test_a_close_that_waits_for_calls_ends_with_the_connection(zookeeper: str) -> None:
+    async def scenario(tree: ITree, proxy: ZooKeeperProxy, observer: ITree) -> None:
+        other = await connect(proxy.address + tree._servers.chroot, in_flight_max=1, connection_timeout=100)
+        proxy.hold_answers()
+        calls = [ensureDeferred(other.get("/")) for _ in range(3)]
+        closed = ensureDeferred(other.close())
+        proxy.close_to_new()
+        for call in calls:
+            await fails(call)
+        await closed
+
+    play(zookeeper, scenario)
+
+
 def test_a_close_does_not_wait_for_a_lost_connection(zookeeper: str) -> None:
     async def scenario(tree: ITree, proxy: ZooKeeperProxy, observer: ITree) -> None:
         events = listen(tree)
@@ -203,16 +227,16 @@ def test_start_waits_for_zookeeper(zookeeper: str) -> None:
 
 
 def test_start_does_not_wait_for_ever(zookeeper: str) -> None:
-    threads = threading.active_count()
+    before = threading.enumerate()
     [port] = free_ports(1)
     expected = rf"^ZooKeeper at 127.0.0.1:{port}/x: not connected within 0.3 s \(.*refused.*\): .*zookeeper\.connect$"
     with pytest.raises(StartupError, match=expected):
         run(lambda: connect(f"127.0.0.1:{port}/x", connection_timeout=0.3))
-    assert threading.active_count() <= threads
+    assert_no_new_thread(before)
 
 
 def test_a_start_may_be_cancelled() -> None:
-    threads = threading.active_count()
+    before = threading.enumerate()
     [port] = free_ports(1)
 
     async def work() -> None:
@@ -222,7 +246,21 @@ def test_a_start_may_be_cancelled() -> None:
             await connecting
 
     run(work)
-    assert threading.active_count() <= threads
+    assert_no_new_thread(before)
+
+
+def test_a_start_at_a_server_that_never_answers(zookeeper: str) -> None:
+    before = threading.enumerate()
+
+    async def work() -> None:
+        proxy = await ZooKeeperProxy.listen(zookeeper)
+        proxy.drop_answers()
+        with pytest.raises(StartupError, match=r"not connected within 0\.3 s"):
+            await connect(proxy.address, connection_timeout=0.3)
+        await proxy.close()
+
+    run(work)
+    assert_no_new_thread(before)
 
 
 @pytest.mark.usefixtures("zookeeper")
@@ -230,15 +268,15 @@ def test_a_server_is_stopped_and_started(tmp_path: Path) -> None:
     with ZooKeeper(tmp_path) as server:
 
         async def work() -> None:
-            tree = await connect(server.address + "/kafka/one")
+            tree = await connect(server.address + "/kafka/one", connection_timeout=60)
             events = listen(tree)
             await tree.commit([Create("/a", b"data"), Create("/e", ephemeral=True)])
-            server.stop()
+            await in_thread(server.stop)
             await wait_for(lambda: events)
             call = ensureDeferred(tree.children("/"))
-            server.start()
+            await in_thread(server.start)
             assert await call == ["a", "e"]
             assert [event.state for event in events] == [SUSPENDED, CONNECTED]
             await tree.close()
 
-        run(work)
+        run(work, timeout=90)

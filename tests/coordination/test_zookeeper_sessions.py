@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import uuid
 from functools import partial
 
@@ -60,6 +61,7 @@ def test_an_expired_session_is_not_replaced_by_itself(zookeeper: str) -> None:
         for call in (tree.get("/"), tree.commit([Create("/a")]), tree.get_many(["/a"]), tree.acl("/")):
             await fails(ensureDeferred(call), SessionExpired)
         assert (proxy.connections, events[-1].session_id, tree.earlier_sessions) == (connections, first, [first])
+        await wait_for(lambda: sum("zk_loop" in thread.name for thread in threading.enumerate()) == 1)  # the observer's
 
         await tree.new_session()
         assert proxy.connections == connections + 1

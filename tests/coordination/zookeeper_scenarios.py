@@ -20,7 +20,7 @@ CONNECTED, SUSPENDED, EXPIRED = SessionState.CONNECTED, SessionState.SUSPENDED, 
 
 def play(address: str, scenario: Scenario, **options: Any) -> None:
     """Run a scenario with a tree behind a proxy, and another tree that observes; no thread may be left."""
-    threads = threading.active_count()
+    before = threading.enumerate()
 
     async def work() -> None:
         chroot = fresh_chroot()
@@ -33,10 +33,13 @@ def play(address: str, scenario: Scenario, **options: Any) -> None:
             await tree.close()
             await observer.close()
             await proxy.close()
-        assert not [each for each in threading.enumerate() if "zk_loop" in each.name]
 
     run(work)
-    assert threading.active_count() <= threads
+    assert_no_new_thread(before)
+
+
+def assert_no_new_thread(before: list[threading.Thread]) -> None:
+    assert [each for each in threading.enumerate() if each not in before] == []
 
 
 def listen(tree: ITree) -> list[SessionEvent]:
