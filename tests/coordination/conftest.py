@@ -49,7 +49,7 @@ def trees(request: pytest.FixtureRequest, tmp_path: Path) -> Trees:
     return ZooKeeperTrees(_address(request.config) + fresh_chroot())
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def zookeeper(pytestconfig: pytest.Config) -> str:
     """Return the address of the run's ZooKeeper."""
     return _address(pytestconfig)
