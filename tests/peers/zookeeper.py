@@ -9,7 +9,7 @@ Its snapshots and transaction logs lie in `directory/version-2`. A start writes 
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
@@ -35,6 +35,8 @@ class ZooKeeper(Server):
     port: int = 0
     process: subprocess.Popen[bytes] | None = None
     prefix: Sequence[str] = ()
+    settings: Mapping[str, object] = attrs.field(factory=dict)
+    java_options: Sequence[str] = ()
 
     def start(self) -> Self:
         self.directory.mkdir(parents=True, exist_ok=True)
@@ -44,12 +46,23 @@ class ZooKeeper(Server):
         settings.write_text(
             f"dataDir={self.directory}\nclientPort={self.port}\nclientPortAddress=127.0.0.1\n"
             "tickTime=500\nminSessionTimeout=1000\nadmin.enableServer=false\n"
+            + "".join(f"{name}={value}\n" for name, value in self.settings.items())
         )
         logging = self.directory / "log4j.properties"
         logging.write_text(LOGGING)
         options = [f"-Dlog4j.configuration=file:{logging}", "-Dzookeeper.preAllocSize=4"]
         server = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
-        command = [*self.prefix, "java", *options, *SHORT_LIVED, "-cp", classpath("kafka-3.9"), server, str(settings)]
+        command = [
+            *self.prefix,
+            "java",
+            *options,
+            *self.java_options,
+            *SHORT_LIVED,
+            "-cp",
+            classpath("kafka-3.9"),
+            server,
+            str(settings),
+        ]
         output = self.directory / "output.log"
         output.unlink(missing_ok=True)
         self._run(command, output, output, STARTED, 30)

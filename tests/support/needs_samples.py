@@ -53,6 +53,11 @@ def test_process_of_a_fixture(indirect: LineProcess) -> None:
     assert indirect.running
 
 
+@pytest.mark.parametrize("server", ["ZooKeeper"])
+def test_process_of_a_parameter(server: str) -> None:
+    assert server
+
+
 def test_kafka(tmp_path: Path) -> None:
     KafkaBroker(tmp_path).start()
 
