@@ -22,7 +22,7 @@ from enum import Enum
 from functools import partial
 from importlib.util import find_spec
 from math import inf
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import attrs
 from kazoo import exceptions as kazoo
@@ -68,7 +68,6 @@ from pylogbroker.interfaces import (
 )
 
 log = Logger()
-T = TypeVar("T")
 _REPORT_SECONDS: Final = 30.0  # between log lines about an unreachable ZooKeeper
 _EPHEMERAL: Final = 1
 _SEQUENCE: Final = 2
@@ -203,10 +202,9 @@ class ZooKeeperTree:
         return tuple(Acl(acl.id.scheme, acl.id.id or "", Permission(acl.perms)) for acl in acls)
 
     async def get_many(self, paths: Sequence[str]) -> list[Node | None]:
-        reads = [self._read(path, KazooClient.get_async) for path in paths]
-        for read in reads:
-            read.addErrback(_none_if_missing)
-        found = await _all(reads)
+        found: list[Any] = []
+        for start in range(0, len(paths), self._options.in_flight_max):  # others' calls are sent in between
+            found += await self._get_some(paths[start : start + self._options.in_flight_max])
         return [None if each is None else Node(each[0], _stat(each[1])) for each in found]
 
     async def children_with_data(self, path: str) -> dict[str, Node]:
@@ -214,6 +212,13 @@ class ZooKeeperTree:
         prefix = "" if path == "/" else path
         nodes = await self.get_many([f"{prefix}/{name}" for name in names])
         return {name: node for name, node in zip(names, nodes, strict=True) if node is not None}
+
+    async def _get_some(self, paths: Sequence[str]) -> list[Any]:
+        reads = [self._read(path, KazooClient.get_async).addErrback(_none_if_missing) for path in paths]
+        try:
+            return await gatherResults(reads, consumeErrors=True)
+        except FirstError as error:
+            raise error.subFailure.value or error from None
 
     def _read(self, path: str, method: Callable[..., Any], watch: Watch | None = None) -> Deferred[Any]:
         absolute = self._absolute(path)
@@ -457,13 +462,6 @@ def unsigned(session_id: int) -> int:
 
 def _none_if_missing(failure: Failure) -> Failure | None:
     return None if isinstance(failure.value, NoNode) else failure
-
-
-async def _all(reads: Sequence[Deferred[T]]) -> list[T]:
-    try:
-        return await gatherResults(reads, consumeErrors=True)
-    except FirstError as error:
-        raise error.subFailure.value or error from None
 
 
 def _transaction(requests: Sequence[Any], client: KazooClient) -> Any:

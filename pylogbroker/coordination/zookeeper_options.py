@@ -70,11 +70,11 @@ class ZooKeeperLogin:
 
 @attrs.frozen
 class ZooKeeperOptions:
-    """Times in seconds. `in_flight_max` is at most 200: kazoo blocks the calling thread at about 270."""
+    """Times in seconds. `in_flight_max` is at most 120: kazoo blocks the calling thread at about 270."""
 
     session_timeout: float = 18.0
     connection_timeout: float | None = None
-    in_flight_max: int = attrs.field(default=100, validator=(attrs.validators.ge(1), attrs.validators.le(200)))
+    in_flight_max: int = attrs.field(default=100, validator=(attrs.validators.ge(1), attrs.validators.le(120)))
     default_acl: DefaultAcl = lambda path: OPEN_ACL
     tls: ZooKeeperTls | None = None
     sasl: ZooKeeperLogin | None = None

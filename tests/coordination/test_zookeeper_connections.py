@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from twisted.internet.defer import CancelledError, ensureDeferred
 
+from pylogbroker.coordination import kazoo_session
 from pylogbroker.errors import StartupError
 from pylogbroker.interfaces import (
     Changed,
@@ -249,18 +250,28 @@ def test_a_start_may_be_cancelled() -> None:
     assert_no_new_thread(before)
 
 
-def test_a_start_at_a_server_that_never_answers(zookeeper: str) -> None:
+def test_a_start_at_a_server_that_never_answers(zookeeper: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kazoo_session, "_CLOSE_SECONDS_MAX", 1000)  # nothing is to be waited for
     before = threading.enumerate()
 
     async def work() -> None:
         proxy = await ZooKeeperProxy.listen(zookeeper)
         proxy.drop_answers()
         with pytest.raises(StartupError, match=r"not connected within 0\.3 s"):
-            await connect(proxy.address, connection_timeout=0.3)
+            await connect(proxy.address, session_timeout=100, connection_timeout=0.3)
         await proxy.close()
 
     run(work)
     assert_no_new_thread(before)
+
+
+def test_a_close_does_not_wait_long_for_an_answer(zookeeper: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kazoo_session, "_CLOSE_SECONDS_MAX", 0.1)
+
+    async def scenario(tree: ITree, proxy: ZooKeeperProxy, observer: ITree) -> None:
+        proxy.drop_answers()
+
+    play(zookeeper, scenario, session_timeout=100)
 
 
 @pytest.mark.usefixtures("zookeeper")
