@@ -68,7 +68,8 @@ from pylogbroker.interfaces import (
 )
 
 log = Logger()
-_REPORT_SECONDS: Final = 30.0  # between log lines about an unreachable ZooKeeper
+_FIRST_REPORT_SECONDS: Final = 3.0  # of a start, until the log says that ZooKeeper is unreachable
+_REPORT_SECONDS: Final = 30.0  # between log lines about that
 _EPHEMERAL: Final = 1
 _SEQUENCE: Final = 2
 _ERRORS: Final[dict[type[Exception], type[CoordinationError]]] = {
@@ -129,7 +130,8 @@ class ZooKeeperTree:
     _session: KazooSession = attrs.field(init=False)
     _starting: Deferred[None] = attrs.field(init=False)
     _waiting: deque[_Call] = attrs.field(init=False, factory=deque)
-    _in_flight: dict[_Call, None] = attrs.field(init=False, factory=dict)
+    _in_flight: dict[_Call, int] = attrs.field(init=False, factory=dict)
+    _connections: int = attrs.field(init=False, default=0)
     _watches: dict[_SetWatch, None] = attrs.field(init=False, factory=dict)
     _listeners: list[SessionListener] = attrs.field(init=False, factory=list)
     _timers: list[Any] = attrs.field(init=False, factory=list)
@@ -167,7 +169,8 @@ class ZooKeeperTree:
         if self._state is _State.EXPIRED:
             self._state = _State.STARTING
             await self._session.stop()
-            await self._start()
+            if self._state is _State.STARTING:  # not closed meanwhile
+                await self._start()
 
     async def close(self) -> None:
         if self._state is _State.CONNECTED and (self._in_flight or self._waiting):
@@ -300,14 +303,14 @@ class ZooKeeperTree:
     def _send(self) -> None:
         while self._waiting and self._state is _State.CONNECTED and len(self._in_flight) < self._options.in_flight_max:
             call = self._waiting.popleft()
-            self._in_flight[call] = None
+            self._in_flight[call] = self._connections
             self._session.submit(call.submission, partial(self._answered, call))
 
     def _answered(self, call: _Call, value: Any, error: Exception | None) -> None:
         if call not in self._in_flight:
             return  # failed before, at the end of the session or of its timeout
-        del self._in_flight[call]
-        if isinstance(error, kazoo.ConnectionLoss):
+        connection = self._in_flight.pop(call)
+        if isinstance(error, kazoo.ConnectionLoss) and connection == self._connections:
             self.suspended()  # kazoo reports that next, and until then it would fail new calls
         if error is not None:
             call.fail(_error(call.path, error))
@@ -343,7 +346,7 @@ class ZooKeeperTree:
         self._starting = Deferred()
         self._session = KazooSession(self._servers, self._options, self._reactor, self._in_thread, self)
         self._session.start()
-        self._report_later()
+        self._report_after(_FIRST_REPORT_SECONDS)
         seconds = self._options.connection_seconds
         self._timers.append(self._reactor.callLater(seconds, self._start_timed_out))
         try:
@@ -366,6 +369,7 @@ class ZooKeeperTree:
     def connected(self, session_id: int) -> None:
         was_starting = self._state is _State.STARTING
         self.session_id = session_id
+        self._connections += 1
         self._state = _State.CONNECTED
         self._may_wait = self._idle is None
         self._cancel_timers()
@@ -389,7 +393,7 @@ class ZooKeeperTree:
         if self._idle is not None:  # closing
             self._fail_all(Unavailable)
             return
-        self._report_later()
+        self._report_after(_REPORT_SECONDS)
         self._timers.append(self._reactor.callLater(self._options.connection_seconds, self._stop_waiting))
         self._notify(SessionState.SUSPENDED)
 
@@ -428,9 +432,9 @@ class ZooKeeperTree:
         self._may_wait = False
         self._fail_all(Unavailable)
 
-    def _report_later(self) -> None:
+    def _report_after(self, seconds: float) -> None:
         self._timers = [timer for timer in self._timers if timer.active()]
-        self._timers.append(self._reactor.callLater(_REPORT_SECONDS, self._report))
+        self._timers.append(self._reactor.callLater(seconds, self._report))
 
     def _report(self) -> None:
         log.warn(
@@ -438,7 +442,7 @@ class ZooKeeperTree:
             servers=self._servers,
             problem=self._session.last_problem,
         )
-        self._report_later()
+        self._report_after(_REPORT_SECONDS)
 
     def _is_due(self, about: str) -> bool:
         """Limit log lines: a connection may be lost many times."""

@@ -21,6 +21,10 @@ from pylogbroker.interfaces import Create, Delete, NotEmpty, SessionExpired, Ses
 from tests.coordination.conftest import result_of
 
 EXISTS_STAT = ZnodeStat(*[0] * len(ZnodeStat._fields))
+UNREACHABLE = (
+    "ZooKeeper at zk1:2181,zk2:2182 is unreachable: Connection refused; trying again. "
+    "Check that it runs, and zookeeper.connect"
+)
 SERVERS = parse_connect("zk1:2181,zk2:2182")
 
 
@@ -85,14 +89,7 @@ def test_an_unreachable_zookeeper_is_reported_now_and_then(clock: Clock, session
     started = connecting(clock, connection_timeout=100)
     with capturedLogs() as events:
         clock.pump([1.0] * 99)
-    assert (
-        texts(events)
-        == [
-            "ZooKeeper at zk1:2181,zk2:2182 is unreachable: Connection refused; trying again. Check that it runs, and "
-            "zookeeper.connect"
-        ]
-        * 3
-    )
+    assert texts(events) == [UNREACHABLE] * 4  # after 3, 33, 63 and 93 s
     assert not started.called
     clock.advance(1)
     with pytest.raises(StartupError, match=r"not connected within 100 s \(Connection refused\): check that it runs"):
@@ -140,6 +137,18 @@ def test_calls_that_were_sent_have_an_unknown_outcome(tree: ZooKeeperTree, sessi
     assert [result.path for result in result_of(waiting)] == ["/waiting"]
 
 
+def test_a_lost_call_of_an_earlier_connection_is_no_news(tree: ZooKeeperTree, sessions: list[FakeSession]) -> None:
+    lost = ensureDeferred(tree.children("/"))
+    tree.suspended()
+    tree.connected(7)
+    sessions[0].sent.pop()(None, ConnectionLoss())
+    with pytest.raises(Unavailable):
+        result_of(lost)
+    call = ensureDeferred(tree.children("/"))
+    sessions[0].sent.pop()(["a"], None)
+    assert result_of(call) == ["a"]
+
+
 def test_an_answer_after_the_session_is_ignored(tree: ZooKeeperTree, sessions: list[FakeSession]) -> None:
     call = ensureDeferred(tree.children("/"))
     tree.ended(is_rejected=False)
@@ -177,6 +186,20 @@ def test_a_new_session_that_fails_may_be_tried_again(
     assert heard == [(SessionState.EXPIRED, 7), (SessionState.CONNECTED, 8)]
     assert (tree.session_id, tree.earlier_sessions) == (8, [7])
     assert [session.is_stopped for session in sessions] == [True, True, False]
+
+
+def test_a_close_while_the_last_session_is_stopped(
+    tree: ZooKeeperTree, sessions: list[FakeSession], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stopped: Deferred[None] = Deferred()
+    monkeypatch.setattr(FakeSession, "stop", lambda session: stopped)
+    tree._state = zookeeper._State.EXPIRED
+    starting = ensureDeferred(tree.new_session())
+    closing = ensureDeferred(tree.close())
+    stopped.callback(None)
+    result_of(starting)
+    assert len(sessions) == 1
+    result_of(closing)
 
 
 def test_a_close_ends_a_start_of_a_session(tree: ZooKeeperTree, sessions: list[FakeSession]) -> None:
