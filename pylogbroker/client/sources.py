@@ -15,7 +15,7 @@ from twisted.internet.defer import ensureDeferred
 from twisted.logger import Logger
 
 from pylogbroker.errors import ConfigError
-from pylogbroker.interfaces import Changed, ITree, Watch
+from pylogbroker.interfaces import Changed, ITree, SessionEvent, Watch
 from pylogbroker.metadata import zk_paths
 from pylogbroker.metadata.zk_schema import BadNode, decode_broker, parse_endpoint
 from pylogbroker.rpc.settings import Address, parse_address
@@ -64,6 +64,7 @@ class TreeBrokers:
     def __init__(self, tree: ITree) -> None:
         self._tree = tree
         self._callback: Callable[[], object] | None = None
+        self._session_id = 0
 
     def __str__(self) -> str:
         return "a coordination tree"
@@ -83,8 +84,9 @@ class TreeBrokers:
 
     def watch(self, callback: Callable[[], object]) -> None:
         self._callback = callback
-        for path in (zk_paths.BROKER_IDS, zk_paths.TOPICS):
-            self._arm(path)
+        self._session_id = self._tree.session_id
+        self._tree.watch_session(self._session_changed)
+        self._arm_all()
 
     def close(self) -> None:
         self._callback = None
@@ -93,6 +95,16 @@ class TreeBrokers:
         if self._callback is not None:
             self._arm(change.path)
             self._callback()
+
+    def _session_changed(self, event: SessionEvent) -> None:
+        if self._callback is not None and event.session_id != self._session_id:
+            self._session_id = event.session_id
+            self._arm_all()  # the watches ended with the session
+            self._callback()
+
+    def _arm_all(self) -> None:
+        for path in (zk_paths.BROKER_IDS, zk_paths.TOPICS):
+            self._arm(path)
 
     def _arm(self, path: str) -> None:
         ensureDeferred(self._watch_children(path, self._changed)).addErrback(self._not_armed, path)

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import threading
 import uuid
+from collections.abc import Collection, Mapping
 from functools import partial
 
+import attrs
 import pytest
 from kazoo.client import KazooClient
 from twisted.internet.defer import Deferred, ensureDeferred
 
+from pylogbroker.client.consumer.registry import GroupRegistry
+from pylogbroker.client.sources import TreeBrokers
 from pylogbroker.coordination import zookeeper as zookeeper_module
 from pylogbroker.coordination.deletion import wait_until_deleted
 from pylogbroker.coordination.zookeeper_options import ZooKeeperLogin
@@ -28,7 +32,7 @@ from pylogbroker.interfaces import (
 )
 from pylogbroker.metadata import registration, zk_paths, zk_schema
 from pylogbroker.metadata.zk_acl import secure_acl
-from pylogbroker.metadata.zk_schema import BrokerNode
+from pylogbroker.metadata.zk_schema import BrokerNode, ConsumerNode
 from tests.coordination.trees import connect, fresh_chroot, in_thread
 from tests.coordination.zookeeper_proxy import ZooKeeperProxy
 from tests.coordination.zookeeper_scenarios import CONNECTED, EXPIRED, SUSPENDED, appears, fails, listen, play
@@ -180,6 +184,57 @@ def test_brokers_get_different_ids_and_one_cluster_id(zookeeper: str) -> None:
         assert sorted(ids) == [1001, 1002, 1003, 1004, 1005, 1006]
         one, other = await all_of(*map(registration.cluster_id, both))
         assert one == other
+
+    play(zookeeper, scenario)
+
+
+@attrs.define
+class Member:
+    """A consumer's listener."""
+
+    reads: set[object] = attrs.field(factory=set)
+    lost: int = 0
+
+    def assign(self, partitions: Mapping[object, int]) -> None:
+        self.reads |= partitions.keys()
+
+    async def revoke(self, partitions: Collection[object]) -> None:
+        self.reads -= set(partitions)
+
+    async def lose(self, partitions: Collection[object]) -> None:
+        self.lost += 1
+        self.reads -= set(partitions)
+
+    def failed(self, error: Exception) -> None:
+        raise error
+
+
+def test_consumers_and_clients_go_on_after_a_session(zookeeper: str) -> None:
+    async def scenario(tree: ITree, proxy: ZooKeeperProxy, observer: ITree) -> None:
+        from twisted.internet import reactor
+
+        await registration.create_permanent_nodes(tree)
+        node = zk_schema.encode_topic(zk_schema.TopicNode(uuid.uuid4(), {0: (1,), 1: (1,)}))
+        await tree.commit([Create(zk_paths.topic("t"), node)])
+        member, changes = Member(), list[int]()
+        registry = GroupRegistry(tree, reactor, "g", ConsumerNode({"t": 1}), member, "c")
+        brokers = TreeBrokers(tree)
+        brokers.watch(lambda: changes.append(1))
+        await registry.start()
+        assert member.reads == {("t", 0), ("t", 1)}
+
+        await expire(tree, zookeeper)
+        await wait_for(lambda: member.lost)
+        assert member.reads == set()
+        before = len(changes)
+        await tree.new_session()
+        await wait_for(lambda: len(member.reads) == 2)
+        owner = await observer.get(zk_paths.owner("g", "t", 0))
+        assert (owner.data, owner.stat.owner) == (b"c-0", tree.session_id)
+        assert len(changes) == before + 1
+        await observer.commit([Create(zk_paths.broker(1))])
+        await wait_for(lambda: len(changes) == before + 2)
+        await registry.stop()
 
     play(zookeeper, scenario)
 

@@ -41,6 +41,9 @@ from pylogbroker.interfaces import (
     NodeExists,
     NoNode,
     Operation,
+    SessionEvent,
+    SessionExpired,
+    SessionState,
     SetData,
     TopicPartition,
 )
@@ -92,6 +95,7 @@ class GroupRegistry:
     _backoff: float = 2.0
     _held: dict[TopicPartition, int] = attrs.field(init=False, factory=dict)
     _returning: set[TopicPartition] = attrs.field(init=False, factory=set)  # revoked; owner nodes may still exist
+    _session_id: int = attrs.field(init=False, default=0)
     _watching: set[str] = attrs.field(init=False, factory=set)
     _changed: bool = attrs.field(init=False, default=False)
     _waiting: Deferred[None] | None = attrs.field(init=False, default=None)
@@ -103,6 +107,8 @@ class GroupRegistry:
         return dict(self._held)
 
     async def start(self) -> None:
+        self._session_id = self._tree.session_id
+        self._tree.watch_session(self._session_changed)
         begun: Deferred[None] = Deferred()
         self._running = ensureDeferred(self._run(begun))
         await begun
@@ -120,6 +126,14 @@ class GroupRegistry:
     def rebalance(self) -> None:
         self._changed = True
         self._wake()
+
+    def _session_changed(self, event: SessionEvent) -> None:
+        if event.state is SessionState.EXPIRED:
+            self.rebalance()  # which fails, and gives the partitions back
+        elif event.session_id != self._session_id:
+            self._session_id = event.session_id
+            self._watching.clear()  # they ended with the session
+            self.rebalance()
 
     # main loop
 
@@ -149,6 +163,8 @@ class GroupRegistry:
         try:
             others = await self._rebalance()
         except PylogbrokerError as error:
+            if isinstance(error, SessionExpired):
+                await self._lose()  # other members own the partitions now
             log.warn("rebalancing of {group} failed, it is retried: {error}", group=self._group, error=error)
             self._watching.clear()  # unknown which are set
             return RebalanceFailed(f"{self._group}: {error}")
