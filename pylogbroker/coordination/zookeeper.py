@@ -70,6 +70,7 @@ from pylogbroker.interfaces import (
 log = Logger()
 _FIRST_REPORT_SECONDS: Final = 3.0  # of a start, until the log says that ZooKeeper is unreachable
 _REPORT_SECONDS: Final = 30.0  # between log lines about that
+_PATHS_AT_ONCE: Final = 200
 _EPHEMERAL: Final = 1
 _SEQUENCE: Final = 2
 _ERRORS: Final[dict[type[Exception], type[CoordinationError]]] = {
@@ -206,8 +207,8 @@ class ZooKeeperTree:
 
     async def get_many(self, paths: Sequence[str]) -> list[Node | None]:
         found: list[Any] = []
-        for start in range(0, len(paths), self._options.in_flight_max):  # others' calls are sent in between
-            found += await self._get_some(paths[start : start + self._options.in_flight_max])
+        for start in range(0, len(paths), _PATHS_AT_ONCE):  # others' calls are sent in between
+            found += await self._get_some(paths[start : start + _PATHS_AT_ONCE])
         return [None if each is None else Node(each[0], _stat(each[1])) for each in found]
 
     async def children_with_data(self, path: str) -> dict[str, Node]:

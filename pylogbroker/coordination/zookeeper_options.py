@@ -17,18 +17,21 @@ This module does not import kazoo, so that settings can be checked without it.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import attrs
 
 from pylogbroker.errors import ConfigError
-from pylogbroker.interfaces import OPEN_ACL, DefaultAcl
+from pylogbroker.interfaces import OPEN_ACL, Acl, DefaultAcl
 
 DEFAULT_PORT: Final = 2181
 _SERVER: Final = re.compile(r"(?:\[(?P<ipv6>[0-9a-fA-F:.]+)\]|(?P<host>[^\[\]:/@\s]+))(?::(?P<port>\d{1,5}))?")
 _EXPECTED: Final = "expected host:port[,host:port...][/chroot], e.g. zk1:2181,zk2:2181/kafka"
 _PROTOCOLS: Final = frozenset(("TLS", "TLSv1.2", "TLSv1.3"))
+_SESSION_MS_DEFAULT: Final = 18_000
+_IN_FLIGHT_DEFAULT: Final = 10
+_IN_FLIGHT_MAX: Final = 120
 _NOT_IN_KAZOO: Final = {
     "zookeeper.ssl.cipher.suites": "",
     "zookeeper.ssl.enabled.protocols": "",
@@ -68,14 +71,20 @@ class ZooKeeperLogin:
     password: str = attrs.field(repr=False)
 
 
+def open_to_all(path: str) -> Sequence[Acl]:
+    return OPEN_ACL
+
+
 @attrs.frozen
 class ZooKeeperOptions:
     """Times in seconds. `in_flight_max` is at most 120: kazoo blocks the calling thread at about 270."""
 
-    session_timeout: float = 18.0
+    session_timeout: float = _SESSION_MS_DEFAULT / 1000
     connection_timeout: float | None = None
-    in_flight_max: int = attrs.field(default=100, validator=(attrs.validators.ge(1), attrs.validators.le(120)))
-    default_acl: DefaultAcl = lambda path: OPEN_ACL
+    in_flight_max: int = attrs.field(
+        default=_IN_FLIGHT_DEFAULT, validator=(attrs.validators.ge(1), attrs.validators.le(_IN_FLIGHT_MAX))
+    )
+    default_acl: DefaultAcl = open_to_all
     tls: ZooKeeperTls | None = None
     sasl: ZooKeeperLogin | None = None
     digest: ZooKeeperLogin | None = None
@@ -83,6 +92,22 @@ class ZooKeeperOptions:
     @property
     def connection_seconds(self) -> float:
         return self.session_timeout if self.connection_timeout is None else self.connection_timeout
+
+
+def parse_options(settings: Mapping[str, str | None], secure_acl: DefaultAcl) -> ZooKeeperOptions:
+    """Return the options of Kafka's settings, whose numbers are valid; raise ConfigError for what kazoo cannot do.
+
+    `secure_acl` gives the ACLs of `zookeeper.set.acl`. The logins are not settings of Kafka.
+    """
+    connection_ms = _text(settings, "zookeeper.connection.timeout.ms")
+    in_flight = int(_text(settings, "zookeeper.max.in.flight.requests") or _IN_FLIGHT_DEFAULT)
+    return ZooKeeperOptions(
+        session_timeout=int(_text(settings, "zookeeper.session.timeout.ms") or _SESSION_MS_DEFAULT) / 1000,
+        connection_timeout=int(connection_ms) / 1000 if connection_ms else None,
+        in_flight_max=min(in_flight, _IN_FLIGHT_MAX),
+        default_acl=secure_acl if _is_true(settings, "zookeeper.set.acl") else open_to_all,
+        tls=parse_tls(settings),
+    )
 
 
 def parse_connect(text: str) -> ZooKeeperServers:
@@ -107,7 +132,7 @@ def _parse_server(text: str, server: str) -> tuple[str, int]:
 
 def parse_tls(settings: Mapping[str, str | None]) -> ZooKeeperTls | None:
     """Return the options of TLS, None without; raise ConfigError for settings that kazoo cannot honour."""
-    if _text(settings, "zookeeper.ssl.client.enable").lower() != "true":
+    if not _is_true(settings, "zookeeper.ssl.client.enable"):
         return None
     for name, accepted in _NOT_IN_KAZOO.items():
         if _text(settings, name) not in ("", accepted):
@@ -138,6 +163,10 @@ def _pem_store(settings: Mapping[str, str | None], store: str) -> str | None:
             f"with openssl, and set zookeeper.ssl.{store}.type=PEM"
         )
     return location
+
+
+def _is_true(settings: Mapping[str, str | None], name: str) -> bool:
+    return _text(settings, name).lower() == "true"
 
 
 def _text(settings: Mapping[str, str | None], name: str) -> str:

@@ -10,11 +10,6 @@ from pylogbroker.metadata import zk_paths
 _SECRET_PREFIXES = (zk_paths.CONFIG_USERS, zk_paths.CONFIG_BROKERS, "/delegation_token/tokens")
 
 
-def open_acl(path: str) -> Sequence[Acl]:
-    """Return the ACL without `zookeeper.set.acl`."""
-    return OPEN_ACL
-
-
 def secure_acl(path: str) -> Sequence[Acl]:
     """Let only brokers write, and others read what has no credentials; consumers of 0.8 write below `/consumers`."""
     if path == zk_paths.CONSUMERS:

@@ -10,9 +10,12 @@ from pylogbroker.coordination.zookeeper_options import (
     ZooKeeperServers,
     ZooKeeperTls,
     parse_connect,
+    parse_options,
     parse_tls,
 )
 from pylogbroker.errors import ConfigError
+from pylogbroker.interfaces import OPEN_ACL
+from pylogbroker.metadata.zk_acl import secure_acl
 
 ENABLED = {"zookeeper.ssl.client.enable": "true"}
 
@@ -96,6 +99,25 @@ def test_a_file_of_another_type_says_how_to_convert_it() -> None:
     settings = {"zookeeper.ssl.keystore.location": "/keys/broker.pem", "zookeeper.ssl.keystore.type": "PKCS12"}
     with pytest.raises(ConfigError, match=r"convert it with openssl, and set zookeeper\.ssl\.keystore\.type=PEM"):
         parse_tls(ENABLED | settings)
+
+
+def test_kafkas_defaults() -> None:
+    assert parse_options({}, secure_acl) == ZooKeeperOptions()
+    assert ZooKeeperOptions().session_timeout == 18
+    assert ZooKeeperOptions().in_flight_max == 10
+    assert ZooKeeperOptions().default_acl("/config/users") == OPEN_ACL
+
+
+def test_kafkas_settings() -> None:
+    settings = {
+        "zookeeper.session.timeout.ms": "6000",
+        "zookeeper.connection.timeout.ms": "2500",
+        "zookeeper.max.in.flight.requests": "1000",
+        "zookeeper.set.acl": "true",
+        "zookeeper.ssl.client.enable": "true",
+    }
+    options = parse_options(settings, secure_acl)
+    assert options == ZooKeeperOptions(6.0, 2.5, 120, secure_acl, ZooKeeperTls())
 
 
 def test_the_connection_timeout_is_the_sessions_by_default() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pylogbroker.interfaces import CREATOR_ACL, OPEN_ACL, READABLE_ACL
-from pylogbroker.metadata.zk_acl import open_acl, secure_acl
+from pylogbroker.metadata.zk_acl import secure_acl
 
 
 @pytest.mark.parametrize("path", ["/brokers/ids/1", "/config/topics/t", "/consumers/g", "/", "/delegation_token"])
@@ -22,7 +22,3 @@ def test_credentials_are_for_brokers_alone(path: str) -> None:
 
 def test_consumers_write_below_a_node_of_their_own() -> None:
     assert secure_acl("/consumers") == OPEN_ACL
-
-
-def test_all_is_open_without_the_setting() -> None:
-    assert open_acl("/config/users") == OPEN_ACL
