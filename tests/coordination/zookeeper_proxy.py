@@ -68,7 +68,7 @@ class _ClientSide(Protocol):
 
 @attrs.define(eq=False)
 class ZooKeeperProxy:
-    """`request_count` counts frames that passed to ZooKeeper; `connections` counts those to it."""
+    """`request_count` counts frames that passed to ZooKeeper, `answers` what came back, passed on or not."""
 
     server: Any
     port: Any = None
@@ -77,6 +77,7 @@ class ZooKeeperProxy:
     connections: int = 0
     rejections: int = 0
     request_count: int = 0
+    answers: int = 0
     _drops_answers: bool = False
     _drops_requests: bool = False
     _held: list[tuple[_ClientSide, bytes]] | None = None
@@ -110,6 +111,7 @@ class ZooKeeperProxy:
         client.pass_on(data)
 
     def answered(self, client: _ClientSide, data: bytes) -> None:
+        self.answers += 1
         if self._held is not None:
             self._held.append((client, data))
         elif not self._drops_answers:

@@ -18,7 +18,7 @@ Scenario = Callable[[ITree, ZooKeeperProxy, ITree], Awaitable[None]]
 CONNECTED, SUSPENDED, EXPIRED = SessionState.CONNECTED, SessionState.SUSPENDED, SessionState.EXPIRED
 
 
-def play(address: str, scenario: Scenario, **options: Any) -> None:
+def play(address: str, scenario: Scenario, timeout: float = 30, **options: Any) -> None:
     """Run a scenario with a tree behind a proxy, and another tree that observes; no thread may be left."""
     before = threading.enumerate()
 
@@ -34,7 +34,7 @@ def play(address: str, scenario: Scenario, **options: Any) -> None:
             await observer.close()
             await proxy.close()
 
-    run(work)
+    run(work, timeout)
     assert_no_new_thread(before)
 
 
