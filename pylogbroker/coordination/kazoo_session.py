@@ -211,7 +211,7 @@ def _security(options: ZooKeeperOptions) -> dict[str, Any]:
             "ca": options.tls.authorities,
             "certfile": options.tls.certificate,
             "keyfile": options.tls.certificate,
-            "keyfile_password": options.tls.password,
+            "keyfile_password": options.tls.password or "",  # without one, OpenSSL asks for it
             "check_hostname": options.tls.check_hostname,
         }
     if options.sasl is not None:

@@ -37,7 +37,7 @@ from zope.interface import implementer
 
 from pylogbroker.coordination.kazoo_session import InThread, KazooSession, Submission
 from pylogbroker.coordination.watches import notify
-from pylogbroker.coordination.zookeeper_options import ZooKeeperOptions, ZooKeeperServers
+from pylogbroker.coordination.zookeeper_options import ZooKeeperOptions, ZooKeeperServers, check_tls
 from pylogbroker.errors import StartupError
 from pylogbroker.interfaces import (
     Acl,
@@ -145,12 +145,14 @@ class ZooKeeperTree:
     async def connect(
         cls, servers: ZooKeeperServers, options: ZooKeeperOptions, reactor: Any, in_thread: InThread
     ) -> ZooKeeperTree:
-        """Start a session, and create the chroot if it is missing; raise StartupError if that fails.
+        """Start a session, and create the chroot if it is missing; raise StartupError or ConfigError if that fails.
 
         An unreachable ZooKeeper is tried again until the connection timeout.
         """
         if options.sasl is not None and find_spec("puresasl") is None:
             raise StartupError("SASL with ZooKeeper needs the package pure-sasl: pip install pure-sasl")
+        if options.tls is not None:
+            check_tls(options.tls)
         tree = cls(servers, options, reactor, in_thread)
         try:
             await tree._start()

@@ -17,6 +17,7 @@ This module does not import kazoo, so that settings can be checked without it.
 from __future__ import annotations
 
 import re
+import ssl
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -150,6 +151,21 @@ def parse_tls(settings: Mapping[str, str | None]) -> ZooKeeperTls | None:
         password=_text(settings, "zookeeper.ssl.keystore.password") or None,
         check_hostname=bool(algorithm),
     )
+
+
+def check_tls(tls: ZooKeeperTls) -> None:
+    """Read the files; raise ConfigError if that fails. Blocks."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    store, path = "truststore", tls.authorities
+    try:
+        if tls.authorities is not None:
+            context.load_verify_locations(tls.authorities)
+        store, path = "keystore", tls.certificate
+        if tls.certificate is not None:
+            context.load_cert_chain(tls.certificate, password=tls.password or "")  # without one, OpenSSL asks for it
+    except OSError as error:
+        reason = "no valid PEM, or password" if isinstance(error, ssl.SSLError) else error.strerror
+        raise ConfigError(f"zookeeper.ssl.{store}.location: {path}: {reason}") from error
 
 
 def _pem_store(settings: Mapping[str, str | None], store: str) -> str | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from pylogbroker.coordination.zookeeper_options import (
@@ -9,6 +11,7 @@ from pylogbroker.coordination.zookeeper_options import (
     ZooKeeperOptions,
     ZooKeeperServers,
     ZooKeeperTls,
+    check_tls,
     parse_connect,
     parse_options,
     parse_tls,
@@ -93,6 +96,19 @@ def test_tls_with_files() -> None:
 def test_what_kazoo_cannot_do_is_an_error(name: str, value: str) -> None:
     with pytest.raises(ConfigError, match=name):
         parse_tls(ENABLED | {name: value})
+
+
+@pytest.mark.parametrize("store", ["truststore", "keystore"])
+@pytest.mark.parametrize(
+    ("content", "reason"), [(None, "No such file or directory"), (b"x", "no valid PEM, or password")]
+)
+def test_files_are_read_first(tmp_path: Path, store: str, content: bytes | None, reason: str) -> None:
+    file = tmp_path / "file.pem"
+    if content is not None:
+        file.write_bytes(content)
+    tls = parse_tls(ENABLED | {f"zookeeper.ssl.{store}.location": str(file)})
+    with pytest.raises(ConfigError, match=f"^zookeeper.ssl.{store}.location: {file}: {reason}"):
+        check_tls(tls)
 
 
 def test_a_file_of_another_type_says_how_to_convert_it() -> None:

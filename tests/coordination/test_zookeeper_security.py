@@ -10,7 +10,7 @@ import attrs
 import pytest
 
 from pylogbroker.coordination.zookeeper_options import ZooKeeperLogin, ZooKeeperTls
-from pylogbroker.errors import StartupError
+from pylogbroker.errors import ConfigError, StartupError
 from pylogbroker.interfaces import Create
 from pylogbroker.metadata.zk_acl import secure_acl
 from tests.coordination.trees import connect, fresh_chroot
@@ -79,6 +79,23 @@ def test_tls_with_certificates_of_both_sides(secure: SecureServer) -> None:
         tree = await connect(f"127.0.0.1:{secure.tls_port}{fresh_chroot()}", tls=secure.tls)
         await tree.commit([Create("/a", b"x")])
         assert (await tree.get("/a")).data == b"x"
+        await tree.close()
+
+    run(work)
+
+
+def test_an_encrypted_key_needs_its_password(secure: SecureServer, tmp_path: Path) -> None:
+    encryption = ["openssl", "pkey", "-in", secure.both, "-aes256", "-passout", "pass:secret"]
+    key = subprocess.run(encryption, check=True, capture_output=True, text=True).stdout
+    encrypted = tmp_path / "encrypted.pem"
+    encrypted.write_text(Path(secure.certificate).read_text() + key)
+    tls = attrs.evolve(secure.tls, certificate=str(encrypted))
+    address = f"127.0.0.1:{secure.tls_port}{fresh_chroot()}"
+    with pytest.raises(ConfigError, match=r"keystore\.location: .*encrypted.pem: no valid PEM, or password"):
+        run(lambda: connect(address, tls=tls))
+
+    async def work() -> None:
+        tree = await connect(address, tls=attrs.evolve(tls, password="secret"))
         await tree.close()
 
     run(work)
