@@ -415,9 +415,10 @@ class ZooKeeperTree:
             id=unsigned(self.session_id),
             servers=self._servers,
         )
+        ended = self._session  # a listener may start another
         self._notify(SessionState.EXPIRED)
         self._fail_all(SessionExpired)
-        ensureDeferred(self._session.stop())
+        ensureDeferred(ended.stop())
 
     def _why_not_started(self, error: CoordinationError) -> str:
         if self._is_rejected:

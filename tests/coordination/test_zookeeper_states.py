@@ -188,6 +188,17 @@ def test_a_new_session_that_fails_may_be_tried_again(
     assert [session.is_stopped for session in sessions] == [True, True, False]
 
 
+def test_a_listener_starts_a_new_session_at_once(tree: ZooKeeperTree, sessions: list[FakeSession]) -> None:
+    tree.watch_session(lambda event: ensureDeferred(tree.new_session()))
+    call = ensureDeferred(tree.get("/"))
+    tree.ended(is_rejected=False)
+    with pytest.raises(SessionExpired):
+        result_of(call)
+    sessions[1].owner.connected(8)
+    assert [session.is_stopped for session in sessions] == [True, False]
+    assert tree.session_id == 8
+
+
 def test_a_close_while_the_last_session_is_stopped(
     tree: ZooKeeperTree, sessions: list[FakeSession], monkeypatch: pytest.MonkeyPatch
 ) -> None:
