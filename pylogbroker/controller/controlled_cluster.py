@@ -98,8 +98,14 @@ class ControlledCluster:
     async def update(
         self, keys: Iterable[PartitionKey], decide: Decision, *, without: int | None = None, new: Collection[int] = ()
     ) -> list[PartitionKey]:
-        """Change states and collect LeaderAndIsr for their replicas, except `without`; return what changed."""
-        changed = await self.write_states(keys, decide)
+        """Change states and collect LeaderAndIsr for their replicas, except `without`; return what changed.
+
+        The states are read first: leaders below release 2.7 write ISRs, and a decision against a change writes nothing
+        that could fail.
+        """
+        wanted = list(keys)
+        await self.read_states(wanted)
+        changed = await self.write_states(wanted, decide)
         for key in changed:
             state = self.state(key)
             if state is not None:
@@ -143,6 +149,8 @@ class ControlledCluster:
     async def read_states(self, keys: Collection[PartitionKey]) -> None:
         """Read states that others have written; raise ControllerResigned if a later controller did."""
         known = {key: state for key in keys if (state := self.state(key)) is not None}
+        if not known:
+            return
         nodes = await self.tree.get_many([zk_paths.partition_state(*key) for key in known])
         read = {
             key: with_stored_state(state, node) for (key, state), node in zip(known.items(), nodes, strict=True) if node

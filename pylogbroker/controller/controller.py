@@ -233,7 +233,7 @@ class ClusterController:
             results: dict[PartitionKey, KafkaError | None] = {}
             for key, target in targets.items():
                 try:
-                    await reassignment_phases.begin(self._cluster, key, target)
+                    await reassignment_phases.begin(self._cluster, key, target, self._cluster.live_brokers())
                     results[key] = None
                 except KafkaError as error:
                     results[key] = error

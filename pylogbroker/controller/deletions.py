@@ -13,7 +13,7 @@ controller begins again: brokers answer StopReplica for a partition that they la
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 import attrs
 
@@ -23,8 +23,7 @@ from pylogbroker.errors import ErrorCode
 from pylogbroker.interfaces import Delete, NoNode
 from pylogbroker.metadata import zk_paths
 from pylogbroker.metadata.delta import TopicDeleted
-from pylogbroker.metadata.image import PartitionKey
-from pylogbroker.metadata.zk_image import deletion
+from pylogbroker.metadata.image import PartitionKey, TopicImage
 
 
 async def read_marks(cluster: ControlledCluster) -> None:
@@ -87,7 +86,24 @@ async def note_deleted(
 
 
 async def _finish(cluster: ControlledCluster, name: str) -> None:
-    operations = list(deletion(cluster.deletions[name].topic))
-    errors = await cluster.tree.write(operations)
-    if all(error is None or isinstance(error, NoNode) for error in errors):
-        del cluster.deletions[name]
+    for nodes in _nodes(cluster.deletions[name].topic):
+        errors = await cluster.tree.write([Delete(path) for path in nodes])
+        failed = next((error for error in errors if error is not None and not isinstance(error, NoNode)), None)
+        if failed is not None:
+            raise failed
+    del cluster.deletions[name]
+
+
+def _nodes(topic: TopicImage) -> Iterator[list[str]]:
+    """Yield the topic's nodes in groups; the next group may be deleted once one is.
+
+    The mark is last: while it exists, a new controller deletes what is left. The settings go before the topic, or they
+    would be left if the controller died between.
+    """
+    name, numbers = topic.name, list(topic.partitions)
+    yield [zk_paths.partition_state(name, number) for number in numbers]
+    yield [zk_paths.partition(name, number) for number in numbers]
+    yield [zk_paths.partitions(name)]
+    yield [zk_paths.topic_config(name)]
+    yield [zk_paths.topic(name)]
+    yield [zk_paths.deleted_topic(name)]

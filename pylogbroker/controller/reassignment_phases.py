@@ -12,12 +12,15 @@ from pylogbroker.metadata import zk_paths, zk_schema
 from pylogbroker.metadata.image import PartitionKey, PartitionState
 
 
-async def begin(cluster: ControlledCluster, key: PartitionKey, target: Sequence[int] | None) -> None:
-    """Begin, replace or cancel (None) a reassignment; raise KafkaError."""
+async def begin(
+    cluster: ControlledCluster, key: PartitionKey, target: Sequence[int] | None, brokers: Collection[int]
+) -> None:
+    """Begin, replace or cancel (None) a reassignment to some of the brokers; raise KafkaError."""
+    await cluster.read_states([key])
     before = cluster.state(key)
     if before is None:
         raise KafkaError(f"There is no partition {key[0]}-{key[1]}", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    planned = reassignments.planned(before, target, cluster.live_brokers())
+    planned = reassignments.planned(before, target, brokers)
     if planned == before:
         return
     unneeded = [broker for broker in before.replicas if broker not in planned.replicas]
@@ -102,7 +105,7 @@ async def read_listed(cluster: ControlledCluster) -> None:
         if key in cluster.listed_reassignments or (state is not None and state.target == target):
             continue
         try:
-            await begin(cluster, key, target)
+            await begin(cluster, key, target, brokers=target)  # as Kafka, also to dead ones
         except KafkaError:
             continue  # the tool finds out when it looks at the topic
     cluster.listed_reassignments = frozenset(listed)

@@ -11,18 +11,18 @@ from typing import Any
 
 import attrs
 
-from pylogbroker.controller.controller import ClusterController, ControllerPhase
+from pylogbroker.controller.controller import WATCHED_CHILDREN, WATCHED_NODES, ClusterController, ControllerPhase
 from pylogbroker.controller.isr_changes import IsrChange
 from pylogbroker.controller.ports import ControllerSettings
 from pylogbroker.controller.requests import BrokerRequest, LeaderAndIsr, StopReplica, UpdateMetadata
 from pylogbroker.controller.term import elect
 from pylogbroker.errors import ErrorCode, KafkaError
-from pylogbroker.interfaces import Create, Delete, SetData
+from pylogbroker.interfaces import Create, Delete, Operation, SetData
 from pylogbroker.metadata import zk_paths, zk_schema
 from pylogbroker.metadata.image import BrokerRegistration, PartitionKey, PartitionState
 from pylogbroker.metadata.zk_image import assigned_partitions, with_stored_state
 from pylogbroker.metadata.zk_schema import BrokerNode, TopicNode
-from tests.controller.memory_tree import AtOnce, Killed, MemoryTree, TreeSession
+from tests.controller.memory_tree import AtOnce, Fault, Killed, MemoryTree, TreeSession
 from tests.coordination.conftest import now
 
 
@@ -91,7 +91,8 @@ class ModelBroker:
         if self.id not in each.state.replicas:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         known = self.replicas.get(key)
-        if known is not None and each.state.leader_epoch <= known.leader_epoch:
+        is_same = (each.topic, each.topic_id, each.number) in self.logs
+        if known is not None and is_same and each.state.leader_epoch <= known.leader_epoch:
             return ErrorCode.STALE_CONTROLLER_EPOCH
         self.replicas[key] = each.state
         self.logs.add((each.topic, each.topic_id, each.number))
@@ -132,6 +133,11 @@ class SmallCluster:
     """Watched nodes whose change the controller has not seen."""
     dead_leaderships: list[tuple[int, tuple[str, uuid.UUID, int, int]]] = attrs.field(factory=list)
     clock: int = 1000
+    faults: dict[int, Fault] = attrs.field(factory=dict)
+    """Faults of controllers' transactions, by number."""
+    transactions: int = 0
+    crashed: list[int] = attrs.field(factory=list)
+    """Brokers that died by a fault, to be started again."""
 
     def __attrs_post_init__(self) -> None:
         for path in (
@@ -140,7 +146,16 @@ class SmallCluster:
             "/log_dir_event_notification",
         ):
             self.tree.apply([Create(path)])
-        self.tree.listeners.append(lambda path: self.changed.setdefault(path))
+        self.tree.listeners.append(self._note_change)
+
+    def _note_change(self, path: str) -> None:
+        is_topic = path.startswith("/brokers/topics/") and path.count("/") == 3
+        if is_topic or path in WATCHED_CHILDREN or path in WATCHED_NODES:
+            self.changed.setdefault(path)
+
+    def _fault(self, operation: Operation) -> Fault | None:
+        self.transactions += 1
+        return self.faults.get(self.transactions - 1)
 
     # -- brokers
 
@@ -150,6 +165,7 @@ class SmallCluster:
 
     def register(self, broker_id: int, session: TreeSession) -> None:
         path = zk_paths.broker(broker_id)
+        session.fault = self._fault
         node = BrokerNode((f"PLAINTEXT://b{broker_id}:9092",), {"PLAINTEXT": "PLAINTEXT"}, host="b", port=9092)
         self.tree.apply([Create(path, b"", ephemeral=True)], session.number)
         self.tree.apply([SetData(path, zk_schema.encode_broker(node, self.clock), 0)], session.number)
@@ -194,6 +210,7 @@ class SmallCluster:
             now(self.controller.take_over())
         except Killed:
             self.kill(broker_id)
+            self.crashed.append(broker_id)
             return False
         except KafkaError:
             self.controller = None
@@ -208,9 +225,8 @@ class SmallCluster:
         try:
             return now(call(controller))
         except Killed:
-            if controller.term.broker_id in self.brokers:
-                self.kill(controller.term.broker_id)
-            self.controller = None
+            self.kill(controller.term.broker_id)
+            self.crashed.append(controller.term.broker_id)
             return None
         except KafkaError as error:
             if controller.phase is ControllerPhase.RESIGNED:
@@ -236,7 +252,9 @@ class SmallCluster:
     def alter_isr(self, key: PartitionKey, isr: Sequence[int], leader: int | None = None) -> Any:
         """Let the leader ask for an ISR, with the epochs in the tree."""
         state = self.state(key)
-        sender = self.brokers[state.leader if leader is None else leader]
+        sender = self.brokers.get(state.leader if leader is None else leader)
+        if sender is None:
+            return None
         change = IsrChange(state.leader_epoch, state.partition_epoch, tuple(isr))
         answer = self.ask(lambda controller: controller.alter_partitions(sender.id, sender.epoch, {key: change}))
         return answer[key] if isinstance(answer, dict) else answer
