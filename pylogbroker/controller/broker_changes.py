@@ -62,7 +62,6 @@ async def _start(cluster: ControlledCluster, *registrations: BrokerRegistered) -
     cluster.apply(*registrations)
     started = [registration.broker.id for registration in registrations]
     for registration in registrations:
-        cluster.offline_replicas.pop(registration.broker.id, None)
         cluster.channels.open(registration.broker)
     await _resend(cluster, started)
     await cluster.elect_offline()
@@ -93,7 +92,6 @@ async def _fail(cluster: ControlledCluster, dead: Collection[int]) -> None:
         cluster.channels.close(broker)
         cluster.offline_replicas.pop(broker, None)
     await _lose_replicas(cluster, {broker: cluster.partitions_on(broker) for broker in dead})
-    cluster.requests.update_metadata()
     cluster.send()
 
 

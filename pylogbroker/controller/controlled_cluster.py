@@ -201,7 +201,7 @@ class ControlledCluster:
         return elections.offline(state, live)
 
     async def take_offline(self, broker: int, keys: Collection[PartitionKey]) -> None:
-        """Take a broker's replicas out of the ISRs, and stop them if the broker lives."""
+        """Take a broker's replicas out of the ISRs, and stop them if the broker lives. All brokers get metadata."""
         for key in keys:
             state = self.state(key)
             if state is not None:

@@ -312,3 +312,30 @@ class SmallCluster:
     def remove_controller_node(self) -> None:
         """Depose the controller as an operator can; its session and process live on."""
         self.tree.apply([Delete(zk_paths.CONTROLLER)])
+
+
+T0: PartitionKey = ("t", 0)
+
+
+def running(*replicas: Sequence[int], settings: ControllerSettings | None = None) -> SmallCluster:
+    """Return a cluster of four brokers with a topic `t`; broker 4 is the controller."""
+    cluster = SmallCluster(settings or ControllerSettings())
+    cluster.start(1, 2, 3, 4)
+    assert cluster.elect(4)
+    cluster.create_topic("t", replicas, uuid.UUID(int=5))
+    cluster.settle()
+    cluster.channels.log.clear()
+    return cluster
+
+
+def written(cluster: SmallCluster, key: PartitionKey = T0) -> tuple[int, tuple[int, ...], int]:
+    state = cluster.state(key)
+    return state.leader, state.isr, state.leader_epoch
+
+
+def sent(cluster: SmallCluster, broker: int) -> list[BrokerRequest]:
+    return [request for to, request in cluster.channels.log if to == broker]
+
+
+def kinds(cluster: SmallCluster, broker: int) -> list[str]:
+    return [type(request).__name__ for request in sent(cluster, broker)]
