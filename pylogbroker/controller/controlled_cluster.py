@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import Final
 
 import attrs
 
@@ -22,6 +23,8 @@ from pylogbroker.metadata.delta import Change, Delta, PartitionsChanged
 from pylogbroker.metadata.image import NO_TOPIC_ID, ClusterImage, PartitionKey, PartitionState, TopicImage
 from pylogbroker.metadata.zk_image import TimeSlices, encode_state, with_stored_state
 
+_PARTITIONS_PER_STEP: Final = 500
+"""Of a change of many partitions: between the steps the reactor serves others."""
 Decision = Callable[[PartitionKey, PartitionState], PartitionState | None]
 """Returns the next state, or None to leave the partition as it is."""
 
@@ -103,9 +106,11 @@ class ControlledCluster:
         The states are read first: leaders below release 2.7 write ISRs, and a decision against a change writes nothing
         that could fail.
         """
-        wanted = list(keys)
-        await self.read_states(wanted)
-        changed = await self.write_states(wanted, decide)
+        wanted, changed = list(keys), []
+        for start in range(0, len(wanted), _PARTITIONS_PER_STEP):
+            some = wanted[start : start + _PARTITIONS_PER_STEP]
+            await self.read_states(some)
+            changed += await self.write_states(some, decide)
         for key in changed:
             state = self.state(key)
             if state is not None:

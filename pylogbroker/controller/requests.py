@@ -138,23 +138,29 @@ class RequestBatch:
         return requests
 
     def _leader_and_isr_requests(self, image: ClusterImage) -> Iterator[tuple[int, BrokerRequest]]:
+        rendered: dict[tuple[PartitionKey, bool], LeaderAndIsrPartition] = {}
         for broker, keys in sorted(self._leader_and_isr.items()):
-            known = _known(keys, image)
+            known = [(key, keys[key]) for key in _known(keys, image)]
             if broker not in image.brokers or not known:
                 continue
-            partitions = tuple(_leader_and_isr(key, image, keys[key]) for key in known)
+            for role in known:
+                if role not in rendered:
+                    rendered[role] = _leader_and_isr(*role, image)
+            partitions = tuple(rendered[role] for role in known)
             leaders = sorted({partition.state.leader for partition in partitions})
             live_leaders = tuple(image.brokers[leader] for leader in leaders if leader in image.brokers)
             yield broker, LeaderAndIsr(*self._head(image, broker), partitions, live_leaders)
 
     def _metadata_requests(self, image: ClusterImage, live: LiveReplicas) -> Iterator[tuple[int, BrokerRequest]]:
         live_brokers = tuple(image.brokers.values())
+        changed = {key: _metadata(key, image, live) for key in _known(self._metadata, image)}
         deleted = tuple(partition for topic in self._deleted.values() for partition in _deleted(topic))
+        common = (*changed.values(), *deleted)
         for broker in image.brokers:
             if self._all_brokers or broker in self._metadata_to:
-                keys = {**self._metadata_to.get(broker, {}), **self._metadata}
-                present = tuple(_metadata(key, image, live) for key in _known(keys, image))
-                yield broker, UpdateMetadata(*self._head(image, broker), present + deleted, live_brokers)
+                own = [key for key in self._metadata_to.get(broker, {}) if key not in changed]
+                present = tuple(_metadata(key, image, live) for key in _known(own, image))
+                yield broker, UpdateMetadata(*self._head(image, broker), present + common, live_brokers)
 
     def _stop_requests(self, image: ClusterImage) -> Iterator[tuple[int, BrokerRequest]]:
         for broker, replicas in sorted(self._stops.items()):
@@ -176,7 +182,7 @@ def _known(keys: Iterable[PartitionKey], image: ClusterImage) -> list[PartitionK
     return found
 
 
-def _leader_and_isr(key: PartitionKey, image: ClusterImage, is_new: bool) -> LeaderAndIsrPartition:
+def _leader_and_isr(key: PartitionKey, is_new: bool, image: ClusterImage) -> LeaderAndIsrPartition:
     topic = image.topics[key[0]]
     return LeaderAndIsrPartition(topic.name, topic.id, key[1], topic.partitions[key[1]], is_new)
 
