@@ -129,6 +129,8 @@ class SmallCluster:
     disks: dict[int, set[tuple[str, uuid.UUID, int]]] = attrs.field(factory=dict)
     controller: ClusterController | None = None
     channels: Channels = attrs.field(factory=Channels)
+    earlier_requests: list[tuple[int, BrokerRequest]] = attrs.field(factory=list)
+    """Requests of former controllers."""
     changed: dict[str, None] = attrs.field(factory=dict)
     """Watched nodes whose change the controller has not seen."""
     dead_leaderships: list[tuple[int, tuple[str, uuid.UUID, int, int]]] = attrs.field(factory=list)
@@ -205,6 +207,7 @@ class SmallCluster:
             if term is None:
                 return False
             self.changed.clear()
+            self.earlier_requests += self.channels.log
             self.channels = Channels()
             self.controller = ClusterController.of(term, session, self.channels, self.settings, AtOnce())
             now(self.controller.take_over())
@@ -236,7 +239,8 @@ class SmallCluster:
     # -- what operators and other brokers do
 
     def create_topic(self, name: str, replicas: Sequence[Sequence[int]], topic_id: uuid.UUID | None = None) -> None:
-        node = TopicNode(topic_id or uuid.uuid4(), {n: tuple(brokers) for n, brokers in enumerate(replicas)})
+        known_id = uuid.uuid4() if topic_id is None else topic_id
+        node = TopicNode(known_id, {n: tuple(brokers) for n, brokers in enumerate(replicas)})
         if self.tree.node(zk_paths.topic_config(name)) is None:
             self.tree.apply([Create(zk_paths.topic_config(name), zk_schema.encode_config({}))])
         self.tree.apply([Create(zk_paths.topic(name), zk_schema.encode_topic(node))])
