@@ -81,9 +81,13 @@ class ControlledCluster:
         """Return brokers that can lead and be in sync."""
         return [broker.id for broker in self.image.brokers.values() if not broker.shutting_down]
 
+    def is_dead(self, key: PartitionKey, broker_id: int) -> bool:
+        """Return whether the broker cannot serve the partition. A broker that shuts down still can."""
+        return broker_id not in self.image.brokers or key in self.offline_replicas.get(broker_id, ())
+
     def is_live(self, key: PartitionKey, broker_id: int) -> bool:
-        broker = self.image.brokers.get(broker_id)
-        return broker is not None and not broker.shutting_down and key not in self.offline_replicas.get(broker_id, ())
+        """Return whether the broker can lead the partition."""
+        return not self.is_dead(key, broker_id) and not self.image.brokers[broker_id].shutting_down
 
     def live(self, key: PartitionKey) -> tuple[int, ...]:
         """Return the partition's replicas that can lead."""
@@ -200,8 +204,7 @@ class ControlledCluster:
 
     def offline_election(self, key: PartitionKey, state: PartitionState) -> PartitionState | None:
         live = self.live(key)
-        is_dead = state.leader not in self.image.brokers or key in self.offline_replicas.get(state.leader, ())
-        if is_dead and self.settings.allows_unclean_election(key[0]):
+        if self.is_dead(key, state.leader) and self.settings.allows_unclean_election(key[0]):
             return elections.unclean(state, live, marks_recovery=self.settings.release.has_leader_recovery)
         return elections.offline(state, live)
 

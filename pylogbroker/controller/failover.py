@@ -41,6 +41,7 @@ async def take_over(cluster: ControlledCluster) -> None:
     cluster.send()
     await reassignment_phases.resume(cluster, cluster.stored_partitions())
     await deletions.begin_again(cluster)
+    await topic_changes.read_names(cluster)  # a mark may be younger than what was read above
     await deletions.read_marks(cluster)
     await reassignment_phases.read_listed(cluster)
     await preferred_elections.read_listed(cluster)

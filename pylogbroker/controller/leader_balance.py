@@ -6,6 +6,7 @@ not being reassigned then get their preferred leaders back.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Container, Iterable, Iterator
 
 from pylogbroker.metadata.image import PartitionKey, PartitionState
@@ -15,15 +16,13 @@ def preferred_elections(
     partitions: Iterable[tuple[PartitionKey, PartitionState]], live: Container[int], percentage_max: int
 ) -> Iterator[PartitionKey]:
     """Yield partitions of live brokers out of balance; `percentage_max` is leader.imbalance.per.broker.percentage."""
-    preferring: dict[int, int] = {}
-    led_by_others: dict[int, list[PartitionKey]] = {}
+    preferring: Counter[int] = Counter()
+    led_by_others: dict[int, list[tuple[PartitionKey, PartitionState]]] = {}
     for key, state in partitions:
         broker = state.replicas[0]
-        preferring[broker] = preferring.get(broker, 0) + 1
+        preferring[broker] += 1
         if state.leader != broker and state.is_stored:
-            others = led_by_others.setdefault(broker, [])
-            if not state.is_reassigned:
-                others.append(key)
-    for broker, keys in sorted(led_by_others.items()):
-        if broker in live and 100 * len(keys) > percentage_max * preferring[broker]:
-            yield from keys
+            led_by_others.setdefault(broker, []).append((key, state))
+    for broker, others in sorted(led_by_others.items()):
+        if broker in live and 100 * len(others) > percentage_max * preferring[broker]:
+            yield from (key for key, state in others if not state.is_reassigned)

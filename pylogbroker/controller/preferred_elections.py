@@ -3,7 +3,7 @@
 | kind      | needed if             | otherwise           | without a candidate            |
 |-----------|-----------------------|---------------------|--------------------------------|
 | preferred | another replica leads | ELECTION_NOT_NEEDED | PREFERRED_LEADER_NOT_AVAILABLE |
-| unclean   | no live replica leads | ELECTION_NOT_NEEDED | ELIGIBLE_LEADERS_NOT_AVAILABLE |
+| unclean   | no live broker leads  | ELECTION_NOT_NEEDED | ELIGIBLE_LEADERS_NOT_AVAILABLE |
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ async def elect(
 def _is_needed(cluster: ControlledCluster, kind: ElectionKind, key: PartitionKey, state: PartitionState) -> bool:
     if kind is ElectionKind.PREFERRED:
         return state.leader != state.replicas[0]
-    return not cluster.is_live(key, state.leader)
+    return cluster.is_dead(key, state.leader)
 
 
 async def read_listed(cluster: ControlledCluster) -> None:

@@ -40,6 +40,12 @@ async def read_topic(cluster: ControlledCluster, name: str) -> None:
     if present is None or node is None:
         return
     stored = zk_schema.decode_topic(node.data)
+    if NO_TOPIC_ID != stored.topic_id != present.id != NO_TOPIC_ID:  # removed by hand, and created again
+        cluster.apply(TopicDeleted(present))
+        cluster.requests.remove_metadata(present)
+        cluster.send()
+        await read_names(cluster)
+        return
     added: Mapping[int, PartitionState] = {
         number: state for number, state in assigned_partitions(stored).items() if number not in present.partitions
     }

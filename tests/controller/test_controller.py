@@ -11,7 +11,7 @@ from pylogbroker.controller.ports import ControllerSettings
 from pylogbroker.controller.preferred_elections import ElectionKind
 from pylogbroker.controller.requests import LeaderAndIsr, StopReplica, UpdateMetadata
 from pylogbroker.errors import ErrorCode
-from pylogbroker.interfaces import Create, SetData
+from pylogbroker.interfaces import Create, Delete, SetData
 from pylogbroker.metadata import zk_paths, zk_schema
 from pylogbroker.metadata.image import LeaderRecovery, PartitionKey, PartitionState
 from pylogbroker.metadata.release_version import NEWEST, ReleaseVersion
@@ -101,6 +101,16 @@ class TestTopics:
         assert cluster.controller
         assert not cluster.controller.image.topics
         assert not cluster.brokers[2].metadata
+
+    def test_a_topic_created_again_under_its_name(self) -> None:
+        cluster = running((1,))
+        node = zk_schema.TopicNode(uuid.UUID(int=6), {0: (2,)})
+        cluster.tree.apply([Delete("/brokers/topics/t/partitions/0/state")])
+        cluster.tree.apply([SetData("/brokers/topics/t", zk_schema.encode_topic(node))])
+        cluster.settle()
+        assert written(cluster) == (2, (2,), 0)
+        assert cluster.brokers[3].metadata[T0].leader == 2
+        assert cluster.brokers[2].logs == {("t", uuid.UUID(int=6), 0)}
 
 
 class TestBrokers:

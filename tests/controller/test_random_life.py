@@ -19,6 +19,7 @@ from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.interfaces import Create, SetData
 from pylogbroker.metadata import zk_paths, zk_schema
 from pylogbroker.metadata.image import PartitionKey, PartitionState
+from pylogbroker.metadata.release_version import NEWEST, ReleaseVersion
 from pylogbroker.metadata.zk_image import encode_state
 from tests.controller.invariants import Invariants, catch_up, check_quiet
 from tests.controller.memory_tree import Fault, Killed
@@ -43,7 +44,9 @@ class RandomLife:
 
     def __attrs_post_init__(self) -> None:
         self.random = random.Random(self.seed)
-        self.cluster = SmallCluster(ControllerSettings(allows_unclean_election=lambda topic: topic == "unclean"))
+        release = self.random.choice([NEWEST, ReleaseVersion(2, 6)])
+        settings = ControllerSettings(release, allows_unclean_election=lambda topic: topic == "unclean")
+        self.cluster = SmallCluster(settings)
         self.invariants = Invariants.watch(self.cluster)
         self.cluster.start(*BROKERS)
         self.cluster.elect(1)
