@@ -36,16 +36,16 @@ from pylogbroker.controller import (
     failover,
     isr_changes,
     leader_balance,
-    preferred_elections,
     producer_id_blocks,
     reassignment_phases,
+    requested_elections,
     topic_changes,
 )
 from pylogbroker.controller.controlled_cluster import ControlledCluster
 from pylogbroker.controller.fenced_tree import ControllerResigned, FencedTree
 from pylogbroker.controller.isr_changes import IsrChange
 from pylogbroker.controller.ports import BrokerChannels, ControllerSettings, ControllerTree
-from pylogbroker.controller.preferred_elections import ElectionKind
+from pylogbroker.controller.requested_elections import ElectionKind
 from pylogbroker.controller.requests import BrokerRequest, LeaderAndIsr, StopReplica
 from pylogbroker.controller.term import ControllerTerm
 from pylogbroker.errors import ErrorCode, KafkaError
@@ -137,7 +137,7 @@ class ClusterController:
                 case zk_paths.ISR_CHANGES:
                     await topic_changes.read_isr_changes(self._cluster)
                 case zk_paths.PREFERRED_ELECTION:
-                    await preferred_elections.read_listed(self._cluster)
+                    await requested_elections.read_listed(self._cluster)
                 case zk_paths.REASSIGN_PARTITIONS:
                     await reassignment_phases.read_listed(self._cluster)
                 case _ if path.startswith(f"{zk_paths.BROKER_IDS}/"):
@@ -210,7 +210,7 @@ class ClusterController:
         """Elect leaders of partitions, by default of all."""
         with self._event():
             wanted = self._cluster.stored_partitions() if keys is None else keys
-            return await preferred_elections.elect(self._cluster, kind, wanted)
+            return await requested_elections.elect(self._cluster, kind, wanted)
 
     async def elect_leaderless(self) -> None:
         """Elect leaders where there are none: unclean elections have become allowed."""
@@ -223,7 +223,7 @@ class ClusterController:
             cluster = self._cluster
             live, percentage = cluster.live_brokers(), cluster.settings.leader_imbalance_percentage
             keys = list(leader_balance.preferred_elections(cluster.partitions(), live, percentage))
-            await preferred_elections.elect(cluster, ElectionKind.PREFERRED, keys)
+            await requested_elections.elect(cluster, ElectionKind.PREFERRED, keys)
 
     async def alter_reassignments(
         self, targets: Mapping[PartitionKey, Sequence[int] | None]

@@ -15,7 +15,7 @@
 
 from __future__ import annotations
 
-from pylogbroker.controller import deletions, preferred_elections, reassignment_phases, topic_changes
+from pylogbroker.controller import deletions, reassignment_phases, requested_elections, topic_changes
 from pylogbroker.controller.controlled_cluster import ControlledCluster, TopicDeletion
 from pylogbroker.interfaces import Create, Delete, Operation, SetData
 from pylogbroker.metadata import zk_paths, zk_schema
@@ -44,7 +44,7 @@ async def take_over(cluster: ControlledCluster) -> None:
     await topic_changes.read_names(cluster)  # a mark may be younger than what was read above
     await deletions.read_marks(cluster)
     await reassignment_phases.read_listed(cluster)
-    await preferred_elections.read_listed(cluster)
+    await requested_elections.read_listed(cluster)
 
 
 async def _write_features(cluster: ControlledCluster) -> None:

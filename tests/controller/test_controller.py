@@ -8,7 +8,7 @@ import attrs
 
 from pylogbroker.controller.isr_changes import IsrChange
 from pylogbroker.controller.ports import ControllerSettings
-from pylogbroker.controller.preferred_elections import ElectionKind
+from pylogbroker.controller.requested_elections import ElectionKind
 from pylogbroker.controller.requests import LeaderAndIsr, StopReplica, UpdateMetadata
 from pylogbroker.errors import ErrorCode
 from pylogbroker.interfaces import Create, Delete, SetData

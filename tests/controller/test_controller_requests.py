@@ -9,7 +9,7 @@ import pytest
 
 from pylogbroker.controller.controller import ControllerPhase
 from pylogbroker.controller.ports import ControllerSettings
-from pylogbroker.controller.preferred_elections import ElectionKind
+from pylogbroker.controller.requested_elections import ElectionKind
 from pylogbroker.controller.requests import LeaderAndIsr, StopReplica
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.interfaces import Create, SetData

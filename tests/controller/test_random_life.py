@@ -14,7 +14,7 @@ import pytest
 from pylogbroker.controller.controller import ClusterController
 from pylogbroker.controller.isr_changes import IsrChange
 from pylogbroker.controller.ports import ControllerSettings
-from pylogbroker.controller.preferred_elections import ElectionKind
+from pylogbroker.controller.requested_elections import ElectionKind
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.interfaces import Create, SetData
 from pylogbroker.metadata import zk_paths, zk_schema
@@ -37,6 +37,8 @@ class RandomLife:
     log: list[str] = attrs.field(factory=list)
     former: list[tuple[ClusterController, Channels]] = attrs.field(factory=list)
     """Controllers that were deposed and do not know it."""
+    leaving: set[int] = attrs.field(factory=set)
+    """Brokers that have announced their shutdown at some time."""
     topics_made: int = 0
     random: random.Random = attrs.field(init=False)
     cluster: SmallCluster = attrs.field(init=False)
@@ -83,6 +85,7 @@ class RandomLife:
     def shut_down(self) -> None:
         broker = self.broker()
         if broker is not None:
+            self.leaving.add(broker)
             epoch = self.cluster.brokers[broker].epoch
             self.cluster.ask(lambda controller: controller.shut_down_broker(broker, epoch))
 
@@ -264,8 +267,9 @@ class RandomLife:
         cluster = self.cluster
         cluster.faults = {}
         cluster.start(*(broker for broker in BROKERS if broker not in cluster.brokers))
-        for broker in BROKERS:  # ends failed disks and announced shutdowns
-            cluster.bounce(broker)
+        for broker in BROKERS:
+            if cluster.brokers[broker].failed or broker in self.leaving:
+                cluster.bounce(broker)
         for _ in range(5):
             self.elect()
             catch_up(cluster)

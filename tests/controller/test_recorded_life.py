@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from pylogbroker.controller.ports import ControllerSettings
-from pylogbroker.controller.preferred_elections import ElectionKind
+from pylogbroker.controller.requested_elections import ElectionKind
 from pylogbroker.controller.requests import BrokerRequest, LeaderAndIsr, UpdateMetadata
 from pylogbroker.interfaces import Create
 from pylogbroker.metadata import zk_schema
