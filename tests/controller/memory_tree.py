@@ -32,6 +32,8 @@ class Fault(Enum):
     KILL_AFTER = auto()
     UNKNOWN_DONE = auto()
     UNKNOWN_NOT_DONE = auto()
+    EXPIRED = auto()
+    """The session ends before the transaction; the process lives on."""
 
 
 class Killed(BaseException):
@@ -179,6 +181,9 @@ class TreeSession:
         fault = self.fault(operations[-1])
         if fault is Fault.KILL_BEFORE:
             raise Killed
+        if fault is Fault.EXPIRED:
+            self.tree.expire(self)
+            return Unavailable(path)
         if fault is Fault.UNKNOWN_NOT_DONE:
             return Unavailable(path)
         error: CoordinationError | None = None

@@ -17,7 +17,7 @@ from pylogbroker.controller.ports import ControllerSettings
 from pylogbroker.controller.requests import BrokerRequest, LeaderAndIsr, StopReplica, UpdateMetadata
 from pylogbroker.controller.term import elect
 from pylogbroker.errors import ErrorCode, KafkaError
-from pylogbroker.interfaces import Create, Delete, Operation, SetData
+from pylogbroker.interfaces import Create, Delete, Operation, SetData, Unavailable
 from pylogbroker.metadata import zk_paths, zk_schema
 from pylogbroker.metadata.image import BrokerRegistration, PartitionKey, PartitionState
 from pylogbroker.metadata.zk_image import assigned_partitions, with_stored_state
@@ -211,12 +211,11 @@ class SmallCluster:
             self.channels = Channels()
             self.controller = ClusterController.of(term, session, self.channels, self.settings, AtOnce())
             now(self.controller.take_over())
-        except Killed:
-            self.kill(broker_id)
-            self.crashed.append(broker_id)
+        except (Killed, Unavailable):
+            self._crash(broker_id)
             return False
         except KafkaError:
-            self.controller = None
+            self._end_term()
             return False
         return True
 
@@ -228,13 +227,22 @@ class SmallCluster:
         try:
             return now(call(controller))
         except Killed:
-            self.kill(controller.term.broker_id)
-            self.crashed.append(controller.term.broker_id)
+            self._crash(controller.term.broker_id)
             return None
         except KafkaError as error:
             if controller.phase is ControllerPhase.RESIGNED:
-                self.controller = None
+                self._end_term()
             return error
+
+    def _end_term(self) -> None:
+        """Forget a controller that has resigned. Without a session its broker has to register again."""
+        controller, self.controller = self.controller, None
+        if controller is not None and self.brokers[controller.term.broker_id].session.is_expired:
+            self._crash(controller.term.broker_id)
+
+    def _crash(self, broker_id: int) -> None:
+        self.kill(broker_id)
+        self.crashed.append(broker_id)
 
     # -- what operators and other brokers do
 
