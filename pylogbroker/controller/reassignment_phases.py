@@ -56,8 +56,9 @@ async def _advance(cluster: ControlledCluster, key: PartitionKey) -> None:
         await _complete(cluster, key, state)
     elif state.is_stored:
         await cluster.update([key], lambda key, state: _led(cluster, key, state), new=state.adding)
-    else:
+    else:  # a new partition without a live replica: those to add may live
         await cluster.create_partitions([key])
+        await complete(cluster, [key])
 
 
 async def _complete(cluster: ControlledCluster, key: PartitionKey, state: PartitionState) -> None:

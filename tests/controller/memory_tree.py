@@ -150,6 +150,12 @@ class TreeSession:
     number: int
     fault: Callable[[Operation], Fault | None] = lambda operation: None
     is_expired: bool = False
+    is_killed: bool = False
+    """The process is dead: it sends nothing more."""
+
+    def _kill(self) -> None:
+        self.is_killed = True
+        raise Killed
 
     def _check(self, path: str) -> None:
         if self.is_expired:
@@ -180,7 +186,7 @@ class TreeSession:
             return Unavailable(path)
         fault = self.fault(operations[-1])
         if fault is Fault.KILL_BEFORE:
-            raise Killed
+            self._kill()
         if fault is Fault.EXPIRED:
             self.tree.expire(self)
             return Unavailable(path)
@@ -192,7 +198,7 @@ class TreeSession:
         except CoordinationError as raised:
             error = raised
         if fault is Fault.KILL_AFTER:
-            raise Killed
+            self._kill()
         return Unavailable(path) if fault is Fault.UNKNOWN_DONE else error
 
 

@@ -30,6 +30,8 @@ from tests.coordination.conftest import now
 class Channels:
     """Requests of one controller, by broker and epoch."""
 
+    session: TreeSession | None = None
+    """Session of the controller's process."""
     queues: dict[int, list[BrokerRequest]] = attrs.field(factory=dict)
     log: list[tuple[int, BrokerRequest]] = attrs.field(factory=list)
 
@@ -40,6 +42,8 @@ class Channels:
         self.queues.pop(broker_id, None)
 
     def send(self, broker_id: int, request: BrokerRequest) -> None:
+        if self.session is not None and self.session.is_killed:
+            return
         self.queues[broker_id].append(request)
         self.log.append((broker_id, request))
 
@@ -208,7 +212,7 @@ class SmallCluster:
                 return False
             self.changed.clear()
             self.earlier_requests += self.channels.log
-            self.channels = Channels()
+            self.channels = Channels(session)
             self.controller = ClusterController.of(term, session, self.channels, self.settings, AtOnce())
             now(self.controller.take_over())
         except (Killed, Unavailable):

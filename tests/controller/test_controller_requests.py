@@ -12,8 +12,8 @@ from pylogbroker.controller.ports import ControllerSettings
 from pylogbroker.controller.requested_elections import ElectionKind
 from pylogbroker.controller.requests import LeaderAndIsr, StopReplica
 from pylogbroker.errors import ErrorCode, KafkaError
-from pylogbroker.interfaces import Create, SetData
-from pylogbroker.metadata import zk_paths
+from pylogbroker.interfaces import Create, Operation, SetData
+from pylogbroker.metadata import zk_paths, zk_schema
 from pylogbroker.metadata.release_version import ReleaseVersion
 from pylogbroker.metadata.zk_image import encode_state
 from pylogbroker.metadata.zk_schema import ProducerIdBlock
@@ -98,6 +98,52 @@ class TestReassignments:
         cluster.settle()
         assert written(cluster) == (1, (1,), 2)
 
+    def test_a_new_controller_completes_it(self) -> None:
+        cluster = running((1, 2))
+        reassign(cluster, (3,))
+        cluster.faults[cluster.transactions + 1] = Fault.KILL_BEFORE
+        cluster.alter_isr(T0, [1, 2, 3])
+        assert cluster.controller is None
+        assert cluster.state(T0).isr == (1, 2, 3)
+        assert cluster.elect(2)
+        cluster.settle()
+        assert written(cluster)[:2] == (3, (3,))
+        assert cluster.topic("t").replicas == {0: (3,)}
+
+    def test_replicas_are_stopped_before_they_leave_the_topic(self) -> None:
+        """A controller that dies right after the last write has sent the requests that nobody would repeat."""
+        cluster = running((1, 2))
+        reassign(cluster, (3,))
+        cluster.faults[cluster.transactions + 4] = Fault.KILL_AFTER
+        cluster.alter_isr(T0, [1, 2, 3])
+        assert cluster.controller is None
+        assert cluster.topic("t").replicas == {0: (3,)}
+        stopped = [to for to, request in cluster.channels.log if isinstance(request, StopReplica)]
+        assert stopped == [1, 2]
+
+    def test_an_added_leader_is_replaced_before_the_next_target_is_in_sync(self) -> None:
+        cluster = running((1, 2))
+        reassign(cluster, (3, 4))
+        cluster.alter_isr(T0, [1, 3])
+        cluster.kill(1)
+        cluster.settle()
+        cluster.alter_isr(T0, [3, 2])
+        reassign(cluster, (2, 4))
+        assert written(cluster)[:2] == (2, (2,))
+        assert cluster.state(T0).adding == (4,)
+
+    def test_a_partition_that_waits_for_its_first_replica(self) -> None:
+        cluster = running((1, 2))
+        cluster.kill(3)
+        cluster.settle()
+        cluster.add_partition("t", (3,))
+        cluster.settle()
+        key = ("t", 1)
+        cluster.ask(lambda controller: controller.alter_reassignments({key: (2,)}))
+        cluster.settle()
+        assert (cluster.state(key).replicas, cluster.state(key).isr) == ((2,), (2,))
+        assert written(cluster, key)[0] == 2
+
     def test_errors(self) -> None:
         cluster = running((1, 2))
         cluster.kill(3)
@@ -179,6 +225,23 @@ class TestDeletions:
         cluster.ask(lambda controller: controller.on_answer(1, asked, {T0: ErrorCode.NONE}))
         assert sorted(cluster.controller._cluster.deletions["t"].remaining()) == [(0, 2)]
 
+    def test_a_topic_created_and_marked_during_a_takeover(self) -> None:
+        cluster = running((1, 2))
+        cluster.kill(1)
+        cluster.kill(4)
+        session = cluster.brokers[2].session
+
+        def interrupt(operation: Operation) -> None:
+            if operation.path == zk_paths.partition_state(*T0):
+                session.fault = lambda operation: None
+                cluster.create_topic("young", [(2, 3)])
+                cluster.mark_deleted("young")
+
+        session.fault = interrupt  # type: ignore[assignment]
+        assert cluster.elect(2)
+        cluster.settle()
+        assert not [path for path in cluster.tree.entries if "young" in path]
+
     def test_nodes_that_should_not_be_there(self) -> None:
         cluster = running((1,))
         cluster.tree.apply([Create("/brokers/topics/t/partitions/0/other")])
@@ -210,6 +273,14 @@ class TestElections:
         not_available = ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE
         assert elected == {T0: ErrorCode.ELECTION_NOT_NEEDED, ("t", 1): not_available}
 
+    def test_a_leader_that_shuts_down_needs_no_unclean_election(self) -> None:
+        cluster = running((1, 2))
+        cluster.alter_isr(T0, [1])
+        cluster.ask(lambda controller: controller.shut_down_broker(1, cluster.brokers[1].epoch))
+        elected = cluster.ask(lambda controller: controller.elect_leaders(ElectionKind.UNCLEAN))
+        assert elected == {T0: ErrorCode.ELECTION_NOT_NEEDED}
+        assert written(cluster) == (1, (1,), 0)
+
     def test_balance(self) -> None:
         cluster = running((1, 2))
         cluster.bounce(1)
@@ -221,6 +292,20 @@ class TestElections:
 
 
 class TestProducerIds:
+    def test_another_writer(self) -> None:
+        """Brokers below release 3.0 assign blocks to themselves."""
+        cluster = running((1,))
+        session = cluster.brokers[4].session
+
+        def interrupt(operation: Operation) -> None:
+            session.fault = lambda operation: None
+            other = zk_schema.encode_producer_ids(ProducerIdBlock(3, 0, 999))
+            cluster.tree.apply([SetData(zk_paths.PRODUCER_ID_BLOCK, other)])
+
+        session.fault = interrupt  # type: ignore[assignment]
+        block = cluster.ask(lambda controller: controller.allocate_producer_ids(2, cluster.brokers[2].epoch))
+        assert block == ProducerIdBlock(2, 1000, 1999)
+
     @pytest.mark.parametrize("fault", [None, Fault.UNKNOWN_DONE, Fault.UNKNOWN_NOT_DONE])
     def test_each_block_is_given_once(self, fault: Fault | None) -> None:
         cluster = running((1,))
@@ -255,9 +340,8 @@ class TestTerms:
         assert controller
         cluster.remove_controller_node()
         assert cluster.elect(3)
-        cluster.kill(2)
         with pytest.raises(KafkaError):
-            now(controller.on_node_changed(zk_paths.BROKER_IDS))
+            now(controller.shut_down_broker(2, cluster.brokers[2].epoch))
         assert controller.phase is ControllerPhase.RESIGNED
         assert former.log == []
 

@@ -106,6 +106,20 @@ def test_a_write_that_takes_effect_late(tree: MemoryTree) -> None:
     assert tree.entries["/a"].version == 1
 
 
+@pytest.mark.parametrize("others", [[b"other"], [b"1", b"1"]])
+def test_an_unknown_outcome_and_another_writer(tree: MemoryTree, others: list[bytes]) -> None:
+    """The node has other data, or ours at a version that is not ours."""
+    session = tree.session()
+
+    def fault(operation: Operation) -> Fault:
+        for data in others:
+            tree.apply([SetData("/a", data)])
+        return Fault.UNKNOWN_NOT_DONE
+
+    session.fault = fault
+    assert kinds(write(session, SetData("/a", b"1", 0))) == [BadVersion]
+
+
 def test_endless_doubt_ends_the_term(tree: MemoryTree) -> None:
     session = tree.session()
     session.fault = lambda operation: Fault.UNKNOWN_NOT_DONE
