@@ -364,7 +364,6 @@ class TestTerms:
         [
             (ReleaseVersion(3, 9), None, b'{"features":{},"version":2,"status":1}'),
             (ReleaseVersion(2, 7), None, b'{"features":{},"version":1,"status":1}'),
-            (ReleaseVersion(2, 6), None, b'{"features":{},"version":1,"status":0}'),
             (
                 ReleaseVersion(3, 9),
                 b'{"features":{"x":3},"version":1,"status":1}',

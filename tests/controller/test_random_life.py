@@ -46,7 +46,7 @@ class RandomLife:
 
     def __attrs_post_init__(self) -> None:
         self.random = random.Random(self.seed)
-        release = self.random.choice([NEWEST, ReleaseVersion(2, 6)])
+        release = self.random.choice([NEWEST, ReleaseVersion(2, 7)])
         settings = ControllerSettings(release, allows_unclean_election=lambda topic: topic == "unclean")
         self.cluster = SmallCluster(settings)
         self.invariants = Invariants.watch(self.cluster)
