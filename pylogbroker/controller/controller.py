@@ -3,10 +3,10 @@
 | phase    | event                           | next     | what happens                                         |
 |----------|---------------------------------|----------|------------------------------------------------------|
 | ELECTED  | `take_over`                     | SERVING  | all of `failover`                                    |
-| SERVING  | a watched node changed          | SERVING  | the node is read; differences to the image are acted |
-|          |                                 |          | on                                                   |
+| SERVING  | a watched node changed          | SERVING  | the node is read; the difference to the image counts |
 | SERVING  | an answer of a broker           | SERVING  | offline replicas, deleted replicas                   |
 | SERVING  | a request                       | SERVING  | writes; then requests to brokers; then the answer    |
+| any      | `step_down`                     | RESIGNED | /controller is removed                               |
 | any      | a write meets another fence, a  | RESIGNED | nothing more is written or sent                      |
 |          | read finds no session, `resign` |          |                                                      |
 | RESIGNED | anything                        | RESIGNED | NOT_CONTROLLER                                       |
@@ -23,7 +23,7 @@ does no harm.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from enum import Enum, auto
 from typing import Final
 
@@ -49,6 +49,7 @@ from pylogbroker.controller.requested_elections import ElectionKind
 from pylogbroker.controller.requests import BrokerRequest, LeaderAndIsr, StopReplica
 from pylogbroker.controller.term import ControllerTerm
 from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.interfaces import Delete
 from pylogbroker.metadata import zk_paths
 from pylogbroker.metadata.image import ClusterImage, PartitionKey, PartitionState
 from pylogbroker.metadata.zk_image import TimeSlices
@@ -107,7 +108,10 @@ class ClusterController:
         return self._cluster.deletions.keys()
 
     async def take_over(self) -> None:
-        """Bring cluster and brokers into a consistent state; afterwards serve, unless another controller came."""
+        """Bring cluster and brokers into a consistent state, then serve.
+
+        Raise KafkaError (NOT_CONTROLLER) if another controller came, BadNode for an unreadable node.
+        """
         with self._event(ControllerPhase.ELECTED):
             await failover.take_over(self._cluster)
             if self._phase is ControllerPhase.ELECTED:
@@ -117,8 +121,17 @@ class ClusterController:
         """End the term: the session has expired, or the broker stops."""
         self._phase = ControllerPhase.RESIGNED
 
+    async def step_down(self) -> None:
+        """End the term and remove /controller, so that a broker is elected again.
+
+        For errors that stop `take_over`, as an unreadable node does: a controller that does not serve must not stay.
+        """
+        self._phase = ControllerPhase.RESIGNED
+        with suppress(ControllerResigned):
+            await self._cluster.tree.write([Delete(zk_paths.CONTROLLER)])
+
     async def on_node_changed(self, path: str) -> None:
-        """Act on a change of a watched node or its children."""
+        """Act on a change of a watched node or its children; raise BadNode if one is unreadable."""
         if self._phase is not ControllerPhase.SERVING:
             return
         with self._event():

@@ -16,7 +16,7 @@ from pylogbroker.interfaces import Create, Operation, SetData
 from pylogbroker.metadata import zk_paths, zk_schema
 from pylogbroker.metadata.release_version import ReleaseVersion
 from pylogbroker.metadata.zk_image import encode_state
-from pylogbroker.metadata.zk_schema import ProducerIdBlock
+from pylogbroker.metadata.zk_schema import BadNode, ProducerIdBlock
 from tests.controller.invariants import catch_up, check_quiet
 from tests.controller.memory_tree import Fault
 from tests.controller.small_cluster import T0, SmallCluster, running, sent, written
@@ -344,6 +344,28 @@ class TestTerms:
             now(controller.shut_down_broker(2, cluster.brokers[2].epoch))
         assert controller.phase is ControllerPhase.RESIGNED
         assert former.log == []
+
+    def test_an_unreadable_node_stops_a_takeover(self) -> None:
+        cluster = running((1,))
+        cluster.tree.apply([SetData("/brokers/topics/t", b"?")])
+        cluster.kill(4)
+        with pytest.raises(BadNode):
+            cluster.elect(1)
+        controller = cluster.controller
+        assert controller
+        assert controller.phase is ControllerPhase.ELECTED
+        now(controller.step_down())
+        assert controller.phase is ControllerPhase.RESIGNED
+        assert "/controller" not in cluster.tree.entries
+
+    def test_a_successor_is_not_removed(self) -> None:
+        cluster = running((1,))
+        controller = cluster.controller
+        assert controller
+        cluster.remove_controller_node()
+        assert cluster.elect(3)
+        now(controller.step_down())
+        assert "/controller" in cluster.tree.entries
 
     def test_one_event_at_a_time(self) -> None:
         cluster = running((1,))
