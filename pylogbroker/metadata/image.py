@@ -13,8 +13,8 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Mapping
-from enum import StrEnum
+from collections.abc import Callable, Mapping, Sequence
+from enum import IntEnum, StrEnum
 from typing import Final, NamedTuple
 
 import attrs
@@ -25,6 +25,7 @@ from pylogbroker.metadata.topic_names import INTERNAL_TOPICS
 
 NO_LEADER: Final = -1
 NO_CONTROLLER: Final = -1
+NO_PARTITION_EPOCH: Final = -1
 NO_TOPIC_ID: Final = uuid.UUID(int=0)
 """Id of topics without one."""
 
@@ -45,11 +46,23 @@ class BrokerRegistration:
     listeners: Mapping[str, BrokerListener] = attrs.field(factory=dict)
     """By listener name."""
     rack: str | None = None
+    shutting_down: bool = False
+    """The broker asked for a controlled shutdown: it gets no leadership and joins no ISR."""
+
+
+class LeaderRecovery(IntEnum):
+    """RECOVERING after an unclean election, until the new leader has changed the ISR (KIP-704)."""
+
+    RECOVERED = 0
+    RECOVERING = 1
 
 
 @attrs.frozen
 class PartitionState:
-    """The first replica is the preferred leader."""
+    """The first replica is the preferred leader.
+
+    During a reassignment `replicas` has the former ones, with `removing`, and the wanted ones, with `adding`.
+    """
 
     leader: int
     replicas: tuple[int, ...]
@@ -60,6 +73,47 @@ class PartitionState:
     """Grows with each change: the node's version."""
     adding: tuple[int, ...] = ()
     removing: tuple[int, ...] = ()
+    recovery: LeaderRecovery = LeaderRecovery.RECOVERED
+    controller_epoch: int = 0
+    """Epoch of the controller that wrote this state."""
+
+    @property
+    def target(self) -> tuple[int, ...]:
+        """Replicas after the reassignment."""
+        return tuple(broker for broker in self.replicas if broker not in self.removing)
+
+    @property
+    def origin(self) -> tuple[int, ...]:
+        """Replicas before the reassignment."""
+        return tuple(broker for broker in self.replicas if broker not in self.adding)
+
+    @property
+    def is_reassigned(self) -> bool:
+        return bool(self.adding or self.removing)
+
+    @property
+    def is_stored(self) -> bool:
+        """False while the controller has not created the new partition's node."""
+        return self.partition_epoch != NO_PARTITION_EPOCH
+
+
+PartitionKey = tuple[str, int]
+"""Topic name and partition number."""
+
+
+def unstored_partition(
+    replicas: Sequence[int], adding: Sequence[int] = (), removing: Sequence[int] = ()
+) -> PartitionState:
+    """Return an assigned partition without leader, ISR and epochs."""
+    return PartitionState(
+        leader=NO_LEADER,
+        replicas=tuple(replicas),
+        isr=(),
+        leader_epoch=-1,
+        partition_epoch=NO_PARTITION_EPOCH,
+        adding=tuple(adding),
+        removing=tuple(removing),
+    )
 
 
 @attrs.frozen

@@ -28,14 +28,26 @@ from pylogbroker.metadata.image import (
     ClusterImage,
     ConfigResource,
     ConfigResourceType,
+    LeaderRecovery,
     PartitionState,
     TopicImage,
+    unstored_partition,
 )
 from pylogbroker.metadata.persistent_map import PersistentMap
 from pylogbroker.metadata.zk_schema import BrokerNode, PartitionNode, TopicNode
 
 T = TypeVar("T")
 _TOPICS_PER_STEP: Final = 20
+
+
+class TreeReader(Protocol):
+    """Reads of `ITree` that an image needs."""
+
+    async def children(self, path: str, /) -> list[str]: ...
+
+    async def get_many(self, paths: Sequence[str], /) -> list[Node | None]: ...
+
+    async def children_with_data(self, path: str, /) -> dict[str, Node]: ...
 
 
 class TimeSlices(Protocol):
@@ -54,7 +66,8 @@ async def read_image(tree: ITree, slices: TimeSlices) -> TreeContents:
     marked = set(await tree.children(zk_paths.DELETE_TOPICS))
     topics: dict[str, TopicImage] = {}
     deleted: list[TopicImage] = []
-    async for topic in _read_topics(tree, slices):
+    async for topic in read_topics(tree, slices):
+        topic = _with_first_states(topic)
         if topic.name in marked:
             deleted.append(topic)
         else:
@@ -62,7 +75,7 @@ async def read_image(tree: ITree, slices: TimeSlices) -> TreeContents:
     configs = await _read_configs(tree, marked)
     names = {topic.id.int: topic.name for topic in topics.values() if topic.id != NO_TOPIC_ID}
     image = ClusterImage(
-        brokers=PersistentMap(await _read_brokers(tree)),
+        brokers=PersistentMap(await read_brokers(tree)),
         topics=PersistentMap(topics),
         topic_names=PersistentMap(names),
         partition_count=sum(len(topic.partitions) for topic in topics.values()),
@@ -71,32 +84,59 @@ async def read_image(tree: ITree, slices: TimeSlices) -> TreeContents:
     return TreeContents(image, tuple(deleted))
 
 
-async def _read_topics(tree: ITree, slices: TimeSlices) -> AsyncIterator[TopicImage]:
-    nodes = list((await tree.children_with_data(zk_paths.TOPICS)).items())
+async def read_topics(
+    tree: TreeReader, slices: TimeSlices, names: Collection[str] | None = None
+) -> AsyncIterator[TopicImage]:
+    """Read topics, by default all of them. Partitions that the controller has not created yet are not stored."""
+    nodes = await _topic_nodes(tree, names)
     async for start in slices.over(range(0, len(nodes), _TOPICS_PER_STEP)):
         decoded = {name: zk_schema.decode_topic(node.data) for name, node in nodes[start : start + _TOPICS_PER_STEP]}
         keys = [(name, number) for name, topic in decoded.items() for number in topic.replicas]
         states = await tree.get_many([zk_paths.partition_state(*key) for key in keys])
         by_key = dict(zip(keys, states, strict=True))
         for name, topic in decoded.items():
-            partitions = {number: _partition(topic, number, by_key[name, number]) for number in topic.replicas}
+            partitions = {
+                number: with_stored_state(assigned, by_key[name, number])
+                for number, assigned in assigned_partitions(topic).items()
+            }
             yield TopicImage(name, topic.topic_id, PersistentMap(partitions))
 
 
-def _partition(topic: TopicNode, number: int, node: Node | None) -> PartitionState:
-    replicas = topic.replicas[number]
-    if node is None:  # the controller has not made the new topic's partition yet
-        return new_partition(replicas)
+async def _topic_nodes(tree: TreeReader, names: Collection[str] | None) -> list[tuple[str, Node]]:
+    if names is None:
+        return list((await tree.children_with_data(zk_paths.TOPICS)).items())
+    found = await tree.get_many([zk_paths.topic(name) for name in names])
+    return [(name, node) for name, node in zip(names, found, strict=True) if node is not None]
+
+
+def assigned_partitions(topic: TopicNode) -> dict[int, PartitionState]:
+    """Return a topic's partitions without their states."""
+    return {
+        number: unstored_partition(replicas, topic.adding.get(number, ()), topic.removing.get(number, ()))
+        for number, replicas in topic.replicas.items()
+    }
+
+
+def with_stored_state(assigned: PartitionState, node: Node | None) -> PartitionState:
+    """Return the partition with the state in its node, or without one."""
+    if node is None:
+        return unstored_partition(assigned.replicas, assigned.adding, assigned.removing)
     state = zk_schema.decode_partition(node.data)
-    return PartitionState(
+    return attrs.evolve(
+        assigned,
         leader=state.leader,
-        replicas=replicas,
         isr=state.isr,
         leader_epoch=state.leader_epoch,
         partition_epoch=node.stat.version,
-        adding=topic.adding.get(number, ()),
-        removing=topic.removing.get(number, ()),
+        recovery=LeaderRecovery.RECOVERING if state.recovery else LeaderRecovery.RECOVERED,
+        controller_epoch=state.controller_epoch,
     )
+
+
+def _with_first_states(topic: TopicImage) -> TopicImage:
+    """Assume that each partition without a node gets its preferred leader and all replicas in sync."""
+    first = {number: new_partition(state.replicas) for number, state in topic.partitions.items() if not state.is_stored}
+    return attrs.evolve(topic, partitions=topic.partitions.changed(first))
 
 
 def new_partition(replicas: Sequence[int]) -> PartitionState:
@@ -118,7 +158,7 @@ async def _read_configs(tree: ITree, deleted: Collection[str]) -> dict[ConfigRes
     return found
 
 
-async def _read_brokers(tree: ITree) -> dict[int, BrokerRegistration]:
+async def read_brokers(tree: TreeReader) -> dict[int, BrokerRegistration]:
     nodes = await tree.children_with_data(zk_paths.BROKER_IDS)
     return {
         int(name): broker_registration(int(name), node.stat.created, zk_schema.decode_broker(node.data))
@@ -152,7 +192,7 @@ def deletion(topic: TopicImage) -> Iterator[Operation]:
 def _operations(change: Change, before: ClusterImage) -> Iterator[Operation]:
     match change:
         case TopicCreated(topic):
-            yield Create(zk_paths.topic(topic.name), _encode_topic(topic))
+            yield Create(zk_paths.topic(topic.name), encode_topic_image(topic))
             yield Create(zk_paths.partitions(topic.name))
             for number, state in topic.partitions.items():
                 yield from _new_partition(topic.name, number, state)
@@ -170,13 +210,13 @@ def _changed_partitions(topic: TopicImage, changed: Mapping[int, PartitionState]
     known = {number: topic.partitions.get(number) for number in changed}
     if any(before is None or _assignment(before) != _assignment(changed[number]) for number, before in known.items()):
         after = attrs.evolve(topic, partitions=topic.partitions.changed(changed))
-        yield SetData(zk_paths.topic(topic.name), _encode_topic(after))
+        yield SetData(zk_paths.topic(topic.name), encode_topic_image(after))
     for number, before in known.items():
         if before is None:
             yield from _new_partition(topic.name, number, changed[number])
         else:
             path = zk_paths.partition_state(topic.name, number)
-            yield SetData(path, _encode_state(changed[number]), before.partition_epoch)
+            yield SetData(path, encode_state(changed[number]), before.partition_epoch)
 
 
 def _assignment(state: PartitionState) -> tuple[tuple[int, ...], ...]:
@@ -185,14 +225,15 @@ def _assignment(state: PartitionState) -> tuple[tuple[int, ...], ...]:
 
 def _new_partition(name: str, number: int, state: PartitionState) -> Iterator[Operation]:
     yield Create(zk_paths.partition(name, number))
-    yield Create(zk_paths.partition_state(name, number), _encode_state(state))
+    yield Create(zk_paths.partition_state(name, number), encode_state(state))
 
 
-def _encode_state(state: PartitionState) -> bytes:
-    return zk_schema.encode_partition(PartitionNode(state.leader, state.leader_epoch, state.isr))
+def encode_state(state: PartitionState) -> bytes:
+    node = PartitionNode(state.leader, state.leader_epoch, state.isr, state.controller_epoch, int(state.recovery))
+    return zk_schema.encode_partition(node)
 
 
-def _encode_topic(topic: TopicImage) -> bytes:
+def encode_topic_image(topic: TopicImage) -> bytes:
     states = topic.partitions.items()
     return zk_schema.encode_topic(
         TopicNode(

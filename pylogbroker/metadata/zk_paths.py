@@ -1,6 +1,9 @@
 """Paths of the coordination tree; all but two are Kafka's.
 
 /cluster/id                                     cluster id
+/controller                                     broker that is the controller (ephemeral)
+/controller_epoch                               its epoch; the node's version fences controllers
+/feature                                        finalized features of the cluster
 /brokers/ids/<id>                               live broker (ephemeral)
 /brokers/directories/<id>                       ids of the broker's log directories (not Kafka's)
 /brokers/seqid                                  its version counts the broker ids assigned
@@ -9,6 +12,10 @@
 /config/topics/<topic>                          settings of a topic
 /config/brokers/<id> , /config/brokers/<default>    dynamic settings of one broker, of all brokers
 /admin/delete_topics/<topic>                    topic under deletion
+/admin/preferred_replica_election               preferred elections wanted by an old tool
+/admin/reassign_partitions                      reassignments wanted by an old tool
+/isr_change_notification/isr_change_<seq>       partitions whose leader changed the ISR (below 2.7)
+/log_dir_event_notification/log_dir_event_<seq> broker with a failed log directory
 /latest_producer_id_block                       the block of producer ids assigned last
 /migration/kafka07/<topic>                      partitions of an imported topic in Kafka 0.7 (not Kafka's)
 /consumers/<group>/ids/<consumer>               live consumer and its subscription (ephemeral)
@@ -21,6 +28,9 @@ Only consumers use /consumers. Brokers of Apache Kafka in the same cluster use t
 from __future__ import annotations
 
 CLUSTER_ID = "/cluster/id"
+CONTROLLER = "/controller"
+CONTROLLER_EPOCH = "/controller_epoch"
+FEATURES = "/feature"
 BROKER_IDS = "/brokers/ids"
 BROKER_DIRECTORIES = "/brokers/directories"
 BROKER_SEQUENCE = "/brokers/seqid"
@@ -29,6 +39,10 @@ CONFIG_TOPICS = "/config/topics"
 CONFIG_USERS = "/config/users"
 CONFIG_BROKERS = "/config/brokers"
 DELETE_TOPICS = "/admin/delete_topics"
+PREFERRED_ELECTION = "/admin/preferred_replica_election"
+REASSIGN_PARTITIONS = "/admin/reassign_partitions"
+ISR_CHANGES = "/isr_change_notification"
+LOG_DIR_EVENTS = "/log_dir_event_notification"
 PRODUCER_ID_BLOCK = "/latest_producer_id_block"
 CONSUMERS = "/consumers"
 MIGRATION = "/migration"
@@ -118,6 +132,14 @@ def owner(group: str, topic_name: str, number: int) -> str:
 
 def kafka07_topic(name: str) -> str:
     return f"{MIGRATION_KAFKA07}/{name}"
+
+
+def isr_change(name: str) -> str:
+    return f"{ISR_CHANGES}/{name}"
+
+
+def log_dir_event(name: str) -> str:
+    return f"{LOG_DIR_EVENTS}/{name}"
 
 
 def committed_offset(group: str, topic_name: str, number: int) -> str:

@@ -3,19 +3,28 @@
 | node                   | value                                                                             |
 |------------------------|-----------------------------------------------------------------------------------|
 | cluster id             | {"version": "1", "id": "<22 characters>"}                                         |
+| controller, version 2  | brokerid, timestamp, kraftControllerEpoch -1                                      |
+| controller epoch       | decimal text; the node's version fences controllers                               |
+| features, version 2    | status 1 (enabled), features {}; version 1 below 3.3, status 0 below 2.7          |
 | broker, version 5      | host, port, endpoints, rack, listener_security_protocol_map, features, timestamp  |
 | topic, version 3       | topic_id, partitions {"0": [1, 2]}, adding_replicas, removing_replicas            |
-| partition state, 1     | leader, leader_epoch, isr, controller_epoch                                       |
+| partition state, 1     | leader, leader_epoch, isr, controller_epoch, leader_recovery_state if it is not 0 |
 | directories, version 1 | directories {"/data/a": "<22 characters>"}                                        |
 | settings, version 1    | config {"retention.ms": "60000"}                                                  |
 | producer id block, 1   | broker, block_start, block_end (inclusive), the two as texts                      |
 | consumer, version 1    | subscription {"orders": 2}, pattern, timestamp                                    |
+| ISR changes, 1         | partitions [{"topic": "orders", "partition": 0}], of leaders below 2.7            |
+| log directory event, 1 | broker, event 1 (failure)                                                         |
+| preferred elections, 1 | partitions [{"topic": "orders", "partition": 0}]                                  |
+| reassignments, 1       | partitions [{"topic": "orders", "partition": 0, "replicas": [1, 2]}]              |
 | imported from 0.7, 1   | topic_id, partitions {"0-1": 1}: 0.7's broker and partition, and the number here  |
 
 Keys are in Kafka's order. Nodes without a value have null data, as Kafka writes them: `zk_paths.PERSISTENT`, a topic's
 `partitions`, a partition, the mark of a deletion. Earlier releases wrote empty data.
 
-Older topic nodes (versions 1 and 2) lack the id or the reassignment fields. Unreadable values raise BadNode.
+Numbers such as 2.7 are values of inter.broker.protocol.version (`ReleaseVersion`): brokers write what the cluster's
+oldest release reads. Older topic nodes (versions 1 and 2, and 3 below 2.8) lack the id or the reassignment fields;
+broker nodes below 2.7 have version 4 without features. Unreadable values raise BadNode.
 """
 
 from __future__ import annotations
@@ -30,6 +39,7 @@ from typing import Any, Final
 import attrs
 
 from pylogbroker.errors import PylogbrokerError
+from pylogbroker.metadata.release_version import NEWEST, ReleaseVersion
 
 _ENDPOINT: Final = re.compile(r"(?P<name>\w+)://(?:\[(?P<ipv6>[^\[\]]+)\]|(?P<host>[^\[\]:/]+)):(?P<port>\d+)")
 
@@ -59,6 +69,22 @@ class PartitionNode:
     leader_epoch: int
     isr: tuple[int, ...]
     controller_epoch: int = 0
+    recovery: int = 0
+
+
+@attrs.frozen
+class ControllerNode:
+    broker: int
+    timestamp_ms: int
+
+
+@attrs.frozen
+class FeaturesNode:
+    """Finalized features of the cluster, by name, as Kafka's JSON has them."""
+
+    enabled: bool
+    version: int
+    features: Mapping[str, object] = attrs.field(factory=dict)
 
 
 @attrs.frozen
@@ -70,6 +96,7 @@ class BrokerNode:
     rack: str | None = None
     host: str | None = None  # of PLAINTEXT, for the oldest clients
     port: int = -1
+    features: Mapping[str, object] = attrs.field(factory=dict)
 
 
 PRODUCER_ID_BLOCK_SIZE: Final = 1000
@@ -123,11 +150,49 @@ def decode_cluster_id(data: bytes | None) -> str:
     return str(_field(_load(data), "id", str))
 
 
+def encode_controller(controller: ControllerNode) -> bytes:
+    return _dump(
+        {
+            "version": 2,
+            "brokerid": controller.broker,
+            "timestamp": str(controller.timestamp_ms),
+            "kraftControllerEpoch": -1,
+        }
+    )
+
+
+def decode_controller(data: bytes) -> ControllerNode:
+    value = _load(data)
+    return ControllerNode(_field(value, "brokerid", int), _number(value.get("timestamp", -1)))
+
+
+def encode_controller_epoch(epoch: int) -> bytes:
+    return str(epoch).encode()
+
+
+def decode_controller_epoch(data: bytes) -> int:
+    return _number(data.decode(errors="replace"))
+
+
+def encode_features(node: FeaturesNode) -> bytes:
+    return _dump({"features": dict(node.features), "version": node.version, "status": int(node.enabled)})
+
+
+def decode_features(data: bytes) -> FeaturesNode:
+    value = _load(data)
+    return FeaturesNode(
+        enabled=_field(value, "status", int) == 1,
+        version=_field(value, "version", int),
+        features=value.get("features", {}),
+    )
+
+
 def encode_topic(topic: TopicNode) -> bytes:
+    known_id = {"topic_id": id_text(topic.topic_id)} if topic.topic_id.int else {}
     return _dump(
         {
             "partitions": _replicas_json(topic.replicas),
-            "topic_id": id_text(topic.topic_id),
+            **known_id,
             "adding_replicas": _replicas_json(topic.adding),
             "removing_replicas": _replicas_json(topic.removing),
             "version": 3,
@@ -156,11 +221,13 @@ def _replicas(value: Mapping[str, object]) -> dict[int, tuple[int, ...]]:
 
 
 def encode_partition(state: PartitionNode) -> bytes:
+    recovery = {"leader_recovery_state": state.recovery} if state.recovery else {}
     return _dump(
         {
             "controller_epoch": state.controller_epoch,
             "leader": state.leader,
             "version": 1,
+            **recovery,
             "leader_epoch": state.leader_epoch,
             "isr": list(state.isr),
         }
@@ -174,6 +241,7 @@ def decode_partition(data: bytes | None) -> PartitionNode:
         leader_epoch=_field(value, "leader_epoch", int),
         isr=_numbers(value.get("isr")),
         controller_epoch=_field(value, "controller_epoch", int),
+        recovery=_number(value.get("leader_recovery_state", 0)),
     )
 
 
@@ -196,17 +264,19 @@ def decode_directories(data: bytes | None) -> dict[str, str]:
     return {str(path): str(own) for path, own in _field(_load(data), "directories", dict).items()}
 
 
-def encode_broker(broker: BrokerNode, now_ms: int) -> bytes:
+def encode_broker(broker: BrokerNode, now_ms: int, release: ReleaseVersion = NEWEST) -> bytes:
+    features = {"features": dict(broker.features)} if release.has_features else {}
+    rack = {} if broker.rack is None else {"rack": broker.rack}
     return _dump(
         {
-            "features": {},
+            **features,
             "listener_security_protocol_map": dict(broker.protocols),
             "endpoints": list(broker.endpoints),
-            **({} if broker.rack is None else {"rack": broker.rack}),
+            **rack,
             "jmx_port": -1,
             "port": broker.port,
             "host": broker.host,
-            "version": 5,
+            "version": 5 if release.has_features else 4,
             "timestamp": str(now_ms),
         }
     )
@@ -220,6 +290,7 @@ def decode_broker(data: bytes | None) -> BrokerNode:
         rack=value.get("rack"),
         host=value.get("host"),
         port=_field(value, "port", int),
+        features=value.get("features", {}),
     )
 
 
@@ -244,6 +315,39 @@ def decode_producer_ids(data: bytes | None) -> ProducerIdBlock | None:
         first=_number(value.get("block_start")),
         last=_number(value.get("block_end")),
     )
+
+
+def encode_isr_changes(partitions: Sequence[tuple[str, int]]) -> bytes:
+    return _dump({"version": 1, "partitions": [{"topic": topic, "partition": n} for topic, n in partitions]})
+
+
+def decode_partition_list(data: bytes) -> list[tuple[str, int]]:
+    """Decode a list of partitions: of ISR changes, or of preferred elections."""
+    return [_topic_partition(item) for item in _field(_load(data), "partitions", list)]
+
+
+def encode_log_dir_event(broker: int) -> bytes:
+    return _dump({"version": 1, "broker": broker, "event": 1})
+
+
+def decode_log_dir_event(data: bytes) -> int:
+    """Return the broker whose log directory failed."""
+    return int(_field(_load(data), "broker", int))
+
+
+def encode_reassignments(replicas: Mapping[tuple[str, int], Sequence[int]]) -> bytes:
+    wanted = [{"topic": topic, "partition": n, "replicas": list(to)} for (topic, n), to in replicas.items()]
+    return _dump({"version": 1, "partitions": wanted})
+
+
+def decode_reassignments(data: bytes) -> dict[tuple[str, int], tuple[int, ...]]:
+    return {_topic_partition(item): _numbers(item.get("replicas")) for item in _field(_load(data), "partitions", list)}
+
+
+def _topic_partition(item: object) -> tuple[str, int]:
+    if not isinstance(item, dict):
+        raise BadNode(f"not a partition: {item!r}")
+    return str(_field(item, "topic", str)), _number(item.get("partition"))
 
 
 def encode_consumer(consumer: ConsumerNode, now_ms: int) -> bytes:

@@ -129,7 +129,10 @@ class CreateTests(ControllerTests):
         now(self.controller.create_topic(NewTopic("t", 1, 3)))
         state = b'{"controller_epoch":4,"leader":2,"version":1,"leader_epoch":7,"isr":[2,3]}'
         now(self.tree.commit([SetData("/brokers/topics/t/partitions/0/state", state)]))
-        self.assertEqual(dict(self.stored().topics["t"].partitions), {0: PartitionState(2, (1, 2, 3), (2, 3), 7, 1)})
+        self.assertEqual(
+            dict(self.stored().topics["t"].partitions),
+            {0: PartitionState(2, (1, 2, 3), (2, 3), 7, 1, controller_epoch=4)},
+        )
 
     def test_internal_topics(self) -> None:
         self.assertTrue(now(self.controller.create_topic(NewTopic("__consumer_offsets"))).internal)

@@ -23,6 +23,7 @@ from pylogbroker.metadata.image import (
     BrokerRegistration,
     ClusterImage,
     ConfigResource,
+    LeaderRecovery,
     PartitionState,
     TopicImage,
     broker_resource,
@@ -99,6 +100,8 @@ class TreeMachine(RuleBasedStateMachine):
                 partition_epoch=before.partition_epoch + 1,
                 adding=replicas[1:] if adding else (),
                 removing=replicas[:1] if adding else (),
+                recovery=data.draw(st.sampled_from(LeaderRecovery)),
+                controller_epoch=data.draw(st.integers(0, 3)),
             )
         self.change(PartitionsChanged(name, {number: state}))
 

@@ -1,0 +1,255 @@
+"""The cluster as its controller sees it: the image, what only the controller knows, and the ways to change it.
+
+Partition states change by `update`: a rule decides on the present state, and the write names its version. A state that
+somebody else has changed is read again, and decided again. The image has what was written, never what is intended.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import Final
+
+import attrs
+
+from pylogbroker.controller import elections, partition_changes
+from pylogbroker.controller.fenced_tree import ControllerResigned, FencedTree
+from pylogbroker.controller.ports import BrokerChannels, ControllerSettings
+from pylogbroker.controller.requests import RequestBatch
+from pylogbroker.controller.term import ControllerTerm
+from pylogbroker.interfaces import BadVersion, Create, NodeExists, SetData
+from pylogbroker.metadata import zk_paths, zk_schema
+from pylogbroker.metadata.delta import Change, Delta, PartitionsChanged
+from pylogbroker.metadata.image import NO_TOPIC_ID, ClusterImage, PartitionKey, PartitionState, TopicImage
+from pylogbroker.metadata.zk_image import TimeSlices, encode_state, with_stored_state
+
+_PARTITIONS_PER_STEP: Final = 500
+"""Of a change of many partitions: between the steps the reactor serves others."""
+Decision = Callable[[PartitionKey, PartitionState], PartitionState | None]
+"""Returns the next state, or None to leave the partition as it is."""
+
+
+@attrs.frozen
+class TopicDeletion:
+    """Topic under deletion, and its replicas (partition, broker) that are deleted."""
+
+    topic: TopicImage
+    deleted: frozenset[tuple[int, int]] = frozenset()
+
+    def remaining(self) -> Iterator[tuple[int, int]]:
+        for number, state in self.topic.partitions.items():
+            for broker in state.replicas:
+                if (number, broker) not in self.deleted:
+                    yield number, broker
+
+
+@attrs.define(eq=False)
+class ControlledCluster:
+    term: ControllerTerm
+    tree: FencedTree
+    channels: BrokerChannels
+    settings: ControllerSettings
+    slices: TimeSlices
+    image: ClusterImage = attrs.field(factory=ClusterImage)
+    """Without topics under deletion."""
+    deletions: dict[str, TopicDeletion] = attrs.field(factory=dict)
+    offline_replicas: dict[int, frozenset[PartitionKey]] = attrs.field(factory=dict)
+    """Replicas in failed log directories, by broker."""
+    listed_reassignments: frozenset[PartitionKey] = frozenset()
+    """Partitions named in /admin/reassign_partitions."""
+    requests: RequestBatch = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.requests = RequestBatch(self.term.broker_id, self.term.epoch)
+
+    def state(self, key: PartitionKey) -> PartitionState | None:
+        topic = self.image.topics.get(key[0])
+        return None if topic is None else topic.partitions.get(key[1])
+
+    def partitions(self) -> Iterator[tuple[PartitionKey, PartitionState]]:
+        for topic in self.image.topics.values():
+            for number, state in topic.partitions.items():
+                yield (topic.name, number), state
+
+    def stored_partitions(self) -> list[PartitionKey]:
+        return [key for key, state in self.partitions() if state.is_stored]
+
+    def partitions_on(self, broker: int) -> list[PartitionKey]:
+        return [key for key, state in self.partitions() if broker in state.replicas and state.is_stored]
+
+    def live_brokers(self) -> list[int]:
+        """Return brokers that can lead and be in sync."""
+        return [broker.id for broker in self.image.brokers.values() if not broker.shutting_down]
+
+    def is_dead(self, key: PartitionKey, broker_id: int) -> bool:
+        """Return whether the broker cannot serve the partition. A broker that shuts down still can."""
+        return broker_id not in self.image.brokers or key in self.offline_replicas.get(broker_id, ())
+
+    def is_live(self, key: PartitionKey, broker_id: int) -> bool:
+        """Return whether the broker can lead the partition."""
+        return not self.is_dead(key, broker_id) and not self.image.brokers[broker_id].shutting_down
+
+    def live(self, key: PartitionKey) -> tuple[int, ...]:
+        """Return the partition's replicas that can lead."""
+        state = self.state(key)
+        return tuple(broker for broker in state.replicas if self.is_live(key, broker)) if state else ()
+
+    def apply(self, *changes: Change) -> None:
+        self.image = Delta(changes).apply(self.image)
+
+    def send(self) -> None:
+        """Send the collected requests with the present states."""
+        for broker, request in self.requests.rendered(self.image, self.live):
+            self.channels.send(broker, request)
+
+    async def update(
+        self, keys: Iterable[PartitionKey], decide: Decision, *, without: int | None = None, new: Collection[int] = ()
+    ) -> list[PartitionKey]:
+        """Change states and collect LeaderAndIsr for their replicas, except `without`; return what changed.
+
+        The states are read first: leaders below release 2.7 write ISRs, and a decision against a change writes nothing
+        that could fail.
+        """
+        wanted, changed = list(keys), []
+        for start in range(0, len(wanted), _PARTITIONS_PER_STEP):
+            some = wanted[start : start + _PARTITIONS_PER_STEP]
+            await self.read_states(some)
+            changed += await self.write_states(some, decide)
+        for key in changed:
+            state = self.state(key)
+            if state is not None:
+                recipients = [broker for broker in state.replicas if broker != without]
+                self.requests.lead_and_follow(key, recipients, new=new)
+        return changed
+
+    async def write_states(self, keys: Iterable[PartitionKey], decide: Decision) -> list[PartitionKey]:
+        changed: list[PartitionKey] = []
+        pending = list(keys)
+        while pending:
+            wanted: dict[PartitionKey, PartitionState] = {}
+            for key in pending:
+                present = self.state(key)
+                decided = decide(key, present) if present is not None and present.is_stored else None
+                if decided is not None:
+                    wanted[key] = attrs.evolve(decided, controller_epoch=self.term.epoch)
+            errors = await self.tree.write(
+                [
+                    SetData(zk_paths.partition_state(*key), encode_state(state), state.partition_epoch)
+                    for key, state in wanted.items()
+                ]
+            )
+            outcomes = dict(zip(wanted, errors, strict=True))
+            written = [key for key, error in outcomes.items() if error is None]
+            self.set_states(
+                {key: attrs.evolve(wanted[key], partition_epoch=wanted[key].partition_epoch + 1) for key in written}
+            )
+            changed += written
+            pending = [key for key, error in outcomes.items() if isinstance(error, BadVersion)]
+            await self.read_states(pending)
+        return changed
+
+    def set_states(self, states: Mapping[PartitionKey, PartitionState]) -> None:
+        by_topic: dict[str, dict[int, PartitionState]] = {}
+        for (name, number), state in states.items():
+            if name in self.image.topics:
+                by_topic.setdefault(name, {})[number] = state
+        self.apply(*(PartitionsChanged(name, partitions) for name, partitions in by_topic.items()))
+
+    async def read_states(self, keys: Collection[PartitionKey]) -> None:
+        """Read states that others have written; raise ControllerResigned if a later controller did."""
+        known = {key: state for key in keys if (state := self.state(key)) is not None}
+        if not known:
+            return
+        nodes = await self.tree.get_many([zk_paths.partition_state(*key) for key in known])
+        read = {
+            key: with_stored_state(state, node) for (key, state), node in zip(known.items(), nodes, strict=True) if node
+        }
+        if any(state.controller_epoch > self.term.epoch for state in read.values()):
+            raise ControllerResigned("Another controller has written a partition's state")
+        self.set_states(read)
+
+    async def create_partitions(self, keys: Iterable[PartitionKey]) -> None:
+        """Create the nodes of new partitions that have a live replica."""
+        first: dict[PartitionKey, PartitionState] = {}
+        for key in keys:
+            assigned = self.state(key)
+            state = partition_changes.first_state(assigned, self.live(key)) if assigned else None
+            if state is not None:
+                first[key] = attrs.evolve(state, controller_epoch=self.term.epoch)
+        if not first:
+            return
+        await self.tree.write([Create(zk_paths.partitions(name)) for name in dict.fromkeys(name for name, _ in first)])
+        await self.tree.write([Create(zk_paths.partition(*key)) for key in first])
+        errors = await self.tree.write(
+            [Create(zk_paths.partition_state(*key), encode_state(state)) for key, state in first.items()]
+        )
+        outcomes = dict(zip(first, errors, strict=True))
+        self.set_states({key: first[key] for key, error in outcomes.items() if error is None})
+        await self.read_states([key for key, error in outcomes.items() if isinstance(error, NodeExists)])
+        for key in first:
+            state = self.state(key)
+            if state is not None and state.is_stored:
+                self.requests.lead_and_follow(key, state.replicas, new=state.replicas)
+
+    async def elect_offline(self) -> None:
+        """Elect leaders of all partitions without a live one, and create those that had no live replica before."""
+        leaderless, missing = [], []
+        for key, state in self.partitions():
+            if not state.is_stored:
+                missing.append(key)
+            elif not self.is_live(key, state.leader):
+                leaderless.append(key)
+        await self.create_partitions(missing)
+        await self.update(leaderless, self.offline_election)
+
+    def offline_election(self, key: PartitionKey, state: PartitionState) -> PartitionState | None:
+        live = self.live(key)
+        if self.is_dead(key, state.leader) and self.settings.allows_unclean_election(key[0]):
+            return elections.unclean(state, live, marks_recovery=self.settings.release.has_leader_recovery)
+        return elections.offline(state, live)
+
+    async def take_offline(self, broker: int, keys: Collection[PartitionKey]) -> None:
+        """Take a broker's replicas out of the ISRs, and stop them if the broker lives. All brokers get metadata."""
+        for key in keys:
+            state = self.state(key)
+            if state is not None:
+                self.requests.stop(broker, key, state.leader_epoch, delete=False)
+        await self.update(keys, lambda _, state: partition_changes.without_replica(state, broker), without=broker)
+        self.requests.update_metadata(keys)
+
+    async def assign(
+        self, name: str, assignments: Mapping[int, PartitionState], topic_id: uuid.UUID | None = None
+    ) -> bool:
+        """Write replicas of some partitions of a topic; return False if the topic's node is gone.
+
+        The node keeps its id. Without one it gets the image's, or `topic_id`.
+        """
+        path = zk_paths.topic(name)
+        known_id = self.image.topics[name].id if topic_id is None else topic_id
+        while True:
+            [node] = await self.tree.get_many([path])
+            if node is None:
+                return False
+            stored = zk_schema.decode_topic(node.data)
+            replicas = {**stored.replicas, **{number: state.replicas for number, state in assignments.items()}}
+            adding = {**stored.adding, **{number: state.adding for number, state in assignments.items()}}
+            removing = {**stored.removing, **{number: state.removing for number, state in assignments.items()}}
+            topic = zk_schema.TopicNode(
+                topic_id=known_id if stored.topic_id == NO_TOPIC_ID else stored.topic_id,
+                replicas=replicas,
+                adding={number: brokers for number, brokers in adding.items() if brokers},
+                removing={number: brokers for number, brokers in removing.items() if brokers},
+            )
+            data = zk_schema.encode_topic(topic)
+            [error] = await self.tree.write([SetData(path, data, node.stat.version)])
+            if error is None:
+                return True
+
+    def set_assignment(self, key: PartitionKey, assigned: PartitionState) -> None:
+        """Give the partition the replicas of `assigned`, and leave its state."""
+        present = self.state(key)
+        if present is not None:
+            after = attrs.evolve(
+                present, replicas=assigned.replicas, adding=assigned.adding, removing=assigned.removing
+            )
+            self.set_states({key: after})

@@ -1,0 +1,103 @@
+"""Takeover of the cluster by a new controller. Source: KafkaController.onControllerFailover.
+
+| step                                                  | why then                                           |
+|-------------------------------------------------------|----------------------------------------------------|
+| write /feature                                        | brokers of a new cluster wait for it               |
+| remove notifications                                  | ISRs are read, and log directories asked, below    |
+| read brokers, topics, states, deletions               |                                                    |
+| UpdateMetadata with the brokers                       | replicas need the addresses of leaders             |
+| give ids to topics without one                        | requests carry them                                |
+| take replicas of dead brokers out of the ISRs         | a dead leader becomes -1                           |
+| elect leaders; LeaderAndIsr and UpdateMetadata of all | the former controller may have died before it sent |
+| go on with reassignments and deletions                |                                                    |
+| act on the nodes of old tools                         |                                                    |
+"""
+
+from __future__ import annotations
+
+from pylogbroker.controller import deletions, reassignment_phases, requested_elections, topic_changes
+from pylogbroker.controller.controlled_cluster import ControlledCluster, TopicDeletion
+from pylogbroker.interfaces import Create, Delete, Operation, SetData
+from pylogbroker.metadata import zk_paths, zk_schema
+from pylogbroker.metadata.delta import BrokerRegistered, ControllerElected, TopicCreated
+from pylogbroker.metadata.image import PartitionKey, TopicImage
+from pylogbroker.metadata.release_version import ReleaseVersion
+from pylogbroker.metadata.zk_image import read_brokers, read_topics
+from pylogbroker.metadata.zk_schema import FeaturesNode
+
+
+async def take_over(cluster: ControlledCluster) -> None:
+    await _write_features(cluster)
+    await _remove_notifications(cluster)
+    await _read(cluster)
+    cluster.requests.update_metadata()
+    cluster.send()
+    await _lose_dead_replicas(cluster)
+    await cluster.elect_offline()
+    for key in cluster.stored_partitions():
+        state = cluster.state(key)
+        if state is not None:
+            cluster.requests.lead_and_follow(key, state.replicas)
+    cluster.send()
+    await reassignment_phases.resume(cluster, cluster.stored_partitions())
+    await deletions.begin_again(cluster)
+    await topic_changes.read_names(cluster)  # a mark may be younger than what was read above
+    await deletions.read_marks(cluster)
+    await reassignment_phases.read_listed(cluster)
+    await requested_elections.read_listed(cluster)
+
+
+async def _write_features(cluster: ControlledCluster) -> None:
+    [node] = await cluster.tree.get_many([zk_paths.FEATURES])
+    before = None if node is None else zk_schema.decode_features(node.data)
+    after = wanted_features(before, cluster.settings.release)
+    if after != before:
+        data = zk_schema.encode_features(after)
+        write: Operation = Create(zk_paths.FEATURES, data)
+        if node is not None:
+            write = SetData(zk_paths.FEATURES, data, node.stat.version)
+        await cluster.tree.write([write])
+
+
+def wanted_features(before: FeaturesNode | None, release: ReleaseVersion) -> FeaturesNode:
+    """Return the features node of a cluster of this release; finalized features stay while they are enabled."""
+    if not release.has_features:
+        return FeaturesNode(enabled=False, version=1)
+    kept = before.features if before is not None and before.enabled else {}
+    return FeaturesNode(enabled=True, version=release.features_version, features=kept)
+
+
+async def _remove_notifications(cluster: ControlledCluster) -> None:
+    log_dir_events = await cluster.tree.children(zk_paths.LOG_DIR_EVENTS)
+    isr_changes = await cluster.tree.children(zk_paths.ISR_CHANGES)
+    paths = [*map(zk_paths.log_dir_event, log_dir_events), *map(zk_paths.isr_change, isr_changes)]
+    await cluster.tree.write([Delete(path) for path in paths])
+
+
+async def _read(cluster: ControlledCluster) -> None:
+    brokers = await read_brokers(cluster.tree)
+    marked = frozenset(await cluster.tree.children(zk_paths.DELETE_TOPICS))
+    topics: list[TopicImage] = []
+    async for topic in read_topics(cluster.tree, cluster.slices):
+        if topic.name in marked and cluster.settings.deletes_topics:
+            cluster.deletions[topic.name] = TopicDeletion(topic)
+        else:
+            topics.append(topic)
+    cluster.apply(ControllerElected(cluster.term.broker_id), *map(BrokerRegistered, brokers.values()))
+    for broker in brokers.values():
+        cluster.channels.open(broker)
+    cluster.apply(*map(TopicCreated, await topic_changes.with_ids(cluster, topics)))
+
+
+async def _lose_dead_replicas(cluster: ControlledCluster) -> None:
+    """Take offline what is in an ISR and cannot be: replicas of dead brokers, and brokers that are no replicas.
+
+    Another implementation leaves the latter if it dies while it cancels a reassignment.
+    """
+    lost: dict[int, list[PartitionKey]] = {}
+    for key, state in cluster.partitions():
+        for broker in dict.fromkeys((*state.replicas, *state.isr)):
+            if state.is_stored and (broker not in cluster.image.brokers or broker not in state.replicas):
+                lost.setdefault(broker, []).append(key)
+    for broker, keys in sorted(lost.items()):
+        await cluster.take_offline(broker, keys)
