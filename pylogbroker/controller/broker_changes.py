@@ -107,8 +107,9 @@ async def read_log_dir_events(cluster: ControlledCluster) -> None:
     events = await cluster.tree.children_with_data(zk_paths.LOG_DIR_EVENTS)
     for node in events.values():
         broker = zk_schema.decode_log_dir_event(node.data)
-        for key in cluster.partitions_on(broker):
-            cluster.requests.lead_and_follow(key, [broker])
+        if broker is not None:
+            for key in cluster.partitions_on(broker):
+                cluster.requests.lead_and_follow(key, [broker])
     cluster.send()
     await cluster.tree.write([Delete(zk_paths.log_dir_event(name)) for name in events])
 

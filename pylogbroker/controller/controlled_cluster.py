@@ -14,7 +14,7 @@ import attrs
 
 from pylogbroker.controller import elections, partition_changes
 from pylogbroker.controller.fenced_tree import ControllerResigned, FencedTree
-from pylogbroker.controller.ports import BrokerChannels, ControllerSettings
+from pylogbroker.controller.ports import ControllerSettings, RequestQueues
 from pylogbroker.controller.requests import RequestBatch
 from pylogbroker.controller.term import ControllerTerm
 from pylogbroker.interfaces import BadVersion, Create, NodeExists, SetData
@@ -47,7 +47,7 @@ class TopicDeletion:
 class ControlledCluster:
     term: ControllerTerm
     tree: FencedTree
-    channels: BrokerChannels
+    channels: RequestQueues
     settings: ControllerSettings
     slices: TimeSlices
     image: ClusterImage = attrs.field(factory=ClusterImage)
@@ -205,7 +205,7 @@ class ControlledCluster:
     def offline_election(self, key: PartitionKey, state: PartitionState) -> PartitionState | None:
         live = self.live(key)
         if self.is_dead(key, state.leader) and self.settings.allows_unclean_election(key[0]):
-            return elections.unclean(state, live, marks_recovery=self.settings.release.has_leader_recovery)
+            return elections.unclean(state, live, marks_recovery=self.settings.protocol.has_leader_recovery_state)
         return elections.offline(state, live)
 
     async def take_offline(self, broker: int, keys: Collection[PartitionKey]) -> None:

@@ -43,8 +43,8 @@ from pylogbroker.controller import (
 )
 from pylogbroker.controller.controlled_cluster import ControlledCluster
 from pylogbroker.controller.fenced_tree import ControllerResigned, FencedTree
-from pylogbroker.controller.isr_changes import IsrChange
-from pylogbroker.controller.ports import BrokerChannels, ControllerSettings, ControllerTree
+from pylogbroker.controller.isr_changes import WantedIsr
+from pylogbroker.controller.ports import ControllerSettings, ControllerTree, RequestQueues
 from pylogbroker.controller.requested_elections import ElectionKind
 from pylogbroker.controller.requests import BrokerRequest, LeaderAndIsr, StopReplica
 from pylogbroker.controller.term import ControllerTerm
@@ -84,7 +84,7 @@ class ClusterController:
         cls,
         term: ControllerTerm,
         tree: ControllerTree,
-        channels: BrokerChannels,
+        channels: RequestQueues,
         settings: ControllerSettings,
         slices: TimeSlices,
     ) -> ClusterController:
@@ -171,7 +171,7 @@ class ClusterController:
                 await deletions.note_deleted(self._cluster, broker_id, request, errors)
 
     async def alter_partitions(
-        self, broker_id: int, broker_epoch: int, changes: Mapping[PartitionKey, IsrChange]
+        self, broker_id: int, broker_epoch: int, changes: Mapping[PartitionKey, WantedIsr]
     ) -> dict[PartitionKey, PartitionState | ErrorCode]:
         """Change ISRs for a leader; return each partition's state or error."""
         with self._event():

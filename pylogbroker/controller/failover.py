@@ -21,7 +21,7 @@ from pylogbroker.interfaces import Create, Delete, Operation, SetData
 from pylogbroker.metadata import zk_paths, zk_schema
 from pylogbroker.metadata.delta import BrokerRegistered, ControllerElected, TopicCreated
 from pylogbroker.metadata.image import PartitionKey, TopicImage
-from pylogbroker.metadata.release_version import ReleaseVersion
+from pylogbroker.metadata.inter_broker_protocol import InterBrokerProtocol
 from pylogbroker.metadata.zk_image import read_brokers, read_topics
 from pylogbroker.metadata.zk_schema import FeaturesNode
 
@@ -50,7 +50,7 @@ async def take_over(cluster: ControlledCluster) -> None:
 async def _write_features(cluster: ControlledCluster) -> None:
     [node] = await cluster.tree.get_many([zk_paths.FEATURES])
     before = None if node is None else zk_schema.decode_features(node.data)
-    after = wanted_features(before, cluster.settings.release)
+    after = wanted_features(before, cluster.settings.protocol)
     if after != before:
         data = zk_schema.encode_features(after)
         write: Operation = Create(zk_paths.FEATURES, data)
@@ -59,12 +59,10 @@ async def _write_features(cluster: ControlledCluster) -> None:
         await cluster.tree.write([write])
 
 
-def wanted_features(before: FeaturesNode | None, release: ReleaseVersion) -> FeaturesNode:
-    """Return the features node of a cluster of this release; finalized features stay while they are enabled."""
-    if not release.has_features:
-        return FeaturesNode(enabled=False, version=1)
+def wanted_features(before: FeaturesNode | None, protocol: InterBrokerProtocol) -> FeaturesNode:
+    """Return the features node of a cluster of this IBP; finalized features stay while they are enabled."""
     kept = before.features if before is not None and before.enabled else {}
-    return FeaturesNode(enabled=True, version=release.features_version, features=kept)
+    return FeaturesNode(enabled=True, version=protocol.feature_node_version, features=kept)
 
 
 async def _remove_notifications(cluster: ControlledCluster) -> None:

@@ -29,7 +29,7 @@ from pylogbroker.metadata.image import BrokerRegistration, LeaderRecovery, Parti
 
 
 @attrs.frozen
-class IsrChange:
+class WantedIsr:
     """ISR that the leader wants, and the epochs of the state that it knows."""
 
     leader_epoch: int
@@ -47,7 +47,7 @@ def check_sender(brokers: Mapping[int, BrokerRegistration], broker_id: int, brok
         )
 
 
-def altered(state: PartitionState, change: IsrChange, sender: int, live: Collection[int]) -> PartitionState:
+def altered(state: PartitionState, change: WantedIsr, sender: int, live: Collection[int]) -> PartitionState:
     """Return the changed state, or `state` itself for a repeated request; raise KafkaError."""
     code = _stale(state, change)
     if code is not None:
@@ -66,7 +66,7 @@ def altered(state: PartitionState, change: IsrChange, sender: int, live: Collect
     return wanted
 
 
-def _stale(state: PartitionState, change: IsrChange) -> ErrorCode | None:
+def _stale(state: PartitionState, change: WantedIsr) -> ErrorCode | None:
     if change.partition_epoch > state.partition_epoch or change.leader_epoch > state.leader_epoch:
         return ErrorCode.NOT_CONTROLLER
     if change.leader_epoch < state.leader_epoch:
@@ -74,7 +74,7 @@ def _stale(state: PartitionState, change: IsrChange) -> ErrorCode | None:
     return None
 
 
-def _problem(state: PartitionState, change: IsrChange, sender: int) -> str | None:
+def _problem(state: PartitionState, change: WantedIsr, sender: int) -> str | None:
     if sender != state.leader or sender not in change.isr:
         return f"Broker {sender} does not lead the partition, or is not in its ISR {list(change.isr)}"
     if len(set(change.isr)) != len(change.isr) or not set(change.isr) <= set(state.replicas):

@@ -11,7 +11,7 @@ import attrs
 from pylogbroker.controller.requests import BrokerRequest
 from pylogbroker.interfaces import CoordinationError, Operation
 from pylogbroker.metadata.image import BrokerRegistration
-from pylogbroker.metadata.release_version import NEWEST, ReleaseVersion
+from pylogbroker.metadata.inter_broker_protocol import NEWEST_PROTOCOL, InterBrokerProtocol
 from pylogbroker.metadata.zk_image import TreeReader
 
 
@@ -30,7 +30,7 @@ class ControllerTree(TreeReader, Protocol):
         """
 
 
-class BrokerChannels(Protocol):
+class RequestQueues(Protocol):
     """A queue of requests for each broker, with one request in flight.
 
     A request is repeated until it is answered or the broker's channel is closed. The driver passes each answer to
@@ -52,7 +52,8 @@ def _never(topic: str) -> bool:
 
 @attrs.frozen
 class ControllerSettings:
-    release: ReleaseVersion = NEWEST
+    protocol: InterBrokerProtocol = NEWEST_PROTOCOL
+    """inter.broker.protocol.version"""
     deletes_topics: bool = True
     """delete.topic.enable"""
     leader_imbalance_percentage: int = 10

@@ -43,7 +43,7 @@ async def elect(
         changed = await cluster.update(needed, lambda key, state: elections.preferred(state, cluster.live(key)))
         missing = ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
     else:
-        marks_recovery = cluster.settings.release.has_leader_recovery
+        marks_recovery = cluster.settings.protocol.has_leader_recovery_state
         changed = await cluster.update(
             needed, lambda key, state: elections.unclean(state, cluster.live(key), marks_recovery=marks_recovery)
         )

@@ -56,10 +56,10 @@ async def read_topic(cluster: ControlledCluster, name: str) -> None:
 
 
 async def with_ids(cluster: ControlledCluster, topics: Iterable[TopicImage]) -> list[TopicImage]:
-    """Give ids to topics that an older release has created."""
+    """Give ids to topics that an older IBP has created."""
     found = []
     for topic in topics:
-        if topic.id == NO_TOPIC_ID and cluster.settings.release.has_topic_ids:
+        if topic.id == NO_TOPIC_ID and cluster.settings.protocol.has_topic_ids:
             topic = attrs.evolve(topic, id=cluster.settings.new_topic_id())
             if not await cluster.assign(topic.name, {}, topic.id):
                 continue

@@ -134,6 +134,7 @@ INTER_BROKER_PROTOCOLS: Final = tuple(
     InterBrokerProtocol(*release, step) for release, last in _LAST_STEPS.items() for step in range(last + 1)
 )
 """All that are supported, the oldest first."""
+NEWEST_PROTOCOL: Final = INTER_BROKER_PROTOCOLS[-1]
 
 _BY_TEXT: Final = {str(each): each for each in INTER_BROKER_PROTOCOLS} | {
     f"{major}.{minor}": InterBrokerProtocol(major, minor, last) for (major, minor), last in _LAST_STEPS.items()

@@ -5,7 +5,7 @@
 | cluster id             | {"version": "1", "id": "<22 characters>"}                                         |
 | controller, version 2  | brokerid, timestamp, kraftControllerEpoch -1                                      |
 | controller epoch       | decimal text; the node's version fences controllers                               |
-| features, version 2    | status 1 (enabled), features {}; version 1 below 3.3, status 0 below 2.7          |
+| features, version 2    | status 1 (enabled), features {}; version 1 below 3.3                              |
 | broker, version 5      | host, port, endpoints, rack, listener_security_protocol_map, features, timestamp  |
 | topic, version 3       | topic_id, partitions {"0": [1, 2]}, adding_replicas, removing_replicas            |
 | partition state, 1     | leader, leader_epoch, isr, controller_epoch, leader_recovery_state if it is not 0 |
@@ -22,8 +22,8 @@
 Keys are in Kafka's order. Nodes without a value have null data, as Kafka writes them: `zk_paths.PERSISTENT`, a topic's
 `partitions`, a partition, the mark of a deletion. Earlier releases wrote empty data.
 
-Numbers such as 2.7 are values of inter.broker.protocol.version (`ReleaseVersion`): brokers write what the cluster's
-oldest release reads. Older topic nodes (versions 1 and 2, and 3 below 2.8) lack the id or the reassignment fields;
+Numbers such as 2.7 are values of inter.broker.protocol.version: brokers write what the cluster's oldest release reads.
+Older topic nodes (versions 1 and 2, and 3 below 2.8) lack the id or the reassignment fields;
 broker nodes below 2.7 have version 4 without features. Unreadable values raise BadNode.
 """
 
@@ -39,7 +39,6 @@ from typing import Any, Final
 import attrs
 
 from pylogbroker.errors import PylogbrokerError
-from pylogbroker.metadata.release_version import NEWEST, ReleaseVersion
 
 _ENDPOINT: Final = re.compile(r"(?P<name>\w+)://(?:\[(?P<ipv6>[^\[\]]+)\]|(?P<host>[^\[\]:/]+)):(?P<port>\d+)")
 
@@ -161,7 +160,7 @@ def encode_controller(controller: ControllerNode) -> bytes:
     )
 
 
-def decode_controller(data: bytes) -> ControllerNode:
+def decode_controller(data: bytes | None) -> ControllerNode:
     value = _load(data)
     return ControllerNode(_field(value, "brokerid", int), _number(value.get("timestamp", -1)))
 
@@ -170,7 +169,9 @@ def encode_controller_epoch(epoch: int) -> bytes:
     return str(epoch).encode()
 
 
-def decode_controller_epoch(data: bytes) -> int:
+def decode_controller_epoch(data: bytes | None) -> int:
+    if data is None:
+        raise BadNode("no data")
     return _number(data.decode(errors="replace"))
 
 
@@ -178,7 +179,7 @@ def encode_features(node: FeaturesNode) -> bytes:
     return _dump({"features": dict(node.features), "version": node.version, "status": int(node.enabled)})
 
 
-def decode_features(data: bytes) -> FeaturesNode:
+def decode_features(data: bytes | None) -> FeaturesNode:
     value = _load(data)
     return FeaturesNode(
         enabled=_field(value, "status", int) == 1,
@@ -264,19 +265,18 @@ def decode_directories(data: bytes | None) -> dict[str, str]:
     return {str(path): str(own) for path, own in _field(_load(data), "directories", dict).items()}
 
 
-def encode_broker(broker: BrokerNode, now_ms: int, release: ReleaseVersion = NEWEST) -> bytes:
-    features = {"features": dict(broker.features)} if release.has_features else {}
+def encode_broker(broker: BrokerNode, now_ms: int) -> bytes:
     rack = {} if broker.rack is None else {"rack": broker.rack}
     return _dump(
         {
-            **features,
+            "features": dict(broker.features),
             "listener_security_protocol_map": dict(broker.protocols),
             "endpoints": list(broker.endpoints),
             **rack,
             "jmx_port": -1,
             "port": broker.port,
             "host": broker.host,
-            "version": 5 if release.has_features else 4,
+            "version": 5,
             "timestamp": str(now_ms),
         }
     )
@@ -321,18 +321,24 @@ def encode_isr_changes(partitions: Sequence[tuple[str, int]]) -> bytes:
     return _dump({"version": 1, "partitions": [{"topic": topic, "partition": n} for topic, n in partitions]})
 
 
-def decode_partition_list(data: bytes) -> list[tuple[str, int]]:
-    """Decode a list of partitions: of ISR changes, or of preferred elections."""
-    return [_topic_partition(item) for item in _field(_load(data), "partitions", list)]
+def decode_partition_list(data: bytes | None) -> list[tuple[str, int]]:
+    """Decode a list of partitions: of ISR changes, or of preferred elections. Kafka ignores an unreadable one, too."""
+    try:
+        return [_topic_partition(item) for item in _field(_load(data), "partitions", list)]
+    except BadNode:
+        return []
 
 
 def encode_log_dir_event(broker: int) -> bytes:
     return _dump({"version": 1, "broker": broker, "event": 1})
 
 
-def decode_log_dir_event(data: bytes) -> int:
-    """Return the broker whose log directory failed."""
-    return int(_field(_load(data), "broker", int))
+def decode_log_dir_event(data: bytes | None) -> int | None:
+    """Return the broker whose log directory failed; None if the node is unreadable, which Kafka ignores, too."""
+    try:
+        return int(_field(_load(data), "broker", int))
+    except BadNode:
+        return None
 
 
 def encode_reassignments(replicas: Mapping[tuple[str, int], Sequence[int]]) -> bytes:
@@ -340,8 +346,13 @@ def encode_reassignments(replicas: Mapping[tuple[str, int], Sequence[int]]) -> b
     return _dump({"version": 1, "partitions": wanted})
 
 
-def decode_reassignments(data: bytes) -> dict[tuple[str, int], tuple[int, ...]]:
-    return {_topic_partition(item): _numbers(item.get("replicas")) for item in _field(_load(data), "partitions", list)}
+def decode_reassignments(data: bytes | None) -> dict[tuple[str, int], tuple[int, ...]]:
+    """Decode the reassignments that a tool asks for. Kafka ignores an unreadable list, too."""
+    try:
+        items = _field(_load(data), "partitions", list)
+        return {_topic_partition(item): _numbers(item.get("replicas")) for item in items}
+    except BadNode:
+        return {}
 
 
 def _topic_partition(item: object) -> tuple[str, int]:

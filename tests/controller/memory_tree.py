@@ -42,7 +42,7 @@ class Killed(BaseException):
 
 @attrs.define
 class Entry:
-    data: bytes
+    data: bytes | None
     version: int
     created: int
     modified: int
@@ -55,10 +55,10 @@ def parent_of(path: str) -> str:
 
 @attrs.define(eq=False)
 class MemoryTree:
-    entries: dict[str, Entry] = attrs.field(factory=lambda: {"/": Entry(b"", 0, 0, 0, None)})
+    entries: dict[str, Entry] = attrs.field(factory=lambda: {"/": Entry(None, 0, 0, 0, None)})
     listeners: list[Callable[[str], None]] = attrs.field(factory=list)
     """Called with each changed node, and with the parent of a created or deleted one."""
-    history: list[tuple[str, bytes]] = attrs.field(factory=list)
+    history: list[tuple[str, bytes | None]] = attrs.field(factory=list)
     """Data written, in order."""
     _transactions: int = 0
     _sessions: int = 0
@@ -75,7 +75,7 @@ class MemoryTree:
         entry = self.entries.get(path)
         if entry is None:
             return None
-        stat = Stat(entry.version, entry.created, entry.modified, entry.owner is not None)
+        stat = Stat(entry.version, entry.created, entry.modified, owner=entry.owner or 0)
         return Node(entry.data, stat)
 
     def apply(self, operations: Sequence[Operation], owner: int | None = None) -> None:
@@ -113,10 +113,10 @@ class MemoryTree:
                 raise NodeExists(path)
             number = self._transactions
             holder = owner if operation.ephemeral else None
-            self.entries[path] = Entry(operation.data or b"", 0, number, number, holder)
+            self.entries[path] = Entry(operation.data, 0, number, number, holder)
             self._children[path] = {}
             self._children[parent_of(path)][path.rpartition("/")[2]] = None
-            self.history.append((path, operation.data or b""))
+            self.history.append((path, operation.data))
             return [path, parent_of(path)]
         if entry is None:
             raise NoNode(path)

@@ -12,7 +12,7 @@ from typing import Any
 import attrs
 
 from pylogbroker.controller.controller import WATCHED_CHILDREN, WATCHED_NODES, ClusterController, ControllerPhase
-from pylogbroker.controller.isr_changes import IsrChange
+from pylogbroker.controller.isr_changes import WantedIsr
 from pylogbroker.controller.ports import ControllerSettings
 from pylogbroker.controller.requests import BrokerRequest, LeaderAndIsr, StopReplica, UpdateMetadata
 from pylogbroker.controller.term import elect
@@ -271,7 +271,7 @@ class SmallCluster:
         sender = self.brokers.get(state.leader if leader is None else leader)
         if sender is None:
             return None
-        change = IsrChange(state.leader_epoch, state.partition_epoch, tuple(isr))
+        change = WantedIsr(state.leader_epoch, state.partition_epoch, tuple(isr))
         answer = self.ask(lambda controller: controller.alter_partitions(sender.id, sender.epoch, {key: change}))
         return answer[key] if isinstance(answer, dict) else answer
 

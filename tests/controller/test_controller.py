@@ -6,7 +6,7 @@ import uuid
 
 import attrs
 
-from pylogbroker.controller.isr_changes import IsrChange
+from pylogbroker.controller.isr_changes import WantedIsr
 from pylogbroker.controller.ports import ControllerSettings
 from pylogbroker.controller.requested_elections import ElectionKind
 from pylogbroker.controller.requests import LeaderAndIsr, StopReplica, UpdateMetadata
@@ -14,7 +14,7 @@ from pylogbroker.errors import ErrorCode
 from pylogbroker.interfaces import Create, Delete, SetData
 from pylogbroker.metadata import zk_paths, zk_schema
 from pylogbroker.metadata.image import LeaderRecovery, PartitionKey, PartitionState
-from pylogbroker.metadata.release_version import NEWEST, ReleaseVersion
+from pylogbroker.metadata.inter_broker_protocol import NEWEST_PROTOCOL, InterBrokerProtocol
 from pylogbroker.metadata.zk_image import encode_state
 from tests.controller.invariants import catch_up
 from tests.controller.small_cluster import T0, SmallCluster, kinds, running, sent, written
@@ -74,7 +74,7 @@ class TestTopics:
         assert cluster.brokers[1].logs >= {("old", topic_id, 0)}
 
     def test_releases_below_2_8_have_no_ids(self) -> None:
-        settings = ControllerSettings(ReleaseVersion(2, 7))
+        settings = ControllerSettings(InterBrokerProtocol.parse("2.7"))
         cluster = running((1, 2), settings=settings)
         data = b'{"partitions":{"0":[1]},"adding_replicas":{},"removing_replicas":{},"version":3}'
         cluster.tree.apply([Create("/brokers/topics/old", data)])
@@ -202,7 +202,7 @@ class TestDisks:
 
 
 class TestUncleanElections:
-    def dead_isr(self, *, allowed: bool, release: ReleaseVersion = NEWEST) -> SmallCluster:
+    def dead_isr(self, *, allowed: bool, release: InterBrokerProtocol = NEWEST_PROTOCOL) -> SmallCluster:
         settings = ControllerSettings(release, allows_unclean_election=lambda topic: allowed)
         cluster = running((1, 2), settings=settings)
         cluster.alter_isr(T0, [1])
@@ -231,7 +231,7 @@ class TestUncleanElections:
         assert written(cluster) == (2, (2,), 1)
 
     def test_releases_below_3_2_do_not_mark_it(self) -> None:
-        cluster = self.dead_isr(allowed=True, release=ReleaseVersion(3, 1))
+        cluster = self.dead_isr(allowed=True, release=InterBrokerProtocol.parse("3.1"))
         assert written(cluster) == (2, (2,), 1)
         assert cluster.state(T0).recovery is LeaderRecovery.RECOVERED
 
@@ -299,11 +299,11 @@ class TestIsrs:
         cluster = running((1, 2))
         unknown = cluster.ask(
             lambda controller: controller.alter_partitions(
-                1, cluster.brokers[1].epoch, {("t", 9): IsrChange(0, 0, (1,)), ("x", 0): IsrChange(0, 0, (1,))}
+                1, cluster.brokers[1].epoch, {("t", 9): WantedIsr(0, 0, (1,)), ("x", 0): WantedIsr(0, 0, (1,))}
             )
         )
         assert set(unknown.values()) == {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
-        stale = cluster.ask(lambda controller: controller.alter_partitions(1, 1, {T0: IsrChange(0, 0, (1,))}))
+        stale = cluster.ask(lambda controller: controller.alter_partitions(1, 1, {T0: WantedIsr(0, 0, (1,))}))
         assert stale.code is ErrorCode.STALE_BROKER_EPOCH
 
     def test_a_leader_below_2_7_writes_its_isr(self) -> None:

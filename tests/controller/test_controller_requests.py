@@ -14,7 +14,7 @@ from pylogbroker.controller.requests import LeaderAndIsr, StopReplica
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.interfaces import Create, Operation, SetData
 from pylogbroker.metadata import zk_paths, zk_schema
-from pylogbroker.metadata.release_version import ReleaseVersion
+from pylogbroker.metadata.inter_broker_protocol import InterBrokerProtocol
 from pylogbroker.metadata.zk_image import encode_state
 from pylogbroker.metadata.zk_schema import BadNode, ProducerIdBlock
 from tests.controller.invariants import catch_up, check_quiet
@@ -384,21 +384,21 @@ class TestTerms:
     @pytest.mark.parametrize(
         ("release", "before", "after"),
         [
-            (ReleaseVersion(3, 9), None, b'{"features":{},"version":2,"status":1}'),
-            (ReleaseVersion(2, 7), None, b'{"features":{},"version":1,"status":1}'),
+            (InterBrokerProtocol.parse("3.9"), None, b'{"features":{},"version":2,"status":1}'),
+            (InterBrokerProtocol.parse("2.7"), None, b'{"features":{},"version":1,"status":1}'),
             (
-                ReleaseVersion(3, 9),
+                InterBrokerProtocol.parse("3.9"),
                 b'{"features":{"x":3},"version":1,"status":1}',
                 b'{"features":{"x":3},"version":2,"status":1}',
             ),
             (
-                ReleaseVersion(3, 9),
+                InterBrokerProtocol.parse("3.9"),
                 b'{"features":{},"version":1,"status":0}',
                 b'{"features":{},"version":2,"status":1}',
             ),
         ],
     )
-    def test_features(self, release: ReleaseVersion, before: bytes | None, after: bytes) -> None:
+    def test_features(self, release: InterBrokerProtocol, before: bytes | None, after: bytes) -> None:
         cluster = SmallCluster(ControllerSettings(release))
         if before:
             cluster.tree.apply([Create("/feature", before)])

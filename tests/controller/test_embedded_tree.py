@@ -9,7 +9,7 @@ import attrs
 import pytest
 
 from pylogbroker.controller.controller import ClusterController, ControllerPhase
-from pylogbroker.controller.isr_changes import IsrChange
+from pylogbroker.controller.isr_changes import WantedIsr
 from pylogbroker.controller.ports import ControllerSettings
 from pylogbroker.controller.term import elect
 from pylogbroker.coordination.embedded import EmbeddedTree
@@ -65,7 +65,7 @@ def test_a_term(tree: EmbeddedTree) -> None:
     topic = TopicNode(uuid.UUID(int=1), {0: (1, 2)})
     now(tree.commit([Create(zk_paths.topic("t"), zk_schema.encode_topic(topic))]))
     now(controller.on_node_changed(zk_paths.TOPICS))
-    change = IsrChange(leader_epoch=0, partition_epoch=0, isr=(1,))
+    change = WantedIsr(leader_epoch=0, partition_epoch=0, isr=(1,))
     now(controller.alter_partitions(1, epochs[1], {("t", 0): change}))
     node = now(tree.get(zk_paths.partition_state("t", 0)))
     assert node.data == b'{"controller_epoch":1,"leader":1,"version":1,"leader_epoch":0,"isr":[1]}'

@@ -6,7 +6,7 @@ import attrs
 import pytest
 
 from pylogbroker.controller import isr_changes
-from pylogbroker.controller.isr_changes import IsrChange
+from pylogbroker.controller.isr_changes import WantedIsr
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.metadata.image import BrokerRegistration, LeaderRecovery, PartitionState
 
@@ -14,55 +14,55 @@ STATE = PartitionState(leader=1, replicas=(1, 2, 3), isr=(1, 2), leader_epoch=4,
 RECOVERING = LeaderRecovery.RECOVERING
 
 
-def code(change: IsrChange, state: PartitionState = STATE, sender: int = 1) -> ErrorCode:
+def code(change: WantedIsr, state: PartitionState = STATE, sender: int = 1) -> ErrorCode:
     with pytest.raises(KafkaError) as raised:
         isr_changes.altered(state, change, sender, (1, 2, 4))
     return raised.value.code
 
 
 def test_the_isr_changes_and_the_epoch_stays() -> None:
-    change = IsrChange(leader_epoch=4, partition_epoch=7, isr=(1,))
+    change = WantedIsr(leader_epoch=4, partition_epoch=7, isr=(1,))
     assert isr_changes.altered(STATE, change, 1, (1, 2, 3)) == attrs.evolve(STATE, isr=(1,))
-    grown = IsrChange(leader_epoch=4, partition_epoch=7, isr=(1, 2, 3))
+    grown = WantedIsr(leader_epoch=4, partition_epoch=7, isr=(1, 2, 3))
     assert isr_changes.altered(STATE, grown, 1, (1, 2, 3)) == attrs.evolve(STATE, isr=(1, 2, 3))
 
 
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
-        (IsrChange(5, 7, (1,)), ErrorCode.NOT_CONTROLLER),
-        (IsrChange(4, 8, (1,)), ErrorCode.NOT_CONTROLLER),
-        (IsrChange(3, 8, (1,)), ErrorCode.NOT_CONTROLLER),  # ahead in one epoch, behind in the other
-        (IsrChange(3, 7, (1,)), ErrorCode.FENCED_LEADER_EPOCH),
-        (IsrChange(3, 6, (1, 2)), ErrorCode.FENCED_LEADER_EPOCH),  # also if the ISR is the present one
-        (IsrChange(4, 6, (1,)), ErrorCode.INVALID_UPDATE_VERSION),
-        (IsrChange(4, 6, (1, 3)), ErrorCode.INVALID_UPDATE_VERSION),  # before its members are looked at
-        (IsrChange(4, 7, (1, 3)), ErrorCode.INELIGIBLE_REPLICA),
-        (IsrChange(4, 7, (1, 4)), ErrorCode.INVALID_REQUEST),  # live, but no replica
-        (IsrChange(4, 7, (2,)), ErrorCode.INVALID_REQUEST),
-        (IsrChange(4, 7, ()), ErrorCode.INVALID_REQUEST),
-        (IsrChange(4, 7, (1, 2, 2)), ErrorCode.INVALID_REQUEST),
-        (IsrChange(4, 7, (1,), RECOVERING), ErrorCode.INVALID_REQUEST),
+        (WantedIsr(5, 7, (1,)), ErrorCode.NOT_CONTROLLER),
+        (WantedIsr(4, 8, (1,)), ErrorCode.NOT_CONTROLLER),
+        (WantedIsr(3, 8, (1,)), ErrorCode.NOT_CONTROLLER),  # ahead in one epoch, behind in the other
+        (WantedIsr(3, 7, (1,)), ErrorCode.FENCED_LEADER_EPOCH),
+        (WantedIsr(3, 6, (1, 2)), ErrorCode.FENCED_LEADER_EPOCH),  # also if the ISR is the present one
+        (WantedIsr(4, 6, (1,)), ErrorCode.INVALID_UPDATE_VERSION),
+        (WantedIsr(4, 6, (1, 3)), ErrorCode.INVALID_UPDATE_VERSION),  # before its members are looked at
+        (WantedIsr(4, 7, (1, 3)), ErrorCode.INELIGIBLE_REPLICA),
+        (WantedIsr(4, 7, (1, 4)), ErrorCode.INVALID_REQUEST),  # live, but no replica
+        (WantedIsr(4, 7, (2,)), ErrorCode.INVALID_REQUEST),
+        (WantedIsr(4, 7, ()), ErrorCode.INVALID_REQUEST),
+        (WantedIsr(4, 7, (1, 2, 2)), ErrorCode.INVALID_REQUEST),
+        (WantedIsr(4, 7, (1,), RECOVERING), ErrorCode.INVALID_REQUEST),
     ],
 )
-def test_errors(change: IsrChange, expected: ErrorCode) -> None:
+def test_errors(change: WantedIsr, expected: ErrorCode) -> None:
     assert code(change) is expected
 
 
 @pytest.mark.parametrize("partition_epoch", [6, 7])
 def test_a_repeated_request_succeeds(partition_epoch: int) -> None:
-    assert isr_changes.altered(STATE, IsrChange(4, partition_epoch, (1, 2)), 1, ()) is STATE
+    assert isr_changes.altered(STATE, WantedIsr(4, partition_epoch, (1, 2)), 1, ()) is STATE
 
 
 def test_another_sender() -> None:
-    assert code(IsrChange(4, 7, (1, 2)), sender=2) is ErrorCode.INVALID_REQUEST
+    assert code(WantedIsr(4, 7, (1, 2)), sender=2) is ErrorCode.INVALID_REQUEST
 
 
 def test_the_end_of_a_recovery() -> None:
     state = attrs.evolve(STATE, isr=(1,), recovery=RECOVERING)
     recovered = attrs.evolve(state, recovery=LeaderRecovery.RECOVERED)
-    assert isr_changes.altered(state, IsrChange(4, 7, (1,)), 1, (1,)) == recovered
-    assert code(IsrChange(4, 7, (1, 2), RECOVERING), state) is ErrorCode.INVALID_REQUEST
+    assert isr_changes.altered(state, WantedIsr(4, 7, (1,)), 1, (1,)) == recovered
+    assert code(WantedIsr(4, 7, (1, 2), RECOVERING), state) is ErrorCode.INVALID_REQUEST
 
 
 @pytest.mark.parametrize(

@@ -12,14 +12,14 @@ import attrs
 import pytest
 
 from pylogbroker.controller.controller import ClusterController
-from pylogbroker.controller.isr_changes import IsrChange
+from pylogbroker.controller.isr_changes import WantedIsr
 from pylogbroker.controller.ports import ControllerSettings
 from pylogbroker.controller.requested_elections import ElectionKind
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.interfaces import Create, SetData
 from pylogbroker.metadata import zk_paths, zk_schema
 from pylogbroker.metadata.image import PartitionKey, PartitionState
-from pylogbroker.metadata.release_version import NEWEST, ReleaseVersion
+from pylogbroker.metadata.inter_broker_protocol import NEWEST_PROTOCOL, InterBrokerProtocol
 from pylogbroker.metadata.zk_image import encode_state
 from tests.controller.invariants import Invariants, catch_up, check_quiet
 from tests.controller.memory_tree import Fault, Killed
@@ -46,7 +46,7 @@ class RandomLife:
 
     def __attrs_post_init__(self) -> None:
         self.random = random.Random(self.seed)
-        release = self.random.choice([NEWEST, ReleaseVersion(2, 7)])
+        release = self.random.choice([NEWEST_PROTOCOL, InterBrokerProtocol.parse("2.7")])
         settings = ControllerSettings(release, allows_unclean_election=lambda topic: topic == "unclean")
         self.cluster = SmallCluster(settings)
         self.invariants = Invariants.watch(self.cluster)
@@ -141,7 +141,7 @@ class RandomLife:
             return
         known = sender.replicas.get(key, state) if self.random.random() < 0.2 else state
         members = [broker for broker in state.replicas if broker == sender.id or self.random.random() < 0.8]
-        change = IsrChange(known.leader_epoch, known.partition_epoch, tuple(members))
+        change = WantedIsr(known.leader_epoch, known.partition_epoch, tuple(members))
         answer = self.cluster.ask(
             lambda controller: controller.alter_partitions(sender.id, sender.epoch, {key: change})
         )

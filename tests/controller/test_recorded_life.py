@@ -16,7 +16,7 @@ from pylogbroker.controller.requests import BrokerRequest, LeaderAndIsr, UpdateM
 from pylogbroker.interfaces import Create
 from pylogbroker.metadata import zk_schema
 from pylogbroker.metadata.image import NO_TOPIC_ID, PartitionKey, PartitionState
-from pylogbroker.metadata.release_version import ReleaseVersion
+from pylogbroker.metadata.inter_broker_protocol import InterBrokerProtocol
 from tests.controller.small_cluster import SmallCluster
 
 LOG = Path(__file__).parents[3] / "shared" / "cluster" / "zk-transactions.txt"
@@ -179,7 +179,7 @@ def live_through() -> SmallCluster:
 
 def test_a_cluster_of_release_2_7() -> None:
     """A rolling upgrade: brokers of 3.9.2 and 2.7.2 with inter.broker.protocol.version=2.7."""
-    cluster = SmallCluster(ControllerSettings(ReleaseVersion(2, 7)))
+    cluster = SmallCluster(ControllerSettings(InterBrokerProtocol.parse("2.7")))
     cluster.start(1, 2, 3)
     cluster.elect(1)
     cluster.create_topic("t", [(2, 3, 1), (3, 1, 2)], NO_TOPIC_ID)
