@@ -1,0 +1,110 @@
+"""The coordination tree over one session, as `pylogbroker.controller` needs it.
+
+| call   | connection lost                               | session ended      |
+|--------|-----------------------------------------------|--------------------|
+| read   | repeated after RETRY_SECONDS, until it is not | raises Unavailable |
+| commit | returns Unavailable: the outcome is unknown   | raises Unavailable |
+
+After an unknown outcome the connection may be one to another server, which lags behind. So the next read first commits
+a check that changes nothing: servers answer it after all earlier commits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Final, TypeVar
+
+import attrs
+from twisted.internet.defer import Deferred, ensureDeferred
+from twisted.internet.interfaces import IReactorTime
+from twisted.internet.task import deferLater
+
+from pylogbroker.interfaces import (
+    Check,
+    CoordinationError,
+    ITree,
+    Node,
+    Operation,
+    SessionExpired,
+    Stat,
+    Unavailable,
+    Watch,
+)
+
+RETRY_SECONDS: Final = 0.1
+_BARRIER: Final = (Check("/"),)
+T = TypeVar("T")
+
+
+@attrs.define(eq=False)
+class SessionTree:
+    _tree: ITree
+    _clock: Any
+    _session_id: int
+    _has_ended: bool = attrs.field(default=False, init=False)
+    _is_uncertain: bool = attrs.field(default=False, init=False)
+
+    @classmethod
+    def of(cls, tree: ITree, clock: IReactorTime) -> SessionTree:
+        """Return the tree over its present session."""
+        return cls(tree, clock, tree.session_id)
+
+    @property
+    def session_id(self) -> int:
+        return self._session_id
+
+    @property
+    def is_live(self) -> bool:
+        return not self._has_ended and self._tree.session_id == self._session_id
+
+    def end(self) -> None:
+        """Let all further calls raise Unavailable: the session has expired, or is not needed any more."""
+        self._has_ended = True
+
+    async def children(self, path: str, watch: Watch | None = None) -> list[str]:
+        return await self._read(path, lambda: self._tree.children(path, watch))
+
+    async def get_many(self, paths: Sequence[str]) -> list[Node | None]:
+        return await self._read(paths[0] if paths else "/", lambda: self._tree.get_many(paths))
+
+    async def children_with_data(self, path: str) -> dict[str, Node]:
+        return await self._read(path, lambda: self._tree.children_with_data(path))
+
+    async def get(self, path: str, watch: Watch | None = None) -> Node:
+        """Return the node; raise NoNode, and set no watch then."""
+        return await self._read(path, lambda: self._tree.get(path, watch))
+
+    async def exists(self, path: str, watch: Watch | None = None) -> Stat | None:
+        return await self._read(path, lambda: self._tree.exists(path, watch))
+
+    async def commit_each(self, transactions: Sequence[Sequence[Operation]]) -> list[CoordinationError | None]:
+        if not self.is_live:
+            raise Unavailable(transactions[0][0].path if transactions else "/")
+        started = [ensureDeferred(self._commit(transaction)) for transaction in transactions]
+        return [await commit for commit in started]
+
+    async def _commit(self, transaction: Sequence[Operation]) -> CoordinationError | None:
+        try:
+            await self._tree.commit(transaction)
+        except Unavailable as error:
+            self._is_uncertain = True
+            return error
+        except CoordinationError as error:
+            return error
+        return None
+
+    async def _read(self, path: str, read: Callable[[], Awaitable[T]]) -> T:
+        while self.is_live:
+            try:
+                if self._is_uncertain:
+                    await self._tree.commit(_BARRIER)
+                    self._is_uncertain = False
+                return await read()
+            except SessionExpired:
+                raise
+            except Unavailable:
+                await self._pause()
+        raise Unavailable(f"{path} (the session has ended)")
+
+    def _pause(self) -> Deferred[None]:
+        return deferLater(self._clock, RETRY_SECONDS)
