@@ -1,0 +1,61 @@
+"""Requests to the cluster's controller, for handlers, as a protocol.
+
+Each method raises KafkaError, NOT_CONTROLLER unless this broker is the controller.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol
+
+from pylogbroker.broker.services import Services
+from pylogbroker.controller.isr_changes import WantedIsr
+from pylogbroker.controller.preferred_elections import ElectionKind
+from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.metadata.delta import PartitionsChanged, PlannedTopic
+from pylogbroker.metadata.image import ClusterImage, PartitionKey, PartitionState, TopicImage
+from pylogbroker.metadata.zk_schema import ProducerIdBlock
+
+
+class ClusterControl(Protocol):
+    """Calls take effect one after the other, in their order."""
+
+    @property
+    def image(self) -> ClusterImage:
+        """The cluster as the controller knows it, without topics under deletion."""
+
+    async def alter_partitions(
+        self, broker_id: int, broker_epoch: int, changes: Mapping[PartitionKey, WantedIsr], /
+    ) -> dict[PartitionKey, PartitionState | ErrorCode]: ...
+
+    async def shut_down_broker(self, broker_id: int, broker_epoch: int, /) -> list[PartitionKey]: ...
+
+    async def allocate_producer_ids(self, broker_id: int, broker_epoch: int, /) -> ProducerIdBlock: ...
+
+    async def elect_leaders(
+        self, kind: ElectionKind, keys: Iterable[PartitionKey] | None, /
+    ) -> dict[PartitionKey, ErrorCode]: ...
+
+    async def alter_reassignments(
+        self, targets: Mapping[PartitionKey, Sequence[int] | None], /
+    ) -> dict[PartitionKey, KafkaError | None]: ...
+
+    async def list_reassignments(
+        self, keys: Iterable[PartitionKey] | None, /
+    ) -> dict[PartitionKey, PartitionState]: ...
+
+    async def create_topic(self, planned: PlannedTopic, /) -> TopicImage:
+        """Create a planned topic; return it once its replicas have been sent their orders."""
+
+    async def create_partitions(self, planned: PartitionsChanged, /) -> TopicImage:
+        """Add planned partitions; return the topic once their replicas have been sent their orders."""
+
+    async def delete_topic(self, name: str, /) -> TopicImage:
+        """Begin a topic's deletion; return the topic once all brokers have been sent that."""
+
+
+class ClusterServices(Services, Protocol):
+    """Services of a member of a cluster."""
+
+    @property
+    def cluster_control(self) -> ClusterControl: ...
