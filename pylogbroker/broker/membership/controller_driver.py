@@ -1,0 +1,236 @@
+"""Elections of this broker as the cluster's controller. Source: KafkaController.elect, KafkaController.maybeResign.
+
+| state   | event                                    | next    | what happens                                       |
+|---------|------------------------------------------|---------|----------------------------------------------------|
+| stopped | `start`                                  | standby |                                                    |
+| standby | /controller is absent                    | active  | if this broker is the first to create it           |
+| standby | /controller exists                       | standby | its removal is watched                             |
+| active  | another controller, failed takeover, a   | standby | the term ends; /controller is removed if it is of  |
+|         | write whose outcome stays unknown        |         | that term, so that some broker is elected again    |
+| any     | the session expires, `stop`              | stopped | the term ends at once; requests get NOT_CONTROLLER |
+
+A lost connection ends no term: brokers obey until the session has expired, and writes wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Final, TypeVar
+
+import attrs
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IReactorTime
+from twisted.internet.task import deferLater
+from twisted.logger import Logger
+
+from pylogbroker.broker.membership import topic_administration
+from pylogbroker.broker.membership.active_controller import ActiveController, OpenChannels, not_controller
+from pylogbroker.broker.membership.controller_tree import SessionTree
+from pylogbroker.controller.controller import ClusterController
+from pylogbroker.controller.isr_changes import WantedIsr
+from pylogbroker.controller.ports import ControllerSettings
+from pylogbroker.controller.preferred_elections import ElectionKind
+from pylogbroker.controller.term import ControllerTerm, elect
+from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.interfaces import Check, Delete, ITree, SessionEvent, SessionState, Unavailable
+from pylogbroker.metadata import zk_paths
+from pylogbroker.metadata.delta import PartitionsChanged, PlannedTopic
+from pylogbroker.metadata.image import ClusterImage, PartitionKey, PartitionState, TopicImage
+from pylogbroker.metadata.zk_image import TimeSlices
+from pylogbroker.metadata.zk_schema import ProducerIdBlock
+
+RETRY_SECONDS: Final = 1.0
+T = TypeVar("T")
+log = Logger()
+
+
+@attrs.define(eq=False)
+class ControllerDriver:
+    """Implements `ClusterControl`. `settings` are read at each election; without `balance_seconds` nothing balances."""
+
+    _broker_id: int
+    _tree: ITree
+    _clock: IReactorTime
+    _slices: TimeSlices
+    _settings: Callable[[], ControllerSettings]
+    _open_channels: OpenChannels
+    _balance_seconds: float | None = None
+    """leader.imbalance.check.interval.seconds, None without auto.leader.rebalance.enable"""
+    _session: SessionTree | None = attrs.field(default=None, init=False)
+    _active: ActiveController | None = attrs.field(default=None, init=False)
+    _standby: Deferred[None] | None = attrs.field(default=None, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._tree.watch_session(self._session_changed)
+
+    def start(self) -> None:
+        """Stand for election; call this again after each new session, when the broker has registered."""
+        if self._session is None or not self._session.is_live:
+            self.stop()
+            self._session = SessionTree.of(self._tree, self._clock)
+            Deferred.fromCoroutine(self._run(self._session))
+
+    def stop(self) -> None:
+        """End the term at once. /controller stays until the session ends."""
+        if self._session is not None:
+            self._session.end()
+            self._session = None
+        if self._active is not None:
+            self._active.end()
+        self._wake()
+
+    @property
+    def is_active(self) -> bool:
+        """This broker is the controller, and has taken over."""
+        return self._active is not None and self._active.is_serving
+
+    @property
+    def image(self) -> ClusterImage:
+        active = self._require_active()
+        if not active.is_serving:
+            raise not_controller()
+        return active.controller.image
+
+    def allow_unclean_elections(self) -> None:
+        """Elect leaders where only unclean elections can: unclean.leader.election.enable has been set."""
+        if self._active is not None:
+            self._active.enqueue(self._active.controller.elect_leaderless)
+
+    # requests of handlers
+
+    async def alter_partitions(
+        self, broker_id: int, broker_epoch: int, changes: Mapping[PartitionKey, WantedIsr]
+    ) -> dict[PartitionKey, PartitionState | ErrorCode]:
+        return await self._ask(lambda controller: controller.alter_partitions(broker_id, broker_epoch, changes))
+
+    async def shut_down_broker(self, broker_id: int, broker_epoch: int) -> list[PartitionKey]:
+        return await self._ask(lambda controller: controller.shut_down_broker(broker_id, broker_epoch))
+
+    async def allocate_producer_ids(self, broker_id: int, broker_epoch: int) -> ProducerIdBlock:
+        return await self._ask(lambda controller: controller.allocate_producer_ids(broker_id, broker_epoch))
+
+    async def elect_leaders(
+        self, kind: ElectionKind, keys: Iterable[PartitionKey] | None
+    ) -> dict[PartitionKey, ErrorCode]:
+        return await self._ask(lambda controller: controller.elect_leaders(kind, keys))
+
+    async def alter_reassignments(
+        self, targets: Mapping[PartitionKey, Sequence[int] | None]
+    ) -> dict[PartitionKey, KafkaError | None]:
+        return await self._ask(lambda controller: controller.alter_reassignments(targets))
+
+    async def list_reassignments(self, keys: Iterable[PartitionKey] | None) -> dict[PartitionKey, PartitionState]:
+        async def listed(controller: ClusterController) -> dict[PartitionKey, PartitionState]:
+            return controller.list_reassignments(keys)
+
+        return await self._ask(listed)
+
+    async def create_topic(self, planned: PlannedTopic) -> TopicImage:
+        active, name = self._require_active(), planned.topic.name
+        has_ids = active.settings.protocol.has_topic_ids
+        await active.ask(lambda _: topic_administration.create(active.tree, planned, has_topic_ids=has_ids))
+        await active.until(lambda seen: name in seen.image.topics or name in seen.deleted_topics)
+        return active.controller.image.topics.get(name) or planned.topic
+
+    async def create_partitions(self, planned: PartitionsChanged) -> TopicImage:
+        active = self._require_active()
+        await active.ask(lambda _: topic_administration.enlarge(active.tree, planned))
+
+        def is_done(seen: ClusterController) -> bool:
+            topic = seen.image.topics.get(planned.topic)
+            return topic is None or all(number in topic.partitions for number in planned.partitions)
+
+        await active.until(is_done)
+        return active.controller.image.require_topic(planned.topic)
+
+    async def delete_topic(self, name: str) -> TopicImage:
+        active = self._require_active()
+        if not active.settings.deletes_topics:
+            raise KafkaError("delete.topic.enable is false", ErrorCode.TOPIC_DELETION_DISABLED)
+
+        async def mark(controller: ClusterController) -> TopicImage:
+            topic = controller.image.require_topic(name)
+            await topic_administration.mark_deleted(active.tree, name)
+            return topic
+
+        topic = await active.ask(mark)
+
+        def is_done(seen: ClusterController) -> bool:
+            present = seen.image.topics.get(name)
+            return present is None or present.id != topic.id
+
+        await active.until(is_done)
+        return topic
+
+    def _require_active(self) -> ActiveController:
+        if self._active is None:
+            raise not_controller()
+        return self._active
+
+    async def _ask(self, call: Callable[[ClusterController], Awaitable[T]]) -> T:
+        return await self._require_active().ask(call)
+
+    # elections
+
+    def _session_changed(self, event: SessionEvent) -> None:
+        if event.state is SessionState.EXPIRED:
+            self.stop()
+
+    async def _run(self, session: SessionTree) -> None:
+        while session.is_live:
+            try:
+                await self._stand(session)
+            except Exception:
+                if session.is_live:
+                    log.failure("the election or the takeover of the controller failed: trying again")
+                    await deferLater(self._clock, RETRY_SECONDS)
+
+    async def _stand(self, session: SessionTree) -> None:
+        """Wait while there is a controller; else be it, if no other broker is faster."""
+        changed: Deferred[None] = Deferred()
+        if await session.exists(zk_paths.CONTROLLER, lambda _: self._wake(changed)) is not None:
+            self._standby = changed
+            await changed
+            return
+        term = await elect(session, self._broker_id, int(self._clock.seconds() * 1000))
+        if term is None:  # another broker was faster, or the tree rejects the write
+            await deferLater(self._clock, RETRY_SECONDS)
+        else:
+            await self._serve(session, term)
+
+    def _wake(self, changed: Deferred[None] | None = None) -> None:
+        """End the wait for a change of /controller; by default the present one."""
+        waiting = changed or self._standby
+        if waiting is not None and not waiting.called:
+            waiting.callback(None)
+
+    async def _serve(self, session: SessionTree, term: ControllerTerm) -> None:
+        settings = self._settings()
+        active = ActiveController.of(
+            term, session, self._open_channels, settings, self._slices, self._clock, self._balance_seconds
+        )
+        self._active = active
+        log.info("broker {id} was elected controller, epoch {epoch}", id=self._broker_id, epoch=term.epoch)
+        try:
+            await active.run()
+        finally:
+            active.end()
+            if self._active is active:
+                self._active = None
+            log.info(
+                "broker {id} is no longer the controller of epoch {epoch}: {why}",
+                id=self._broker_id,
+                epoch=term.epoch,
+                why=active.why_ended,
+            )
+            await self._remove_node(session, term)
+
+    async def _remove_node(self, session: SessionTree, term: ControllerTerm) -> None:
+        """Remove the term's node, if the session and the node still exist."""
+        error: object = None
+        while session.is_live and (error is None or isinstance(error, Unavailable)):
+            [node] = await session.get_many([zk_paths.CONTROLLER])
+            if node is None or node.data != term.node:
+                return
+            fence = Check(zk_paths.CONTROLLER_EPOCH, term.epoch_version)
+            [error] = await session.commit_each([[fence, Delete(zk_paths.CONTROLLER)]])
