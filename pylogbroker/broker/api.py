@@ -28,6 +28,8 @@ class Api:
     handle: Handler
     is_read: bool = False
     """The API changes nothing, so its work stops when the connection closes (see `context`)."""
+    cluster_only: bool = False
+    """A broker that is a cluster of its own does not serve the API."""
 
     @property
     def key(self) -> int:
@@ -46,9 +48,9 @@ class Api:
         return self.request.__name__.removesuffix("Request")
 
 
-def serves(request: type[Request], *, is_read: bool = False) -> Callable[[H], H]:
+def serves(request: type[Request], *, is_read: bool = False, cluster_only: bool = False) -> Callable[[H], H]:
     def register(handle: H) -> H:
-        api = Api(request, handle, is_read)
+        api = Api(request, handle, is_read, cluster_only)
         other = _registered.setdefault(api.key, api)
         if other is not api:
             raise ValueError(f"{api.name} has two handlers: {other.handle.__module__} and {handle.__module__}")

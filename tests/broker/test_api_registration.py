@@ -11,19 +11,7 @@ from pylogbroker.broker.api import serves
 from pylogbroker.wire import SUPPORTED
 from pylogbroker.wire.messages.fetch import FetchRequest
 
-NOT_SERVED = {
-    "AllocateProducerIds",
-    "AlterPartition",
-    "AlterPartitionReassignments",
-    "AlterReplicaLogDirs",
-    "ControlledShutdown",
-    "ElectLeaders",
-    "LeaderAndIsr",
-    "ListPartitionReassignments",
-    "StopReplica",
-    "UpdateFeatures",
-    "UpdateMetadata",
-}
+NOT_SERVED = {"AlterReplicaLogDirs", "LeaderAndIsr", "StopReplica", "UpdateMetadata"}
 """Declared APIs of a cluster that have no handler, so that ApiVersions does not advertise them."""
 
 
@@ -39,6 +27,18 @@ def test_each_module_registers_the_api_of_its_name() -> None:
 def test_every_declared_api_is_served_or_known_to_be_not() -> None:
     served = {api.key for api in apis.APIS}
     assert {SUPPORTED[key][0].__name__.removesuffix("Request") for key in SUPPORTED if key not in served} == NOT_SERVED
+
+
+def test_apis_of_clusters_are_marked() -> None:
+    assert {api.name for api in apis.APIS if api.cluster_only} == {
+        "AllocateProducerIds",
+        "AlterPartition",
+        "AlterPartitionReassignments",
+        "ControlledShutdown",
+        "ElectLeaders",
+        "ListPartitionReassignments",
+        "UpdateFeatures",
+    }
 
 
 def test_an_api_has_one_handler() -> None:

@@ -1,0 +1,89 @@
+"""AlterPartition (56): change the ISRs of partitions for their leader (KIP-497).
+
+Below version 2 partitions are named, and INELIGIBLE_REPLICA is answered as OPERATION_NOT_ATTEMPTED.
+"""
+
+from __future__ import annotations
+
+from pylogbroker.broker.api import serves
+from pylogbroker.broker.context import RequestContext
+from pylogbroker.broker.membership.control import ClusterServices
+from pylogbroker.controller.isr_changes import WantedIsr
+from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.metadata.image import ClusterImage, LeaderRecovery, PartitionKey, PartitionState
+from pylogbroker.wire.messages.alter_partition import (
+    AlterPartitionData,
+    AlterPartitionDataResponse,
+    AlterPartitionRequest,
+    AlterPartitionResponse,
+    AlterPartitionTopicData,
+    AlterPartitionTopicResponse,
+)
+
+_FIRST_WITH_IDS = 2
+_FIRST_WITH_EPOCHS = 3
+Outcomes = dict[PartitionKey, PartitionState | ErrorCode]
+
+
+@serves(AlterPartitionRequest, cluster_only=True)
+async def handle(
+    services: ClusterServices, context: RequestContext, request: AlterPartitionRequest
+) -> AlterPartitionResponse:
+    control, version = services.cluster_control, context.api_version
+    try:
+        image = control.image
+        names = [_name(image, topic, version) for topic in request.topics]
+        changes: dict[PartitionKey, WantedIsr] = {}
+        outcomes: Outcomes = {}
+        for topic, name in zip(request.topics, names, strict=True):
+            for data in topic.partitions:
+                if name is None:
+                    continue
+                if data.leader_recovery_state not in (0, 1):
+                    outcomes[name, data.partition_index] = ErrorCode.INVALID_REQUEST
+                else:
+                    changes[name, data.partition_index] = _change(data, version)
+        outcomes |= await control.alter_partitions(request.broker_id, request.broker_epoch, changes)
+    except KafkaError as error:
+        return AlterPartitionResponse(error_code=error.code)
+    return AlterPartitionResponse(
+        topics=[
+            AlterPartitionTopicResponse(
+                topic.topic_name,
+                topic.topic_id,
+                [_response(outcomes, name, data.partition_index, version) for data in topic.partitions],
+            )
+            for topic, name in zip(request.topics, names, strict=True)
+        ]
+    )
+
+
+def _name(image: ClusterImage, topic: AlterPartitionTopicData, version: int) -> str | None:
+    if version < _FIRST_WITH_IDS:
+        return topic.topic_name
+    known = image.topic_by_id(topic.topic_id)
+    return None if known is None else known.name
+
+
+def _change(data: AlterPartitionData, version: int) -> WantedIsr:
+    if version >= _FIRST_WITH_EPOCHS:
+        isr = tuple(member.broker_id for member in data.new_isr_with_epochs)
+    else:
+        isr = tuple(data.new_isr)
+    return WantedIsr(data.leader_epoch, data.partition_epoch, isr, LeaderRecovery(data.leader_recovery_state))
+
+
+def _response(outcomes: Outcomes, name: str | None, number: int, version: int) -> AlterPartitionDataResponse:
+    outcome = ErrorCode.UNKNOWN_TOPIC_ID if name is None else outcomes[name, number]
+    if isinstance(outcome, PartitionState):
+        return AlterPartitionDataResponse(
+            partition_index=number,
+            leader_id=outcome.leader,
+            leader_epoch=outcome.leader_epoch,
+            isr=list(outcome.isr),
+            leader_recovery_state=int(outcome.recovery),
+            partition_epoch=outcome.partition_epoch,
+        )
+    if outcome is ErrorCode.INELIGIBLE_REPLICA and version < _FIRST_WITH_IDS:
+        outcome = ErrorCode.OPERATION_NOT_ATTEMPTED
+    return AlterPartitionDataResponse(partition_index=number, error_code=outcome)

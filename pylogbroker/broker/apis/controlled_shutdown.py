@@ -1,0 +1,24 @@
+"""ControlledShutdown (7): move leaderships off a broker that will stop."""
+
+from __future__ import annotations
+
+from pylogbroker.broker.api import serves
+from pylogbroker.broker.context import RequestContext
+from pylogbroker.broker.membership.control import ClusterServices
+from pylogbroker.errors import KafkaError
+from pylogbroker.wire.messages.controlled_shutdown import (
+    ControlledShutdownRequest,
+    ControlledShutdownResponse,
+    RemainingPartition,
+)
+
+
+@serves(ControlledShutdownRequest, cluster_only=True)
+async def handle(
+    services: ClusterServices, context: RequestContext, request: ControlledShutdownRequest
+) -> ControlledShutdownResponse:
+    try:
+        remaining = await services.cluster_control.shut_down_broker(request.broker_id, request.broker_epoch)
+    except KafkaError as error:
+        return ControlledShutdownResponse(error_code=error.code)
+    return ControlledShutdownResponse(remaining_partitions=[RemainingPartition(*key) for key in remaining])
