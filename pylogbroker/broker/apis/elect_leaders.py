@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.membership.control import ClusterServices
-from pylogbroker.controller.preferred_elections import ElectionKind
+from pylogbroker.controller.requested_elections import ElectionKind
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.metadata.image import PartitionKey
 from pylogbroker.wire.messages.elect_leaders import (

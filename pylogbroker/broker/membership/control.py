@@ -10,7 +10,7 @@ from typing import Protocol
 
 from pylogbroker.broker.services import Services
 from pylogbroker.controller.isr_changes import WantedIsr
-from pylogbroker.controller.preferred_elections import ElectionKind
+from pylogbroker.controller.requested_elections import ElectionKind
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.metadata.delta import PartitionsChanged, PlannedTopic
 from pylogbroker.metadata.image import ClusterImage, PartitionKey, PartitionState, TopicImage

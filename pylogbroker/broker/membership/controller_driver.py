@@ -29,7 +29,7 @@ from pylogbroker.broker.membership.controller_tree import SessionTree
 from pylogbroker.controller.controller import ClusterController
 from pylogbroker.controller.isr_changes import WantedIsr
 from pylogbroker.controller.ports import ControllerSettings
-from pylogbroker.controller.preferred_elections import ElectionKind
+from pylogbroker.controller.requested_elections import ElectionKind
 from pylogbroker.controller.term import ControllerTerm, elect
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.interfaces import Check, Delete, ITree, SessionEvent, SessionState, Unavailable
