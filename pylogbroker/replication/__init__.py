@@ -1,0 +1,39 @@
+"""Replicas of a partition as state machines, without I/O, clock or Twisted.
+
+    isr                      part of the leader
+    actions                  what the state machines want to be done
+    log, settings            what they read
+
+Events are calls, and each returns actions.
+"""
+
+from pylogbroker.replication.actions import (
+    Action,
+    Actions,
+    AdvanceHighWatermark,
+    AdvanceLogStart,
+    AlterIsr,
+    AppendFetched,
+    AssignEpoch,
+    IsrChange,
+    RestartAt,
+    TruncateTo,
+)
+from pylogbroker.replication.log import EpochEnd, ReplicaLog
+from pylogbroker.replication.settings import ReplicationSettings
+
+__all__ = [
+    "Action",
+    "Actions",
+    "AdvanceHighWatermark",
+    "AdvanceLogStart",
+    "AlterIsr",
+    "AppendFetched",
+    "AssignEpoch",
+    "EpochEnd",
+    "IsrChange",
+    "ReplicaLog",
+    "ReplicationSettings",
+    "RestartAt",
+    "TruncateTo",
+]

@@ -1,0 +1,1 @@
+"""Replication: transcripts of single rules."""
