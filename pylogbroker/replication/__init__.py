@@ -1,6 +1,7 @@
 """Replicas of a partition as state machines, without I/O, clock or Twisted.
 
-    isr                      part of the leader
+    leader                   one leader epoch of a leader
+    isr, progress            parts of the leader
     actions                  what the state machines want to be done
     log, settings            what they read
 
@@ -19,6 +20,7 @@ from pylogbroker.replication.actions import (
     RestartAt,
     TruncateTo,
 )
+from pylogbroker.replication.leader import FetchOutcome, FollowerFetch, LeaderReplica
 from pylogbroker.replication.log import EpochEnd, ReplicaLog
 from pylogbroker.replication.settings import ReplicationSettings
 
@@ -31,7 +33,10 @@ __all__ = [
     "AppendFetched",
     "AssignEpoch",
     "EpochEnd",
+    "FetchOutcome",
+    "FollowerFetch",
     "IsrChange",
+    "LeaderReplica",
     "ReplicaLog",
     "ReplicationSettings",
     "RestartAt",
