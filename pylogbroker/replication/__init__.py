@@ -2,6 +2,7 @@
 
     leader                   one leader epoch of a leader
     isr, progress            parts of the leader
+    preferred_read_replica   choice of a replica for a consumer
     actions                  what the state machines want to be done
     log, settings            what they read
 

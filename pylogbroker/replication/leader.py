@@ -39,6 +39,7 @@ from pylogbroker.replication.actions import (
 )
 from pylogbroker.replication.isr import InSyncReplicas
 from pylogbroker.replication.log import UNKNOWN_EPOCH, EpochEnd, ReplicaLog
+from pylogbroker.replication.preferred_read_replica import ReadReplica, select_read_replica
 from pylogbroker.replication.progress import UNKNOWN_BROKER_EPOCH, FollowerProgress
 from pylogbroker.replication.settings import ReplicationSettings
 
@@ -157,10 +158,56 @@ class LeaderReplica:
         code = ErrorCode.FENCED_LEADER_EPOCH if is_older else ErrorCode.UNKNOWN_LEADER_EPOCH
         raise KafkaError(f"the leader epoch is {self.leader_epoch}, the request has {leader_epoch}", code)
 
+    def epoch_end(self, leader_epoch: int, epoch: int) -> EpochEnd:
+        """Answer OffsetForLeaderEpoch: the end offset of the largest epoch up to `epoch`."""
+        self.check_leader_epoch(leader_epoch)
+        return EpochEnd(*self._log.end_offset_for_epoch(epoch))
+
+    def check_enough_replicas(self) -> None:
+        """Raise NOT_ENOUGH_REPLICAS if records with acks=all may not be appended."""
+        in_sync, needed = len(self.isr.committed), self.min_insync_replicas
+        if in_sync < needed:
+            detail = f"{in_sync} replicas are in sync, min.insync.replicas asks for {needed}"
+            raise KafkaError(detail, ErrorCode.NOT_ENOUGH_REPLICAS)
+
+    def completion(self, end_offset: int) -> ErrorCode | None:
+        """Return the code to answer to acks=all for records that end before `end_offset`; None while they wait."""
+        if self.high_watermark < end_offset:
+            return None
+        if len(self.isr.maximal) < self.min_insync_replicas:
+            return ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+        return ErrorCode.NONE
+
+    def check_offsets_available(self) -> None:
+        """Raise OFFSET_NOT_AVAILABLE while a client would get an earlier latest offset than before (KIP-207)."""
+        if self.high_watermark < self.epoch_start_offset:
+            detail = f"the high watermark has not reached the leader epoch's start, {self.epoch_start_offset}"
+            raise KafkaError(detail, ErrorCode.OFFSET_NOT_AVAILABLE)
+
     @property
     def min_insync_replicas(self) -> int:
         """Return min.insync.replicas, or the number of replicas if there are fewer."""
         return min(self.settings.min_insync_replicas, len(self._followers) + 1)
+
+    @property
+    def low_watermark(self) -> int:
+        """Return the offset before which all live replicas have deleted their records; -1 if one's is unknown."""
+        starts = [each.log_start_offset for id_, each in self._followers.items() if id_ in self._brokers]
+        return min(self._log.log_start_offset, *starts) if starts else self._log.log_start_offset
+
+    def preferred_read_replica(self, fetch_offset: int, client_rack: str, now_ms: int) -> int | None:
+        """Return the follower that a consumer should read from; None if the leader should serve it."""
+        log, brokers = self._log, self._brokers
+        own = brokers.get(self.broker_id)
+        leader = ReadReplica(self.broker_id, own.rack if own else None, log.log_end_offset, 0)
+        followers = [
+            ReadReplica(id_, brokers[id_].rack, each.log_end_offset, now_ms - (each.last_caught_up_ms or 0))
+            for id_, each in self._followers.items()
+            if id_ in self.isr.committed and id_ in brokers
+            if each.log_start_offset <= fetch_offset <= each.log_end_offset
+        ]
+        chosen = select_read_replica(client_rack, leader, followers)
+        return None if chosen is leader else chosen.broker_id
 
     # Rules
 
