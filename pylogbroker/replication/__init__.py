@@ -1,6 +1,7 @@
 """Replicas of a partition as state machines, without I/O, clock or Twisted.
 
     leader                   one leader epoch of a leader
+    follower                 one leader epoch of a follower
     isr, progress            parts of the leader
     preferred_read_replica   choice of a replica for a consumer
     actions                  what the state machines want to be done
@@ -21,6 +22,15 @@ from pylogbroker.replication.actions import (
     RestartAt,
     TruncateTo,
 )
+from pylogbroker.replication.follower import (
+    FetchedData,
+    FetchFrom,
+    FindEpochEnd,
+    FollowerReplica,
+    FollowerRequest,
+    FollowerState,
+    ListOffset,
+)
 from pylogbroker.replication.leader import FetchOutcome, FollowerFetch, LeaderReplica
 from pylogbroker.replication.log import EpochEnd, ReplicaLog
 from pylogbroker.replication.settings import ReplicationSettings
@@ -34,10 +44,17 @@ __all__ = [
     "AppendFetched",
     "AssignEpoch",
     "EpochEnd",
+    "FetchFrom",
     "FetchOutcome",
+    "FetchedData",
+    "FindEpochEnd",
     "FollowerFetch",
+    "FollowerReplica",
+    "FollowerRequest",
+    "FollowerState",
     "IsrChange",
     "LeaderReplica",
+    "ListOffset",
     "ReplicaLog",
     "ReplicationSettings",
     "RestartAt",
