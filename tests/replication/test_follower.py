@@ -9,13 +9,17 @@ from pylogbroker.replication.actions import (
     AdvanceHighWatermark,
     AdvanceLogStart,
     AppendFetched,
+    RestartAt,
+    TruncateTo,
 )
 from pylogbroker.replication.follower import (
     FetchedData,
     FetchFrom,
+    FindEpochEnd,
     FollowerReplica,
     FollowerRequest,
     FollowerState,
+    ListOffset,
 )
 from pylogbroker.replication.log import EpochEnd
 from pylogbroker.replication.settings import ReplicationSettings
@@ -50,6 +54,11 @@ def data(
     high_watermark: int = 0, start: int = 0, records: bool = False, diverging: EpochEnd | None = None
 ) -> FetchedData:
     return FetchedData(high_watermark, start, records, diverging)
+
+
+def truncate(follower: FollowerReplica, log: ModelLog, offset: int) -> None:
+    log.truncate_to(offset)
+    follower.truncated()
 
 
 # Fetching
@@ -114,6 +123,120 @@ def test_an_answer_to_another_request_is_ignored() -> None:
     assert follower.fetched(first, data(1)) == ()
     assert follower.fetched(second, data(1)) == (AdvanceHighWatermark(1),)
     assert follower.fetched(second, data(1, start=1)) == ()
+
+
+# Truncation
+
+
+@pytest.mark.parametrize(
+    ("epochs", "diverging", "offset"),
+    [
+        ((1, 1, 2, 2), EpochEnd(1, 2), 2),  # the leader does not have epoch 2
+        ((1, 1, 1, 1), EpochEnd(1, 3), 3),  # its epoch 1 is shorter
+        ((1, 1, 3), EpochEnd(2, 5), 2),  # we do not have its epoch 2
+        ((3, 3), EpochEnd(2, 1), 0),  # we have nothing up to epoch 2
+    ],
+)
+def test_diverging_logs_are_cut_where_both_may_agree(epochs: tuple[int, ...], diverging: EpochEnd, offset: int) -> None:
+    log = log_of(*epochs)
+    follower = follower_of(log, 1)
+    assert follower.fetched(asked(follower), data(9, diverging=diverging)) == (TruncateTo(offset),)
+    assert follower.next_request(0) is None
+    assert follower.high_watermark == min(1, offset)
+    truncate(follower, log, offset)
+    assert asked(follower) == FetchFrom(EPOCH, offset, epochs[0] if offset else -1, 0)
+
+
+def test_a_cut_below_the_wanted_offset_lowers_the_high_watermark() -> None:
+    log = log_of(1, 1, 1, 2)
+    follower = follower_of(log, 3)
+    follower.fetched(asked(follower), data(diverging=EpochEnd(1, 3)))
+    truncate(follower, log, 2)  # where a batch begins
+    assert follower.high_watermark == 2
+
+
+def test_an_epoch_without_records_is_dropped_by_a_truncation_to_the_log_end() -> None:
+    log = log_of(1, 1)
+    log.assign_epoch(4)
+    follower = follower_of(log)
+    request = asked(follower)
+    assert request == FetchFrom(EPOCH, 2, 4, 0)
+    assert follower.fetched(request, data(diverging=EpochEnd(1, 2))) == (TruncateTo(2),)
+    truncate(follower, log, 2)
+    assert asked(follower) == FetchFrom(EPOCH, 2, 1, 0)
+
+
+def test_a_log_without_epochs_is_cut_to_the_high_watermark() -> None:
+    log = log_of(-1, -1, -1)
+    follower = FollowerReplica(log, EPOCH, ReplicationSettings(), 1)
+    assert follower.begin() == (TruncateTo(1),)
+    truncate(follower, log, 1)
+    assert asked(follower) == FetchFrom(EPOCH, 1, -1, 0)
+
+
+def test_before_ibp_27_the_end_is_looked_up_first() -> None:
+    log = log_of(1, 1, 2, 2)
+    follower = follower_of(log, before_ibp_27=True)
+    request = asked(follower)
+    assert request == FindEpochEnd(EPOCH, 2)
+    assert follower.epoch_end_found(request, EpochEnd(2, 3)) == (TruncateTo(3),)
+    truncate(follower, log, 3)
+    assert asked(follower) == FetchFrom(EPOCH, 3, -1, 0)
+
+
+def test_before_ibp_27_the_lookup_is_repeated_without_the_leaders_epoch() -> None:
+    log = log_of(1, 1, 3, 3)
+    follower = follower_of(log, before_ibp_27=True)
+    assert follower.epoch_end_found(asked(follower), EpochEnd(2, 4)) == (TruncateTo(2),)
+    truncate(follower, log, 2)
+    request = asked(follower)
+    assert request == FindEpochEnd(EPOCH, 1)
+    assert follower.epoch_end_found(request, EpochEnd(1, 1)) == (TruncateTo(1),)
+    truncate(follower, log, 1)
+    assert asked(follower) == FetchFrom(EPOCH, 1, -1, 0)
+
+
+def test_before_ibp_27_an_unknown_end_means_the_high_watermark() -> None:
+    follower = follower_of(log_of(1, 1), 1, before_ibp_27=True)
+    assert follower.epoch_end_found(asked(follower), EpochEnd(-1, -1)) == (TruncateTo(1),)
+
+
+# Out of range
+
+
+def out_of_range(follower: FollowerReplica) -> FollowerRequest:
+    follower.request_failed(asked(follower), ErrorCode.OFFSET_OUT_OF_RANGE, 0)
+    request = asked(follower)
+    assert request == ListOffset(EPOCH, latest=True)
+    return request
+
+
+def test_a_longer_log_is_cut_to_the_leaders_end() -> None:
+    log = log_of(1, 1, 1)
+    follower = follower_of(log)
+    assert follower.offset_listed(out_of_range(follower), 2) == (TruncateTo(2),)
+    truncate(follower, log, 2)
+    assert asked(follower) == FetchFrom(EPOCH, 2, 1, 0)
+
+
+def test_a_log_that_ends_before_the_leaders_start_is_restarted_there() -> None:
+    log = log_of(1)
+    follower = follower_of(log)
+    assert follower.offset_listed(out_of_range(follower), 9) == ()
+    request = asked(follower)
+    assert request == ListOffset(EPOCH, latest=False)
+    assert follower.offset_listed(request, 7) == (RestartAt(7),)
+    log.restart_at(7)
+    follower.truncated()
+    assert follower.high_watermark == 7
+    assert asked(follower) == FetchFrom(EPOCH, 7, -1, 7)
+
+
+def test_a_log_within_the_leaders_is_fetched_on() -> None:
+    follower = follower_of(log_of(1, 1))
+    assert follower.offset_listed(out_of_range(follower), 9) == ()
+    assert follower.offset_listed(asked(follower), 2) == ()
+    assert asked(follower) == FetchFrom(EPOCH, 2, 1, 0)
 
 
 # Errors
