@@ -1,5 +1,6 @@
 """Replicas of a partition as state machines, without I/O, clock or Twisted.
 
+    replica                  role of one broker's replica: leader, follower, or none
     leader                   one leader epoch of a leader
     follower                 one leader epoch of a follower
     isr, progress            parts of the leader
@@ -7,7 +8,7 @@
     actions                  what the state machines want to be done
     log, settings            what they read
 
-Events are calls, and each returns actions.
+Events are calls, and each returns actions. `tests/replication` runs several replicas as a cluster, with faults.
 """
 
 from pylogbroker.replication.actions import (
@@ -33,6 +34,7 @@ from pylogbroker.replication.follower import (
 )
 from pylogbroker.replication.leader import FetchOutcome, FollowerFetch, LeaderReplica
 from pylogbroker.replication.log import EpochEnd, ReplicaLog
+from pylogbroker.replication.replica import PartitionReplica
 from pylogbroker.replication.settings import ReplicationSettings
 
 __all__ = [
@@ -55,6 +57,7 @@ __all__ = [
     "IsrChange",
     "LeaderReplica",
     "ListOffset",
+    "PartitionReplica",
     "ReplicaLog",
     "ReplicationSettings",
     "RestartAt",
