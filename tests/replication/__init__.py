@@ -7,6 +7,7 @@
     steps             what brokers, clients and faults do at random
     setup, runs       a seed gives the setup and all choices of a run
     invariants        checked after each step
+    mutants           historical bugs, which the model must find
 
 `python -m tests.replication --steps 1000000 --seed 1` runs the model for longer.
 """

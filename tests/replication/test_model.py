@@ -1,13 +1,14 @@
-"""Model of a cluster under faults: no invariant breaks."""
+"""Model of a cluster under faults: no invariant breaks, and each historical bug breaks one."""
 
 from __future__ import annotations
 
 import pytest
 from click.testing import CliRunner
 
-from tests.replication import runs
+from tests.replication import runs, steps
 from tests.replication.__main__ import main
 from tests.replication.invariants import Invariants, Violation
+from tests.replication.mutants import MUTANTS, Mutant
 from tests.support.budget import Budget
 from tests.support.examples import examples
 
@@ -39,3 +40,18 @@ def test_a_violation_says_how_to_repeat_it(monkeypatch: pytest.MonkeyPatch) -> N
 def test_the_command(arguments: list[str], shown: str) -> None:
     outcome = CliRunner().invoke(main, ["--steps", "1500", "--seed", "3", *arguments])
     assert (outcome.exit_code, shown in outcome.output) == (0, True)
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+def test_a_bug_is_found(mutant: Mutant) -> None:
+    assert runs_until_found(mutant) <= mutant.runs_max
+
+
+def runs_until_found(mutant: Mutant) -> int:
+    for count in range(mutant.runs_max):
+        cluster = runs.new_cluster(mutant.first_seed + count, mutant.setup, *mutant.classes)
+        try:
+            steps.run(cluster, runs.RUN_STEPS)
+        except AssertionError:
+            return count + 1
+    return mutant.runs_max + 1
