@@ -249,11 +249,14 @@ class LeaderReplica:
         return broker is not None and progress.broker_epoch in (UNKNOWN_BROKER_EPOCH, broker.epoch)
 
     def _is_in_sync(self, progress: FollowerProgress) -> bool:
-        """Return whether a follower has all committed records.
+        """Return whether a follower has all committed records, and no others before them.
 
-        A new leader's high watermark may be too low, but none was higher than the start of its epoch.
+        A new leader's high watermark may be too low, but none was higher than the start of its epoch. Leader epochs
+        before the log start are unknown here, so a follower's records of that part may be others. It drops them with
+        the next answer.
         """
-        return progress.log_end_offset >= max(self.high_watermark, self.epoch_start_offset)
+        has_committed = progress.log_end_offset >= max(self.high_watermark, self.epoch_start_offset)
+        return has_committed and progress.log_start_offset >= self._log.log_start_offset
 
     def _expand_isr(self, replica_id: int, progress: FollowerProgress) -> Actions:
         isr = self.isr

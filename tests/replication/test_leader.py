@@ -81,6 +81,14 @@ def test_a_follower_below_the_epoch_start_does_not_join() -> None:
     assert leader.fetch(3, 1).actions == ()
 
 
+def test_a_follower_with_records_before_the_log_start_does_not_join_yet() -> None:
+    log = log_of(1, 1)
+    log.start_at(1)
+    leader = Leader(log, isr=(1, 2), high_watermark=2)
+    assert leader.fetch(3, 2, start=0).actions == ()
+    assert leader.fetch(3, 2, start=1).actions == (expansion(1, 2, 3, broker_epochs=(10, -1, -1)),)
+
+
 def test_a_dead_follower_does_not_join() -> None:
     leader = Leader(log_of(), isr=(1, 2))
     leader.replica.brokers_changed(live(1, 2), 0)
