@@ -256,13 +256,14 @@ class FollowerReplica:
         self.state = FollowerState.FETCHING if is_written else FollowerState.SYNCING
 
     def _agreed_end(self, leader_end: EpochEnd) -> int:
-        """Return the offset up to which both logs may agree, from the end of an epoch at the leader."""
+        """Return the offset up to which both logs may agree, from the end of an epoch at the leader.
+
+        If that epoch is missing here, nothing after the largest smaller one agrees.
+        """
         log = self._log
         own = EpochEnd(*log.end_offset_for_epoch(leader_end.epoch))
         if own.epoch == UNKNOWN_EPOCH:  # no epochs are known: all differ from the leader's
             return min(leader_end.end_offset, log.log_end_offset)
-        if own.epoch != leader_end.epoch:  # the leader's epoch is missing here: nothing after `own` agrees
-            return own.end_offset
         return min(own.end_offset, leader_end.end_offset)
 
     def _truncate(self, action: TruncateTo | RestartAt, following: FollowerState = FollowerState.FETCHING) -> Actions:

@@ -64,7 +64,7 @@ class PartitionReplica:
             return self.role.update(state, now_ms) if isinstance(self.role, LeaderReplica) else NO_ACTIONS
         self.leader_epoch = state.leader_epoch
         self.leader = state.leader
-        high_watermark = self._high_watermark = max(self.high_watermark, self._log.log_start_offset)
+        high_watermark = self._high_watermark = self.high_watermark
         if state.leader == NO_LEADER or self.broker_id not in state.replicas:
             self.role = None
             return NO_ACTIONS

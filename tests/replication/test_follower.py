@@ -134,6 +134,8 @@ def test_an_answer_to_another_request_is_ignored() -> None:
         ((1, 1, 2, 2), EpochEnd(1, 2), 2),  # the leader does not have epoch 2
         ((1, 1, 1, 1), EpochEnd(1, 3), 3),  # its epoch 1 is shorter
         ((1, 1, 3), EpochEnd(2, 5), 2),  # we do not have its epoch 2
+        ((1, 1, 1, 1, 3), EpochEnd(2, 3), 3),  # nor agrees what we have of epoch 1 after it
+        ((), EpochEnd(2, 3), 0),
         ((3, 3), EpochEnd(2, 1), 0),  # we have nothing up to epoch 2
     ],
 )

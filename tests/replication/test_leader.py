@@ -125,6 +125,13 @@ def test_a_lagging_follower_leaves_the_isr_once_confirmed() -> None:
     assert leader.replica.isr_altered((1, 2), 21, LAG_MS + 1) == (AdvanceHighWatermark(1),)
 
 
+def test_no_follower_leaves_while_a_change_is_in_flight() -> None:
+    leader = Leader(log_of(), isr=(1, 2))
+    leader.fetch(3, 0)
+    leader.append()
+    assert leader.replica.tick(LAG_MS + 1) == ()
+
+
 def test_a_follower_that_reads_on_is_in_sync_though_never_at_the_end() -> None:
     leader = Leader(log_of(), isr=(1, 2), replicas=(1, 2))
     for step in range(1, 6):
@@ -150,6 +157,13 @@ def test_a_state_of_the_same_epoch_replaces_isr_and_assignment() -> None:
     assert code_of(leader.fetch, 2, 0) is ErrorCode.UNKNOWN_LEADER_EPOCH
     assert leader.replica.update(PartitionState(1, (1,), (1, 2), EPOCH, 21), 0) == ()
     assert leader.replica.isr.committed == (1,)
+
+
+def test_a_state_of_the_same_epoch_keeps_what_is_known_of_followers() -> None:
+    leader = Leader(log_of(1))
+    leader.fetch(2, 1)
+    assert leader.replica.update(PartitionState(1, (1, 2, 3), (1, 2, 3), EPOCH, 21), 0) == ()
+    assert leader.fetch(3, 1).actions == (AdvanceHighWatermark(1),)
 
 
 def test_a_replica_that_was_removed_is_unknown_when_it_comes_again() -> None:

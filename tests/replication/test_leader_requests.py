@@ -43,6 +43,12 @@ def test_a_fetch_shows_where_the_logs_diverge(last_epoch: int, offset: int, dive
     assert leader.replica.high_watermark == (0 if diverging else offset)
 
 
+def test_a_fetch_before_the_log_start_is_out_of_range_before_it_diverges() -> None:
+    log = log_of(1, 1, 1, 3)
+    log.start_at(2)
+    assert code_of(Leader(log).fetch, 2, 1, 2) is ErrorCode.OFFSET_OUT_OF_RANGE
+
+
 def test_a_fetch_with_an_epoch_after_ours_is_out_of_range() -> None:
     assert code_of(Leader(log_of(1)).fetch, 2, 1, 6) is ErrorCode.OFFSET_OUT_OF_RANGE
 
