@@ -1,0 +1,65 @@
+"""Replicas of a partition as state machines, without I/O, clock or Twisted.
+
+    replica                  role of one broker's replica: leader, follower, or none
+    leader                   one leader epoch of a leader
+    follower                 one leader epoch of a follower
+    isr, progress            parts of the leader
+    preferred_read_replica   choice of a replica for a consumer
+    actions                  what the state machines want to be done
+    log, settings            what they read
+
+Events are calls, and each returns actions. `tests/replication` runs several replicas as a cluster, with faults.
+"""
+
+from pylogbroker.replication.actions import (
+    Action,
+    Actions,
+    AdvanceHighWatermark,
+    AdvanceLogStart,
+    AlterIsr,
+    AppendFetched,
+    AssignEpoch,
+    IsrChange,
+    RestartAt,
+    TruncateTo,
+)
+from pylogbroker.replication.follower import (
+    FetchedData,
+    FetchFrom,
+    FindEpochEnd,
+    FollowerReplica,
+    FollowerRequest,
+    FollowerState,
+    ListOffset,
+)
+from pylogbroker.replication.leader import FetchOutcome, FollowerFetch, LeaderReplica
+from pylogbroker.replication.log import EpochEnd, ReplicaLog
+from pylogbroker.replication.replica import PartitionReplica
+from pylogbroker.replication.settings import ReplicationSettings
+
+__all__ = [
+    "Action",
+    "Actions",
+    "AdvanceHighWatermark",
+    "AdvanceLogStart",
+    "AlterIsr",
+    "AppendFetched",
+    "AssignEpoch",
+    "EpochEnd",
+    "FetchFrom",
+    "FetchOutcome",
+    "FetchedData",
+    "FindEpochEnd",
+    "FollowerFetch",
+    "FollowerReplica",
+    "FollowerRequest",
+    "FollowerState",
+    "IsrChange",
+    "LeaderReplica",
+    "ListOffset",
+    "PartitionReplica",
+    "ReplicaLog",
+    "ReplicationSettings",
+    "RestartAt",
+    "TruncateTo",
+]
