@@ -12,6 +12,8 @@ import pytest
 from tests.conftest import make_broker
 from tests.peers.kafka import KafkaBroker
 from tests.peers.processes import free_ports
+from tests.peers.zookeeper import ZooKeeper
+from tests.peers.zookeeper_mode import ZooKeeperModeBroker
 from tests.support.line_process import LineProcess
 from tests.support.oracle_answers import OracleAnswers
 
@@ -55,6 +57,14 @@ def test_process_of_a_fixture(indirect: LineProcess) -> None:
 
 def test_kafka(tmp_path: Path) -> None:
     KafkaBroker(tmp_path).start()
+
+
+def test_kafka_in_zookeeper_mode(tmp_path: Path) -> None:
+    ZooKeeperModeBroker(tmp_path, broker_id=1, zookeeper="127.0.0.1:2181").start()
+
+
+def test_process_of_zookeeper(tmp_path: Path) -> None:
+    ZooKeeper(tmp_path).start()
 
 
 def test_process_that_is_chosen_later(tmp_path: Path) -> None:
