@@ -31,8 +31,8 @@ class KilledBroker(BrokerProcess):
     """A broker with a port that the system gives to no client."""
 
     def __init__(self, directory: Path, settings: Mapping[str, str] | None = None) -> None:
-        super().__init__(directory, {**SETTINGS, **(settings or {})})
-        [self._port] = free_ports(1)
+        [port] = free_ports(1)
+        super().__init__(directory, {**SETTINGS, **(settings or {})}, port=port)
         self._directory.mkdir(parents=True, exist_ok=True)
         self.lines: list[str] = []  # of the lives that are over
         self.kills = self.starts = 0
