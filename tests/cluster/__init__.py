@@ -1,0 +1,8 @@
+"""Clusters on one ZooKeeper: Apache Kafka's brokers and this project's, side by side, with faults.
+
+cluster        Brokers with ids, their starts and ends, and questions about their partitions.
+members        The brokers: `apache` of any release and protocol version, `own`.
+tree           The state in ZooKeeper, read by kazoo.
+replica_logs   The records in each replica's files, and their comparison.
+traffic        Producers that work meanwhile, and the checks of what was acknowledged.
+"""
