@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.cluster.cluster import Cluster
+from tests.cluster.members import apache, own
 from tests.conftest import make_broker
 from tests.peers.kafka import KafkaBroker
 from tests.peers.processes import free_ports
@@ -61,6 +63,14 @@ def test_kafka(tmp_path: Path) -> None:
 
 def test_kafka_in_zookeeper_mode(tmp_path: Path) -> None:
     ZooKeeperModeBroker(tmp_path, broker_id=1, zookeeper="127.0.0.1:2181").start()
+
+
+def test_kafka_of_a_cluster(tmp_path: Path) -> None:
+    Cluster.make(tmp_path, "127.0.0.1:2181", [partial(apache, protocol="2.7")])
+
+
+def test_process_of_a_cluster(tmp_path: Path) -> None:
+    Cluster.make(tmp_path, "127.0.0.1:2181", [own])
 
 
 def test_process_of_zookeeper(tmp_path: Path) -> None:
