@@ -27,7 +27,6 @@ from tests.cluster.members import ClusterBroker, Maker, Place
 from tests.cluster.replica_logs import LogRecord, partition_directories, read_directory
 from tests.cluster.tree import NONE, StoredState, Tree
 from tests.crash.history import Partition
-from tests.crash.reader import Reader
 from tests.peers.tools import tool
 from tests.support.waiting import wait_until
 
@@ -203,11 +202,6 @@ class Cluster:
             )
 
         wait_until(is_in_sync, seconds, states)
-
-    def reader(self, topic: str, partition: int) -> Reader:
-        """Return a reader that asks the leader of a partition."""
-        member = self.members[self.wait_for_leader(topic, partition)]
-        return Reader(member.bootstrap, member.data_dir)
 
     def dump_logs(self, number: int) -> dict[Partition, list[LogRecord]]:
         """Return all records in the files of a broker, which may run or not."""
