@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Final, Self
 
 import attrs
@@ -36,6 +37,8 @@ from tests.crash.workloads.senders import confluent
 from tests.support.waiting import wait_until
 
 WAIT_SECONDS_MAX: Final = 60.0
+#: The high watermark follows the last append as soon as all in-sync replicas have fetched again.
+HIGH_WATERMARK_SECONDS_MAX: Final = 5.0
 #: In a comparison of replicas, the records that consumers get.
 SERVED: Final = 0
 
@@ -134,14 +137,24 @@ class Traffic:
         ]
 
     def _check_replicas(self, partition: Partition) -> Iterator[Violation]:
+        def end() -> int:
+            return max(map(end_offset, self.cluster.replicas(*partition).values()))
+
+        with suppress(TimeoutError):  # then the comparison shows what is wrong
+            wait_until(lambda: self._reader.ends(partition)[1] >= end(), HIGH_WATERMARK_SECONDS_MAX)
         served = list(records_in(self._reader.read(partition)))
         return check_replicas(partition, served, self.cluster.replicas(*partition))
+
+
+def end_offset(records: Sequence[LogRecord]) -> int:
+    """Return the offset behind the last record."""
+    return records[-1].offset + 1 if records else 0
 
 
 def check_replicas(
     partition: Partition, served: Sequence[LogRecord], replicas: dict[int, list[LogRecord]]
 ) -> Iterator[Violation]:
     """Check that consumers get what all replicas have, from the first to the last record."""
-    ends = {number: records[-1].offset + 1 if records else 0 for number, records in replicas.items()}
-    for violation in compare_replicas({SERVED: served, **replicas}, max(ends.values())):
+    end = max(map(end_offset, replicas.values()))
+    for violation in compare_replicas({SERVED: served, **replicas}, end):
         yield Violation(violation.kind, f"{partition[0]}-{partition[1]}: {violation.what}")
