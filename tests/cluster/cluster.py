@@ -24,9 +24,11 @@ from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
 from tests.clients.stored_batches import ask
 from tests.cluster.members import ClusterBroker, Maker, Place
+from tests.cluster.network import Network
 from tests.cluster.replica_logs import LogRecord, partition_directories, read_directory
 from tests.cluster.tree import NONE, StoredState, Tree
 from tests.crash.history import Partition
+from tests.peers.processes import free_ports
 from tests.peers.tools import tool
 from tests.support.waiting import wait_until
 
@@ -47,14 +49,19 @@ class Cluster:
 
     @classmethod
     def make(
-        cls, directory: Path, zookeeper: str, makers: Sequence[Maker], settings: Mapping[str, str] | None = None
+        cls,
+        directory: Path,
+        zookeeper: str,
+        makers: Sequence[Maker],
+        settings: Mapping[str, str] | None = None,
+        network: Network | None = None,
     ) -> Self:
         """Make a cluster of brokers 1, 2, ..., which do not run yet; `settings` are those of all."""
         common = {**internal_topics(len(makers)), **(settings or {})}
-        members = {
-            number: maker(Place(number, zookeeper, directory / f"broker-{number}", common))
-            for number, maker in enumerate(makers, 1)
-        }
+        members = {}
+        for number, (maker, port) in enumerate(zip(makers, free_ports(len(makers)), strict=True), 1):
+            place = Place(number, zookeeper, directory / f"broker-{number}", common, port)
+            members[number] = maker(place if network is None else place.behind(network))
         return cls(members, Tree.open(zookeeper))
 
     def __enter__(self) -> Self:
@@ -167,12 +174,15 @@ class Cluster:
         """Return the in-sync replicas, sorted."""
         return sorted(self.state(topic, partition).isr)
 
-    def wait_for_leader(self, topic: str, partition: int, seconds: float = WAIT_SECONDS_MAX) -> int:
-        """Wait until a running broker that is not paused leads the partition; its id."""
+    def wait_for_leader(
+        self, topic: str, partition: int, other_than: int = NONE, seconds: float = WAIT_SECONDS_MAX
+    ) -> int:
+        """Wait until a registered broker that runs and is not paused leads the partition; its id."""
 
         def is_led() -> bool:
             leader = self.leader(topic, partition)
-            return leader in self.running and leader not in self.paused and leader in self.tree.brokers()
+            able = leader in self.running and leader not in self.paused and leader != other_than
+            return able and leader in self.tree.brokers()
 
         wait_until(is_led, seconds, lambda: self.tree.state(topic, partition))
         return self.leader(topic, partition)

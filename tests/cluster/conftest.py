@@ -11,16 +11,20 @@ import pytest
 
 from tests.cluster.cluster import Cluster
 from tests.cluster.members import Maker
+from tests.cluster.network import Network
 
 
 @pytest.fixture
 def new_cluster(tmp_path: Path, zookeeper_chroot: str) -> Iterator[Callable[..., Cluster]]:
-    """Makes a started cluster on the test's chroot: `new_cluster(apache, own, settings={...})`."""
+    """Makes a started cluster on the test's chroot: `new_cluster(apache, own, settings={...}, network=Network())`."""
     made: list[Cluster] = []
     with ExitStack() as stack:
 
-        def make(*makers: Maker, settings: dict[str, str] | None = None) -> Cluster:
-            made.append(Cluster.make(tmp_path / f"cluster-{len(made)}", zookeeper_chroot, makers, settings))
+        def make(*makers: Maker, settings: dict[str, str] | None = None, network: Network | None = None) -> Cluster:
+            directory = tmp_path / f"cluster-{len(made)}"
+            if network is not None:
+                stack.callback(network.close)
+            made.append(Cluster.make(directory, zookeeper_chroot, makers, settings, network))
             return stack.enter_context(made[-1])
 
         yield make

@@ -14,7 +14,8 @@ from typing import Protocol
 
 import attrs
 
-from tests.peers.processes import QUICK, free_ports
+from tests.cluster.network import ZOOKEEPER, Network
+from tests.peers.processes import QUICK
 from tests.peers.zookeeper_mode import QUICK_FAILURES, ZooKeeperModeBroker
 from tests.support.broker_process import BrokerProcess
 from tests.support.brokers import Broker, KafkaProcess
@@ -24,12 +25,24 @@ HEAP = "-Xmx256M"
 
 @attrs.frozen
 class Place:
-    """Place of a broker: its cluster, its number there, and its directory."""
+    """Place of a broker: its cluster, its number there, its directory and its port."""
 
     broker_id: int
     zookeeper: str  # with the chroot
     directory: Path
     settings: Mapping[str, str]
+    port: int
+
+    def behind(self, network: Network) -> Place:
+        """Return the same place, from which and to which all connections of brokers lead through a network."""
+        server, _, chroot = self.zookeeper.partition("/")
+        zookeeper = network.proxy(ZOOKEEPER, int(server.rpartition(":")[2]), source=self.broker_id)
+        advertised = f"PLAINTEXT://127.0.0.1:{network.proxy(self.broker_id, self.port).port}"
+        return attrs.evolve(
+            self,
+            zookeeper=f"127.0.0.1:{zookeeper.port}/{chroot}",
+            settings={**self.settings, "advertised.listeners": advertised},
+        )
 
 
 class ClusterBroker(Broker, Protocol):
@@ -59,6 +72,7 @@ class ApacheMember(KafkaProcess):
         self._kafka = ZooKeeperModeBroker(
             place.directory,
             place.settings,
+            place.port,
             broker_id=place.broker_id,
             zookeeper=place.zookeeper,
             protocol=protocol,
@@ -81,5 +95,4 @@ def apache(place: Place, release: str = "kafka-3.9", protocol: str | None = None
 def own(place: Place) -> BrokerProcess:
     """Make a broker of this project."""
     identity = {"broker.id": str(place.broker_id), "zookeeper.connect": place.zookeeper}
-    [port] = free_ports(1)
-    return BrokerProcess(place.directory, {**QUICK_FAILURES, **identity, **place.settings}, port=port)
+    return BrokerProcess(place.directory, {**QUICK_FAILURES, **identity, **place.settings}, port=place.port)
