@@ -101,12 +101,14 @@ class Cluster:
             list(threads.map(self.start, resting))
         return self
 
-    def start(self, number: int) -> None:
+    def start(self, number: int, *, wait_for_expiry: bool = True) -> None:
         """Start a broker, once the registration of its last life has expired, and wait until it knows the cluster.
 
-        Kafka accepts clients before its controller has sent it the metadata, and answers with what it has: nothing.
+        Apache Kafka does not start before that expiry.  It accepts clients before its controller has sent it the
+        metadata, and answers with what it has: nothing.
         """
-        wait_until(lambda: number not in self.tree.brokers(), WAIT_SECONDS_MAX, self.tree.brokers)
+        if wait_for_expiry:
+            wait_until(lambda: number not in self.tree.brokers(), WAIT_SECONDS_MAX, self.tree.brokers)
         self.running.append(number)
         member = self.members[number]
         member.start()

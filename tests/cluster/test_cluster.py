@@ -47,6 +47,21 @@ def test_the_files_of_our_broker_hold_what_it_serves(new_cluster: NewCluster, to
     assert list(records_in(served)) == found
 
 
+def test_records_and_markers_of_transactions(new_cluster: NewCluster, topic: str) -> None:
+    cluster = new_cluster(own)
+    create_topic(cluster.bootstrap, topic)
+    settings = {"bootstrap.servers": cluster.bootstrap, "transactional.id": topic, "log_level": 0}
+    producer = Producer(settings)
+    producer.init_transactions(20)
+    producer.begin_transaction()
+    producer.produce(topic, b"a", None, 0)
+    producer.commit_transaction(20)
+    record, marker = cluster.dump_logs(1)[topic, 0]
+    assert (record.value, record.is_control, record.sequence) == (b"a", False, 0)
+    assert (marker.offset, marker.is_control, marker.sequence) == (1, True, -1)
+    assert marker.producer_id == record.producer_id
+
+
 def test_kafka_reads_the_same_in_the_files_of_our_broker(new_cluster: NewCluster, topic: str, tmp_path: Path) -> None:
     cluster = new_cluster(own)
     create_topic(cluster.bootstrap, topic)
@@ -59,7 +74,7 @@ def test_kafka_reads_the_same_in_the_files_of_our_broker(new_cluster: NewCluster
     assert [(str(each.producer_id), str(each.leader_epoch)) for each in found] == re.findall(
         r"baseOffset: .* producerId: (\d+) .* partitionLeaderEpoch: (\d+) ", printed
     )
-    assert [(str(each.offset), str(each.sequence), str(each.value, "ascii")) for each in found] == re.findall(
+    assert [(str(each.offset), str(each.sequence), (each.value or b"").decode()) for each in found] == re.findall(
         r"\| offset: (\d+) .* sequence: (\d+) .* payload: (\w+)", printed
     )
     assert len(found) == 3
