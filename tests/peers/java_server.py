@@ -9,6 +9,7 @@ from typing import ClassVar, Self
 
 import attrs
 
+from tests.peers.class_archives import archive_options
 from tests.peers.maven import classpath
 from tests.peers.processes import SHORT_LIVED, Server, free_ports
 
@@ -54,6 +55,8 @@ class JavaServer(Server):
         if self.log.exists():
             self.log.rename(self.log.with_suffix(".previous"))
         java = [*self.prefix, "java", f"-Dlog4j.configuration=file:{logging}", *self.java_options]
+        if not any("Archive" in option for option in self.java_options):
+            java += archive_options(self.release)
         command = [*java, "-cp", classpath(self.release), self.main, str(properties)]
         self._run(command, self.directory / "output.log", self.log, self.started, self.start_timeout)
         return self
