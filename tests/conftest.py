@@ -37,6 +37,7 @@ from tests.support.needs import PROCESS, needs
 from tests.support.oracle_answers import OracleAnswers
 from tests.support.process_guard import ProcessGuard
 from tests.support.shared_brokers import shared_broker, shared_kafka
+from tests.support.shared_zookeeper import zookeeper_chroot  # noqa: F401  (a fixture)
 from tests.support.signal_handlers import kept_handlers
 
 # Machines are noisy: no example has a time limit.

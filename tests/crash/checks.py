@@ -23,6 +23,8 @@ A guarantee allows, exactly:
 * AT_LEAST_ONCE (retries, one request at a time): within one life of the broker each at most once and in order. A record
   is there more than once only if it was sent in one life and acknowledged in another. The acknowledged copy is the last
   one, and the acknowledged copies are in order.
+* REPEATED (the same, in a cluster, in which a record may be sent to several leaders): any number of copies. The
+  acknowledged copies are in order.
 """
 
 from __future__ import annotations
@@ -108,6 +110,8 @@ def _check_producer(sent: Sent, copies: Copies, ends: Sequence[int], settled: bo
         yield from _check_once(copies)
     elif sent.promise is Promise.AT_MOST_ONCE:
         yield from _check_rising(copies)
+    elif sent.promise is Promise.REPEATED:
+        yield from _check_acknowledged_order(sent, copies)
     else:
         yield from _check_retried(sent, copies, ends)
     if sent.failures and sent.promise is not Promise.AT_MOST_ONCE:
@@ -163,11 +167,20 @@ def _check_retried(sent: Sent, copies: Copies, ends: Sequence[int]) -> Iterator[
     for sequence, count in times.items():
         if count > 1 and sent.begun[sequence] == sent.ended[sequence]:
             yield "duplicate", f"record {sequence} is there {count} times, and the broker did not crash meanwhile"
-    there = set(copies)
-    known = [(sequence, offset) for sequence, offset in enumerate(sent.offsets) if (offset, sequence) in there]
-    for sequence, offset in known:
+    for sequence, offset in _acknowledged_copies(sent, copies):
         if last[sequence] > offset:
             yield "duplicate", f"record {sequence} is at {last[sequence]}, behind {offset} where it was acknowledged"
+    yield from _check_acknowledged_order(sent, copies)
+
+
+def _acknowledged_copies(sent: Sent, copies: Copies) -> Copies:
+    """Return sequence and offset of the copies that are at their acknowledged offsets."""
+    there = set(copies)
+    return [(sequence, offset) for sequence, offset in enumerate(sent.offsets) if (offset, sequence) in there]
+
+
+def _check_acknowledged_order(sent: Sent, copies: Copies) -> Iterator[_Found]:
+    known = _acknowledged_copies(sent, copies)
     for (_, before), (sequence, offset) in pairwise(known):
         if offset < before:
             yield "order", f"record {sequence}, acknowledged at {offset}, comes before its predecessor at {before}"

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import os
-import random
 import re
 import signal
-import socket
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from tests.peers.processes import free_ports
 from tests.support.broker_process import ROOT, BrokerProcess
 from tests.support.line_process import LineProcess
 
@@ -29,15 +28,11 @@ _CHECKED: Final = re.compile(r"not stopped cleanly: (\d+) logs? checked")
 
 
 class KilledBroker(BrokerProcess):
-    """A broker with a port of its own choice, kept from its first start on.
-
-    The port is not one that the system gives to clients: one of them, trying to connect while nobody listens, would
-    sooner or later be given that very port, be connected to itself, and keep the broker from it.
-    """
+    """A broker with a port that the system gives to no client."""
 
     def __init__(self, directory: Path, settings: Mapping[str, str] | None = None) -> None:
-        super().__init__(directory, {**SETTINGS, **(settings or {})})
-        self._port = _free_port()
+        [port] = free_ports(1)
+        super().__init__(directory, {**SETTINGS, **(settings or {})}, port=port)
         self._directory.mkdir(parents=True, exist_ok=True)
         self.lines: list[str] = []  # of the lives that are over
         self.kills = self.starts = 0
@@ -82,16 +77,3 @@ class KilledBroker(BrokerProcess):
     def all_unexpected_errors(self) -> list[str]:
         """Return the unexpected errors in the logs of all its lives."""
         return [line for line in self.lines if re.search(r"#(error|critical)\]|Traceback|Unhandled", line)]
-
-
-def _free_port() -> int:
-    """A port below those that the system gives to clients."""
-    lowest = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
-    while True:
-        port = random.SystemRandom().randrange(min(15_000, lowest // 2), lowest)
-        with socket.socket() as probe:
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return port

@@ -42,7 +42,7 @@ class Reader:
         parts: list[bytes] = []
         offset, end = 0, 1  # the end is not known yet
         while offset < end:
-            answer = _patiently(lambda at=offset: self._fetch(partition, at, committed_only))  # type: ignore[misc]
+            answer = patiently(lambda at=offset: self._fetch(partition, at, committed_only))  # type: ignore[misc]
             data = bytes(answer.records or b"")
             end = answer.last_stable_offset if committed_only else answer.high_watermark
             if offset < end and not data:
@@ -59,11 +59,19 @@ class Reader:
             replica_id=-1, max_wait_ms=0, min_bytes=0, max_bytes=_MOST, isolation_level=int(committed_only),
             session_id=0, session_epoch=-1, topics=[FetchRequest.FetchTopic(topic=partition[0], partitions=[one])],
         )  # fmt: skip
-        return ask(self._bootstrap, request, FetchResponse, _FETCH).responses[0].partitions[0]
+        return ask(self._leader(partition), request, FetchResponse, _FETCH).responses[0].partitions[0]
+
+    def _leader(self, partition: Partition) -> str:
+        """Address of the broker that serves a partition, each time it is asked; one of a cluster may be another."""
+        return self._bootstrap
+
+    def _coordinator(self, group: str) -> str:
+        """Address of the broker that has a group's offsets."""
+        return self._bootstrap
 
     def ends(self, partition: Partition) -> tuple[int, int]:
         """The last stable offset, and the high watermark."""
-        answer = _patiently(lambda: self._fetch(partition, 0, committed_only=True))
+        answer = patiently(lambda: self._fetch(partition, 0, committed_only=True))
         return answer.last_stable_offset, answer.high_watermark
 
     def committed(self, group: str, partitions: Sequence[Partition]) -> dict[Partition, int]:
@@ -73,7 +81,7 @@ class Reader:
             topics.setdefault(topic, []).append(index)
         asked = [OffsetFetchRequest.OffsetFetchRequestTopic(name=n, partition_indexes=p) for n, p in topics.items()]
         request = OffsetFetchRequest(group_id=group, topics=asked)
-        answer = _patiently(lambda: ask(self._bootstrap, request, OffsetFetchResponse, _OFFSET_FETCH))
+        answer = patiently(lambda: ask(self._coordinator(group), request, OffsetFetchResponse, _OFFSET_FETCH))
         found = [(topic.name, one) for topic in answer.topics for one in topic.partitions]
         return {(topic, one.partition_index): one.committed_offset for topic, one in found}
 
@@ -99,7 +107,7 @@ def next_offset(data: bytes) -> int:
     return end_of(data) or -1
 
 
-def _patiently(question: Callable[[], Any]) -> Any:
+def patiently(question: Callable[[], Any]) -> Any:
     """An answer about a partition or a group, asked again while the broker has yet to get there."""
     deadline = time.monotonic() + _WAIT_SECONDS_MAX
     while True:

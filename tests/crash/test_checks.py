@@ -16,6 +16,7 @@ from tests.storage.support import batch, messages
 
 P = ("topic", 0)
 ONCE, AT_MOST, AT_LEAST = Promise.ONCE, Promise.AT_MOST_ONCE, Promise.AT_LEAST_ONCE
+REPEATED = Promise.REPEATED
 
 
 def stamp(sequence: int, producer: str = "p", partition: int = 0) -> Stamp:
@@ -52,7 +53,7 @@ def test_nothing_is_wrong_with_a_good_history(promise: Promise) -> None:
     assert judged(log_of([0, 1, 2]), sent(promise, [0, 1, 2])) == set()
 
 
-@pytest.mark.parametrize("promise", Promise)
+@pytest.mark.parametrize("promise", [ONCE, AT_MOST, AT_LEAST])
 @pytest.mark.parametrize(
     ("log", "acknowledged", "wrong"),
     [
@@ -64,7 +65,7 @@ def test_nothing_is_wrong_with_a_good_history(promise: Promise) -> None:
         ([0, 1, 7], [0, 1], {"foreign"}),
     ],
 )
-def test_faults_that_no_promise_allows(
+def test_faults_that_no_promise_of_one_broker_allows(
     promise: Promise, log: list[int], acknowledged: list[int | None], wrong: set[str]
 ) -> None:
     extra = {"gap"} if promise is ONCE and log[0] == 1 else set()
@@ -109,6 +110,22 @@ def test_what_retries_may_leave(
 def test_no_other_promise_allows_that(promise: Promise) -> None:
     lives = [(0, 0), (0, 1), (1, 1)]
     assert judged(log_of([0, 1, 1, 2], [2]), sent(promise, [0, 2, 3], lives)) == {"duplicate"}
+
+
+@pytest.mark.parametrize(
+    ("log", "acknowledged", "wrong"),
+    [
+        ([0, 1, 0, 1, 1, 2], [2, 3, 5], set()),
+        ([0, 1], [0, 1, 2], {"lost"}),
+        ([0, 1, 2], [0, 2, None], {"moved"}),
+        ([0, 2, 1], [0, 2, 1], {"order"}),
+        ([0, 1, 7], [0, 1], {"foreign"}),
+    ],
+)
+def test_faults_of_a_producer_whose_leaders_move(
+    log: list[int], acknowledged: list[int | None], wrong: set[str]
+) -> None:
+    assert judged(log_of(log), sent(REPEATED, acknowledged), settled=False) == wrong
 
 
 def test_a_record_that_was_abandoned() -> None:

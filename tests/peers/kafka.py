@@ -27,7 +27,7 @@ another node within 2 seconds. Start-up takes about 6 seconds on two cores.
 """
 
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
@@ -35,8 +35,9 @@ from typing import Self
 
 import attrs
 
+from tests.peers.java_server import JavaServer
 from tests.peers.maven import PeerError, classpath
-from tests.peers.processes import SHORT_LIVED, Server, free_ports
+from tests.peers.processes import SHORT_LIVED, free_ports
 
 SINGLE_NODE: Mapping[str, str] = {
     "process.roles": "broker,controller",
@@ -73,6 +74,7 @@ COLLECTOR = (
 LOGGING = """\
 log4j.rootLogger=WARN, file
 log4j.logger.kafka.server.KafkaRaftServer=INFO
+log4j.logger.kafka.server.KafkaServer=INFO
 log4j.logger.kafka.log.LogCleaner=INFO
 log4j.appender.file=org.apache.log4j.FileAppender
 log4j.appender.file.File={log}
@@ -80,20 +82,14 @@ log4j.appender.file.layout=org.apache.log4j.PatternLayout
 log4j.appender.file.layout.ConversionPattern=%d %p %m (%c)%n
 """
 CLUSTER_ID = "cHlsb2dicm9rZXJwZWVyMQ"
-STARTED = r"Kafka Server started"
 
 
 @attrs.define
-class KafkaBroker(Server):
-    """Apache Kafka on one node, with everything it keeps below `directory`."""
+class KafkaServer(JavaServer):
+    """Apache Kafka on one node, in either mode."""
 
-    directory: Path
-    settings: Mapping[str, str] = attrs.field(factory=dict)
-    port: int = 0
-    start_timeout: float = 60.0
-    java_options: tuple[str, ...] = (*HEAP, *COLLECTOR)
-    prefix: Sequence[str] = ()
-    process: subprocess.Popen[bytes] | None = None
+    main = "kafka.Kafka"
+    logging = LOGGING
 
     @property
     def data(self) -> Path:
@@ -105,23 +101,19 @@ class KafkaBroker(Server):
         """The broker's own log: warnings, errors, start and stop."""
         return self.directory / "kafka.log"
 
-    def start(self) -> Self:
-        """Format the data directory unless that is done, start the broker and wait until it serves."""
-        properties, logging = self._write_settings()
-        java = ["java", f"-Dlog4j.configuration=file:{logging}"]
-        if not (self.data / "meta.properties").exists():
-            self._format([*java, *SHORT_LIVED], properties)
-        self.log.unlink(missing_ok=True)
-        options = [*self.java_options, "-cp", classpath("kafka-3.9")]
-        command = [*self.prefix, *java, *options, "kafka.Kafka", str(properties)]
-        self._run(command, self.directory / "output.log", self.log, STARTED, self.start_timeout)
-        return self
 
-    def _write_settings(self) -> tuple[Path, Path]:
-        self.directory.mkdir(parents=True, exist_ok=True)
-        port, controller = free_ports(2)
-        self.port = self.port or port
-        settings = {
+@attrs.define
+class KafkaBroker(KafkaServer):
+    """Apache Kafka on one node that is its own controller (KRaft), unless `settings` say otherwise."""
+
+    started = r"Kafka Server started"
+
+    java_options: tuple[str, ...] = (*HEAP, *COLLECTOR)
+
+    def all_settings(self) -> Mapping[str, str]:
+        """Return SINGLE_NODE, addresses, directory, and `settings`; the controller has a new port at each start."""
+        [controller] = free_ports(1)
+        return {
             **SINGLE_NODE,
             "listeners": f"PLAINTEXT://127.0.0.1:{self.port},CONTROLLER://127.0.0.1:{controller}",
             "advertised.listeners": f"PLAINTEXT://127.0.0.1:{self.port}",
@@ -129,15 +121,14 @@ class KafkaBroker(Server):
             "log.dirs": str(self.data),
             **self.settings,
         }
-        properties, logging = self.directory / "server.properties", self.directory / "log4j.properties"
-        properties.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
-        logging.write_text(LOGGING.format(log=self.log))
-        return properties, logging
 
-    def _format(self, java: list[str], properties: Path) -> None:
+    def _prepare(self, properties: Path, logging: Path) -> None:
+        """Format the data directory unless that is done."""
+        if (self.data / "meta.properties").exists():
+            return
         arguments = ["format", "--cluster-id", CLUSTER_ID, "--config", str(properties)]
-        command = [*java, "-cp", classpath("kafka-3.9"), "kafka.tools.StorageTool", *arguments]
-        done = subprocess.run(command, capture_output=True, text=True)
+        java = ["java", f"-Dlog4j.configuration=file:{logging}", *SHORT_LIVED, "-cp", classpath(self.release)]
+        done = subprocess.run([*java, "kafka.tools.StorageTool", *arguments], capture_output=True, text=True)
         if done.returncode:
             raise PeerError(f"Kafka could not format {self.data}:\n{done.stdout}{done.stderr}")
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import random
 import re
+import signal
 import socket
 import subprocess
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -19,15 +22,19 @@ SHORT_LIVED = (*QUICK, "-Xshare:auto", "-Xmx256M")
 
 
 def free_ports(count: int) -> list[int]:
-    """Return ports of the loopback address that nobody listens on at this moment."""
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
-    finally:
-        for each in sockets:
-            each.close()
+    """Return ports of the loopback address that nobody listens on at this moment.
+
+    The system gives none of them to clients.  A client that connects while a killed server's port is free could
+    otherwise be given that very port, be connected to itself, and keep the server from it.
+    """
+    lowest = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    chosen: list[int] = []
+    while len(chosen) < count:
+        port = random.SystemRandom().randrange(min(15_000, lowest // 2), lowest)
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            chosen += [port] if port not in chosen else []
+    return chosen
 
 
 def wait_for_line(log: Path, pattern: str, process: subprocess.Popen[bytes], timeout: float) -> re.Match[str]:
@@ -82,6 +89,19 @@ class Server:
             self.process.kill()
             self.process.wait()
             self.process = None
+
+    def pause(self) -> None:
+        """Stop the process where it is, as a long pause of the machine does; its connections stay open."""
+        self._signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let a paused process continue."""
+        self._signal(signal.SIGCONT)
+
+    def _signal(self, number: signal.Signals) -> None:
+        if self.process is None:
+            raise PeerError("the server does not run")
+        self.process.send_signal(number)
 
     def __enter__(self) -> Self:
         return self.start()

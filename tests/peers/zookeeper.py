@@ -4,66 +4,45 @@
         KazooClient(server.address)
 
 Its snapshots and transaction logs lie in `directory/version-2`. A start writes a snapshot. Start-up takes a second.
+Sessions may be as short as a second, and last 10 seconds at most (20 ticks), whatever a client asks for.
 """
 
 from __future__ import annotations
 
-import subprocess
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Self
+from collections.abc import Mapping
 
 import attrs
 
-from tests.peers.maven import classpath
-from tests.peers.processes import SHORT_LIVED, Server, free_ports
+from tests.peers.java_server import JavaServer
+from tests.peers.processes import QUICK
 
-LOGGING = """\
+TICK_MS = 500
+
+
+@attrs.define
+class ZooKeeper(JavaServer):
+    """One server, with everything it keeps below `directory`."""
+
+    main = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
+    started = r"PrepRequestProcessor .* started"
+    logging = """\
 log4j.rootLogger=INFO, stdout
 log4j.appender.stdout=org.apache.log4j.ConsoleAppender
 log4j.appender.stdout.layout=org.apache.log4j.PatternLayout
 log4j.appender.stdout.layout.ConversionPattern=%p %m%n
 """
-STARTED = r"PrepRequestProcessor .* started"
 
+    java_options: tuple[str, ...] = (*QUICK, "-Xshare:auto", "-Xmx128M", "-Dzookeeper.preAllocSize=4")
 
-@attrs.define
-class ZooKeeper(Server):
-    """One server, with everything it keeps below `directory`."""
-
-    directory: Path
-    port: int = 0
-    process: subprocess.Popen[bytes] | None = None
-    prefix: Sequence[str] = ()
-    settings: Mapping[str, object] = attrs.field(factory=dict)
-    java_options: Sequence[str] = ()
-
-    def start(self) -> Self:
-        self.directory.mkdir(parents=True, exist_ok=True)
-        if not self.port:
-            [self.port] = free_ports(1)
-        settings = self.directory / "zoo.cfg"
-        settings.write_text(
-            f"dataDir={self.directory}\nclientPort={self.port}\nclientPortAddress=127.0.0.1\n"
-            "tickTime=500\nminSessionTimeout=1000\nadmin.enableServer=false\n"
-            + "".join(f"{name}={value}\n" for name, value in self.settings.items())
-        )
-        logging = self.directory / "log4j.properties"
-        logging.write_text(LOGGING)
-        options = [f"-Dlog4j.configuration=file:{logging}", "-Dzookeeper.preAllocSize=4"]
-        server = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
-        command = [
-            *self.prefix,
-            "java",
-            *options,
-            *self.java_options,
-            *SHORT_LIVED,
-            "-cp",
-            classpath("kafka-3.9"),
-            server,
-            str(settings),
-        ]
-        output = self.directory / "output.log"
-        output.unlink(missing_ok=True)
-        self._run(command, output, output, STARTED, 30)
-        return self
+    def all_settings(self) -> Mapping[str, str]:
+        """Return the lines of `zoo.cfg`."""
+        return {
+            "dataDir": str(self.directory),
+            "clientPort": str(self.port),
+            "clientPortAddress": "127.0.0.1",
+            "tickTime": str(TICK_MS),
+            "minSessionTimeout": str(2 * TICK_MS),
+            "maxClientCnxns": "0",
+            "admin.enableServer": "false",
+            **self.settings,
+        }

@@ -5,8 +5,10 @@
     process.bootstrap            # "127.0.0.1:45123"
     process.stop()               # SIGTERM; or process.kill()
     process.start()              # again, on the same port and data
+    process.pause()              # SIGSTOP, until process.resume()
 
-Its log lines are `process.process.lines`.
+Its log lines are `process.process.lines`.  A member of a cluster is given its port, and has the settings `broker.id`
+and `zookeeper.connect`.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ QUICK_SETTINGS: Mapping[str, str] = {
 
 
 class BrokerProcess:
-    """Our broker; the port is chosen by the system at the first start and kept after that."""
+    """Our broker; the port, unless given, is chosen by the system at the first start and kept after that."""
 
     segment_suffix = ".kafka"
 
@@ -47,6 +49,7 @@ class BrokerProcess:
         python: str | Path = sys.executable,
         prefix: Sequence[str] = (),
         environment: Mapping[str, str] | None = None,
+        port: int = 0,
     ) -> None:
         self.data_dir = directory / "data"
         self._directory = directory
@@ -54,7 +57,7 @@ class BrokerProcess:
         self._python = python
         self._prefix = prefix
         self._environment = environment
-        self._port = 0
+        self._port = port
         self._process: LineProcess | None = None
 
     @property
@@ -91,6 +94,14 @@ class BrokerProcess:
         """As a crash would end it."""
         if self._process is not None:
             self._process.kill()
+
+    def pause(self) -> None:
+        """Stop the process where it is, as a long pause of the machine does; its connections stay open."""
+        self.process.signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let a paused process continue."""
+        self.process.signal(signal.SIGCONT)
 
     def _command(self) -> list[str | Path]:
         overrides = [f"--override={name}={value}" for name, value in self._settings.items()]

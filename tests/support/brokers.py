@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from tests.peers.kafka import KafkaBroker
+from tests.peers.kafka import KafkaBroker, KafkaServer
 from tests.peers.processes import QUICK
 from tests.support.broker_process import QUICK_SETTINGS
 
@@ -44,7 +44,7 @@ class KafkaProcess:
 
     def __init__(self, directory: Path, settings: Mapping[str, str] | None = None, prefix: Sequence[str] = ()) -> None:
         options = (*QUICK, "-Xmx512M")
-        self._kafka = KafkaBroker(
+        self._kafka: KafkaServer = KafkaBroker(
             directory, {**QUICK_SETTINGS, **(settings or {})}, java_options=options, prefix=prefix
         )
 

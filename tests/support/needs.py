@@ -56,7 +56,13 @@ PARAMETERS: Mapping[str, frozenset[str]] = {
 #: Functions and modules that choose the broker when they run; they are not searched.
 CHOOSERS = frozenset(("tests.conftest.make_broker", "benchmarks.brokers", "benchmarks.compaction"))
 #: Classes that are Apache Kafka.
-KAFKA_CLASSES = frozenset(("tests.peers.kafka.KafkaBroker", "tests.peers.kafka.KafkaCluster"))
+KAFKA_CLASSES = frozenset(
+    (
+        "tests.peers.kafka.KafkaBroker",
+        "tests.peers.kafka.KafkaCluster",
+        "tests.peers.zookeeper_mode.ZooKeeperModeBroker",
+    )
+)
 
 _NOTHING: frozenset[str] = frozenset()
 _functions: dict[object, frozenset[str]] = {}

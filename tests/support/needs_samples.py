@@ -9,9 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.cluster.cluster import Cluster
+from tests.cluster.members import apache, own
 from tests.conftest import make_broker
 from tests.peers.kafka import KafkaBroker
 from tests.peers.processes import free_ports
+from tests.peers.zookeeper import ZooKeeper
+from tests.peers.zookeeper_mode import ZooKeeperModeBroker
 from tests.support.line_process import LineProcess
 from tests.support.oracle_answers import OracleAnswers
 
@@ -60,6 +64,22 @@ def test_process_of_a_parameter(server: str) -> None:
 
 def test_kafka(tmp_path: Path) -> None:
     KafkaBroker(tmp_path).start()
+
+
+def test_kafka_in_zookeeper_mode(tmp_path: Path) -> None:
+    ZooKeeperModeBroker(tmp_path, broker_id=1, zookeeper="127.0.0.1:2181").start()
+
+
+def test_kafka_of_a_cluster(tmp_path: Path) -> None:
+    Cluster.make(tmp_path, "127.0.0.1:2181", [partial(apache, protocol="2.7")])
+
+
+def test_process_of_a_cluster(tmp_path: Path) -> None:
+    Cluster.make(tmp_path, "127.0.0.1:2181", [own])
+
+
+def test_process_of_zookeeper(tmp_path: Path) -> None:
+    ZooKeeper(tmp_path).start()
 
 
 def test_process_that_is_chosen_later(tmp_path: Path) -> None:

@@ -1,0 +1,69 @@
+"""Producers work while two brokers of Apache Kafka are killed: nothing is lost, and a loss would be seen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import attrs
+import pytest
+
+from tests.cluster.cluster import Cluster
+from tests.cluster.members import apache
+from tests.cluster.replica_logs import LogRecord
+from tests.cluster.traffic import Traffic, check_replicas
+from tests.crash.content import whole_entries
+from tests.crash.workloads import Topic
+
+PARTITIONS = 2
+
+
+def test_no_acknowledged_record_is_lost_when_leaders_die(new_cluster: Callable[..., Cluster], topic: str) -> None:
+    cluster = new_cluster(apache, apache)
+    with Traffic(cluster, [Topic(topic, PARTITIONS)], seed=1) as traffic:
+        for number in (2, 1):  # one of them is the controller
+            traffic.wait_for_acknowledgements(100)
+            cluster.kill(number)
+            for partition in range(PARTITIONS):
+                assert cluster.wait_for_leader(topic, partition) != number
+            traffic.wait_for_acknowledgements(100)
+            traffic.check()
+            cluster.start(number)
+            cluster.wait_until_in_sync(topic)
+    assert traffic.violations() == []
+    assert traffic.acknowledged > 400
+    assert traffic.history.readers["alone"] > 400
+    assert traffic.history.readers["group"] > 100
+    lose_a_record(cluster, topic)
+    assert "damaged" in {violation.kind for violation in traffic.violations()}
+    fresh = Traffic(cluster, traffic.topics, seed=1, history=traffic.history)  # has not read the logs before
+    found = fresh.violations()
+    assert {violation.kind for violation in found} == {"lost", "unseen"}, found[-1]
+
+
+def lose_a_record(cluster: Cluster, topic: str) -> None:
+    """Remove the last entry of a replica's file while its broker is dead, and make it the leader."""
+    cluster.stop(1)
+    cluster.stop(2)
+    member = cluster.members[2]
+    path = max(member.partition_dir(topic, 0).glob("*.log"))
+    *kept, _ = whole_entries(path.read_bytes())
+    path.write_bytes(b"".join(kept))
+    cluster.start(2)
+    cluster.wait_for_leader(topic, 0)
+    cluster.start(1)
+
+
+SERVED = [LogRecord(offset, offset, b"key", b"value", leader_epoch=1) for offset in range(3)]
+
+
+@pytest.mark.parametrize(
+    ("replica", "kinds"),
+    [
+        (SERVED, []),
+        (SERVED[:2], ["absent"]),
+        ([*SERVED[:2], attrs.evolve(SERVED[2], value=b"other")], ["diverged", "epoch conflict"]),
+        ([*SERVED, attrs.evolve(SERVED[2], offset=3)], ["absent"]),  # consumers do not get it
+    ],
+)
+def test_all_replicas_have_what_is_served(replica: list[LogRecord], kinds: list[str]) -> None:
+    assert [each.kind for each in check_replicas(("topic", 0), SERVED, {1: SERVED, 2: replica})] == kinds

@@ -1,0 +1,160 @@
+"""Clients that work while brokers of a cluster come and go, and the checks of their answers.
+
+    with Traffic(cluster, [Topic("orders", 2)], seed=1) as traffic:       # creates the topics, and starts
+        traffic.wait_for_acknowledgements(200)
+        cluster.kill(cluster.leader("orders", 0))
+        traffic.wait_for_acknowledgements(200)
+        cluster.start_all()
+        traffic.check()                                                   # raises, unless nothing is wrong so far
+    assert traffic.violations() == []
+
+Clients, stamps, history and checks are those of `tests.crash`.  An acknowledged record must be at its offset in the log
+that the leader serves.  Records of an idempotent producer are there once, in order, without gaps.  Acknowledged records
+of a producer that retries are in order.  What a consumer has read stays; consumers skip nothing, and offsets of groups
+do not go back.  An entry below the high watermark is the same at each check, and on all replicas at the end.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from typing import Final, Self
+
+import attrs
+
+from tests.cluster.cluster import Cluster
+from tests.cluster.cluster_reader import ClusterReader
+from tests.cluster.replica_logs import LogRecord, compare_replicas, records_in
+from tests.crash.checks import Violation
+from tests.crash.history import History, Partition, Promise
+from tests.crash.log_checker import LogChecker
+from tests.crash.workloads import RunContext, Topic, Workload
+from tests.crash.workloads.consuming import Consuming, Seat
+from tests.crash.workloads.consuming import confluent as confluent_member
+from tests.crash.workloads.producing import Plan, Producing
+from tests.crash.workloads.senders import confluent
+from tests.support.waiting import wait_until
+
+WAIT_SECONDS_MAX: Final = 60.0
+#: The high watermark follows the last append as soon as all in-sync replicas have fetched again.
+HIGH_WATERMARK_SECONDS_MAX: Final = 5.0
+#: In a comparison of replicas, the records that consumers get.
+SERVED: Final = 0
+
+
+#: A consumer without a group, and two in one.
+SEATS: Final = (
+    Seat("alone", confluent_member, shares=False),
+    Seat("group", confluent_member),
+    Seat("group", confluent_member),
+)
+
+
+def usual_plans(*topics: Topic) -> list[Plan]:
+    """Return two idempotent producers and one that retries, all with acks=all."""
+    return [
+        Plan("once-none", confluent, Promise.ONCE, "all", "none", topics),
+        Plan("once-zstd", confluent, Promise.ONCE, "all", "zstd", topics),
+        Plan("retry-lz4", confluent, Promise.REPEATED, "all", "lz4", topics),
+    ]
+
+
+@attrs.define(slots=False)
+class Traffic:
+    """Clients with topics of their own; a context manager that starts them, and finishes them in the end."""
+
+    cluster: Cluster
+    topics: Sequence[Topic]
+    seed: int
+    plans: Sequence[Plan] = ()
+    seats: Sequence[Seat] = SEATS
+    history: History = attrs.field(factory=History)
+    _workloads: Sequence[Workload] = ()
+
+    def __attrs_post_init__(self) -> None:
+        self._reader = ClusterReader(self.cluster)
+        self._checker = LogChecker(self.history, self._reader)
+        self._checker.watch(self.partitions)
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.finish(WAIT_SECONDS_MAX if exc_info[0] is None else 0.0)
+
+    @property
+    def partitions(self) -> list[Partition]:
+        """All partitions of the topics."""
+        return [partition for topic in self.topics for partition in topic.partition_keys]
+
+    @property
+    def acknowledged(self) -> int:
+        """The number of acknowledged records so far."""
+        return sum(sent.acknowledged for sent in list(self.history.sent.values()))
+
+    def start(self) -> Self:
+        """Create the topics on all brokers, and start the clients."""
+        for topic in self.topics:
+            self.cluster.create(topic.name, topic.partitions, topic.configs)
+        context = self._context()
+        self._workloads = (
+            Producing(self.plans or usual_plans(*self.topics)),
+            Consuming(self.topics, self.seats),
+        )
+        for workload in self._workloads:
+            workload.start(context)
+        return self
+
+    def _context(self) -> RunContext:
+        chance = random.Random(self.seed)
+        return RunContext(self.cluster.bootstrap, self.history, self._reader, chance, lambda _: None)
+
+    def wait_for_acknowledgements(self, count: int, seconds: float = WAIT_SECONDS_MAX) -> None:
+        """Wait until so many more records are acknowledged."""
+        wanted = self.acknowledged + count
+        wait_until(lambda: self.acknowledged >= wanted, seconds, lambda: f"{self.acknowledged} of {wanted}")
+
+    def check(self) -> None:
+        """Raise an AssertionError if anything is wrong so far; every partition must have a leader."""
+        violations = list(self._checker.check(settled=False))
+        assert violations == []
+
+    def finish(self, seconds: float = WAIT_SECONDS_MAX) -> None:
+        """Send nothing more, and wait for all acknowledgements."""
+        for workload in self._workloads:
+            workload.finish(seconds)
+
+    def violations(self) -> list[Violation]:
+        """Check everything; the clients have finished, and all replicas are or come in sync."""
+        for topic in self.topics:
+            self.cluster.wait_until_in_sync(topic.name)
+        context = self._context()
+        return [
+            *self._checker.check(settled=True),
+            *(found for workload in self._workloads for found in workload.check(context, settled=True)),
+            *(found for partition in self.partitions for found in self._check_replicas(partition)),
+        ]
+
+    def _check_replicas(self, partition: Partition) -> Iterator[Violation]:
+        def end() -> int:
+            return max(map(end_offset, self.cluster.replicas(*partition).values()))
+
+        with suppress(TimeoutError):  # then the comparison shows what is wrong
+            wait_until(lambda: self._reader.ends(partition)[1] >= end(), HIGH_WATERMARK_SECONDS_MAX)
+        served = list(records_in(self._reader.read(partition)))
+        return check_replicas(partition, served, self.cluster.replicas(*partition))
+
+
+def end_offset(records: Sequence[LogRecord]) -> int:
+    """Return the offset behind the last record."""
+    return records[-1].offset + 1 if records else 0
+
+
+def check_replicas(
+    partition: Partition, served: Sequence[LogRecord], replicas: dict[int, list[LogRecord]]
+) -> Iterator[Violation]:
+    """Check that consumers get what all replicas have, from the first to the last record."""
+    end = max(map(end_offset, replicas.values()))
+    for violation in compare_replicas({SERVED: served, **replicas}, end):
+        yield Violation(violation.kind, f"{partition[0]}-{partition[1]}: {violation.what}")
