@@ -81,3 +81,8 @@ def zookeeper_chroot(request: pytest.FixtureRequest) -> Iterator[str]:
     address = run_services.of(request.config).get(_SERVICE)["address"]
     with fresh_chroot(address, request.node.name) as chroot:
         yield chroot
+
+
+def shared_zookeeper(config: pytest.Config) -> str:
+    """Return the address of the run's ZooKeeper."""
+    return run_services.of(config).get(_SERVICE)["address"]
