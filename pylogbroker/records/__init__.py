@@ -17,7 +17,7 @@ from pylogbroker.records.builder import build
 from pylogbroker.records.checksum import crc32c
 from pylogbroker.records.control import Marker, end_marker
 from pylogbroker.records.conversion import down_convert, never, up_convert
-from pylogbroker.records.log_entry import ENTRY_PREFIX, MAGIC_AT, LogEntry, entries, entry_size
+from pylogbroker.records.log_entry import ENTRY_PREFIX, MAGIC_AT, LogEntry, complete_entries, entries, entry_size
 from pylogbroker.records.model import NO_TIMESTAMP, Buffer, Codec, Header, Record, TimestampType
 from pylogbroker.records.validate.append_rules import NO_BOUND, AppendRules
 from pylogbroker.records.validate.batches import AppendedEntry, PreparedRecords, convert, is_costly, prepare
@@ -42,6 +42,7 @@ __all__ = [
     "TimestampType",
     "TooCostly",
     "build",
+    "complete_entries",
     "convert",
     "crc32c",
     "decode_varint",

@@ -124,6 +124,15 @@ def entry_size(buffer: Buffer) -> int:
     return ENTRY_PREFIX + int(_PREFIX.unpack_from(buffer)[1])
 
 
+def complete_entries(buffer: Buffer) -> memoryview:
+    """Return `buffer` without a truncated last entry, which a leader may send."""
+    whole = view(buffer)
+    end = 0
+    for _, end in bounds(whole, partial=True):  # noqa: B007
+        pass
+    return whole[:end]
+
+
 def bounds(buffer: memoryview, *, partial: bool = False) -> Iterator[tuple[int, int]]:
     """Yield start and end of each entry; raises like `entries`."""
     place, end = 0, len(buffer)

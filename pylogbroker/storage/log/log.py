@@ -347,7 +347,7 @@ class Log:
         else:  # the offsets exceed an empty segment's relative offsets
             active.delete().unlink()
             self.segments = (*self.segments[:-1], segment)
-            self._start_at(self.segments[0].base_offset)
+            self.start_at(self.segments[0].base_offset)
         self._active = segment
         return segment
 
@@ -373,7 +373,7 @@ class Log:
         """
         if offset > self.high_watermark or offset < 0:
             raise OffsetOutOfRange(f"offset {offset} is beyond the high watermark, {self.high_watermark}")
-        self._start_at(self._batch_start(offset) if self.byte_addressed else offset)
+        self.start_at(self._batch_start(offset) if self.byte_addressed else offset)
         return self.log_start_offset
 
     def _batch_start(self, offset: int) -> int:
@@ -381,7 +381,7 @@ class Log:
         found = self._reader.locate(self.segments, offset, may_wait=True)
         return offset if found is None else found[0].base_offset + found[1]
 
-    def _start_at(self, offset: int) -> None:
+    def start_at(self, offset: int) -> None:
         if offset > self.log_start_offset:
             self.log_start_offset = offset
             self.epochs.truncate_start(offset)
@@ -432,7 +432,7 @@ class Log:
         """Drop the oldest segments: at once for readers, then file by file."""
         dropped, self.segments = self.segments[:count], self.segments[count:]
         if dropped:
-            self._start_at(self.segments[0].base_offset)
+            self.start_at(self.segments[0].base_offset)
         for segment in dropped:
             with self._on_disk():
                 deleted = segment.delete()
@@ -441,7 +441,9 @@ class Log:
     # Truncating
 
     def truncate_to(self, offset: int) -> list[DeletedFiles]:
+        """Drop records from `offset` on, and leader epochs that begin there or later, also at the log end."""
         if offset >= self.log_end_offset:
+            self.epochs.truncate_end(offset)
             return []
         self.abort_swap()
         if offset < self.segments[0].base_offset:
@@ -471,6 +473,7 @@ class Log:
         self._reader.forget()
         self.cleaner_checkpoint = min(self.cleaner_checkpoint, offset)
         self.log_end_offset = offset
+        self.log_start_offset = min(self.log_start_offset, offset)
         self.high_watermark = min(self.high_watermark, offset)
         self.recovery_point = min(self.recovery_point, offset)
         self.epochs.truncate_end(offset)
