@@ -69,6 +69,11 @@ class BrokerConfig(Values):
         return listeners.parse_address_limits(self.text("max.connections.per.ip.overrides"))
 
     @property
+    def in_cluster(self) -> bool:
+        """Whether ZooKeeper joins this broker with others."""
+        return bool(self.optional_text("zookeeper.connect"))
+
+    @property
     def inter_broker_protocol(self) -> InterBrokerProtocol:
         return InterBrokerProtocol.parse(self.text("inter.broker.protocol.version"))
 

@@ -10,6 +10,7 @@ import attrs
 
 from pylogbroker.config.cleaner_settings import CLEANER_SETTINGS
 from pylogbroker.config.client_settings import CLIENT_SETTINGS
+from pylogbroker.config.cluster_settings import CLUSTER_SETTINGS
 from pylogbroker.config.log_settings import LOG_SETTINGS
 from pylogbroker.config.network_settings import NETWORK_SETTINGS
 from pylogbroker.config.setting import Scope, Setting
@@ -35,6 +36,7 @@ BROKER: Mapping[str, Setting] = _by_name(
         *NETWORK_SETTINGS,
         *LOG_SETTINGS,
         *CLEANER_SETTINGS,
+        *CLUSTER_SETTINGS,
         *CLIENT_SETTINGS,
         *TRANSACTION_SETTINGS,
         *(setting for setting in UNUSED_SETTINGS if setting.scope is Scope.BROKER),
