@@ -1,0 +1,184 @@
+"""Plans of metadata changes: requests checked against the image and the settings, as deltas."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+import attrs
+from twisted.logger import Logger
+
+from pylogbroker.broker.limits import PartitionAllowance
+from pylogbroker.broker.slices import Slices
+from pylogbroker.config import TOPIC, BrokerConfig, ConfigSource, notes_without_effect
+from pylogbroker.errors import ConfigError, ErrorCode, KafkaError
+from pylogbroker.metadata import placement, topic_names
+from pylogbroker.metadata.delta import NewTopic, PartitionsChanged, PlannedTopic
+from pylogbroker.metadata.image import (
+    DEFAULT_BROKER,
+    ClusterImage,
+    ConfigChange,
+    ConfigResource,
+    ConfigResourceType,
+    TopicImage,
+)
+from pylogbroker.metadata.persistent_map import PersistentMap
+from pylogbroker.metadata.zk_image import new_partitions
+from pylogbroker.storage.formatting import listed
+
+log = Logger()
+
+
+class ImageHolder(Protocol):
+    @property
+    def image(self) -> ClusterImage: ...
+    @property
+    def topics(self) -> PersistentMap[str, TopicImage]: ...
+
+
+def _in_order(brokers: Sequence[int]) -> Sequence[int]:
+    return brokers
+
+
+@attrs.define(eq=False)
+class MetadataPlans:
+    """`is_due` limits log lines; `order` says in which order brokers get the partitions of a new topic."""
+
+    _config: BrokerConfig
+    _metadata: ImageHolder
+    _is_due: Callable[[str], bool]
+    _order: Callable[[Sequence[int]], Sequence[int]] = _in_order
+    _collisions: Counter[str] = attrs.field(factory=Counter, init=False)
+
+    def open(self, image: ClusterImage) -> None:
+        self._collisions = Counter(map(topic_names.collision_key, image.topics))
+
+    def topic_created(self, name: str) -> None:
+        self._collisions[topic_names.collision_key(name)] += 1
+
+    def topic_deleted(self, name: str) -> None:
+        key = topic_names.collision_key(name)
+        self._collisions[key] -= 1
+        if not self._collisions[key]:
+            del self._collisions[key]
+
+    def plan_topic(self, wanted: NewTopic, allowance: PartitionAllowance | None = None) -> PlannedTopic:
+        """Return the topic that `create_topic` would create; `allowance` defaults to a whole request's."""
+        topic_names.check_name(wanted.name)
+        self.check_is_new(wanted.name)
+        settings = dict(wanted.settings)
+        self._check_settings(settings)
+        states = PersistentMap(new_partitions(self._place(wanted, allowance)))
+        return PlannedTopic(TopicImage(wanted.name, topic_names.new_topic_id(), states), settings)
+
+    def plan_partitions(
+        self,
+        name: str,
+        count: int,
+        assignments: Sequence[Sequence[int]] | None = None,
+        allowance: PartitionAllowance | None = None,
+    ) -> PartitionsChanged:
+        """Return the partitions that a topic lacks to `count`; `allowance` as in `plan_topic`."""
+        image = self._metadata.image
+        topic = image.require_topic(name)
+        if topic.internal:
+            raise KafkaError(
+                f"Topic {name!r} keeps its {len(topic.partitions)} partitions: their number decides which one has the "
+                "records of a group or transactional id, and with another number these would not be found",
+                ErrorCode.INVALID_PARTITIONS,
+            )
+        self._allow(name, count - len(topic.partitions), allowance)
+        added = placement.of_more_partitions(topic, count, tuple(image.brokers), assignments)
+        return PartitionsChanged(name, new_partitions(added))
+
+    def plan_config(self, resource: ConfigResource, change: ConfigChange) -> dict[str, str]:
+        if resource.type is ConfigResourceType.TOPICS:
+            self._metadata.image.require_topic(resource.name)
+            before = self._metadata.image.settings(resource)
+            settings = dict(change(before))
+            self._check_settings(settings, before)
+            return settings
+        layer = dynamic_layer(resource)
+        try:
+            return self._config.check_dynamic(layer, change(self._config.explicit(layer)))
+        except ConfigError as error:
+            raise KafkaError(str(error), ErrorCode.INVALID_REQUEST) from error
+
+    def _place(self, wanted: NewTopic, allowance: PartitionAllowance | None) -> placement.Assignment:
+        brokers = self._order(tuple(self._metadata.image.brokers))
+        if wanted.assignment:
+            self._allow(wanted.name, len(wanted.assignment), allowance)
+            return placement.by_hand(wanted.partitions, wanted.replication_factor, brokers, wanted.assignment)
+        count = self._config.integer("num.partitions") if wanted.partitions == -1 else wanted.partitions
+        self._allow(wanted.name, count, allowance)
+        default = self._config.integer("default.replication.factor")
+        width = default if wanted.replication_factor == -1 else wanted.replication_factor
+        return placement.of_new_topic(count, width, brokers)
+
+    def check_is_new(self, name: str) -> None:
+        topics = self._metadata.topics
+        if name in topics:
+            raise KafkaError(f"Topic {name!r} already exists", ErrorCode.TOPIC_ALREADY_EXISTS)
+        key = topic_names.collision_key(name)
+        if self._collisions[key]:
+            others = [other for other in topics if topic_names.collision_key(other) == key]
+            raise KafkaError(
+                f"Topic {name!r} would collide with {', '.join(others)}: "
+                "in the names of metrics '.' and '_' are the same; choose another name",
+                ErrorCode.INVALID_TOPIC_EXCEPTION,
+            )
+
+    def _check_settings(self, settings: Mapping[str, str], before: Mapping[str, str] | None = None) -> None:
+        try:
+            self._config.check_topic(settings, before)
+        except ConfigError as error:
+            raise KafkaError(str(error), ErrorCode.INVALID_CONFIG) from error
+
+    def _allow(self, name: str, count: int, allowance: PartitionAllowance | None) -> None:
+        """Raise POLICY_VIOLATION if a request creates, or this broker holds, too many partitions."""
+        (allowance or PartitionAllowance()).take(count)
+        present, most = self._metadata.image.partition_count, self._config.integer("max.partitions")
+        if present + count > most and name not in topic_names.INTERNAL_TOPICS:
+            raise KafkaError(
+                f"{count} more partitions would exceed max.partitions={most}: there are {present}; "
+                "delete topics, or raise the setting",
+                ErrorCode.POLICY_VIOLATION,
+            )
+
+    def log_without_effect(self, topic: str, settings: Mapping[str, str], before: Mapping[str, str]) -> None:
+        notes = notes_without_effect(settings, before, TOPIC.get)
+        due = [note for note in notes if self._is_due(f"no effect: {note}")]
+        if due:
+            log.warn(
+                "settings of topic {topic} are kept and have no effect: {settings}", topic=topic, settings=listed(due)
+            )
+
+
+async def without_bad_settings(config: BrokerConfig, image: ClusterImage, slices: Slices) -> ClusterImage:
+    """Leave out stored settings that this release rejects: they must not prevent the start."""
+    good: dict[ConfigResource, Mapping[str, str] | None] = {}
+    async for resource, settings in slices.over(image.configs.items()):
+        if resource.type is ConfigResourceType.TOPICS and settings:
+            good[resource] = _good_settings(config, resource.name, settings)
+    return attrs.evolve(image, configs=image.configs.changed(good))
+
+
+def _good_settings(config: BrokerConfig, topic: str, settings: Mapping[str, str]) -> dict[str, str]:
+    good: dict[str, str] = {}
+    for name, text in settings.items():
+        try:
+            config.topic({**good, name: text})
+        except ConfigError as error:
+            log.warn("topic {topic} does without a setting: {error}", topic=topic, error=error)
+        else:
+            good[name] = text
+    return good
+
+
+def dynamic_layer(resource: ConfigResource) -> ConfigSource:
+    return (
+        ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG
+        if resource.name == DEFAULT_BROKER
+        else ConfigSource.DYNAMIC_BROKER_CONFIG
+    )
