@@ -111,6 +111,8 @@ class _Query:
                 return self._offsets_before(topic, wanted)
             partition = self._services.partitions.find(topic, wanted.partition_index)
             partition.check_epoch(wanted.current_leader_epoch)
+            if partition.replication is not None and self._is_consumer and wanted.timestamp != EARLIEST:
+                partition.replication.check_offsets_available()
         except KafkaError as error:
             answer.error_code = error.code
         else:
@@ -199,7 +201,13 @@ class _Query:
         if wanted.timestamp < 0 and self._version < FIRST_VERSION.get(wanted.timestamp, NO_VERSION):
             raise KafkaError("The timestamp has no meaning in this version", ErrorCode.UNSUPPORTED_VERSION)
 
+    @property
+    def _is_consumer(self) -> bool:
+        return self._request.replica_id < 0
+
     def _bound(self, log: Log) -> int:
+        if not self._is_consumer:
+            return log.log_end_offset
         if self._request.replica_id != CONSUMER:
             return log.log_end_offset
         return log.last_stable_offset if self._request.isolation_level == READ_COMMITTED else log.high_watermark

@@ -181,11 +181,8 @@ class _Appends:
 def _checked(partition: Partition, data: PartitionProduceData, acks: int, version: int) -> Buffer:
     if acks not in _ACKS:
         raise KafkaError(f"acks={acks} is neither 0, 1 nor -1", ErrorCode.INVALID_REQUIRED_ACKS)
-    if acks == -1 and partition.min_insync_replicas > 1:
-        raise KafkaError(
-            f"min.insync.replicas={partition.min_insync_replicas}, but one replica is in sync",
-            ErrorCode.NOT_ENOUGH_REPLICAS,
-        )
+    if acks == -1 and (partition.replication is not None or partition.min_insync_replicas > 1):
+        partition.check_enough_replicas()
     if partition.is_internal:
         raise KafkaError(f"{partition.topic} is written by the broker alone", ErrorCode.INVALID_TOPIC_EXCEPTION)
     records = data.records

@@ -14,8 +14,15 @@ from pylogbroker.broker.partitions.partition import Partition
 from pylogbroker.broker.services import Services
 from pylogbroker.errors import ErrorCode, KafkaError, StorageFailure
 from pylogbroker.records import HEADER_V2, MAGIC_AT
+from pylogbroker.replication import EpochEnd, FollowerFetch
 from pylogbroker.storage import FileRegion, Log, NotCached
-from pylogbroker.wire.messages.fetch import AbortedTransaction, EpochEndOffset, FetchRequest, PartitionData
+from pylogbroker.wire.messages.fetch import (
+    AbortedTransaction,
+    EpochEndOffset,
+    FetchPartition,
+    FetchRequest,
+    PartitionData,
+)
 
 READ_COMMITTED = 1
 CONSUMER = -1
@@ -87,18 +94,18 @@ class FetchReader:
     def _read_partition(self, asked: RequestedPartition, left: int, min_one: bool, may_wait: bool) -> PartitionData:
         wanted = asked.partition
         partition = self._services.partitions.find(asked.topic, wanted.partition)
-        if wanted.current_leader_epoch >= 0:
-            partition.check_epoch(wanted.current_leader_epoch)
         if self._context.api_version < _FIRST_WITH_ZSTD:
             self._check_age(partition)
-        if self.is_follower:
-            self._check_follower(partition)
+        diverging = self._note_follower(partition, wanted) if self.is_follower else self._diverging(partition, wanted)
         log = partition.log
         stable = log.last_stable_offset
         upto = log.log_end_offset if self.is_follower else stable if self.is_committed else log.high_watermark
         answer = PartitionData(wanted.partition, 0, log.high_watermark, stable, log.log_start_offset)
         answer.aborted_transactions, answer.records = [] if self.is_committed else None, b""
-        if wanted.last_fetched_epoch < 0 or not self._diverges(partition, asked, answer):
+        if diverging is not None:
+            answer.diverging_epoch = EpochEndOffset(diverging.epoch, diverging.end_offset)
+            self.is_urgent = True
+        else:
             max_bytes = min(wanted.partition_max_bytes, left)
             offset = partition.after_empty_range(wanted.fetch_offset) if log.byte_addressed else wanted.fetch_offset
             try:
@@ -127,10 +134,20 @@ class FetchReader:
             region = behind
         return region
 
-    def _check_follower(self, partition: Partition) -> None:
-        state = self._services.metadata.topics[partition.topic].partitions[partition.index]
-        if self._replica == state.leader or self._replica not in state.replicas:
-            raise KafkaError(f"broker {self._replica} is no follower here", ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    def _note_follower(self, partition: Partition, wanted: FetchPartition) -> EpochEnd | None:
+        if partition.replication is None:
+            detail = f"{partition.topic}-{partition.index} has no replica on broker {self._replica}"
+            raise KafkaError(detail, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        return partition.replication.follower_fetched(
+            FollowerFetch(
+                self._replica,
+                wanted.current_leader_epoch,
+                wanted.fetch_offset,
+                wanted.last_fetched_epoch,
+                wanted.log_start_offset,
+                self.request.replica_state.replica_epoch,
+            )
+        )
 
     def fail(self, answer: PartitionData, code: ErrorCode) -> None:
         """Replace an answer by an error that the client knows."""
@@ -145,17 +162,17 @@ class FetchReader:
         if partition.log.config.compression_type == "zstd":
             raise KafkaError("the topic is compressed with zstd", ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
 
-    def _diverges(self, partition: Partition, asked: RequestedPartition, answer: PartitionData) -> bool:
-        """Return whether the fetcher's log diverges (KIP-595); put the point into the answer."""
-        wanted = asked.partition
-        epoch, end = partition.log.end_offset_for_epoch(wanted.last_fetched_epoch)
-        if epoch < 0:
+    def _diverging(self, partition: Partition, wanted: FetchPartition) -> EpochEnd | None:
+        """Return where a consumer's log diverges (KIP-595), or None."""
+        if wanted.current_leader_epoch >= 0:
+            partition.check_epoch(wanted.current_leader_epoch)
+        if wanted.last_fetched_epoch < 0:
+            return None
+        found = EpochEnd(*partition.log.end_offset_for_epoch(wanted.last_fetched_epoch))
+        if found.epoch < 0:
             raise KafkaError("the fetcher's epoch is unknown here", ErrorCode.OFFSET_OUT_OF_RANGE)
-        if epoch >= wanted.last_fetched_epoch and end >= wanted.fetch_offset:
-            return False
-        answer.diverging_epoch = EpochEndOffset(epoch, end)
-        self.is_urgent = True
-        return True
+        agrees = found.epoch >= wanted.last_fetched_epoch and found.end_offset >= wanted.fetch_offset
+        return None if agrees else found
 
     def is_ready(self, some: Sequence[PartitionData]) -> bool:
         """Return whether the answers can be sent at once; reads small regions from the page cache."""

@@ -106,7 +106,7 @@ class LogCleaner:
         if enabled and config.integer("log.cleaner.threads"):
             self._warned = False
         elif not self._warned:
-            logs = (partition.log for partition in self._partitions.led.values())
+            logs = (partition.log for partition in self._partitions.hosted.values())
             topics = sorted({found.topic for found in logs if found.config.compacts})
             if topics:
                 self._warned = True
@@ -144,7 +144,7 @@ class LogCleaner:
 
     async def _seal_what_is_old(self) -> None:
         now_ms = self._runtime.now_ms()
-        async for partition in self._runtime.slices.over(tuple(self._partitions.led.values())):
+        async for partition in self._runtime.slices.over(tuple(self._partitions.hosted.values())):
             try:
                 if must_seal(partition.log, now_ms):
                     partition.log.roll(now_ms)
@@ -155,7 +155,7 @@ class LogCleaner:
         now_ms = self._runtime.now_ms()
         candidates = [
             found
-            async for partition in self._runtime.slices.over(tuple(self._partitions.led.values()))
+            async for partition in self._runtime.slices.over(tuple(self._partitions.hosted.values()))
             if partition.log.config.compacts and (found := self._examine(partition.log, now_ms)) is not None
         ]
         return dirtiest(found for found in candidates if found.log not in self._busy)
@@ -222,7 +222,7 @@ class LogCleaner:
         return self._is_on and self._is_online(found) and unchanged
 
     def _is_online(self, found: Log) -> bool:
-        partition = self._partitions.led.get((found.topic, found.partition))
+        partition = self._partitions.hosted.get((found.topic, found.partition))
         return partition is not None and partition.log is found
 
     async def _swap(self, found: Log, cleaned: Cleaned) -> None:

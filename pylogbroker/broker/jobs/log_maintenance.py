@@ -101,7 +101,7 @@ class LogMaintenance:
             self._running.discard(job.__name__)
 
     async def _each_partition(self) -> AsyncIterator[Partition]:
-        partitions = deque(self._partitions.led.values())  # those of a deleted topic are released one by one
+        partitions = deque(self._partitions.hosted.values())  # those of a deleted topic are released one by one
         async for _ in self._runtime.slices.over(range(len(partitions))):
             if self._stopped:
                 return
@@ -154,7 +154,7 @@ class LogMaintenance:
         return result
 
     def _sync_failed(self, failure: Failure, found: Log) -> None:
-        partition = self._partitions.led.get((found.topic, found.partition))
+        partition = self._partitions.hosted.get((found.topic, found.partition))
         if partition is None or partition.log is not found:  # deleted or offline meanwhile
             return
         about = f"syncs in {os.path.dirname(found.path)}"  # on a full disk, all fail repeatedly

@@ -80,6 +80,12 @@ class _Part:
             if self._partition.offset(mark) < self._offset:
                 self._wait_for(mark)
                 return False
+        replication = self._partition.replication
+        if replication is not None and Mark.HIGH_WATERMARK in self._marks:
+            try:
+                replication.check_replicated()
+            except KafkaError as error:
+                self._on_error(error)
         self._write.end(self)
         return True
 

@@ -42,15 +42,22 @@ class HighWatermark:
     conditions: list[Condition]
     _hidden: deque[tuple[int, int]] = attrs.field(factory=deque, init=False)
     """End offsets and sizes of the appends above the high watermark."""
+    _waits: bool = attrs.field(default=False, init=False)  # for more than syncs
 
     def open(self) -> None:
         """Begin at the log end: records from before a restart may have been visible."""
         self._log.high_watermark = self._log.log_end_offset
 
+    def open_at(self, offset: int, condition: Condition) -> None:
+        """Begin at an earlier offset, with one condition instead of those so far."""
+        self._log.high_watermark = offset
+        self.conditions = [condition]
+        self._waits = True
+
     def appended(self, size: int, must_sync: bool) -> None:
         log, hidden = self._log, self._hidden
         end = log.log_end_offset
-        if must_sync or hidden or len(self.conditions) > 1:
+        if must_sync or hidden or self._waits:
             hidden.append((end, size))
             self.advance()
         else:  # an append without sync meets the only condition

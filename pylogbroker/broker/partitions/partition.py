@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Protocol
 
 import attrs
 from twisted.internet.defer import DeferredLock
@@ -15,6 +16,7 @@ from pylogbroker.broker.partitions.purgatory import Mark, Purgatory
 from pylogbroker.broker.runtime import InThread
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.records import Buffer, TooCostly
+from pylogbroker.replication import EpochEnd, FollowerFetch
 from pylogbroker.storage import Appended, GuardedPolicy, Log, Origin
 
 CONVERT_INLINE_BYTES_MAX = 16 * 1024
@@ -24,6 +26,29 @@ _EMPTY_RANGES_MAX = 64
 
 Check = Callable[[], None]
 log = Logger()
+
+
+class Replication(Protocol):
+    """Replicas of a led partition that has several; a condition of its high watermark."""
+
+    @property
+    def offset(self) -> int:
+        """High watermark."""
+
+    @property
+    def low_watermark(self) -> int: ...
+    def check_enough_replicas(self) -> None:
+        """Raise NOT_ENOUGH_REPLICAS if records with acks=all may not be appended."""
+
+    def check_replicated(self) -> None:
+        """Raise NOT_ENOUGH_REPLICAS_AFTER_APPEND if too few replicas have acknowledged records."""
+
+    def check_offsets_available(self) -> None:
+        """Raise OFFSET_NOT_AVAILABLE while the high watermark may be lower than an earlier leader's."""
+
+    def set_min_insync_replicas(self, wanted: int, /) -> None: ...
+    def follower_fetched(self, fetch: FollowerFetch, /) -> EpochEnd | None:
+        """Note a follower's progress; return where its log diverges, or None. Raise KafkaError for a wrong fetch."""
 
 
 @attrs.define(eq=False)
@@ -40,13 +65,31 @@ class Partition:
     purgatory: Purgatory = attrs.field(factory=Purgatory, init=False)
     high_watermark: HighWatermark = attrs.field(init=False)
     _synced: SyncedOffset = attrs.field(init=False)
+    stored_high_watermark: int = attrs.field(init=False)
+    """High watermark at the opening, from the log directory's checkpoint."""
+    replication: Replication | None = attrs.field(default=None, init=False)
+    """None: no other broker has a replica."""
     _append_lock: DeferredLock = attrs.field(factory=DeferredLock, init=False)
     _empty_ranges: dict[int, int] = attrs.field(factory=dict, init=False)  # offsets with no record, where one may be
 
     def __attrs_post_init__(self) -> None:
+        self.stored_high_watermark = self.log.high_watermark
         self._synced = SyncedOffset(self.log)
         self.high_watermark = HighWatermark(self.log, self.purgatory, [self._synced])
         self.high_watermark.open()
+
+    def replicate(self, replication: Replication, high_watermark: int) -> None:
+        """Let the high watermark wait for other replicas; `high_watermark` is where it begins."""
+        self.replication = replication
+        self.high_watermark.open_at(high_watermark, replication)
+
+    def check_enough_replicas(self) -> None:
+        """Raise NOT_ENOUGH_REPLICAS if records with acks=all may not be appended."""
+        if self.replication is not None:
+            self.replication.check_enough_replicas()
+        elif self.min_insync_replicas > 1:
+            detail = f"min.insync.replicas={self.min_insync_replicas}, but one replica is in sync"
+            raise KafkaError(detail, ErrorCode.NOT_ENOUGH_REPLICAS)
 
     def offset(self, mark: Mark) -> int:
         if mark is Mark.HIGH_WATERMARK:
@@ -55,7 +98,7 @@ class Partition:
             return self.log.log_end_offset
         if mark is Mark.SYNCED:
             return self._synced.offset
-        return self.log.log_start_offset  # this is the only replica
+        return self.log.log_start_offset if self.replication is None else self.replication.low_watermark
 
     def append(self, records: Buffer, now_ms: int, origin: Origin = Origin.CLIENT) -> Appended:
         """Append records; with `must_sync` in the result, a sync has been requested."""
@@ -149,6 +192,16 @@ class Partition:
             return
         code = ErrorCode.FENCED_LEADER_EPOCH if epoch < self.leader_epoch else ErrorCode.UNKNOWN_LEADER_EPOCH
         raise KafkaError(f"{self.topic}-{self.index} has leader epoch {self.leader_epoch}, the request {epoch}", code)
+
+    def set_min_insync_replicas(self, wanted: int, replicas: int) -> None:
+        self.min_insync_replicas = min(wanted, replicas)
+        if self.replication is not None:
+            self.replication.set_min_insync_replicas(wanted)
+
+    def resign(self, error: KafkaError) -> None:
+        """Fail waiting operations: another broker leads."""
+        self.purgatory.fail_all(error)
+        self.replication = None
 
     def close(self, error: KafkaError | None = None) -> None:
         """Fail waiting operations: the partition is deleted, or its log failed."""

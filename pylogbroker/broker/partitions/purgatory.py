@@ -87,6 +87,9 @@ class Purgatory:
 
     def close(self, error: KafkaError) -> None:
         self._closed = error
+        self.fail_all(error)
+
+    def fail_all(self, error: KafkaError) -> None:
         delayed, self.delayed = self.delayed, {}
         for waiting in delayed.values():
             for operation in waiting:

@@ -1,4 +1,4 @@
-"""The partitions that this broker leads: metadata deltas create, open, configure and delete their logs.
+"""The partitions with a replica on this broker: opens, configures and deletes their logs; leads some of them.
 
 A failed directory takes its logs and their partitions offline. Logs that a full disk kept from being created are tried
 again later (`reopen_offline_partitions`).
@@ -7,7 +7,7 @@ again later (`reopen_offline_partitions`).
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from uuid import UUID
 
@@ -24,14 +24,12 @@ from pylogbroker.broker.runtime import Runtime
 from pylogbroker.broker.slices import STEP_ITEMS
 from pylogbroker.config import BrokerConfig, TopicConfig
 from pylogbroker.errors import ErrorCode, InvalidRecords, KafkaError, StorageFailure
-from pylogbroker.metadata.delta import ConfigChanged, Delta, PartitionsChanged, TopicCreated, TopicDeleted
+from pylogbroker.metadata.delta import ConfigChanged, Delta
 from pylogbroker.metadata.image import (
     ClusterImage,
     ConfigResource,
     ConfigResourceType,
-    PartitionState,
     TopicImage,
-    topic_resource,
 )
 from pylogbroker.storage import DeletedDirectory, Log, LogConfig, LogManager
 from pylogbroker.storage.checkpoints import TopicPartition
@@ -43,7 +41,7 @@ log = Logger()
 
 @attrs.define(eq=False)
 class Partitions:
-    """Led partitions, in `led`.
+    """Opens logs, and leads partitions.
 
     Callbacks: `on_log_deleted` gets the log of a deleted partition before its files go. `on_configured` is called after
     settings changed. `on_reopened` gets a partition that came online late, `on_offline` one whose log failed.
@@ -55,7 +53,10 @@ class Partitions:
     _metadata: ClusterMetadata
     _broker_id: int
     _delete_policies: DeletePolicies
+    hosted: dict[TopicPartition, Partition] = attrs.field(factory=dict, init=False)
+    """Partitions with a replica here."""
     led: dict[TopicPartition, Partition] = attrs.field(factory=dict, init=False)
+    """Those of them that this broker leads."""
     _names: dict[UUID, str] = attrs.field(factory=dict, init=False)  # of topics with replicas here
     on_log_deleted: list[Callable[[Log], None]] = attrs.field(factory=list, init=False)
     on_configured: list[Callable[[], None]] = attrs.field(factory=list, init=False)
@@ -70,10 +71,8 @@ class Partitions:
         self._group_commit = GroupCommit(self._runtime.in_thread, self.request_failed)
         self._missing_policies = MissingPolicies(self._runtime.clock, self._runtime.log_rate_limit)
 
-    async def open(self) -> None:
-        async for topic in self._runtime.slices.over(tuple(self._metadata.topics.values())):
-            await self._open_partitions(topic, topic.partitions, self._metadata.image, is_new=False)
-            await self._configure(topic)
+    def open(self) -> None:
+        """Follow changes of settings; the replicas are open."""
         self._log_foreign_directories()
         self._config.observe(self._on_settings_changed)
 
@@ -93,7 +92,7 @@ class Partitions:
             return partition
         found = self._metadata.topics.get(topic)
         state = None if found is None else found.partitions.get(index)
-        if state is not None and state.leader != self._broker_id:
+        if state is not None and (state.leader != self._broker_id or (topic, index) in self.hosted):
             raise self._not_leader(topic, index)
         if state is not None:
             raise StorageFailure(f"the log of {topic}-{index} is in a directory that failed")
@@ -132,69 +131,52 @@ class Partitions:
         if keys:
             log.error("{partitions} offline: {why}", partitions=_subject(keys), why=self._logs.offline[keys[0]])
         for key in keys:
-            partition = self.led.pop(key, None)
+            self.led.pop(key, None)
+            partition = self.hosted.pop(key, None)
             if partition is not None:
                 partition.close(StorageFailure(f"{partition.topic}-{partition.index} is offline"))
                 for call in self.on_offline:
                     call(*key)
 
-    async def prepare(self, delta: Delta, after: ClusterImage) -> None:
-        for change in delta:
-            match change:
-                case TopicCreated(topic):
-                    await self._open_partitions(topic, topic.partitions, after)
-                case PartitionsChanged(name, partitions):
-                    known = self._metadata.topics[name].partitions
-                    added = [index for index in partitions if not self._is_replica(known.get(index))]
-                    await self._open_partitions(after.topics[name], added, after)
-
     async def on_delta(self, delta: Delta, before: ClusterImage, after: ClusterImage) -> None:
         for change in delta:
             match change:
-                case TopicCreated(topic):
-                    await self._configure(topic)
-                    self._configured()
-                case PartitionsChanged(name, partitions):
-                    topic = after.topics[name]
-                    async for index in self._runtime.slices.over(partitions):
-                        self._obey_leader(topic, index)
-                    await self._configure(topic)
-                case TopicDeleted(topic):
-                    await self._drop(topic)
                 case ConfigChanged(ConfigResource(ConfigResourceType.TOPICS, name)) if name in before.topics:
-                    await self._configure(after.topics[name])
-                    self._configured()
+                    await self.configure(after.topics[name])
+                    self.settings_changed()
 
     def _not_leader(self, topic: str, index: int) -> KafkaError:
         return KafkaError(f"broker {self._broker_id} does not lead {topic}-{index}", ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
-    def _is_replica(self, state: PartitionState | None) -> bool:
-        return state is not None and self._broker_id in state.replicas
+    def lead(self, key: TopicPartition, epoch: int) -> Partition:
+        """Let a hosted partition be led here from this leader epoch on."""
+        partition = self.hosted[key]
+        if epoch > partition.log.latest_epoch:
+            partition.log.assign_epoch(epoch)
+        partition.leader_epoch = epoch
+        self.led[key] = partition
+        return partition
 
-    def _obey_leader(self, topic: TopicImage, index: int) -> None:
-        key, state = (topic.name, index), topic.partitions[index]
-        partition = self.led.get(key)
-        if state.leader != self._broker_id:
-            if partition is not None:
-                del self.led[key]
-                partition.close(self._not_leader(*key))
-        elif partition is None:
-            found = self._logs.logs.get(key)
-            if found is not None and key not in self._logs.offline:
-                self._lead(topic, index, found)
-        elif state.leader_epoch > partition.leader_epoch:
-            partition.leader_epoch = state.leader_epoch
-            partition.log.assign_epoch(state.leader_epoch)
+    def resign(self, key: TopicPartition) -> None:
+        """Stop leading; requests that wait are sent to the new leader."""
+        partition = self.led.pop(key, None)
+        if partition is not None:
+            partition.resign(self._not_leader(*key))
 
-    async def _drop(self, topic: TopicImage) -> None:
+    async def drop(self, topic: TopicImage) -> None:
         """Take away the topic's logs, synced before the topic is forgotten; then remove their files."""
-        deleted: list[DeletedDirectory] = []
-        kept: dict[str, list[TopicPartition]] = {}
         for unload in self.before_drop:
             unload(topic)
         self._names.pop(topic.id, None)
-        async for index in self._runtime.slices.over(topic.partitions):
-            partition = self.led.pop((topic.name, index), None)
+        await self.delete(topic, topic.partitions)
+
+    async def delete(self, topic: TopicImage, indexes: Iterable[int]) -> None:
+        """Take away logs of a topic, synced; then remove their files."""
+        deleted: list[DeletedDirectory] = []
+        kept: dict[str, list[TopicPartition]] = {}
+        async for index in self._runtime.slices.over(indexes):
+            self.led.pop((topic.name, index), None)
+            partition = self.hosted.pop((topic.name, index), None)
             if partition is not None:
                 partition.close()
                 for call in self.on_log_deleted:
@@ -215,31 +197,34 @@ class Partitions:
         for notice in self._logs.sync_deletions(deleted):
             log.error("deleted logs may return after a loss of power: {why}", why=notice)
 
-    async def _open_partitions(
-        self, topic: TopicImage, wanted: Iterable[int], image: ClusterImage, is_new: bool = True
-    ) -> None:
-        slices = self._runtime.slices
-        indexes = [index async for index in slices.over(wanted) if self._is_replica(topic.partitions[index])]
-        config = log_config(self._config.topic(image.settings(topic_resource(topic.name))))
+    async def open_replicas(
+        self, topic: TopicImage, wanted: Iterable[int], settings: Mapping[str, str], is_new: bool = True
+    ) -> list[TopicPartition]:
+        """Open the logs of partitions, creating missing ones; return those that are open."""
+        slices, indexes = self._runtime.slices, list(wanted)
+        config = log_config(self._config.topic(settings))
         self._names[topic.id] = topic.name
         failed: dict[str, list[TopicPartition]] = {}
         recreated: list[TopicPartition] = []
+        opened: list[TopicPartition] = []
         if is_new:
             await self._drop_stale_checkpoints([(topic.name, index) for index in indexes])
         async for index in slices.over(indexes):
             key = topic.name, index
             present = self._logs.logs.get(key)
             try:
-                self._open_partition(topic, index, config, is_new)
+                self._open_replica(topic, index, config, is_new)
             except StorageFailure as failure:
                 failed.setdefault(str(failure), []).append(key)
                 continue
+            opened.append(key)
             if self._logs.logs[key] is not present and not is_new:
                 recreated.append(key)
         for why, keys in failed.items():
             log.error("{partitions} offline: {why}", partitions=_subject(keys), why=why)
         if recreated:
             log.warn("{partitions} in no log directory: recreated empty at offset 0", partitions=_subject(recreated))
+        return opened
 
     async def _drop_stale_checkpoints(self, keys: Sequence[TopicPartition]) -> None:
         async for start in self._runtime.slices.over(range(0, len(keys), STEP_ITEMS)):
@@ -247,18 +232,12 @@ class Partitions:
                 await self._runtime.in_thread(self._logs.drop_stale_checkpoints, keys)
                 return
 
-    def _open_partition(self, topic: TopicImage, index: int, config: LogConfig, is_new: bool) -> None:
+    def _open_replica(self, topic: TopicImage, index: int, config: LogConfig, is_new: bool) -> None:
+        key = topic.name, index
         found = self._open_log(topic, index, config, is_new)
-        if topic.partitions[index].leader == self._broker_id:
-            self._lead(topic, index, found)
-
-    def _lead(self, topic: TopicImage, index: int, found: Log) -> None:
-        epoch = topic.partitions[index].leader_epoch
-        if epoch > found.latest_epoch:
-            found.assign_epoch(epoch)
-        self.led[topic.name, index] = Partition(
-            topic.name, index, found, self._group_commit, epoch, is_internal=topic.internal
-        )
+        known = self.hosted.get(key)
+        if known is None or known.log is not found:
+            self.hosted[key] = Partition(topic.name, index, found, self._group_commit, is_internal=topic.internal)
 
     def _open_log(self, topic: TopicImage, index: int, config: LogConfig, is_new: bool) -> Log:
         now_ms = self._runtime.now_ms()
@@ -283,14 +262,15 @@ class Partitions:
             if topic is None or not self._is_missing(topic, key[1]):
                 continue
             try:
-                self._open_partition(topic, key[1], log_config(self._settings(topic.name)), is_new=True)
+                self._open_replica(topic, key[1], log_config(self._settings(topic.name)), is_new=True)
             except StorageFailure as failure:
                 log.error("{partitions} offline: {why}", partitions=_subject([key]), why=failure)
                 if key in tried:
                     tried.clear()
                 tried.add(key)
                 return
-            await self._configure(topic)
+            self.lead(key, topic.partitions[key[1]].leader_epoch)
+            await self.configure(topic)
             log.info("{topic}-{partition} is online now", topic=key[0], partition=key[1])
             for call in self.on_reopened:
                 call(*key)
@@ -318,14 +298,14 @@ class Partitions:
 
     async def _configure_all(self) -> None:
         async for topic in self._runtime.slices.over(tuple(self._metadata.topics.values())):
-            await self._configure(topic)
-        self._configured()
+            await self.configure(topic)
+        self.settings_changed()
 
-    def _configured(self) -> None:
+    def settings_changed(self) -> None:
         for call in self.on_configured:
             call()
 
-    async def _configure(self, topic: TopicImage) -> None:
+    async def configure(self, topic: TopicImage) -> None:
         """Configure one topic at a time, so that the newest settings win."""
         await self._configuring.acquire()
         try:
@@ -340,11 +320,11 @@ class Partitions:
         min_insync_replicas = settings.integer("min.insync.replicas")
         may_down_convert = settings.boolean("message.downconversion.enable")
         async for index in self._runtime.slices.over(topic.partitions):
-            partition = self.led.get((topic.name, index))
+            partition = self.hosted.get((topic.name, index))
             if partition is not None:
                 partition.log.config = config
                 partition.delete_policies = policies
-                partition.min_insync_replicas = min(min_insync_replicas, len(topic.partitions[index].replicas))
+                partition.set_min_insync_replicas(min_insync_replicas, len(topic.partitions[index].replicas))
                 partition.may_down_convert = may_down_convert
 
 
