@@ -244,9 +244,11 @@ class LeaderReplica:
         return None
 
     def _is_eligible(self, replica_id: int, progress: FollowerProgress) -> bool:
-        """Return whether a follower is alive, and in the life in which it fetched."""
+        """Return whether a follower is alive, and has fetched in that life, or in one not yet known here."""
         broker = self._brokers.get(replica_id)
-        return broker is not None and progress.broker_epoch in (UNKNOWN_BROKER_EPOCH, broker.epoch)
+        if broker is None:
+            return False
+        return progress.broker_epoch == UNKNOWN_BROKER_EPOCH or progress.broker_epoch >= broker.epoch
 
     def _is_in_sync(self, progress: FollowerProgress) -> bool:
         """Return whether a follower has all committed records, and no others before them.

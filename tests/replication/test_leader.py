@@ -100,10 +100,9 @@ def test_a_fetch_of_a_former_life_is_rejected() -> None:
     assert code_of(leader.fetch, 3, 0, -1, 0, 0, 29) is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-def test_a_follower_of_unknown_later_life_does_not_join_yet() -> None:
+def test_a_follower_joins_in_a_life_that_is_not_known_yet() -> None:
+    """In ZooKeeper mode brokers are registered without their epochs."""
     leader = Leader(log_of(), isr=(1, 2))
-    assert leader.fetch(3, 0, broker_epoch=31).actions == ()
-    leader.replica.brokers_changed(live(1, 2) | {3: BrokerRegistration(3, 31)}, 0)
     assert leader.fetch(3, 0, broker_epoch=31).actions == (expansion(1, 2, 3, broker_epochs=(10, -1, 31)),)
 
 
