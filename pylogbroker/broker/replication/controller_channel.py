@@ -1,0 +1,52 @@
+"""Requests to the cluster's controller, which may move to another broker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import attrs
+
+from pylogbroker.broker.replication.channels import BrokerChannels
+from pylogbroker.metadata.image import NO_CONTROLLER, ClusterImage
+from pylogbroker.rpc.broker_channel import BrokerChannel
+from pylogbroker.rpc.errors import NotConnected
+from pylogbroker.wire import Request, UnsupportedVersion
+
+
+@attrs.define(eq=False)
+class ControllerChannel:
+    """Negotiates versions: the controller's release is not known."""
+
+    _channels: BrokerChannels
+    _image: Callable[[], ClusterImage]
+    _client_id: str
+    _controller_id: int = attrs.field(default=NO_CONTROLLER, init=False)
+    _channel: BrokerChannel | None = attrs.field(default=None, init=False)
+
+    async def request(self, make: Callable[[int], Request], versions: Sequence[int]) -> Any:
+        """Return the response, in the first of the versions that the controller knows; `make` gets it.
+
+        Raise NotConnected without a controller, else as BrokerChannel does.
+        """
+        for version in versions[:-1]:
+            try:
+                return await self._current().request(make(version), version)
+            except UnsupportedVersion:
+                continue
+        return await self._current().request(make(versions[-1]), versions[-1])
+
+    def close(self) -> None:
+        if self._channel is not None:
+            self._channel.close()
+            self._channel = None
+
+    def _current(self) -> BrokerChannel:
+        controller_id = self._image().controller_id
+        if controller_id == NO_CONTROLLER:
+            raise NotConnected("the cluster has no controller now")
+        if self._channel is None or controller_id != self._controller_id:
+            self.close()
+            self._channel = self._channels.open(controller_id, self._client_id)
+            self._controller_id = controller_id
+        return self._channel

@@ -1,0 +1,75 @@
+"""Follower's side of a fetch session (KIP-227): sends what changed since the last request.
+
+    state        request                        response's session id    next state
+    -----------  -----------------------------  -----------------------  ------------------------------
+    no session   id 0, epoch 0: all partitions  0                        no session
+                                                n                        session n, epoch 1
+    session n    id n, epoch k: changed ones,   n                        session n, epoch k + 1
+                 and those to forget            an error, no response    no session
+
+A partition that is not fetched now is forgotten: the leader would take its last fetch offset for a new one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+from uuid import UUID
+
+import attrs
+
+from pylogbroker.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
+
+_NO_SESSION = 0
+_FIRST_EPOCH = 0
+
+
+class FetchedPartition(NamedTuple):
+    topic: str
+    topic_id: UUID
+    partition: int
+
+
+@attrs.define(eq=False)
+class FollowerFetchSession:
+    _id: int = _NO_SESSION
+    _epoch: int = _FIRST_EPOCH
+    _sent: dict[FetchedPartition, FetchPartition] = attrs.field(factory=dict)
+
+    @property
+    def is_incremental(self) -> bool:
+        return self._id != _NO_SESSION
+
+    def fill(self, request: FetchRequest, wanted: Mapping[FetchedPartition, FetchPartition]) -> None:
+        """Name the partitions in the request."""
+        changed = {key: each for key, each in wanted.items() if self._sent.get(key) != each}
+        forgotten = [key for key in self._sent if key not in wanted] if self.is_incremental else []
+        request.session_id, request.session_epoch = self._id, self._epoch
+        request.topics = [
+            FetchTopic(topic, topic_id, [changed[key] for key in keys])
+            for (topic, topic_id), keys in _by_topic(changed).items()
+        ]
+        request.forgotten_topics_data = [
+            ForgottenTopic(topic, topic_id, [key.partition for key in keys])
+            for (topic, topic_id), keys in _by_topic(dict.fromkeys(forgotten)).items()
+        ]
+        self._sent = dict(wanted)
+
+    def answered(self, session_id: int) -> None:
+        if session_id == _NO_SESSION:
+            self.end()
+        else:
+            self._id = session_id
+            self._epoch = self._epoch + 1 if self._epoch < 0x7FFFFFFF else 1
+
+    def end(self) -> None:
+        """Begin a new session with the next request."""
+        self._id, self._epoch = _NO_SESSION, _FIRST_EPOCH
+        self._sent.clear()
+
+
+def _by_topic(keys: Mapping[FetchedPartition, object]) -> dict[tuple[str, UUID], list[FetchedPartition]]:
+    found: dict[tuple[str, UUID], list[FetchedPartition]] = {}
+    for key in keys:
+        found.setdefault((key.topic, key.topic_id), []).append(key)
+    return found

@@ -1,0 +1,169 @@
+"""A replica that follows a leader: its state machine, and what the actions do.
+
+Cutting a log is rare and short, and runs on the reactor thread; a worker removes the files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Protocol
+from uuid import UUID
+
+import attrs
+from twisted.internet.defer import Deferred
+from twisted.logger import Logger
+
+from pylogbroker.broker.partitions.partition import Partition
+from pylogbroker.broker.runtime import Runtime
+from pylogbroker.errors import ErrorCode, KafkaError, StorageFailure
+from pylogbroker.records import complete_entries
+from pylogbroker.replication import (
+    Actions,
+    AdvanceHighWatermark,
+    AdvanceLogStart,
+    AppendFetched,
+    EpochEnd,
+    FetchedData,
+    FollowerReplica,
+    FollowerRequest,
+    FollowerState,
+    RestartAt,
+    TruncateTo,
+)
+from pylogbroker.replication.actions import NO_ACTIONS
+from pylogbroker.rpc.transport import BUFFERS
+from pylogbroker.storage import DeletedFiles, Log, Origin
+from pylogbroker.wire.messages.fetch import PartitionData
+
+log = Logger()
+_NO_NEWS = FetchedData(-1, -1, False)
+
+
+class LogSyncs(Protocol):
+    def sync(self, log: Log, /) -> Deferred[None]: ...
+    def request_failed(self, failed: Log, why: StorageFailure, /) -> None: ...
+
+
+@attrs.define(eq=False)
+class Following:
+    """One replica in one leader epoch; the condition of its high watermark."""
+
+    topic: str
+    topic_id: UUID
+    index: int
+    partition: Partition
+    follower: FollowerReplica
+    _runtime: Runtime
+    _syncs: LogSyncs
+    _is_syncing: bool = attrs.field(default=False, init=False)
+
+    @property
+    def offset(self) -> int:
+        """High watermark that the leader allows."""
+        return self.follower.high_watermark
+
+    @property
+    def log(self) -> Log:
+        return self.partition.log
+
+    def next_request(self) -> FollowerRequest | None:
+        return self.follower.next_request(self._runtime.now_ms())
+
+    def fetched(self, request: FollowerRequest, answer: PartitionData) -> None:
+        records = complete_entries(answer.records) if isinstance(answer.records, BUFFERS) else b""
+        diverging = EpochEnd(answer.diverging_epoch.epoch, answer.diverging_epoch.end_offset)
+        data = FetchedData(
+            answer.high_watermark,
+            answer.log_start_offset,
+            bool(records),
+            diverging if diverging.end_offset >= 0 else None,
+        )
+        self.run(self.follower.fetched(request, data), records)
+
+    def not_changed(self, request: FollowerRequest) -> None:
+        """Handle an incremental response without this partition."""
+        self.run(self.follower.fetched(request, _NO_NEWS))
+
+    def epoch_end_found(self, request: FollowerRequest, epoch: int, end_offset: int) -> None:
+        self.run(self.follower.epoch_end_found(request, EpochEnd(epoch, end_offset)))
+
+    def offset_listed(self, request: FollowerRequest, offset: int) -> None:
+        self.run(self.follower.offset_listed(request, offset))
+
+    def request_failed(self, request: FollowerRequest, error: ErrorCode) -> None:
+        self.follower.request_failed(request, error, self._runtime.now_ms())
+
+    def run(self, actions: Actions, records: bytes | memoryview = b"") -> None:
+        try:
+            for action in actions:
+                match action:
+                    case AppendFetched():
+                        self._append(records)
+                    case AdvanceHighWatermark():
+                        self.partition.high_watermark.advance()
+                    case AdvanceLogStart(offset):
+                        self.log.start_at(offset)
+                    case TruncateTo(offset):
+                        log.info(
+                            "cut {topic}-{partition} from offset {end} to {offset}: its leader has other records there",
+                            topic=self.topic,
+                            partition=self.index,
+                            end=self.log.log_end_offset,
+                            offset=offset,
+                        )
+                        self._cut(self.log.truncate_to(offset))
+                    case RestartAt(offset):
+                        log.warn(
+                            "{topic}-{partition} begins again, empty, at offset {offset}: its leader has none before",
+                            topic=self.topic,
+                            partition=self.index,
+                            offset=offset,
+                        )
+                        self._cut(self.log.restart_at(offset, self._runtime.now_ms()))
+                    case _:
+                        raise AssertionError(f"no action of a follower: {action}")
+        except StorageFailure as failure:
+            self.follower.log_failed()
+            self._syncs.request_failed(self.log, failure)
+        if self.follower.state is FollowerState.SYNCING and not self._is_syncing:
+            self._is_syncing = True
+            self._syncs.sync(self.log).addCallbacks(self._synced, self._sync_failed)
+
+    def _append(self, records: bytes | memoryview) -> None:
+        now_ms = self._runtime.now_ms()
+        try:
+            self.log.append(records, now_ms, origin=Origin.REPLICATION)
+        except StorageFailure:
+            raise
+        except KafkaError as error:
+            if self._runtime.may_log(f"bad records of {self.topic}-{self.index}"):
+                log.error(
+                    "records of {topic}-{partition} at offset {offset} could not be replicated: {why}",
+                    topic=self.topic,
+                    partition=self.index,
+                    offset=self.log.log_end_offset,
+                    why=error,
+                )
+            self.follower.append_failed(now_ms)
+            return
+        self.run(self.follower.appended())
+
+    def _synced(self, _: object) -> None:
+        self._is_syncing = False
+        self.follower.synced()
+        self.run(NO_ACTIONS)  # records that came meanwhile need another sync
+
+    def _sync_failed(self, failure: object) -> None:
+        self._is_syncing = False
+        self.follower.log_failed()
+
+    def _cut(self, deleted: Iterable[DeletedFiles]) -> None:
+        files = list(deleted)
+        if files:
+            self._runtime.in_thread(_unlink, files)
+        self.follower.truncated()
+
+
+def _unlink(deleted: Iterable[DeletedFiles]) -> None:
+    for files in deleted:
+        files.unlink()

@@ -1,0 +1,144 @@
+"""Changes of ISRs that leaders here ask of the controller (AlterPartition, KIP-497).
+
+    propose --> waiting --one request for all--> in flight --answer--> Leadership.isr_altered, isr_change_failed
+                   ^                                                             |
+                   +------------------ proposed again after 50 ms ---------------+
+
+One request is in flight at a time. Each partition has one change at most, as its LeaderReplica proposes one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import attrs
+from twisted.internet.defer import ensureDeferred
+from twisted.logger import Logger
+
+from pylogbroker.broker.replication.controller_channel import ControllerChannel
+from pylogbroker.broker.replication.leadership import Leadership
+from pylogbroker.broker.runtime import Runtime
+from pylogbroker.coordinators import TopicPartition
+from pylogbroker.errors import ErrorCode
+from pylogbroker.metadata.inter_broker_protocol import InterBrokerProtocol
+from pylogbroker.replication import IsrChange
+from pylogbroker.rpc.errors import code_of
+from pylogbroker.wire import NO_ID
+from pylogbroker.wire.messages.alter_partition import (
+    AlterPartitionBrokerState,
+    AlterPartitionData,
+    AlterPartitionRequest,
+    AlterPartitionResponse,
+    AlterPartitionTopicData,
+)
+
+log = Logger()
+_FIRST_WITH_EPOCHS = 3
+
+
+@attrs.frozen(eq=False)
+class _Proposal:
+    leadership: Leadership
+    change: IsrChange
+
+
+@attrs.define(eq=False)
+class IsrUpdates:
+    """Implements IsrProposals."""
+
+    _broker_id: int
+    _broker_epoch: Callable[[], int]
+    _controller: ControllerChannel
+    _protocol: InterBrokerProtocol
+    _runtime: Runtime
+    _waiting: dict[TopicPartition, _Proposal] = attrs.field(factory=dict, init=False)
+    _in_flight: bool = attrs.field(default=False, init=False)
+    _is_stopped: bool = attrs.field(default=False, init=False)
+
+    def propose(self, leadership: Leadership, change: IsrChange, delay_ms: int) -> None:
+        if delay_ms:
+            self._runtime.clock.callLater(delay_ms / 1000, self._add, leadership, change)
+        else:
+            self._add(leadership, change)
+
+    def stop(self) -> None:
+        self._is_stopped = True
+        self._waiting.clear()
+
+    def _add(self, leadership: Leadership, change: IsrChange) -> None:
+        if leadership.leader.isr.pending is not change or self._is_stopped:
+            return  # another state has come meanwhile
+        partition = leadership.partition
+        self._waiting[partition.topic, partition.index] = _Proposal(leadership, change)
+        if not self._in_flight:
+            self._in_flight = True
+            self._runtime.deferred_actions.defer(self._start)
+
+    def _start(self) -> None:
+        ensureDeferred(self._send_all()).addErrback(lambda failure: log.failure("ISRs are not updated", failure))
+
+    async def _send_all(self) -> None:
+        try:
+            while self._waiting:
+                sent, self._waiting = self._waiting, {}
+                await self._send(sent)
+        finally:
+            self._in_flight = False
+
+    async def _send(self, sent: dict[TopicPartition, _Proposal]) -> None:
+        has_ids = all(proposal.leadership.topic_id != NO_ID for proposal in sent.values())
+        newest = self._protocol.alter_partition_version_max(has_topic_ids=has_ids)
+
+        def make(version: int) -> AlterPartitionRequest:
+            return AlterPartitionRequest(self._broker_id, self._broker_epoch(), _topics(sent, version))
+
+        try:
+            response = await self._controller.request(make, range(newest, -1, -1))
+        except Exception as error:
+            if not self._is_stopped and self._runtime.may_log("AlterPartition"):
+                log.warn("the controller cannot be asked to change ISRs: {why}", why=error)
+            answers: dict[TopicPartition, tuple[ErrorCode, tuple[int, ...], int]] = {}
+            failed = ErrorCode.NETWORK_EXCEPTION
+        else:
+            answers, failed = self._answers(response, sent), code_of(response.error_code)
+        for key, proposal in sent.items():
+            code, isr, partition_epoch = answers.get(key, (failed or ErrorCode.UNKNOWN_SERVER_ERROR, (), -1))
+            if code:
+                proposal.leadership.isr_change_failed(proposal.change, code)
+            else:
+                log.info(
+                    "in-sync replicas of {topic}-{partition}: {isr}", topic=key[0], partition=key[1], isr=list(isr)
+                )
+                proposal.leadership.isr_altered(isr, partition_epoch)
+
+    def _answers(
+        self, response: AlterPartitionResponse, sent: dict[TopicPartition, _Proposal]
+    ) -> dict[TopicPartition, tuple[ErrorCode, tuple[int, ...], int]]:
+        names = {proposal.leadership.topic_id: topic for (topic, _), proposal in sent.items()}
+        return {
+            (topic.topic_name or names.get(topic.topic_id, ""), each.partition_index): (
+                code_of(each.error_code),
+                tuple(each.isr),
+                each.partition_epoch,
+            )
+            for topic in response.topics
+            for each in topic.partitions
+        }
+
+
+def _topics(sent: Mapping[TopicPartition, _Proposal], version: int) -> list[AlterPartitionTopicData]:
+    found: dict[str, AlterPartitionTopicData] = {}
+    for (topic, index), proposal in sent.items():
+        if topic not in found:
+            found[topic] = AlterPartitionTopicData(topic, proposal.leadership.topic_id, [])
+        change = proposal.change
+        found[topic].partitions.append(
+            AlterPartitionData(
+                index,
+                change.leader_epoch,
+                [] if version >= _FIRST_WITH_EPOCHS else list(change.isr),
+                [AlterPartitionBrokerState(each) for each in change.isr] if version >= _FIRST_WITH_EPOCHS else [],
+                partition_epoch=change.partition_epoch,
+            )
+        )
+    return list(found.values())

@@ -1,0 +1,103 @@
+"""Leadership of a partition with several replicas: its state machine, and what the actions do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Protocol
+from uuid import UUID
+
+import attrs
+
+from pylogbroker.broker.partitions.partition import Partition
+from pylogbroker.broker.partitions.purgatory import Mark
+from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.metadata.image import BrokerRegistration, PartitionState
+from pylogbroker.replication import (
+    Actions,
+    AdvanceHighWatermark,
+    AlterIsr,
+    AssignEpoch,
+    EpochEnd,
+    FollowerFetch,
+    IsrChange,
+    LeaderReplica,
+)
+
+
+class IsrProposals(Protocol):
+    def propose(self, leadership: Leadership, change: IsrChange, delay_ms: int) -> None:
+        """Ask the controller; report the answer to `isr_altered` or `isr_change_failed`."""
+
+
+@attrs.define(eq=False)
+class Leadership:
+    """Implements `Replication` of the partition."""
+
+    partition: Partition
+    leader: LeaderReplica
+    topic_id: UUID
+    _now_ms: Callable[[], int]
+    _proposals: IsrProposals
+
+    @property
+    def offset(self) -> int:
+        """High watermark that the log and the followers allow now."""
+        self.leader.log_advanced(self._now_ms())
+        return self.leader.high_watermark
+
+    @property
+    def low_watermark(self) -> int:
+        return self.leader.low_watermark
+
+    def check_enough_replicas(self) -> None:
+        self.leader.check_enough_replicas()
+
+    def check_replicated(self) -> None:
+        if self.leader.completion(0) is ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND:
+            raise KafkaError(
+                "the records are written, but fewer replicas than min.insync.replicas have them",
+                ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+            )
+
+    def set_min_insync_replicas(self, wanted: int) -> None:
+        if wanted != self.leader.settings.min_insync_replicas:
+            self.leader.settings = attrs.evolve(self.leader.settings, min_insync_replicas=wanted)
+            self.tick()
+
+    def check_offsets_available(self) -> None:
+        self.leader.check_offsets_available()
+
+    def follower_fetched(self, fetch: FollowerFetch) -> EpochEnd | None:
+        before = self.leader.low_watermark
+        outcome = self.leader.fetch(fetch, self._now_ms())
+        self.run(outcome.actions)
+        if self.leader.low_watermark > before:
+            self.partition.purgatory.reached(Mark.LOW_WATERMARK, self.leader.low_watermark)
+        return outcome.diverging
+
+    def tick(self) -> None:
+        self.run(self.leader.tick(self._now_ms()))
+
+    def update(self, state: PartitionState) -> None:
+        self.run(self.leader.update(state, self._now_ms()))
+
+    def brokers_changed(self, brokers: Mapping[int, BrokerRegistration]) -> None:
+        self.run(self.leader.brokers_changed(brokers, self._now_ms()))
+
+    def isr_altered(self, isr: tuple[int, ...], partition_epoch: int) -> None:
+        self.run(self.leader.isr_altered(isr, partition_epoch, self._now_ms()))
+
+    def isr_change_failed(self, change: IsrChange, error: ErrorCode) -> None:
+        self.run(self.leader.isr_change_failed(change, error, self._now_ms()))
+
+    def run(self, actions: Actions) -> None:
+        for action in actions:
+            match action:
+                case AssignEpoch(epoch):
+                    self.partition.log.assign_epoch(epoch)
+                case AdvanceHighWatermark():
+                    self.partition.high_watermark.advance()
+                case AlterIsr(change, delay_ms):
+                    self._proposals.propose(self, change, delay_ms)
+                case _:
+                    raise AssertionError(f"no action of a leader: {action}")

@@ -1,0 +1,292 @@
+"""Replicas on a broker of a cluster: each leads or follows, as the controller orders.
+
+    order                       effect
+    --------------------------  -----------------------------------------------------------------------------
+    lead (LeaderAndIsr)         the log is made if it is new; Partitions leads it; followers are counted
+    follow (LeaderAndIsr)       the log is made if it is new; the leader's fetcher fetches for it
+    stop (StopReplica)          nothing leads or fetches; with `delete` the log is deleted
+
+The states come from the controller alone, not from the image, which is for clients: a broker may lead before it has
+heard of a topic's other partitions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from typing import Protocol
+
+import attrs
+from twisted.internet.defer import DeferredLock
+from twisted.logger import Logger
+
+from pylogbroker.broker.partitions.partition import Partition
+from pylogbroker.broker.partitions.service import Partitions
+from pylogbroker.broker.replication.fetcher import FetcherSettings, ReplicaFetcher, RequestChannel
+from pylogbroker.broker.replication.following import Following
+from pylogbroker.broker.replication.leadership import IsrProposals, Leadership
+from pylogbroker.broker.replication.log_view import ReplicaLogView
+from pylogbroker.broker.runtime import PeriodicCall, Runtime
+from pylogbroker.coordinators import TopicPartition
+from pylogbroker.errors import ErrorCode
+from pylogbroker.metadata.image import BrokerRegistration, PartitionState, TopicImage
+from pylogbroker.replication import (
+    Actions,
+    FollowerReplica,
+    LeaderReplica,
+    PartitionReplica,
+    ReplicationSettings,
+)
+from pylogbroker.rpc.errors import NotConnected
+
+log = Logger()
+
+LeaderListener = Callable[[str, int, int], None]
+
+
+class FetchChannels(Protocol):
+    def __call__(self, leader: int, fetcher: int, /) -> RequestChannel:
+        """Return a new channel to the leader; raise NotConnected if it is not alive."""
+
+
+@attrs.frozen
+class ReplicaSettings:
+    lag_time_max_ms: int = 30_000
+    fetch_backoff_ms: int = 1_000
+    fetchers_per_leader: int = 1
+
+
+@attrs.define(eq=False)
+class _Replica:
+    topic: TopicImage
+    partition: Partition
+    machine: PartitionReplica
+    leadership: Leadership | None = None
+    following: Following | None = None
+
+
+@attrs.define(eq=False)
+class Replicas:
+    """`on_led` and `on_resigned` get topic, partition and leader epoch after leaderships come and go."""
+
+    _broker_id: int
+    _runtime: Runtime
+    _partitions: Partitions
+    _settings: ReplicaSettings
+    _fetcher_settings: FetcherSettings
+    _fetch_channel: FetchChannels
+    _proposals: IsrProposals
+    on_led: list[LeaderListener] = attrs.field(factory=list, init=False)
+    on_resigned: list[LeaderListener] = attrs.field(factory=list, init=False)
+    broker_epoch: int = attrs.field(default=-1, init=False)
+    _replicas: dict[TopicPartition, _Replica] = attrs.field(factory=dict, init=False)
+    _brokers: Mapping[int, BrokerRegistration] = attrs.field(factory=dict, init=False)
+    _fetchers: dict[tuple[int, int], ReplicaFetcher] = attrs.field(factory=dict, init=False)
+    _timer: PeriodicCall | None = attrs.field(default=None, init=False)
+    _lock: DeferredLock = attrs.field(factory=DeferredLock, init=False)
+
+    # Orders of the controller
+
+    async def apply(
+        self,
+        topic: TopicImage,
+        new: Collection[int],
+        settings: Mapping[str, str],
+    ) -> dict[int, ErrorCode]:
+        """Obey the states of the topic's partitions in `topic`; return an error for each that is not obeyed."""
+        await self._lock.acquire()
+        try:
+            return await self._apply(topic, new, settings)
+        finally:
+            self._lock.release()
+
+    async def _apply(
+        self, topic: TopicImage, new: Collection[int], settings: Mapping[str, str]
+    ) -> dict[int, ErrorCode]:
+        errors: dict[int, ErrorCode] = {}
+        missing = [index for index in topic.partitions if (topic.name, index) not in self._replicas]
+        for is_new in (True, False):
+            some = [index for index in missing if (index in new) is is_new]
+            if some:
+                await self._partitions.open_replicas(topic, some, settings, is_new)
+        async for index in self._runtime.slices.over(sorted(topic.partitions, key=self._leads_first(topic))):
+            key = topic.name, index
+            partition = self._partitions.hosted.get(key)
+            if partition is None:
+                errors[index] = ErrorCode.KAFKA_STORAGE_ERROR
+                continue
+            replica = self._replicas.get(key)
+            if replica is None or replica.partition is not partition:
+                replica = self._replicas[key] = _Replica(topic, partition, self._new_machine(partition))
+            self._obey(replica, topic.partitions[index])
+        await self._partitions.configure(topic)
+        return errors
+
+    def _leads_first(self, topic: TopicImage) -> Callable[[int], bool]:
+        return lambda index: topic.partitions[index].leader != self._broker_id
+
+    def _new_machine(self, partition: Partition) -> PartitionReplica:
+        settings = ReplicationSettings(
+            partition.min_insync_replicas,
+            self._settings.lag_time_max_ms,
+            self._settings.fetch_backoff_ms,
+            self._fetcher_settings.protocol.truncates_on_fetch,
+        )
+        view = ReplicaLogView(partition.log)
+        partition.log.high_watermark = high_watermark = partition.stored_high_watermark
+        return PartitionReplica(self._broker_id, view, settings, self._brokers, high_watermark)
+
+    def _obey(self, replica: _Replica, state: PartitionState) -> None:
+        machine = replica.machine
+        epoch = machine.leader_epoch
+        actions = machine.apply(state, self._runtime.now_ms())
+        if machine.leader_epoch == epoch:
+            if replica.leadership is not None:
+                replica.leadership.run(actions)
+            return
+        self._stop_following(replica)
+        match machine.role:
+            case LeaderReplica() as leader:
+                self._lead(replica, leader, state, actions)
+            case FollowerReplica() as follower:
+                self._resign(replica)
+                self._follow(replica, follower, machine.leader, actions)
+            case None:
+                self._resign(replica)
+
+    def _lead(self, replica: _Replica, leader: LeaderReplica, state: PartitionState, actions: Actions) -> None:
+        key = replica.partition.topic, replica.partition.index
+        partition = self._partitions.lead(key, state.leader_epoch)
+        replica.leadership = Leadership(partition, leader, replica.topic.id, self._runtime.now_ms, self._proposals)
+        partition.replicate(replica.leadership, leader.high_watermark)
+        replica.leadership.run(actions)
+        for call in self.on_led:
+            call(*key, state.leader_epoch)
+
+    def _resign(self, replica: _Replica) -> None:
+        key = replica.partition.topic, replica.partition.index
+        if replica.leadership is not None:
+            replica.leadership = None
+            self._partitions.resign(key)
+            for call in self.on_resigned:
+                call(*key, replica.machine.leader_epoch)
+
+    def _follow(self, replica: _Replica, follower: FollowerReplica, leader: int, actions: Actions) -> None:
+        partition = replica.partition
+        following = Following(
+            partition.topic, replica.topic.id, partition.index, partition, follower, self._runtime, self._partitions
+        )
+        replica.following = following
+        partition.leader_epoch = follower.leader_epoch
+        partition.high_watermark.open_at(follower.high_watermark, following)
+        following.run(actions)
+        self._attach(replica)
+
+    def _attach(self, replica: _Replica) -> None:
+        """Let the leader's fetcher fetch for a follower, if the leader is alive."""
+        following = replica.following
+        if following is not None:
+            fetcher = self._fetcher(replica.machine.leader, following.index)
+            if fetcher is not None:
+                fetcher.add(following)
+
+    def _stop_following(self, replica: _Replica) -> None:
+        if replica.following is not None:
+            replica.following = None
+            for fetcher in self._fetchers.values():
+                fetcher.remove((replica.partition.topic, replica.partition.index))
+
+    async def stop(self, orders: Mapping[TopicPartition, tuple[int, bool]]) -> dict[TopicPartition, ErrorCode]:
+        """Stop replicas, each with a leader epoch and whether to delete it; return errors."""
+        await self._lock.acquire()
+        try:
+            return await self._stop(orders)
+        finally:
+            self._lock.release()
+
+    async def _stop(self, orders: Mapping[TopicPartition, tuple[int, bool]]) -> dict[TopicPartition, ErrorCode]:
+        errors: dict[TopicPartition, ErrorCode] = {}
+        deleted: dict[str, list[int]] = {}
+        topics: dict[str, TopicImage] = {}
+        for key, (epoch, delete) in orders.items():
+            replica = self._replicas.get(key)
+            if replica is None:
+                continue
+            if not replica.machine.may_stop(epoch):
+                errors[key] = ErrorCode.FENCED_LEADER_EPOCH
+                continue
+            self._stop_following(replica)
+            self._resign(replica)
+            if delete:
+                del self._replicas[key]
+                topics[key[0]] = replica.topic
+                deleted.setdefault(key[0], []).append(key[1])
+        for name, indexes in deleted.items():
+            await self._partitions.delete(topics[name], indexes)
+        return errors
+
+    # Other events
+
+    def brokers_changed(self, brokers: Mapping[int, BrokerRegistration]) -> None:
+        """Take the live brokers; connect again to leaders that have other addresses."""
+        for (leader, number), fetcher in tuple(self._fetchers.items()):
+            if not _has_same_address(self._brokers.get(leader), brokers.get(leader)):
+                fetcher.stop()
+                del self._fetchers[leader, number]
+        self._take_brokers(brokers)
+        for replica in tuple(self._replicas.values()):
+            self._attach(replica)
+
+    def _take_brokers(self, brokers: Mapping[int, BrokerRegistration]) -> None:
+        self._brokers = brokers
+        now_ms = self._runtime.now_ms()
+        for replica in tuple(self._replicas.values()):
+            actions = replica.machine.brokers_changed(brokers, now_ms)
+            if replica.leadership is not None:
+                replica.leadership.run(actions)
+
+    def set_broker_epoch(self, epoch: int) -> None:
+        self.broker_epoch = epoch
+        for fetcher in self._fetchers.values():
+            fetcher.broker_epoch = epoch
+
+    def start(self) -> None:
+        """Check periodically which followers lag behind."""
+        timer = PeriodicCall(self._runtime.clock, self._tick)
+        timer.start(self._settings.lag_time_max_ms / 2000, now=False).addErrback(
+            lambda failure: log.failure("followers are not checked", failure)
+        )
+        self._timer = timer
+
+    def close(self) -> None:
+        """Stop fetching."""
+        if self._timer is not None:
+            self._timer.stop()
+        for fetcher in self._fetchers.values():
+            fetcher.stop()
+        self._fetchers.clear()
+
+    def _tick(self) -> None:
+        for replica in tuple(self._replicas.values()):
+            if replica.leadership is not None:
+                replica.leadership.tick()
+
+    # Fetchers
+
+    def _fetcher(self, leader: int, index: int) -> ReplicaFetcher | None:
+        """Return the fetcher for a partition; None if the leader is not alive: another order will come."""
+        number = index % self._settings.fetchers_per_leader
+        found = self._fetchers.get((leader, number))
+        if found is None:
+            try:
+                channel = self._fetch_channel(leader, number)
+            except NotConnected as error:
+                log.info("nothing is fetched from broker {leader} now: {why}", leader=leader, why=error)
+                return None
+            found = ReplicaFetcher(leader, channel, self._fetcher_settings, self._runtime, self.broker_epoch)
+            self._fetchers[leader, number] = found
+            found.start()
+        return found
+
+
+def _has_same_address(one: BrokerRegistration | None, other: BrokerRegistration | None) -> bool:
+    return one is not None and other is not None and one.listeners == other.listeners
