@@ -29,7 +29,7 @@ class Api:
     is_read: bool = False
     """The API changes nothing, so its work stops when the connection closes (see `context`)."""
     cluster_only: bool = False
-    """A broker that is a cluster of its own does not serve the API."""
+    """A broker that is alone in its cluster does not offer the API."""
 
     @property
     def key(self) -> int:

@@ -20,10 +20,14 @@ from pylogbroker.broker.jobs.disk_jobs import DiskJobs
 from pylogbroker.broker.jobs.log_cleaner import LogCleaner
 from pylogbroker.broker.jobs.log_maintenance import LogMaintenance
 from pylogbroker.broker.local_node import LocalNode
+from pylogbroker.broker.membership.cluster_role import ClusterRole
+from pylogbroker.broker.membership.control import ClusterControl
 from pylogbroker.broker.partitions.delete_policies import DeletePolicies
 from pylogbroker.broker.partitions.service import Partitions
 from pylogbroker.broker.producer_ids import ProducerIds
 from pylogbroker.broker.runtime import Runtime
+from pylogbroker.broker.services import Controller, ControllerOrdersTaker
+from pylogbroker.broker.sole_role import SoleRole
 from pylogbroker.config import BrokerConfig
 from pylogbroker.groups import GroupCoordinator
 from pylogbroker.interfaces import ITree
@@ -36,8 +40,11 @@ class _LogServices:
     config: BrokerConfig
     runtime: Runtime
     metadata: ClusterMetadata
-    controller: LocalController
+    controller: Controller
     partitions: Partitions
+
+
+Role = SoleRole | ClusterRole
 
 
 @attrs.frozen(eq=False)
@@ -50,7 +57,7 @@ class Broker:
     logs: LogManager
     apis: tuple[Api, ...]
     metadata: ClusterMetadata
-    controller: LocalController
+    role: Role
     auto_creation: AutoCreation
     dynamic_settings: DynamicSettings
     producer_ids: ProducerIds
@@ -64,6 +71,24 @@ class Broker:
     """Fires when the coordinators have replayed their records."""
 
     @property
+    def controller(self) -> Controller:
+        return self.role.controller
+
+    @property
+    def membership(self) -> ControllerOrdersTaker:
+        """Raise LookupError in a broker that is alone in its cluster."""
+        if isinstance(self.role, ClusterRole):
+            return self.role.orders
+        raise LookupError("the broker is alone in its cluster")
+
+    @property
+    def cluster_control(self) -> ClusterControl:
+        """Raise LookupError in a broker that is alone in its cluster."""
+        if isinstance(self.role, ClusterRole):
+            return self.role.driver
+        raise LookupError("the broker is alone in its cluster")
+
+    @property
     def groups(self) -> GroupCoordinator:
         return self.group_service.coordinator
 
@@ -74,12 +99,19 @@ class Broker:
     async def open(self) -> None:
         """Open the services; the controller and the logs are open."""
         self.dynamic_settings.open(self.metadata.image)
-        await self.partitions.open()
-        for listener in (self.dynamic_settings, self.partitions, self.group_service, self.transaction_service):
+        await self.role.open_replicas()
+        self.partitions.open()
+        for listener in (
+            self.dynamic_settings,
+            *self.role.followers,
+            self.partitions,
+            self.group_service,
+            self.transaction_service,
+        ):
             self.metadata.follow(listener)
         loading = DeferredList([self.group_service.open(), self.transaction_service.open()])
         loading.chainDeferred(self.coordinators_loaded)
-        await self.controller.finish_deletions()
+        await self.role.finish_deletions()
         self.log_maintenance.start()
         self.log_cleaner.start()
 
@@ -101,20 +133,29 @@ def assemble(
     tree: ITree,
     logs: LogManager,
     delete_policies: DeletePolicies,
+    in_cluster: bool = False,
 ) -> Broker:
     config.add_topic_check(delete_policies.check)
     node = LocalNode(broker_id, cluster_id, config.optional_text("broker.rack"))
     metadata = ClusterMetadata()
-    controller = LocalController(tree, config, node.id, metadata, runtime.in_thread, runtime.may_log)
+    role: Role
+    if in_cluster:
+        role = ClusterRole(config, node.id, runtime, tree, metadata)
+    else:
+        controller = LocalController(tree, config, node.id, metadata, runtime.in_thread, runtime.may_log)
+        role = SoleRole(node.id, runtime, metadata, controller)
     partitions = Partitions(config, runtime, logs, metadata, node.id, delete_policies)
-    metadata.prepare = partitions.prepare
-    producer_ids = ProducerIds(controller, runtime.may_log)
-    log_services = _LogServices(config, runtime, metadata, controller, partitions)
+    role.host(partitions)
+    producer_ids = ProducerIds(role.controller, runtime.may_log)
+    log_services = _LogServices(config, runtime, metadata, role.controller, partitions)
     group_service = GroupService(log_services)
     transaction_service = TransactionService(log_services, producer_ids, group_service.coordinator)
     partitions.on_reopened += [group_service.on_partition_led, transaction_service.on_partition_led]
     partitions.on_offline += [group_service.on_partition_offline, transaction_service.on_partition_offline]
     partitions.before_drop += [group_service.unload_topic, transaction_service.unload_topic]
+    if isinstance(role, ClusterRole):
+        role.replicas.on_led += [group_service.on_leader_changed, transaction_service.on_leader_changed]
+        role.replicas.on_resigned += [group_service.on_leader_changed, transaction_service.on_leader_changed]
     disk = DiskJobs(runtime, logs, partitions)
     log_cleaner = LogCleaner(config, runtime, partitions, disk)
     return Broker(
@@ -122,10 +163,10 @@ def assemble(
         node,
         runtime,
         logs,
-        APIS,
+        tuple(api for api in APIS if in_cluster or not api.cluster_only),
         metadata,
-        controller,
-        AutoCreation(config, metadata, controller, runtime),
+        role,
+        AutoCreation(config, metadata, role.controller, runtime),
         DynamicSettings(config, node.id),
         producer_ids,
         partitions,

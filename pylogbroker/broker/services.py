@@ -27,6 +27,9 @@ from pylogbroker.metadata.persistent_map import PersistentMap
 from pylogbroker.metadata.zk_schema import ProducerIdBlock
 from pylogbroker.storage import Log, LogManager
 from pylogbroker.transactions import MarkersCallback, TransactionCoordinator, TransactionMarker
+from pylogbroker.wire.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
+from pylogbroker.wire.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
+from pylogbroker.wire.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
 
 
 class Metadata(Protocol):
@@ -40,6 +43,9 @@ class Metadata(Protocol):
 
 class Controller(Protocol):
     """Changes of the metadata; they raise KafkaError. Methods named `plan_` only check."""
+
+    def check_is_controller(self) -> None:
+        """Raise NOT_CONTROLLER if clients must ask another broker for changes of topics."""
 
     def plan_topic(self, wanted: NewTopic, allowance: PartitionAllowance | None = None) -> PlannedTopic: ...
     def plan_partitions(
@@ -61,6 +67,14 @@ class Controller(Protocol):
     async def alter_config(self, resource: ConfigResource, change: ConfigChange, /) -> None: ...
     async def delete_topic(self, wanted: str | UUID, /) -> TopicImage: ...
     async def allocate_producer_ids(self) -> ProducerIdBlock: ...
+
+
+class ControllerOrdersTaker(Protocol):
+    """Carries out requests of the cluster's controller."""
+
+    async def lead_and_follow(self, request: LeaderAndIsrRequest, version: int, /) -> LeaderAndIsrResponse: ...
+    async def update_metadata(self, request: UpdateMetadataRequest, /) -> UpdateMetadataResponse: ...
+    async def stop_replicas(self, request: StopReplicaRequest, /) -> StopReplicaResponse: ...
 
 
 class TopicAutoCreation(Protocol):
@@ -139,3 +153,6 @@ class Services(LogServices, Protocol):
     def transaction_service(self) -> TransactionMarkers: ...
     @property
     def producer_ids(self) -> ProducerIdSource: ...
+    @property
+    def membership(self) -> ControllerOrdersTaker:
+        """For APIs that are offered in clusters only."""

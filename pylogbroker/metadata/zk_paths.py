@@ -11,6 +11,7 @@
 /brokers/topics/<topic>/partitions/<n>/state    a partition's leader, epoch and in-sync replicas
 /config/topics/<topic>                          settings of a topic
 /config/brokers/<id> , /config/brokers/<default>    dynamic settings of one broker, of all brokers
+/config/changes/config_change_<seq>             settings that changed
 /admin/delete_topics/<topic>                    topic under deletion
 /admin/preferred_replica_election               preferred elections wanted by an old tool
 /admin/reassign_partitions                      reassignments wanted by an old tool
@@ -38,6 +39,8 @@ TOPICS = "/brokers/topics"
 CONFIG_TOPICS = "/config/topics"
 CONFIG_USERS = "/config/users"
 CONFIG_BROKERS = "/config/brokers"
+CONFIG_CHANGES = "/config/changes"
+CONFIG_CHANGE_PREFIX = "/config/changes/config_change_"
 DELETE_TOPICS = "/admin/delete_topics"
 PREFERRED_ELECTION = "/admin/preferred_replica_election"
 REASSIGN_PARTITIONS = "/admin/reassign_partitions"
@@ -56,7 +59,7 @@ PERSISTENT = (
     BROKER_IDS,
     TOPICS,
     "/config",
-    "/config/changes",
+    CONFIG_CHANGES,
     "/admin",
     DELETE_TOPICS,
     BROKER_SEQUENCE,
@@ -95,6 +98,10 @@ def partition(name: str, number: int) -> str:
 
 def partition_state(name: str, number: int) -> str:
     return f"{TOPICS}/{name}/partitions/{number}/state"
+
+
+def config_change(name: str) -> str:
+    return f"{CONFIG_CHANGES}/{name}"
 
 
 def configs(kind: str) -> str:

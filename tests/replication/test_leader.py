@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pylogbroker.errors import ErrorCode
-from pylogbroker.metadata.image import BrokerRegistration, PartitionState
+from pylogbroker.metadata.image import PartitionState
 from pylogbroker.replication.actions import AdvanceHighWatermark, AlterIsr, AssignEpoch, IsrChange
 from pylogbroker.replication.leader import ISR_RETRY_MS
 from tests.replication.leaders import EPOCH, LAG_MS, Leader, code_of, live, log_of

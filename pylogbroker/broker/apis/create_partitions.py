@@ -55,6 +55,7 @@ async def _attempt(
 async def _enlarge(
     controller: Controller, wanted: CreatePartitionsTopic, allowance: PartitionAllowance, validate_only: bool
 ) -> None:
+    controller.check_is_controller()
     given = None if wanted.assignments is None else [assignment.broker_ids for assignment in wanted.assignments]
     if validate_only:
         controller.plan_partitions(wanted.name, wanted.count, given, allowance)

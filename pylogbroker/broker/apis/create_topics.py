@@ -80,6 +80,7 @@ class _Creation:
 
     async def _create(self, wanted: CreatableTopic, settings: Mapping[str, str]) -> TopicImage:
         controller = self._services.controller
+        controller.check_is_controller()
         topic = NewTopic(wanted.name, wanted.num_partitions, wanted.replication_factor, _assignment(wanted), settings)
         if self._validate_only:
             return controller.plan_topic(topic, self.allowance).topic

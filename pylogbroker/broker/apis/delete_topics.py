@@ -57,6 +57,7 @@ async def _attempt(
     try:
         if known_error:
             raise known_error
+        controller.check_is_controller()
         topic = await controller.delete_topic(_wanted(wanted))
     except KafkaError as error:
         return DeletableTopicResult(wanted.name, wanted.topic_id, error.code, error.detail)

@@ -56,11 +56,18 @@ def _find(services: Services, context: RequestContext, key_type: int, key: str) 
         partition = OFFSETS_TOPIC, services.groups.partition_for(key)
     else:
         partition = TRANSACTIONS_TOPIC, services.transactions.partition_for(key)
-    if partition not in services.partitions.led:
-        detail = f"{partition[0]}-{partition[1]} is offline"
-        return _nowhere(key, KafkaError(detail, ErrorCode.COORDINATOR_NOT_AVAILABLE))
-    host, port = services.node.address(context)
-    return Coordinator(key, services.node.id, host, port, ErrorCode.NONE, None)
+    if partition in services.partitions.led:
+        host, port = services.node.address(context)
+        return Coordinator(key, services.node.id, host, port, ErrorCode.NONE, None)
+    image = services.metadata.image
+    topic = image.topics.get(partition[0])
+    state = None if topic is None else topic.partitions.get(partition[1])
+    if state is not None and state.leader != services.node.id:
+        for broker in services.node.live_brokers(image, context):
+            if broker.id == state.leader:
+                return Coordinator(key, broker.id, broker.host, broker.port, ErrorCode.NONE, None)
+    detail = f"{partition[0]}-{partition[1]} has no leader now"
+    return _nowhere(key, KafkaError(detail, ErrorCode.COORDINATOR_NOT_AVAILABLE))
 
 
 def _nowhere(key: str, error: KafkaError) -> Coordinator:

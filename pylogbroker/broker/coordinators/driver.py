@@ -76,6 +76,11 @@ class CoordinatorDriver(Generic[R, S]):
         else:
             self._load([index])
 
+    def on_leader_changed(self, topic: str, index: int, epoch: int) -> None:
+        """Load or unload the shard of a partition whose leadership came or went with this leader epoch."""
+        if topic == self._topic.name and self._is_open:
+            self._follow_leader(index, epoch)
+
     def on_partition_led(self, topic: str, index: int) -> None:
         """Load the shard of a partition whose log was opened late."""
         if topic == self._topic.name and self._is_open:

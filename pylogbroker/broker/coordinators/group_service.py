@@ -66,6 +66,9 @@ class GroupService:
             self.coordinator.await_topic()
         self._driver.unload_topic(topic)
 
+    def on_leader_changed(self, topic: str, index: int, epoch: int) -> None:
+        self._driver.on_leader_changed(topic, index, epoch)
+
     def on_partition_led(self, topic: str, index: int) -> None:
         self._driver.on_partition_led(topic, index)
 

@@ -111,6 +111,9 @@ class TransactionService:
         for change in delta:
             self._driver.on_change(change)
 
+    def on_leader_changed(self, topic: str, index: int, epoch: int) -> None:
+        self._driver.on_leader_changed(topic, index, epoch)
+
     def on_partition_led(self, topic: str, index: int) -> None:
         self._driver.on_partition_led(topic, index)
 

@@ -1,0 +1,13 @@
+"""StopReplica (5): the controller lets this broker stop replicas, and perhaps delete their logs."""
+
+from __future__ import annotations
+
+from pylogbroker.broker.api import serves
+from pylogbroker.broker.context import RequestContext
+from pylogbroker.broker.services import Services
+from pylogbroker.wire.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
+
+
+@serves(StopReplicaRequest, cluster_only=True)
+async def handle(services: Services, context: RequestContext, request: StopReplicaRequest) -> StopReplicaResponse:
+    return await services.membership.stop_replicas(request)

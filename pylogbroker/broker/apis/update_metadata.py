@@ -1,0 +1,13 @@
+"""UpdateMetadata (6): the controller's news of partitions and brokers, for the answers to clients."""
+
+from __future__ import annotations
+
+from pylogbroker.broker.api import serves
+from pylogbroker.broker.context import RequestContext
+from pylogbroker.broker.services import Services
+from pylogbroker.wire.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
+
+
+@serves(UpdateMetadataRequest, cluster_only=True)
+async def handle(services: Services, context: RequestContext, request: UpdateMetadataRequest) -> UpdateMetadataResponse:
+    return await services.membership.update_metadata(request)

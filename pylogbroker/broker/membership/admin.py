@@ -1,0 +1,244 @@
+"""Changes of the metadata that clients ask of a broker in a cluster.
+
+    change                    who may be asked   how
+    ------------------------  -----------------  ---------------------------------------------------------------
+    topics, their partitions  the controller     nodes in the tree; the controller acts on them
+    internal topics, topics   any broker         likewise
+    created automatically
+    settings                  any broker         settings, then a notification (see `config_watch`)
+    producer ids              any broker         AllocateProducerIds to the controller
+
+Each change is awaited until this broker's image shows it.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final, Protocol, TypeVar
+
+import attrs
+from twisted.internet.defer import CancelledError, Deferred
+from twisted.logger import Logger
+
+from pylogbroker.broker.cluster_metadata import ClusterMetadata
+from pylogbroker.broker.coordination_errors import kafka_error
+from pylogbroker.broker.limits import PartitionAllowance
+from pylogbroker.broker.membership.config_watch import encode_notification
+from pylogbroker.broker.metadata_plans import MetadataPlans
+from pylogbroker.broker.replication.controller_channel import ControllerChannel
+from pylogbroker.broker.runtime import Runtime
+from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.interfaces import (
+    BadVersion,
+    CoordinationError,
+    Create,
+    ITree,
+    NodeExists,
+    Operation,
+    SetData,
+)
+from pylogbroker.metadata import zk_paths, zk_schema
+from pylogbroker.metadata.delta import Delta, NewTopic, PartitionsChanged, PlannedTopic
+from pylogbroker.metadata.image import (
+    NO_LEADER,
+    ClusterImage,
+    ConfigChange,
+    ConfigResource,
+    ConfigResourceType,
+    TopicImage,
+    topic_resource,
+)
+from pylogbroker.metadata.inter_broker_protocol import InterBrokerProtocol
+from pylogbroker.metadata.zk_image import encode_topic_image
+from pylogbroker.metadata.zk_schema import ProducerIdBlock
+from pylogbroker.rpc.errors import raise_for
+from pylogbroker.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
+
+log = Logger()
+T = TypeVar("T")
+_WAIT_SECONDS: Final = 30.0
+_ATTEMPTS_MAX: Final = 5
+
+
+class ControllerRole(Protocol):
+    @property
+    def is_active(self) -> bool:
+        """This broker is the cluster's controller."""
+
+
+@attrs.define(eq=False)
+class ClusterAdmin:
+    """Implements `Controller` of the handlers' services; follows the metadata."""
+
+    _broker_id: int
+    _tree: ITree
+    _metadata: ClusterMetadata
+    _plans: MetadataPlans
+    _runtime: Runtime
+    _protocol: InterBrokerProtocol
+    _controller: ControllerChannel
+    _role: ControllerRole
+    _broker_epoch: Callable[[], int]
+    _waiting: dict[Deferred[None], Callable[[ClusterImage], bool]] = attrs.field(factory=dict, init=False)
+
+    def on_delta(self, delta: Delta, before: ClusterImage, after: ClusterImage) -> None:
+        for waiting, is_there in tuple(self._waiting.items()):
+            if is_there(after):
+                del self._waiting[waiting]
+                waiting.callback(None)
+
+    def check_is_controller(self) -> None:
+        """Raise NOT_CONTROLLER, unless this broker is the controller."""
+        if not self._role.is_active:
+            raise KafkaError(
+                f"broker {self._broker_id} is not the controller; it is broker {self._metadata.image.controller_id}",
+                ErrorCode.NOT_CONTROLLER,
+            )
+
+    def plan_topic(self, wanted: NewTopic, allowance: PartitionAllowance | None = None) -> PlannedTopic:
+        return self._plans.plan_topic(wanted, allowance)
+
+    def plan_partitions(
+        self,
+        name: str,
+        count: int,
+        assignments: Sequence[Sequence[int]] | None = None,
+        allowance: PartitionAllowance | None = None,
+    ) -> PartitionsChanged:
+        return self._plans.plan_partitions(name, count, assignments, allowance)
+
+    def plan_config(self, resource: ConfigResource, change: ConfigChange) -> dict[str, str]:
+        return self._plans.plan_config(resource, change)
+
+    async def create_topic(self, wanted: NewTopic, allowance: PartitionAllowance | None = None) -> TopicImage:
+        planned = self._plans.plan_topic(wanted, allowance)
+        topic = planned.topic
+        if not self._protocol.has_topic_ids:
+            topic = attrs.evolve(topic, id=uuid.UUID(int=0))
+
+        async def create() -> None:
+            await self._write_settings(topic_resource(topic.name), planned.settings)
+            try:
+                await self._tree.commit([Create(zk_paths.topic(topic.name), encode_topic_image(topic))])
+            except NodeExists:
+                message = f"Topic {topic.name!r} already exists"
+                raise KafkaError(message, ErrorCode.TOPIC_ALREADY_EXISTS) from None
+
+        await self._change(create)
+        await self._until(lambda image: _has_leaders(image, topic.name, len(topic.partitions)))
+        return self._metadata.topics.get(topic.name, topic)
+
+    async def create_partitions(
+        self,
+        name: str,
+        count: int,
+        assignments: Sequence[Sequence[int]] | None = None,
+        allowance: PartitionAllowance | None = None,
+    ) -> TopicImage:
+        added = self._plans.plan_partitions(name, count, assignments, allowance)
+
+        async def create() -> None:
+            node = await self._tree.get(zk_paths.topic(name))
+            stored = zk_schema.decode_topic(node.data)
+            replicas = {**stored.replicas, **{index: state.replicas for index, state in added.partitions.items()}}
+            data = zk_schema.encode_topic(attrs.evolve(stored, replicas=replicas))
+            await self._tree.commit([SetData(zk_paths.topic(name), data, node.stat.version)])
+
+        await self._change(create)
+        await self._until(lambda image: _has_leaders(image, name, count))
+        return self._metadata.topics[name]
+
+    async def alter_config(self, resource: ConfigResource, change: ConfigChange) -> None:
+        settings, before = self.plan_config(resource, change), self._metadata.image.settings(resource)
+
+        async def alter() -> None:
+            await self._write_settings(resource, settings)
+            notification = Create(zk_paths.CONFIG_CHANGE_PREFIX, encode_notification(resource), sequence=True)
+            await self._tree.commit([notification])
+
+        await self._change(alter)
+        await self._until(lambda image: image.settings(resource) == settings)
+        if resource.type is ConfigResourceType.TOPICS:
+            self._plans.log_without_effect(resource.name, settings, before)
+
+    async def delete_topic(self, wanted: str | uuid.UUID) -> TopicImage:
+        topic = self._metadata.require_topic(wanted)
+
+        async def delete() -> None:
+            try:
+                await self._tree.commit([Create(zk_paths.deleted_topic(topic.name))])
+            except NodeExists:
+                return  # the controller is deleting it
+
+        await self._change(delete)
+        await self._until(lambda image: topic.name not in image.topics or image.topics[topic.name].id != topic.id)
+        return topic
+
+    async def allocate_producer_ids(self) -> ProducerIdBlock:
+        if not self._protocol.allocates_producer_ids:
+            return await self._change(self._take_producer_ids)
+        request = AllocateProducerIdsRequest(self._broker_id, self._broker_epoch())
+        try:
+            response = await self._controller.request(lambda _: request, (0,))
+        except KafkaError:
+            raise
+        except Exception as error:
+            raise KafkaError(f"the controller gives no producer ids: {error}", ErrorCode.REQUEST_TIMED_OUT) from error
+        raise_for(response.error_code)
+        first = response.producer_id_start
+        return ProducerIdBlock(self._broker_id, first, first + response.producer_id_len - 1)
+
+    async def _take_producer_ids(self) -> ProducerIdBlock:
+        for _ in range(_ATTEMPTS_MAX):
+            node = await self._tree.get(zk_paths.PRODUCER_ID_BLOCK)
+            last = zk_schema.decode_producer_ids(node.data)
+            first = last.last + 1 if last else 0
+            block = ProducerIdBlock(self._broker_id, first, first + zk_schema.PRODUCER_ID_BLOCK_SIZE - 1)
+            data = zk_schema.encode_producer_ids(block)
+            try:
+                await self._tree.commit([SetData(zk_paths.PRODUCER_ID_BLOCK, data, node.stat.version)])
+            except BadVersion:
+                continue  # another broker took them
+            return block
+        raise KafkaError("other brokers take all producer ids now; try again", ErrorCode.REQUEST_TIMED_OUT)
+
+    async def _write_settings(self, resource: ConfigResource, settings: object) -> None:
+        path = zk_paths.config(resource.type, resource.name)
+        data = zk_schema.encode_config(dict(settings))  # type: ignore[call-overload]
+        operation: Operation = SetData(path, data)
+        if await self._tree.exists(path) is None:
+            operation = Create(path, data)
+        await self._tree.commit([operation])
+
+    async def _change(self, change: Callable[[], Awaitable[T]]) -> T:
+        try:
+            return await change()
+        except CoordinationError as error:
+            if self._runtime.may_log(f"changes of metadata: {type(error).__name__}"):
+                log.error("a change of topics or settings failed: {why}", why=error)
+            raise kafka_error(error) from error
+
+    async def _until(self, is_there: Callable[[ClusterImage], bool]) -> None:
+        """Wait until the image shows a change; raise REQUEST_TIMED_OUT if that takes long."""
+        if is_there(self._metadata.image):
+            return
+        waiting: Deferred[None] = Deferred()
+        self._waiting[waiting] = is_there
+        waiting.addTimeout(_WAIT_SECONDS, self._runtime.clock)
+        try:
+            await waiting
+        except (CancelledError, Exception) as error:
+            self._waiting.pop(waiting, None)
+            raise KafkaError(
+                "the change is stored, but the controller has not acted on it yet", ErrorCode.REQUEST_TIMED_OUT
+            ) from error
+
+
+def _has_leaders(image: ClusterImage, name: str, partitions: int) -> bool:
+    topic = image.topics.get(name)
+    return (
+        topic is not None
+        and len(topic.partitions) >= partitions
+        and all(state.leader != NO_LEADER for state in topic.partitions.values())
+    )

@@ -1,0 +1,220 @@
+"""A broker's part in a cluster of several: everything that it does there beyond serving clients.
+
+| method     | what happens                                                          |
+|------------|-----------------------------------------------------------------------|
+| `open`     | the image and settings are read from the tree, and settings watched   |
+| `register` | the controller sees the broker, and sends it orders                   |
+| `leave`    | the controller moves leaderships away; fetching stops                 |
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+import attrs
+from twisted.internet.task import deferLater
+from twisted.logger import Logger
+
+from pylogbroker.broker.cluster_metadata import ClusterMetadata, MetadataFollower
+from pylogbroker.broker.membership.admin import ClusterAdmin
+from pylogbroker.broker.membership.config_watch import ConfigWatch
+from pylogbroker.broker.membership.controller_channels import AnswerHandler, ChannelSettings, ControllerChannels
+from pylogbroker.broker.membership.controller_driver import ControllerDriver
+from pylogbroker.broker.membership.member import ClusterMember
+from pylogbroker.broker.membership.orders import ControllerOrders
+from pylogbroker.broker.metadata_plans import MetadataPlans, without_bad_settings
+from pylogbroker.broker.partitions.service import Partitions
+from pylogbroker.broker.replication.channels import BrokerChannels
+from pylogbroker.broker.replication.controller_channel import ControllerChannel
+from pylogbroker.broker.replication.fetcher import FetcherSettings, RequestChannel
+from pylogbroker.broker.replication.isr_updates import IsrUpdates
+from pylogbroker.broker.replication.replicas import Replicas, ReplicaSettings
+from pylogbroker.broker.runtime import Runtime
+from pylogbroker.config import SIMPLE, BrokerConfig
+from pylogbroker.controller.ports import ControllerSettings
+from pylogbroker.interfaces import ITree
+from pylogbroker.metadata.image import TopicImage
+from pylogbroker.metadata.zk_image import read_image
+from pylogbroker.metadata.zk_schema import BrokerNode
+from pylogbroker.wire.messages.controlled_shutdown import ControlledShutdownRequest
+
+log = Logger()
+
+
+@attrs.define(eq=False)
+class ClusterRole:
+    _config: BrokerConfig
+    _broker_id: int
+    _runtime: Runtime
+    _tree: ITree
+    _metadata: ClusterMetadata
+    controller: ClusterAdmin = attrs.field(init=False)
+    driver: ControllerDriver = attrs.field(init=False)
+    replicas: Replicas = attrs.field(init=False)
+    orders: ControllerOrders = attrs.field(init=False)
+    interrupted_deletions: Sequence[TopicImage] = attrs.field(default=(), init=False)
+    _plans: MetadataPlans = attrs.field(init=False)
+    _channels: BrokerChannels = attrs.field(init=False)
+    _controller_channel: ControllerChannel = attrs.field(init=False)
+    _isr_updates: IsrUpdates = attrs.field(init=False)
+    _config_watch: ConfigWatch = attrs.field(init=False)
+    _member: ClusterMember = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        config, broker_id, runtime, metadata = self._config, self._broker_id, self._runtime, self._metadata
+        seconds = config.integer("zookeeper.session.timeout.ms") / 1000
+        self._member = ClusterMember(broker_id, self._tree, runtime, seconds)
+        self._plans = MetadataPlans(config, metadata, runtime.may_log, _rotated)
+        self._channels = BrokerChannels(
+            runtime.clock,
+            lambda: metadata.image,
+            inter_broker_listener(config),
+            config.integer("replica.socket.timeout.ms") / 1000,
+        )
+        self._controller_channel = ControllerChannel(self._channels, lambda: metadata.image, str(broker_id))
+        self._isr_updates = IsrUpdates(
+            broker_id, lambda: self._member.epoch, self._controller_channel, config.inter_broker_protocol, runtime
+        )
+        self.driver = ControllerDriver(
+            broker_id,
+            self._tree,
+            runtime.clock,
+            runtime.slices,
+            self._controller_settings,
+            self._open_controller_channels,
+            config.integer("leader.imbalance.check.interval.seconds")
+            if config.boolean("auto.leader.rebalance.enable")
+            else None,
+        )
+        self.controller = ClusterAdmin(
+            broker_id,
+            self._tree,
+            metadata,
+            self._plans,
+            runtime,
+            config.inter_broker_protocol,
+            self._controller_channel,
+            self.driver,
+            lambda: self._member.epoch,
+        )
+        self._config_watch = ConfigWatch(self._tree, metadata, runtime)
+
+    def host(self, partitions: Partitions) -> None:
+        """Make the replicas of this broker, which are logs of `partitions`."""
+        config = self._config
+        settings = ReplicaSettings(
+            config.integer("replica.lag.time.max.ms"),
+            config.integer("replica.fetch.backoff.ms"),
+            config.integer("num.replica.fetchers"),
+        )
+        fetching = FetcherSettings(
+            self._broker_id,
+            config.inter_broker_protocol,
+            config.integer("replica.fetch.wait.max.ms"),
+            config.integer("replica.fetch.min.bytes"),
+            config.integer("replica.fetch.response.max.bytes"),
+            config.integer("replica.fetch.max.bytes"),
+        )
+        self.replicas = Replicas(
+            self._broker_id,
+            self._runtime,
+            partitions,
+            settings,
+            fetching,
+            self._fetch_channel,
+            self._isr_updates,
+        )
+        self.orders = ControllerOrders(self._broker_id, self._config, self._metadata, self.replicas)
+        self._member.on_registered += [self.orders.set_broker_epoch, self.replicas.set_broker_epoch]
+        self._member.on_new_session.append(self._config_watch.resume)
+        self._member.on_registered.append(lambda epoch: self.driver.start())
+
+    @property
+    def followers(self) -> Sequence[MetadataFollower]:
+        """Services that follow the image, besides those of each broker."""
+        return (self.controller,)
+
+    async def open(self) -> None:
+        """Read the image from the tree, without topics under deletion."""
+        await self._config_watch.start()
+        contents = await read_image(self._tree, self._runtime.slices)
+        self.interrupted_deletions = contents.deleted
+        self._plans.open(contents.image)
+        self._metadata.image = await without_bad_settings(self._config, contents.image, self._runtime.slices)
+
+    async def open_replicas(self) -> None:
+        """Open none yet: the controller will say what to lead and to follow."""
+        self.replicas.start()
+
+    async def finish_deletions(self) -> None:
+        """Do nothing: the controller deletes topics."""
+
+    async def register(self, node: BrokerNode) -> None:
+        await self._member.register(node)
+
+    async def leave(self) -> None:
+        """Leave the cluster in an orderly way, while the listeners are still open."""
+        if self._config.boolean("controlled.shutdown.enable"):
+            await self._shut_down()
+        self._member.close()
+        self.driver.stop()
+        self._config_watch.stop()
+        self._isr_updates.stop()
+        self.replicas.close()
+        self._controller_channel.close()
+
+    async def _shut_down(self) -> None:
+        config = self._config
+        request = ControlledShutdownRequest(self._broker_id, self._member.epoch)
+        version = config.inter_broker_protocol.version_of(ControlledShutdownRequest.api_key)
+        for attempt in range(config.integer("controlled.shutdown.max.retries") + 1):
+            if attempt:
+                await deferLater(self._runtime.clock, config.integer("controlled.shutdown.retry.backoff.ms") / 1000)
+            try:
+                response = await self._controller_channel.request(lambda _: request, (version,))
+            except Exception as error:
+                log.warn("the controller could not be asked to move leaderships: {why}", why=error)
+                continue
+            if not response.error_code and not response.remaining_partitions:
+                return
+            log.info("{count} partitions are still led here", count=len(response.remaining_partitions))
+        log.warn("the broker stops although it may lead partitions: they have no leader until the controller notices")
+
+    def _controller_settings(self) -> ControllerSettings:
+        config = self._config
+        return ControllerSettings(
+            config.inter_broker_protocol,
+            config.boolean("delete.topic.enable"),
+            config.integer("leader.imbalance.per.broker.percentage"),
+            lambda topic: config.topic(self._metadata.topic_settings(topic)).boolean("unclean.leader.election.enable"),
+        )
+
+    def _open_controller_channels(self, answered: AnswerHandler) -> ControllerChannels:
+        config = self._config
+        settings = ChannelSettings(
+            self._runtime.clock,
+            config.inter_broker_protocol,
+            inter_broker_listener(config),
+            str(self._broker_id),
+            config.integer("replica.socket.timeout.ms") / 1000,
+        )
+        return ControllerChannels.of(settings, answered, self._runtime.may_log)
+
+    def _fetch_channel(self, leader: int, fetcher: int) -> RequestChannel:
+        versions = dict(self._config.inter_broker_protocol.fixed_versions)
+        return self._channels.open(leader, f"broker-{self._broker_id}-fetcher-{fetcher}", versions)
+
+
+def inter_broker_listener(config: BrokerConfig) -> str:
+    """Return the name of the listener on which brokers connect to each other."""
+    name = config.optional_text("inter.broker.listener.name")
+    if name is not None:
+        return name
+    return next(listener.name for listener in config.listeners if listener.protocol != SIMPLE)
+
+
+def _rotated(brokers: Sequence[int]) -> Sequence[int]:
+    """Begin with any broker, so that topics with few partitions do not all have the same leader."""
+    start = random.randrange(len(brokers)) if brokers else 0
+    return (*brokers[start:], *brokers[:start])

@@ -1,0 +1,93 @@
+"""Registration of this broker in the cluster, over sessions with ZooKeeper.
+
+    state         event                        next state    what happens
+    ------------  ---------------------------  ------------  ----------------------------------------------------
+    (new)         `register`                   REGISTERED    /brokers/ids/<id> is created; the broker epoch is taken
+    REGISTERED    the session expires          EXPIRED       leaderships stay until the controller moves them
+    EXPIRED       a new session begins         REGISTERED    registered again, with another broker epoch
+    any           `close`                      CLOSED
+
+A broker whose id is still registered, by its life before or by another broker, waits for that session's timeout. So a
+broker that restarts after a crash has left all ISRs before it is back: it may have lost its last records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import attrs
+from twisted.internet.defer import ensureDeferred
+from twisted.internet.task import deferLater
+from twisted.logger import Logger
+
+from pylogbroker.broker.runtime import Runtime
+from pylogbroker.coordination.deletion import wait_until_deleted
+from pylogbroker.errors import StartupError
+from pylogbroker.interfaces import CoordinationError, ITree, SessionEvent, SessionState
+from pylogbroker.metadata import registration
+from pylogbroker.metadata.zk_schema import BrokerNode
+
+log = Logger()
+_RETRY_SECONDS: Final = 1.0
+_TIMEOUTS_WAITED: Final = 2.0  # of sessions
+
+
+@attrs.define(eq=False)
+class ClusterMember:
+    """`on_registered` gets each new broker epoch. `on_new_session` runs before the registration."""
+
+    _broker_id: int
+    _tree: ITree
+    _runtime: Runtime
+    _session_seconds: float
+    on_registered: list[Callable[[int], None]] = attrs.field(factory=list, init=False)
+    on_new_session: list[Callable[[], object]] = attrs.field(factory=list, init=False)
+    epoch: int = attrs.field(default=-1, init=False)
+    _node: BrokerNode | None = attrs.field(default=None, init=False)
+    _is_closed: bool = attrs.field(default=False, init=False)
+
+    async def register(self, node: BrokerNode) -> None:
+        """Register; raise StartupError if the id is another broker's."""
+        self._node = node
+        self._tree.watch_session(self._session_changed)
+        await self._register()
+
+    def close(self) -> None:
+        self._is_closed = True
+
+    async def _register(self) -> None:
+        assert self._node is not None
+        now_ms = self._runtime.now_ms()
+        self.epoch = await registration.register(self._tree, self._broker_id, self._node, now_ms, self._until_deleted)
+        log.info("registered as broker {broker} with epoch {epoch}", broker=self._broker_id, epoch=self.epoch)
+        for call in self.on_registered:
+            call(self.epoch)
+
+    async def _until_deleted(self, path: str) -> bool:
+        log.info("broker id {broker} is still registered: waiting for its session's end", broker=self._broker_id)
+        clock = self._runtime.clock
+        deadline = clock.seconds() + self._session_seconds * _TIMEOUTS_WAITED
+        return await wait_until_deleted(self._tree, path, clock, deadline)
+
+    def _session_changed(self, event: SessionEvent) -> None:
+        if event.state is SessionState.EXPIRED and not self._is_closed:
+            log.warn("the session with ZooKeeper expired: the cluster takes this broker for dead; it registers again")
+            ensureDeferred(self._begin_session()).addErrback(
+                lambda failure: log.failure("the broker could not register again", failure)
+            )
+
+    async def _begin_session(self) -> None:
+        while not self._is_closed:
+            try:
+                await self._tree.new_session()
+                for call in self.on_new_session:
+                    result = call()
+                    if result is not None:
+                        await result  # type: ignore[misc]
+                await self._register()
+                return
+            except (CoordinationError, StartupError) as error:
+                if self._runtime.may_log("registration"):
+                    log.error("the broker cannot register again; it tries on: {why}", why=error)
+                await deferLater(self._runtime.clock, _RETRY_SECONDS)

@@ -1,0 +1,260 @@
+"""Orders of the cluster's controller: LeaderAndIsr, UpdateMetadata, StopReplica.
+
+    request          checked                          effect
+    ---------------  -------------------------------  ----------------------------------------------------------
+    LeaderAndIsr     broker epoch, controller epoch   `Replicas` leads or follows
+    UpdateMetadata   broker epoch, controller epoch   the image, for clients: partitions, live brokers, controller
+    StopReplica      broker epoch, controller epoch   `Replicas` stops, perhaps deletes
+
+A request for an earlier life of this broker, or of an earlier controller, is rejected as a whole. Requests are carried
+out one after the other, in the order of arrival. Source: Kafka's class ReplicaManager.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+import attrs
+from twisted.internet.defer import DeferredLock
+from twisted.logger import Logger
+
+from pylogbroker.broker.cluster_metadata import ClusterMetadata
+from pylogbroker.broker.replication.replicas import Replicas
+from pylogbroker.config import BrokerConfig
+from pylogbroker.coordinators import TopicPartition
+from pylogbroker.errors import ErrorCode
+from pylogbroker.metadata.delta import (
+    BrokerRegistered,
+    BrokerUnregistered,
+    Change,
+    ControllerElected,
+    Delta,
+    PartitionsChanged,
+    TopicCreated,
+    TopicDeleted,
+)
+from pylogbroker.metadata.image import (
+    BrokerListener,
+    BrokerRegistration,
+    PartitionState,
+    TopicImage,
+)
+from pylogbroker.metadata.persistent_map import PersistentMap
+from pylogbroker.wire.messages.leader_and_isr import (
+    LeaderAndIsrPartitionError,
+    LeaderAndIsrPartitionState,
+    LeaderAndIsrRequest,
+    LeaderAndIsrResponse,
+    LeaderAndIsrTopicError,
+    LeaderAndIsrTopicState,
+)
+from pylogbroker.wire.messages.stop_replica import (
+    StopReplicaPartitionError,
+    StopReplicaRequest,
+    StopReplicaResponse,
+)
+from pylogbroker.wire.messages.update_metadata import (
+    UpdateMetadataBroker,
+    UpdateMetadataPartitionState,
+    UpdateMetadataRequest,
+    UpdateMetadataResponse,
+    UpdateMetadataTopicState,
+)
+
+log = Logger()
+_LEADER_OF_DELETED: Final = -2
+_UNKNOWN_EPOCH: Final = -1
+_FIRST_LEADER_AND_ISR_BY_ID: Final = 5
+_PROTOCOLS: Final = {0: "PLAINTEXT", 1: "SSL", 2: "SASL_PLAINTEXT", 3: "SASL_SSL"}
+
+ControllerRequest = LeaderAndIsrRequest | UpdateMetadataRequest | StopReplicaRequest
+
+
+@attrs.define(eq=False)
+class ControllerOrders:
+    _broker_id: int
+    _config: BrokerConfig
+    _metadata: ClusterMetadata
+    _replicas: Replicas
+    broker_epoch: int = attrs.field(default=_UNKNOWN_EPOCH, init=False)
+    _controller_epoch: int = attrs.field(default=0, init=False)
+    _lock: DeferredLock = attrs.field(factory=DeferredLock, init=False)
+
+    def set_broker_epoch(self, epoch: int) -> None:
+        self.broker_epoch = epoch
+
+    async def lead_and_follow(self, request: LeaderAndIsrRequest, version: int) -> LeaderAndIsrResponse:
+        await self._lock.acquire()
+        try:
+            if error := self._rejection(request):
+                return LeaderAndIsrResponse(error)
+            topics = _topics_of(request)
+            by_id = version >= _FIRST_LEADER_AND_ISR_BY_ID
+            response = LeaderAndIsrResponse()
+            for topic in topics:
+                errors = await self._obey(topic)
+                every = [
+                    LeaderAndIsrPartitionError(
+                        "" if by_id else topic.topic_name,
+                        each.partition_index,
+                        errors.get(each.partition_index, ErrorCode.NONE),
+                    )
+                    for each in topic.partition_states
+                ]
+                if by_id:
+                    response.topics.append(LeaderAndIsrTopicError(topic.topic_id, every))
+                else:
+                    response.partition_errors += every
+            return response
+        finally:
+            self._lock.release()
+
+    async def update_metadata(self, request: UpdateMetadataRequest) -> UpdateMetadataResponse:
+        await self._lock.acquire()
+        try:
+            if error := self._rejection(request):
+                return UpdateMetadataResponse(error)
+            changes: list[Change] = [*self._broker_changes(request.live_brokers)]
+            if request.controller_id != self._metadata.image.controller_id:
+                changes.append(ControllerElected(request.controller_id))
+            for topic in _metadata_topics_of(request):
+                changes += self._topic_changes(topic)
+            if changes:
+                await self._metadata.publish(Delta.of(*changes))
+                self._replicas.brokers_changed(dict(self._metadata.image.brokers.items()))
+            return UpdateMetadataResponse()
+        finally:
+            self._lock.release()
+
+    async def stop_replicas(self, request: StopReplicaRequest) -> StopReplicaResponse:
+        await self._lock.acquire()
+        try:
+            if error := self._rejection(request):
+                return StopReplicaResponse(error)
+            orders = _stops_of(request)
+            errors = await self._replicas.stop(orders)
+            return StopReplicaResponse(
+                partition_errors=[
+                    StopReplicaPartitionError(topic, index, errors.get((topic, index), ErrorCode.NONE))
+                    for topic, index in orders
+                ]
+            )
+        finally:
+            self._lock.release()
+
+    def _rejection(self, request: ControllerRequest) -> ErrorCode | None:
+        if _UNKNOWN_EPOCH < request.broker_epoch < self.broker_epoch:
+            return ErrorCode.STALE_BROKER_EPOCH
+        if request.controller_epoch < self._controller_epoch:
+            log.warn(
+                "rejected a request of controller {controller}: its epoch {epoch} is over, {newest} has begun",
+                controller=request.controller_id,
+                epoch=request.controller_epoch,
+                newest=self._controller_epoch,
+            )
+            return ErrorCode.STALE_CONTROLLER_EPOCH
+        self._controller_epoch = request.controller_epoch
+        return None
+
+    # LeaderAndIsr
+
+    async def _obey(self, topic: LeaderAndIsrTopicState) -> dict[int, ErrorCode]:
+        states = {each.partition_index: _ordered_state(each) for each in topic.partition_states}
+        image = TopicImage(topic.topic_name, topic.topic_id, PersistentMap(states))
+        new = [each.partition_index for each in topic.partition_states if each.is_new]
+        return await self._replicas.apply(image, new, self._metadata.topic_settings(topic.topic_name))
+
+    # UpdateMetadata
+
+    def _broker_changes(self, live: Iterable[UpdateMetadataBroker]) -> Iterable[Change]:
+        known = self._metadata.image.brokers
+        brokers = {each.id: _registration(each, known.get(each.id)) for each in live}
+        for broker_id, broker in brokers.items():
+            if known.get(broker_id) != broker:
+                yield BrokerRegistered(broker)
+        for broker_id in known:
+            if broker_id not in brokers:
+                yield BrokerUnregistered(broker_id)
+
+    def _topic_changes(self, topic: UpdateMetadataTopicState) -> Iterable[Change]:
+        known = self._metadata.topics.get(topic.topic_name)
+        deleted = {each.partition_index for each in topic.partition_states if each.leader == _LEADER_OF_DELETED}
+        states = {
+            each.partition_index: _announced_state(each)
+            for each in topic.partition_states
+            if each.leader != _LEADER_OF_DELETED
+        }
+        if known is not None and (deleted or topic.topic_id != known.id):
+            yield TopicDeleted(known)
+            known = None
+        if states and known is None:
+            yield TopicCreated(TopicImage(topic.topic_name, topic.topic_id, PersistentMap(states)))
+        elif states:
+            yield PartitionsChanged(topic.topic_name, states)
+
+
+def _topics_of(request: LeaderAndIsrRequest) -> list[LeaderAndIsrTopicState]:
+    if request.topic_states:
+        return request.topic_states
+    found: dict[str, LeaderAndIsrTopicState] = {}
+    for state in request.ungrouped_partition_states:
+        found.setdefault(state.topic_name, LeaderAndIsrTopicState(state.topic_name)).partition_states.append(state)
+    return list(found.values())
+
+
+def _metadata_topics_of(request: UpdateMetadataRequest) -> list[UpdateMetadataTopicState]:
+    if request.topic_states:
+        return request.topic_states
+    found: dict[str, UpdateMetadataTopicState] = {}
+    for state in request.ungrouped_partition_states:
+        found.setdefault(state.topic_name, UpdateMetadataTopicState(state.topic_name)).partition_states.append(state)
+    return list(found.values())
+
+
+def _stops_of(request: StopReplicaRequest) -> Mapping[TopicPartition, tuple[int, bool]]:
+    """Return leader epoch and whether to delete, by partition, from any version's fields."""
+    orders: dict[TopicPartition, tuple[int, bool]] = {}
+    for each in request.ungrouped_partitions:
+        orders[each.topic_name, each.partition_index] = _UNKNOWN_EPOCH, request.delete_partitions
+    for old in request.topics:
+        for index in old.partition_indexes:
+            orders[old.name, index] = _UNKNOWN_EPOCH, request.delete_partitions
+    for topic in request.topic_states:
+        for state in topic.partition_states:
+            orders[topic.topic_name, state.partition_index] = state.leader_epoch, state.delete_partition
+    return orders
+
+
+def _ordered_state(state: LeaderAndIsrPartitionState) -> PartitionState:
+    return PartitionState(
+        state.leader,
+        tuple(state.replicas),
+        tuple(state.isr),
+        state.leader_epoch,
+        state.partition_epoch,
+        tuple(state.adding_replicas),
+        tuple(state.removing_replicas),
+        controller_epoch=state.controller_epoch,
+    )
+
+
+def _announced_state(state: UpdateMetadataPartitionState) -> PartitionState:
+    return PartitionState(
+        state.leader,
+        tuple(state.replicas),
+        tuple(state.isr),
+        state.leader_epoch,
+        state.zk_version,
+        controller_epoch=state.controller_epoch,
+    )
+
+
+def _registration(broker: UpdateMetadataBroker, known: BrokerRegistration | None) -> BrokerRegistration:
+    """Return the broker; its epoch, which the request lacks, is kept if its addresses are the same."""
+    listeners = {
+        each.listener: BrokerListener(each.host, each.port, _PROTOCOLS.get(each.security_protocol, "PLAINTEXT"))
+        for each in broker.endpoints
+    }
+    same = known is not None and known.listeners == listeners
+    return BrokerRegistration(broker.id, known.epoch if same and known else -1, listeners, broker.rack)
