@@ -40,6 +40,11 @@ async def identify(
 
 async def _number(config: BrokerConfig, tree: ITree, known: DirectoryIdentity) -> int:
     """Return the broker id: from the setting, the directories, the topics' owner, or a new one."""
+    if config.in_cluster:
+        number = config.integer("broker.id")
+        if number < 0 and known.broker_id is not None:
+            number = known.broker_id
+        return number if number >= 0 else await _new_number(config, tree)
     replica_brokers = await registration.replica_brokers(tree)
     remembered = min(replica_brokers, default=-1) if known.broker_id is None else known.broker_id
     number = config.integer("broker.id")
@@ -47,7 +52,11 @@ async def _number(config: BrokerConfig, tree: ITree, known: DirectoryIdentity) -
         number = remembered
     if replica_brokers and number not in replica_brokers:
         raise StartupError(_of_another(config, number, min(replica_brokers)))
-    return number if number >= 0 else await registration.new_broker_id(tree, config.integer("reserved.broker.max.id"))
+    return number if number >= 0 else await _new_number(config, tree)
+
+
+async def _new_number(config: BrokerConfig, tree: ITree) -> int:
+    return await registration.new_broker_id(tree, config.integer("reserved.broker.max.id"))
 
 
 def _of_another(config: BrokerConfig, number: int, owner: int) -> str:

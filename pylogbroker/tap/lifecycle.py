@@ -30,13 +30,14 @@ from pylogbroker.broker.slices import SLICE_SECONDS
 from pylogbroker.config import SIMPLE, BrokerConfig, ConfigSource, Endpoint, Listener, Reloaded
 from pylogbroker.coordination.embedded import EmbeddedTree
 from pylogbroker.errors import ConfigError, PylogbrokerError, StartupError
+from pylogbroker.interfaces import ITree
 from pylogbroker.legacy07.server.connection import Legacy07Factory
 from pylogbroker.metadata.zk_schema import BrokerNode
 from pylogbroker.net.service import KafkaFactory, KafkaListener, SharedLimits
 from pylogbroker.net.stall_watch import StallWatch
 from pylogbroker.storage import DeletedDirectory, LogConfig, LogManager, Notice, Recovered
 from pylogbroker.storage.formatting import counted
-from pylogbroker.tap import plugins, preflight
+from pylogbroker.tap import plugins, preflight, zookeeper
 from pylogbroker.tap.change_log import ChangeLog
 from pylogbroker.tap.identification import identify
 from pylogbroker.tap.threads import Threads
@@ -128,17 +129,23 @@ class BrokerStart:
         policies = await in_thread(_check, config)
         for warning in (*config.warnings, *preflight.warnings(config)):
             log.warn("{warning}", warning=warning)
-        tree = await in_thread(self._open_tree, in_thread)
+        tree: ITree
+        if config.in_cluster:
+            tree = await zookeeper.connect(self._reactor, config, in_thread)
+        else:
+            tree = await in_thread(self._open_tree, in_thread)
         self._undo.add(tree.close)
         logs = LogManager(config.log_dirs, recovery_threads=config.integer("num.recovery.threads.per.data.dir"))
         loaded = _LoadedLogs(logs, in_thread)
         self._undo.add(loaded.close)
         broker_id, cluster_id = await identify(config, tree, logs.directories, in_thread)
         runtime = Runtime.on(self._reactor, in_thread, threads.in_reading_thread)
-        broker = self._assembled = assemble(config, broker_id, cluster_id, runtime, tree, logs, policies)
+        broker = self._assembled = assemble(
+            config, broker_id, cluster_id, runtime, tree, logs, policies, config.in_cluster
+        )
         if not self._reactor.running:
             runtime.slices.seconds = inf  # nothing else waits for the reactor, which would never call back
-        await broker.controller.open(runtime.slices)
+        await broker.role.open()
         deleted = await self._load(loaded, broker)
         changes = ChangeLog(broker)
         listeners = _Listeners(self._reactor, broker)
@@ -153,7 +160,8 @@ class BrokerStart:
         await self._open_services(broker)
         changes.attach()
         await listeners.start()
-        await broker.controller.register(_announcement(broker), runtime.now_ms())
+        await broker.role.register(_announcement(broker))
+        self._undo.add(broker.role.leave)
         self._go_on()
         self._watch_stalls(broker)
         if deleted:
@@ -168,7 +176,7 @@ class BrokerStart:
             raise StartupError(f"{error}; {preflight.COORDINATION}") from error
 
     async def _load(self, loaded: _LoadedLogs, broker: Broker) -> list[DeletedDirectory]:
-        topics = (*broker.metadata.topics.values(), *broker.controller.interrupted_deletions)
+        topics = (*broker.metadata.topics.values(), *broker.role.interrupted_deletions)
         known = {(topic.name, index): topic.id for topic in topics for index in topic.partitions}
         configs = opening_configs(self.config, broker.metadata.image)
 

@@ -61,7 +61,9 @@ class DirectoryContents:
 
 def check(config: BrokerConfig) -> None:
     """Raise StartupError if the broker could not start, or only with wrong data."""
-    _check_tree(os.path.abspath(config.metadata_dir), inspect_directories(config))
+    contents = inspect_directories(config)
+    if not config.in_cluster:
+        _check_tree(os.path.abspath(config.metadata_dir), contents)
 
 
 def inspect_directories(config: BrokerConfig) -> list[DirectoryContents]:

@@ -5,6 +5,7 @@ The start ends before the reactor runs: a StartupError ends the process with one
 
 from __future__ import annotations
 
+import os
 import resource
 import sys
 from types import TracebackType
@@ -50,8 +51,31 @@ class TwistdService(BrokerService):
         super().__init__(reactor, options.settings)
         self._options = options
         self._full_collections = FullCollections(reactor, FROZEN_OBJECTS)
+        self._is_stopped = False
 
     def startService(self) -> None:
+        if BrokerConfig(self._settings).in_cluster:
+            self._reactor.callWhenRunning(self._start_when_running)
+        else:
+            self._start_before_running()
+
+    def _start_when_running(self) -> None:
+        """Start a broker of a cluster: its connection to ZooKeeper needs a running reactor."""
+        super().startService()
+        self.listening.addCallbacks(lambda _: self._full_collections.start(), self._end_process)
+
+    def _end_process(self, reason: Failure) -> None:
+        """End the process with status 1, unless it ends anyway."""
+        if not reason.check(StartupError):
+            log.failure("the broker cannot start", reason)
+        elif not self._is_stopped:
+            log.critical("the broker cannot start: {reason}", reason=reason.value)
+            print(f"pylogbroker: {reason.value}", file=sys.__stderr__)
+        if not self._is_stopped:
+            self._reactor.addSystemEventTrigger("after", "shutdown", os._exit, 1)
+            self._reactor.callLater(0, self._reactor.stop)  # at once is too early: it is not running yet
+
+    def _start_before_running(self) -> None:
         outcome: list[object] = []
         with without_garbage_collection():
             super().startService()
@@ -63,6 +87,7 @@ class TwistdService(BrokerService):
         self._full_collections.start()
 
     def stopService(self) -> Deferred[None]:
+        self._is_stopped = True
         self._full_collections.stop()
         return super().stopService()
 

@@ -1,0 +1,21 @@
+"""Connection of a broker to the ZooKeeper that `zookeeper.connect` names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pylogbroker.broker.runtime import InThread
+from pylogbroker.config import BrokerConfig
+from pylogbroker.config.value_kinds import render
+from pylogbroker.coordination.zookeeper_options import parse_connect, parse_options
+from pylogbroker.interfaces import ITree
+from pylogbroker.metadata.zk_acl import secure_acl
+
+
+async def connect(reactor: Any, config: BrokerConfig, in_thread: InThread) -> ITree:
+    """Return the tree in ZooKeeper; raise StartupError if it is not reached within the connection timeout."""
+    from pylogbroker.coordination.zookeeper import ZooKeeperTree  # imports kazoo, which a sole broker does not need
+
+    settings = {name: render(value) for name, value in config.by_name().items() if name.startswith("zookeeper.")}
+    servers = parse_connect(config.text("zookeeper.connect"))
+    return await ZooKeeperTree.connect(servers, parse_options(settings, secure_acl), reactor, in_thread)
