@@ -130,8 +130,14 @@ _LAST_STEPS: Final = {
     (3, 8): 0,
     (3, 9): 0,
 }
+_FIRST: Final = InterBrokerProtocol(2, 7, 2)
+"""Older ones write ISRs to the coordination tree, and truncate by OffsetForLeaderEpoch: neither is offered."""
+
 INTER_BROKER_PROTOCOLS: Final = tuple(
-    InterBrokerProtocol(*release, step) for release, last in _LAST_STEPS.items() for step in range(last + 1)
+    protocol
+    for release, last in _LAST_STEPS.items()
+    for protocol in (InterBrokerProtocol(*release, step) for step in range(last + 1))
+    if protocol >= _FIRST
 )
 """All that are supported, the oldest first."""
 NEWEST_PROTOCOL: Final = INTER_BROKER_PROTOCOLS[-1]
@@ -149,6 +155,8 @@ def _expected(parts: list[str]) -> str:
         return f"expected {EXPECTED}"
     if release < min(_LAST_STEPS):
         return "expected at least 2.7: upgrade the cluster's brokers, then set 2.7 or higher for all of them"
+    if release == (_FIRST.major, _FIRST.minor) and parts[1].endswith(("-IV0", "-IV1")):
+        return f"expected at least {_FIRST}: earlier brokers change ISRs without the controller, which is not offered"
     if release > max(_LAST_STEPS):
         return "expected at most 3.9: later versions are for clusters without ZooKeeper"
     return f"expected {EXPECTED}"
