@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from pylogbroker.config.setting import Setting, cluster_wide, fixed
-from pylogbroker.config.value_kinds import BOOLEAN, LONG, TEXT, at_least
+from pylogbroker.config.setting import Setting, fixed
+from pylogbroker.config.value_kinds import BOOLEAN, LONG, PASSWORD, TEXT, at_least
 
 CLUSTER_SETTINGS: tuple[Setting, ...] = (
     fixed(
@@ -28,6 +28,39 @@ CLUSTER_SETTINGS: tuple[Setting, ...] = (
         "high",
         "Maximum wait for a connection to ZooKeeper at the start. By default the session timeout.",
     ),
+    fixed(
+        "zookeeper.set.acl",
+        BOOLEAN,
+        False,
+        "high",
+        "Whether only this cluster's brokers may change what they create in ZooKeeper. They must authenticate there.",
+    ),
+    fixed("zookeeper.ssl.client.enable", BOOLEAN, False, "medium", "Whether ZooKeeper is connected to by TLS."),
+    fixed("zookeeper.ssl.protocol", TEXT, "TLSv1.2", "low", "Version of TLS for ZooKeeper."),
+    fixed(
+        "zookeeper.ssl.endpoint.identification.algorithm",
+        TEXT,
+        "HTTPS",
+        "low",
+        "HTTPS checks that a certificate of ZooKeeper names its host; an empty text does not.",
+    ),
+    fixed(
+        "zookeeper.ssl.truststore.location",
+        TEXT,
+        None,
+        "medium",
+        "File with the certificates of authorities, as PEM, that sign ZooKeeper's certificates.",
+    ),
+    fixed("zookeeper.ssl.truststore.type", TEXT, None, "medium", "Format of that file; only PEM is supported."),
+    fixed(
+        "zookeeper.ssl.keystore.location",
+        TEXT,
+        None,
+        "medium",
+        "File with this broker's certificate and key, as PEM, for ZooKeeper.",
+    ),
+    fixed("zookeeper.ssl.keystore.password", PASSWORD, None, "medium", "Password of that key."),
+    fixed("zookeeper.ssl.keystore.type", TEXT, None, "medium", "Format of that file; only PEM is supported."),
     fixed(
         "inter.broker.listener.name",
         TEXT,
@@ -72,9 +105,7 @@ CLUSTER_SETTINGS: tuple[Setting, ...] = (
         "Pause before a follower fetches a partition again after an error.",
     ),
     fixed("replica.socket.timeout.ms", at_least(1), 30_000, "high", "Timeout of requests to other brokers."),
-    cluster_wide(
-        "num.replica.fetchers", at_least(1), 1, "high", "Connections on which a broker fetches from a leader."
-    ),
+    fixed("num.replica.fetchers", at_least(1), 1, "high", "Connections on which a broker fetches from a leader."),
     fixed(
         "controlled.shutdown.enable",
         BOOLEAN,

@@ -21,7 +21,7 @@ _TIERED = "tiered storage is not offered"
 _ONE_CORE = "one thread does all network work"
 
 _REASONS: tuple[tuple[str, str], ...] = (
-    ("zookeeper.*", "coordination is embedded in the broker"),
+    ("zookeeper.*", "connections to ZooKeeper do not use it"),
     ("process.roles", "coordination is embedded in the broker"),
     ("controller.listener.names", "coordination is embedded in the broker; these listeners are not opened"),
     ("controller.*", "coordination is embedded in the broker"),

@@ -174,6 +174,7 @@ _PARSERS: dict[ConfigType, Callable[[ValueKind, str], Value]] = {
 BOOLEAN = ValueKind(ConfigType.BOOLEAN)
 TEXT = ValueKind(ConfigType.STRING)
 LIST = ValueKind(ConfigType.LIST)
+PASSWORD = ValueKind(ConfigType.PASSWORD)
 INT = ValueKind(ConfigType.INT)
 SHORT = ValueKind(ConfigType.SHORT)
 LONG = ValueKind(ConfigType.LONG)

@@ -144,9 +144,9 @@ def parse_tls(settings: Mapping[str, str | None]) -> ZooKeeperTls | None:
     algorithm = settings.get("zookeeper.ssl.endpoint.identification.algorithm", "HTTPS")
     if (algorithm or "").upper() not in ("", "HTTPS"):
         raise ConfigError(f"zookeeper.ssl.endpoint.identification.algorithm: {algorithm!r} is not HTTPS or empty")
-    certificate = _pem_store(settings, "keystore")
+    certificate = _pem_store(settings, "zookeeper.ssl.keystore.location", "zookeeper.ssl.keystore.type")
     return ZooKeeperTls(
-        authorities=_pem_store(settings, "truststore"),
+        authorities=_pem_store(settings, "zookeeper.ssl.truststore.location", "zookeeper.ssl.truststore.type"),
         certificate=certificate,
         password=_text(settings, "zookeeper.ssl.keystore.password") or None,
         check_hostname=bool(algorithm),
@@ -168,15 +168,15 @@ def check_tls(tls: ZooKeeperTls) -> None:
         raise ConfigError(f"zookeeper.ssl.{store}.location: {path}: {reason}") from error
 
 
-def _pem_store(settings: Mapping[str, str | None], store: str) -> str | None:
-    location = _text(settings, f"zookeeper.ssl.{store}.location")
+def _pem_store(settings: Mapping[str, str | None], location_name: str, type_name: str) -> str | None:
+    location = _text(settings, location_name)
     if not location:
         return None
-    kind = _text(settings, f"zookeeper.ssl.{store}.type") or location.rpartition(".")[2]
+    kind = _text(settings, type_name) or location.rpartition(".")[2]
     if kind.upper() != "PEM":
         raise ConfigError(
-            f"zookeeper.ssl.{store}.location: {location} is not known to be PEM, which alone is supported: convert it "
-            f"with openssl, and set zookeeper.ssl.{store}.type=PEM"
+            f"{location_name}: {location} is not known to be PEM, which alone is supported: convert it "
+            f"with openssl, and set {type_name}=PEM"
         )
     return location
 

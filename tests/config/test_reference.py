@@ -23,7 +23,7 @@ def test_the_text_has_every_setting_with_its_default() -> None:
     assert max(map(len, text.splitlines())) <= 100
     assert "Has no effect: one thread does all network work" in " ".join(paragraphs["num.network.threads"].split())
     names = list(paragraphs)
-    assert names.index("zookeeper.connect") > names.index("retention.ms")
+    assert names.index("num.network.threads") > names.index("retention.ms")
 
 
 def test_json_has_every_setting_and_defaults_that_a_file_may_hold() -> None:
