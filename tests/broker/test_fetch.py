@@ -35,6 +35,7 @@ from pylogbroker.wire.messages.fetch import (
     ForgottenTopic,
     ReplicaState,
 )
+from tests.broker import followers
 from tests.broker.failing_disks import PageCache, broken, failing
 from tests.broker.nodes import NODE_ID, NodeTests
 from tests.broker.trees import now
@@ -265,14 +266,16 @@ class OffsetTests(FetchTests):
         self.put(b"0")
         self.put(b"1")
         self.log().high_watermark = 1
-        self.node.change_partition("t", 0, replicas=(NODE_ID, 8))
+        followers.lead(self.node, "t", 8)
         self.assertEqual(self.values(at(0), version=12, replica_id=8), [[b"0", b"1"]])
         self.assertEqual(self.values(at(0), version=15, replica_state=ReplicaState(8)), [[b"0", b"1"]])
 
     def test_who_is_no_follower_reads_nothing(self) -> None:
-        for replica in (3, NODE_ID):
-            self.assertEqual(self.code(at(0), version=12, replica_id=replica), ErrorCode.NOT_LEADER_OR_FOLLOWER)
-            self.assertEqual(self.code(at(0), replica_state=ReplicaState(replica)), ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        for code in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_LEADER_EPOCH):
+            for replica in (3, NODE_ID):
+                self.assertEqual(self.code(at(0), version=12, replica_id=replica), code)
+                self.assertEqual(self.code(at(0), replica_state=ReplicaState(replica)), code)
+            followers.lead(self.node, "t", 8)
 
     def test_a_consumer_for_debugging_is_a_consumer(self) -> None:
         self.put(b"0")
@@ -394,7 +397,7 @@ class AbortedTests(FetchTests):
 
     def test_a_follower_gets_everything(self) -> None:
         follower = ReplicaState(NODE_ID + 1, 1)
-        self.node.change_partition("t", 0, replicas=(NODE_ID, NODE_ID + 1))
+        followers.lead(self.node, "t", NODE_ID + 1)
         [answer] = self.fetch(at(0), isolation_level=1, replica_state=follower)
         self.assertEqual(len(list(entries(answer.records))), 6)
         self.assertIsNone(answer.aborted_transactions)
@@ -1030,7 +1033,7 @@ class OldFormatTests(FetchTests):
 
     def test_followers_get_the_log_as_it_is(self) -> None:
         self.add([Record(0, NOW, None, b"v")])
-        self.node.change_partition("old", 0, replicas=(NODE_ID, NODE_ID + 1))
+        followers.lead(self.node, "old", NODE_ID + 1)
         [answer] = self.fetch(at(0, topic="old"), replica_state=ReplicaState(NODE_ID + 1, 1))
         self.assertEqual({entry.magic for entry in entries(answer.records)}, {1})
 

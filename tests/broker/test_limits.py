@@ -100,8 +100,11 @@ VALUES: dict[Any, Any] = {
 }
 
 
+SERVED = tuple(api for api in APIS if not api.cluster_only)
+
+
 def every_version() -> Iterator[tuple[Api, int]]:
-    for api in APIS:
+    for api in SERVED:
         for version in range(api.versions.first, api.versions.last + 1):
             yield api, version
 
@@ -142,7 +145,7 @@ class BoundsTests(NodeTests):
 
     def sent(self, request: Request, version: int, client_id: str = "client") -> bytes:
         """Return the answer of a connection, at once or after a while; it must stay open."""
-        protocol, transport = connect(FakeFactory(APIS, services=self.node.broker))
+        protocol, transport = connect(FakeFactory(SERVED, services=self.node.broker))
         protocol.dataReceived(frame(request, version, 1, client_id))
         for _ in range(5):
             self.node.clock.advance(0.01)
@@ -157,7 +160,7 @@ class BoundsTests(NodeTests):
 
 
 class EveryApiTests(BoundsTests):
-    """Return all versions of the APIs in `APIS`."""
+    """Return all versions of the APIs in `SERVED`."""
 
     def test_the_longest_strings_are_answered(self) -> None:
         """No name that fits into a request, and nothing made of it, is too long for the answer."""

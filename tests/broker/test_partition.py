@@ -210,7 +210,7 @@ class DelayedWriteTests(PartitionTests):
         super().setUp()
         self.partition = self.watched()
         self.followed = 0
-        self.partition.high_watermark.conditions.append(self)
+        self.partition.high_watermark.open_at(0, self)
         self.partition.append(batch(), NOW)
         self.errors: list[ErrorCode] = []
         self.write = DelayedWrite(self.node.clock)

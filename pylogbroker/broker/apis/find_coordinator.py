@@ -1,4 +1,4 @@
-"""FindCoordinator (10): return this broker, which coordinates all; create the internal topic first."""
+"""FindCoordinator (10): return the leader of the coordinator's partition; create the internal topic first."""
 
 from __future__ import annotations
 
