@@ -199,6 +199,10 @@ class FollowerReplica:
         else:
             self.retry_at_ms = now_ms + self._settings.replica_fetch_backoff_ms
 
+    def not_answered(self, request: FollowerRequest) -> None:
+        """Handle that the leader has not looked at the request: ask again at once."""
+        self._is_answered(request)
+
     # Results of actions
 
     def appended(self) -> Actions:

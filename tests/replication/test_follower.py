@@ -76,6 +76,13 @@ def test_records_are_appended_before_the_high_watermark_rises() -> None:
     assert asked(follower) == FetchFrom(EPOCH, 3, 5, 0)
 
 
+def test_a_request_that_was_not_looked_at_is_repeated_at_once() -> None:
+    follower = follower_of(log_of(1, 1))
+    request = asked(follower)
+    follower.not_answered(request)
+    assert asked(follower) == request
+
+
 def test_an_empty_answer_keeps_the_last_epoch() -> None:
     follower = follower_of(log_of(1, 1))
     assert follower.fetched(asked(follower), data(1)) == (AdvanceHighWatermark(1),)

@@ -82,13 +82,17 @@ class ReplicaFetcher:
         )
 
     def stop(self) -> None:
+        """Stop; the replicas may go to another fetcher, and answers that still come are ignored."""
         self._is_stopped = True
-        self.replicas.clear()
+        replicas, self.replicas = self.replicas, {}
+        for replica in replicas.values():
+            replica.connection_lost()
         self._channel.close()
         self._wake()
 
     def add(self, replica: Following) -> None:
         self.replicas[replica.topic, replica.index] = replica
+        replica.on_ready = self._wake
         self._wake()
 
     def remove(self, key: TopicPartition) -> None:
@@ -165,7 +169,10 @@ class ReplicaFetcher:
         if response.error_code:
             self._session.end()
             for replica, failed in asked.values():
-                replica.request_failed(failed, code_of(response.error_code))
+                if was_incremental:  # the leader has forgotten the session
+                    replica.not_answered(failed)
+                else:
+                    replica.request_failed(failed, code_of(response.error_code))
             return
         self._session.answered(response.session_id)
         await self._fetched(response, asked, was_incremental)
@@ -231,15 +238,9 @@ class ReplicaFetcher:
             for topic, some in _by_topic(asked.values()).items()
         ]
         response = await self._send(OffsetForLeaderEpochRequest(self._settings.broker_id, topics))
-        for topic in response.topics:
-            for answer in topic.partitions:
-                replica, request = asked[topic.topic, answer.partition]
-                if not self._current((topic.topic, answer.partition), replica):
-                    continue
-                if answer.error_code:
-                    self._failed(replica, request, code_of(answer.error_code))
-                else:
-                    replica.epoch_end_found(request, answer.leader_epoch, answer.end_offset)
+        answers = ((topic.topic, each.partition, each) for topic in response.topics for each in topic.partitions)
+        for replica, request, answer in self._matched(asked, answers):
+            replica.epoch_end_found(request, answer.leader_epoch, answer.end_offset)
 
     async def _list_offsets(self, asked: Asked) -> None:
         if not asked:
@@ -256,15 +257,26 @@ class ReplicaFetcher:
             for topic, some in _by_topic(asked.values()).items()
         ]
         response = await self._send(ListOffsetsRequest(self._settings.broker_id, topics=topics))
-        for topic in response.topics:
-            for answer in topic.partitions:
-                replica, request = asked[topic.name, answer.partition_index]
-                if not self._current((topic.name, answer.partition_index), replica):
-                    continue
-                if answer.error_code:
-                    self._failed(replica, request, code_of(answer.error_code))
-                else:
-                    replica.offset_listed(request, answer.offset)
+        answers = ((topic.name, each.partition_index, each) for topic in response.topics for each in topic.partitions)
+        for replica, request, answer in self._matched(asked, answers):
+            replica.offset_listed(request, answer.offset)
+
+    def _matched(
+        self, asked: Asked, answers: Iterable[tuple[str, int, Any]]
+    ) -> Iterable[tuple[Following, FollowerRequest, Any]]:
+        """Return answers without errors; report errors, and missing answers."""
+        waiting = dict(asked)
+        for topic, index, answer in answers:
+            found = waiting.pop((topic, index), None)
+            if found is None or not self._current((topic, index), found[0]):
+                continue
+            if answer.error_code:
+                self._failed(*found, code_of(answer.error_code))
+            else:
+                yield *found, answer
+        for key, (replica, request) in waiting.items():
+            if self._current(key, replica):
+                replica.request_failed(request, ErrorCode.UNKNOWN_SERVER_ERROR)
 
     async def _send(self, request: Request) -> Any:
         return await self._channel.request(request, self._settings.protocol.version_of(request.api_key))

@@ -5,7 +5,7 @@ Cutting a log is rare and short, and runs on the reactor thread; a worker remove
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Protocol
 from uuid import UUID
 
@@ -44,6 +44,10 @@ class LogSyncs(Protocol):
     def request_failed(self, failed: Log, why: StorageFailure, /) -> None: ...
 
 
+def _nothing() -> None:
+    """Ignore that a replica is ready: no fetcher has it."""
+
+
 @attrs.define(eq=False)
 class Following:
     """One replica in one leader epoch; the condition of its high watermark."""
@@ -55,6 +59,8 @@ class Following:
     follower: FollowerReplica
     _runtime: Runtime
     _syncs: LogSyncs
+    on_ready: Callable[[], None] = attrs.field(default=_nothing, init=False)
+    """Called when there is something to ask the leader, after a sync."""
     _is_syncing: bool = attrs.field(default=False, init=False)
 
     @property
@@ -92,6 +98,16 @@ class Following:
 
     def request_failed(self, request: FollowerRequest, error: ErrorCode) -> None:
         self.follower.request_failed(request, error, self._runtime.now_ms())
+
+    def not_answered(self, request: FollowerRequest) -> None:
+        """Let the request be repeated at once: the leader has not looked at it."""
+        self.follower.not_answered(request)
+
+    def connection_lost(self) -> None:
+        """Ask again after a delay; an answer to what was asked before is ignored."""
+        in_flight = self.follower.in_flight
+        if in_flight is not None:
+            self.request_failed(in_flight, ErrorCode.NETWORK_EXCEPTION)
 
     def run(self, actions: Actions, records: bytes | memoryview = b"") -> None:
         try:
@@ -152,6 +168,7 @@ class Following:
         self._is_syncing = False
         self.follower.synced()
         self.run(NO_ACTIONS)  # records that came meanwhile need another sync
+        self.on_ready()
 
     def _sync_failed(self, failure: object) -> None:
         self._is_syncing = False

@@ -1,0 +1,177 @@
+"""Fetcher: the rounds' errors, and its stop while a round is under way."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+import attrs
+from twisted.internet.defer import Deferred
+from twisted.internet.task import Clock
+from twisted.trial.unittest import SynchronousTestCase
+
+from pylogbroker.broker.replication.fetcher import FetcherSettings, ReplicaFetcher
+from pylogbroker.broker.runtime import Runtime
+from pylogbroker.errors import ErrorCode
+from pylogbroker.metadata.inter_broker_protocol import InterBrokerProtocol
+from pylogbroker.replication import FetchFrom, FindEpochEnd, FollowerReplica, FollowerRequest, ListOffset
+from pylogbroker.replication.settings import ReplicationSettings
+from pylogbroker.wire import Request
+from pylogbroker.wire.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
+from pylogbroker.wire.messages.list_offsets import (
+    EARLIEST,
+    LATEST,
+    ListOffsetsPartitionResponse,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+from tests.broker.nodes import Threads
+from tests.replication.model_log import ModelLog
+
+TOPIC_ID = UUID(int=3)
+
+
+@attrs.define(eq=False)
+class Replica:
+    """Stands for `Following`: notes what it hears."""
+
+    index: int
+    wanted: list[FollowerRequest]
+    topic: str = "t"
+    topic_id: UUID = TOPIC_ID
+    heard: list[Any] = attrs.field(factory=list)
+    on_ready: Any = None
+    follower: FollowerReplica = attrs.field(
+        factory=lambda: FollowerReplica(ModelLog(), 1, ReplicationSettings(), 0), init=False
+    )
+
+    def next_request(self) -> FollowerRequest | None:
+        return self.wanted.pop(0) if self.wanted else None
+
+    def fetched(self, request: FollowerRequest, answer: Any) -> None:
+        self.heard.append("fetched")
+
+    def not_changed(self, request: FollowerRequest) -> None:
+        self.heard.append("not changed")
+
+    def not_answered(self, request: FollowerRequest) -> None:
+        self.heard.append("not answered")
+
+    def offset_listed(self, request: FollowerRequest, offset: int) -> None:
+        self.heard.append(offset)
+
+    def request_failed(self, request: FollowerRequest, error: ErrorCode) -> None:
+        self.heard.append(error)
+
+    def connection_lost(self) -> None:
+        self.heard.append("lost")
+
+
+@attrs.define(eq=False)
+class Channel:
+    sent: list[tuple[Request, Deferred[Any]]] = attrs.field(factory=list)
+    is_closed: bool = False
+
+    def request(self, request: Request, version: int | None = None) -> Deferred[Any]:
+        response: Deferred[Any] = Deferred()
+        self.sent.append((request, response))
+        return response
+
+    def close(self) -> None:
+        self.is_closed = True
+
+    def answer(self, response: Any) -> Any:
+        """Answer the oldest request; return it."""
+        request, waiting = self.sent.pop(0)
+        waiting.callback(response)
+        return request
+
+
+def fetch_from(offset: int) -> FetchFrom:
+    return FetchFrom(1, offset, 1, 0)
+
+
+def fetched(*indexes: int, session: int = 0) -> FetchResponse:
+    partitions = [PartitionData(index, records=b"") for index in indexes]
+    topics = [FetchableTopicResponse(topic_id=TOPIC_ID, partitions=partitions)] if indexes else []
+    return FetchResponse(session_id=session, responses=topics)
+
+
+class FetcherTests(SynchronousTestCase):
+    def setUp(self) -> None:
+        self.clock = Clock()
+        self.runtime = Runtime.on(self.clock, Threads(), Threads())
+        self.channel = Channel()
+        settings = FetcherSettings(2, InterBrokerProtocol.parse("3.9"))
+        self.fetcher = ReplicaFetcher(1, self.channel, settings, self.runtime)
+
+    def add(self, *wanted: list[FollowerRequest]) -> list[Replica]:
+        replicas = [Replica(index, requests) for index, requests in enumerate(wanted)]
+        for replica in replicas:
+            self.fetcher.add(replica)  # type: ignore[arg-type]
+        self.fetcher.start()
+        return replicas
+
+    def test_a_stop_while_answers_are_looked_at(self) -> None:
+        first, second = self.add([fetch_from(0)], [fetch_from(0)])
+        self.runtime.slices.seconds = 0
+        self.channel.answer(fetched(0, 1))
+        self.assertEqual((first.heard, second.heard), (["fetched"], []))
+        self.fetcher.stop()
+        self.clock.advance(0)
+        self.assertEqual((first.heard, second.heard), (["fetched", "lost"], ["lost"]))
+        self.assertEqual((self.channel.is_closed, self.clock.getDelayedCalls()), (True, []))
+
+    def test_a_stop_while_nothing_is_asked_leaves_no_timer(self) -> None:
+        self.add([])
+        self.assertEqual(len(self.clock.getDelayedCalls()), 1)
+        self.fetcher.stop()
+        self.assertEqual(self.clock.getDelayedCalls(), [])
+
+    def test_a_replica_that_is_removed_hears_nothing(self) -> None:
+        (replica,) = self.add([fetch_from(0)])
+        self.fetcher.remove(("t", 0))
+        self.channel.answer(fetched(0))
+        self.assertEqual(replica.heard, [])
+
+    def test_what_a_full_answer_lacks_has_failed(self) -> None:
+        (replica,) = self.add([fetch_from(0)])
+        self.channel.answer(fetched())
+        self.assertEqual(replica.heard, [ErrorCode.UNKNOWN_SERVER_ERROR])
+
+    def test_what_an_incremental_answer_lacks_has_not_changed(self) -> None:
+        (replica,) = self.add([fetch_from(0), fetch_from(0)])
+        self.channel.answer(fetched(0, session=5))
+        self.channel.answer(fetched(session=5))
+        self.assertEqual(replica.heard, ["fetched", "not changed"])
+
+    def test_a_lost_session_is_no_failure(self) -> None:
+        (replica,) = self.add([fetch_from(0)] * 3)
+        self.channel.answer(fetched(0, session=5))
+        lost = FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+        request = self.channel.answer(lost)
+        self.assertEqual((request.session_id, request.session_epoch), (5, 1))
+        request = self.channel.answer(lost)
+        self.assertEqual((request.session_id, request.session_epoch), (0, 0))
+        self.assertEqual(replica.heard, ["fetched", "not answered", ErrorCode.FETCH_SESSION_ID_NOT_FOUND])
+
+    def test_offsets_are_listed_before_fetches(self) -> None:
+        latest, earliest, failing, other = self.add(
+            [ListOffset(1, True)], [ListOffset(1, False)], [ListOffset(1, False)], [fetch_from(0)]
+        )
+        answers = [
+            ListOffsetsPartitionResponse(0, offset=5),
+            ListOffsetsPartitionResponse(1, error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER),
+        ]
+        request = self.channel.answer(ListOffsetsResponse(topics=[ListOffsetsTopicResponse("t", answers)]))
+        self.assertEqual([each.timestamp for each in request.topics[0].partitions], [LATEST, EARLIEST, EARLIEST])
+        self.assertEqual((latest.heard, earliest.heard), ([5], [ErrorCode.NOT_LEADER_OR_FOLLOWER]))
+        self.assertEqual(failing.heard, [ErrorCode.UNKNOWN_SERVER_ERROR])  # without an answer
+        self.channel.answer(fetched(3))
+        self.assertEqual(other.heard, ["fetched"])
+
+    def test_an_error_fails_the_round(self) -> None:
+        first, second = self.add([FindEpochEnd(1, 1)], [fetch_from(0)])
+        _, waiting = self.channel.sent.pop()
+        waiting.errback(ConnectionError("lost"))
+        self.assertEqual((first.heard, second.heard), ([ErrorCode.NETWORK_EXCEPTION],) * 2)
