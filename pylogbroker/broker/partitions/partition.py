@@ -59,6 +59,8 @@ class Partition:
     _group_commit: GroupCommit
     leader_epoch: int = 0
     min_insync_replicas: int = 1
+    wanted_insync_replicas: int = 1
+    """min.insync.replicas, which may be more than the partition has replicas."""
     is_internal: bool = False
     may_down_convert: bool = True
     delete_policies: tuple[GuardedPolicy, ...] = ()
@@ -194,6 +196,7 @@ class Partition:
         raise KafkaError(f"{self.topic}-{self.index} has leader epoch {self.leader_epoch}, the request {epoch}", code)
 
     def set_min_insync_replicas(self, wanted: int, replicas: int) -> None:
+        self.wanted_insync_replicas = wanted
         self.min_insync_replicas = min(wanted, replicas)
         if self.replication is not None:
             self.replication.set_min_insync_replicas(wanted)

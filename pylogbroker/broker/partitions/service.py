@@ -306,10 +306,10 @@ class Partitions:
             call()
 
     async def configure(self, topic: TopicImage) -> None:
-        """Configure one topic at a time, so that the newest settings win."""
+        """Configure the named partitions of one topic at a time, so that the newest settings win."""
         await self._configuring.acquire()
         try:
-            await self._apply_settings(self._metadata.topics.get(topic.name, topic))
+            await self._apply_settings(topic)
         finally:
             self._configuring.release()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Protocol
 from uuid import UUID
 
@@ -11,7 +11,6 @@ import attrs
 from pylogbroker.broker.partitions.partition import Partition
 from pylogbroker.broker.partitions.purgatory import Mark
 from pylogbroker.errors import ErrorCode, KafkaError
-from pylogbroker.metadata.image import BrokerRegistration, PartitionState
 from pylogbroker.replication import (
     Actions,
     AdvanceHighWatermark,
@@ -68,21 +67,12 @@ class Leadership:
         self.leader.check_offsets_available()
 
     def follower_fetched(self, fetch: FollowerFetch) -> EpochEnd | None:
-        before = self.leader.low_watermark
         outcome = self.leader.fetch(fetch, self._now_ms())
         self.run(outcome.actions)
-        if self.leader.low_watermark > before:
-            self.partition.purgatory.reached(Mark.LOW_WATERMARK, self.leader.low_watermark)
         return outcome.diverging
 
     def tick(self) -> None:
         self.run(self.leader.tick(self._now_ms()))
-
-    def update(self, state: PartitionState) -> None:
-        self.run(self.leader.update(state, self._now_ms()))
-
-    def brokers_changed(self, brokers: Mapping[int, BrokerRegistration]) -> None:
-        self.run(self.leader.brokers_changed(brokers, self._now_ms()))
 
     def isr_altered(self, isr: tuple[int, ...], partition_epoch: int) -> None:
         self.run(self.leader.isr_altered(isr, partition_epoch, self._now_ms()))
@@ -101,3 +91,6 @@ class Leadership:
                     self._proposals.propose(self, change, delay_ms)
                 case _:
                     raise AssertionError(f"no action of a leader: {action}")
+        purgatory = self.partition.purgatory
+        if Mark.LOW_WATERMARK in purgatory.delayed:
+            purgatory.reached(Mark.LOW_WATERMARK, self.leader.low_watermark)

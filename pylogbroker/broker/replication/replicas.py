@@ -108,6 +108,7 @@ class Replicas:
             some = [index for index in missing if (index in new) is is_new]
             if some:
                 await self._partitions.open_replicas(topic, some, settings, is_new)
+        await self._partitions.configure(topic)  # first: min.insync.replicas bounds a new leader's high watermark
         async for index in self._runtime.slices.over(sorted(topic.partitions, key=self._leads_first(topic))):
             key = topic.name, index
             partition = self._partitions.hosted.get(key)
@@ -118,7 +119,6 @@ class Replicas:
             if replica is None or replica.partition is not partition:
                 replica = self._replicas[key] = _Replica(topic, partition, self._new_machine(partition))
             self._obey(replica, topic.partitions[index])
-        await self._partitions.configure(topic)
         return errors
 
     def _leads_first(self, topic: TopicImage) -> Callable[[int], bool]:
@@ -126,7 +126,7 @@ class Replicas:
 
     def _new_machine(self, partition: Partition) -> PartitionReplica:
         settings = ReplicationSettings(
-            partition.min_insync_replicas,
+            partition.wanted_insync_replicas,
             self._settings.lag_time_max_ms,
             self._settings.fetch_backoff_ms,
             self._fetcher_settings.protocol.truncates_on_fetch,
@@ -138,6 +138,7 @@ class Replicas:
     def _obey(self, replica: _Replica, state: PartitionState) -> None:
         machine = replica.machine
         epoch = machine.leader_epoch
+        machine.settings = attrs.evolve(machine.settings, min_insync_replicas=replica.partition.wanted_insync_replicas)
         actions = machine.apply(state, self._runtime.now_ms())
         if machine.leader_epoch == epoch:
             if replica.leadership is not None:
