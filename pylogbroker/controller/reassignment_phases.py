@@ -19,14 +19,14 @@ async def begin(
     await cluster.read_states([key])
     before = cluster.state(key)
     if before is None:
-        raise KafkaError(f"There is no partition {key[0]}-{key[1]}", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        raise KafkaError("The topic has no such partition", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     planned = reassignments.planned(before, target, brokers)
     if planned == before:
         return
     unneeded = [broker for broker in before.replicas if broker not in planned.replicas]
     await _leave_isr(cluster, key, unneeded)  # before the assignment changes: an ISR has no others than replicas
     if not await cluster.assign(key[0], {key[1]: planned}):
-        raise KafkaError(f"The topic {key[0]!r} was removed", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        raise KafkaError("The topic was removed", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     cluster.set_assignment(key, planned)
     _delete(cluster, key, unneeded)
     await _advance(cluster, key)

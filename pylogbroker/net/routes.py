@@ -1,7 +1,7 @@
 """Codecs and handlers by API and version.
 
 A request begins `api_key:2 api_version:2 correlation_id:4 client_id_size:2 client_id`, followed by tagged fields in
-flexible versions. It is parsed by hand, since every request pays for it.
+flexible versions. It is parsed by hand, since every request pays for it. ControlledShutdown 0 has no client id.
 """
 
 from __future__ import annotations
@@ -56,6 +56,7 @@ _OTHER_APIS = {
 """Names for the log: APIs for clients that are not declared."""
 
 _SASL = (17, 36)
+_CONTROLLED_SHUTDOWN = 7
 _HEADER = struct.Struct(">hhih")
 
 Header = tuple[int, int, int, int, bytes, int]
@@ -67,6 +68,8 @@ def read_header(frame: memoryview) -> Header:
         key, version, correlation_id, id_size = _HEADER.unpack_from(frame)
     except struct.error:
         raise ProtocolViolation(f"a frame of {len(frame)} bytes is too short for a request") from None
+    if key == _CONTROLLED_SHUTDOWN and version == 0:
+        return key, version, correlation_id, -1, b"", 8
     end = 10 + id_size if id_size > 0 else 10
     if end > len(frame) or id_size < -1:
         raise ProtocolViolation(f"a client id of {id_size} bytes in a frame of {len(frame)}")

@@ -6,7 +6,7 @@ Requests are made from the declarations of all APIs, so that one that is added i
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 from unittest.mock import patch
 from uuid import UUID
 
@@ -16,7 +16,9 @@ from pylogbroker.broker import limits
 from pylogbroker.broker.api import Api
 from pylogbroker.broker.apis import APIS
 from pylogbroker.broker.config_resources import ResourceType
+from pylogbroker.broker.membership.control import ClusterControl
 from pylogbroker.config import TOPIC
+from pylogbroker.coordination.embedded import EmbeddedTree
 from pylogbroker.errors import ErrorCode
 from pylogbroker.records import Buffer
 from pylogbroker.wire import Request, decode_response_header, response_codec
@@ -41,6 +43,7 @@ from pylogbroker.wire.messages.offset_fetch import (
 from pylogbroker.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from pylogbroker.wire.schema import Field, FieldType, fields_of
 from tests.broker.log_lines import logged_lines
+from tests.broker.membership.harness import DrivenCluster
 from tests.broker.nodes import NODE_ID, NodeTests
 from tests.net.fakes import FakeFactory, connect, frame
 from tests.storage.support import NOW, batch
@@ -109,6 +112,17 @@ def every_version() -> Iterator[tuple[Api, int]]:
             yield api, version
 
 
+@attrs.frozen
+class MemberServices:
+    """Services of a member of a cluster: those of a broker, and a controller."""
+
+    broker: Any
+    cluster_control: ClusterControl
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.broker, name)
+
+
 class BoundsTests(NodeTests):
     """A node with a topic, that has records and producers, and a transactional id, both called `NAME`."""
 
@@ -123,6 +137,9 @@ class BoundsTests(NodeTests):
         super().setUp()
         for topic in (NAME, "__consumer_offsets", "__transaction_state"):
             self.node.create(topic, 1)
+        cluster = DrivenCluster(cast(EmbeddedTree, self.node.tree))
+        self.services = MemberServices(self.node.broker, cluster.driver)
+        cluster.driver.start()
         self.answer(InitProducerIdRequest(NAME, 60_000), 4)
         partition = self.node.broker.partitions.find(NAME, 0)
         for producer_id in range(100, 200):
@@ -145,7 +162,7 @@ class BoundsTests(NodeTests):
 
     def sent(self, request: Request, version: int, client_id: str = "client") -> bytes:
         """Return the answer of a connection, at once or after a while; it must stay open."""
-        protocol, transport = connect(FakeFactory(SERVED, services=self.node.broker))
+        protocol, transport = connect(FakeFactory(APIS, services=self.services))
         protocol.dataReceived(frame(request, version, 1, client_id))
         for _ in range(5):
             self.node.clock.advance(0.01)

@@ -200,7 +200,7 @@ def test_reassignments(cluster: DrivenCluster, member: Member) -> None:
     ] == [
         ("t", 0, 0, None),
         ("t", 1, ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "The partition is not being reassigned"),
-        ("u", 0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "There is no partition u-0"),
+        ("u", 0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "The topic has no such partition"),
     ]
     for topics in (None, [ListPartitionReassignmentsTopics("t", [0, 1])]):
         listed = member.ask(list_partition_reassignments.handle, ListPartitionReassignmentsRequest(topics=topics))
