@@ -17,6 +17,7 @@ from pylogbroker.controller.ports import ControllerSettings
 from pylogbroker.controller.requests import BrokerRequest
 from pylogbroker.coordination.embedded import EmbeddedTree
 from pylogbroker.interfaces import (
+    Changed,
     Create,
     Delete,
     Operation,
@@ -26,6 +27,7 @@ from pylogbroker.interfaces import (
     SessionListener,
     SessionState,
     Unavailable,
+    Watch,
 )
 from pylogbroker.metadata import zk_paths, zk_schema
 from pylogbroker.metadata.delta import PlannedTopic
@@ -54,6 +56,10 @@ class BreakableTree:
     """Commits that are done, and whose answer is lost."""
     listeners: list[SessionListener] = attrs.field(factory=list)
     commits: list[Sequence[Operation]] = attrs.field(factory=list)
+    reads: list[str] = attrs.field(factory=list)
+    """Paths that were read without a watch."""
+    watches: list[tuple[str, Watch]] = attrs.field(factory=list)
+    """All that were ever set; calls of those that were called do no harm."""
 
     def _check(self) -> None:
         if self.has_expired:
@@ -78,9 +84,20 @@ class BreakableTree:
 
         async def checked(*arguments: Any) -> Any:
             self._check()
+            path, *watch = arguments
+            if watch and watch[0] is not None:
+                self.watches.append((path, watch[0]))
+            else:
+                self.reads += [path] if isinstance(path, str) else path
             return await method(*arguments)
 
         return checked
+
+    def reconnect(self) -> None:
+        """Call all watches, as after a lost connection."""
+        watches, self.watches = self.watches, []
+        for path, watch in watches:
+            watch(Changed(path))
 
     def expire(self) -> None:
         """End the session: its ephemeral nodes are removed. Brokers of other sessions keep theirs."""

@@ -16,6 +16,7 @@ from pylogbroker.interfaces import Create, Delete, SetData
 from pylogbroker.metadata import zk_paths, zk_schema
 from pylogbroker.metadata.delta import PartitionsChanged
 from pylogbroker.metadata.image import PartitionState
+from pylogbroker.metadata.topic_names import new_topic_id
 from pylogbroker.metadata.zk_image import new_partitions
 from pylogbroker.metadata.zk_schema import ControllerNode
 from tests.broker.log_lines import logged_lines
@@ -241,6 +242,8 @@ def test_a_fenced_write_ends_the_term(controller: DrivenCluster) -> None:
     controller.write(SetData(zk_paths.CONTROLLER_EPOCH, b"7"))
     assert code_of(error_of(controller.driver.create_topic(planned("t", [1])))) is ErrorCode.NOT_CONTROLLER
     assert now(controller.embedded.exists(zk_paths.topic("t"))) is None
+    assert not controller.driver.is_active
+    assert controller.channels[0].is_closed
 
 
 def test_an_expired_session_ends_the_term_at_once(controller: DrivenCluster) -> None:
@@ -273,6 +276,21 @@ def test_a_lost_connection_ends_no_term(controller: DrivenCluster) -> None:
     controller.clock.advance(0.1)
     assert controller.state("t", 0).leader == 2
     assert controller.driver.is_active
+
+
+def test_after_a_reconnection_only_changed_nodes_are_read(controller: DrivenCluster) -> None:
+    for name in ("t", "u"):
+        controller.create(name, [1])
+    node = zk_schema.TopicNode(new_topic_id(), {0: (1,), 1: (2,)})
+    controller.tree.is_suspended = True
+    controller.write(SetData(zk_paths.topic("u"), zk_schema.encode_topic(node)))
+    controller.tree.reads.clear()
+    controller.tree.is_suspended = False
+    controller.tree.reconnect()
+    controller.clock.advance(0.1)
+    assert controller.state("u", 1).leader == 2
+    assert zk_paths.topic("u") in controller.tree.reads
+    assert zk_paths.topic("t") not in controller.tree.reads
 
 
 def test_a_failed_takeover_is_tried_again(cluster: DrivenCluster) -> None:
