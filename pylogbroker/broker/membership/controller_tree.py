@@ -11,6 +11,7 @@ a check that changes nothing: servers answer it after all earlier commits.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, TypeVar
 
@@ -32,6 +33,8 @@ from pylogbroker.interfaces import (
 )
 
 RETRY_SECONDS: Final = 0.1
+COMMITS_STARTED_MAX: Final = 500
+"""Keeps the connection busy; starting thousands at once would block the reactor."""
 _BARRIER: Final = (Check("/"),)
 T = TypeVar("T")
 
@@ -80,8 +83,15 @@ class SessionTree:
     async def commit_each(self, transactions: Sequence[Sequence[Operation]]) -> list[CoordinationError | None]:
         if not self.is_live:
             raise Unavailable(transactions[0][0].path if transactions else "/")
-        started = [ensureDeferred(self._commit(transaction)) for transaction in transactions]
-        return [await commit for commit in started]
+        outcomes: list[CoordinationError | None] = []
+        started: deque[Deferred[CoordinationError | None]] = deque()
+        for transaction in transactions:
+            started.append(ensureDeferred(self._commit(transaction)))
+            if len(started) == COMMITS_STARTED_MAX:
+                outcomes.append(await started.popleft())
+        while started:
+            outcomes.append(await started.popleft())
+        return outcomes
 
     async def _commit(self, transaction: Sequence[Operation]) -> CoordinationError | None:
         try:
