@@ -35,6 +35,7 @@ async def handle(
         names = [_name(image, topic, version) for topic in request.topics]
         changes: dict[PartitionKey, WantedIsr] = {}
         outcomes: Outcomes = {}
+        ids = {} if version < _FIRST_WITH_IDS else {name: image.topics[name].id for name in names if name is not None}
         for topic, name in zip(request.topics, names, strict=True):
             for data in topic.partitions:
                 if name is None:
@@ -43,7 +44,7 @@ async def handle(
                     outcomes[name, data.partition_index] = ErrorCode.INVALID_REQUEST
                 else:
                     changes[name, data.partition_index] = _change(data, version)
-        outcomes |= await control.alter_partitions(request.broker_id, request.broker_epoch, changes)
+        outcomes |= await control.alter_partitions(request.broker_id, request.broker_epoch, changes, ids)
     except KafkaError as error:
         return AlterPartitionResponse(error_code=error.code)
     return AlterPartitionResponse(

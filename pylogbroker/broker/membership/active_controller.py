@@ -29,6 +29,7 @@ from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
+from pylogbroker.broker.coordination_errors import kafka_error
 from pylogbroker.broker.membership.controller_channels import AnswerHandler
 from pylogbroker.broker.membership.controller_tree import SessionTree
 from pylogbroker.controller.controller import WATCHED_CHILDREN, WATCHED_NODES, ClusterController, ControllerPhase
@@ -37,7 +38,7 @@ from pylogbroker.controller.ports import ControllerSettings, RequestQueues
 from pylogbroker.controller.requests import BrokerRequest
 from pylogbroker.controller.term import ControllerTerm
 from pylogbroker.errors import ErrorCode, KafkaError
-from pylogbroker.interfaces import Changed, NoNode
+from pylogbroker.interfaces import Changed, CoordinationError, NoNode
 from pylogbroker.metadata import zk_paths
 from pylogbroker.metadata.image import PartitionKey
 from pylogbroker.metadata.zk_image import TimeSlices
@@ -175,6 +176,8 @@ class ActiveController:
                 self.controller.resign()
                 result.errback(not_controller())
                 raise
+            except CoordinationError as error:
+                result.errback(kafka_error(error))
             except Exception:
                 result.errback(Failure())
             else:

@@ -5,6 +5,7 @@ Each method raises KafkaError, NOT_CONTROLLER unless this broker is the controll
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
@@ -25,8 +26,14 @@ class ClusterControl(Protocol):
         """The cluster as the controller knows it, without topics under deletion."""
 
     async def alter_partitions(
-        self, broker_id: int, broker_epoch: int, changes: Mapping[PartitionKey, WantedIsr], /
-    ) -> dict[PartitionKey, PartitionState | ErrorCode]: ...
+        self,
+        broker_id: int,
+        broker_epoch: int,
+        changes: Mapping[PartitionKey, WantedIsr],
+        topic_ids: Mapping[str, uuid.UUID],
+        /,
+    ) -> dict[PartitionKey, PartitionState | ErrorCode]:
+        """Change ISRs for a leader; a topic that has another id than the given one gets UNKNOWN_TOPIC_ID."""
 
     async def shut_down_broker(self, broker_id: int, broker_epoch: int, /) -> list[PartitionKey]: ...
 

@@ -14,6 +14,7 @@ A lost connection ends no term: brokers obey until the session has expired, and 
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Final, TypeVar
 
@@ -40,6 +41,7 @@ from pylogbroker.metadata.zk_image import TimeSlices
 from pylogbroker.metadata.zk_schema import ProducerIdBlock
 
 RETRY_SECONDS: Final = 1.0
+NO_IDS: Final[Mapping[str, uuid.UUID]] = {}
 T = TypeVar("T")
 log = Logger()
 
@@ -99,9 +101,24 @@ class ControllerDriver:
     # requests of handlers
 
     async def alter_partitions(
-        self, broker_id: int, broker_epoch: int, changes: Mapping[PartitionKey, WantedIsr]
+        self,
+        broker_id: int,
+        broker_epoch: int,
+        changes: Mapping[PartitionKey, WantedIsr],
+        topic_ids: Mapping[str, uuid.UUID] = NO_IDS,
     ) -> dict[PartitionKey, PartitionState | ErrorCode]:
-        return await self._ask(lambda controller: controller.alter_partitions(broker_id, broker_epoch, changes))
+        """Change ISRs; `topic_ids` guard against a topic that was created again since the leader asked."""
+
+        async def alter(controller: ClusterController) -> dict[PartitionKey, PartitionState | ErrorCode]:
+            topics = controller.image.topics
+            replaced = [
+                name for name, topic_id in topic_ids.items() if name not in topics or topics[name].id != topic_id
+            ]
+            present = {key: change for key, change in changes.items() if key[0] not in replaced}
+            altered = await controller.alter_partitions(broker_id, broker_epoch, present)
+            return {**dict.fromkeys(changes, ErrorCode.UNKNOWN_TOPIC_ID), **altered}
+
+        return await self._ask(alter)
 
     async def shut_down_broker(self, broker_id: int, broker_epoch: int) -> list[PartitionKey]:
         return await self._ask(lambda controller: controller.shut_down_broker(broker_id, broker_epoch))

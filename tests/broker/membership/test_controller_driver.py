@@ -114,6 +114,19 @@ def test_requests_reach_the_controller(controller: DrivenCluster) -> None:
     assert now(driver.shut_down_broker(1, brokers[1].epoch)) == [("t", 0)]
 
 
+def test_a_leader_of_a_deleted_topic_does_not_change_its_successor(controller: DrivenCluster) -> None:
+    deleted = controller.create("t", [1, 2])
+    controller.deliver()
+    now(controller.driver.delete_topic("t"))
+    controller.deliver()
+    created = controller.create("t", [1, 2])
+    changes, epoch = {("t", 0): WantedIsr(0, 0, (1,))}, controller.brokers[1].epoch
+    for topic, expected in ((deleted, (1, 2)), (created, (1,))):
+        altered = now(controller.driver.alter_partitions(1, epoch, changes, {"t": topic.id}))
+        assert (altered["t", 0] is ErrorCode.UNKNOWN_TOPIC_ID) == (topic is deleted)
+        assert controller.state("t", 0).isr == expected
+
+
 def test_a_topic_is_created_as_kafka_creates_it(controller: DrivenCluster) -> None:
     topic = now(controller.driver.create_topic(planned("t", [2, 1], **{"retention.ms": "1"})))
     paths = [operations[-1].path for operations in controller.tree.commits]
