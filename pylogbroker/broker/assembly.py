@@ -154,8 +154,8 @@ def assemble(
     partitions.on_offline += [group_service.on_partition_offline, transaction_service.on_partition_offline]
     partitions.before_drop += [group_service.unload_topic, transaction_service.unload_topic]
     if isinstance(role, ClusterRole):
-        role.replicas.on_led += [group_service.on_leader_changed, transaction_service.on_leader_changed]
-        role.replicas.on_resigned += [group_service.on_leader_changed, transaction_service.on_leader_changed]
+        role.replicas.on_led += [group_service.on_led, transaction_service.on_led]
+        role.replicas.on_resigned += [group_service.on_resigned, transaction_service.on_resigned]
     disk = DiskJobs(runtime, logs, partitions)
     log_cleaner = LogCleaner(config, runtime, partitions, disk)
     return Broker(

@@ -24,6 +24,7 @@ from pylogbroker.broker.slices import at_once
 from pylogbroker.config import BrokerConfig, Listener
 from pylogbroker.interfaces import ITree
 from pylogbroker.metadata.delta import Delta, NewTopic, PartitionsChanged
+from pylogbroker.metadata.image import PartitionState
 from pylogbroker.records import Buffer, Record, build
 from pylogbroker.storage import LogManager
 from pylogbroker.tap import plugins
@@ -98,6 +99,11 @@ class Node:
         """Publish another state of a partition, as a controller would."""
         before = self.broker.metadata.topics[topic].partitions[index]
         now(self.broker.metadata.publish(Delta.of(PartitionsChanged(topic, {index: attrs.evolve(before, **state)}))))
+
+    def add_partition(self, topic: str, index: int, leader: int) -> None:
+        """Publish another partition of a topic, as a controller would."""
+        state = PartitionState(leader, (leader,), (leader,))
+        now(self.broker.metadata.publish(Delta.of(PartitionsChanged(topic, {index: state}))))
 
     def produce(self, topic: str, partition: int, *timestamps: int, epoch: int | None = None) -> None:
         """Append a batch with a record for each timestamp."""

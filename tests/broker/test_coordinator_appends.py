@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from twisted.internet.defer import ensureDeferred
+from twisted.trial.unittest import SynchronousTestCase
 
+from pylogbroker.broker.coordinators.internal_topic import replication_factor
 from pylogbroker.broker.coordinators.partition_writer import PartitionWriter
+from pylogbroker.config import BrokerConfig
 from pylogbroker.errors import ErrorCode
 from pylogbroker.groups import Commit, CommitResult, CommittedOffset
 from pylogbroker.records import Buffer, Record, build, entries
@@ -80,6 +83,23 @@ class BuiltInThreadTests(NodeTests):
         self.assertEqual([name for name, _ in self.done], ["built", "later"])
         self.assertNotIn(ErrorCode.NONE, [error for _, error in self.done])
 
+    def test_another_broker_leads_meanwhile(self) -> None:
+        """The log is a follower's by then."""
+        self.append("built", lambda: READ_INLINE_BYTES_MAX)
+        self.node.broker.partitions.find(OFFSETS, 0).leader_epoch += 1
+        self.run_threads()
+        self.assertEqual((self.done, self.values()), ([("built", ErrorCode.NOT_LEADER_OR_FOLLOWER)], []))
+
+    def test_too_few_replicas_are_in_sync(self) -> None:
+        self.node.broker.partitions.find(OFFSETS, 0).min_insync_replicas = 2
+        self.append("now", OTHER)
+        self.append("built", lambda: READ_INLINE_BYTES_MAX)
+        self.run_threads()
+        too_few = ErrorCode.NOT_ENOUGH_REPLICAS
+        self.assertEqual((self.done, self.values()), ([("now", too_few), ("built", too_few)], []))
+        answers = self.commit(1)
+        self.assertEqual([set(answer.values()) for answer in answers], [{ErrorCode.COORDINATOR_NOT_AVAILABLE}])
+
     def commit(self, count: int) -> list[CommitResult]:
         answers: list[CommitResult] = []
         offsets = {("t", index): CommittedOffset(1) for index in range(count)}
@@ -98,3 +118,12 @@ class BuiltInThreadTests(NodeTests):
         self.node.broker.release()
         self.run_threads()
         self.assertEqual(len(answers), 1)
+
+
+class ReplicationFactorTests(SynchronousTestCase):
+    def test_a_broker_alone_has_one_replica_of_everything(self) -> None:
+        alone = BrokerConfig({})
+        joined = BrokerConfig({"zookeeper.connect": "localhost:2181", "offsets.topic.replication.factor": "2"})
+        names = "offsets.topic.replication.factor", "transaction.state.log.replication.factor"
+        self.assertEqual([replication_factor(alone, name) for name in names], [1, 1])
+        self.assertEqual([replication_factor(joined, name) for name in names], [2, 3])

@@ -72,6 +72,28 @@ class GroupMoveTests(GroupTests):
         self.assertEqual(self.fetched(), 7)
         self.assertEqual(self.commit(8), NONE)
 
+    def test_a_stopped_replica_has_no_later_epoch(self) -> None:
+        """The controller stops replicas of a topic that is deleted, and of a broker that shuts down."""
+        service = self.node.broker.group_service
+        service.on_resigned(OFFSETS, 0, 0)
+        self.assertEqual((self.fetched(), self.commit(8)), (NOT_HERE, NOT_HERE))
+        service.on_led(OFFSETS, 0, 0)
+        self.assertEqual((self.fetched(), self.commit(8)), (7, NONE))
+
+    def test_leading_in_a_later_epoch_without_a_resignation(self) -> None:
+        """Another broker may have led in between."""
+        before = self.node.broker.groups.runtime.shard(0)
+        self.node.broker.partitions.lead((OFFSETS, 0), 5)
+        self.node.broker.group_service.on_led(OFFSETS, 0, 5)
+        self.assertIsNot(self.node.broker.groups.runtime.shard(0), before)
+        self.assertEqual(self.fetched(), 7)
+
+    def test_the_image_says_how_many_partitions_there_are(self) -> None:
+        """Other brokers may have created the topic with another setting."""
+        for index in (1, 2):
+            self.node.add_partition(OFFSETS, index, leader=OTHER)
+        self.assertEqual(self.node.broker.groups.runtime.partitions, 3)
+
     def test_a_change_of_other_replicas_changes_nothing(self) -> None:
         before = self.node.broker.groups.runtime.shard(0)
         self.node.change_partition(OFFSETS, 0, replicas=(NODE_ID, OTHER), isr=(NODE_ID,), partition_epoch=1)

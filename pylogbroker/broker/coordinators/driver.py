@@ -62,6 +62,7 @@ class CoordinatorDriver(Generic[R, S]):
             case TopicCreated(TopicImage(name=created) as topic) if created == name and self._is_open:
                 self._load_topic(topic)
             case PartitionsChanged(changed, partitions) if changed == name and self._is_open:
+                self._count_partitions()
                 for index, state in partitions.items():
                     self._follow_leader(index, state.leader_epoch)
 
@@ -76,10 +77,15 @@ class CoordinatorDriver(Generic[R, S]):
         else:
             self._load([index])
 
-    def on_leader_changed(self, topic: str, index: int, epoch: int) -> None:
-        """Load or unload the shard of a partition whose leadership came or went with this leader epoch."""
+    def on_led(self, topic: str, index: int, epoch: int) -> None:
+        """Load the shard of a partition that this broker leads since this leader epoch."""
         if topic == self._topic.name and self._is_open:
-            self._follow_leader(index, epoch)
+            self._load([index])
+
+    def on_resigned(self, topic: str, index: int, epoch: int) -> None:
+        """Unload the shard of a partition that this broker led; without a later epoch if its replica is stopped."""
+        if topic == self._topic.name:
+            self._coordinator.unload(index, self._runtime.now_ms())
 
     def on_partition_led(self, topic: str, index: int) -> None:
         """Load the shard of a partition whose log was opened late."""
@@ -93,8 +99,14 @@ class CoordinatorDriver(Generic[R, S]):
             self._coordinator.unload(index, self._runtime.now_ms())
 
     def _load_topic(self, topic: TopicImage) -> Deferred[None]:
-        self._coordinator.partitions = len(topic.partitions)
+        self._count_partitions()
         return self._load(topic.partitions)
+
+    def _count_partitions(self) -> None:
+        """Take the number of partitions from the image: it decides which one has a key's records."""
+        topic = self._topic.find()
+        if topic is not None:
+            self._coordinator.partitions = len(topic.partitions)
 
     def _load(self, indexes: Iterable[int]) -> Deferred[None]:
         loads = []

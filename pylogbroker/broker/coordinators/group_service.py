@@ -9,7 +9,7 @@ from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.logger import Logger
 
 from pylogbroker.broker.coordinators.driver import CoordinatorDriver
-from pylogbroker.broker.coordinators.internal_topic import InternalTopic
+from pylogbroker.broker.coordinators.internal_topic import InternalTopic, replication_factor
 from pylogbroker.broker.coordinators.partition_writer import PartitionWriter
 from pylogbroker.broker.services import LogServices
 from pylogbroker.config import BrokerConfig
@@ -66,8 +66,11 @@ class GroupService:
             self.coordinator.await_topic()
         self._driver.unload_topic(topic)
 
-    def on_leader_changed(self, topic: str, index: int, epoch: int) -> None:
-        self._driver.on_leader_changed(topic, index, epoch)
+    def on_led(self, topic: str, index: int, epoch: int) -> None:
+        self._driver.on_led(topic, index, epoch)
+
+    def on_resigned(self, topic: str, index: int, epoch: int) -> None:
+        self._driver.on_resigned(topic, index, epoch)
 
     def on_partition_led(self, topic: str, index: int) -> None:
         self._driver.on_partition_led(topic, index)
@@ -107,6 +110,7 @@ def _offsets_topic(services: LogServices) -> InternalTopic:
         PartitionWriter(services),
         OFFSETS_TOPIC,
         config.integer("offsets.topic.num.partitions"),
+        replication_factor(config, "offsets.topic.replication.factor"),
         offsets_topic_settings(config),
         config.integer("offsets.load.buffer.size"),
         Codec(config.integer("offsets.topic.compression.codec")),

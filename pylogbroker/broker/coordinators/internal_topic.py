@@ -10,6 +10,7 @@ import attrs
 from pylogbroker.broker.coordinators.partition_writer import PartitionWriter
 from pylogbroker.broker.partitions.partition import Partition
 from pylogbroker.broker.services import LogServices
+from pylogbroker.config import BrokerConfig
 from pylogbroker.coordinators import RECORDS_INLINE_MAX, AppendCallback, ProducerIdAndEpoch
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.metadata.delta import NewTopic
@@ -22,12 +23,13 @@ Replay = Callable[[Iterable[LogEntry]], None]
 
 @attrs.define(eq=False)
 class InternalTopic:
-    """Log port of a coordinator; replays read `replay_bytes` at a time, a new topic gets `settings`."""
+    """Log port of a coordinator; replays read `replay_bytes` at a time, a new topic gets `replicas` and `settings`."""
 
     _services: LogServices
     _writer: PartitionWriter
     name: str
     partitions: int
+    replicas: int
     settings: Mapping[str, str]
     replay_bytes: int
     codec: Codec = Codec.NONE
@@ -37,7 +39,7 @@ class InternalTopic:
         if self.name in self._services.metadata.topics:
             return
         try:
-            wanted = NewTopic(self.name, self.partitions, 1, settings=self.settings)
+            wanted = NewTopic(self.name, self.partitions, self.replicas, settings=self.settings)
             await self._services.controller.create_topic(wanted)
         except KafkaError as error:
             if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
@@ -71,6 +73,11 @@ class InternalTopic:
         build_batch = partial(_build, records, self.codec, producer)
         batch = build_batch if len(records) > RECORDS_INLINE_MAX else build_batch()
         self._writer.append((self.name, partition), batch, done, on_disk)
+
+
+def replication_factor(config: BrokerConfig, name: str) -> int:
+    """Return the number of replicas by the setting `name`; 1 for a broker that is alone in its cluster."""
+    return config.integer(name) if config.in_cluster else 1
 
 
 def _build(records: Collection[Record], codec: Codec, producer: ProducerIdAndEpoch | None) -> bytes:

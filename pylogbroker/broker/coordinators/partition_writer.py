@@ -41,6 +41,7 @@ class PartitionWriter:
         found: Partition | None = None
         try:
             found = self._services.partitions.find(*key)
+            found.check_enough_replicas()
             appended = self._append_now(found, batch)
         except KafkaError as error:
             self._failed(found, error, done)
@@ -67,7 +68,7 @@ class PartitionWriter:
         runtime = self._services.runtime
         try:
             appended = await partition.append_queued(
-                batch, runtime.now_ms(), runtime.in_thread, origin=Origin.COORDINATOR
+                batch, runtime.now_ms(), runtime.in_thread, partition.check_enough_replicas, Origin.COORDINATOR
             )
         except EncodingError as error:
             self._failed(partition, KafkaError(str(error), ErrorCode.MESSAGE_TOO_LARGE), done)

@@ -10,7 +10,7 @@ from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.logger import Logger
 
 from pylogbroker.broker.coordinators.driver import CoordinatorDriver
-from pylogbroker.broker.coordinators.internal_topic import InternalTopic
+from pylogbroker.broker.coordinators.internal_topic import InternalTopic, replication_factor
 from pylogbroker.broker.coordinators.partition_writer import PartitionWriter
 from pylogbroker.broker.services import LogServices, ProducerIdSource
 from pylogbroker.config import BrokerConfig
@@ -111,8 +111,11 @@ class TransactionService:
         for change in delta:
             self._driver.on_change(change)
 
-    def on_leader_changed(self, topic: str, index: int, epoch: int) -> None:
-        self._driver.on_leader_changed(topic, index, epoch)
+    def on_led(self, topic: str, index: int, epoch: int) -> None:
+        self._driver.on_led(topic, index, epoch)
+
+    def on_resigned(self, topic: str, index: int, epoch: int) -> None:
+        self._driver.on_resigned(topic, index, epoch)
 
     def on_partition_led(self, topic: str, index: int) -> None:
         self._driver.on_partition_led(topic, index)
@@ -148,6 +151,7 @@ def _transactions_topic(services: LogServices, writer: PartitionWriter) -> Inter
         writer,
         TRANSACTIONS_TOPIC,
         config.integer("transaction.state.log.num.partitions"),
+        replication_factor(config, "transaction.state.log.replication.factor"),
         transactions_topic_settings(config),
         config.integer("transaction.state.log.load.buffer.size"),
     )

@@ -143,14 +143,18 @@ class Partition:
     ) -> Appended:
         """Append in the order of the calls; decompress and convert in a worker thread before `check`.
 
-        The worker thread calls `records` if it is a function.
+        The worker thread calls `records` if it is a function. Raise NOT_LEADER_OR_FOLLOWER if the leader changes
+        meanwhile: the log may be a follower's by then.
         """
+        epoch = self.leader_epoch
         await self._append_lock.acquire()
         try:
             converted = await in_thread(records) if callable(records) else records
             if self.log.is_costly(converted, origin):
                 converted = await in_thread(self.log.convert, converted, now_ms, origin)
                 origin = Origin.CONVERTED
+            if self.leader_epoch != epoch:
+                raise KafkaError(f"{self.topic}-{self.index} has another leader now", ErrorCode.NOT_LEADER_OR_FOLLOWER)
             if check is not None:
                 check()
             return self.append(converted, now_ms, origin)
