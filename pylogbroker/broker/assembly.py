@@ -13,6 +13,7 @@ from pylogbroker.broker.auto_creation import AutoCreation
 from pylogbroker.broker.cluster_metadata import ClusterMetadata
 from pylogbroker.broker.controller import LocalController
 from pylogbroker.broker.coordinators.group_service import GroupService
+from pylogbroker.broker.coordinators.marker_sender import MarkerSender
 from pylogbroker.broker.coordinators.transaction_service import TransactionService
 from pylogbroker.broker.dynamic_settings import DynamicSettings
 from pylogbroker.broker.fetch.service import FetchService
@@ -149,7 +150,8 @@ def assemble(
     producer_ids = ProducerIds(role.controller, runtime.may_log)
     log_services = _LogServices(config, runtime, metadata, role.controller, partitions)
     group_service = GroupService(log_services)
-    transaction_service = TransactionService(log_services, producer_ids, group_service.coordinator)
+    sender = MarkerSender(role.open_marker_channel, runtime) if isinstance(role, ClusterRole) else None
+    transaction_service = TransactionService(log_services, producer_ids, group_service.coordinator, node.id, sender)
     partitions.on_reopened += [group_service.on_partition_led, transaction_service.on_partition_led]
     partitions.on_offline += [group_service.on_partition_offline, transaction_service.on_partition_offline]
     partitions.before_drop += [group_service.unload_topic, transaction_service.unload_topic]

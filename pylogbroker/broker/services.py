@@ -112,7 +112,8 @@ class CoordinatorService(Protocol):
 
 
 class TransactionMarkers(CoordinatorService, Protocol):
-    def write_markers(self, marker: TransactionMarker, done: MarkersCallback, /) -> None: ...
+    def append_markers(self, marker: TransactionMarker, done: MarkersCallback, /) -> None:
+        """Append the marker to partitions that this broker leads."""
 
 
 class ProducerIdSource(Protocol):

@@ -23,7 +23,7 @@ from pylogbroker.transactions.states import TransactionState
 from pylogbroker.transactions.transaction import Transaction
 
 RETRY_MS_MIN = 100
-RETRY_MS_MAX = 10_000
+RETRY_MS_MAX = 1_000
 
 FINAL_MARKER_ERRORS = frozenset(
     {

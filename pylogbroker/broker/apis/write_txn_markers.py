@@ -1,6 +1,7 @@
 """WriteTxnMarkers (27): append markers that end a producer's transaction in partitions.
 
-Administrators use it against transactions without coordinator, which hold back readers of committed records.
+Coordinators on other brokers send it, and administrators against transactions without coordinator, which hold back
+readers of committed records.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ def _write(services: Services, wanted: WritableTxnMarker) -> Deferred[Mapping[To
         tuple(partitions),
     )
     done: Deferred[Mapping[TopicPartition, ErrorCode]] = Deferred()
-    services.transaction_service.write_markers(marker, lambda errors, now_ms: done.callback(errors))
+    services.transaction_service.append_markers(marker, lambda errors, now_ms: done.callback(errors))
     return done
 
 

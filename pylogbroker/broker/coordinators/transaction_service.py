@@ -1,26 +1,25 @@
-"""The transaction coordinator in its broker; `__transaction_state` keeps its records.
-
-A marker in `__consumer_offsets` ends a transaction of offsets, so the groups of its partition get it too.
-"""
+"""The transaction coordinator in its broker; `__transaction_state` keeps its records."""
 
 from __future__ import annotations
 
 import attrs
 from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.logger import Logger
+from twisted.python.failure import Failure
 
 from pylogbroker.broker.coordinators.driver import CoordinatorDriver
 from pylogbroker.broker.coordinators.internal_topic import InternalTopic, replication_factor
+from pylogbroker.broker.coordinators.marker_sender import MarkerErrors, MarkerSender
+from pylogbroker.broker.coordinators.marker_writer import MarkerWriter
 from pylogbroker.broker.coordinators.partition_writer import PartitionWriter
 from pylogbroker.broker.services import LogServices, ProducerIdSource
 from pylogbroker.config import BrokerConfig
 from pylogbroker.coordinators import TopicPartition
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.groups import GroupCoordinator
-from pylogbroker.metadata.delta import Delta
-from pylogbroker.metadata.image import ClusterImage, TopicImage
-from pylogbroker.metadata.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
-from pylogbroker.records import end_marker
+from pylogbroker.metadata.delta import BrokerRegistered, BrokerUnregistered, Delta
+from pylogbroker.metadata.image import NO_LEADER, ClusterImage, TopicImage
+from pylogbroker.metadata.topic_names import TRANSACTIONS_TOPIC
 from pylogbroker.storage.formatting import counted
 from pylogbroker.transactions import (
     MarkersCallback,
@@ -43,15 +42,19 @@ class TransactionService:
     _services: LogServices
     _producer_ids: ProducerIdSource
     _groups: GroupCoordinator
+    _broker_id: int
+    _sender: MarkerSender | None = None
+    """None: no other broker leads partitions."""
     coordinator: TransactionCoordinator = attrs.field(init=False)
-    _writer: PartitionWriter = attrs.field(init=False)
+    _markers: MarkerWriter = attrs.field(init=False)
     _topic: InternalTopic = attrs.field(init=False)
     _driver: CoordinatorDriver[ReplayedTransactions, TransactionShard] = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
         services = self._services
-        self._writer = PartitionWriter(services)
-        self._topic = _transactions_topic(services, self._writer)
+        writer = PartitionWriter(services)
+        self._markers = MarkerWriter(services, writer, self._groups)
+        self._topic = _transactions_topic(services, writer)
         settings = TransactionSettings.of(services.config)
         self.coordinator = TransactionCoordinator(settings, self._topic, self, _log_timeout)
         self._driver = CoordinatorDriver(services.runtime, self._topic, self.coordinator.runtime, "transactions")
@@ -61,6 +64,8 @@ class TransactionService:
 
     def close(self) -> None:
         self._driver.close()
+        if self._sender is not None:
+            self._sender.close()
 
     async def ensure_topic(self) -> None:
         await self._topic.ensure()
@@ -79,30 +84,51 @@ class TransactionService:
             log.failure("cannot allocate a producer id")
         done(error, producer_id, self._services.runtime.now_ms())
 
+    def append_markers(self, marker: TransactionMarker, done: MarkersCallback) -> None:
+        """Append the marker to its partitions, which this broker leads; call `done` after the last append."""
+        self._markers.append(marker, done)
+
     def write_markers(self, marker: TransactionMarker, done: MarkersCallback) -> None:
-        """Append the marker to each of its partitions; call `done` after the last append."""
-        ensureDeferred(self._write_markers(marker, done))
+        """Append the marker, or send it to the leaders of its partitions; call `done` with all their errors."""
+        if self._sender is None:
+            self.append_markers(marker, done)
+        else:
+            ensureDeferred(self._write_to_leaders(self._sender, marker, done)).addErrback(_log_failure)
 
-    async def _write_markers(self, marker: TransactionMarker, done: MarkersCallback) -> None:
-        now_ms = self._services.runtime.now_ms()
-        if not marker.partitions:
-            done({}, now_ms)
-        producer_id, committed = marker.producer_id, marker.committed
-        batch = end_marker(committed, marker.coordinator_epoch, producer_id, marker.producer_epoch, now_ms)
+    async def _write_to_leaders(self, sender: MarkerSender, marker: TransactionMarker, done: MarkersCallback) -> None:
+        runtime = self._services.runtime
         errors: dict[TopicPartition, ErrorCode] = {}
+        led: list[TopicPartition] = []
+        others: dict[int, list[TopicPartition]] = {}
+        async for key in runtime.slices.over(marker.partitions):
+            leader = self._leader(key)
+            if leader is None:
+                errors[key] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION  # the topic is deleted
+            elif leader == NO_LEADER:
+                errors[key] = ErrorCode.LEADER_NOT_AVAILABLE
+            elif leader == self._broker_id:
+                led.append(key)
+            else:
+                others.setdefault(leader, []).append(key)
+        appended: Deferred[MarkerErrors] = Deferred()
+        self.append_markers(
+            attrs.evolve(marker, partitions=tuple(led)), lambda found, done_ms: appended.callback(found)
+        )
+        answers = [
+            appended,
+            *(sender.send(leader, attrs.evolve(marker, partitions=tuple(keys))) for leader, keys in others.items()),
+        ]
+        for answer in answers:
+            errors |= await answer
+        done(errors, runtime.now_ms())
 
-        def append(key: TopicPartition) -> None:
-            def appended(error: ErrorCode, done_ms: int) -> None:
-                if key[0] == OFFSETS_TOPIC and not error:
-                    self._groups.end_transaction(key[1], producer_id, committed)
-                errors[key] = error
-                if len(errors) == len(marker.partitions):
-                    done(errors, done_ms)
-
-            self._writer.append(key, batch, appended)
-
-        async for key in self._services.runtime.slices.over(marker.partitions):
-            append(key)
+    def _leader(self, key: TopicPartition) -> int | None:
+        """Return the leader that the image has, or NO_LEADER; None without such a partition."""
+        if key in self._services.partitions.led:
+            return self._broker_id
+        topic = self._services.metadata.topics.get(key[0])
+        state = None if topic is None else topic.partitions.get(key[1])
+        return None if state is None else state.leader
 
     def unload_topic(self, topic: TopicImage) -> None:
         self._driver.unload_topic(topic)
@@ -110,6 +136,8 @@ class TransactionService:
     def on_delta(self, delta: Delta, before: ClusterImage, after: ClusterImage) -> None:
         for change in delta:
             self._driver.on_change(change)
+            if self._sender is not None and isinstance(change, BrokerRegistered | BrokerUnregistered):
+                self._sender.disconnect(change.broker.id if isinstance(change, BrokerRegistered) else change.broker_id)
 
     def on_led(self, topic: str, index: int, epoch: int) -> None:
         self._driver.on_led(topic, index, epoch)
@@ -122,6 +150,10 @@ class TransactionService:
 
     def on_partition_offline(self, topic: str, index: int) -> None:
         self._driver.on_partition_offline(topic, index)
+
+
+def _log_failure(failure: Failure) -> None:
+    log.failure("markers of a transaction could not be written", failure)
 
 
 def _log_timeout(timeout: TransactionTimeout) -> None:

@@ -17,6 +17,7 @@ from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
 from pylogbroker.broker.cluster_metadata import ClusterMetadata, MetadataFollower
+from pylogbroker.broker.coordinators.marker_sender import MARKER_CLIENT_ID
 from pylogbroker.broker.membership.admin import ClusterAdmin
 from pylogbroker.broker.membership.config_watch import ConfigWatch
 from pylogbroker.broker.membership.controller_channels import AnswerHandler, ChannelSettings, ControllerChannels
@@ -200,6 +201,11 @@ class ClusterRole:
             config.integer("replica.socket.timeout.ms") / 1000,
         )
         return ControllerChannels.of(settings, answered, self._runtime.may_log)
+
+    def open_marker_channel(self, broker_id: int) -> RequestChannel:
+        """Return a new channel for WriteTxnMarkers; raise NotConnected for a broker that is not alive."""
+        versions = dict(self._config.inter_broker_protocol.fixed_versions)
+        return self._channels.open(broker_id, MARKER_CLIENT_ID.format(self._broker_id), versions)
 
     def _fetch_channel(self, leader: int, fetcher: int) -> RequestChannel:
         versions = dict(self._config.inter_broker_protocol.fixed_versions)

@@ -1,0 +1,169 @@
+"""Markers of transactions whose partitions other brokers lead."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from tempfile import TemporaryDirectory
+
+import attrs
+from twisted.internet.defer import Deferred
+from twisted.trial.unittest import SynchronousTestCase
+
+from pylogbroker.broker.apis import describe_transactions, end_txn
+from pylogbroker.broker.coordinators.broker_batches import batches_without_repetition
+from pylogbroker.errors import ErrorCode
+from pylogbroker.groups import CommittedOffset
+from pylogbroker.wire.messages.describe_transactions import DescribeTransactionsRequest
+from pylogbroker.wire.messages.end_txn import EndTxnRequest
+from pylogbroker.wire.messages.write_txn_markers import WriteTxnMarkersRequest
+from tests.broker.members import Members, opened_members
+from tests.broker.transactions import Producer
+
+NONE = ErrorCode.NONE
+
+
+class MemberTests(SynchronousTestCase):
+    """Two brokers; 1 coordinates all transactions, 2 all groups; topic `t` has a partition on each."""
+
+    settings: dict[str, str] = {}
+
+    def setUp(self) -> None:
+        stack = self.enterContext(ExitStack())
+        directories = [stack.enter_context(TemporaryDirectory()) for _ in range(2)]
+        self.cluster: Members = stack.enter_context(opened_members(directories, self.settings))
+        self.cluster.create("t", [1, 2])
+        self.cluster.create("__transaction_state", [1])
+        self.cluster.create("__consumer_offsets", [2])
+
+    def producer(self, transactional_id: str = "p") -> tuple[Producer, Producer]:
+        """An initialized producer, as it speaks to its coordinator and to broker 2."""
+        producer = Producer(self.cluster[1], transactional_id)
+        self.assertEqual(producer.init(), NONE)
+        return producer, attrs.evolve(producer, node=self.cluster[2])
+
+    def begun(self, transactional_id: str = "p") -> tuple[Producer, Producer]:
+        """A producer that has records in both partitions of `t`."""
+        one, two = self.producer(transactional_id)
+        self.assertEqual(one.add(("t", 0), ("t", 1)), [NONE, NONE])
+        self.assertEqual((one.send(b"x", index=0), two.send(b"x", index=1)), (NONE, NONE))
+        return one, two
+
+    def undecided(self, number: int, index: int, topic: str = "t") -> int | None:
+        """Return where the open transaction of a partition begins."""
+        return self.cluster[number].broker.partitions.find(topic, index).log.producers.first_undecided_offset
+
+    def state(self, transactional_id: str = "p") -> str:
+        """Return the state of a transaction."""
+        answer = self.cluster[1].ask(describe_transactions.handle, DescribeTransactionsRequest([transactional_id]))
+        return str(answer.transaction_states[0].transaction_state)
+
+
+class MarkerRequestTests(MemberTests):
+    settings = {"transaction.partition.verification.enable": "false"}
+
+    def test_every_partition_gets_its_marker_from_its_leader(self) -> None:
+        self.cluster.lead("__transaction_state", 0, 1)
+        for committed, wanted in ((True, "CompleteCommit"), (False, "CompleteAbort")):
+            one, _ = self.begun()
+            self.assertEqual((self.undecided(1, 0), self.undecided(2, 1)), (2 * (not committed),) * 2)
+            self.assertEqual(one.end(committed), NONE)
+            self.cluster.run()
+            self.assertEqual((self.undecided(1, 0), self.undecided(2, 1)), (None, None))
+            self.assertEqual(self.state(), wanted)
+        sent = self.cluster.sent(WriteTxnMarkersRequest)
+        self.assertEqual([(client, receiver) for client, receiver, _ in sent], [("broker-1-txn-marker-sender", 2)] * 2)
+        markers = [marker for _, _, request in sent for marker in request.markers]
+        self.assertEqual([each.transaction_result for each in markers], [True, False])
+        self.assertEqual({each.coordinator_epoch for each in markers}, {1})
+        self.assertEqual({topic.name for each in markers for topic in each.topics}, {"t"})
+        self.assertEqual([topic.partition_indexes for each in markers for topic in each.topics], [[1], [1]])
+
+    def test_those_for_one_broker_are_sent_together(self) -> None:
+        names = "abc"
+        producers = [self.begun(name)[0] for name in names]
+        ends = [
+            self.cluster[1].send(
+                end_txn.handle, EndTxnRequest(each.transactional_id, each.producer_id, each.epoch, True)
+            )
+            for each in producers
+        ]
+        self.assertEqual([self.cluster.result(end).error_code for end in ends], [NONE] * len(names))
+        self.cluster.run()
+        self.assertEqual([len(request.markers) for _, _, request in self.cluster.sent(WriteTxnMarkersRequest)], [3])
+        self.assertEqual([self.state(name) for name in names], ["CompleteCommit"] * 3)
+
+    def test_a_broker_that_does_not_answer_is_asked_again(self) -> None:
+        one, _ = self.begun()
+        self.cluster.down.add(2)
+        self.assertEqual(one.end(True), NONE)
+        self.cluster.run(3)
+        self.assertEqual((self.state(), self.undecided(1, 0), self.undecided(2, 1)), ("PrepareCommit", None, 0))
+        self.cluster.update()  # it is not alive for the others
+        self.cluster.run(3)
+        self.assertEqual(self.state(), "PrepareCommit")
+        self.cluster.down.clear()
+        self.cluster.update()
+        self.cluster.run(3)
+        self.assertEqual((self.state(), self.undecided(2, 1)), ("CompleteCommit", None))
+
+    def test_the_leader_of_that_time_gets_it(self) -> None:
+        self.cluster.create("moving", [2], replicas=[1, 2])
+        one, two = self.producer()
+        one.add(("moving", 0))
+        answer = two.send_later(b"x", topic="moving")
+        self.cluster.run()
+        self.assertEqual(two.sent(self.cluster.result(answer), 1, "moving"), NONE)
+        self.cluster.down.add(2)
+        self.assertEqual(one.end(True), NONE)
+        self.cluster.run()
+        self.assertEqual(self.undecided_end("moving"), 0)
+        self.cluster.lead("moving", 0, 1)
+        self.cluster.run(2)
+        self.assertEqual(self.undecided(1, 0, "moving"), None)
+
+    def undecided_end(self, topic: str) -> int | None:
+        """Return where the open transaction begins in broker 1's replica."""
+        return self.cluster[1].broker.partitions.hosted[topic, 0].log.producers.first_undecided_offset
+
+    def test_a_broker_that_does_not_know_that_it_leads_is_asked_again(self) -> None:
+        one, _ = self.begun()
+        self.cluster[2].broker.partitions.led.pop(("t", 1))
+        self.assertEqual(one.end(True), NONE)
+        self.cluster.run()
+        self.assertEqual(self.state(), "PrepareCommit")
+        self.cluster.lead("t", 1, 2)
+        self.cluster.run(2)
+        self.assertEqual(self.state(), "CompleteCommit")
+
+    def test_a_deleted_topic_ends_it(self) -> None:
+        one, _ = self.begun()
+        self.cluster.down.add(2)
+        one.end(True)
+        self.cluster.run()
+        self.cluster.delete("t")
+        self.cluster.run(2)
+        self.assertEqual(self.state(), "CompleteCommit")
+
+    def test_offsets_of_groups_on_another_broker(self) -> None:
+        for committed, wanted in ((False, -1), (True, 7)):
+            one, two = self.producer()
+            self.assertEqual(one.add_group("g"), NONE)
+            self.assertEqual(two.commit_offset("g", 7), NONE)
+            self.assertEqual(self.undecided(2, 0, "__consumer_offsets"), 0 if not committed else 2)
+            self.assertEqual(one.end(committed), NONE)
+            self.cluster.run()
+            result = self.cluster[2].broker.groups.fetch("g", [("t", 0)], require_stable=True)
+            found = result.offsets.get(("t", 0))
+            self.assertEqual(found.offset if isinstance(found, CommittedOffset) else -1, wanted)
+            self.assertEqual(self.undecided(2, 0, "__consumer_offsets"), None)
+
+
+class BatchTests(SynchronousTestCase):
+    def test_each_name_occurs_once(self) -> None:
+        @attrs.frozen(eq=False)
+        class Asked:
+            name: str
+            answer: Deferred[None] = attrs.field(factory=Deferred)
+
+        batches = batches_without_repetition(map(Asked, "abacab"), lambda asked: asked.name)
+        self.assertEqual(["".join(asked.name for asked in batch) for batch in batches], ["abc", "ab", "a"])
