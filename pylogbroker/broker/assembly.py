@@ -15,6 +15,7 @@ from pylogbroker.broker.controller import LocalController
 from pylogbroker.broker.coordinators.group_service import GroupService
 from pylogbroker.broker.coordinators.marker_sender import MarkerSender
 from pylogbroker.broker.coordinators.transaction_service import TransactionService
+from pylogbroker.broker.coordinators.verification_sender import VerificationSender
 from pylogbroker.broker.dynamic_settings import DynamicSettings
 from pylogbroker.broker.fetch.service import FetchService
 from pylogbroker.broker.jobs.disk_jobs import DiskJobs
@@ -150,8 +151,14 @@ def assemble(
     producer_ids = ProducerIds(role.controller, runtime.may_log)
     log_services = _LogServices(config, runtime, metadata, role.controller, partitions)
     group_service = GroupService(log_services)
-    sender = MarkerSender(role.open_marker_channel, runtime) if isinstance(role, ClusterRole) else None
-    transaction_service = TransactionService(log_services, producer_ids, group_service.coordinator, node.id, sender)
+    transaction_service = TransactionService(
+        log_services,
+        producer_ids,
+        group_service.coordinator,
+        node.id,
+        MarkerSender(role.open_marker_channel, runtime) if isinstance(role, ClusterRole) else None,
+        VerificationSender(role.open_verification_channel, runtime) if isinstance(role, ClusterRole) else None,
+    )
     partitions.on_reopened += [group_service.on_partition_led, transaction_service.on_partition_led]
     partitions.on_offline += [group_service.on_partition_offline, transaction_service.on_partition_offline]
     partitions.before_drop += [group_service.unload_topic, transaction_service.unload_topic]

@@ -19,7 +19,7 @@ from pylogbroker.broker.local_node import LocalNode
 from pylogbroker.broker.partitions.partition import Partition
 from pylogbroker.broker.runtime import Runtime
 from pylogbroker.config import BrokerConfig
-from pylogbroker.errors import InvalidRecords, StorageFailure
+from pylogbroker.errors import ErrorCode, InvalidRecords, StorageFailure
 from pylogbroker.groups import GroupCoordinator
 from pylogbroker.metadata.delta import NewTopic, PartitionsChanged, PlannedTopic
 from pylogbroker.metadata.image import ClusterImage, ConfigChange, ConfigResource, TopicImage
@@ -111,9 +111,14 @@ class CoordinatorService(Protocol):
         """Create a missing internal topic; raise KafkaError if that fails."""
 
 
-class TransactionMarkers(CoordinatorService, Protocol):
+class TransactionCoordination(CoordinatorService, Protocol):
     def append_markers(self, marker: TransactionMarker, done: MarkersCallback, /) -> None:
         """Append the marker to partitions that this broker leads."""
+
+    def ask_coordinator(
+        self, transactional_id: str, producer_id: int, epoch: int, partition: tuple[str, int], /
+    ) -> Deferred[ErrorCode] | None:
+        """Ask another broker whether a transaction includes a partition; None if this broker has its coordinator."""
 
 
 class ProducerIdSource(Protocol):
@@ -151,7 +156,7 @@ class Services(LogServices, Protocol):
     @property
     def group_service(self) -> CoordinatorService: ...
     @property
-    def transaction_service(self) -> TransactionMarkers: ...
+    def transaction_service(self) -> TransactionCoordination: ...
     @property
     def producer_ids(self) -> ProducerIdSource: ...
     @property

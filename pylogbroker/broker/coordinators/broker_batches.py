@@ -31,6 +31,7 @@ class Question(Protocol):
 
 
 Q = TypeVar("Q", bound=Question)
+T = TypeVar("T")
 
 
 @attrs.define(eq=False)
@@ -94,9 +95,9 @@ class BrokerBatches(Generic[Q]):
         return self._channels[broker_id]
 
 
-def batches_without_repetition(questions: Iterable[Q], name: Callable[[Q], object]) -> list[list[Q]]:
+def batches_without_repetition(questions: Iterable[T], name: Callable[[T], object]) -> list[list[T]]:
     """Divide questions into lists in which each name occurs once, as responses are found by it."""
-    batches: list[dict[object, Q]] = []
+    batches: list[dict[object, T]] = []
     for question in questions:
         free = next((batch for batch in batches if name(question) not in batch), None)
         if free is None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import attrs
-from twisted.internet.defer import Deferred, ensureDeferred
+from twisted.internet.defer import Deferred, ensureDeferred, succeed
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
@@ -12,13 +14,14 @@ from pylogbroker.broker.coordinators.internal_topic import InternalTopic, replic
 from pylogbroker.broker.coordinators.marker_sender import MarkerErrors, MarkerSender
 from pylogbroker.broker.coordinators.marker_writer import MarkerWriter
 from pylogbroker.broker.coordinators.partition_writer import PartitionWriter
+from pylogbroker.broker.coordinators.verification_sender import ProducerOfTransaction, VerificationSender
 from pylogbroker.broker.services import LogServices, ProducerIdSource
 from pylogbroker.config import BrokerConfig
 from pylogbroker.coordinators import TopicPartition
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.groups import GroupCoordinator
 from pylogbroker.metadata.delta import BrokerRegistered, BrokerUnregistered, Delta
-from pylogbroker.metadata.image import NO_LEADER, ClusterImage, TopicImage
+from pylogbroker.metadata.image import NO_LEADER, BrokerRegistration, ClusterImage, TopicImage
 from pylogbroker.metadata.topic_names import TRANSACTIONS_TOPIC
 from pylogbroker.storage.formatting import counted
 from pylogbroker.transactions import (
@@ -45,6 +48,8 @@ class TransactionService:
     _broker_id: int
     _sender: MarkerSender | None = None
     """None: no other broker leads partitions."""
+    _verifier: VerificationSender | None = None
+    """None: no other broker has coordinators."""
     coordinator: TransactionCoordinator = attrs.field(init=False)
     _markers: MarkerWriter = attrs.field(init=False)
     _topic: InternalTopic = attrs.field(init=False)
@@ -64,8 +69,8 @@ class TransactionService:
 
     def close(self) -> None:
         self._driver.close()
-        if self._sender is not None:
-            self._sender.close()
+        for sender in self._senders:
+            sender.close()
 
     async def ensure_topic(self) -> None:
         await self._topic.ensure()
@@ -122,6 +127,19 @@ class TransactionService:
             errors |= await answer
         done(errors, runtime.now_ms())
 
+    def ask_coordinator(
+        self, transactional_id: str, producer_id: int, epoch: int, partition: TopicPartition
+    ) -> Deferred[ErrorCode] | None:
+        """Verify that a transaction includes a partition; return None if this broker is to know that."""
+        if self._verifier is None:
+            return None
+        coordinator = self._leader((TRANSACTIONS_TOPIC, self.coordinator.partition_for(transactional_id)))
+        if coordinator == self._broker_id:
+            return None
+        if coordinator is None or coordinator == NO_LEADER:
+            return succeed(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        return self._verifier.ask(coordinator, ProducerOfTransaction(transactional_id, producer_id, epoch), partition)
+
     def _leader(self, key: TopicPartition) -> int | None:
         """Return the leader that the image has, or NO_LEADER; None without such a partition."""
         if key in self._services.partitions.led:
@@ -130,14 +148,20 @@ class TransactionService:
         state = None if topic is None else topic.partitions.get(key[1])
         return None if state is None else state.leader
 
+    @property
+    def _senders(self) -> Iterable[MarkerSender | VerificationSender]:
+        return (each for each in (self._sender, self._verifier) if each is not None)
+
     def unload_topic(self, topic: TopicImage) -> None:
         self._driver.unload_topic(topic)
 
     def on_delta(self, delta: Delta, before: ClusterImage, after: ClusterImage) -> None:
         for change in delta:
             self._driver.on_change(change)
-            if self._sender is not None and isinstance(change, BrokerRegistered | BrokerUnregistered):
-                self._sender.disconnect(change.broker.id if isinstance(change, BrokerRegistered) else change.broker_id)
+            match change:
+                case BrokerRegistered(BrokerRegistration(id=broker_id)) | BrokerUnregistered(broker_id):
+                    for sender in self._senders:
+                        sender.disconnect(broker_id)
 
     def on_led(self, topic: str, index: int, epoch: int) -> None:
         self._driver.on_led(topic, index, epoch)

@@ -18,6 +18,7 @@ from twisted.logger import Logger
 
 from pylogbroker.broker.cluster_metadata import ClusterMetadata, MetadataFollower
 from pylogbroker.broker.coordinators.marker_sender import MARKER_CLIENT_ID
+from pylogbroker.broker.coordinators.verification_sender import VERIFICATION_CLIENT_ID
 from pylogbroker.broker.membership.admin import ClusterAdmin
 from pylogbroker.broker.membership.config_watch import ConfigWatch
 from pylogbroker.broker.membership.controller_channels import AnswerHandler, ChannelSettings, ControllerChannels
@@ -206,6 +207,10 @@ class ClusterRole:
         """Return a new channel for WriteTxnMarkers; raise NotConnected for a broker that is not alive."""
         versions = dict(self._config.inter_broker_protocol.fixed_versions)
         return self._channels.open(broker_id, MARKER_CLIENT_ID.format(self._broker_id), versions)
+
+    def open_verification_channel(self, broker_id: int) -> RequestChannel:
+        """Like `open_marker_channel`, for AddPartitionsToTxn, which no IBP fixes."""
+        return self._channels.open(broker_id, VERIFICATION_CLIENT_ID.format(self._broker_id))
 
     def _fetch_channel(self, leader: int, fetcher: int) -> RequestChannel:
         versions = dict(self._config.inter_broker_protocol.fixed_versions)
