@@ -14,6 +14,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from itertools import count
 from math import inf
 from typing import Any
@@ -81,7 +82,9 @@ class DirectChannel:
         self, handle: Callable[..., Any], request: Request, version: int | None, answer: Deferred[Any]
     ) -> None:
         def answered(response: Any) -> None:
-            if not answer.called:
+            if request.api_key in self.cluster.held:
+                self.cluster.held[request.api_key].append(partial(answered, response))
+            elif not answer.called:
                 answer.errback(Closed("closed")) if self.closed else answer.callback(response)
 
         self.cluster.nodes[self.broker_id].send(handle, request, version).addBoth(answered)
@@ -111,6 +114,7 @@ class Members:
     down: set[int] = attrs.field(factory=set)
     requests: list[tuple[str, int, Request]] = attrs.field(factory=list)
     newest: dict[int, int] = attrs.field(factory=dict)  # by API key: older than ours, as if all were of an old release
+    held: dict[int, list[Callable[[], None]]] = attrs.field(factory=dict)  # responses that are on their way
     producer_ids: Iterator[int] = attrs.field(factory=count)
     _ids: dict[str, uuid.UUID] = attrs.field(factory=dict)
     _states: dict[tuple[str, int], LeaderAndIsrPartitionState] = attrs.field(factory=dict)
@@ -131,6 +135,17 @@ class Members:
         """Do the controller's part."""
         first = next(self.producer_ids) * 1000
         return ProducerIdBlock(-1, first, first + 999)
+
+    def hold(self, api_key: int) -> None:
+        """Hold back the responses of an API between brokers."""
+        self.held[api_key] = []
+
+    def release(self) -> None:
+        """Deliver them."""
+        held, self.held = self.held, {}
+        for responses in held.values():
+            for deliver in responses:
+                deliver()
 
     def result(self, waiting: Deferred[Any], seconds: float = 5.0) -> Any:
         """Let time pass until there is a result."""

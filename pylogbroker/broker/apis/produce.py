@@ -8,7 +8,7 @@ The connection waits until all appends are done or queued, so that none overtake
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Generator
 from functools import partial
 
 import attrs
@@ -18,7 +18,7 @@ from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.partitions.delayed_write import ACKS_ALL, ACKS_LEADER, DelayedWrite
 from pylogbroker.broker.partitions.partition import Partition
-from pylogbroker.broker.partitions.transaction_verification import verify
+from pylogbroker.broker.partitions.transaction_verification import AskedCoordinator, ask_coordinator, verify
 from pylogbroker.broker.services import Services
 from pylogbroker.errors import (
     CorruptRecords,
@@ -118,7 +118,13 @@ class _Appends:
                 return
             check = None
             if self._version >= _FIRST_WITH_V2 and records[_ATTRIBUTES_AT] & TRANSACTIONAL:
-                check = self._check_of(partition, records)
+                transactional_id = self._transactional_id()
+                asked = ask_coordinator(services, transactional_id, partition, records, self._version)
+                if asked is not None:
+                    later = ensureDeferred(self._append_verified(partition, records, asked))
+                    self.queued.append((answer, partition, later))
+                    return
+                check = partial(verify, services, transactional_id, partition, records, self._version)
             appended = partition.append_now(records, self._now_ms, check)
             if appended is None:
                 later = ensureDeferred(
@@ -131,12 +137,22 @@ class _Appends:
         else:
             self._appended(answer, partition, appended)
 
-    def _check_of(self, partition: Partition, records: Buffer) -> Callable[[], None]:
-        """Return the check at the append: does the transaction include the partition?"""
-        transactional_id = self._request.transactional_id
-        if transactional_id is None:
+    def _transactional_id(self) -> str:
+        if self._request.transactional_id is None:
             raise _missing_transactional_id()
-        return partial(verify, self._services, transactional_id, partition, records, self._version)
+        return self._request.transactional_id
+
+    async def _append_verified(self, partition: Partition, records: Buffer, asked: AskedCoordinator) -> Appended:
+        """Append after the answer of a coordinator on another broker."""
+        try:
+            check = partial(asked.check, await asked.answer())
+            now_ms = self._services.runtime.now_ms()
+            appended = partition.append_now(records, now_ms, check)
+            if appended is None:
+                appended = await partition.append_queued(records, now_ms, self._services.runtime.in_thread, check)
+            return appended
+        finally:
+            asked.close()
 
     async def finish(self, response: ProduceResponse) -> ProduceResponse:
         for done, (answer, partition, later) in enumerate(self.queued, 1):

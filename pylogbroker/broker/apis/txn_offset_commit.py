@@ -13,6 +13,7 @@ from twisted.internet.defer import Deferred
 
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
+from pylogbroker.broker.partitions.transaction_verification import AskedCoordinator, ask_about
 from pylogbroker.broker.requested_partitions import count_elements, existing_partitions
 from pylogbroker.broker.services import Services
 from pylogbroker.broker.slices import inline_if_short, map_in_steps
@@ -29,6 +30,8 @@ from pylogbroker.wire.messages.txn_offset_commit import (
 
 _FIRST_WITH_LOADING = 2
 _FIRST_WITH_ABORTABLE = 4
+_VERIFICATION_ERRORS = {ErrorCode.NETWORK_EXCEPTION: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
+"""Errors after which every client tries again."""
 
 
 @serves(TxnOffsetCommitRequest)
@@ -46,21 +49,51 @@ def _commit(
     now_ms = services.runtime.now_ms()
     offsets = yield from existing_partitions(services, request.topics, lambda each: _offset(each, now_ms))
     replied: Deferred[CommitResult] = Deferred()
-    error = _verified(services, request) if offsets else ErrorCode.NONE
-    if error or not offsets:
-        replied.callback(dict.fromkeys(offsets, error))
+    commit = TransactionalCommit(
+        request.group_id,
+        request.generation_id,
+        request.member_id,
+        offsets,
+        request.group_instance_id,
+        request.producer_id,
+        request.producer_epoch,
+    )
+    asked = _ask_coordinator(services, request) if offsets else None
+    if asked is not None:
+        asked.answer().addCallback(_commit_if_verified, asked, services, commit, replied)
     else:
-        commit = TransactionalCommit(
-            request.group_id,
-            request.generation_id,
-            request.member_id,
-            offsets,
-            request.group_instance_id,
-            request.producer_id,
-            request.producer_epoch,
-        )
-        services.groups.commit_in_transaction(commit, replied.callback, services.runtime.now_ms())
+        _commit_unless(_verified(services, request) if offsets else ErrorCode.NONE, services, commit, replied)
     return _answer(services, context, request, count, replied)
+
+
+def _ask_coordinator(services: Services, request: TxnOffsetCommitRequest) -> AskedCoordinator | None:
+    """Ask the transaction's coordinator, if it is on another broker and this one has the group's."""
+    partition = services.partitions.led.get((OFFSETS_TOPIC, services.groups.partition_for(request.group_id)))
+    if partition is None or not services.config.boolean("transaction.partition.verification.enable"):
+        return None
+    return ask_about(services, request.transactional_id, partition, request.producer_id, request.producer_epoch, 0)
+
+
+def _commit_if_verified(
+    error: ErrorCode,
+    asked: AskedCoordinator,
+    services: Services,
+    commit: TransactionalCommit,
+    replied: Deferred[CommitResult],
+) -> None:
+    if asked.is_over:
+        error = error or ErrorCode.TRANSACTION_ABORTABLE
+    asked.close()
+    _commit_unless(_VERIFICATION_ERRORS.get(error, error), services, commit, replied)
+
+
+def _commit_unless(
+    error: ErrorCode, services: Services, commit: TransactionalCommit, replied: Deferred[CommitResult]
+) -> None:
+    if error or not commit.offsets:
+        replied.callback(dict.fromkeys(commit.offsets, error))
+    else:
+        services.groups.commit_in_transaction(commit, replied.callback, services.runtime.now_ms())
 
 
 def _offset(partition: TxnOffsetCommitRequestPartition, now_ms: int) -> CommittedOffset:

@@ -45,6 +45,9 @@ class MarkerWriter:
                     done(errors, done_ms)
 
             self._writer.append(key, batch, appended)
+            led = self._services.partitions.led.get(key)
+            if led is not None:
+                led.verifications.end_transaction(producer_id)
 
         async for key in self._services.runtime.slices.over(marker.partitions):
             append(key)

@@ -13,6 +13,7 @@ from twisted.python.failure import Failure
 from pylogbroker.broker.partitions.group_commit import GroupCommit
 from pylogbroker.broker.partitions.high_watermark import HighWatermark, SyncedOffset
 from pylogbroker.broker.partitions.purgatory import Mark, Purgatory
+from pylogbroker.broker.partitions.verifications import Verifications
 from pylogbroker.broker.runtime import InThread
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.records import Buffer, TooCostly
@@ -64,6 +65,7 @@ class Partition:
     is_internal: bool = False
     may_down_convert: bool = True
     delete_policies: tuple[GuardedPolicy, ...] = ()
+    verifications: Verifications = attrs.field(factory=Verifications, init=False)
     purgatory: Purgatory = attrs.field(factory=Purgatory, init=False)
     high_watermark: HighWatermark = attrs.field(init=False)
     _synced: SyncedOffset = attrs.field(init=False)

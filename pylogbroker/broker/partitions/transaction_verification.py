@@ -9,14 +9,21 @@ verified.
     TRANSACTION_ABORTABLE: not part of it     the same, from Produce 11 on; INVALID_TXN_STATE before
     PRODUCER_FENCED                           INVALID_PRODUCER_EPOCH
     CONCURRENT_TRANSACTIONS, or it loads or   NOT_ENOUGH_REPLICAS, after which every producer tries again
-      is another broker
+      has moved, or does not answer
+
+The coordinator on this broker is asked when the batch is appended, one on another broker before that (see
+`verifications`).
 """
 
 from __future__ import annotations
 
 import struct
 
+import attrs
+from twisted.internet.defer import Deferred
+
 from pylogbroker.broker.partitions.partition import Partition
+from pylogbroker.broker.partitions.verifications import Verification
 from pylogbroker.broker.services import Services
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.records import Buffer
@@ -29,6 +36,7 @@ _TRY_AGAIN = frozenset(
         ErrorCode.CONCURRENT_TRANSACTIONS,
         ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
         ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NETWORK_EXCEPTION,
         ErrorCode.NOT_COORDINATOR,
     }
 )
@@ -36,17 +44,83 @@ _TRY_AGAIN = frozenset(
 
 def verify(services: Services, transactional_id: str, partition: Partition, batch: Buffer, version: int) -> None:
     """Raise KafkaError if a batch's transaction does not include the partition; `version` is of Produce."""
-    if len(batch) < _PRODUCER_AT + _PRODUCER.size:  # the log will reject it
+    producer = _producer_to_verify(services, partition, batch)
+    if producer is None:
         return
-    producer_id, epoch = _PRODUCER.unpack_from(batch, _PRODUCER_AT)
-    if partition.log.producers.is_in_transaction(producer_id, epoch):
-        return
-    if not services.config.boolean("transaction.partition.verification.enable"):
-        return
+    producer_id, epoch = producer
     key = partition.topic, partition.index
     error = services.transactions.verify(transactional_id, producer_id, epoch, [key])[key]
     if error:
         raise _rejection(error, partition, transactional_id, version)
+
+
+def ask_coordinator(
+    services: Services, transactional_id: str, partition: Partition, batch: Buffer, version: int
+) -> AskedCoordinator | None:
+    """Ask the coordinator on another broker; return None if `verify` is enough."""
+    producer = _producer_to_verify(services, partition, batch)
+    return None if producer is None else ask_about(services, transactional_id, partition, *producer, version)
+
+
+def ask_about(
+    services: Services, transactional_id: str, partition: Partition, producer_id: int, epoch: int, version: int
+) -> AskedCoordinator | None:
+    """Like `ask_coordinator`, for a producer id and epoch."""
+    verification = partition.verifications.join(producer_id, epoch)
+    if verification.users == 1:
+        key = partition.topic, partition.index
+        answer = services.transaction_service.ask_coordinator(transactional_id, producer_id, epoch, key)
+        if answer is None:
+            partition.verifications.leave(verification)
+            return None
+        answer.addCallback(verification.answered)
+    return AskedCoordinator(partition, verification, transactional_id, version, partition.leader_epoch)
+
+
+@attrs.frozen(eq=False)
+class AskedCoordinator:
+    """A question to the coordinator on another broker: wait for `answer`, then `check` at the append, then `close`."""
+
+    _partition: Partition
+    _verification: Verification
+    _transactional_id: str
+    _version: int
+    _leader_epoch: int
+
+    def answer(self) -> Deferred[ErrorCode]:
+        """Return the answer; NONE if the transaction includes the partition."""
+        return self._verification.wait()
+
+    @property
+    def is_over(self) -> bool:
+        """The transaction has ended meanwhile, or another broker leads."""
+        return self._verification.is_over or self._partition.leader_epoch != self._leader_epoch
+
+    def check(self, error: ErrorCode) -> None:
+        """Raise KafkaError, if the answer was an error or is out of date."""
+        partition = self._partition
+        if partition.leader_epoch != self._leader_epoch:
+            detail = f"{partition.topic}-{partition.index} has another leader now"
+            raise KafkaError(detail, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        if self._verification.is_over:
+            error = ErrorCode.TRANSACTION_ABORTABLE
+        if error:
+            raise _rejection(error, partition, self._transactional_id, self._version)
+
+    def close(self) -> None:
+        self._partition.verifications.leave(self._verification)
+
+
+def _producer_to_verify(services: Services, partition: Partition, batch: Buffer) -> tuple[int, int] | None:
+    """Return producer id and epoch, unless the batch belongs to a transaction that is open in the partition."""
+    if len(batch) < _PRODUCER_AT + _PRODUCER.size:  # the log will reject it
+        return None
+    producer_id, epoch = _PRODUCER.unpack_from(batch, _PRODUCER_AT)
+    if partition.log.producers.is_in_transaction(producer_id, epoch):
+        return None
+    if not services.config.boolean("transaction.partition.verification.enable"):
+        return None
+    return producer_id, epoch
 
 
 def _rejection(error: ErrorCode, partition: Partition, transactional_id: str, version: int) -> KafkaError:
