@@ -10,7 +10,7 @@ session all settings are read again, since notifications may have been missed.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import attrs
@@ -60,11 +60,11 @@ class ConfigWatch:
     async def resume(self) -> None:
         """Watch in a new session, and read all settings again."""
         await self.start()
-        resources: list[ConfigResource] = []
+        resources = list(self._metadata.image.configs)  # some may be deleted
         for kind in ConfigResourceType:
             names = await self._tree.children(zk_paths.configs(kind))
             resources += (ConfigResource(kind, name) for name in names)
-        await self._read(resources)
+        await self._read(list(dict.fromkeys(resources)))
 
     def stop(self) -> None:
         self._is_stopped = True
@@ -79,12 +79,12 @@ class ConfigWatch:
         await self._lock.acquire()
         try:
             names = await self._tree.children(zk_paths.CONFIG_CHANGES, self._notified)
-            new = [name for name in names if name not in self._handled]
-            self._handled = set(names)
-            nodes = await self._tree.get_many([zk_paths.config_change(name) for name in new])
-            found = [decode_notification(node.data) for node in nodes if node is not None]
-            await self._read(list(dict.fromkeys(resource for resource in found if resource is not None)))
-            await self._delete_old(zip(new, nodes, strict=True))
+            found = await self._tree.get_many([zk_paths.config_change(name) for name in names])
+            nodes = {name: node for name, node in zip(names, found, strict=True) if node is not None}
+            changed = [decode_notification(node.data) for name, node in nodes.items() if name not in self._handled]
+            await self._read(list(dict.fromkeys(resource for resource in changed if resource is not None)))
+            self._handled = set(names)  # only now: after an error they are read again
+            await self._delete_old(nodes)
         except CoordinationError as error:
             if not self._is_stopped and self._runtime.may_log("changes of settings"):
                 log.warn("changes of settings cannot be read now: {why}", why=error)
@@ -101,10 +101,10 @@ class ConfigWatch:
         if changes:
             await self._metadata.publish(Delta.of(*changes))
 
-    async def _delete_old(self, nodes: Iterable[tuple[str, Node | None]]) -> None:
+    async def _delete_old(self, nodes: Mapping[str, Node]) -> None:
         before_ms = self._runtime.now_ms() - NOTIFICATION_MS_MAX
-        for name, node in nodes:
-            if node is not None and node.stat.created_ms < before_ms:
+        for name, node in nodes.items():
+            if node.stat.created_ms < before_ms:
                 try:
                     await self._tree.commit([Delete(zk_paths.config_change(name))])
                 except NoNode:

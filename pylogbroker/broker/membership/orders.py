@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import Final
+from uuid import UUID
 
 import attrs
 from twisted.internet.defer import DeferredLock
@@ -35,6 +36,7 @@ from pylogbroker.metadata.delta import (
     TopicDeleted,
 )
 from pylogbroker.metadata.image import (
+    NO_TOPIC_ID,
     BrokerListener,
     BrokerRegistration,
     PartitionState,
@@ -185,13 +187,18 @@ class ControllerOrders:
             for each in topic.partition_states
             if each.leader != _LEADER_OF_DELETED
         }
-        if known is not None and (deleted or topic.topic_id != known.id):
+        if known is not None and (deleted or _is_another(topic.topic_id, known.id)):
             yield TopicDeleted(known)
             known = None
         if states and known is None:
             yield TopicCreated(TopicImage(topic.topic_name, topic.topic_id, PersistentMap(states)))
         elif states:
             yield PartitionsChanged(topic.topic_name, states)
+
+
+def _is_another(topic_id: UUID, known: UUID) -> bool:
+    """Return whether two ids are of different topics; before protocol version 2.8 one may be missing."""
+    return topic_id != known and NO_TOPIC_ID not in (topic_id, known)
 
 
 def _topics_of(request: LeaderAndIsrRequest) -> list[LeaderAndIsrTopicState]:

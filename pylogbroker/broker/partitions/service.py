@@ -26,6 +26,7 @@ from pylogbroker.config import BrokerConfig, TopicConfig
 from pylogbroker.errors import ErrorCode, InvalidRecords, KafkaError, StorageFailure
 from pylogbroker.metadata.delta import ConfigChanged, Delta
 from pylogbroker.metadata.image import (
+    NO_TOPIC_ID,
     ClusterImage,
     ConfigResource,
     ConfigResourceType,
@@ -203,7 +204,8 @@ class Partitions:
         """Open the logs of partitions, creating missing ones; return those that are open."""
         slices, indexes = self._runtime.slices, list(wanted)
         config = log_config(self._config.topic(settings))
-        self._names[topic.id] = topic.name
+        if topic.id != NO_TOPIC_ID:
+            self._names[topic.id] = topic.name
         failed: dict[str, list[TopicPartition]] = {}
         recreated: list[TopicPartition] = []
         opened: list[TopicPartition] = []
@@ -241,8 +243,9 @@ class Partitions:
 
     def _open_log(self, topic: TopicImage, index: int, config: LogConfig, is_new: bool) -> Log:
         now_ms = self._runtime.now_ms()
+        topic_id = None if topic.id == NO_TOPIC_ID else topic.id
         found = self._logs.create(
-            topic.name, index, config, now_ms, topic_id=topic.id, is_new=is_new, report=_log_finding
+            topic.name, index, config, now_ms, topic_id=topic_id, is_new=is_new, report=_log_finding
         )
         if found.byte_addressed != config.byte_addressed:
             raise StorageFailure(f"{found.path}: the log's message format is not the topic's; one of them is of 0.7")

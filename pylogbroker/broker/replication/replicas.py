@@ -81,6 +81,7 @@ class Replicas:
     _replicas: dict[TopicPartition, _Replica] = attrs.field(factory=dict, init=False)
     _brokers: Mapping[int, BrokerRegistration] = attrs.field(factory=dict, init=False)
     _fetchers: dict[tuple[int, int], ReplicaFetcher] = attrs.field(factory=dict, init=False)
+    _is_closed: bool = attrs.field(default=False, init=False)
     _timer: PeriodicCall | None = attrs.field(default=None, init=False)
     _lock: DeferredLock = attrs.field(factory=DeferredLock, init=False)
 
@@ -259,9 +260,11 @@ class Replicas:
         self._timer = timer
 
     def close(self) -> None:
-        """Stop fetching."""
+        """Stop fetching, also for orders that still come."""
+        self._is_closed = True
         if self._timer is not None:
             self._timer.stop()
+            self._timer = None
         for fetcher in self._fetchers.values():
             fetcher.stop()
         self._fetchers.clear()
@@ -277,7 +280,7 @@ class Replicas:
         """Return the fetcher for a partition; None if the leader is not alive: another order will come."""
         number = index % self._settings.fetchers_per_leader
         found = self._fetchers.get((leader, number))
-        if found is None:
+        if found is None and not self._is_closed:
             try:
                 channel = self._fetch_channel(leader, number)
             except NotConnected as error:

@@ -1,0 +1,154 @@
+"""Orders of the controller: epochs, stops, metadata; settings that other brokers change."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+from unittest.mock import patch
+from uuid import UUID
+
+import attrs
+from twisted.internet.defer import fail
+
+from pylogbroker.broker.apis import leader_and_isr, update_metadata
+from pylogbroker.broker.membership.config_watch import NOTIFICATION_MS_MAX, encode_notification
+from pylogbroker.errors import ErrorCode
+from pylogbroker.interfaces import Create, Unavailable
+from pylogbroker.metadata import zk_paths, zk_schema
+from pylogbroker.metadata.image import topic_resource
+from pylogbroker.wire.messages.update_metadata import (
+    UpdateMetadataPartitionState,
+    UpdateMetadataRequest,
+    UpdateMetadataTopicState,
+)
+from tests.broker.replication.cluster import CONTROLLER, KEY, TOPIC, TOPIC_ID, ClusterTests
+from tests.broker.trees import now
+
+
+class EpochTests(ClusterTests):
+    brokers = (1, 2)
+
+    def error(self, **fields: Any) -> ErrorCode:
+        request = attrs.evolve(self.cluster.leader_and_isr(), **fields)
+        return ErrorCode(self.cluster.nodes[1].ask(leader_and_isr.handle, request).error_code)
+
+    def test_an_earlier_controller_is_not_obeyed(self) -> None:
+        self.create()
+        self.assertEqual(self.error(controller_epoch=5), ErrorCode.NONE)
+        self.assertEqual(self.error(controller_epoch=4), ErrorCode.STALE_CONTROLLER_EPOCH)
+
+    def test_orders_for_an_earlier_life_are_not_obeyed(self) -> None:
+        self.create()
+        self.cluster.nodes[1].broker.membership.set_broker_epoch(10)  # type: ignore[attr-defined]
+        for epoch, error in ((9, ErrorCode.STALE_BROKER_EPOCH), (-1, ErrorCode.NONE), (10, ErrorCode.NONE)):
+            self.assertEqual(self.error(broker_epoch=epoch), error)
+
+    def test_an_earlier_leader_epoch_changes_nothing(self) -> None:
+        self.create()
+        before = self.cluster.state
+        self.cluster.elect(2)
+        self.cluster.state = before
+        self.cluster.order()
+        led = [KEY in self.cluster.nodes[broker].broker.partitions.led for broker in (1, 2)]
+        self.assertEqual(led, [False, True])
+
+    def test_a_closed_broker_fetches_no_more(self) -> None:
+        self.create()
+        self.cluster.replicas(2).close()
+        self.cluster.channels.clear()
+        self.cluster.elect(1)
+        self.assertEqual(self.cluster.channels, [])
+
+
+class StopTests(ClusterTests):
+    brokers = (1, 2)
+
+    def test_a_stopped_replica_keeps_its_log_unless_it_is_deleted(self) -> None:
+        self.create()
+        path = self.cluster.partition(2).log.path
+        self.cluster.elect(1)
+        self.assertEqual(self.cluster.stop(2, 0, delete=True), ErrorCode.FENCED_LEADER_EPOCH)
+        self.assertEqual(self.cluster.stop(2, 1), ErrorCode.NONE)
+        self.cluster.append(1, b"a")
+        self.cluster.settle(2)
+        self.assertEqual((self.cluster.ends()[2], os.path.exists(path)), (0, True))
+        self.assertEqual(self.cluster.stop(2, 1, delete=True), ErrorCode.NONE)
+        self.assertEqual((KEY in self.cluster.nodes[2].broker.partitions.hosted, os.path.exists(path)), (False, False))
+
+
+class MetadataTests(ClusterTests):
+    brokers = (1, 2)
+
+    def update(self, leader: int, topic_id: UUID = TOPIC_ID) -> None:
+        partition = UpdateMetadataPartitionState(
+            partition_index=0, leader=leader, leader_epoch=1, isr=[1], zk_version=3, replicas=[1, 2]
+        )
+        states = [UpdateMetadataTopicState(TOPIC, topic_id, [partition])]
+        request = UpdateMetadataRequest(CONTROLLER, controller_epoch=1, topic_states=states)
+        self.assertEqual(self.cluster.nodes[1].ask(update_metadata.handle, request).error_code, 0)
+
+    def topic_id(self) -> UUID | None:
+        topic = self.cluster.nodes[1].broker.metadata.topics.get(TOPIC)
+        return None if topic is None else topic.id
+
+    def test_brokers_and_the_controller(self) -> None:
+        self.cluster.announce(2, port=9099, to=(1,))
+        image = self.cluster.nodes[1].broker.metadata.image
+        self.assertEqual((list(image.brokers), image.controller_id), ([2], CONTROLLER))
+        self.assertEqual(image.brokers[2].listeners["PLAINTEXT"].port, 9099)
+
+    def test_a_topic_is_deleted_or_another_has_its_name(self) -> None:
+        self.create()
+        self.update(leader=1, topic_id=UUID(int=8))
+        self.assertEqual(self.topic_id(), UUID(int=8))
+        self.update(leader=-2, topic_id=UUID(int=8))
+        self.assertIsNone(self.topic_id())
+
+    def test_a_topic_without_id_is_not_another_one(self) -> None:
+        """Otherwise the offsets that groups have committed would be deleted."""
+        self.create()
+        self.update(leader=2, topic_id=UUID(int=0))
+        self.assertEqual(self.topic_id(), TOPIC_ID)
+        self.assertEqual(self.cluster.nodes[1].broker.metadata.topics[TOPIC].partitions[0].leader, 2)
+
+
+class ConfigWatchTests(ClusterTests):
+    brokers = (1,)
+
+    def notify(self, **settings: str) -> None:
+        """Write a topic's settings and a notification, as another broker does."""
+        tree, resource = self.cluster.nodes[1].tree, topic_resource(TOPIC)
+        data = zk_schema.encode_config({name.replace("_", "."): text for name, text in settings.items()})
+        now(tree.commit([Create(zk_paths.config(*resource), data)]))
+        now(tree.commit([Create(zk_paths.CONFIG_CHANGE_PREFIX, encode_notification(resource), sequence=True)]))
+
+    def stored(self) -> dict[str, str]:
+        return dict(self.cluster.nodes[1].broker.metadata.topic_settings(TOPIC))
+
+    def test_a_notification_lets_settings_be_read(self) -> None:
+        self.create()
+        self.notify(retention_ms="5")
+        self.assertEqual(self.stored(), {"retention.ms": "5"})
+
+    def test_what_could_not_be_read_is_read_later(self) -> None:
+        self.create()
+        tree = self.cluster.nodes[1].tree
+        with patch.object(type(tree), "get_many", lambda self, paths: fail(Unavailable("/config"))):
+            self.notify_blindly()
+        self.assertEqual(self.stored(), {})
+        prefix = zk_paths.CONFIG_CHANGE_PREFIX
+        now(tree.commit([Create(prefix, b"{}", sequence=True)]))
+        self.assertEqual(self.stored(), {"retention.ms": "5"})
+
+    def notify_blindly(self) -> None:
+        self.notify(retention_ms="5")
+
+    def test_old_notifications_are_deleted(self) -> None:
+        self.create()
+        self.notify(retention_ms="5")
+        tree = self.cluster.nodes[1].tree
+        [name] = now(tree.children(zk_paths.CONFIG_CHANGES))
+        created_ms = now(tree.get(zk_paths.config_change(name))).stat.created_ms
+        self.cluster.clock.rightNow = (created_ms + NOTIFICATION_MS_MAX + 1000) / 1000
+        now(tree.commit([Create(zk_paths.CONFIG_CHANGE_PREFIX, b"{}", sequence=True)]))
+        self.assertNotIn(name, now(tree.children(zk_paths.CONFIG_CHANGES)))
