@@ -10,6 +10,7 @@ A setting's validation, description and default come from its row in `table`.
 
 from pylogbroker.config.broker_config import BrokerConfig, Reloaded
 from pylogbroker.config.changes import ConfigOperation, SettingChange, apply
+from pylogbroker.config.cluster_settings import RACK_AWARE_SELECTOR
 from pylogbroker.config.descriptions import Description, SynonymValue, describe_broker, describe_topic
 from pylogbroker.config.listeners import SIMPLE, Endpoint, Listener
 from pylogbroker.config.setting import ConfigSource, Importance, Mode, Scope, Setting, Synonym
@@ -21,6 +22,7 @@ from pylogbroker.config.values import Values
 __all__ = [
     "BROKER",
     "NEW_PARTITIONS_MAX",
+    "RACK_AWARE_SELECTOR",
     "SETTINGS",
     "SIMPLE",
     "TOPIC",

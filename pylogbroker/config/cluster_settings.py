@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from pylogbroker.config.setting import Setting, fixed
-from pylogbroker.config.value_kinds import BOOLEAN, LONG, PASSWORD, TEXT, at_least
+from pylogbroker.config.value_kinds import BOOLEAN, LONG, PASSWORD, TEXT, at_least, one_of
+
+RACK_AWARE_SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+LEADER_SELECTOR = "org.apache.kafka.common.replica.LeaderSelector"
 
 CLUSTER_SETTINGS: tuple[Setting, ...] = (
     fixed(
@@ -103,6 +106,14 @@ CLUSTER_SETTINGS: tuple[Setting, ...] = (
         1_000,
         "medium",
         "Pause before a follower fetches a partition again after an error.",
+    ),
+    fixed(
+        "replica.selector.class",
+        one_of(RACK_AWARE_SELECTOR, LEADER_SELECTOR),
+        None,
+        "medium",
+        "Choice of the replica from which a consumer reads: a follower in its rack (client.rack, broker.rack), or the "
+        "leader, which is the default.",
     ),
     fixed("replica.socket.timeout.ms", at_least(1), 30_000, "high", "Timeout of requests to other brokers."),
     fixed("num.replica.fetchers", at_least(1), 1, "high", "Connections on which a broker fetches from a leader."),

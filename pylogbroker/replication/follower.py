@@ -144,9 +144,13 @@ class FollowerReplica:
         return None
 
     def check_read(self, offset: int) -> None:
-        """Raise an error for an offset that consumers may not read here (KIP-392)."""
-        if offset > self.high_watermark:
-            detail = f"the high watermark of this follower is {self.high_watermark}"
+        """Raise an error for an offset from which consumers cannot be served here (KIP-392).
+
+        Above the high watermark they wait: the leader sends them here as soon as the records are. An offset after the
+        log end is valid at the leader, so that OFFSET_OUT_OF_RANGE would reset a consumer without reason.
+        """
+        if offset > self._log.log_end_offset:
+            detail = f"the log of this follower ends at {self._log.log_end_offset}"
             raise KafkaError(detail, ErrorCode.OFFSET_NOT_AVAILABLE)
         if offset < self._log.log_start_offset:
             raise OffsetOutOfRange(f"offset {offset} is before {self._log.log_start_offset}")

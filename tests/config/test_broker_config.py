@@ -70,6 +70,7 @@ def test_a_synonym_speaks_for_a_silent_setting(static: dict[str, str], name: str
         ("log.dirs", "a,b,a", "each directory once"),
         ("group.min.session.timeout.ms", "2000000", "at most group.max.session.timeout.ms, 1800000"),
         ("log.cleaner.max.compaction.lag.ms", "0", "a whole number from 1"),
+        ("replica.selector.class", "a.b.Selector", "org.apache.kafka.common.replica.RackAwareReplicaSelector"),
         ("broker.id", "1001", "at most reserved.broker.max.id, 1000"),
     ],
 )

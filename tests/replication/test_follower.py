@@ -290,13 +290,13 @@ def test_a_failed_log_is_not_fetched() -> None:
 # Consumers
 
 
-def test_consumers_read_from_the_log_start_to_the_high_watermark() -> None:
+def test_consumers_read_from_the_log_start_and_wait_up_to_the_log_end() -> None:
     log = log_of(1, 1, 1, 1)
     log.start_at(1)
     follower = follower_of(log, 3)
-    follower.check_read(1)
-    follower.check_read(3)
-    for offset, code in ((0, ErrorCode.OFFSET_OUT_OF_RANGE), (4, ErrorCode.OFFSET_NOT_AVAILABLE)):
+    for offset in (1, 3, 4):
+        follower.check_read(offset)
+    for offset, code in ((0, ErrorCode.OFFSET_OUT_OF_RANGE), (5, ErrorCode.OFFSET_NOT_AVAILABLE)):
         with pytest.raises(KafkaError) as caught:
             follower.check_read(offset)
         assert caught.value.code is code

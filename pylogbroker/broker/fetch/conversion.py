@@ -140,7 +140,7 @@ class Conversion:
         for asked, answer, offset in barren:
             wanted = asked.partition
             with suppress(KafkaError):  # the partition is gone
-                partition = self.services.partitions.find(asked.topic, wanted.partition)
+                partition = self.services.partitions.find(asked.topic, wanted.partition, True)
                 log = partition.log
                 if log.byte_addressed:
                     partition.pass_over(wanted.fetch_offset, offset)

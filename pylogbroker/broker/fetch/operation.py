@@ -257,7 +257,7 @@ class FetchOperation:
         mark = self._mark
         for asked in some:
             try:
-                partition = self.services.partitions.find(asked.topic, asked.partition.partition)
+                partition = self._reader.find(asked)
             except KafkaError:  # the next read raises it again
                 continue
             self._watched.append(partition)
@@ -360,7 +360,7 @@ class FetchOperation:
         for asked, answer, error in failed:
             self._reader.fail(answer, ErrorCode.KAFKA_STORAGE_ERROR)
             with suppress(KafkaError):  # the partition is gone
-                log = self.services.partitions.find(asked.topic, asked.partition.partition).log
+                log = self._reader.find(asked).log
                 self.services.partitions.request_failed(log, log.record_failure(error))
 
     def _pairs(self) -> Iterator[_Pair]:

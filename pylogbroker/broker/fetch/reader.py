@@ -1,4 +1,12 @@
-"""Reads for fetch requests."""
+"""Reads for fetch requests.
+
+replica here  fetcher          answered with
+------------  ---------------  ---------------------------------------------------------------
+leader        a follower       records up to the log end
+leader        a consumer       records up to the high watermark, or a replica to ask (KIP-392)
+follower      a consumer       records up to this follower's high watermark
+follower      a follower       NOT_LEADER_OR_FOLLOWER, as for old versions
+"""
 
 from __future__ import annotations
 
@@ -26,9 +34,11 @@ from pylogbroker.wire.messages.fetch import (
 
 READ_COMMITTED = 1
 CONSUMER = -1
+LEADER_SERVES = -1
 
 _FIRST_WITH_STORAGE_ERROR = 6
 _FIRST_WITH_ZSTD = 10
+_FIRST_FROM_FOLLOWERS = 11
 
 
 @attrs.define(eq=False)
@@ -51,6 +61,8 @@ class FetchReader:
     is_follower: bool = attrs.field(init=False)
     needs_v2: bool = attrs.field(init=False)
     _replica: int = attrs.field(init=False)
+    _may_follow: bool = attrs.field(init=False)
+    _rack: str = attrs.field(init=False)  # empty if the leader serves all racks
 
     def __attrs_post_init__(self) -> None:
         request, version = self.request, self._context.api_version
@@ -58,6 +70,8 @@ class FetchReader:
         self.is_follower = self._replica > CONSUMER
         self.is_committed = request.isolation_level == READ_COMMITTED and not self.is_follower
         self.needs_v2 = version >= FIRST_WITH_V2_ALONE and not self.is_follower
+        self._may_follow = version >= _FIRST_FROM_FOLLOWERS and not self.is_follower
+        self._rack = request.rack_id if self._may_follow and self._services.fetches.selects_by_rack else ""
         most = self._services.fetches.bytes_max
         self.limit = min(request.max_bytes, most) if version >= FIRST_WITH_BYTE_LIMIT else most
 
@@ -70,6 +84,10 @@ class FetchReader:
         self.left = self.limit
         self.is_urgent = False
         self.uncached = []
+
+    def find(self, asked: RequestedPartition) -> Partition:
+        """Return a partition that may serve this fetcher; raise KafkaError if it is not here."""
+        return self._services.partitions.find(asked.topic, asked.partition.partition, self._may_follow)
 
     def read(self, some: Sequence[RequestedPartition], may_wait: bool = False) -> None:
         """Read the next partitions; with `may_wait`, also from the disk."""
@@ -93,10 +111,12 @@ class FetchReader:
 
     def _read_partition(self, asked: RequestedPartition, left: int, min_one: bool, may_wait: bool) -> PartitionData:
         wanted = asked.partition
-        partition = self._services.partitions.find(asked.topic, wanted.partition)
+        partition = self.find(asked)
         if self._context.api_version < _FIRST_WITH_ZSTD:
             self._check_age(partition)
         diverging = self._note_follower(partition, wanted) if self.is_follower else self._diverging(partition, wanted)
+        if partition.followed is not None:
+            partition.followed.check_read(wanted.fetch_offset)
         log = partition.log
         stable = log.last_stable_offset
         upto = log.log_end_offset if self.is_follower else stable if self.is_committed else log.high_watermark
@@ -104,6 +124,9 @@ class FetchReader:
         answer.aborted_transactions, answer.records = [] if self.is_committed else None, b""
         if diverging is not None:
             answer.diverging_epoch = EpochEndOffset(diverging.epoch, diverging.end_offset)
+            self.is_urgent = True
+        elif self._rack and (preferred := self._preferred_replica(partition, wanted)) != LEADER_SERVES:
+            answer.preferred_read_replica = preferred
             self.is_urgent = True
         else:
             max_bytes = min(wanted.partition_max_bytes, left)
@@ -148,6 +171,16 @@ class FetchReader:
                 self.request.replica_state.replica_epoch,
             )
         )
+
+    def _preferred_replica(self, partition: Partition, wanted: FetchPartition) -> int:
+        if partition.replication is None:
+            return LEADER_SERVES
+        chosen = partition.replication.preferred_read_replica(wanted.fetch_offset, self._rack)
+        if chosen is None:
+            return LEADER_SERVES
+        broker = self._services.metadata.image.brokers.get(chosen)
+        is_reached = broker is not None and self._context.listener in broker.listeners
+        return chosen if is_reached else LEADER_SERVES
 
     def fail(self, answer: PartitionData, code: ErrorCode) -> None:
         """Replace an answer by an error that the client knows."""

@@ -7,22 +7,24 @@ import attrs
 from pylogbroker.broker.fetch.conversion_cache import ConversionCache
 from pylogbroker.broker.fetch.sessions import FetchSessions
 from pylogbroker.broker.services import DelayedRequest
-from pylogbroker.config import BrokerConfig
+from pylogbroker.config import RACK_AWARE_SELECTOR, BrokerConfig
 
 
 @attrs.frozen(eq=False)
 class FetchService:
-    """`bytes_max` bounds the records in a response."""
+    """`bytes_max` bounds the records in a response; `selects_by_rack` sends consumers to followers (KIP-392)."""
 
     sessions: FetchSessions
     bytes_max: int
+    selects_by_rack: bool = False
     conversion_cache: ConversionCache = attrs.field(factory=ConversionCache, init=False)
     delayed: dict[DelayedRequest, None] = attrs.field(factory=dict, init=False)
 
     @classmethod
     def of(cls, config: BrokerConfig) -> FetchService:
         slots = config.integer("max.incremental.fetch.session.cache.slots")
-        return cls(FetchSessions(slots), config.integer("fetch.max.bytes"))
+        selects_by_rack = config.optional_text("replica.selector.class") == RACK_AWARE_SELECTOR
+        return cls(FetchSessions(slots), config.integer("fetch.max.bytes"), selects_by_rack)
 
     def expire_all(self) -> None:
         for request in tuple(self.delayed):

@@ -49,7 +49,7 @@ class RequestedPartition:
         self.sent_log_start = answer.log_start_offset
         if answer.error_code:
             self.sent_high_watermark = -1  # the recovery must be sent
-        return bool(moved or answer.error_code or answer.records)
+        return bool(moved or answer.error_code or answer.records or answer.preferred_read_replica >= 0)
 
 
 RequestedPartitions = dict[PartitionKey, RequestedPartition]

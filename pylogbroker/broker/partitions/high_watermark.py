@@ -51,6 +51,7 @@ class HighWatermark:
     def open_at(self, offset: int, condition: Condition) -> None:
         """Begin at an earlier offset, with one condition instead of those so far."""
         self._log.high_watermark = offset
+        self.cut()
         self.conditions = [condition]
         self._waits = True
 
@@ -65,6 +66,11 @@ class HighWatermark:
             if self._purgatory.delayed:
                 self._purgatory.reached(Mark.HIGH_WATERMARK, end, size)
 
+    def cut(self) -> None:
+        """Forget appends that the log has lost."""
+        while self._hidden and self._hidden[-1][0] > self._log.log_end_offset:
+            self._hidden.pop()
+
     def advance(self) -> None:
         """Rise as far as the conditions allow; complete waiting operations."""
         log, hidden = self._log, self._hidden
@@ -75,4 +81,5 @@ class HighWatermark:
         size = 0
         while hidden and hidden[0][0] <= offset:
             size += hidden.popleft()[1]
-        self._purgatory.reached(Mark.HIGH_WATERMARK, offset, size)
+        at_least = max(size, 1)  # within what a follower appended at once, or what lay here at the start
+        self._purgatory.reached(Mark.HIGH_WATERMARK, offset, at_least)

@@ -1,4 +1,4 @@
-"""Partition as its leader has it: log, leader epoch, and operations that wait for offsets."""
+"""Partition as its leader or a follower has it: log, leader epoch, and operations that wait for offsets."""
 
 from __future__ import annotations
 
@@ -48,8 +48,18 @@ class Replication(Protocol):
         """Raise OFFSET_NOT_AVAILABLE while the high watermark may be lower than an earlier leader's."""
 
     def set_min_insync_replicas(self, wanted: int, /) -> None: ...
+    def preferred_read_replica(self, fetch_offset: int, client_rack: str, /) -> int | None:
+        """Return the follower that a consumer should read from; None if the leader should serve it."""
+
     def follower_fetched(self, fetch: FollowerFetch, /) -> EpochEnd | None:
         """Note a follower's progress; return where its log diverges, or None. Raise KafkaError for a wrong fetch."""
+
+
+class FollowedLeader(Protocol):
+    """Replica that follows a leader, and may serve consumers (KIP-392)."""
+
+    def check_read(self, offset: int, /) -> None:
+        """Raise an error if consumers cannot be served from an offset."""
 
 
 @attrs.define(eq=False)
@@ -72,7 +82,9 @@ class Partition:
     stored_high_watermark: int = attrs.field(init=False)
     """High watermark at the opening, from the log directory's checkpoint."""
     replication: Replication | None = attrs.field(default=None, init=False)
-    """None: no other broker has a replica."""
+    """None: no other broker has a replica, or another one leads."""
+    followed: FollowedLeader | None = attrs.field(default=None, init=False)
+    """None unless another broker leads, and this one fetches from it."""
     _append_lock: DeferredLock = attrs.field(factory=DeferredLock, init=False)
     _empty_ranges: dict[int, int] = attrs.field(factory=dict, init=False)  # offsets with no record, where one may be
 
@@ -207,10 +219,15 @@ class Partition:
         if self.replication is not None:
             self.replication.set_min_insync_replicas(wanted)
 
+    def follow(self, followed: FollowedLeader | None, leader_epoch: int) -> None:
+        """Serve consumers as a follower in a leader epoch."""
+        self.followed = followed
+        self.leader_epoch = leader_epoch
+
     def resign(self, error: KafkaError) -> None:
-        """Fail waiting operations: another broker leads."""
+        """Fail waiting operations: the leader epoch is over."""
+        self.replication = self.followed = None
         self.purgatory.fail_all(error)
-        self.replication = None
 
     def close(self, error: KafkaError | None = None) -> None:
         """Fail waiting operations: the partition is deleted, or its log failed."""

@@ -84,13 +84,20 @@ class Partitions:
         for reason, found in sorted(by_reason.items()):
             log.warn("left alone, not served, because each {reason}: {paths}", reason=reason, paths=listed(found))
 
-    def find(self, topic: str | UUID, index: int) -> Partition:
-        """Return a partition by topic name or id; KafkaError if it is not here or its log directory failed."""
+    def find(self, topic: str | UUID, index: int, may_follow: bool = False) -> Partition:
+        """Return a partition by topic name or id: one that is led or, with `may_follow`, followed here.
+
+        Raise KafkaError if there is none, or its log directory failed.
+        """
         if isinstance(topic, UUID):
             topic = self._names.get(topic) or self._metadata.require_topic(topic).name
         partition = self.led.get((topic, index))
         if partition is not None:
             return partition
+        if may_follow:
+            partition = self.hosted.get((topic, index))
+            if partition is not None and partition.followed is not None:
+                return partition
         found = self._metadata.topics.get(topic)
         state = None if found is None else found.partitions.get(index)
         if state is not None and (state.leader != self._broker_id or (topic, index) in self.hosted):
@@ -162,6 +169,12 @@ class Partitions:
         """Stop leading; requests that wait are sent to the new leader."""
         partition = self.led.pop(key, None)
         if partition is not None:
+            partition.resign(self._not_leader(*key))
+
+    def stop_following(self, key: TopicPartition) -> None:
+        """Stop serving consumers as a follower; those that wait ask again."""
+        partition = self.hosted.get(key)
+        if partition is not None and partition.followed is not None:
             partition.resign(self._not_leader(*key))
 
     async def drop(self, topic: TopicImage) -> None:

@@ -50,7 +50,10 @@ def _nothing() -> None:
 
 @attrs.define(eq=False)
 class Following:
-    """One replica in one leader epoch; the condition of its high watermark."""
+    """One replica in one leader epoch; the condition of its high watermark.
+
+    Implements `FollowedLeader` of the partition.
+    """
 
     topic: str
     topic_id: UUID
@@ -71,6 +74,9 @@ class Following:
     @property
     def log(self) -> Log:
         return self.partition.log
+
+    def check_read(self, offset: int) -> None:
+        self.follower.check_read(offset)
 
     def next_request(self) -> FollowerRequest | None:
         return self.follower.next_request(self._runtime.now_ms())
@@ -148,7 +154,7 @@ class Following:
     def _append(self, records: bytes | memoryview) -> None:
         now_ms = self._runtime.now_ms()
         try:
-            self.log.append(records, now_ms, origin=Origin.REPLICATION)
+            appended = self.log.append(records, now_ms, origin=Origin.REPLICATION)
         except StorageFailure:
             raise
         except KafkaError as error:
@@ -162,6 +168,7 @@ class Following:
                 )
             self.follower.append_failed(now_ms)
             return
+        self.partition.high_watermark.appended(len(records), appended.must_sync)
         self.run(self.follower.appended())
 
     def _synced(self, _: object) -> None:
@@ -178,6 +185,7 @@ class Following:
         files = list(deleted)
         if files:
             self._runtime.in_thread(_unlink, files)
+        self.partition.high_watermark.cut()
         self.follower.truncated()
 
 

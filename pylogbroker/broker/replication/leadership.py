@@ -66,6 +66,9 @@ class Leadership:
     def check_offsets_available(self) -> None:
         self.leader.check_offsets_available()
 
+    def preferred_read_replica(self, fetch_offset: int, client_rack: str) -> int | None:
+        return self.leader.preferred_read_replica(fetch_offset, client_rack, self._now_ms())
+
     def follower_fetched(self, fetch: FollowerFetch) -> EpochEnd | None:
         outcome = self.leader.fetch(fetch, self._now_ms())
         self.run(outcome.actions)

@@ -178,7 +178,7 @@ class Replicas:
             partition.topic, replica.topic.id, partition.index, partition, follower, self._runtime, self._partitions
         )
         replica.following = following
-        partition.leader_epoch = follower.leader_epoch
+        partition.follow(following, follower.leader_epoch)
         partition.high_watermark.open_at(follower.high_watermark, following)
         following.run(actions)
         self._attach(replica)
@@ -194,8 +194,10 @@ class Replicas:
     def _stop_following(self, replica: _Replica) -> None:
         if replica.following is not None:
             replica.following = None
+            key = replica.partition.topic, replica.partition.index
             for fetcher in self._fetchers.values():
-                fetcher.remove((replica.partition.topic, replica.partition.index))
+                fetcher.remove(key)
+            self._partitions.stop_following(key)
 
     async def stop(self, orders: Mapping[TopicPartition, tuple[int, bool]]) -> dict[TopicPartition, ErrorCode]:
         """Stop replicas, each with a leader epoch and whether to delete it; return errors."""
