@@ -7,8 +7,8 @@ import uuid
 from pylogbroker.broker.apis import fetch, metadata
 from pylogbroker.broker.slices import SLICE_SECONDS
 from pylogbroker.errors import ErrorCode, KafkaError
-from pylogbroker.metadata.delta import Delta, TopicCreated
-from pylogbroker.metadata.image import TopicImage
+from pylogbroker.metadata.delta import BrokerRegistered, Delta, TopicCreated
+from pylogbroker.metadata.image import BrokerListener, BrokerRegistration, TopicImage
 from pylogbroker.metadata.persistent_map import PersistentMap
 from pylogbroker.metadata.zk_image import new_partition
 from pylogbroker.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
@@ -29,6 +29,8 @@ class LeaderTests(NodeTests):
         self.node.change_partition("t", 0, leader=OTHER, replicas=(OTHER, NODE_ID), leader_epoch=1, partition_epoch=1)
 
     def test_a_partition_that_another_broker_leads(self) -> None:
+        listeners = {"PLAINTEXT": BrokerListener("there", 9, "PLAINTEXT")}
+        now(self.node.broker.metadata.publish(Delta.of(BrokerRegistered(BrokerRegistration(OTHER, 1, listeners)))))
         self.lead_elsewhere()
         with self.assertRaises(KafkaError) as caught:
             self.node.broker.partitions.find("t", 0)

@@ -13,6 +13,7 @@ from typing import Final
 from pylogbroker.broker.acl_operations import TOPIC_OPERATIONS
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
+from pylogbroker.broker.replica_views import ReplicaViews
 from pylogbroker.broker.services import Services
 from pylogbroker.errors import ErrorCode
 from pylogbroker.metadata.image import TopicImage
@@ -25,7 +26,6 @@ from pylogbroker.wire.messages.describe_topic_partitions import (
     DescribeTopicPartitionsResponseTopic,
 )
 
-NO_LEADER = -1
 _NAMES_PER_STEP: Final = 1000
 
 
@@ -39,7 +39,7 @@ async def handle(
     limit = min(request.response_partition_limit, services.config.integer("max.request.partition.size.limit"))
     asked = {topic.name for topic in request.topics} or services.metadata.topics
     names = await services.runtime.slices.run(_sorted([name for name in asked if name >= start.topic_name]))
-    return await _page(services, names, start, max(limit, 1))
+    return await _page(services, ReplicaViews.of(services, context), names, start, max(limit, 1))
 
 
 async def _error_response(
@@ -64,14 +64,16 @@ def _sorted(names: list[str]) -> Generator[None, None, Iterator[str]]:
     return merge(*parts)
 
 
-async def _page(services: Services, names: Iterator[str], start: Cursor, room: int) -> DescribeTopicPartitionsResponse:
+async def _page(
+    services: Services, views: ReplicaViews, names: Iterator[str], start: Cursor, room: int
+) -> DescribeTopicPartitionsResponse:
     page = DescribeTopicPartitionsResponse()
     async for name in services.runtime.slices.over(names):
         if not room:
             page.next_cursor = Cursor(name, 0)
             break
         first = start.partition_index if name == start.topic_name else 0
-        described, more = _describe(services, name, first, room)
+        described, more = _describe(services, views, name, first, room)
         page.topics.append(described)
         if more:
             page.next_cursor = Cursor(name, described.partitions[-1].partition_index + 1)
@@ -81,7 +83,7 @@ async def _page(services: Services, names: Iterator[str], start: Cursor, room: i
 
 
 def _describe(
-    services: Services, name: str, first: int, room: int
+    services: Services, views: ReplicaViews, name: str, first: int, room: int
 ) -> tuple[DescribeTopicPartitionsResponseTopic, bool]:
     described = DescribeTopicPartitionsResponseTopic(name=name, topic_authorized_operations=TOPIC_OPERATIONS)
     topic = services.metadata.topics.get(name)
@@ -91,21 +93,20 @@ def _describe(
         return described, False
     described.topic_id, described.is_internal = topic.id, topic.internal
     numbers = [number for number in topic.partitions if number >= first]
-    described.partitions = [_partition(services, topic, number) for number in numbers[:room]]
+    described.partitions = [_partition(views, topic, number) for number in numbers[:room]]
     return described, len(numbers) > room
 
 
-def _partition(services: Services, topic: TopicImage, number: int) -> DescribeTopicPartitionsResponsePartition:
-    state = topic.partitions[number]
-    online = (topic.name, number) in services.partitions.led
+def _partition(views: ReplicaViews, topic: TopicImage, number: int) -> DescribeTopicPartitionsResponsePartition:
+    state, shown = topic.partitions[number], views.show(topic, number)
     return DescribeTopicPartitionsResponsePartition(
-        error_code=ErrorCode.NONE if online else ErrorCode.LEADER_NOT_AVAILABLE,
+        error_code=shown.error,
         partition_index=number,
-        leader_id=state.leader if online else NO_LEADER,
+        leader_id=shown.leader,
         leader_epoch=state.leader_epoch,
         replica_nodes=list(state.replicas),
         isr_nodes=list(state.isr),
         eligible_leader_replicas=[],
         last_known_elr=[],
-        offline_replicas=[] if online else [services.node.id],
+        offline_replicas=shown.offline,
     )

@@ -10,9 +10,10 @@ from pylogbroker.broker.acl_operations import CLUSTER_OPERATIONS, NOT_ASKED, TOP
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.limits import PartitionAllowance
+from pylogbroker.broker.replica_views import ReplicaViews
 from pylogbroker.broker.services import Services
 from pylogbroker.errors import ErrorCode, KafkaError
-from pylogbroker.metadata.image import NO_LEADER, TopicImage
+from pylogbroker.metadata.image import TopicImage
 from pylogbroker.wire.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
@@ -24,18 +25,21 @@ from pylogbroker.wire.messages.metadata import (
 from pylogbroker.wire.schema import NO_ID
 
 _FIRST_WITH_NULL = 1
+_FIRST_WITH_ALL_REPLICAS = 1
 _FIRST_WITH_CREATION_ASKED = 4
+_FIRST_WITH_LISTENER_ERROR = 6
 _FIRST_WITH_IDS_ALONE = 12
 
 
 @serves(MetadataRequest, is_read=True)
 async def handle(services: Services, context: RequestContext, request: MetadataRequest) -> MetadataResponse:
     wanted = _all_or(request.topics, context.api_version)
+    views = ReplicaViews.of(services, context)
     if wanted is None:
         topics = await services.runtime.slices.each(
             tuple(services.metadata.topics.values()),
             lambda topic: topic.partitions,
-            lambda topic, index: _partition(services, topic, index),
+            lambda topic, index: _partition(views, topic, index, context.api_version),
             lambda topic, partitions: _describe(topic, partitions, request),
         )
     else:
@@ -44,7 +48,7 @@ async def handle(services: Services, context: RequestContext, request: MetadataR
         slices = services.runtime.slices
         distinct = {(topic.name, topic.topic_id): topic async for topic in slices.over(wanted)}
         asked = slices.over(distinct.values())
-        topics = [await _find(services, context, request, topic, allowance) async for topic in asked]
+        topics = [await _find(services, context, request, topic, allowance, views) async for topic in asked]
     return MetadataResponse(
         brokers=[
             MetadataResponseBroker(broker.id, broker.host, broker.port, broker.rack)
@@ -69,6 +73,7 @@ async def _find(
     request: MetadataRequest,
     wanted: MetadataRequestTopic,
     allowance: PartitionAllowance | None,
+    views: ReplicaViews,
 ) -> MetadataResponseTopic:
     try:
         topic = _find_topic(services, context, wanted, allowance)
@@ -78,7 +83,8 @@ async def _find(
             wanted.name if wanted.name is not None or context.api_version >= _FIRST_WITH_IDS_ALONE else "",
             wanted.topic_id,
         )
-    partitions = [_partition(services, topic, index) async for index in services.runtime.slices.over(topic.partitions)]
+    indexes, version = services.runtime.slices.over(topic.partitions), context.api_version
+    partitions = [_partition(views, topic, index, version) async for index in indexes]
     return _describe(topic, partitions, request)
 
 
@@ -107,16 +113,13 @@ def _describe(
     )
 
 
-def _partition(services: Services, topic: TopicImage, index: int) -> MetadataResponsePartition:
-    state = topic.partitions[index]
-    online = state.leader != services.node.id or (topic.name, index) in services.partitions.led
-    leader = state.leader if online else NO_LEADER
-    return MetadataResponsePartition(
-        ErrorCode.LEADER_NOT_AVAILABLE if leader == NO_LEADER else ErrorCode.NONE,
-        index,
-        leader,
-        state.leader_epoch,
-        list(state.replicas),
-        list(state.isr),
-        [] if online else [services.node.id],
-    )
+def _partition(views: ReplicaViews, topic: TopicImage, index: int, version: int) -> MetadataResponsePartition:
+    state, shown = topic.partitions[index], views.show(topic, index)
+    error, replicas, isr = shown.error, list(state.replicas), list(state.isr)
+    if error is ErrorCode.LISTENER_NOT_FOUND and version < _FIRST_WITH_LISTENER_ERROR:
+        error = ErrorCode.LEADER_NOT_AVAILABLE
+    if version < _FIRST_WITH_ALL_REPLICAS:
+        replicas, isr = views.only_reached(replicas), views.only_reached(isr)
+        if error is ErrorCode.NONE and (len(replicas) < len(state.replicas) or len(isr) < len(state.isr)):
+            error = ErrorCode.REPLICA_NOT_AVAILABLE
+    return MetadataResponsePartition(error, index, shown.leader, state.leader_epoch, replicas, isr, shown.offline)

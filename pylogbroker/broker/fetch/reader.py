@@ -1,11 +1,13 @@
 """Reads for fetch requests.
 
-replica here  fetcher          answered with
-------------  ---------------  ---------------------------------------------------------------
-leader        a follower       records up to the log end
-leader        a consumer       records up to the high watermark, or a replica to ask (KIP-392)
-follower      a consumer       records up to this follower's high watermark
-follower      a follower       NOT_LEADER_OR_FOLLOWER, as for old versions
+    replica here  fetcher          answered with
+    ------------  ---------------  ---------------------------------------------------------------
+    leader        a follower       records up to the log end
+    leader        a consumer       records up to the high watermark, or a replica to ask (KIP-392)
+    follower      a consumer       records up to this follower's high watermark
+    follower      a follower       NOT_LEADER_OR_FOLLOWER, as for old versions
+
+An error of one partition leaves the answers of the others alone.
 """
 
 from __future__ import annotations
