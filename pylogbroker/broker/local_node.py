@@ -32,11 +32,15 @@ class LocalNode:
         return listener.advertised_host or context.local_host, listener.advertised_port
 
     def live_brokers(self, image: ClusterImage, context: RequestContext) -> list[BrokerAddress]:
-        found: list[BrokerAddress] = []
-        for broker in image.brokers.values():
-            listener = broker.listeners.get(context.listener)
-            if broker.id == self.id:
-                found.append(BrokerAddress(self.id, *self.address(context), self.rack))
-            elif listener is not None:
-                found.append(BrokerAddress(broker.id, listener.host, listener.port, broker.rack))
-        return found
+        found = (self.address_of(broker_id, image, context) for broker_id in image.brokers)
+        return [address for address in found if address is not None]
+
+    def address_of(self, broker_id: int, image: ClusterImage, context: RequestContext) -> BrokerAddress | None:
+        """Return a registered broker's address on the request's listener, if it has one."""
+        broker = image.brokers.get(broker_id)
+        if broker is None:
+            return None
+        if broker_id == self.id:
+            return BrokerAddress(broker_id, *self.address(context), self.rack)
+        listener = broker.listeners.get(context.listener)
+        return None if listener is None else BrokerAddress(broker_id, listener.host, listener.port, broker.rack)

@@ -16,6 +16,7 @@ from twisted.internet.defer import Deferred, ensureDeferred
 
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
+from pylogbroker.broker.current_leaders import find_leader
 from pylogbroker.broker.partitions.delayed_write import ACKS_ALL, ACKS_LEADER, DelayedWrite
 from pylogbroker.broker.partitions.partition import Partition
 from pylogbroker.broker.partitions.transaction_verification import AskedCoordinator, ask_coordinator, verify
@@ -33,6 +34,8 @@ from pylogbroker.records.batch import TRANSACTIONAL
 from pylogbroker.storage import Appended
 from pylogbroker.wire.messages.produce import (
     BatchIndexAndErrorMessage,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
     PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
@@ -45,6 +48,7 @@ _MAGIC_AT = 16
 _ATTRIBUTES_AT = 22
 _FIRST_WITH_V2 = 3
 _FIRST_WITH_ZSTD = 7
+_FIRST_WITH_LEADERS = 10
 _RECORD_ERRORS_MAX = 1000  # of all partitions of a request
 _PARTITIONS_INLINE_MAX = 16  # with the default max.message.bytes 16 MB, and some ms
 
@@ -55,7 +59,7 @@ Answer = ProduceResponse | Awaitable[ProduceResponse] | None
 def handle(
     services: Services, context: RequestContext, request: ProduceRequest
 ) -> Answer | Generator[None, None, Answer]:
-    appends = _Appends(services, services.runtime.now_ms(), request, context.api_version)
+    appends = _Appends(services, context, services.runtime.now_ms(), request, context.api_version)
     partitions = 0
     for topic in request.topic_data:
         partitions += len(topic.partition_data)
@@ -69,11 +73,11 @@ def handle(
             answers.append(answer)
             appends.append(answer, topic.name, data)
         topics.append(TopicProduceResponse(topic.name, answers))
-    return _answer(appends, ProduceResponse(topics), request.acks)
+    return _answer(appends, ProduceResponse(topics, node_endpoints=appends.leaders), request.acks)
 
 
 def _append_in_steps(appends: _Appends, request: ProduceRequest) -> Generator[None, None, Answer]:
-    response = ProduceResponse([])
+    response = ProduceResponse([], node_endpoints=appends.leaders)
     for topic in request.topic_data:
         answered = TopicProduceResponse(topic.name, [])
         response.responses.append(answered)
@@ -99,11 +103,14 @@ class _Appends:
     """Appends of one request: done, queued behind a conversion, or delayed until acknowledged."""
 
     _services: Services
+    _context: RequestContext
     _now_ms: int
     _request: ProduceRequest
     _version: int
     queued: list[tuple[PartitionProduceResponse, Partition, Deferred[Appended]]] = attrs.field(factory=list)
     delayed: DelayedWrite | None = attrs.field(default=None, init=False)
+    leaders: list[NodeEndpoint] = attrs.field(factory=list, init=False)
+    """Addresses of the leaders that errors name; grows until the answer is sent."""
     _record_errors_left: int = attrs.field(default=_RECORD_ERRORS_MAX, init=False)
 
     def append(self, answer: PartitionProduceResponse, topic: str, data: PartitionProduceData) -> None:
@@ -133,7 +140,7 @@ class _Appends:
                 self.queued.append((answer, partition, later))
                 return
         except KafkaError as error:
-            self._fail(answer, partition, error)
+            self._fail(answer, topic, partition, error)
         else:
             self._appended(answer, partition, appended)
 
@@ -161,7 +168,7 @@ class _Appends:
             try:
                 self._appended(answer, partition, await later)
             except KafkaError as error:
-                self._fail(answer, partition, error)
+                self._fail(answer, partition.topic, partition, error)
         if self.delayed is not None:
             await self.delayed.wait(self._request.timeout_ms)
         return response
@@ -179,9 +186,15 @@ class _Appends:
             if self.delayed is None:
                 self.delayed = DelayedWrite(self._services.runtime.clock)
             marks = ACKS_ALL if acks == -1 else ACKS_LEADER
-            self.delayed.add(partition, appended.last_offset + 1, marks, partial(self._fail, answer, partition))
+            self.delayed.add(
+                partition, appended.last_offset + 1, marks, partial(self._fail, answer, partition.topic, partition)
+            )
 
-    def _fail(self, answer: PartitionProduceResponse, partition: Partition | None, error: KafkaError) -> None:
+    def _fail(
+        self, answer: PartitionProduceResponse, topic: str, partition: Partition | None, error: KafkaError
+    ) -> None:
+        if error.code is ErrorCode.NOT_LEADER_OR_FOLLOWER and self._version >= _FIRST_WITH_LEADERS:
+            self._name_leader(answer, topic)
         answer.error_code, answer.error_message = error.code, error.detail
         answer.base_offset = answer.log_append_time_ms = answer.log_start_offset = -1
         if isinstance(error, InvalidRecords):
@@ -192,6 +205,15 @@ class _Appends:
                 self._services.partitions.log_rejected_records(partition, error)
         if isinstance(error, StorageFailure) and partition is not None:
             self._services.partitions.request_failed(partition.log, error)
+
+    def _name_leader(self, answer: PartitionProduceResponse, topic: str) -> None:
+        leader = find_leader(self._services, self._context, topic, answer.index)
+        if leader is None:
+            return
+        answer.current_leader = LeaderIdAndEpoch(leader.id, leader.epoch)
+        found = leader.address
+        if found is not None and all(known.node_id != found.id for known in self.leaders):
+            self.leaders.append(NodeEndpoint(found.id, found.host, found.port, found.rack))
 
 
 def _checked(partition: Partition, data: PartitionProduceData, acks: int, version: int) -> Buffer:

@@ -401,7 +401,8 @@ class FetchOperation:
         return response
 
     def _begin_response(self) -> FetchResponse:
-        return FetchResponse(session_id=self.session.id if self.session else 0, responses=[])
+        session_id = self.session.id if self.session else 0
+        return FetchResponse(session_id=session_id, responses=[], node_endpoints=list(self._reader.leaders.values()))
 
     def _add_partitions(
         self, response: FetchResponse, some: Sequence[RequestedPartition], answers: Sequence[PartitionData]

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 import attrs
 
 from pylogbroker.broker.context import RequestContext
+from pylogbroker.broker.current_leaders import find_leader
 from pylogbroker.broker.fetch.conversion import FIRST_WITH_BYTE_LIMIT, FIRST_WITH_V2, FIRST_WITH_V2_ALONE
 from pylogbroker.broker.fetch.readahead import READ_INLINE_BYTES_MAX, is_cached, magic_if_cached, read_if_cached
 from pylogbroker.broker.fetch.sessions import RequestedPartition
@@ -31,6 +32,8 @@ from pylogbroker.wire.messages.fetch import (
     EpochEndOffset,
     FetchPartition,
     FetchRequest,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
     PartitionData,
 )
 
@@ -41,6 +44,8 @@ LEADER_SERVES = -1
 _FIRST_WITH_STORAGE_ERROR = 6
 _FIRST_WITH_ZSTD = 10
 _FIRST_FROM_FOLLOWERS = 11
+_FIRST_WITH_LEADERS = 16
+_ERRORS_OF_LEADERS = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
 
 @attrs.define(eq=False)
@@ -59,6 +64,7 @@ class FetchReader:
     left: int = attrs.field(init=False)  # what remains of `limit`
     is_urgent: bool = attrs.field(init=False)
     uncached: list[FileRegion] = attrs.field(init=False)
+    leaders: dict[int, NodeEndpoint] = attrs.field(init=False)  # that errors name
     is_committed: bool = attrs.field(init=False)
     is_follower: bool = attrs.field(init=False)
     needs_v2: bool = attrs.field(init=False)
@@ -86,6 +92,7 @@ class FetchReader:
         self.left = self.limit
         self.is_urgent = False
         self.uncached = []
+        self.leaders = {}
 
     def find(self, asked: RequestedPartition) -> Partition:
         """Return a partition that may serve this fetcher; raise KafkaError if it is not here."""
@@ -102,6 +109,8 @@ class FetchReader:
                 self.is_urgent = True
                 answer = PartitionData(asked.partition.partition)
                 self.fail(answer, error.code)
+                if error.code in _ERRORS_OF_LEADERS and self._context.api_version >= _FIRST_WITH_LEADERS:
+                    self._name_leader(asked, answer)
             except NotCached as missing:
                 self.is_urgent = True
                 answer = PartitionData(asked.partition.partition)
@@ -190,6 +199,13 @@ class FetchReader:
             code = ErrorCode.NOT_LEADER_OR_FOLLOWER
         answer.error_code, answer.records = code, b""
         answer.high_watermark = answer.last_stable_offset = answer.log_start_offset = -1
+
+    def _name_leader(self, asked: RequestedPartition, answer: PartitionData) -> None:
+        leader = find_leader(self._services, self._context, asked.topic, asked.partition.partition)
+        if leader is not None:
+            answer.current_leader = LeaderIdAndEpoch(leader.id, leader.epoch)
+            if (found := leader.address) is not None:
+                self.leaders[found.id] = NodeEndpoint(found.id, found.host, found.port, found.rack)
 
     def _check_age(self, partition: Partition) -> None:
         if self._context.api_version < FIRST_WITH_V2 and not partition.may_down_convert:

@@ -85,6 +85,8 @@ class Partition:
     """None: no other broker has a replica, or another one leads."""
     followed: FollowedLeader | None = attrs.field(default=None, init=False)
     """None unless another broker leads, and this one fetches from it."""
+    ordered_leader: tuple[int, int] | None = attrs.field(default=None, init=False)
+    """Leader and leader epoch by the controller's last order; None without a controller elsewhere."""
     _append_lock: DeferredLock = attrs.field(factory=DeferredLock, init=False)
     _empty_ranges: dict[int, int] = attrs.field(factory=dict, init=False)  # offsets with no record, where one may be
 

@@ -145,6 +145,7 @@ class Replicas:
             if replica.leadership is not None:
                 replica.leadership.run(actions)
             return
+        replica.partition.ordered_leader = machine.leader, machine.leader_epoch
         self._stop_following(replica)
         match machine.role:
             case LeaderReplica() as leader:
