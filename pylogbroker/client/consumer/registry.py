@@ -289,7 +289,9 @@ class GroupRegistry:
         topics = self._consumer.subscription
         if self._consumer.pattern != "static":
             topics = dict.fromkeys(topics_of(self._consumer, await self._children(zk_paths.TOPICS)), 1)
-        return View(members, await self._topics(sorted(topics)))
+        of_kafka = f"{self._group}_"  # their ids: <group>_<host>-<time>-<random>; ours: <host>:<random>
+        is_mixed = any(member.startswith(of_kafka) for member in members)
+        return View(members, await self._topics(sorted(topics)), by_number=is_mixed)
 
     async def _members(self) -> dict[str, ConsumerNode]:
         path = zk_paths.consumers(self._group)

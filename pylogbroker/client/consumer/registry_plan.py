@@ -4,8 +4,10 @@ For each topic, PT are its partitions, by broker; CG are all its consumers' stre
 size(CG), stream i reads the partitions i*N to (i+1)*N - 1 of PT. With a remainder, the first streams read one more
 each.
 
-A partition counts for its preferred replica's broker, since leaders change at any moment. With an older view, a
-consumer finds a partition owned by another, and reads the tree again.
+A partition counts for its preferred replica's broker, since leaders change at any moment. Consumers of Kafka 0.8 sort
+partitions by number alone (`ZkUtils.getPartitionsForTopics`): with one of them in a group, all do. Streams are sorted
+as texts, `<consumer>-<stream>`, as theirs are. With an older view, a consumer finds a partition owned by another, and
+reads the tree again.
 """
 
 from __future__ import annotations
@@ -29,6 +31,7 @@ class View:
 
     members: Mapping[str, ConsumerNode]
     topics: Mapping[str, TopicNode]
+    by_number: bool = False  # how partitions are sorted: with consumers of Kafka 0.8, by number alone
 
 
 def plan(view: View, consumer_id: str) -> dict[TopicPartition, int]:
@@ -36,7 +39,7 @@ def plan(view: View, consumer_id: str) -> dict[TopicPartition, int]:
     planned: dict[TopicPartition, int] = {}
     for topic in topics_of(view.members[consumer_id], view.topics):
         streams = _streams(view.members, topic)
-        partitions = _partitions(view.topics[topic])
+        partitions = _partitions(view.topics[topic], view.by_number)
         share, more = divmod(len(partitions), len(streams))
         for place, (reader, number) in enumerate(streams):
             if reader == consumer_id:
@@ -66,8 +69,11 @@ def _matches(kind: type[TopicFilter], regex: str, topic: str) -> bool:
 
 
 def _streams(members: Mapping[str, ConsumerNode], topic: str) -> list[tuple[str, int]]:
-    return [(member, number) for member, node in sorted(members.items()) for number in range(streams_for(node, topic))]
+    streams = [(member, number) for member, node in members.items() for number in range(streams_for(node, topic))]
+    return sorted(streams, key=lambda stream: f"{stream[0]}-{stream[1]}")
 
 
-def _partitions(topic: TopicNode) -> list[int]:
+def _partitions(topic: TopicNode, by_number: bool) -> list[int]:
+    if by_number:
+        return sorted(topic.replicas)
     return sorted(topic.replicas, key=lambda number: ((*topic.replicas[number], _NOWHERE)[0], number))

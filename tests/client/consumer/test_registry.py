@@ -127,6 +127,12 @@ class RegistryTests(SynchronousTestCase):
         self.assertEqual(self.reader(first).reported, ["take 6", "give up 3"])
         self.assertEqual(self.owners(), {n: f"c{1 + n % 2}-0" for n in range(6)})
 
+    def test_a_consumer_of_kafka_makes_partitions_go_by_number(self) -> None:
+        first = self.started("c1")
+        second = self.started("g_host-1500-1a2b")
+        self.assertEqual(self.numbers(first), [0, 1, 2])
+        self.assertEqual(self.numbers(second), [3, 4, 5])
+
     def test_who_leaves_leaves_everything_to_the_other(self) -> None:
         first, second = self.started("c1"), self.started("c2")
         self.now(first.stop())

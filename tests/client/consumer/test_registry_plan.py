@@ -28,6 +28,17 @@ def test_partitions_of_one_broker_go_together() -> None:
     assert plans(view) == {"c1": {("t", 1): 0, ("t", 3): 0}, "c2": {("t", 0): 0, ("t", 2): 0}}
 
 
+def test_with_a_consumer_of_kafka_partitions_go_by_number() -> None:
+    two = {name: ConsumerNode({"t": 1}) for name in ("c1", "c2")}
+    view = View(two, {"t": topic(1, 0, 1, 0)}, by_number=True)
+    assert plans(view) == {"c1": {("t", 0): 0, ("t", 1): 0}, "c2": {("t", 2): 0, ("t", 3): 0}}
+
+
+def test_streams_are_sorted_as_texts() -> None:
+    view = View({"c1": ConsumerNode({"t": 11})}, {"t": topic(*[0] * 11)})
+    assert list(plan(view, "c1").values()) == [0, 1, 10, 2, 3, 4, 5, 6, 7, 8, 9]
+
+
 def test_the_first_streams_read_one_more() -> None:
     view = View({"c1": ConsumerNode({"t": 2}), "c2": ConsumerNode({"t": 1})}, {"t": topic(*[0] * 7)})
     assert plans(view) == {
