@@ -9,7 +9,7 @@
     `cluster`           leaders, coordinators, requests
     `pool`              connections
     `metadata`          brokers and topics as values; `metadata_updater`: when to request them
-    `sources`           bootstrap addresses
+    `sources`           bootstrap addresses; `zookeeper`: the coordination tree that a setting names
     `retries`           backoff and deadlines
     `settings`          all settings; `arguments`: validation
     `partition_queue`   a producer's batches; used by Spark too, like `transaction_requests` and `offset_requests`

@@ -34,6 +34,7 @@ __all__ = [
     "RecordTooLarge",
     "RequestTimedOut",
     "Truncated",
+    "ZooKeeperUnreachable",
     "is_retriable",
 ]
 
@@ -44,6 +45,10 @@ COORDINATOR_NOT_READY: Final = COORDINATOR_MOVED | {ErrorCode.COORDINATOR_LOAD_I
 
 class NoBrokers(ClientError):
     """No broker is reachable; the text has each reason."""
+
+
+class ZooKeeperUnreachable(ClientError):
+    """No connection to `zookeeper.connect` within the connection timeout; the text has the reason."""
 
 
 class QueueFull(ClientError):

@@ -90,6 +90,22 @@ _COMMON: tuple[Setting, ...] = (
     ),
 )
 
+_ZOOKEEPER: tuple[Setting, ...] = (
+    _row("zookeeper.connect", TEXT, None, "The cluster's ZooKeeper: host:port[,host:port...][/chroot]."),
+    _row(
+        "zookeeper.session.timeout.ms",
+        at_least(1),
+        6000,
+        "How long after the last sign of a client ZooKeeper takes it for dead.",
+    ),
+    _row(
+        "zookeeper.connection.timeout.ms",
+        at_least(1),
+        None,
+        "How long connecting to ZooKeeper may take; if unset: zookeeper.session.timeout.ms.",
+    ),
+)
+
 _PRODUCER: tuple[Setting, ...] = (
     _row("max.block.ms", at_least(0, LONG), 60_000, "How long a record may wait for queue space or for metadata."),
     # the queue
@@ -209,8 +225,8 @@ def _table(*groups: Iterable[Setting]) -> Mapping[str, Setting]:
 
 
 CLIENT: Mapping[str, Setting] = _table(_COMMON)
-PRODUCER: Mapping[str, Setting] = _table(_COMMON, _PRODUCER)
-CONSUMER: Mapping[str, Setting] = _table(_COMMON, _CONSUMER)
+PRODUCER: Mapping[str, Setting] = _table(_COMMON, _ZOOKEEPER, _PRODUCER)
+CONSUMER: Mapping[str, Setting] = _table(_COMMON, _ZOOKEEPER, _CONSUMER)
 
 
 def read(table: Mapping[str, Setting], settings: Mapping[str, Any] | None = None, **named: Any) -> Values:

@@ -145,7 +145,7 @@ class ZooKeeperTree:
     async def connect(
         cls, servers: ZooKeeperServers, options: ZooKeeperOptions, reactor: Any, in_thread: InThread
     ) -> ZooKeeperTree:
-        """Start a session, and create the chroot if it is missing; raise StartupError or ConfigError if that fails.
+        """Start a session, create a missing chroot if the options say so; raise StartupError or ConfigError.
 
         An unreachable ZooKeeper is tried again until the connection timeout.
         """
@@ -281,6 +281,11 @@ class ZooKeeperTree:
     async def _create_chroot(self) -> None:
         if await self.exists("/") is not None:
             return
+        if not self._options.creates_chroot:
+            raise StartupError(
+                f"ZooKeeper at {self._servers.hosts} has no node {self._servers.chroot}: check the path at the end of "
+                "zookeeper.connect"
+            )
         names = self._servers.chroot.split("/")[1:]
         acls = list(map(_kazoo_acl, self._options.default_acl("/")))
         for length in range(1, len(names) + 1):

@@ -39,6 +39,7 @@ from pylogbroker.client.errors import ClientError, Closed
 from pylogbroker.client.plugin_lookup import ASSIGNOR, resolve_plugins
 from pylogbroker.client.retries import Backoff, Pauses, retrying
 from pylogbroker.client.settings import CONSUMER, read
+from pylogbroker.client.zookeeper import zookeeper_of
 from pylogbroker.errors import ConfigError, KafkaError
 from pylogbroker.interfaces import IAssignor, IDecoder, ITree, TopicPartition
 
@@ -52,7 +53,8 @@ class NotAssigned(ClientError):
 class ConsumerConnector:
     """A member of a consumer group, and its streams.
 
-    With `coordination`, the tree, not the brokers, keeps the group, and names the brokers unless `bootstrap` does.
+    With a coordination tree, `coordination` or the setting `zookeeper.connect`, the tree, not the brokers, keeps the
+    group. It names the brokers, too, unless `bootstrap` does.
     `decoder`, `key_decoder` and `assignor` are plugins or names. Call methods on the reactor thread.
     """
 
@@ -75,18 +77,20 @@ class ConsumerConnector:
         self.group = arguments.name("group", group)
         self.settings = values = read(CONSUMER, settings, **named_settings)
         self._reactor = arguments.reactor_or_default(reactor)
+        self._zookeeper = zookeeper_of(values, coordination, self._reactor)
+        tree = coordination if self._zookeeper is None else self._zookeeper
         strategy = assignor or values.texts("partition.assignment.strategy")
         self._assignors = resolve_plugins(ASSIGNOR, "partition.assignment.strategy", strategy, values.by_name())
         unpack = make_unpacker(values, key_decoder, decoder)
-        self._cluster = Cluster(self._reactor, values, make_source(bootstrap, coordination, values))
+        self._cluster = Cluster(self._reactor, values, make_source(bootstrap, tree, values))
         self._subscribed = StreamSubscription()
         self._closed = False
         self._closing: Deferred[None] | None = None
         self._pauses = Pauses(self._reactor)
         self._unwatch: Callable[[], None] = lambda: None
         self._reported_errors: dict[str, KafkaError] = {}
-        self._group = self._make_group(coordination)
-        self._store = self._make_store(coordination)
+        self._group = self._make_group(tree)
+        self._store = self._make_store(tree)
         self._assigned = make_assigned_partitions(
             self._cluster,
             self._pauses,
@@ -137,6 +141,8 @@ class ConsumerConnector:
             raise ClientError("the streams of this connector exist already: create another connector for more streams")
         self._subscribed = subscribed
         try:
+            if self._zookeeper is not None:
+                await self._zookeeper.open()
             await self._learn_topics()
         except BaseException:
             self._subscribed = StreamSubscription()  # the caller may retry
@@ -237,6 +243,8 @@ class ConsumerConnector:
         self._assigned.close()
         self._pauses.close()
         await self._cluster.close()
+        if self._zookeeper is not None:
+            await self._zookeeper.close()
 
     def _check_open(self) -> None:
         if self._closed:

@@ -182,7 +182,7 @@ def choose_store(storage: str, dual: bool, brokers: OffsetStore, tree: OffsetSto
         return brokers
     if tree is None:
         asked = "dual.commit.enabled" if dual else f"offsets.storage={storage}"
-        raise ConfigError(f"{asked} needs a coordination tree, and none is given")
+        raise ConfigError(f"{asked} needs a coordination tree: set zookeeper.connect, or pass one as coordination=")
     if not dual:
         return tree
     return DualOffsets((brokers, tree) if storage == "kafka" else (tree, brokers))

@@ -40,6 +40,7 @@ from pylogbroker.client.producer.validation import (
 from pylogbroker.client.producer.wiring import ProducerParts
 from pylogbroker.client.settings import PRODUCER, read
 from pylogbroker.client.single_flight import SingleFlight
+from pylogbroker.client.zookeeper import zookeeper_of
 from pylogbroker.errors import ConfigError, InvalidRecords, PylogbrokerError
 from pylogbroker.interfaces import Event, ICallbackHandler, ITree
 from pylogbroker.records import Header
@@ -50,8 +51,8 @@ Record = ProducerRecord | tuple[str, Any] | tuple[str, Any, Any]
 class Producer:
     """Sends records to a cluster, with the settings of `pylogbroker.client.settings`.
 
-    Brokers come from `bootstrap` ("host:port,host:port") or a coordination tree. Plugins are objects, or named by
-    settings. Call methods on the reactor thread.
+    Brokers come from `bootstrap` ("host:port,host:port"), or from a coordination tree: `coordination`, or the setting
+    `zookeeper.connect`. Plugins are objects, or named by settings. Call methods on the reactor thread.
 
     With `transactional.id`, records are sent between `begin` and `commit` or `abort`.
     """
@@ -85,7 +86,9 @@ class Producer:
         self._encode_key, self._plain_keys = plugins.encode_key, plugins.plain_keys
         self._reactor = reactor_or_default(reactor)
         self._options = options_of(values)
-        cluster = Cluster(self._reactor, values, source_of(bootstrap, coordination, values))
+        self._zookeeper = zookeeper_of(values, coordination, self._reactor)
+        tree = coordination if self._zookeeper is None else self._zookeeper
+        cluster = Cluster(self._reactor, values, source_of(bootstrap, tree, values))
         self._parts = parts = ProducerParts(self._reactor, self._options, plugins, cluster)
         self._accumulator, self._admission, self._topics = parts.accumulator, parts.admission, parts.topics
         self._sender, self._pipeline, self._transactions = parts.sender, parts.pipeline, parts.transactions
@@ -301,6 +304,8 @@ class Producer:
                 await self._parts.close(timeout)
             finally:
                 self._has_closed = True
+                if self._zookeeper is not None:
+                    await self._zookeeper.close()
 
 
 def _fields(record: Any) -> Sequence[Any]:

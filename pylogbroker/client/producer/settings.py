@@ -25,6 +25,9 @@ SYNONYMS: Final[Mapping[str, str]] = {
     "max.message.size": "max.request.size",
     "metadata.broker.list": "bootstrap.servers",
     "broker.list": "bootstrap.servers",
+    "zk.connect": "zookeeper.connect",
+    "zk.sessiontimeout.ms": "zookeeper.session.timeout.ms",
+    "zk.connectiontimeout.ms": "zookeeper.connection.timeout.ms",
 }
 
 _CODECS: Final = {"0": "none", "1": "gzip", "2": "snappy", "3": "lz4", "4": "zstd"}
