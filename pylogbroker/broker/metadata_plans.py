@@ -37,18 +37,18 @@ class ImageHolder(Protocol):
     def topics(self) -> PersistentMap[str, TopicImage]: ...
 
 
-def _in_order(brokers: Sequence[int]) -> Sequence[int]:
-    return brokers
+def _first(below: int) -> int:
+    return 0
 
 
 @attrs.define(eq=False)
 class MetadataPlans:
-    """`is_due` limits log lines; `order` says in which order brokers get the partitions of a new topic."""
+    """`is_due` limits log lines; `random_below` says where the partitions of a new topic begin."""
 
     _config: BrokerConfig
     _metadata: ImageHolder
     _is_due: Callable[[str], bool]
-    _order: Callable[[Sequence[int]], Sequence[int]] = _in_order
+    _random_below: placement.RandomBelow = _first
     _collisions: Counter[str] = attrs.field(factory=Counter, init=False)
 
     def open(self, image: ClusterImage) -> None:
@@ -89,7 +89,7 @@ class MetadataPlans:
                 ErrorCode.INVALID_PARTITIONS,
             )
         self._allow(name, count - len(topic.partitions), allowance)
-        added = placement.of_more_partitions(topic, count, tuple(image.brokers), assignments)
+        added = placement.of_more_partitions(topic, count, self._racks(), assignments)
         return PartitionsChanged(name, new_partitions(added))
 
     def plan_config(self, resource: ConfigResource, change: ConfigChange) -> dict[str, str]:
@@ -106,15 +106,19 @@ class MetadataPlans:
             raise KafkaError(str(error), ErrorCode.INVALID_REQUEST) from error
 
     def _place(self, wanted: NewTopic, allowance: PartitionAllowance | None) -> placement.Assignment:
-        brokers = self._order(tuple(self._metadata.image.brokers))
+        racks = self._racks()
         if wanted.assignment:
             self._allow(wanted.name, len(wanted.assignment), allowance)
+            brokers = tuple(racks)
             return placement.by_hand(wanted.partitions, wanted.replication_factor, brokers, wanted.assignment)
         count = self._config.integer("num.partitions") if wanted.partitions == -1 else wanted.partitions
         self._allow(wanted.name, count, allowance)
         default = self._config.integer("default.replication.factor")
         width = default if wanted.replication_factor == -1 else wanted.replication_factor
-        return placement.of_new_topic(count, width, brokers)
+        return placement.of_new_topic(count, width, racks, self._random_below)
+
+    def _racks(self) -> placement.Racks:
+        return {broker.id: broker.rack for broker in self._metadata.image.brokers.values()}
 
     def check_is_new(self, name: str) -> None:
         topics = self._metadata.topics

@@ -67,7 +67,7 @@ class ClusterRole:
         config, broker_id, runtime, metadata = self._config, self._broker_id, self._runtime, self._metadata
         seconds = config.integer("zookeeper.session.timeout.ms") / 1000
         self._member = ClusterMember(broker_id, self._tree, runtime, seconds)
-        self._plans = MetadataPlans(config, metadata, runtime.may_log, _rotated)
+        self._plans = MetadataPlans(config, metadata, runtime.may_log, random.randrange)
         self._channels = BrokerChannels(
             runtime.clock,
             lambda: metadata.image,
@@ -223,9 +223,3 @@ def inter_broker_listener(config: BrokerConfig) -> str:
     if name is not None:
         return name
     return next(listener.name for listener in config.listeners if listener.protocol != SIMPLE)
-
-
-def _rotated(brokers: Sequence[int]) -> Sequence[int]:
-    """Begin with any broker, so that topics with few partitions do not all have the same leader."""
-    start = random.randrange(len(brokers)) if brokers else 0
-    return (*brokers[start:], *brokers[:start])
