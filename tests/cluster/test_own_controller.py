@@ -1,0 +1,238 @@
+"""Brokers of Apache Kafka obey this project's controller, which is a process of its own here."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import struct
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import Any
+
+import attrs
+import pytest
+from kazoo.exceptions import NoNodeError
+
+from pylogbroker.errors import ErrorCode
+from pylogbroker.records import Record, build
+from pylogbroker.wire import Request, decode_response_header, request_codec, response_codec
+from pylogbroker.wire.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from pylogbroker.wire.messages.elect_leaders import ElectLeadersRequest
+from pylogbroker.wire.messages.init_producer_id import InitProducerIdRequest
+from pylogbroker.wire.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
+from pylogbroker.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from tests.cluster.cluster import Cluster
+from tests.cluster.members import apache
+from tests.support.line_process import LineProcess
+from tests.support.waiting import wait_until
+
+NewCluster = Callable[..., Cluster]
+CONTROLLER = 3
+PRODUCE_VERSION, INIT_PRODUCER_ID_VERSION = 8, 4
+RELEASES = ("3.9", "2.7")
+
+
+def ask(address: str, request: Request, version: int | None = None) -> Any:
+    """Send a request on a connection of its own; return the response."""
+    host, _, port = address.rpartition(":")
+    key, version = request.api_key, type(request).versions.last if version is None else version
+    with socket.create_connection((host, int(port)), 10) as connection:
+        connection.sendall(b"".join(request_codec(key, version).frame(1, "test", request)))
+        answer = connection.makefile("rb")
+        frame = memoryview(answer.read(*struct.unpack(">i", answer.read(4))))
+    _, position = decode_response_header(frame, key, version)
+    return response_codec(key, version).decode(frame, position)
+
+
+@attrs.frozen
+class ControllerProcess:
+    process: LineProcess
+    address: str
+
+    def order(self, name: str, topic: str, *arguments: Any) -> None:
+        self.process.send(json.dumps([name, topic, *arguments]))
+        self.process.expect(f"done {name}")
+
+    def reassign(self, topic: str, partition: int, *replicas: int) -> None:
+        wanted = [ReassignableTopic(topic, [ReassignablePartition(partition, list(replicas))])]
+        [answered] = ask(self.address, AlterPartitionReassignmentsRequest(topics=wanted)).responses
+        assert [each.error_code for each in answered.partitions] == [0]
+
+    def reassigned(self) -> list[tuple[str, list[int]]]:
+        """Return the topics under reassignment, and the replicas of their first partition."""
+        topics = ask(self.address, ListPartitionReassignmentsRequest()).topics
+        return [(topic.name, topic.partitions[0].replicas) for topic in topics]
+
+    def elect_preferred(self) -> dict[str, list[tuple[int, int]]]:
+        results = ask(self.address, ElectLeadersRequest(0, None)).replica_election_results
+        return {
+            topic.topic: [(each.partition_id, each.error_code) for each in topic.partition_result] for topic in results
+        }
+
+
+@contextmanager
+def running_controller(zookeeper: str, protocol: str) -> Iterator[ControllerProcess]:
+    command = [sys.executable, "-m", "tests.cluster.controller_process", zookeeper, str(CONTROLLER), protocol]
+    with LineProcess(command) as process:
+        port = process.expect(r"^listening (\d+)")[1]
+        yield ControllerProcess(process, f"127.0.0.1:{port}")
+
+
+@pytest.fixture(params=RELEASES)
+def release(request: pytest.FixtureRequest) -> str:
+    chosen: str = request.param
+    return chosen
+
+
+@pytest.fixture
+def controller(zookeeper_chroot: str, release: str) -> Iterator[ControllerProcess]:
+    with running_controller(zookeeper_chroot, release) as running:
+        running.process.expect("controller of 1 brokers")
+        yield running
+
+
+@pytest.fixture
+def two_brokers(controller: ControllerProcess, new_cluster: NewCluster, release: str) -> Cluster:
+    """Brokers 1 and 2 of Apache Kafka, and a controller that was there first."""
+    maker = partial(apache, release=f"kafka-{release}", protocol=release)
+    cluster = new_cluster(maker, maker)
+    assert cluster.controller() == CONTROLLER
+    return cluster
+
+
+def produce(cluster: Cluster, topic: str, partition: int, count: int) -> None:
+    """Append records at the leader, as soon as it leads; all in-sync replicas acknowledge them."""
+    batch = build([Record(number, 0, None, b"%d" % number) for number in range(count)])
+    data = [TopicProduceData(topic, [PartitionProduceData(partition, memoryview(batch))])]
+    request = ProduceRequest(acks=-1, timeout_ms=30_000, topic_data=data)
+    errors: list[int] = []
+
+    def is_appended() -> bool:
+        leader = cluster.members[cluster.leader(topic, partition)]
+        [answered] = ask(leader.bootstrap, request, PRODUCE_VERSION).responses
+        errors.append(answered.partition_responses[0].error_code)
+        assert errors[-1] in (0, ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return not errors[-1]
+
+    wait_until(is_appended, what=lambda: errors[-3:])
+
+
+def depose_until_own(cluster: Cluster) -> None:
+    """Remove the controller's node until this project's process is the controller."""
+
+    def is_elected() -> bool:
+        if cluster.controller() in (1, 2):
+            with suppress(NoNodeError):
+                cluster.tree.client.delete("/controller")
+        return cluster.controller() == CONTROLLER
+
+    wait_until(is_elected)
+
+
+def new_producer_id(address: str) -> int:
+    """Return a producer id; the broker asks the controller for a block, and answers when it has one."""
+    found: list[int] = []
+
+    def is_answered() -> bool:
+        answer = ask(address, InitProducerIdRequest(None), INIT_PRODUCER_ID_VERSION)
+        assert answer.error_code in (0, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        found.append(answer.producer_id)
+        return not answer.error_code
+
+    wait_until(is_answered)
+    return found[-1]
+
+
+def test_topics_from_creation_to_deletion(controller: ControllerProcess, two_brokers: Cluster) -> None:
+    cluster = two_brokers
+    controller.order("create", "t", [[1, 2], [2, 1]])
+    assert [cluster.leader("t", number) for number in (0, 1)] == [1, 2]
+    produce(cluster, "t", 0, 500)
+    controller.order("enlarge", "t", 2, [1, 2])
+    produce(cluster, "t", 2, 10)
+
+    controller.reassign("t", 0, 2)
+    files = cluster.members[1].data_dir
+    wait_until(lambda: not (files / "t-0").exists())
+    assert (cluster.tree.assignment("t")[0], cluster.state("t", 0).isr) == ((2,), (2,))
+    controller.reassign("t", 0, 1, 2)
+    wait_until(lambda: not controller.reassigned(), what=controller.reassigned)
+    assert (cluster.tree.assignment("t")[0], cluster.isr("t", 0)) == ((1, 2), [1, 2])
+    assert controller.elect_preferred() == {"t": [(0, 0)]}
+    produce(cluster, "t", 0, 10)
+    assert len(cluster.replicas("t", 0)[1]) == 510
+
+    ids = [new_producer_id(cluster.members[number].bootstrap) for number in (1, 2, 1)]
+    assert len(set(ids)) == 3
+    assert ids[2] == ids[0] + 1
+
+    controller.order("delete", "t")
+    wait_until(lambda: cluster.tree.topics() == [], what=cluster.tree.topics)
+    wait_until(lambda: not (files / "t-0").exists())
+    controller.order("create", "t", [[1, 2]])
+    produce(cluster, "t", 0, 10)
+
+
+def test_brokers_that_end_and_return(
+    controller: ControllerProcess, two_brokers: Cluster, zookeeper_chroot: str, release: str
+) -> None:
+    cluster = two_brokers
+    controller.order("create", "t", [[1, 2], [2, 1]])
+    produce(cluster, "t", 0, 500)
+    cluster.kill(1)
+    wait_until(lambda: cluster.state("t", 0).isr == (2,))
+    assert (cluster.leader("t", 0), cluster.state("t", 0).leader_epoch) == (2, 1)
+    assert cluster.state("t", 1).isr == (2,)
+    produce(cluster, "t", 0, 10)
+    cluster.start(1)
+    cluster.wait_until_in_sync("t")
+
+    assert cluster.stop(2) == 0  # by a controlled shutdown
+    assert (cluster.state("t", 0).leader, cluster.state("t", 0).isr) == (1, (1,))
+    produce(cluster, "t", 0, 10)
+    cluster.start(2)
+    cluster.wait_until_in_sync("t")
+
+    controller.process.kill()
+    wait_until(lambda: cluster.controller() in (1, 2))
+    produce(cluster, "t", 0, 10)
+    with running_controller(zookeeper_chroot, release):
+        depose_until_own(cluster)
+        cluster.kill(1)
+        wait_until(lambda: cluster.state("t", 1).isr == (2,))
+        assert cluster.leader("t", 0) == 2
+        cluster.start(1)
+        cluster.wait_until_in_sync("t")
+        assert {len(records) for records in cluster.replicas("t", 0).values()} == {530}
+
+
+@pytest.mark.parametrize("release", ["3.9"], indirect=True)
+def test_a_controller_that_was_paused_beyond_its_session(controller: ControllerProcess, two_brokers: Cluster) -> None:
+    cluster = two_brokers
+    controller.order("create", "t", [[1, 2]])
+    produce(cluster, "t", 0, 10)
+    controller.process.signal(signal.SIGSTOP)
+    wait_until(lambda: cluster.controller() in (1, 2))
+    cluster.kill(1)
+    wait_until(lambda: cluster.tree.brokers().keys().isdisjoint((1, CONTROLLER)))
+    wait_until(lambda: cluster.controller() == 2)
+    wait_until(lambda: cluster.state("t", 0).isr == (2,))
+    epoch, state = cluster.tree.controller_epoch(), cluster.state("t", 0)
+    controller.process.signal(signal.SIGCONT)
+    controller.process.expect("no longer the controller of epoch 1")
+    wait_until(lambda: CONTROLLER in cluster.tree.brokers())
+    assert (cluster.tree.controller_epoch(), cluster.state("t", 0)) == (epoch, state)
+    produce(cluster, "t", 0, 10)
+    depose_until_own(cluster)
+    cluster.start(1)
+    cluster.wait_until_in_sync("t")
+    assert controller.elect_preferred() == {"t": [(0, 0)]}
+    produce(cluster, "t", 0, 10)
+    assert {len(records) for records in cluster.replicas("t", 0).values()} == {30}
