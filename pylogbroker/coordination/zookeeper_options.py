@@ -85,11 +85,11 @@ class ZooKeeperOptions:
     in_flight_max: int = attrs.field(
         default=_IN_FLIGHT_DEFAULT, validator=(attrs.validators.ge(1), attrs.validators.le(_IN_FLIGHT_MAX))
     )
-    creates_chroot: bool = True  # as brokers do; else a missing one is an error
     default_acl: DefaultAcl = open_to_all
     tls: ZooKeeperTls | None = None
     sasl: ZooKeeperLogin | None = None
     digest: ZooKeeperLogin | None = None
+    creates_chroot: bool = True  # as brokers do; else a missing one is an error
 
     @property
     def connection_seconds(self) -> float:

@@ -60,7 +60,6 @@ class ReplicaTests(NodeTests):
             FetcherSettings(NODE_ID, InterBrokerProtocol.parse("3.9")),
             unconnected,
             Proposals(),
-            {},
         )
         self.replicas.brokers_changed(dict(self.metadata.image.brokers.items()))
 

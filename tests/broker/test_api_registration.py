@@ -36,8 +36,11 @@ def test_apis_of_clusters_are_marked() -> None:
         "AlterPartitionReassignments",
         "ControlledShutdown",
         "ElectLeaders",
+        "LeaderAndIsr",
         "ListPartitionReassignments",
+        "StopReplica",
         "UpdateFeatures",
+        "UpdateMetadata",
     }
 
 

@@ -36,11 +36,7 @@ OWN = {
 }
 # Settings that no code reads, though their texts promise nothing that a single broker could do.
 READ_BY_NOBODY = {
-    "offsets.topic.replication.factor",  # at most one per broker
-    "transaction.state.log.replication.factor",
     "offsets.commit.timeout.ms",  # there are no replicas to wait for
-    "auto.leader.rebalance.enable",  # the controller's; a broker obeys one elsewhere
-    "leader.imbalance.check.interval.seconds",
     "follower.replication.throttled.replicas",
     "leader.replication.throttled.replicas",
     "local.retention.bytes",  # there is no tiered storage
