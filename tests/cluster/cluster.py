@@ -15,10 +15,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Self
 
 import attrs
+from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
@@ -149,13 +151,30 @@ class Cluster:
         configs: Mapping[str, str] | None = None,
         replicas: Sequence[Sequence[int]] = (),
     ) -> None:
-        """Create a topic on all brokers, or as `replicas` say for each partition, and wait until it is in sync."""
+        """Create a topic on all brokers, or as `replicas` say for each partition.
+
+        Returns when it is in sync, and all brokers that are not paused know its leaders.
+        """
         numbers = list(self.members)
         rotated = [[*numbers[first:], *numbers[:first]] for first in range(len(numbers))]
         assigned = [list(each) for each in replicas] or [rotated[each % len(numbers)] for each in range(partitions)]
         new = NewTopic(topic, len(assigned), replica_assignment=assigned, config=dict(configs or {}))
         self.admin.create_topics([new])[topic].result(WAIT_SECONDS_MAX)
         self.wait_until_in_sync(topic)
+        for member in [self.members[each] for each in self.running if each not in self.paused]:
+            wait_until(partial(knows_leaders, member.bootstrap, topic), WAIT_SECONDS_MAX)
+
+    def produce(self, topic: str, *values: bytes, partition: int = 0, idempotent: bool = False) -> None:
+        """Write records with acks=all, each in a batch of its own, and wait until they are acknowledged.
+
+        An idempotent producer needs any broker, which needs the controller, for its producer id.
+        """
+        settings = {"bootstrap.servers": self.bootstrap, "acks": "all", "log_level": 0}
+        producer = Producer({**settings, "enable.idempotence": idempotent})
+        for number, value in enumerate(values):
+            producer.produce(topic, value, b"key %d" % number, partition, headers={"number": b"%d" % number})
+            if producer.flush(WAIT_SECONDS_MAX):
+                raise TimeoutError(f"{value!r} is not acknowledged within {WAIT_SECONDS_MAX:g} s")
 
     def controller(self) -> int:
         """Return the id of the controller; NONE (-1) while there is none."""
@@ -237,6 +256,15 @@ def known_brokers(bootstrap: str) -> list[int]:
     """Return the brokers of the metadata that one broker answers with; none if it knows of no controller."""
     answer = ask(bootstrap, MetadataRequest(topics=[]), MetadataResponse, METADATA_VERSION)
     return [] if answer.controller_id == NONE else [each.node_id for each in answer.brokers]
+
+
+def knows_leaders(bootstrap: str, topic: str) -> bool:
+    """Whether one broker's metadata has the topic, with a leader for each partition."""
+    request = MetadataRequest(
+        topics=[MetadataRequest.MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False
+    )
+    [answer] = ask(bootstrap, request, MetadataResponse, METADATA_VERSION).topics
+    return not answer.error_code and not any(each.error_code for each in answer.partitions)
 
 
 def internal_topics(brokers: int) -> dict[str, str]:

@@ -22,18 +22,10 @@ from tests.support.needs import needs
 NewCluster = Callable[..., Cluster]
 
 
-def produce(bootstrap: str, topic: str, *values: bytes) -> None:
-    """One record per batch; all are acknowledged."""
-    producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True, "log_level": 0})
-    for number, value in enumerate(values):
-        producer.produce(topic, value, b"key %d" % number, 0, headers={"number": b"%d" % number})
-        assert producer.flush(20) == 0
-
-
 def test_the_files_of_our_broker_hold_what_it_serves(new_cluster: NewCluster, topic: str) -> None:
     cluster = new_cluster(own)
     create_topic(cluster.bootstrap, topic)
-    produce(cluster.bootstrap, topic, b"a", b"b")
+    cluster.produce(topic, b"a", b"b", idempotent=True)
     cluster.kill(1)
     found = cluster.dump_logs(1)[topic, 0]
     assert [(each.offset, each.key, each.value, each.sequence) for each in found] == [
@@ -65,7 +57,7 @@ def test_records_and_markers_of_transactions(new_cluster: NewCluster, topic: str
 def test_kafka_reads_the_same_in_the_files_of_our_broker(new_cluster: NewCluster, topic: str, tmp_path: Path) -> None:
     cluster = new_cluster(own)
     create_topic(cluster.bootstrap, topic)
-    produce(cluster.bootstrap, topic, b"a", b"b", b"c")
+    cluster.produce(topic, b"a", b"b", b"c", idempotent=True)
     [segment] = cluster.members[1].partition_dir(topic, 0).glob("*.kafka")
     copy = tmp_path / f"{segment.stem}.log"
     shutil.copy(segment, copy)
@@ -87,7 +79,7 @@ def test_life_and_death_of_members(new_cluster: NewCluster, topic: str) -> None:
     cluster.create(topic, partitions=2, configs={"min.insync.replicas": "1"})
     assert [cluster.leader(topic, each) for each in (0, 1)] == [1, 2]
     assert cluster.isr(topic, 0) == [1, 2]
-    produce(cluster.bootstrap, topic, b"a")
+    cluster.produce(topic, b"a")
     assert cluster.stop(1) == 0
     assert (cluster.leader(topic, 0), cluster.isr(topic, 0)) == (2, [2])
     assert cluster.tree.brokers().keys() == {2}
@@ -113,7 +105,7 @@ def test_a_paused_leader_is_replaced_and_returns(new_cluster: NewCluster, topic:
     cluster.create(topic)
     cluster.pause(1)
     assert cluster.wait_for_leader(topic, 0) == 2
-    produce(cluster.bootstrap, topic, b"a")
+    cluster.produce(topic, b"a")
     cluster.resume(1)
     cluster.wait_until_in_sync(topic)
     assert cluster.replicas(topic, 0)[1] == cluster.replicas(topic, 0)[2]

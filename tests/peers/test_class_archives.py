@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.peers import available, class_archives
+from tests.peers import available, class_archives, java_server
 from tests.peers.class_archives import archive_options, archive_path
+from tests.peers.maven import PeerError
 from tests.peers.processes import SHORT_LIVED
 from tests.peers.zookeeper import ZooKeeper
 
@@ -31,3 +32,9 @@ def test_an_archive_that_does_not_fit_is_not_used(tmp_path: Path) -> None:
     server = ZooKeeper(tmp_path / "server", java_options=options)
     with server:
         assert server.process is not None
+
+
+def test_a_server_is_started_with_its_archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(java_server, "archive_options", lambda release: (f"-XX:SharedArchiveOf={release}",))
+    with pytest.raises(PeerError, match=r"Unrecognized VM option 'SharedArchiveOf=kafka-3\.9'"):
+        ZooKeeper(tmp_path).start()
