@@ -16,7 +16,7 @@ from tests.support.broker_process import BrokerProcess
 @pytest.fixture
 def member(tmp_path: Path) -> Iterator[BrokerProcess]:
     [port] = free_ports(1)
-    settings = {"broker.id": "3", "zookeeper.connect": "127.0.0.1:1/chroot"}
+    settings = {"broker.id": "3"}
     process = BrokerProcess(tmp_path, settings, port=port)
     process.start()
     yield process

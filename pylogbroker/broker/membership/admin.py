@@ -14,7 +14,7 @@ Each change is awaited until this broker's image shows it.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, Protocol, TypeVar
 
 import attrs
@@ -35,7 +35,7 @@ from pylogbroker.interfaces import (
     Create,
     ITree,
     NodeExists,
-    Operation,
+    NoNode,
     SetData,
 )
 from pylogbroker.metadata import zk_paths, zk_schema
@@ -203,13 +203,15 @@ class ClusterAdmin:
             return block
         raise KafkaError("other brokers take all producer ids now; try again", ErrorCode.REQUEST_TIMED_OUT)
 
-    async def _write_settings(self, resource: ConfigResource, settings: object) -> None:
-        path = zk_paths.config(resource.type, resource.name)
-        data = zk_schema.encode_config(dict(settings))  # type: ignore[call-overload]
-        operation: Operation = SetData(path, data)
-        if await self._tree.exists(path) is None:
-            operation = Create(path, data)
-        await self._tree.commit([operation])
+    async def _write_settings(self, resource: ConfigResource, settings: Mapping[str, str]) -> None:
+        path, data = zk_paths.config(resource.type, resource.name), zk_schema.encode_config(settings)
+        try:
+            await self._tree.commit([SetData(path, data)])
+        except NoNode:
+            try:
+                await self._tree.commit([Create(path, data)])
+            except NodeExists:  # another broker was faster: it may create the same internal topic
+                await self._tree.commit([SetData(path, data)])
 
     async def _change(self, change: Callable[[], Awaitable[T]]) -> T:
         try:
