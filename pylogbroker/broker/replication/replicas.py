@@ -16,7 +16,6 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Protocol
 
 import attrs
-from twisted.internet.defer import DeferredLock
 from twisted.logger import Logger
 
 from pylogbroker.broker.partitions.partition import Partition
@@ -83,9 +82,8 @@ class Replicas:
     _fetchers: dict[tuple[int, int], ReplicaFetcher] = attrs.field(factory=dict, init=False)
     _is_closed: bool = attrs.field(default=False, init=False)
     _timer: PeriodicCall | None = attrs.field(default=None, init=False)
-    _lock: DeferredLock = attrs.field(factory=DeferredLock, init=False)
 
-    # Orders of the controller
+    # Orders of the controller: one at a time, which `ControllerOrders` ensures
 
     async def apply(
         self,
@@ -94,15 +92,6 @@ class Replicas:
         settings: Mapping[str, str],
     ) -> dict[int, ErrorCode]:
         """Obey the states of the topic's partitions in `topic`; return an error for each that is not obeyed."""
-        await self._lock.acquire()
-        try:
-            return await self._apply(topic, new, settings)
-        finally:
-            self._lock.release()
-
-    async def _apply(
-        self, topic: TopicImage, new: Collection[int], settings: Mapping[str, str]
-    ) -> dict[int, ErrorCode]:
         errors: dict[int, ErrorCode] = {}
         missing = [index for index in topic.partitions if (topic.name, index) not in self._replicas]
         for is_new in (True, False):
@@ -202,13 +191,6 @@ class Replicas:
 
     async def stop(self, orders: Mapping[TopicPartition, tuple[int, bool]]) -> dict[TopicPartition, ErrorCode]:
         """Stop replicas, each with a leader epoch and whether to delete it; return errors."""
-        await self._lock.acquire()
-        try:
-            return await self._stop(orders)
-        finally:
-            self._lock.release()
-
-    async def _stop(self, orders: Mapping[TopicPartition, tuple[int, bool]]) -> dict[TopicPartition, ErrorCode]:
         errors: dict[TopicPartition, ErrorCode] = {}
         deleted: dict[str, list[int]] = {}
         topics: dict[str, TopicImage] = {}
