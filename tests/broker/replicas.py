@@ -46,7 +46,9 @@ def unconnected(leader: int, fetcher: int, /) -> Any:
 
 
 class ReplicaTests(NodeTests):
-    """Topic `t` has one partition on the brokers NODE_ID, in rack `here`, and OTHER, in rack `there`."""
+    """Topic `t` has its partitions on the brokers NODE_ID, in rack `here`, and OTHER, in rack `there`."""
+
+    partition_count = 1
 
     def setUp(self) -> None:
         super().setUp()
@@ -73,10 +75,11 @@ class ReplicaTests(NodeTests):
     def order(self, leader: int, epoch: int = 0) -> None:
         """Lead or follow, as the controller would order; clients hear of it."""
         state = PartitionState(leader, (NODE_ID, OTHER), (NODE_ID, OTHER), epoch, epoch)
-        topic = TopicImage("t", TOPIC_ID, PersistentMap({0: state}))
+        states = dict.fromkeys(range(self.partition_count), state)
+        topic = TopicImage("t", TOPIC_ID, PersistentMap(states))
         known = "t" in self.metadata.topics
-        change = PartitionsChanged("t", {0: state}) if known else TopicCreated(topic)
-        self.assertEqual(now(self.replicas.apply(topic, [0], {})), {})
+        change = PartitionsChanged("t", states) if known else TopicCreated(topic)
+        self.assertEqual(now(self.replicas.apply(topic, list(states), {})), {})
         now(self.metadata.publish(Delta.of(change)))
 
     @property

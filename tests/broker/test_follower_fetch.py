@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from typing import Any
 
+import attrs
 from twisted.internet.defer import CancelledError, Deferred
 
 from pylogbroker.broker.apis import fetch
+from pylogbroker.broker.partitions.purgatory import Mark
 from pylogbroker.broker.slices import SLICE_SECONDS
-from pylogbroker.errors import ErrorCode
+from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.wire.messages.fetch import EpochEndOffset, FetchPartition, FetchRequest, FetchTopic, ReplicaState
 from tests.broker.nodes import NODE_ID
 from tests.broker.replicas import OTHER, TOPIC_ID, ReplicaTests, broker
@@ -86,6 +89,59 @@ class LeaderTests(FollowerFetchTests):
         request = FetchRequest(session_id=first.session_id, session_epoch=1, rack_id="there", max_bytes=1 << 20)
         again = self.successResultOf(self.node.send(fetch.handle, request))
         self.assertEqual(self.partition_of(again).preferred_read_replica, OTHER)
+
+
+@attrs.define(eq=False)
+class Appending:
+    """A delayed operation after which a record is appended, as a coordinator appends its next decision."""
+
+    append: Callable[[], None]
+
+    def try_complete(self, size: int) -> bool:
+        self.append()
+        return True
+
+    def fail(self, error: KafkaError) -> None:
+        raise error
+
+
+class AppendDuringReadTests(FollowerFetchTests):
+    """While the fetch reads partition 1, a record is appended to partition 0, which it has read."""
+
+    settings: dict[str, str] = {}
+    partition_count = 2
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.order(NODE_ID)
+        self.node.produce("t", 1, 1)
+
+    def send_for_both(self, **fields: Any) -> Deferred[Any]:
+        wanted = [
+            FetchPartition(index, current_leader_epoch=0, fetch_offset=index, partition_max_bytes=1 << 20)
+            for index in (0, 1)
+        ]
+        topic = FetchTopic("t", TOPIC_ID, partitions=wanted)
+        request = FetchRequest(topics=[topic], max_bytes=1 << 20, max_wait_ms=60_000, min_bytes=1, **fields)
+        return self.node.send(fetch.handle, request)
+
+    def assert_answered_with_record(self, waiting: Deferred[Any]) -> None:
+        self.node.clock.advance(SLICE_SECONDS)
+        [first, _] = self.successResultOf(waiting).responses[0].partitions
+        self.assertEqual(values_in(first.records), [b"value"])
+
+    def test_a_follower_is_answered(self) -> None:
+        self.partitions.led["t", 1].purgatory.add(
+            Appending(lambda: self.node.produce("t", 0, 1)), Mark.HIGH_WATERMARK, 1
+        )
+        self.assert_answered_with_record(self.send_for_both(replica_state=ReplicaState(OTHER)))
+
+    def test_an_empty_fetch_waits_for_the_next_append(self) -> None:
+        waiting = self.send_for_both(replica_state=ReplicaState(OTHER))
+        self.node.clock.advance(SLICE_SECONDS)
+        self.assertNoResult(waiting)
+        self.node.produce("t", 0, 1)
+        self.assert_answered_with_record(waiting)
 
 
 class LeaderSelectorTests(FollowerFetchTests):

@@ -15,7 +15,7 @@
 READING finds regions of files. PREPARING reads small ones from the page cache; worker threads read uncached ones, and
 convert.
 
-Partitions are watched before they are read, so that growth during the read is noted.
+Growth during a read counts: many partitions are watched before they are read, few are compared after it.
 """
 
 from __future__ import annotations
@@ -178,6 +178,8 @@ class FetchOperation:
             self._missing = self.request.min_bytes
             self._begin_waiting()
             self._watch(self.asked)
+            if self._has_grown_since_read():
+                self._missing = 0
         self._missing -= self._reader.size
         if self._missing <= 0:  # growth during the read
             self._on(FetchEvent.GROWN)
@@ -262,6 +264,10 @@ class FetchOperation:
                 continue
             self._watched.append(partition)
             partition.purgatory.add(self, mark, partition.offset(mark) + 1)
+
+    def _has_grown_since_read(self) -> bool:
+        ends = self._reader.log_ends  # a consumer's read has no effects: nothing is appended during a short one
+        return any(partition.log.log_end_offset > end for partition, end in zip(self._watched, ends, strict=False))
 
     @property
     def _mark(self) -> Mark:

@@ -53,7 +53,8 @@ class FetchReader:
     """Reads the partitions of one request in order, within its limits. `begin` starts a pass.
 
     `is_urgent`: an answer has an error or other news. `uncached` has the parts of indexes and headers to bring from the
-    disk before the next read.
+    disk before the next read. `log_ends` has the log end of each partition when a follower read it: the progress of the
+    follower may complete operations that append to partitions which this pass has read.
     """
 
     _services: Services
@@ -64,6 +65,7 @@ class FetchReader:
     left: int = attrs.field(init=False)  # what remains of `limit`
     is_urgent: bool = attrs.field(init=False)
     uncached: list[FileRegion] = attrs.field(init=False)
+    log_ends: list[int] = attrs.field(init=False)
     leaders: dict[int, NodeEndpoint] = attrs.field(init=False)  # that errors name
     is_committed: bool = attrs.field(init=False)
     is_follower: bool = attrs.field(init=False)
@@ -92,6 +94,7 @@ class FetchReader:
         self.left = self.limit
         self.is_urgent = False
         self.uncached = []
+        self.log_ends = []
         self.leaders = {}
 
     def find(self, asked: RequestedPartition) -> Partition:
@@ -131,6 +134,8 @@ class FetchReader:
         log = partition.log
         stable = log.last_stable_offset
         upto = log.log_end_offset if self.is_follower else stable if self.is_committed else log.high_watermark
+        if self.is_follower:
+            self.log_ends.append(upto)
         answer = PartitionData(wanted.partition, 0, log.high_watermark, stable, log.log_start_offset)
         answer.aborted_transactions, answer.records = [] if self.is_committed else None, b""
         if diverging is not None:
