@@ -4,13 +4,13 @@ All brokers get the same versions of requests: the newest that identify topics b
 """
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
 from pylogbroker.records import Record, build
 from pylogbroker.wire import decode_response_header, request_codec, response_codec
-from pylogbroker.wire.messages import create_topics, delete_topics, fetch, list_offsets, produce
+from pylogbroker.wire.messages import create_topics, delete_topics, fetch, list_offsets, metadata, produce
 
 CLIENT_ID = "benchmark"
 TIMEOUT_MS = 30_000
@@ -19,6 +19,7 @@ VERSIONS: Mapping[int, int] = {
     delete_topics.DeleteTopicsRequest.api_key: 5,
     fetch.FetchRequest.api_key: 12,
     list_offsets.ListOffsetsRequest.api_key: 6,
+    metadata.MetadataRequest.api_key: 9,
     produce.ProduceRequest.api_key: 9,
 }
 LATEST = -1
@@ -72,10 +73,15 @@ def fetched(body: bytes) -> list[tuple[int, bytes]]:
     return [(each.error_code, bytes(each.records or b"")) for topic in topics for each in topic.partitions]
 
 
-def create_topic_request(topic: str, partitions: int, settings: Mapping[str, str]) -> bytes:
-    """Return a request that creates a topic with one replica."""
+def create_topic_request(
+    topic: str, partitions: int, settings: Mapping[str, str], replicas: Sequence[int] = (), replication_factor: int = 1
+) -> bytes:
+    """Return a request that creates a topic; with `replicas`, they are those of each partition."""
     configs = [create_topics.CreatableTopicConfig(name, value) for name, value in settings.items()]
-    creatable = create_topics.CreatableTopic(topic, partitions, 1, [], configs)
+    assigned = [create_topics.CreatableReplicaAssignment(number, list(replicas)) for number in range(partitions)]
+    creatable = create_topics.CreatableTopic(topic, partitions, replication_factor, [], configs)
+    if replicas:
+        creatable = create_topics.CreatableTopic(topic, -1, -1, assigned, configs)
     return frame(create_topics.CreateTopicsRequest([creatable], TIMEOUT_MS))
 
 
@@ -104,3 +110,14 @@ def end_offsets(body: bytes) -> list[int]:
     """Return the end offset of each partition, -1 without a leader."""
     topics = answer(list_offsets.ListOffsetsRequest.api_key, body).topics
     return [each.offset for topic in topics for each in topic.partitions]
+
+
+def leaders_request(topic: str) -> bytes:
+    """Return a request for the metadata of a topic."""
+    return frame(metadata.MetadataRequest([metadata.MetadataRequestTopic(name=topic)], False))
+
+
+def leaders(body: bytes) -> list[tuple[int, list[int]]]:
+    """Return leader (-1: none) and in-sync replicas of each partition; empty while the topic is unknown."""
+    topics = answer(metadata.MetadataRequest.api_key, body).topics
+    return [(each.leader_id, each.isr_nodes) for topic in topics for each in topic.partitions]

@@ -3,7 +3,7 @@
 import itertools
 import socket
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 
 import attrs
@@ -23,6 +23,12 @@ class Session:
 
     host: str
     port: int
+    replicas: Sequence[int] = ()  # of the topics created; none: one
+
+    @property
+    def administrator(self) -> "Session":
+        """Session with the broker that creates and deletes topics."""
+        return self
 
     @contextmanager
     def connection(self) -> Iterator[socket.socket]:
@@ -33,7 +39,7 @@ class Session:
     def topic(self, partitions: int = 1, settings: Mapping[str, str] = NO_SETTINGS) -> Iterator[str]:
         """Create a topic, wait until it has leaders, and delete it at the end of the `with` block."""
         name = f"benchmark-{time.time_ns()}-{next(_number)}"
-        with self.connection() as sock:
+        with self.administrator.connection() as sock:
             self.create(sock, name, partitions, settings)
             try:
                 yield name
@@ -42,7 +48,7 @@ class Session:
 
     def create(self, sock: socket.socket, name: str, partitions: int, settings: Mapping[str, str]) -> None:
         """Create a topic and wait until every partition has a leader."""
-        request = requests.create_topic_request(name, partitions, settings)
+        request = requests.create_topic_request(name, partitions, settings, self.replicas)
         expect(requests.created(call(sock, request)), [0], "creation")
         deadline = time.monotonic() + WAIT_SECONDS_MAX
         while -1 in self.end_offsets(name, partitions):

@@ -39,24 +39,24 @@ ONE_KILOBYTE = Batches(1, 940)
 SINGLE = Batches(1, 100)
 
 
-def produce(session: Session, batches: Batches, count: int, in_flight: int) -> Figures:
+def produce(session: Session, batches: Batches, count: int, in_flight: int, acks: int = 1) -> Figures:
     """Produce to one partition over one connection; return requests and megabytes per second."""
     with session.topic() as topic, session.connection() as sock:
-        request = produce_request(topic, [(0, batches.build())])
+        request = produce_request(topic, [(0, batches.build())], acks)
         size = try_produce(sock, request, [0])
         elapsed = pump(sock, Block.of([request]), count, in_flight, size)
         expect(session.end_offsets(topic), [(count + 1) * batches.records], "log end")
     return {"requests/s": count / elapsed, "MB/s": count * len(request) / MEGABYTE / elapsed}
 
 
-def produce_one_at_a_time(session: Session, count: int) -> Figures:
-    """Produce single records, each after the response to the one before; return the median time."""
+def produce_one_at_a_time(session: Session, count: int, acks: int = 1) -> Figures:
+    """Produce single records, each after the response to the one before; return median and 99th percentile."""
     with session.topic() as topic, session.connection() as sock:
-        request = produce_request(topic, [(0, SINGLE.build())])
+        request = produce_request(topic, [(0, SINGLE.build())], acks)
         size = try_produce(sock, request, [0])
-        times = round_trips(sock, Block.of([request]), count, size)
+        times = sorted(round_trips(sock, Block.of([request]), count, size))
         expect(session.end_offsets(topic), [count + 1], "log end")
-    return {"us": statistics.median(times) * 1e6}
+    return {"us": statistics.median(times) * 1e6, "p99 us": times[len(times) * 99 // 100] * 1e6}
 
 
 def fetch(session: Session, answer_bytes: int, count: int, in_flight: int) -> Figures:

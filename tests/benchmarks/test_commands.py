@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from benchmarks import broker, client, compaction, decoding, flush, machine, size, spark
+from benchmarks import broker, client, cluster, clusters, compaction, decoding, flush, machine, size, spark
 from benchmarks.brokers import PROJECT
 from benchmarks.clients import Work
 from benchmarks.clients.tally import Tally
@@ -85,6 +85,22 @@ def test_decoders_that_find_other_records_are_not_measured(monkeypatch: pytest.M
     monkeypatch.setitem(decoding.DECODERS, "one by one", lambda _: decoding.one_by_one(other))
     with pytest.raises(BenchmarkError, match="one by one"):
         decoding.agree(fetch)
+
+
+@pytest.mark.skipif(not available(), reason="needs a JDK and Maven")
+def test_a_cluster_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clusters, "SETTINGS", {**clusters.SETTINGS, "zookeeper.session.timeout.ms": "2000"})
+    options = ["--rounds", "1", "--warm-up", "0", "--scale", "0.01", "--partitions", "6", "--failovers", "1"]
+    done = CliRunner().invoke(
+        cluster.main, [*options, "--markdown", "--directory", str(tmp_path)], catch_exceptions=False
+    )
+    rows = [line.strip("| ").split(" | ") for line in done.output.splitlines() if line.startswith("|")]
+    assert rows[0] == ["work", "unit", "pylogbroker"]
+    works = [(each.title, unit) for each in cluster.WORKLOADS for unit in each.wanted]
+    works += [(title.format(6), unit) for title, unit, _ in cluster.FAILOVER_ROWS]
+    assert [tuple(row[:2]) for row in rows[2:]] == works
+    assert all(float(row[2].replace(",", "")) > 0 for row in rows[2:])
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.skipif(not available(), reason="needs a JDK and Maven")

@@ -15,12 +15,10 @@ from typing import Protocol
 import attrs
 
 from tests.cluster.network import ZOOKEEPER, Network
-from tests.peers.processes import QUICK
+from tests.peers.processes import SHORT_LIVED
 from tests.peers.zookeeper_mode import QUICK_FAILURES, ZooKeeperModeBroker
 from tests.support.broker_process import BrokerProcess
 from tests.support.brokers import Broker, KafkaProcess
-
-HEAP = "-Xmx256M"
 
 
 @attrs.frozen
@@ -52,6 +50,10 @@ class ClusterBroker(Broker, Protocol):
     def data_dir(self) -> Path:
         """The directory with one directory per partition."""
 
+    @property
+    def pid(self) -> int:
+        """Its process."""
+
     def pause(self) -> None:
         """SIGSTOP."""
 
@@ -68,7 +70,7 @@ class Maker(Protocol):
 class ApacheMember(KafkaProcess):
     """Apache Kafka in ZooKeeper mode."""
 
-    def __init__(self, place: Place, release: str, protocol: str | None) -> None:
+    def __init__(self, place: Place, release: str, protocol: str | None, java_options: tuple[str, ...]) -> None:
         self._kafka = ZooKeeperModeBroker(
             place.directory,
             place.settings,
@@ -77,8 +79,12 @@ class ApacheMember(KafkaProcess):
             zookeeper=place.zookeeper,
             protocol=protocol,
             kafka_release=release,
-            java_options=(*QUICK, "-Xshare:auto", HEAP),
+            java_options=java_options,
         )
+
+    @property
+    def pid(self) -> int:
+        return self._kafka.pid
 
     def pause(self) -> None:
         self._kafka.pause()
@@ -87,9 +93,14 @@ class ApacheMember(KafkaProcess):
         self._kafka.resume()
 
 
-def apache(place: Place, release: str = "kafka-3.9", protocol: str | None = None) -> ApacheMember:
+def apache(
+    place: Place,
+    release: str = "kafka-3.9",
+    protocol: str | None = None,
+    java_options: tuple[str, ...] = SHORT_LIVED,
+) -> ApacheMember:
     """Make a broker of Apache Kafka; its inter-broker protocol is that of its release, or an older one."""
-    return ApacheMember(place, release, protocol)
+    return ApacheMember(place, release, protocol, java_options)
 
 
 def own(place: Place) -> BrokerProcess:

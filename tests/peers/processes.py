@@ -98,6 +98,13 @@ class Server:
         """Let a paused process continue."""
         self._signal(signal.SIGCONT)
 
+    @property
+    def pid(self) -> int:
+        """The running process."""
+        if self.process is None:
+            raise PeerError("the server does not run")
+        return self.process.pid
+
     def _signal(self, number: signal.Signals) -> None:
         if self.process is None:
             raise PeerError("the server does not run")

@@ -70,6 +70,10 @@ class BrokerProcess:
             raise RuntimeError("the broker has not been started")
         return self._process
 
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
     def unexpected_errors(self) -> list[str]:
         """Return the unexpected errors in its log."""
         lines = [] if self._process is None else self._process.lines

@@ -54,7 +54,9 @@ PARAMETERS: Mapping[str, frozenset[str]] = {
     "ZooKeeper": frozenset((PROCESS,)),
 }
 #: Functions and modules that choose the broker when they run; they are not searched.
-CHOOSERS = frozenset(("tests.conftest.make_broker", "benchmarks.brokers", "benchmarks.compaction"))
+CHOOSERS = frozenset(
+    ("tests.conftest.make_broker", "benchmarks.brokers", "benchmarks.clusters", "benchmarks.compaction")
+)
 #: Classes that are Apache Kafka.
 KAFKA_CLASSES = frozenset(
     (

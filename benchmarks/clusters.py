@@ -1,0 +1,159 @@
+"""Clusters under measurement: three brokers of one kind, in processes of their own, and one ZooKeeper for all.
+
+All get the same settings. Apache Kafka gets the heap and the collector of its own start script.
+"""
+
+import math
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+import attrs
+
+from benchmarks.brokers import PAGE, TICKS
+from benchmarks.driver import call
+from benchmarks.errors import BenchmarkError
+from benchmarks.requests import leaders, leaders_request
+from benchmarks.session import Session
+from tests.cluster.cluster import Cluster
+from tests.cluster.members import Maker, apache, own
+from tests.peers.kafka import COLLECTOR, HEAP
+from tests.peers.zookeeper import ZooKeeper
+
+BROKERS = 3
+EXPIRY_SECONDS_MAX = 60.0
+SETTINGS: Mapping[str, str] = {
+    "zookeeper.session.timeout.ms": "6000",
+    "min.insync.replicas": "2",
+    "log.segment.delete.delay.ms": "100",
+}
+#: Kafka's defaults, in place of the settings of tests.
+DEFAULTS: Mapping[str, str] = {
+    "replica.lag.time.max.ms": "30000",
+    "replica.fetch.wait.max.ms": "500",
+    "replica.fetch.backoff.ms": "1000",
+    "replica.socket.timeout.ms": "30000",
+    "controller.socket.timeout.ms": "30000",
+    "request.timeout.ms": "30000",
+    "log.cleaner.dedupe.buffer.size": str(128 << 20),
+    "log.retention.check.interval.ms": "300000",
+    "num.network.threads": "3",
+    "num.io.threads": "8",
+    "background.threads": "10",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "10000",
+}
+ZOOKEEPER_OPTIONS = ("-XX:+UseSerialGC", "-Xshare:auto", "-Xmx1G", "-Dzookeeper.preAllocSize=4")
+
+
+@attrs.frozen
+class ReplicaSession(Session):
+    """Session with one broker of a cluster, which is the preferred leader of the topics that the session creates."""
+
+    controller: Callable[[], Session] = attrs.field(kw_only=True)
+
+    @property
+    def administrator(self) -> Session:
+        return self.controller()
+
+
+@attrs.frozen
+class Expiry:
+    """Moment at which ZooKeeper has deleted a node."""
+
+    times: list[float] = attrs.field(factory=list)
+    over: threading.Event = attrs.field(factory=threading.Event)
+
+    def note(self, event: object) -> None:
+        """Keep the time; kazoo calls this in a thread of its own."""
+        self.times.append(time.perf_counter())
+        self.over.set()
+
+    def wait(self) -> float:
+        """Return the time, of `time.perf_counter`."""
+        if not self.over.wait(EXPIRY_SECONDS_MAX):
+            raise BenchmarkError(f"ZooKeeper does not delete a dead broker's node within {EXPIRY_SECONDS_MAX:g} s")
+        return self.times[0]
+
+
+@attrs.frozen
+class MeasuredCluster:
+    """Running cluster, and its name in the table."""
+
+    name: str
+    cluster: Cluster
+
+    @property
+    def ids(self) -> list[int]:
+        return list(self.cluster.members)
+
+    def session(self, leader: int) -> Session:
+        """Return a session with a broker, which leads all partitions of the topics that the session creates."""
+        replicas = [leader, *(each for each in self.ids if each != leader)]
+        return ReplicaSession("127.0.0.1", self._port(leader), replicas, controller=self.controller)
+
+    def controller(self) -> Session:
+        return Session("127.0.0.1", self._port(self.cluster.wait_for_controller()))
+
+    def expiry(self, path: str) -> Expiry:
+        """Watch a node, which exists, until ZooKeeper deletes it."""
+        expiry = Expiry()
+        if self.cluster.tree.client.exists(path, watch=expiry.note) is None:
+            raise BenchmarkError(f"ZooKeeper has no node {path}")
+        return expiry
+
+    def wait_for_leaders(
+        self, topics: Sequence[str], brokers: Sequence[int], in_sync: int, seconds: float = math.inf
+    ) -> None:
+        """Wait until each of `brokers` knows that one of them leads each partition, with `in_sync` in-sync replicas."""
+        deadline = time.perf_counter() + seconds
+        for number in brokers:
+            with self.session(number).connection() as sock:
+                for topic in topics:
+                    request = leaders_request(topic)
+                    while not _are_led(leaders(call(sock, request)), brokers, in_sync):
+                        if time.perf_counter() > deadline:
+                            raise BenchmarkError(f"{self.name}: topic {topic} has no leaders within {seconds:g} s")
+                        time.sleep(0.005)
+
+    def resident_bytes(self) -> int:
+        """Return the resident memory of all brokers."""
+        return sum(int(Path(f"/proc/{pid}/statm").read_text().split()[1]) for pid in self._pids()) * PAGE
+
+    def cpu_seconds(self) -> float:
+        """Return the processor time of all brokers that run."""
+        stats = [Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split() for pid in self._pids()]
+        return sum(int(fields[11]) + int(fields[12]) for fields in stats) / TICKS
+
+    def _pids(self) -> list[int]:
+        return [self.cluster.members[number].pid for number in self.cluster.running]
+
+    def _port(self, number: int) -> int:
+        return int(self.cluster.members[number].bootstrap.rpartition(":")[2])
+
+
+def _are_led(found: Sequence[tuple[int, Sequence[int]]], brokers: Sequence[int], in_sync: int) -> bool:
+    return bool(found) and all(leader in brokers and len(isr) >= in_sync for leader, isr in found)
+
+
+KINDS: Mapping[str, Maker] = {
+    "pylogbroker": own,
+    "Apache Kafka": partial(apache, java_options=(*HEAP, *COLLECTOR)),
+}
+
+
+@contextmanager
+def running(name: str, zookeeper: str, directory: Path) -> Iterator[MeasuredCluster]:
+    """Run three brokers of one kind, of a new cluster, for the length of a `with` block."""
+    chroot = f"{zookeeper}/{directory.name}"
+    with Cluster.make(directory, chroot, [KINDS[name]] * BROKERS, {**DEFAULTS, **SETTINGS}) as cluster:
+        yield MeasuredCluster(name, cluster)
+
+
+@contextmanager
+def zookeeper(directory: Path) -> Iterator[str]:
+    """Run ZooKeeper for the length of a `with` block; its address."""
+    with ZooKeeper(directory, java_options=ZOOKEEPER_OPTIONS) as server:
+        yield server.address
