@@ -8,7 +8,7 @@
     cluster.wait_until_in_sync("orders")
     cluster.replicas("orders", 0)                       # the records in each replica's files
 
-States come from ZooKeeper: `tree` has more of them.
+States come from ZooKeeper: `tree` has more of them.  The logs of all lives of broker 1 are in `broker-1.log`.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ METADATA_VERSION = 4
 class Cluster:
     """Brokers on one chroot, by their ids; a context manager that kills them in the end."""
 
+    directory: Path
     members: Mapping[int, ClusterBroker]
     tree: Tree
     running: list[int] = attrs.field(factory=list)
@@ -64,7 +65,7 @@ class Cluster:
         for number, (maker, port) in enumerate(zip(makers, free_ports(len(makers)), strict=True), 1):
             place = Place(number, zookeeper, directory / f"broker-{number}", common, port)
             members[number] = maker(place if network is None else place.behind(network))
-        return cls(members, Tree.open(zookeeper))
+        return cls(directory, members, Tree.open(zookeeper))
 
     def __enter__(self) -> Self:
         try:
@@ -143,6 +144,8 @@ class Cluster:
         self.running = [each for each in self.running if each != number]
         self.paused = [each for each in self.paused if each != number]
         self.errors.setdefault(number, []).extend(self.members[number].unexpected_errors())
+        with (self.directory / f"broker-{number}.log").open("a") as log:
+            log.writelines(f"{line}\n" for line in self.members[number].log_lines())
 
     def create(
         self,

@@ -54,6 +54,9 @@ class ClusterBroker(Broker, Protocol):
     def pid(self) -> int:
         """Its process."""
 
+    def log_lines(self) -> list[str]:
+        """Return the lines of its log since its last start."""
+
     def pause(self) -> None:
         """SIGSTOP."""
 
@@ -85,6 +88,9 @@ class ApacheMember(KafkaProcess):
     @property
     def pid(self) -> int:
         return self._kafka.pid
+
+    def log_lines(self) -> list[str]:
+        return self._kafka.log.read_text(errors="replace").splitlines()
 
     def pause(self) -> None:
         self._kafka.pause()

@@ -76,8 +76,11 @@ class BrokerProcess:
 
     def unexpected_errors(self) -> list[str]:
         """Return the unexpected errors in its log."""
-        lines = [] if self._process is None else self._process.lines
-        return [line for line in lines if re.search(r"#(error|critical)\]|Traceback|Unhandled", line)]
+        return [line for line in self.log_lines() if re.search(r"#(error|critical)\]|Traceback|Unhandled", line)]
+
+    def log_lines(self) -> list[str]:
+        """Return the lines of its log since its last start."""
+        return [] if self._process is None else self._process.lines
 
     def partition_dir(self, topic: str, partition: int) -> Path:
         return self.data_dir / f"{topic}_{partition}"
