@@ -1,56 +1,188 @@
-"""Faults at random while producers work: brokers are killed, stopped and paused, and come back.
+"""Faults at random while clients work: brokers are killed, stopped and paused, and come back.
 
-run_faults(cluster, topic, chance, rounds=10)       # returns a line for each fault; raises nothing for violations
+    trap = EventWaiter(lambda: None)                    # the clients' events, as acknowledgements, reach it
+    with Traffic(cluster, topics, seed=1, met=trap.met) as traffic:
+        faults = Faults(cluster, traffic, random.Random(2), trap)
+        print(faults.next())                            # all replicas are in sync again
+
+A fault begins at any time, or at an event of a client.  It hits the leader of a partition, which may be one of groups'
+offsets or transactions, or the controller, or any broker.
+
+| fault          | meaning                                                                        |
+|----------------|--------------------------------------------------------------------------------|
+| kill           | SIGKILL; the broker comes back before or after its session has expired          |
+| stop           | SIGTERM, thus a controlled shutdown                                             |
+| pause          | SIGSTOP, for longer than a session or not                                       |
+| roll           | each broker is stopped and started, one after the other                         |
+| kill stopping  | SIGKILL in the middle of a controlled shutdown                                  |
+| kill starting  | SIGKILL, and again during the next starts                                       |
+| kill two       | SIGKILL of a broker, and of another one, mostly that which leads then           |
+| kill all       | SIGKILL of all brokers                                                          |
 """
 
 from __future__ import annotations
 
 import random
 import time
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from enum import StrEnum
 from typing import Final
 
+import attrs
+
 from tests.cluster.cluster import Cluster
-from tests.cluster.traffic import Traffic
+from tests.cluster.traffic import INTERNAL, Traffic
+from tests.crash.kill_moments import EventWaiter
+from tests.support.line_process import ProcessFailed
 
 PARTITIONS: Final = 3
 SETTINGS: Final = {"min.insync.replicas": "2"}
+ACKNOWLEDGED_BEFORE: Final = 100  # records, so that clients work between faults
 _SECONDS_AWAY: Final = (0.0, 0.0, 4.0)  # longer than a session, or not
 _SECONDS_PAUSED: Final = (1.0, 5.0)
+_STOP_SECONDS: Final = 0.3  # of a controlled shutdown, which is interrupted by a kill
+_START_SECONDS: Final = (0.2, 3.0)  # the same for a start
+_EVENT_SECONDS_MAX: Final = 1.0
+_EVENTS: Final = ("", "", "ack", "commit", "ending", "copier")  # nothing: at any time
 
 
 class Fault(StrEnum):
     KILL = "kill"
     STOP = "stop"
     PAUSE = "pause"
+    ROLL = "roll"
+    KILL_STOPPING = "kill stopping"
+    KILL_STARTING = "kill starting"
+    KILL_TWO = "kill two"
+    KILL_ALL = "kill all"
 
 
-FAULTS: Final = (Fault.KILL, Fault.KILL, Fault.STOP, Fault.PAUSE)
+#: For clusters with brokers of Apache Kafka, which start slowly.
+SINGLE_FAULTS: Final = (Fault.KILL, Fault.KILL, Fault.STOP, Fault.PAUSE)
+ALL_FAULTS: Final = (*SINGLE_FAULTS, *SINGLE_FAULTS, *Fault)
 
 
-def run_faults(cluster: Cluster, topic: str, traffic: Traffic, chance: random.Random, rounds: int) -> Iterator[str]:
-    """Yield what was done, fault by fault; after each, all replicas get in sync again."""
-    for number in range(rounds):
-        traffic.wait_for_acknowledgements(100)
-        broker, fault = chance.choice(sorted(cluster.members)), chance.choice(FAULTS)
+@attrs.define
+class Faults:
+    """Inflicts faults on a cluster, and counts them."""
+
+    cluster: Cluster
+    traffic: Traffic
+    chance: random.Random
+    trap: EventWaiter = attrs.field(factory=lambda: EventWaiter(lambda: None))
+    kinds: Sequence[Fault] = ALL_FAULTS
+    counts: Counter[str] = attrs.field(factory=Counter)
+    kills: int = 0
+
+    def next(self) -> str:
+        """Inflict a fault, and wait until all replicas are in sync; a line about it."""
+        self.traffic.wait_for_acknowledgements(ACKNOWLEDGED_BEFORE)
+        fault, event = self.chance.choice(self.kinds), self.chance.choice(_EVENTS)
+        role, broker = self._choose()
+        self._wait_for(event)
         began = time.monotonic()
-        inflict(cluster, broker, fault, chance)
-        cluster.wait_until_in_sync(topic)
+        self.counts[fault] += 1
+        _FAULTS[fault](self, broker)
+        self.traffic.wait_until_in_sync()
         seconds = time.monotonic() - began
-        yield f"{number}: {fault} {broker}, in sync after {seconds:.1f} s, {traffic.acknowledged} acknowledged"
+        at = f" at an event ({event})" if event else ""
+        what = f"{fault} {broker} ({role}){at}, in sync after {seconds:.1f} s"
+        return f"{what}; {self.kills} kills, {self.traffic.acknowledged} records acknowledged"
+
+    def _choose(self) -> tuple[str, int]:
+        """Choose a broker by its role."""
+        role = self.chance.choice(("leader", *INTERNAL, "controller", "any"))
+        if role == "controller":
+            return role, self.cluster.wait_for_controller()
+        topic = self.traffic.topics[0].name if role == "leader" else role
+        partitions = self.cluster.tree.assignment(topic)
+        if not partitions:
+            return "any", self.chance.choice(sorted(self.cluster.members))
+        return role, self.cluster.wait_for_leader(topic, self.chance.choice(sorted(partitions)))
+
+    def _wait_for(self, event: str) -> None:
+        time.sleep(self.chance.uniform(0, _STOP_SECONDS))
+        if event:
+            self.trap.set_for(event)
+            self.trap.wait(_EVENT_SECONDS_MAX)
+
+    def _kill(self, broker: int) -> None:
+        self.kills += 1
+        self.cluster.kill(broker)
+
+    def _return(self, broker: int) -> None:
+        """Start a broker of which the session has ended or not."""
+        time.sleep(self.chance.choice(_SECONDS_AWAY))
+        self.cluster.start(broker)
+
+    def kill(self, broker: int) -> None:
+        self._kill(broker)
+        self._return(broker)
+
+    def stop(self, broker: int) -> None:
+        if status := self.cluster.stop(broker):
+            raise AssertionError(f"broker {broker} ended with {status} when it was stopped")
+        self._return(broker)
+
+    def pause(self, broker: int) -> None:
+        self.cluster.pause(broker)
+        time.sleep(self.chance.choice(_SECONDS_PAUSED))
+        self.cluster.resume(broker)
+
+    def roll(self, broker: int) -> None:
+        for each in sorted(self.cluster.members):
+            self.stop(each)
+
+    def kill_stopping(self, broker: int) -> None:
+        with self._meanwhile(lambda: self.cluster.members[broker].stop()):
+            time.sleep(self.chance.uniform(0, _STOP_SECONDS))
+            self._kill(broker)
+        self._return(broker)
+
+    def kill_starting(self, broker: int) -> None:
+        self._kill(broker)
+        for _ in range(self.chance.randrange(1, 3)):
+            with self._meanwhile(lambda: self.cluster.members[broker].start()):
+                time.sleep(self.chance.uniform(*_START_SECONDS))
+                self._kill(broker)
+        self._return(broker)
+
+    def kill_two(self, broker: int) -> None:
+        topic = self.traffic.topics[0].name
+        self._kill(broker)
+        if self.chance.random() < 0.7:
+            other = self.cluster.wait_for_leader(topic, self.chance.randrange(PARTITIONS), other_than=broker)
+        else:
+            other = self.chance.choice(self.cluster.running)
+        self._kill(other)
+        for each in self.chance.sample([broker, other], 2):
+            self._return(each)
+
+    def kill_all(self, broker: int) -> None:
+        for each in self.chance.sample(self.cluster.running, len(self.cluster.running)):
+            self._kill(each)
+        self.cluster.start_all()
+
+    @contextmanager
+    def _meanwhile(self, call: Callable[[], object]) -> Iterator[None]:
+        """Run a call in a thread, which fails when its broker is killed."""
+        with ThreadPoolExecutor(1) as threads:
+            running = threads.submit(call)
+            yield
+            with suppress(ProcessFailed, OSError):
+                running.result()
 
 
-def inflict(cluster: Cluster, broker: int, fault: Fault, chance: random.Random) -> None:
-    """Let a broker be away for some seconds, or be paused."""
-    if fault is Fault.PAUSE:
-        cluster.pause(broker)
-        time.sleep(chance.choice(_SECONDS_PAUSED))
-        cluster.resume(broker)
-        return
-    if fault is Fault.KILL:
-        cluster.kill(broker)
-    else:
-        assert cluster.stop(broker) == 0
-    time.sleep(chance.choice(_SECONDS_AWAY))
-    cluster.start(broker)
+_FAULTS: Final[Mapping[Fault, Callable[[Faults, int], None]]] = {
+    Fault.KILL: Faults.kill,
+    Fault.STOP: Faults.stop,
+    Fault.PAUSE: Faults.pause,
+    Fault.ROLL: Faults.roll,
+    Fault.KILL_STOPPING: Faults.kill_stopping,
+    Fault.KILL_STARTING: Faults.kill_starting,
+    Fault.KILL_TWO: Faults.kill_two,
+    Fault.KILL_ALL: Faults.kill_all,
+}

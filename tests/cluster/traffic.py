@@ -8,16 +8,19 @@
         traffic.check()                                                   # raises, unless nothing is wrong so far
     assert traffic.violations() == []
 
+`others` are more workloads of `tests.crash`, as transactional copiers, which end before the producers.
+
 Clients, stamps, history and checks are those of `tests.crash`.  An acknowledged record must be at its offset in the log
 that the leader serves.  Records of an idempotent producer are there once, in order, without gaps.  Acknowledged records
 of a producer that retries are in order.  What a consumer has read stays; consumers skip nothing, and offsets of groups
-do not go back.  An entry below the high watermark is the same at each check, and on all replicas at the end.
+do not go back.  An entry below the high watermark is the same at each check, and on all replicas at the end.  So are
+the logs of groups and transactions, apart from what compaction has removed.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Final, Self
 
@@ -39,6 +42,8 @@ from tests.support.waiting import wait_until
 WAIT_SECONDS_MAX: Final = 60.0
 #: The high watermark follows the last append as soon as all in-sync replicas have fetched again.
 HIGH_WATERMARK_SECONDS_MAX: Final = 5.0
+#: Topics of the brokers themselves.
+INTERNAL: Final = ("__consumer_offsets", "__transaction_state")
 #: In a comparison of replicas, the records that consumers get.
 SERVED: Final = 0
 
@@ -69,6 +74,8 @@ class Traffic:
     seed: int
     plans: Sequence[Plan] = ()
     seats: Sequence[Seat] = SEATS
+    others: Sequence[Workload] = ()
+    met: Callable[[str], None] = lambda event: None  # events at which a broker may be killed: "ack", "commit" ...
     history: History = attrs.field(factory=History)
     _workloads: Sequence[Workload] = ()
 
@@ -95,10 +102,11 @@ class Traffic:
 
     def start(self) -> Self:
         """Create the topics on all brokers, and start the clients."""
-        for topic in self.topics:
+        for topic in [*self.topics, *(topic for workload in self.others for topic in workload.topics())]:
             self.cluster.create(topic.name, topic.partitions, topic.configs)
         context = self._context()
         self._workloads = (
+            *self.others,
             Producing(self.plans or usual_plans(*self.topics)),
             Consuming(self.topics, self.seats),
         )
@@ -108,7 +116,7 @@ class Traffic:
 
     def _context(self) -> RunContext:
         chance = random.Random(self.seed)
-        return RunContext(self.cluster.bootstrap, self.history, self._reader, chance, lambda _: None)
+        return RunContext(self.cluster.bootstrap, self.history, self._reader, chance, self.met)
 
     def wait_for_acknowledgements(self, count: int, seconds: float = WAIT_SECONDS_MAX) -> None:
         """Wait until so many more records are acknowledged."""
@@ -117,8 +125,15 @@ class Traffic:
 
     def check(self) -> None:
         """Raise an AssertionError if anything is wrong so far; every partition must have a leader."""
-        violations = list(self._checker.check(settled=False))
-        assert violations == []
+        assert self.problems() == []
+
+    def problems(self, *, settled: bool = False) -> list[Violation]:
+        """Check what clients saw so far; `settled`: they have finished."""
+        context = self._context()
+        return [
+            *self._checker.check(settled=settled),
+            *(found for workload in self._workloads for found in workload.check(context, settled=settled)),
+        ]
 
     def finish(self, seconds: float = WAIT_SECONDS_MAX) -> None:
         """Send nothing more, and wait for all acknowledgements."""
@@ -127,14 +142,21 @@ class Traffic:
 
     def violations(self) -> list[Violation]:
         """Check everything; the clients have finished, and all replicas are or come in sync."""
-        for topic in self.topics:
-            self.cluster.wait_until_in_sync(topic.name)
-        context = self._context()
+        self.wait_until_in_sync()
         return [
-            *self._checker.check(settled=True),
-            *(found for workload in self._workloads for found in workload.check(context, settled=True)),
-            *(found for partition in self.partitions for found in self._check_replicas(partition)),
+            *self.problems(settled=True),
+            *(found for topic in self.cluster.tree.topics() for found in self._check_topic(topic)),
         ]
+
+    def wait_until_in_sync(self) -> None:
+        """Wait until all replicas of all topics are in sync."""
+        for topic in self.cluster.tree.topics():
+            self.cluster.wait_until_in_sync(topic)
+
+    def _check_topic(self, topic: str) -> Iterator[Violation]:
+        for number in self.cluster.tree.assignment(topic):
+            partition = topic, number
+            yield from self._check_internal(partition) if topic in INTERNAL else self._check_replicas(partition)
 
     def _check_replicas(self, partition: Partition) -> Iterator[Violation]:
         def end() -> int:
@@ -144,6 +166,17 @@ class Traffic:
             wait_until(lambda: self._reader.ends(partition)[1] >= end(), HIGH_WATERMARK_SECONDS_MAX)
         served = list(records_in(self._reader.read(partition)))
         return check_replicas(partition, served, self.cluster.replicas(*partition))
+
+    def _check_internal(self, partition: Partition) -> Iterator[Violation]:
+        """Compare the replicas of a compacted log; each broker compacts its own."""
+
+        def are_equal() -> bool:
+            return len(set(map(end_offset, self.cluster.replicas(*partition).values()))) == 1
+
+        with suppress(TimeoutError):
+            wait_until(are_equal, HIGH_WATERMARK_SECONDS_MAX)
+        replicas = self.cluster.replicas(*partition)
+        yield from named(partition, compare_replicas(replicas, max(map(end_offset, replicas.values())), compacted=True))
 
 
 def end_offset(records: Sequence[LogRecord]) -> int:
@@ -156,5 +189,10 @@ def check_replicas(
 ) -> Iterator[Violation]:
     """Check that consumers get what all replicas have, from the first to the last record."""
     end = max(map(end_offset, replicas.values()))
-    for violation in compare_replicas({SERVED: served, **replicas}, end):
+    return named(partition, compare_replicas({SERVED: served, **replicas}, end))
+
+
+def named(partition: Partition, violations: Iterable[Violation]) -> Iterator[Violation]:
+    """Yield violations with the name of their partition."""
+    for violation in violations:
         yield Violation(violation.kind, f"{partition[0]}-{partition[1]}: {violation.what}")

@@ -3,6 +3,8 @@
 With `--workload copiers` it is copiers that work, and the run is over when they have copied all `--records`; with
 `--workload compaction` it is writers to a compacted topic.
 
+With `--cluster`, brokers of a cluster are killed, stopped and paused while all clients work: `tests/cluster/run.py`.
+
 The exit status is 1 if anything was wrong. What was found, and the data, are left in the directory then.
 """
 
@@ -17,14 +19,17 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+from tests.cluster.run import ClusterRun, all_copiers
 from tests.crash.kill_moments import CLEANING, COPIERS, MOMENTS
-from tests.crash.run import Run
+from tests.crash.run import Outcome, Run
 from tests.crash.workloads import Workload, compacting, copying
 from tests.crash.workloads.compacting import Compacting
 from tests.crash.workloads.consuming import Consuming
 from tests.crash.workloads.copier_processes import COPIER_PROGRAMS
 from tests.crash.workloads.copying import Copying
 from tests.crash.workloads.producing import Producing
+from tests.peers.zookeeper import ZooKeeper
+from tests.support.shared_zookeeper import fresh_chroot
 
 
 def all_workloads() -> list[Workload]:
@@ -48,12 +53,19 @@ def compaction_run(directory: Path, seed: int, report: Report = print) -> Run:
     return Run(directory, [Compacting()], seed, report, settings=compacting.SETTINGS, moments=moments)
 
 
+def cluster_run(directory: Path, kills: int, seconds: float, seed: int, report: Report) -> Outcome:
+    """Run brokers of a cluster on a ZooKeeper of their own."""
+    with ZooKeeper(directory / "zookeeper") as zookeeper, fresh_chroot(zookeeper.address, "crash") as chroot:
+        return ClusterRun(directory, chroot, [all_copiers(kills)], seed, report).go(kills, seconds)
+
+
 def main() -> int:
     """The command."""
     parser = argparse.ArgumentParser(prog="python -m tests.crash", description="Kill a broker many times, and check.")
     parser.add_argument("--kills", type=int, default=300)
     parser.add_argument("--seconds", type=float, default=3600.0, help="end earlier than after all kills")
     parser.add_argument("--seed", type=int, default=None, help="of the moments, and of what is sent")
+    parser.add_argument("--cluster", action="store_true", help="kill brokers of a cluster")
     parser.add_argument("--workload", choices=["clients", "copiers", "compaction"], default="clients")
     parser.add_argument("--records", type=int, default=100_000, help="that each crew of copiers copies")
     parser.add_argument(
@@ -66,17 +78,22 @@ def main() -> int:
     directory = given.keep or Path(tempfile.mkdtemp(prefix="crash-"))
     logging.disable()  # clients log every lost connection
     print(f"seed {seed}, in {directory}", flush=True)
-    outcome = _run(given, directory, seed).go(given.kills, given.seconds)
+    if given.cluster:
+        outcome = cluster_run(directory, given.kills, given.seconds, seed, report)
+    else:
+        outcome = _run(given, directory, seed).go(given.kills, given.seconds)
     print(outcome)
     if not outcome.violations and given.keep is None:
         shutil.rmtree(directory)
     return 1 if outcome.violations else 0
 
 
-def _run(given: argparse.Namespace, directory: Path, seed: int) -> Run:
-    def report(line: str) -> None:
-        print(line, flush=True)
+def report(line: str) -> None:
+    """Print a line at once."""
+    print(line, flush=True)
 
+
+def _run(given: argparse.Namespace, directory: Path, seed: int) -> Run:
     if given.workload == "clients":
         return Run(directory, all_workloads(), seed, report)
     if given.workload == "compaction":

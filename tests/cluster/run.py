@@ -1,0 +1,101 @@
+"""A long run: three brokers of this project, faults at random, and clients of every sort that work meanwhile.
+
+`python -m tests.crash --cluster` and a short test use it.  It ends at the first violation, after all kills, or when the
+time is over.  Then the clients finish, and everything is checked, the replicas' files record by record.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+import attrs
+
+from tests.cluster.cluster import Cluster
+from tests.cluster.faults import PARTITIONS, SETTINGS, Faults
+from tests.cluster.members import own
+from tests.cluster.traffic import Traffic
+from tests.crash.checks import Violation
+from tests.crash.kill_moments import EventWaiter
+from tests.crash.run import Outcome
+from tests.crash.workloads import Topic, Workload
+from tests.crash.workloads.copier_processes import CopierProgram, java_4, librdkafka
+from tests.crash.workloads.copying import Copying
+
+BROKERS: Final = 3
+TOPIC: Final = Topic("orders", PARTITIONS, {"segment.bytes": "1000000"})
+FINISH_SECONDS_MAX: Final = 120.0
+FAILED_SECONDS_MAX: Final = 3.0  # in which clients finish, once something is wrong
+#: One group of all clients.
+COPIERS: Final = CopierProgram("mixed", (librdkafka, librdkafka, java_4), life_seconds=6.0)
+_RECORDS_PER_KILL: Final = 600  # to copy: about what copiers achieve
+Report = Callable[[str], None]
+
+
+def all_copiers(kills: int) -> Copying:
+    """Return copiers that are busy while so many brokers are killed."""
+    return Copying(_RECORDS_PER_KILL * kills, [COPIERS], most=30, pause_ms=60)
+
+
+@attrs.define
+class ClusterRun:
+    """A cluster in a directory, on a chroot of a ZooKeeper; a seed decides about faults and what is sent."""
+
+    directory: Path
+    zookeeper: str
+    others: Sequence[Workload]
+    seed: int
+    report: Report = print
+    _violations: list[Violation] = attrs.field(factory=list)
+
+    def go(self, kills: int, seconds: float, fewest: int = 0) -> Outcome:
+        """Inflict faults: so many kills, or for so long, but as many kills as the fewest in any case; then check."""
+        begun = time.monotonic()
+        chance = random.Random(self.seed)
+        trap = EventWaiter(lambda: None)
+        cluster = Cluster.make(self.directory, self.zookeeper, [own] * BROKERS, SETTINGS)
+        traffic = Traffic(cluster, [TOPIC], chance.randrange(1 << 30), others=self.others, met=trap.met)
+        faults = Faults(cluster, traffic, chance, trap)
+        with cluster:
+            self._attempt(traffic.start)
+            while faults.kills < kills and not self._violations:
+                if time.monotonic() - begun > seconds and faults.kills >= fewest:
+                    break
+                self._attempt(lambda: self._inflict(faults))
+            traffic.finish(FAILED_SECONDS_MAX if self._violations else FINISH_SECONDS_MAX)
+            if not self._violations:
+                self._attempt(lambda: self._note(*traffic.violations()))
+        self._note(*(Violation("complaint", line) for lines in cluster.errors.values() for line in lines))
+        if self._violations:
+            (self.directory / "violations.txt").write_text("\n".join(map(str, self._violations)))
+        return Outcome(self._violations, self._figures(faults, round(time.monotonic() - begun)))
+
+    def _inflict(self, faults: Faults) -> None:
+        self.report(faults.next())
+        self._note(*faults.traffic.problems())
+
+    def _attempt(self, call: Callable[[], object]) -> None:
+        """Call; an error is a violation."""
+        try:
+            call()
+        except Exception as error:
+            self._note(Violation("harness", "".join(traceback.format_exception(error))))
+
+    def _note(self, *violations: Violation) -> None:
+        self._violations.extend(violations)
+
+    def _figures(self, faults: Faults, seconds: int) -> dict[str, int | float]:
+        history = faults.traffic.history
+        return {
+            "seconds": seconds,
+            "kills": faults.kills,
+            **{f"  {name}": count for name, count in sorted(faults.counts.items())},
+            "records acknowledged": faults.traffic.acknowledged,
+            **{f"  read by {name}": count for name, count in sorted(history.readers.items())},
+            "commits acknowledged": sum(one.count for one in history.committed.values()),
+            **{name: value for workload in self.others for name, value in workload.figures().items()},
+        }
