@@ -183,5 +183,5 @@ def assemble(
         group_service,
         transaction_service,
         log_cleaner,
-        LogMaintenance(config, runtime, logs, partitions, log_cleaner, disk),
+        LogMaintenance(config, runtime, logs, partitions, log_cleaner, disk, role.reopen_offline_partitions),
     )

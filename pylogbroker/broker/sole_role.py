@@ -41,6 +41,9 @@ class SoleRole:
     async def open_replicas(self) -> None:
         await self._replicas.open()
 
+    async def reopen_offline_partitions(self) -> None:
+        await self._replicas.reopen_offline_partitions()
+
     async def finish_deletions(self) -> None:
         await self.controller.finish_deletions()
 

@@ -43,7 +43,7 @@ class LeaderTests(NodeTests):
 
     def test_it_is_not_reopened_as_if_its_disk_had_failed(self) -> None:
         self.lead_elsewhere()
-        now(self.node.broker.partitions.reopen_offline_partitions(set()))
+        now(self.node.broker.role.reopen_offline_partitions())
         self.assertNotIn(("t", 0), self.node.broker.partitions.led)
 
     def test_a_waiting_fetch_is_answered(self) -> None:

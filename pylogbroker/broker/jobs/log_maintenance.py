@@ -50,10 +50,10 @@ class LogMaintenance:
     _partitions: Partitions
     _cleaner: LogCleaner
     _disk: DiskJobs
+    _reopen_offline_partitions: Callable[[], Coroutine[Any, Any, None]]
     _loops: list[PeriodicCall] = attrs.field(factory=list, init=False)
     _syncing: set[Log] = attrs.field(factory=set, init=False)
     _stopped: bool = attrs.field(default=False, init=False)
-    _not_reopened: set[tuple[str, int]] = attrs.field(factory=set, init=False)
     _running: set[str] = attrs.field(factory=set, init=False)  # names of jobs
 
     def start(self) -> None:
@@ -65,7 +65,7 @@ class LogMaintenance:
         self._every(seconds("replica.high.watermark.checkpoint.interval.ms"), self._disk.checkpoint_high_watermarks)
         self._round_every(seconds("producer.id.expiration.check.interval.ms"), self.expire_producers)
         self._every(_DIRECTORY_CHECK_SECONDS, self.check_directories)
-        self._round_every(_REOPEN_SECONDS, self.reopen_offline_partitions)
+        self._round_every(_REOPEN_SECONDS, self._reopen_offline_partitions)
         self._every(REPEAT_MS / 1000, self._partitions.note_missing_policies)
 
     def stop(self) -> None:
@@ -173,9 +173,6 @@ class LogMaintenance:
                 self._partitions.directory_failed(
                     directory.path, f"{directory.path} is gone: removed, moved or unmounted"
                 )
-
-    async def reopen_offline_partitions(self) -> None:
-        await self._partitions.reopen_offline_partitions(self._not_reopened)
 
 
 def _run(job: Callable[..., None], *arguments: Any) -> None:

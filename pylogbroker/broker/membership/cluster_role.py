@@ -149,6 +149,9 @@ class ClusterRole:
         """Open none yet: the controller will say what to lead and to follow."""
         self.replicas.start()
 
+    async def reopen_offline_partitions(self) -> None:
+        """Do nothing: the controller orders what to lead and to follow, also after failures."""
+
     async def finish_deletions(self) -> None:
         """Do nothing: the controller deletes topics."""
 

@@ -1,6 +1,11 @@
 """High watermark of a partition: the offset up to which consumers read.
 
-It is the smallest offset of its conditions, at most the log end. It never falls, unless the log is cut.
+    before a role    it stays at the log directory's checkpoint
+    sole replica     `open`: at the log end, then as the condition of `flush.messages` allows
+    led, followed    `open_at`: as the replicas allow
+    stopped          `stop`: it stays
+
+It never falls, unless the log is cut.
 """
 
 from __future__ import annotations
@@ -35,24 +40,32 @@ class SyncedOffset:
 
 @attrs.define(eq=False)
 class HighWatermark:
-    """Moves `Log.high_watermark`, alone."""
+    """Moves `Log.high_watermark`, alone, to the smallest offset of its conditions, at most the log end."""
 
     _log: Log
     _purgatory: Purgatory
-    conditions: list[Condition]
+    conditions: list[Condition] = attrs.field(factory=list, init=False)
+    """Empty: it stays."""
     _hidden: deque[tuple[int, int]] = attrs.field(factory=deque, init=False)
     """End offsets and sizes of the appends above the high watermark."""
-    _waits: bool = attrs.field(default=False, init=False)  # for more than syncs
+    _waits: bool = attrs.field(default=True, init=False)  # for more than syncs
 
-    def open(self) -> None:
+    def open(self, synced: SyncedOffset) -> None:
         """Begin at the log end: records from before a restart may have been visible."""
         self._log.high_watermark = self._log.log_end_offset
+        self.conditions = [synced]
+        self._waits = False
 
     def open_at(self, offset: int, condition: Condition) -> None:
         """Begin at an earlier offset, with one condition instead of those so far."""
         self._log.high_watermark = offset
         self.cut()
         self.conditions = [condition]
+        self._waits = True
+
+    def stop(self) -> None:
+        """Stay: what a former leader or follower knows must not move it."""
+        self.conditions = []
         self._waits = True
 
     def appended(self, size: int, must_sync: bool) -> None:
@@ -73,6 +86,8 @@ class HighWatermark:
 
     def advance(self) -> None:
         """Rise as far as the conditions allow; complete waiting operations."""
+        if not self.conditions:
+            return
         log, hidden = self._log, self._hidden
         offset = min(log.log_end_offset, *(condition.offset for condition in self.conditions))
         if offset <= log.high_watermark:

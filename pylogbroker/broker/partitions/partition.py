@@ -79,8 +79,6 @@ class Partition:
     purgatory: Purgatory = attrs.field(factory=Purgatory, init=False)
     high_watermark: HighWatermark = attrs.field(init=False)
     _synced: SyncedOffset = attrs.field(init=False)
-    stored_high_watermark: int = attrs.field(init=False)
-    """High watermark at the opening, from the log directory's checkpoint."""
     replication: Replication | None = attrs.field(default=None, init=False)
     """None: no other broker has a replica, or another one leads."""
     followed: FollowedLeader | None = attrs.field(default=None, init=False)
@@ -91,10 +89,12 @@ class Partition:
     _empty_ranges: dict[int, int] = attrs.field(factory=dict, init=False)  # offsets with no record, where one may be
 
     def __attrs_post_init__(self) -> None:
-        self.stored_high_watermark = self.log.high_watermark
         self._synced = SyncedOffset(self.log)
-        self.high_watermark = HighWatermark(self.log, self.purgatory, [self._synced])
-        self.high_watermark.open()
+        self.high_watermark = HighWatermark(self.log, self.purgatory)
+
+    def lead_alone(self) -> None:
+        """Let the high watermark begin at the log end: no other broker has a replica."""
+        self.high_watermark.open(self._synced)
 
     def replicate(self, replication: Replication, high_watermark: int) -> None:
         """Let the high watermark wait for other replicas; `high_watermark` is where it begins."""
@@ -229,6 +229,7 @@ class Partition:
     def resign(self, error: KafkaError) -> None:
         """Fail waiting operations: the leader epoch is over."""
         self.replication = self.followed = None
+        self.high_watermark.stop()
         self.purgatory.fail_all(error)
 
     def close(self, error: KafkaError | None = None) -> None:

@@ -1,7 +1,6 @@
 """The partitions with a replica on this broker: opens, configures and deletes their logs; leads some of them.
 
-A failed directory takes its logs and their partitions offline. Logs that a full disk kept from being created are tried
-again later (`reopen_offline_partitions`).
+A failed directory takes its logs and their partitions offline.
 """
 
 from __future__ import annotations
@@ -36,7 +35,6 @@ from pylogbroker.storage import DeletedDirectory, Log, LogConfig, LogManager
 from pylogbroker.storage.checkpoints import TopicPartition
 from pylogbroker.storage.formatting import listed
 
-_REOPENED_PER_ROUND_MAX = 100  # logs
 log = Logger()
 
 
@@ -182,23 +180,23 @@ class Partitions:
         for unload in self.before_drop:
             unload(topic)
         self._names.pop(topic.id, None)
-        await self.delete(topic, topic.partitions)
+        await self.delete(topic.name, topic.partitions)
 
-    async def delete(self, topic: TopicImage, indexes: Iterable[int]) -> None:
-        """Take away logs of a topic, synced; then remove their files."""
+    async def delete(self, topic: str, indexes: Iterable[int]) -> None:
+        """Take away logs of a topic, also those not hosted, synced; then remove their files."""
         deleted: list[DeletedDirectory] = []
         kept: dict[str, list[TopicPartition]] = {}
         async for index in self._runtime.slices.over(indexes):
-            self.led.pop((topic.name, index), None)
-            partition = self.hosted.pop((topic.name, index), None)
+            self.led.pop((topic, index), None)
+            partition = self.hosted.pop((topic, index), None)
             if partition is not None:
                 partition.close()
                 for call in self.on_log_deleted:
                     call(partition.log)
             try:
-                found = self._logs.delete(topic.name, index)
+                found = self._logs.delete(topic, index)
             except StorageFailure as failure:
-                kept.setdefault(str(failure), []).append((topic.name, index))
+                kept.setdefault(str(failure), []).append((topic, index))
             else:
                 deleted += [found] if found is not None else []
         for why, keys in kept.items():
@@ -264,37 +262,13 @@ class Partitions:
             raise StorageFailure(f"{found.path}: the log's message format is not the topic's; one of them is of 0.7")
         return found
 
-    async def reopen_offline_partitions(self, tried: set[TopicPartition]) -> None:
-        """Try again to create missing logs until one fails, those in `tried` last."""
-        if any(directory.failure for directory in self._logs.directories):  # a missing log may be there
-            return
-        missing: list[TopicPartition] = []
-        async for name in self._runtime.slices.over(tuple(self._metadata.topics)):
-            topic = self._metadata.topics.get(name)
-            if topic is not None:
-                missing += ((name, index) for index in topic.partitions if self._is_missing(topic, index))
-        async for key in self._runtime.slices.over(sorted(missing, key=tried.__contains__)[:_REOPENED_PER_ROUND_MAX]):
-            topic = self._metadata.topics.get(key[0])
-            if topic is None or not self._is_missing(topic, key[1]):
-                continue
-            try:
-                self._open_replica(topic, key[1], log_config(self._settings(topic.name)), is_new=True)
-            except StorageFailure as failure:
-                log.error("{partitions} offline: {why}", partitions=_subject([key]), why=failure)
-                if key in tried:
-                    tried.clear()
-                tried.add(key)
-                return
-            self.lead(key, topic.partitions[key[1]].leader_epoch)
-            await self.configure(topic)
-            log.info("{topic}-{partition} is online now", topic=key[0], partition=key[1])
-            for call in self.on_reopened:
-                call(*key)
+    def reopen(self, topic: TopicImage, index: int) -> None:
+        """Create a log that could not be created before; raise StorageFailure."""
+        self._open_replica(topic, index, log_config(self._settings(topic.name)), is_new=True)
 
-    def _is_missing(self, topic: TopicImage, index: int) -> bool:
-        key, state = (topic.name, index), topic.partitions.get(index)
-        is_leader = state is not None and state.leader == self._broker_id
-        return is_leader and key not in self.led and key not in self._logs.offline
+    def is_offline(self, key: TopicPartition) -> bool:
+        """Return whether the log is, or may be, in a directory that failed."""
+        return key in self._logs.offline or any(directory.failure for directory in self._logs.directories)
 
     def _settings(self, topic: str) -> TopicConfig:
         return self._config.topic(self._metadata.topic_settings(topic))

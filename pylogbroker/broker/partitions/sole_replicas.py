@@ -5,6 +5,8 @@
 | TopicCreated      | logs are made                      | the topic's settings apply             |
 | PartitionsChanged | logs of new partitions are made    | partitions are led as the image says   |
 | TopicDeleted      |                                    | logs are deleted                       |
+
+Logs that a full disk kept from being created are tried again later (`reopen_offline_partitions`).
 """
 
 from __future__ import annotations
@@ -12,12 +14,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import attrs
+from twisted.logger import Logger
 
 from pylogbroker.broker.cluster_metadata import ClusterMetadata
 from pylogbroker.broker.partitions.service import Partitions
 from pylogbroker.broker.runtime import Runtime
+from pylogbroker.errors import StorageFailure
 from pylogbroker.metadata.delta import Delta, PartitionsChanged, TopicCreated, TopicDeleted
 from pylogbroker.metadata.image import ClusterImage, PartitionState, TopicImage, topic_resource
+from pylogbroker.storage.checkpoints import TopicPartition
+
+_REOPENED_PER_ROUND_MAX = 100  # logs
+log = Logger()
 
 
 @attrs.frozen(eq=False)
@@ -26,6 +34,7 @@ class SoleReplicas:
     _metadata: ClusterMetadata
     _partitions: Partitions
     _broker_id: int
+    _not_reopened: set[TopicPartition] = attrs.field(factory=set, init=False)
 
     async def open(self) -> None:
         async for topic in self._runtime.slices.over(tuple(self._metadata.topics.values())):
@@ -76,4 +85,41 @@ class SoleReplicas:
         elif key in self._partitions.hosted:
             led = self._partitions.led.get(key)
             if led is None or state.leader_epoch > led.leader_epoch:
-                self._partitions.lead(key, state.leader_epoch)
+                self._lead(key, state.leader_epoch)
+
+    def _lead(self, key: TopicPartition, epoch: int) -> None:
+        is_new = key not in self._partitions.led
+        partition = self._partitions.lead(key, epoch)
+        if is_new:
+            partition.lead_alone()
+
+    async def reopen_offline_partitions(self) -> None:
+        """Try again to create missing logs until one fails, those that failed before last."""
+        tried, slices = self._not_reopened, self._runtime.slices
+        missing: list[TopicPartition] = []
+        async for name in slices.over(tuple(self._metadata.topics)):
+            topic = self._metadata.topics.get(name)
+            if topic is not None:
+                missing += ((name, index) for index in topic.partitions if self._is_missing(topic, index))
+        async for key in slices.over(sorted(missing, key=tried.__contains__)[:_REOPENED_PER_ROUND_MAX]):
+            topic = self._metadata.topics.get(key[0])
+            if topic is None or not self._is_missing(topic, key[1]):
+                continue
+            try:
+                self._partitions.reopen(topic, key[1])
+            except StorageFailure as failure:
+                log.error("{topic}-{partition} is offline: {why}", topic=key[0], partition=key[1], why=failure)
+                if key in tried:
+                    tried.clear()
+                tried.add(key)
+                return
+            self._lead(key, topic.partitions[key[1]].leader_epoch)
+            await self._partitions.configure(topic)
+            log.info("{topic}-{partition} is online now", topic=key[0], partition=key[1])
+            for call in self._partitions.on_reopened:
+                call(*key)
+
+    def _is_missing(self, topic: TopicImage, index: int) -> bool:
+        key, state = (topic.name, index), topic.partitions.get(index)
+        is_leader = state is not None and state.leader == self._broker_id
+        return is_leader and key not in self._partitions.led and not self._partitions.is_offline(key)

@@ -122,8 +122,7 @@ class Replicas:
             self._fetcher_settings.protocol.truncates_on_fetch,
         )
         view = ReplicaLogView(partition.log)
-        partition.log.high_watermark = high_watermark = partition.stored_high_watermark
-        return PartitionReplica(self._broker_id, view, settings, self._brokers, high_watermark)
+        return PartitionReplica(self._broker_id, view, settings, self._brokers, partition.log.high_watermark)
 
     def _obey(self, replica: _Replica, state: PartitionState) -> None:
         machine = replica.machine
@@ -190,25 +189,25 @@ class Replicas:
             self._partitions.stop_following(key)
 
     async def stop(self, orders: Mapping[TopicPartition, tuple[int, bool]]) -> dict[TopicPartition, ErrorCode]:
-        """Stop replicas, each with a leader epoch and whether to delete it; return errors."""
+        """Stop replicas, each with a leader epoch and whether to delete it; return errors.
+
+        A log may be deleted before it was led or followed in this life of the broker.
+        """
         errors: dict[TopicPartition, ErrorCode] = {}
         deleted: dict[str, list[int]] = {}
-        topics: dict[str, TopicImage] = {}
         for key, (epoch, delete) in orders.items():
             replica = self._replicas.get(key)
-            if replica is None:
-                continue
-            if not replica.machine.may_stop(epoch):
-                errors[key] = ErrorCode.FENCED_LEADER_EPOCH
-                continue
-            self._stop_following(replica)
-            self._resign(replica)
+            if replica is not None:
+                if not replica.machine.may_stop(epoch):
+                    errors[key] = ErrorCode.FENCED_LEADER_EPOCH
+                    continue
+                self._stop_following(replica)
+                self._resign(replica)
             if delete:
-                del self._replicas[key]
-                topics[key[0]] = replica.topic
+                self._replicas.pop(key, None)
                 deleted.setdefault(key[0], []).append(key[1])
         for name, indexes in deleted.items():
-            await self._partitions.delete(topics[name], indexes)
+            await self._partitions.delete(name, indexes)
         return errors
 
     # Other events

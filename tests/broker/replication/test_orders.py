@@ -12,10 +12,12 @@ from twisted.internet.defer import fail
 
 from pylogbroker.broker.apis import leader_and_isr, update_metadata
 from pylogbroker.broker.membership.config_watch import NOTIFICATION_MS_MAX, encode_notification
+from pylogbroker.broker.partitions.service import Partitions
 from pylogbroker.errors import ErrorCode
 from pylogbroker.interfaces import Create, Unavailable
 from pylogbroker.metadata import zk_paths, zk_schema
-from pylogbroker.metadata.image import topic_resource
+from pylogbroker.metadata.image import PartitionState, TopicImage, topic_resource
+from pylogbroker.replication import FollowerFetch
 from pylogbroker.wire.messages.update_metadata import (
     UpdateMetadataPartitionState,
     UpdateMetadataRequest,
@@ -74,6 +76,54 @@ class StopTests(ClusterTests):
         self.assertEqual((self.cluster.ends()[2], os.path.exists(path)), (0, True))
         self.assertEqual(self.cluster.stop(2, 1, delete=True), ErrorCode.NONE)
         self.assertEqual((KEY in self.cluster.nodes[2].broker.partitions.hosted, os.path.exists(path)), (False, False))
+
+    def test_a_replica_is_deleted_before_its_first_order(self) -> None:
+        self.create()
+        path = self.cluster.partition(2).log.path
+        self.restart(2)
+        self.assertTrue(os.path.exists(path))
+        self.assertEqual(self.cluster.stop(2, 0, delete=True), ErrorCode.NONE)
+        self.assertFalse(os.path.exists(path))
+
+    def test_the_high_watermark_of_a_stopped_replica_stays(self) -> None:
+        """Its last leadership knows of followers that another leader may have cut."""
+        self.cluster.cut.add((2, 1))
+        self.create()
+        self.cluster.append(1, b"a")
+        replication = self.cluster.partition(1).replication
+        assert replication is not None
+        self.cluster.stop(1, 0)
+        replication.follower_fetched(FollowerFetch(2, 0, 1))
+        self.cluster.partition(1).on_synced()
+        self.assertEqual(self.cluster.high_watermarks()[1], 0)
+
+
+class OpeningTests(ClusterTests):
+    brokers = (1, 2)
+
+    def test_the_high_watermark_waits_for_the_first_role(self) -> None:
+        self.create()
+        self.cluster.append(1, b"a")
+        self.cluster.settle(1.2)
+        self.cluster.cut.add((2, 1))
+        self.cluster.append(1, b"b")
+        self.restart(1)
+        found = []
+
+        async def configure(partitions: Partitions, topic: TopicImage) -> None:
+            partition = partitions.hosted[KEY]
+            partition.on_synced()
+            found.append((partition.log.high_watermark, partition.log.log_end_offset))
+
+        with patch.object(Partitions, "configure", configure):
+            self.cluster.order(1)
+        self.assertEqual(found, [(1, 2)])
+
+    def test_the_image_alone_lets_nobody_lead(self) -> None:
+        self.cluster.state = PartitionState(1, (1, 2), (1, 2), 0, 0)
+        self.cluster.announce(1, 2)
+        self.cluster.settle(11)
+        self.assertEqual(list(self.cluster.nodes[1].broker.partitions.led), [])
 
 
 class MetadataTests(ClusterTests):
