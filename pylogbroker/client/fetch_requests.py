@@ -30,7 +30,10 @@ def fetch_request(
     min_bytes: int = 1,
     max_bytes: int = _RESPONSE_BYTES_MAX,
 ) -> FetchRequest:
-    """Return a fetch of targets in different partitions."""
+    """Return a fetch of targets in different partitions, without the rack.
+
+    With the rack, a broker may answer with a nearer replica instead of records (KIP-392).
+    """
     topics: dict[str, FetchTopic] = {}
     for each in wanted:
         found = topics.setdefault(each.topic, FetchTopic(each.topic))
@@ -43,5 +46,4 @@ def fetch_request(
         max_bytes=max_bytes,
         isolation_level=int(settings.text("isolation.level") == "read_committed"),
         topics=list(topics.values()),
-        rack_id=settings.text("client.rack"),
     )

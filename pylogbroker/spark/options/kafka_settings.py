@@ -40,7 +40,6 @@ READING: Final = frozenset(
         "fetch.max.wait.ms",
         "max.partition.fetch.bytes",
         "isolation.level",
-        "client.rack",
         "check.crcs",
     }
 )
