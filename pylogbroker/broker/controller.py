@@ -21,9 +21,10 @@ from twisted.logger import Logger
 from pylogbroker.broker.cluster_metadata import ClusterMetadata
 from pylogbroker.broker.coordination_errors import kafka_error
 from pylogbroker.broker.limits import PartitionAllowance
-from pylogbroker.broker.metadata_plans import MetadataPlans, without_bad_settings
+from pylogbroker.broker.metadata_plans import MetadataPlans
 from pylogbroker.broker.runtime import InThread
 from pylogbroker.broker.slices import Slices
+from pylogbroker.broker.stored_settings import StoredSettings
 from pylogbroker.config import BrokerConfig
 from pylogbroker.interfaces import CoordinationError, ITree, Operation, SetData
 from pylogbroker.metadata import registration, zk_paths, zk_schema
@@ -74,7 +75,7 @@ class LocalController:
         contents = await read_image(self._tree, slices)
         self._interrupted += contents.deleted
         self._plans.open(contents.image)
-        image = await without_bad_settings(self._config, contents.image, slices)
+        image = await StoredSettings(self._config).accepted_image(contents.image, slices)
         this_broker = BrokerRegistered(image.brokers.get(self._broker_id, BrokerRegistration(self._broker_id)))
         self._metadata.image = Delta.of(this_broker, ControllerElected(self._broker_id)).apply(image)
 

@@ -10,7 +10,6 @@ import attrs
 from twisted.logger import Logger
 
 from pylogbroker.broker.limits import PartitionAllowance
-from pylogbroker.broker.slices import Slices
 from pylogbroker.config import TOPIC, BrokerConfig, ConfigSource, notes_without_effect
 from pylogbroker.errors import ConfigError, ErrorCode, KafkaError
 from pylogbroker.metadata import placement, topic_names
@@ -157,27 +156,6 @@ class MetadataPlans:
             log.warn(
                 "settings of topic {topic} are kept and have no effect: {settings}", topic=topic, settings=listed(due)
             )
-
-
-async def without_bad_settings(config: BrokerConfig, image: ClusterImage, slices: Slices) -> ClusterImage:
-    """Leave out stored settings that this release rejects: they must not prevent the start."""
-    good: dict[ConfigResource, Mapping[str, str] | None] = {}
-    async for resource, settings in slices.over(image.configs.items()):
-        if resource.type is ConfigResourceType.TOPICS and settings:
-            good[resource] = _good_settings(config, resource.name, settings)
-    return attrs.evolve(image, configs=image.configs.changed(good))
-
-
-def _good_settings(config: BrokerConfig, topic: str, settings: Mapping[str, str]) -> dict[str, str]:
-    good: dict[str, str] = {}
-    for name, text in settings.items():
-        try:
-            config.topic({**good, name: text})
-        except ConfigError as error:
-            log.warn("topic {topic} does without a setting: {error}", topic=topic, error=error)
-        else:
-            good[name] = text
-    return good
 
 
 def dynamic_layer(resource: ConfigResource) -> ConfigSource:

@@ -25,7 +25,7 @@ from pylogbroker.broker.membership.controller_channels import AnswerHandler, Cha
 from pylogbroker.broker.membership.controller_driver import ControllerDriver
 from pylogbroker.broker.membership.member import ClusterMember
 from pylogbroker.broker.membership.orders import ControllerOrders
-from pylogbroker.broker.metadata_plans import MetadataPlans, without_bad_settings
+from pylogbroker.broker.metadata_plans import MetadataPlans
 from pylogbroker.broker.partitions.service import Partitions
 from pylogbroker.broker.replication.channels import BrokerChannels
 from pylogbroker.broker.replication.controller_channel import ControllerChannel
@@ -33,6 +33,7 @@ from pylogbroker.broker.replication.fetcher import FetcherSettings, RequestChann
 from pylogbroker.broker.replication.isr_updates import IsrUpdates
 from pylogbroker.broker.replication.replicas import Replicas, ReplicaSettings
 from pylogbroker.broker.runtime import Runtime
+from pylogbroker.broker.stored_settings import StoredSettings
 from pylogbroker.config import SIMPLE, BrokerConfig
 from pylogbroker.controller.ports import ControllerSettings
 from pylogbroker.interfaces import ITree
@@ -60,6 +61,7 @@ class ClusterRole:
     _channels: BrokerChannels = attrs.field(init=False)
     _controller_channel: ControllerChannel = attrs.field(init=False)
     _isr_updates: IsrUpdates = attrs.field(init=False)
+    _stored_settings: StoredSettings = attrs.field(init=False)
     _config_watch: ConfigWatch = attrs.field(init=False)
     _member: ClusterMember = attrs.field(init=False)
 
@@ -100,7 +102,8 @@ class ClusterRole:
             self.driver,
             lambda: self._member.epoch,
         )
-        self._config_watch = ConfigWatch(self._tree, metadata, runtime)
+        self._stored_settings = StoredSettings(config)
+        self._config_watch = ConfigWatch(self._tree, metadata, runtime, self._stored_settings)
 
     def host(self, partitions: Partitions) -> None:
         """Make the replicas of this broker, which are logs of `partitions`."""
@@ -127,7 +130,7 @@ class ClusterRole:
             self._fetch_channel,
             self._isr_updates,
         )
-        self.orders = ControllerOrders(self._broker_id, self._config, self._metadata, self.replicas)
+        self.orders = ControllerOrders(self._metadata, self.replicas, self._config_watch.read_topics)
         self._member.on_registered += [self.orders.set_broker_epoch, self.replicas.set_broker_epoch]
         self._member.on_new_session.append(self._config_watch.resume)
         self._member.on_registered.append(lambda epoch: self.driver.start())
@@ -143,7 +146,7 @@ class ClusterRole:
         contents = await read_image(self._tree, self._runtime.slices)
         self.interrupted_deletions = contents.deleted
         self._plans.open(contents.image)
-        self._metadata.image = await without_bad_settings(self._config, contents.image, self._runtime.slices)
+        self._metadata.image = await self._stored_settings.accepted_image(contents.image, self._runtime.slices)
 
     async def open_replicas(self) -> None:
         """Open none yet: the controller will say what to lead and to follow."""

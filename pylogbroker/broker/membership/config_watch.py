@@ -5,12 +5,14 @@
 
 A change writes the settings, then a notification. Notifications older than 15 minutes are deleted. After a new
 session all settings are read again, since notifications may have been missed.
+
+A new topic comes without a notification: its settings are read when the controller first names it.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 import attrs
@@ -18,15 +20,27 @@ from twisted.internet.defer import DeferredLock, ensureDeferred
 from twisted.logger import Logger
 
 from pylogbroker.broker.cluster_metadata import ClusterMetadata
+from pylogbroker.broker.pauses import RetryPauses
 from pylogbroker.broker.runtime import Runtime
-from pylogbroker.interfaces import Changed, CoordinationError, Delete, ITree, Node, NoNode
+from pylogbroker.broker.stored_settings import StoredSettings
+from pylogbroker.interfaces import (
+    Changed,
+    CoordinationError,
+    Delete,
+    ITree,
+    Node,
+    NoNode,
+    SessionExpired,
+    Unavailable,
+)
 from pylogbroker.metadata import zk_paths, zk_schema
 from pylogbroker.metadata.delta import ConfigChanged, Delta
-from pylogbroker.metadata.image import ConfigResource, ConfigResourceType
+from pylogbroker.metadata.image import ConfigResource, ConfigResourceType, topic_resource
 
 log = Logger()
 NOTIFICATION_MS_MAX: Final = 15 * 60 * 1000
 _VERSION: Final = 2
+_RETRY_SECONDS: Final = 1.0
 
 
 def encode_notification(resource: ConfigResource) -> bytes:
@@ -49,9 +63,13 @@ class ConfigWatch:
     _tree: ITree
     _metadata: ClusterMetadata
     _runtime: Runtime
+    _stored_settings: StoredSettings
+    _pauses: RetryPauses = attrs.field(init=False)
     _handled: set[str] = attrs.field(factory=set, init=False)
-    _is_stopped: bool = attrs.field(default=False, init=False)
     _lock: DeferredLock = attrs.field(factory=DeferredLock, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._pauses = RetryPauses(self._runtime.clock)
 
     async def start(self) -> None:
         """Begin to watch, before the settings are read for the image: no change is missed."""
@@ -66,11 +84,39 @@ class ConfigWatch:
             resources += (ConfigResource(kind, name) for name in names)
         await self._read(list(dict.fromkeys(resources)))
 
+    async def read_topics(self, names: Iterable[str]) -> None:
+        """Read the settings of topics that are new here, while ZooKeeper is not reached again and again.
+
+        Raise Unavailable at the end of the session: the controller will name the topics again in the next one.
+        """
+        resources = [topic_resource(name) for name in names]
+        if not resources:
+            return
+        await self._lock.acquire()
+        try:
+            await self._read_until_reached(resources)
+        finally:
+            self._lock.release()
+
     def stop(self) -> None:
-        self._is_stopped = True
+        self._pauses.end()
+
+    async def _read_until_reached(self, resources: Sequence[ConfigResource]) -> None:
+        while True:
+            try:
+                await self._read(resources)
+                return
+            except SessionExpired:
+                raise
+            except Unavailable as error:
+                if self._pauses.has_ended:
+                    raise
+                if self._runtime.may_log("settings of new topics"):
+                    log.warn("settings of new topics cannot be read now, orders wait for that: {why}", why=error)
+                await self._pauses.pause(_RETRY_SECONDS)
 
     def _notified(self, _: Changed) -> None:
-        if not self._is_stopped:
+        if not self._pauses.has_ended:
             ensureDeferred(self._follow()).addErrback(
                 lambda failure: log.failure("a change of settings was not followed", failure)
             )
@@ -86,7 +132,7 @@ class ConfigWatch:
             self._handled = set(names)  # only now: after an error they are read again
             await self._delete_old(nodes)
         except CoordinationError as error:
-            if not self._is_stopped and self._runtime.may_log("changes of settings"):
+            if not self._pauses.has_ended and self._runtime.may_log("changes of settings"):
                 log.warn("changes of settings cannot be read now: {why}", why=error)
         finally:
             self._lock.release()
@@ -95,11 +141,19 @@ class ConfigWatch:
         nodes = await self._tree.get_many([zk_paths.config(*resource) for resource in resources])
         changes = []
         for resource, node in zip(resources, nodes, strict=True):
-            settings = {} if node is None else zk_schema.decode_config(node.data)
+            settings = self._settings(resource, node)
             if settings != self._metadata.image.settings(resource):
                 changes.append(ConfigChanged(resource, settings))
         if changes:
             await self._metadata.publish(Delta.of(*changes))
+
+    def _settings(self, resource: ConfigResource, node: Node | None) -> Mapping[str, str]:
+        try:
+            settings = {} if node is None else zk_schema.decode_config(node.data)
+        except zk_schema.BadNode as error:
+            log.error("the stored settings of {name} cannot be read, nothing changes: {why}", name=resource, why=error)
+            return self._metadata.image.settings(resource)
+        return self._stored_settings.accepted(resource, settings)
 
     async def _delete_old(self, nodes: Mapping[str, Node]) -> None:
         before_ms = self._runtime.now_ms() - NOTIFICATION_MS_MAX

@@ -6,13 +6,15 @@
     UpdateMetadata   broker epoch, controller epoch   the image, for clients: partitions, live brokers, controller
     StopReplica      broker epoch, controller epoch   `Replicas` stops, perhaps deletes
 
+The settings of a new topic are read first: the first two do without them otherwise, since nobody announces them.
+
 A request for an earlier life of this broker, or of an earlier controller, is rejected as a whole. Requests are carried
 out one after the other, in the order of arrival. Source: Kafka's class ReplicaManager.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Final
 from uuid import UUID
 
@@ -22,13 +24,14 @@ from twisted.logger import Logger
 
 from pylogbroker.broker.cluster_metadata import ClusterMetadata
 from pylogbroker.broker.replication.replicas import Replicas
-from pylogbroker.config import BrokerConfig
 from pylogbroker.coordinators import TopicPartition
 from pylogbroker.errors import ErrorCode
+from pylogbroker.interfaces import CoordinationError
 from pylogbroker.metadata.delta import (
     BrokerRegistered,
     BrokerUnregistered,
     Change,
+    ConfigChanged,
     ControllerElected,
     Delta,
     PartitionsChanged,
@@ -41,6 +44,7 @@ from pylogbroker.metadata.image import (
     BrokerRegistration,
     PartitionState,
     TopicImage,
+    topic_resource,
 )
 from pylogbroker.metadata.persistent_map import PersistentMap
 from pylogbroker.wire.messages.leader_and_isr import (
@@ -75,10 +79,11 @@ ControllerRequest = LeaderAndIsrRequest | UpdateMetadataRequest | StopReplicaReq
 
 @attrs.define(eq=False)
 class ControllerOrders:
-    _broker_id: int
-    _config: BrokerConfig
+    """`read_topics` reads settings of new topics into the image; it raises CoordinationError."""
+
     _metadata: ClusterMetadata
     _replicas: Replicas
+    _read_topics: Callable[[Sequence[str]], Awaitable[None]]
     broker_epoch: int = attrs.field(default=_UNKNOWN_EPOCH, init=False)
     _controller_epoch: int = attrs.field(default=0, init=False)
     _lock: DeferredLock = attrs.field(factory=DeferredLock, init=False)
@@ -92,6 +97,8 @@ class ControllerOrders:
             if error := self._rejection(request):
                 return LeaderAndIsrResponse(error)
             topics = _topics_of(request)
+            if error := await self._read_settings(topics):
+                return LeaderAndIsrResponse(error)
             by_id = version >= _FIRST_LEADER_AND_ISR_BY_ID
             response = LeaderAndIsrResponse()
             for topic in topics:
@@ -117,10 +124,13 @@ class ControllerOrders:
         try:
             if error := self._rejection(request):
                 return UpdateMetadataResponse(error)
+            topics = _metadata_topics_of(request)
+            if error := await self._read_settings(topics):
+                return UpdateMetadataResponse(error)
             changes: list[Change] = [*self._broker_changes(request.live_brokers)]
             if request.controller_id != self._metadata.image.controller_id:
                 changes.append(ControllerElected(request.controller_id))
-            for topic in _metadata_topics_of(request):
+            for topic in topics:
                 changes += self._topic_changes(topic)
             if changes:
                 await self._metadata.publish(Delta.of(*changes))
@@ -159,6 +169,20 @@ class ControllerOrders:
         self._controller_epoch = request.controller_epoch
         return None
 
+    async def _read_settings(
+        self, topics: Sequence[LeaderAndIsrTopicState] | Sequence[UpdateMetadataTopicState]
+    ) -> ErrorCode | None:
+        """Read settings of new topics; return an error if the session has ended, and with it this broker's epoch."""
+        try:
+            await self._read_topics([each.topic_name for each in topics if self._is_new(each)])
+        except CoordinationError:
+            return ErrorCode.STALE_BROKER_EPOCH
+        return None
+
+    def _is_new(self, topic: LeaderAndIsrTopicState | UpdateMetadataTopicState) -> bool:
+        known = self._metadata.topics.get(topic.topic_name)
+        return known is None or _is_another(topic.topic_id, known.id)
+
     # LeaderAndIsr
 
     async def _obey(self, topic: LeaderAndIsrTopicState) -> dict[int, ErrorCode]:
@@ -189,6 +213,8 @@ class ControllerOrders:
         }
         if known is not None and (deleted or _is_another(topic.topic_id, known.id)):
             yield TopicDeleted(known)
+            if not deleted:  # the deletion takes the settings along, which are those of the new topic already
+                yield ConfigChanged(topic_resource(known.name), self._metadata.topic_settings(known.name))
             known = None
         if states and known is None:
             yield TopicCreated(TopicImage(topic.topic_name, topic.topic_id, PersistentMap(states)))

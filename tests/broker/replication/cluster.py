@@ -81,7 +81,7 @@ HANDLERS: Mapping[type[Request], Callable[..., Any]] = {
 }
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Channel:
     """Channel to another node's handlers; each way takes one call of the clock."""
 
@@ -122,7 +122,7 @@ class Channel:
         response.callback(answer)  # of a Failure: fails
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Cluster:
     """Nodes by broker id. Nobody but the test is the controller."""
 

@@ -14,7 +14,7 @@ from pylogbroker.broker.apis import leader_and_isr, update_metadata
 from pylogbroker.broker.membership.config_watch import NOTIFICATION_MS_MAX, encode_notification
 from pylogbroker.broker.partitions.service import Partitions
 from pylogbroker.errors import ErrorCode
-from pylogbroker.interfaces import Create, Unavailable
+from pylogbroker.interfaces import Create, NoNode, SessionExpired, SetData, Unavailable
 from pylogbroker.metadata import zk_paths, zk_schema
 from pylogbroker.metadata.image import PartitionState, TopicImage, topic_resource
 from pylogbroker.replication import FollowerFetch
@@ -23,6 +23,7 @@ from pylogbroker.wire.messages.update_metadata import (
     UpdateMetadataRequest,
     UpdateMetadataTopicState,
 )
+from tests.broker.log_lines import logged_lines
 from tests.broker.replication.cluster import CONTROLLER, KEY, TOPIC, TOPIC_ID, ClusterTests
 from tests.broker.trees import now
 
@@ -163,14 +164,25 @@ class MetadataTests(ClusterTests):
 
 
 class ConfigWatchTests(ClusterTests):
+    settings = {"controlled.shutdown.enable": "false"}
     brokers = (1,)
+
+    def write(self, data: bytes) -> None:
+        """Store a topic's settings."""
+        path, tree = zk_paths.topic_config(TOPIC), self.cluster.nodes[1].tree
+        try:
+            now(tree.commit([SetData(path, data)]))
+        except NoNode:
+            now(tree.commit([Create(path, data)]))
+
+    def store(self, **settings: str) -> None:
+        self.write(zk_schema.encode_config({name.replace("_", "."): text for name, text in settings.items()}))
 
     def notify(self, **settings: str) -> None:
         """Write a topic's settings and a notification, as another broker does."""
-        tree, resource = self.cluster.nodes[1].tree, topic_resource(TOPIC)
-        data = zk_schema.encode_config({name.replace("_", "."): text for name, text in settings.items()})
-        now(tree.commit([Create(zk_paths.config(*resource), data)]))
-        now(tree.commit([Create(zk_paths.CONFIG_CHANGE_PREFIX, encode_notification(resource), sequence=True)]))
+        self.store(**settings)
+        notification = encode_notification(topic_resource(TOPIC))
+        now(self.cluster.nodes[1].tree.commit([Create(zk_paths.CONFIG_CHANGE_PREFIX, notification, sequence=True)]))
 
     def stored(self) -> dict[str, str]:
         return dict(self.cluster.nodes[1].broker.metadata.topic_settings(TOPIC))
@@ -202,3 +214,75 @@ class ConfigWatchTests(ClusterTests):
         self.cluster.clock.rightNow = (created_ms + NOTIFICATION_MS_MAX + 1000) / 1000
         now(tree.commit([Create(zk_paths.CONFIG_CHANGE_PREFIX, b"{}", sequence=True)]))
         self.assertNotIn(name, now(tree.children(zk_paths.CONFIG_CHANGES)))
+
+    def unreachable(self, error: type[Unavailable] = Unavailable) -> Any:
+        """Let reads fail."""
+        tree = type(self.cluster.nodes[1].tree)
+        return patch.object(tree, "get_many", lambda self, paths: fail(error("/config")))
+
+    def test_settings_of_a_new_topic_are_in_force(self) -> None:
+        """The creator of a topic notifies nobody of its settings."""
+        self.store(min_insync_replicas="2", retention_ms="5")
+        self.cluster.elect(1, (1, 2), (1,), is_new=True, replicas=(1, 2))
+        partition = self.cluster.partition(1)
+        self.assertEqual((partition.wanted_insync_replicas, partition.log.config.retention_ms), (2, 5))
+
+    def test_a_topic_that_is_created_again_has_its_own_settings(self) -> None:
+        self.store(retention_ms="5")
+        self.create()
+        self.store(retention_ms="6")
+        update = UpdateMetadataPartitionState(leader=1, leader_epoch=0, isr=[1], zk_version=0, replicas=[1])
+        states = [UpdateMetadataTopicState(TOPIC, UUID(int=8), [update])]
+        request = UpdateMetadataRequest(CONTROLLER, controller_epoch=1, topic_states=states)
+        self.cluster.nodes[1].ask(update_metadata.handle, request)
+        self.assertEqual(self.stored(), {"retention.ms": "6"})
+
+    def test_orders_for_a_new_topic_wait_for_its_settings(self) -> None:
+        self.store(retention_ms="5")
+        node = self.cluster.nodes[1]
+        self.cluster.state = PartitionState(1, (1,), (1,))
+        with self.unreachable():
+            answer = node.send(leader_and_isr.handle, self.cluster.leader_and_isr(is_new=True))
+            self.cluster.settle(3)
+            self.assertNoResult(answer)
+        self.cluster.settle(1)
+        self.assertEqual(self.successResultOf(answer).error_code, ErrorCode.NONE)
+        self.assertEqual(self.cluster.partition(1).log.config.retention_ms, 5)
+
+    def test_orders_of_an_ended_session_are_not_obeyed(self) -> None:
+        with self.unreachable(SessionExpired):
+            request = self.cluster.leader_and_isr(is_new=True)
+            answer = self.cluster.nodes[1].ask(leader_and_isr.handle, request)
+        self.assertEqual(answer.error_code, ErrorCode.STALE_BROKER_EPOCH)
+
+    def test_a_stopped_broker_waits_for_no_settings(self) -> None:
+        node = self.cluster.nodes[1]
+        with self.unreachable():
+            answer = node.send(leader_and_isr.handle, self.cluster.leader_and_isr(is_new=True))
+            now(node.broker.role.leave())
+            self.assertEqual(self.successResultOf(answer).error_code, ErrorCode.STALE_BROKER_EPOCH)
+
+    def test_a_rejected_setting_is_reported_once_and_the_default_is_in_force(self) -> None:
+        bad = {"retention_ms": "soon", "segment_ms": "7"}
+        with logged_lines() as lines:
+            self.store(**bad)
+            self.create()
+            self.notify(**bad, flush_ms="8")
+            self.cluster.elect(1)
+        [line] = [line for line in lines if "retention.ms" in line]
+        self.assertRegex(line, "^topic t does without a setting: retention.ms: .*soon")
+        config = self.cluster.partition(1).log.config
+        self.assertEqual((config.retention_ms, config.segment_ms), (7 * 24 * 3600 * 1000, 7))
+        self.notify(retention_ms="5")
+        self.assertEqual(self.cluster.partition(1).log.config.retention_ms, 5)
+
+    def test_settings_that_cannot_be_decoded_change_nothing(self) -> None:
+        self.create()
+        self.notify(retention_ms="5")
+        self.write(b"{")
+        notification = encode_notification(topic_resource(TOPIC))
+        tree = self.cluster.nodes[1].tree
+        now(tree.commit([Create(zk_paths.CONFIG_CHANGE_PREFIX, notification, sequence=True)]))
+        self.assertEqual(self.stored(), {"retention.ms": "5"})
+        self.notify(retention_ms="6")
+        self.assertEqual(self.stored(), {"retention.ms": "6"})
