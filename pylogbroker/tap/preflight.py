@@ -86,7 +86,7 @@ def inspect_directories(config: BrokerConfig) -> list[DirectoryContents]:
 
 def warnings(config: BrokerConfig) -> Iterator[str]:
     factor = config.integer("default.replication.factor")
-    if factor > 1:
+    if factor > 1 and not config.in_cluster:
         yield (
             f"default.replication.factor is {factor}, but there is one broker: auto-created topics, and topics that "
             "are created without a replication factor of their own, fail; set it to 1"

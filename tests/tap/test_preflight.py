@@ -224,3 +224,5 @@ def test_more_replicas_than_brokers_are_a_warning() -> None:
     (warning,) = preflight.warnings(BrokerConfig({"default.replication.factor": "3"}))
     assert warning.startswith("default.replication.factor is 3, but there is one broker: ")
     assert not list(preflight.warnings(BrokerConfig({})))
+    in_cluster = {"default.replication.factor": "3", "zookeeper.connect": "a:1"}
+    assert not list(preflight.warnings(BrokerConfig(in_cluster)))
