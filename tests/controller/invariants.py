@@ -7,6 +7,7 @@ import attrs
 from pylogbroker.metadata import zk_schema
 from pylogbroker.metadata.image import NO_LEADER, PartitionKey, PartitionState
 from tests.controller.small_cluster import SmallCluster
+from tests.controller.stored_cluster import StoredCluster
 
 STATE = "/state"
 
@@ -15,7 +16,7 @@ STATE = "/state"
 class Invariants:
     """Checks each write at once, as a listener of the tree."""
 
-    cluster: SmallCluster
+    cluster: StoredCluster
     epochs: dict[tuple[str, int], tuple[int, int, int]] = attrs.field(factory=dict)
     """Leader epoch, partition epoch and controller epoch, by path and creation of a state's node."""
     leaders: dict[tuple[str, int, int], int] = attrs.field(factory=dict)
@@ -24,7 +25,7 @@ class Invariants:
     checked: int = 0
 
     @classmethod
-    def watch(cls, cluster: SmallCluster) -> Invariants:
+    def watch(cls, cluster: StoredCluster) -> Invariants:
         watching = cls(cluster)
         cluster.tree.listeners.append(watching.check)
         return watching
@@ -64,13 +65,13 @@ class Invariants:
         known = self.leaders.setdefault((path, created, state.leader_epoch), state.leader)
         assert known == state.leader, (path, state)
 
-    def check_leaderships(self) -> None:
-        """At most one broker leads a partition in one leader epoch."""
-        cluster = self.cluster
-        alive = [(broker.id, each) for broker in cluster.brokers.values() for each in broker.led]
-        by_epoch: dict[object, int] = {}
-        for broker_id, each in cluster.dead_leaderships + alive:
-            assert by_epoch.setdefault(each, broker_id) == broker_id, each
+
+def check_leaderships(cluster: SmallCluster) -> None:
+    """At most one broker leads a partition in one leader epoch."""
+    alive = [(broker.id, each) for broker in cluster.brokers.values() for each in broker.led]
+    by_epoch: dict[object, int] = {}
+    for broker_id, each in cluster.dead_leaderships + alive:
+        assert by_epoch.setdefault(each, broker_id) == broker_id, each
 
 
 def catch_up(cluster: SmallCluster) -> None:

@@ -1,4 +1,4 @@
-"""ZooKeeper's tree in memory, with sessions, watches and faults, for controllers under test."""
+"""ZooKeeper's tree in memory, with sessions, watches and faults, for controllers and whole brokers under test."""
 
 from __future__ import annotations
 
@@ -14,11 +14,13 @@ from pylogbroker.interfaces import (
     CoordinationError,
     Create,
     Delete,
+    NoChildrenForEphemerals,
     Node,
     NodeExists,
     NoNode,
     NotEmpty,
     Operation,
+    OperationResult,
     SetData,
     Stat,
     Unavailable,
@@ -47,10 +49,20 @@ class Entry:
     created: int
     modified: int
     owner: int | None
+    created_ms: int = 0
+    children_version: int = 0
+    creations: int = 0
+    """Number of children created, also the number of the next sequential one."""
 
 
 def parent_of(path: str) -> str:
     return path.rpartition("/")[0] or "/"
+
+
+def _stat(entry: Entry) -> Stat:
+    return Stat(
+        entry.version, entry.created, entry.modified, entry.children_version, entry.created_ms, entry.owner or 0
+    )
 
 
 @attrs.define(eq=False)
@@ -60,7 +72,10 @@ class MemoryTree:
     """Called with each changed node, and with the parent of a created or deleted one."""
     history: list[tuple[str, bytes | None]] = attrs.field(factory=list)
     """Data written, in order."""
-    _transactions: int = 0
+    now_ms: Callable[[], int] = lambda: 0
+    failed: int = 0
+    """Index of the operation that failed last, in its transaction."""
+    transactions: int = 0
     _sessions: int = 0
     _children: dict[str, dict[str, None]] = attrs.field(factory=lambda: {"/": {}})
 
@@ -75,26 +90,29 @@ class MemoryTree:
         entry = self.entries.get(path)
         if entry is None:
             return None
-        stat = Stat(entry.version, entry.created, entry.modified, owner=entry.owner or 0)
-        return Node(entry.data, stat)
+        return Node(entry.data, _stat(entry))
 
-    def apply(self, operations: Sequence[Operation], owner: int | None = None) -> None:
+    def apply(self, operations: Sequence[Operation], owner: int | None = None) -> list[OperationResult]:
         """Apply all operations or none."""
-        kept = {path: attrs.evolve(entry) for path, entry in self.entries.items()} if len(operations) > 2 else None
+        may_undo = any(not isinstance(each, Check) for each in operations[:-1])
+        kept = {path: attrs.evolve(entry) for path, entry in self.entries.items()} if may_undo else None
         done: list[str] = []
-        self._transactions += 1
+        results: list[OperationResult] = []
+        self.transactions += 1
         for index, operation in enumerate(operations):
             try:
-                done += self._apply(operation, owner)
+                result, changed = self._apply(operation, owner)
             except CoordinationError:
-                changes = [each for each in operations[:index] if not isinstance(each, Check)]
-                if changes:
-                    assert kept is not None
+                self.failed = index
+                if kept is not None:
                     self._restore(kept)
                 raise
+            results.append(result)
+            done += changed
         for path in done:
             for listener in self.listeners:
                 listener(path)
+        return results
 
     def _restore(self, entries: dict[str, Entry]) -> None:
         self.entries = entries
@@ -103,36 +121,51 @@ class MemoryTree:
             if path != "/":
                 self._children[parent_of(path)][path.rpartition("/")[2]] = None
 
-    def _apply(self, operation: Operation, owner: int | None) -> list[str]:
+    def _apply(self, operation: Operation, owner: int | None) -> tuple[OperationResult, list[str]]:
+        """Return the result, and the changed nodes."""
+        if isinstance(operation, Create):
+            path = self._create(operation, owner)
+            return OperationResult(path), [path, parent_of(path)]
         path = operation.path
         entry = self.entries.get(path)
-        if isinstance(operation, Create):
-            if parent_of(path) not in self.entries:
-                raise NoNode(path)
-            if entry is not None:
-                raise NodeExists(path)
-            number = self._transactions
-            holder = owner if operation.ephemeral else None
-            self.entries[path] = Entry(operation.data, 0, number, number, holder)
-            self._children[path] = {}
-            self._children[parent_of(path)][path.rpartition("/")[2]] = None
-            self.history.append((path, operation.data))
-            return [path, parent_of(path)]
         if entry is None:
             raise NoNode(path)
         if operation.version not in (-1, entry.version):
             raise BadVersion(path)
         if isinstance(operation, SetData):
-            entry.data, entry.version, entry.modified = operation.data, entry.version + 1, self._transactions
+            entry.data, entry.version, entry.modified = operation.data, entry.version + 1, self.transactions
             self.history.append((path, operation.data))
-            return [path]
+            return OperationResult(path, _stat(entry)), [path]
         if isinstance(operation, Delete):
             if self._children[path]:
                 raise NotEmpty(path)
+            parent = parent_of(path)
             del self.entries[path], self._children[path]
-            del self._children[parent_of(path)][path.rpartition("/")[2]]
-            return [path, parent_of(path)]
-        return []
+            del self._children[parent][path.rpartition("/")[2]]
+            self.entries[parent].children_version += 1
+            return OperationResult(path), [path, parent]
+        return OperationResult(path), []
+
+    def _create(self, create: Create, owner: int | None) -> str:
+        path = create.path
+        parent = self.entries.get(parent_of(path))
+        if parent is None:
+            raise NoNode(path)
+        if parent.owner is not None:
+            raise NoChildrenForEphemerals(path)
+        if create.sequence:
+            path += f"{parent.creations:010d}"
+        if path in self.entries:
+            raise NodeExists(path)
+        number = self.transactions
+        holder = owner if create.ephemeral else None
+        self.entries[path] = Entry(create.data, 0, number, number, holder, self.now_ms())
+        parent.creations += 1
+        parent.children_version += 1
+        self._children[path] = {}
+        self._children[parent_of(path)][path.rpartition("/")[2]] = None
+        self.history.append((path, create.data))
+        return path
 
     def expire(self, session: TreeSession) -> None:
         """End a session: its ephemeral nodes go, its calls fail."""

@@ -20,9 +20,9 @@ from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.interfaces import Create, Delete, Operation, SetData, Unavailable
 from pylogbroker.metadata import zk_paths, zk_schema
 from pylogbroker.metadata.image import BrokerRegistration, PartitionKey, PartitionState
-from pylogbroker.metadata.zk_image import assigned_partitions, with_stored_state
 from pylogbroker.metadata.zk_schema import BrokerNode, TopicNode
 from tests.controller.memory_tree import AtOnce, Fault, Killed, MemoryTree, TreeSession
+from tests.controller.stored_cluster import StoredCluster
 from tests.coordination.conftest import now
 
 
@@ -126,7 +126,7 @@ def _all(request: BrokerRequest, code: ErrorCode) -> dict[PartitionKey, ErrorCod
 
 
 @attrs.define(eq=False)
-class SmallCluster:
+class SmallCluster(StoredCluster):
     settings: ControllerSettings = attrs.field(factory=ControllerSettings)
     tree: MemoryTree = attrs.field(factory=MemoryTree)
     brokers: dict[int, ModelBroker] = attrs.field(factory=dict)
@@ -276,24 +276,6 @@ class SmallCluster:
         return answer[key] if isinstance(answer, dict) else answer
 
     # -- what the tree has
-
-    def topic(self, name: str) -> TopicNode:
-        node = self.tree.node(zk_paths.topic(name))
-        assert node, name
-        return zk_schema.decode_topic(node.data)
-
-    def state(self, key: PartitionKey) -> PartitionState:
-        assigned = assigned_partitions(self.topic(key[0]))[key[1]]
-        return with_stored_state(assigned, self.tree.node(zk_paths.partition_state(*key)))
-
-    def states(self) -> dict[PartitionKey, PartitionState]:
-        found = {}
-        for name in self.tree.names("/brokers/topics"):
-            for number, assigned in assigned_partitions(self.topic(name)).items():
-                found[name, number] = with_stored_state(
-                    assigned, self.tree.node(zk_paths.partition_state(name, number))
-                )
-        return found
 
     # -- deliveries
 

@@ -8,7 +8,7 @@ import pytest
 
 from pylogbroker.interfaces import Create
 from pylogbroker.metadata import zk_schema
-from tests.controller.invariants import Invariants, catch_up, check_quiet
+from tests.controller.invariants import Invariants, catch_up, check_leaderships, check_quiet
 from tests.controller.memory_tree import Fault
 from tests.controller.small_cluster import SmallCluster
 from tests.support.examples import examples
@@ -77,7 +77,7 @@ STEPS: list[Step] = [
 
 def live(faults: dict[int, Fault]) -> SmallCluster:
     cluster = SmallCluster(faults=faults)
-    invariants = Invariants.watch(cluster)
+    Invariants.watch(cluster)
     cluster.start(*BROKERS)
     for step in STEPS:
         control(cluster)
@@ -94,7 +94,7 @@ def live(faults: dict[int, Fault]) -> SmallCluster:
         cluster.ask(lambda controller: controller.balance_leaders())
         cluster.settle()
     check_quiet(cluster)
-    invariants.check_leaderships()
+    check_leaderships(cluster)
     assert set(cluster.states()) == {("a", 0), ("a", 1), ("a", 2)}
     assert not [path for path in cluster.tree.entries if "/b" in path.replace("/brokers", "")]
     assert cluster.topic("a").replicas == {0: (3, 2, 1), 1: (4, 1), 2: (4, 3, 1)}

@@ -21,7 +21,7 @@ from pylogbroker.metadata import zk_paths, zk_schema
 from pylogbroker.metadata.image import PartitionKey, PartitionState
 from pylogbroker.metadata.inter_broker_protocol import NEWEST_PROTOCOL, InterBrokerProtocol
 from pylogbroker.metadata.zk_image import encode_state
-from tests.controller.invariants import Invariants, catch_up, check_quiet
+from tests.controller.invariants import Invariants, catch_up, check_leaderships, check_quiet
 from tests.controller.memory_tree import Fault, Killed
 from tests.controller.small_cluster import Channels, SmallCluster
 from tests.coordination.conftest import now
@@ -276,7 +276,7 @@ class RandomLife:
             cluster.ask(lambda controller: controller.balance_leaders())
         check_quiet(cluster)
         assert all(state.leader == state.replicas[0] for state in cluster.states().values())
-        self.invariants.check_leaderships()
+        check_leaderships(self.cluster)
 
 
 @pytest.mark.parametrize("part", range(4))
