@@ -1,0 +1,17 @@
+"""Whole brokers of a cluster in one process, on simulated time, network, ZooKeeper, threads and disks.
+
+    world         time: one queue of events; a seed gives their order
+    network       TCP connections with delays
+    ensemble      ZooKeeper: the tree, sessions, watches
+    disk          what of a broker's files is synced
+    seams         puts these in the place of the system's; the rest of a broker is the product
+    broker        a broker: its files, and one process after the other
+    cluster       the brokers, and what tests see of them
+    clients       producers and consumers
+    replica_log   records in replicas' files
+    invariants    checked after each event
+    rest          what must hold once nothing disturbs the cluster any more
+    setup, runs   a seed gives the setup and all choices of a run
+
+`python -m tests.simulation --seeds 1000 --first 1` runs more seeds.
+"""

@@ -1,0 +1,35 @@
+"""`python -m tests.simulation [--seeds N] [--first SEED]`: run seeds, and end with 1 at a violation.
+
+`python -m tests.simulation --seed SEED --show` runs one, and shows its events and log lines.
+"""
+
+from __future__ import annotations
+
+import time
+
+import click
+
+from tests.simulation import runs
+
+
+@click.command(help=__doc__)
+@click.option("--seeds", default=100, show_default=True, help="number of runs")
+@click.option("--first", default=1, show_default=True, help="seed of the first run; each run adds 1")
+@click.option("--seed", type=int, help="run this seed alone")
+@click.option("--show", is_flag=True, help="show all events and log lines of the seed")
+def main(seeds: int, first: int, seed: int | None, show: bool) -> None:
+    if seed is not None:
+        found = runs.run_many([seed], show=(lambda line: click.echo(line, nl=False)) if show else None)
+        click.echo(f"seed {seed}: {found.steps} events, trace {found.trace}")
+        return
+    started = time.process_time()
+    summary = runs.run_many(range(first, first + seeds))
+    seconds = time.process_time() - started
+    click.echo(
+        f"{seeds} runs from seed {first}: {summary.steps} events, {summary.committed} records committed, "
+        f"{summary.acknowledged} acknowledged, {summary.read} read, no violation; {seconds:.1f} s of processor time"
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,246 @@
+"""Clients of the simulated cluster: they speak Kafka's protocol through the product's channels.
+
+| client   | what it does                                                                                  |
+|----------|-----------------------------------------------------------------------------------------------|
+| admin    | creates the topic, and waits until the cluster has it                                         |
+| producer | sends batches with acks=all, each once: an error leaves its outcome unknown                   |
+| repeater | an idempotent producer: repeats each batch until it is acknowledged                           |
+| consumer | reads from any replica                                                                        |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import attrs
+from twisted.internet.defer import Deferred
+from twisted.internet.task import deferLater
+
+from pylogbroker.errors import ErrorCode
+from pylogbroker.metadata.image import NO_LEADER, PartitionKey
+from pylogbroker.records import Record, build
+from pylogbroker.rpc.broker_channel import BrokerChannel
+from pylogbroker.rpc.settings import Address, ConnectionSettings
+from pylogbroker.wire import Request
+from pylogbroker.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from pylogbroker.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from pylogbroker.wire.messages.init_producer_id import InitProducerIdRequest
+from pylogbroker.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from pylogbroker.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from tests.simulation.broker import PORT, host_of
+from tests.simulation.cluster import SimulatedCluster
+from tests.simulation.replica_log import batches
+from tests.simulation.setup import TOPIC
+
+_RECORDS_MAX: Final = 3
+_FETCH_VERSION: Final = 12  # the newest with names
+_REQUEST_SECONDS: Final = 3.0
+_PAUSE_SECONDS: Final = 0.3
+_ACKS_ALL: Final = -1
+
+
+class Failed(Exception):
+    """A request was answered with an error code."""
+
+    def __init__(self, code: int) -> None:
+        self.code = ErrorCode(code)
+        super().__init__(self.code.name)
+
+
+@attrs.frozen
+class Acknowledged:
+    key: PartitionKey
+    offset: int
+    values: list[bytes]
+
+
+class Client:
+    def __init__(self, cluster: SimulatedCluster, number: int) -> None:
+        self.cluster = cluster
+        self.name = f"client-{number}"
+        self.process = cluster.world.start_process(self.name, f"10.0.1.{number}")
+        self.rng = cluster.world.rng
+        self.is_finished = False
+        self._stops = False
+        self._channels: dict[int, BrokerChannel] = {}
+        self._leaders: dict[PartitionKey, int] = {}
+
+    def start(self) -> None:
+        Deferred.fromCoroutine(self._run()).addErrback(self.cluster.failed)
+
+    def stop(self) -> None:
+        """Send nothing new."""
+        self._stops = True
+
+    async def _run(self) -> None:
+        while not self._stops:
+            await self.act()
+            await self.pause(self.rng.random() * _PAUSE_SECONDS)
+        self.is_finished = True
+
+    async def act(self) -> None:
+        raise NotImplementedError
+
+    def pause(self, seconds: float) -> Deferred[None]:
+        return deferLater(self.process.reactor, seconds, lambda: None)
+
+    async def ask(self, broker: int, request: Request, version: int | None = None) -> Any:
+        channel = self._channels.get(broker)
+        if channel is None:
+            settings = ConnectionSettings(self.name, setup_timeout=2.0, request_timeout=_REQUEST_SECONDS)
+            channel = BrokerChannel(self.process.reactor, Address(host_of(broker), PORT), settings, in_flight_max=5)
+            self._channels[broker] = channel
+        return await channel.request(request, version)
+
+    async def try_to_ask(self, broker: int, request: Request, version: int | None = None) -> Any:
+        """Return None if there is no answer."""
+        try:
+            return await self.ask(broker, request, version)
+        except Exception:
+            return None
+
+    def any_broker(self) -> int:
+        return self.rng.randint(1, self.cluster.setup.brokers)
+
+    def any_key(self) -> PartitionKey:
+        return TOPIC, self.rng.randrange(self.cluster.setup.partitions)
+
+    async def leader_of(self, key: PartitionKey) -> int:
+        """Return the leader by some broker's metadata, -1 if that is not known."""
+        if key not in self._leaders:
+            response = await self.try_to_ask(self.any_broker(), MetadataRequest([MetadataRequestTopic(name=key[0])]))
+            for topic in response.topics if response is not None else ():
+                for partition in topic.partitions:
+                    if partition.leader_id != NO_LEADER:
+                        self._leaders[key[0], partition.partition_index] = partition.leader_id
+        return self._leaders.get(key, NO_LEADER)
+
+    def forget_leader(self, key: PartitionKey) -> None:
+        self._leaders.pop(key, None)
+
+
+class Admin(Client):
+    """Creates the topic."""
+
+    async def act(self) -> None:
+        setup = self.cluster.setup
+        configs = [CreatableTopicConfig("min.insync.replicas", str(setup.min_insync_replicas))]
+        topic = CreatableTopic(TOPIC, setup.partitions, setup.replicas, configs=configs)
+        response = await self.try_to_ask(self.any_broker(), CreateTopicsRequest([topic], timeout_ms=2000))
+        if response is not None and response.topics[0].error_code in (0, ErrorCode.TOPIC_ALREADY_EXISTS):
+            self.stop()
+
+
+@attrs.frozen
+class ProducerIdentity:
+    id: int = -1
+    epoch: int = -1
+
+
+class Producer(Client):
+    """`acknowledged` gets what brokers have acknowledged."""
+
+    def __init__(self, cluster: SimulatedCluster, number: int, acknowledged: Callable[[Acknowledged], None]) -> None:
+        super().__init__(cluster, number)
+        self.sent: dict[PartitionKey, list[list[bytes]]] = {}
+        self.identity = ProducerIdentity()
+        self._acknowledged = acknowledged
+        self._values = 0
+
+    async def act(self) -> None:
+        key = self.any_key()
+        values = self._next_values(key)
+        try:
+            await self._produce(key, values, -1)
+        except Exception:
+            self.forget_leader(key)
+
+    def _next_values(self, key: PartitionKey) -> list[bytes]:
+        count = self.rng.randint(1, _RECORDS_MAX)
+        values = [b"%s:%d" % (self.name.encode(), self._values + index) for index in range(count)]
+        self._values += count
+        self.sent.setdefault(key, []).append(values)
+        return values
+
+    async def _produce(self, key: PartitionKey, values: list[bytes], sequence: int) -> None:
+        """Send a batch to the leader; raise an error unless it is acknowledged."""
+        leader = await self.leader_of(key)
+        if leader == NO_LEADER:
+            raise Failed(ErrorCode.LEADER_NOT_AVAILABLE)
+        now_ms = int(self.cluster.world.now * 1000)
+        records = [Record(index, now_ms, None, value) for index, value in enumerate(values)]
+        batch = build(records, producer_id=self.identity.id, producer_epoch=self.identity.epoch, base_sequence=sequence)
+        data = TopicProduceData(key[0], [PartitionProduceData(key[1], batch)])
+        response = await self.ask(leader, ProduceRequest(acks=_ACKS_ALL, timeout_ms=2000, topic_data=[data]))
+        [answer] = response.responses[0].partition_responses
+        if answer.error_code == ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
+            return
+        if answer.error_code:
+            raise Failed(answer.error_code)
+        self._acknowledged(Acknowledged(key, answer.base_offset, values))
+
+
+class Repeater(Producer):
+    def __init__(self, cluster: SimulatedCluster, number: int, acknowledged: Callable[[Acknowledged], None]) -> None:
+        super().__init__(cluster, number, acknowledged)
+        self._sequences: dict[PartitionKey, int] = {}
+
+    async def act(self) -> None:
+        if self.identity.id < 0 and not await self._get_identity():
+            return
+        key = self.any_key()
+        values = self._next_values(key)
+        sequence = self._sequences.get(key, 0)
+        while True:
+            try:
+                await self._produce(key, values, sequence)
+                break
+            except Failed as error:
+                self.cluster.check_repeatable(error.code)
+            except Exception:  # no answer: the outcome is unknown
+                pass
+            self.forget_leader(key)
+            await self.pause(self.rng.random() * _PAUSE_SECONDS)
+        self._sequences[key] = sequence + len(values)
+
+    async def _get_identity(self) -> bool:
+        response = await self.try_to_ask(self.any_broker(), InitProducerIdRequest(None, 60_000))
+        if response is None or response.error_code:
+            return False
+        self.identity = ProducerIdentity(response.producer_id, response.producer_epoch)
+        return True
+
+
+class Consumer(Client):
+    """`read` gets what brokers have served: partition, offset, bytes."""
+
+    def __init__(self, cluster: SimulatedCluster, number: int, read: Callable[[PartitionKey, bytes], None]) -> None:
+        super().__init__(cluster, number)
+        self.positions: dict[PartitionKey, int] = {}
+        self._read = read
+
+    async def act(self) -> None:
+        key = self.any_key()
+        broker = self.any_broker() if self.rng.random() < 0.5 else await self.leader_of(key)
+        if broker == NO_LEADER or not await self.read(broker, key):
+            self.forget_leader(key)
+
+    async def read(self, broker: int, key: PartitionKey) -> bool:
+        """Read on from the position; return whether the broker has served the partition."""
+        position = self.positions.get(key, 0)
+        partition = FetchPartition(key[1], fetch_offset=position, partition_max_bytes=1 << 20)
+        request = FetchRequest(max_wait_ms=100, min_bytes=1, max_bytes=1 << 20, topics=[FetchTopic(key[0])])
+        request.topics[0].partitions.append(partition)
+        response = await self.try_to_ask(broker, request, _FETCH_VERSION)
+        if response is None or response.error_code or not response.responses:
+            return False
+        [answer] = response.responses[0].partitions
+        if answer.error_code:
+            return False
+        data = bytes(answer.records or b"")
+        if data:
+            self._read(key, data)
+            for base, records, _end in batches(data):
+                self.positions[key] = base + len(records)
+        return True

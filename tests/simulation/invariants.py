@@ -1,0 +1,191 @@
+"""Invariants of a simulated cluster, checked after each event.
+
+    1  leader completeness     the stored leader has every committed record
+    2  candidate completeness  each member of the stored ISR has every committed record, running or not
+    3  log matching            replicas agree below their high watermarks; an epoch and offset name one record
+    4  quorums                 the leader's maximal ISR contains the stored one
+    5  states                  leader in ISR, ISR in replicas, ISR not empty; epochs never fall (tests.controller)
+    6  fetchers                one at most for a partition that follows, none for one that leads
+    7  reads                   what a consumer may read, or has read, stays
+    8  acknowledgements        records acknowledged with acks=all are committed, so kept by 1 and 2
+    10 one leader per epoch    appends; images agree with the tree once faults stop (`rest`)
+
+A record is committed once it was below the high watermark of any leader. The records come from the replicas' files.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pylogbroker.metadata.image import NO_LEADER, PartitionKey, PartitionState
+from pylogbroker.replication import LeaderReplica
+from tests.controller.invariants import Invariants as StateInvariants
+from tests.replication.invariants import Violation
+from tests.simulation.broker import SimulatedBroker
+from tests.simulation.clients import Acknowledged
+from tests.simulation.cluster import Replica, SimulatedCluster
+from tests.simulation.replica_log import Record, ReplicaLog, batches
+from tests.simulation.setup import TOPIC
+from tests.simulation.world import Process
+
+
+class Invariants:
+    def __init__(self, cluster: SimulatedCluster) -> None:
+        self.committed: dict[PartitionKey, list[Record]] = {}
+        self.acknowledged: list[Acknowledged] = []
+        self.records_read = 0
+        self._cluster = cluster
+        self._logs: dict[tuple[int, PartitionKey], ReplicaLog] = {}
+        self._seen: dict[tuple[int, PartitionKey], Any] = {}
+        self._names: dict[tuple[PartitionKey, int, int], Record] = {}
+        self._appenders: dict[tuple[PartitionKey, int], int] = {}
+        self._states: dict[PartitionKey, PartitionState] = {}
+        self._transactions = 0
+        self._states_checks = StateInvariants.watch(cluster)
+        self._by_process: dict[str, SimulatedBroker] = {}
+
+    # what clients see
+
+    def acknowledge(self, acknowledged: Acknowledged) -> None:
+        """Check 8: the batch's records are committed at its offsets."""
+        end = acknowledged.offset + len(acknowledged.values)
+        if len(self.committed[acknowledged.key]) < end:
+            raise Violation(f"8: {acknowledged} is acknowledged and not committed")
+        self.acknowledged.append(acknowledged)
+
+    def read(self, key: PartitionKey, data: bytes) -> None:
+        """Check 7: a consumer reads committed records only."""
+        committed = self.committed.get(key, [])
+        for base, records, _end in batches(data):
+            self.records_read += len(records)
+            if committed[base : base + len(records)] != records:
+                raise Violation(f"7: a consumer of {key} read uncommitted or wrong records at {base}")
+
+    # events
+
+    def check(self, process: Process | None) -> None:
+        """Check what an event of a process may have changed."""
+        cluster = self._cluster
+        changed = self._update_states()
+        for broker in cluster.brokers.values():
+            if process is not None and broker.process is process:
+                changed |= self._check_broker(broker)
+        for key in sorted(changed):
+            self._check_partition(key)
+
+    def stopped(self, broker: SimulatedBroker) -> None:
+        """Read the files of a broker whose process has ended."""
+        for (number, key), log in self._logs.items():
+            if number == broker.id:
+                log.read_all()
+                self._seen.pop((number, key), None)
+        for key in self._states:
+            self._check_partition(key)
+
+    def log_of(self, broker: SimulatedBroker, key: PartitionKey) -> ReplicaLog:
+        found = self._logs.get((broker.id, key))
+        if found is None:
+            found = self._logs[broker.id, key] = ReplicaLog(f"{broker.directory}/{key[0]}_{key[1]}")
+            found.read_all()
+        return found
+
+    def _update_states(self) -> set[PartitionKey]:
+        tree = self._cluster.tree
+        if tree.transactions == self._transactions:
+            return set()
+        self._transactions = tree.transactions
+        before, self._states = self._states, {k: v for k, v in self._cluster.states().items() if k[0] == TOPIC}
+        return {key for key, state in self._states.items() if state != before.get(key)}
+
+    def _check_broker(self, broker: SimulatedBroker) -> set[PartitionKey]:
+        changed = set()
+        for replica in self._cluster.replicas_of(broker):
+            key, log, role = replica.key, replica.log, replica.role
+            if key[0] != TOPIC:
+                continue
+            isr = (role.isr.committed, role.isr.maximal) if isinstance(role, LeaderReplica) else None
+            seen = (log, log.log_end_offset, log.truncations, log.high_watermark, role, isr)
+            if self._seen.get((broker.id, key)) != seen:
+                self._seen[broker.id, key] = seen
+                self._check_replica(replica)
+                changed.add(key)
+        if changed:
+            self._check_fetchers(broker)
+        return changed
+
+    # replicas
+
+    def _check_replica(self, replica: Replica) -> None:
+        broker, key, log, role = replica.broker, replica.key, replica.log, replica.role
+        mirror = self.log_of(broker, key)
+        former = mirror.records
+        mirror.update(log)
+        records = mirror.records
+        if len(records) != log.log_end_offset:
+            raise Violation(
+                f"broker {broker.id} has {len(records)} records in {key}, its log ends at {log.log_end_offset}"
+            )
+        for offset in range(_common(former, records), len(records)):
+            self._check_name(broker, key, offset, records[offset], isinstance(role, LeaderReplica))
+        committed = self.committed.setdefault(key, [])
+        end = log.high_watermark
+        if isinstance(role, LeaderReplica) and end > len(committed):
+            committed += records[len(committed) : end]
+        if end > len(committed) or records[:end] != committed[:end]:
+            raise Violation(f"7: broker {broker.id} shows uncommitted or wrong records of {key} below {end}")
+
+    def _check_name(self, broker: SimulatedBroker, key: PartitionKey, offset: int, record: Record, leads: bool) -> None:
+        epoch = record[0]
+        if self._names.setdefault((key, epoch, offset), record) != record:
+            raise Violation(f"3: epoch {epoch} and offset {offset} of {key} name two records")
+        if leads and self._appenders.setdefault((key, epoch), broker.id) != broker.id:
+            raise Violation(
+                f"10: brokers {self._appenders[key, epoch]} and {broker.id} append to {key} in epoch {epoch}"
+            )
+
+    def _check_fetchers(self, broker: SimulatedBroker) -> None:
+        role = broker.role
+        assert role is not None
+        fetchers = [key for fetcher in role.replicas._fetchers.values() for key in fetcher.replicas]
+        if len(set(fetchers)) != len(fetchers):
+            raise Violation(f"6: broker {broker.id} has several fetchers for a partition")
+        for replica in self._cluster.replicas_of(broker):
+            if isinstance(replica.role, LeaderReplica) and replica.key in fetchers:
+                raise Violation(f"6: broker {broker.id} leads {replica.key} and fetches")
+
+    # partitions
+
+    def _check_partition(self, key: PartitionKey) -> None:
+        state = self._states.get(key)
+        if state is None or not state.is_stored:
+            return
+        committed = self.committed.get(key, [])
+        for member in state.isr:
+            log = self.log_of(self._cluster.brokers[member], key)
+            if log.records[: len(committed)] != committed:
+                raise Violation(
+                    f"2: broker {member} is in the ISR of {key} and has not all {len(committed)} committed records"
+                )
+        if state.leader != NO_LEADER:
+            self._check_leader(key, state)
+
+    def _check_leader(self, key: PartitionKey, state: PartitionState) -> None:
+        broker = self._cluster.brokers[state.leader]
+        for replica in self._cluster.replicas_of(broker):
+            role = replica.role
+            if replica.key != key or not isinstance(role, LeaderReplica) or role.leader_epoch != state.leader_epoch:
+                continue
+            if replica.log.log_end_offset < len(self.committed.get(key, ())):
+                raise Violation(f"1: leader {broker.id} of {key} lacks committed records")
+            if not set(state.isr) <= set(role.isr.maximal):
+                raise Violation(
+                    f"4: the ISR {state.isr} of {key} is stored, leader {broker.id} knows {role.isr.maximal}"
+                )
+
+
+def _common(one: list[Record], other: list[Record]) -> int:
+    """Return the length of the common beginning."""
+    length = min(len(one), len(other))
+    if one[:length] == other[:length]:
+        return length
+    return next(index for index in range(length) if one[index] != other[index])

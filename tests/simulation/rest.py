@@ -1,0 +1,90 @@
+"""Rest after the end of all faults: the cluster is whole again, and has kept what it promised."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pylogbroker.metadata.image import PartitionKey, PartitionState
+from pylogbroker.replication import FollowerReplica, LeaderReplica
+from tests.cluster.replica_logs import records_in
+from tests.replication.invariants import Violation
+from tests.simulation.clients import Producer, Repeater
+from tests.simulation.cluster import Replica, SimulatedCluster
+from tests.simulation.invariants import Invariants
+from tests.simulation.setup import TOPIC
+
+
+def unrest(cluster: SimulatedCluster) -> Iterator[str]:
+    """Yield what is missing for a cluster at rest."""
+    if len(cluster.serving) < len(cluster.brokers):
+        yield "a broker does not serve"
+        return
+    for key, state in cluster.states().items():
+        if key[0] == TOPIC:
+            yield from _partition_unrest(cluster, key, state)
+
+
+def _partition_unrest(cluster: SimulatedCluster, key: PartitionKey, state: PartitionState) -> Iterator[str]:
+    if state.leader not in state.isr or set(state.isr) != set(state.replicas):
+        yield f"{key} is not whole: {state}"
+        return
+    for broker in cluster.serving:
+        assert broker.broker is not None
+        topic = broker.broker.metadata.topics.get(key[0])
+        known = None if topic is None else topic.partitions.get(key[1])
+        if known is None or (known.leader, known.leader_epoch, known.isr) != (
+            state.leader,
+            state.leader_epoch,
+            state.isr,
+        ):
+            yield f"broker {broker.id} knows {key} as {known}, stored is {state}"
+    replicas = {
+        each.broker.id: each for broker in cluster.serving for each in cluster.replicas_of(broker) if each.key == key
+    }
+    if set(replicas) != set(state.replicas):
+        yield f"{key} has replicas on {sorted(replicas)}, not on {sorted(state.replicas)}"
+        return
+    for number, replica in replicas.items():
+        wanted = LeaderReplica if number == state.leader else FollowerReplica
+        if not isinstance(replica.role, wanted) or replica.role.leader_epoch != state.leader_epoch:
+            yield f"broker {number} has another role in {key}"
+    yield from _log_unrest(key, replicas)
+
+
+def _announced(state: PartitionState) -> tuple[object, ...]:
+    return state.leader, state.leader_epoch, state.isr, state.replicas, state.partition_epoch
+
+
+def _log_unrest(key: PartitionKey, replicas: dict[int, Replica]) -> Iterator[str]:
+    ends = {number: (each.log.log_end_offset, each.log.high_watermark) for number, each in replicas.items()}
+    if len({end for pair in ends.values() for end in pair}) > 1:
+        yield f"{key} has log ends and high watermarks {ends}"
+
+
+def check_kept(
+    cluster: SimulatedCluster, invariants: Invariants, producers: list[Producer], data: dict[PartitionKey, bytes]
+) -> None:
+    """Check what a consumer reads from the start against the replicas and the acknowledgements."""
+    values: dict[PartitionKey, list[bytes]] = {}
+    for key, records in data.items():
+        values[key] = [record.value or b"" for record in records_in(records)]
+        for broker in cluster.brokers.values():
+            log = invariants.log_of(broker, key)
+            if broker.id in cluster.state(key).replicas and log.records != invariants.committed.get(key, []):
+                raise Violation(f"the log of {key} on broker {broker.id} is not what was committed")
+    for each in invariants.acknowledged:
+        end = each.offset + len(each.values)
+        if values[each.key][each.offset : end] != each.values:
+            raise Violation(f"8: {each} was acknowledged and is not read")
+    for producer in producers:
+        if isinstance(producer, Repeater):
+            _check_once(producer, values)
+
+
+def _check_once(producer: Repeater, values: dict[PartitionKey, list[bytes]]) -> None:
+    prefix = producer.name.encode() + b":"
+    for key, batches in producer.sent.items():
+        wanted = [value for batch in batches for value in batch]
+        found = [value for value in values.get(key, []) if value.startswith(prefix)]
+        if found != wanted:
+            raise Violation(f"9: {producer.name} sent {wanted} to {key}, once and in order; there is {found}")

@@ -1,0 +1,212 @@
+"""Runs of the simulation: a seed gives the setup, all delays and all faults, so it repeats a run exactly."""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from tempfile import TemporaryDirectory
+from traceback import format_exception
+from typing import Any, Final
+from unittest.mock import patch
+
+import attrs
+from twisted.internet.defer import Deferred
+from twisted.logger import formatEvent, globalLogPublisher
+
+from pylogbroker.metadata.image import PartitionKey
+from tests.replication.invariants import Violation
+from tests.simulation.clients import Admin, Client, Consumer, Producer, Repeater
+from tests.simulation.cluster import SimulatedCluster
+from tests.simulation.invariants import Invariants
+from tests.simulation.rest import check_kept, unrest
+from tests.simulation.seams import Surroundings
+from tests.simulation.setup import TOPIC, Setup
+from tests.simulation.world import World
+
+START_SECONDS_MAX: Final = 60.0
+REST_SECONDS_MAX: Final = 120.0
+_MEMORY_DISK: Final = "/dev/shm"
+_NOTHING: Mapping[str, Any] = {}
+Show = Callable[[str], object]
+
+
+@attrs.define(eq=False)
+class Run:
+    """One run, and what it has done."""
+
+    world: World
+    cluster: SimulatedCluster
+    invariants: Invariants
+    clients: list[Client] = attrs.field(factory=list)
+
+    @property
+    def producers(self) -> list[Producer]:
+        return [client for client in self.clients if isinstance(client, Producer)]
+
+    def live(self) -> None:
+        """Start, work under faults, come to rest, and check everything."""
+        self._start()
+        self.world.run_for(self.cluster.setup.seconds)
+        for client in self.clients:
+            client.stop()
+        self._come_to_rest()
+        data = {(TOPIC, index): self._read((TOPIC, index)) for index in range(self.cluster.setup.partitions)}
+        check_kept(self.cluster, self.invariants, self.producers, data)
+
+    def _start(self) -> None:
+        cluster = self.cluster
+        cluster.start()
+        self._wait(lambda: len(cluster.serving) == len(cluster.brokers), START_SECONDS_MAX, lambda: "brokers are down")
+        admin = Admin(cluster, 1)
+        admin.start()
+        self._wait(lambda: admin.is_finished, START_SECONDS_MAX, lambda: "no topic")
+        self.clients += [
+            Producer(cluster, 2, self.invariants.acknowledge),
+            Repeater(cluster, 3, self.invariants.acknowledge),
+            Consumer(cluster, 4, self.invariants.read),
+        ]
+        for client in self.clients:
+            client.start()
+
+    def _come_to_rest(self) -> None:
+        def is_at_rest() -> bool:
+            return all(client.is_finished for client in self.clients) and next(unrest(self.cluster), None) is None
+
+        def why() -> str:
+            working = [client.name for client in self.clients if not client.is_finished]
+            return f"{working} wait for answers; {next(unrest(self.cluster), 'the cluster is whole')}"
+
+        self._wait(is_at_rest, REST_SECONDS_MAX, why)
+
+    def _wait(self, holds: Callable[[], bool], seconds: float, why: Callable[[], str]) -> None:
+        deadline = self.world.now + seconds
+        while not holds():
+            if self.world.now >= deadline:
+                raise Violation(f"no rest without faults: {why()}")
+            self.world.run_for(0.5)
+
+    def _read(self, key: PartitionKey) -> bytes:
+        found: list[bytes] = []
+
+        def read(key: PartitionKey, data: bytes) -> None:
+            self.invariants.read(key, data)
+            found.append(data)
+
+        consumer = Consumer(self.cluster, 9, read)
+        end = len(self.invariants.committed.get(key, ()))
+
+        async def read_all() -> None:
+            while consumer.positions.get(key, 0) < end:
+                await consumer.read(await consumer.leader_of(key), key)
+            consumer.is_finished = True
+
+        Deferred.fromCoroutine(read_all()).addErrback(self.cluster.failed)
+        self._wait(lambda: consumer.is_finished, REST_SECONDS_MAX, lambda: "a consumer does not get all records")
+        return b"".join(found)
+
+
+def run(world: World, fixed: Mapping[str, Any] = _NOTHING, show: Show | None = None) -> Run:
+    """Run a world's seed."""
+    surroundings = Surroundings.of(world)
+    setup = Setup.choose(world.rng, **fixed)
+    surroundings.network.latency = setup.latency
+    world.on_event = show
+    parent = _MEMORY_DISK if os.path.isdir(_MEMORY_DISK) else None
+    with TemporaryDirectory(dir=parent) as directory, _watched_log(world, show) as problems, surroundings.in_place():
+        cluster = SimulatedCluster(surroundings, setup, directory)
+        found = Run(world, cluster, Invariants(cluster))
+
+        def check(process: Any) -> None:
+            found.invariants.check(process)
+            if problems:
+                raise Violation(f"an unexpected error was logged: {problems[0]}")
+            if cluster.failures:
+                cluster.failures[0].raiseException()
+
+        world.after_step = check
+        found.live()
+    return found
+
+
+@contextmanager
+def _watched_log(world: World, show: Show | None) -> Iterator[list[str]]:
+    """Collect logged errors with a traceback, which the product does not expect."""
+    problems: list[str] = []
+
+    def observe(event: Any) -> None:
+        failure = event.get("log_failure")
+        if failure is not None and not world.is_over:
+            problems.append(f"{formatEvent(event)}\n{failure.getTraceback()}")
+        if show is not None:
+            name = world.current.name if world.current is not None else "-"
+            show(f"{world.elapsed:.6f} {name} logs: {formatEvent(event)}\n")
+
+    with patch.object(globalLogPublisher, "_observers", [observe]):
+        yield problems
+
+
+@attrs.define
+class Summary:
+    """Sums over some runs, and the trace of the last one."""
+
+    steps: int = 0
+    committed: int = 0
+    acknowledged: int = 0
+    read: int = 0
+    trace: str = ""
+
+    def add(self, found: Run) -> None:
+        self.steps += found.world.steps
+        self.committed += sum(map(len, found.invariants.committed.values()))
+        self.acknowledged += len(found.invariants.acknowledged)
+        self.read += found.invariants.records_read
+        self.trace = found.world.trace
+
+
+def run_many(seeds: Iterable[int], fixed: Mapping[str, Any] = _NOTHING, show: Show | None = None) -> Summary:
+    """Run seeds; raise the first violation, with a note that says how to repeat it."""
+    summary = Summary()
+    with _without_garbage() as collect:
+        for seed in seeds:
+            violation = _add_run(summary, seed, fixed, show)
+            collect()
+            if violation is not None:
+                raise violation
+    return summary
+
+
+def _add_run(summary: Summary, seed: int, fixed: Mapping[str, Any], show: Show | None) -> Violation | None:
+    """Return a violation without the frames of its traceback: these would keep the run's objects."""
+    world = World(seed)
+    try:
+        summary.add(run(world, fixed, show))
+    except Exception as error:
+        text = str(error) if isinstance(error, Violation) else "".join(format_exception(error))
+        violation = Violation(text)
+        violation.add_note(f"after {world.elapsed:.3f} s; repeat: python -m tests.simulation --seed {seed} --show")
+        return violation
+    return None
+
+
+@contextmanager
+def _without_garbage() -> Iterator[Callable[[], object]]:
+    """Give a function to call after each run: what a run leaves behind is not collected during the next one."""
+    was_enabled = gc.isenabled()
+    gc.collect()
+    gc.freeze()
+    gc.disable()
+
+    def collect() -> None:
+        with patch.object(sys, "unraisablehook", lambda _: None), patch.object(globalLogPublisher, "_observers", []):
+            gc.collect()
+
+    try:
+        yield collect
+    finally:
+        collect()
+        gc.unfreeze()
+        if was_enabled:
+            gc.enable()

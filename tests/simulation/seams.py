@@ -1,0 +1,117 @@
+"""Places where the simulation stands in for the system: sockets, threads, ZooKeeper, randomness, time, the disk.
+
+Everything else is the product: a broker is started and stopped by `pylogbroker.tap.lifecycle`.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from typing import Any, Final
+from unittest.mock import patch
+
+import attrs
+from twisted.internet.defer import Deferred
+from twisted.python.failure import Failure
+
+from pylogbroker.broker import runtime
+from pylogbroker.broker.slices import Slices
+from pylogbroker.coordination import zookeeper
+from pylogbroker.net import protocol, service
+from pylogbroker.rpc import endpoint
+from pylogbroker.tap import lifecycle, preflight
+from pylogbroker.tap.threads import Threads
+from tests.simulation.disk import SyncedSizes
+from tests.simulation.ensemble import Ensemble, SimulatedSession
+from tests.simulation.network import ClientEndpoint, Network, ServerEndpoint
+from tests.simulation.world import Process, World
+
+_SLOW_SHARE: Final = 0.02
+
+
+@attrs.define(eq=False)
+class Surroundings:
+    world: World
+    network: Network
+    ensemble: Ensemble
+    disk: SyncedSizes
+
+    @classmethod
+    def of(cls, world: World) -> Surroundings:
+        network = Network(world)
+        return cls(world, network, Ensemble(network), SyncedSizes())
+
+    @contextmanager
+    def in_place(self) -> Iterator[None]:
+        """Stand in for the system; afterwards no event of the simulation runs."""
+        network, rng = self.network, self.world.rng
+        state = random.getstate()
+        random.seed(rng.random())
+        with ExitStack() as stack:
+            stack.callback(random.setstate, state)
+            for target, name, stand_in in (
+                (endpoint, "endpoint", partial(_client_endpoint, network)),
+                (service, "ChunkServerEndpoint", partial(_server_endpoint, network)),
+                (preflight, "check_ports", lambda listeners: None),
+                (lifecycle, "Threads", partial(SimulatedThreads, self)),
+                (zookeeper, "KazooSession", partial(SimulatedSession, self.ensemble)),
+                (runtime, "Slices", lambda clock: Slices(clock, now=self._processor_seconds)),
+                (protocol, "perf_counter", self._processor_seconds),
+                (os, "urandom", rng.randbytes),
+                (os, "fsync", self.disk.synced),
+                (os, "fdatasync", self.disk.synced),
+            ):
+                stack.enter_context(patch.object(target, name, stand_in))
+            try:
+                yield
+            finally:
+                self.world.end()
+
+    def _processor_seconds(self) -> float:
+        """Return the time; now and then much of it has passed."""
+        return self.world.now + (self.world.rng.random() < _SLOW_SHARE)
+
+
+def _client_endpoint(network: Network, reactor: Any, host: str, port: int, timeout: float) -> ClientEndpoint:
+    return ClientEndpoint(network, reactor.process, host, port, timeout)
+
+
+def _server_endpoint(network: Network, reactor: Any, host: str, port: int, backlog: int) -> ServerEndpoint:
+    return ServerEndpoint(network, reactor.process, port)
+
+
+class SimulatedThreads(Threads):
+    """Runs each call at some later time; its result comes later still."""
+
+    def __init__(self, surroundings: Surroundings, reactor: Any, config: object) -> None:
+        self._reactor = reactor
+        self._surroundings = surroundings
+        self._workers: Any = None
+        self._readers: Any = None
+        self._calls = 0
+        self._idle = None
+
+    async def stop(self) -> None:
+        await self.wait_until_idle()
+
+    def _call(self, pool: object, function: Callable[..., Any], *arguments: Any) -> Deferred[Any]:
+        done: Deferred[Any] = Deferred()
+        self._calls += 1
+        process: Process = self._reactor.process
+        self._later(self._work, process, done, function, arguments)
+        return done.addBoth(self._returned)
+
+    def _later(self, call: Callable[..., object], *arguments: Any) -> None:
+        delay = self._surroundings.network.delay()
+        self._reactor.callLater(delay, call, *arguments)
+
+    def _work(self, process: Process, done: Deferred[Any], function: Callable[..., Any], arguments: Any) -> None:
+        try:
+            result = function(*arguments)
+        except Exception:
+            self._later(done.errback, Failure())
+        else:
+            self._later(done.callback, result)

@@ -1,0 +1,46 @@
+"""Setup of one run, which follows from its seed."""
+
+from __future__ import annotations
+
+import random
+from typing import Any, Final
+
+import attrs
+
+from tests.simulation.network import Latency
+
+TOPIC: Final = "orders"
+
+
+@attrs.frozen
+class Setup:
+    brokers: int = 3
+    partitions: int = 1
+    replicas: int = 3
+    min_insync_replicas: int = 2
+    latency: Latency = attrs.field(factory=Latency)
+    seconds: float = 20.0
+    """Time with clients and faults; afterwards the cluster must come to rest."""
+
+    @classmethod
+    def choose(cls, rng: random.Random, **fixed: Any) -> Setup:
+        brokers = rng.choice((3, 3, 3, 4, 5))
+        chosen = cls(
+            brokers,
+            rng.choice((1, 1, 2, 3)),
+            3,
+            rng.choice((1, 2, 2)),
+            rng.choice((Latency(), Latency(0.002, 0.5, 0.05), Latency(0.02, 0.05, 0.1))),
+        )
+        return attrs.evolve(chosen, **fixed)
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """Settings of each broker: short times, so that much happens."""
+        return {
+            "zookeeper.session.timeout.ms": "4000",
+            "replica.lag.time.max.ms": "3000",
+            "replica.socket.timeout.ms": "2000",
+            "replica.fetch.backoff.ms": "200",
+            "controlled.shutdown.retry.backoff.ms": "500",
+        }

@@ -1,0 +1,46 @@
+"""Simulation of whole brokers: no invariant breaks, and a seed repeats a run exactly."""
+
+from __future__ import annotations
+
+import pytest
+from click.testing import CliRunner
+
+from tests.replication.invariants import Violation
+from tests.simulation import runs
+from tests.simulation.__main__ import main
+from tests.simulation.invariants import Invariants
+from tests.simulation.world import Process
+from tests.support.budget import Budget
+from tests.support.examples import examples
+
+
+def test_no_invariant_breaks(budget: Budget) -> None:
+    """Run other seeds each time; `python -m tests.simulation` runs more."""
+    first, count = budget.seed_of("simulation"), budget.of(examples(30), 2_000)
+    summary = runs.run_many(range(first, first + count))
+    assert summary.acknowledged > 10 * count
+    assert summary.read > 10 * count
+
+
+def test_a_seed_repeats_a_run_exactly() -> None:
+    traces = {runs.run_many([7]).trace for _ in range(2)}
+    assert len(traces) == 1
+    assert runs.run_many([8]).trace not in traces
+
+
+def test_a_violation_says_how_to_repeat_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def violate(invariants: Invariants, process: Process | None) -> None:
+        raise Violation("planted")
+
+    monkeypatch.setattr(Invariants, "check", violate)
+    with pytest.raises(Violation, match="planted") as caught:
+        runs.run_many([3])
+    assert caught.value.__notes__ == ["after 0.000 s; repeat: python -m tests.simulation --seed 3 --show"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "shown"), [(["--seeds", "2"], "no violation"), (["--seed", "3", "--show"], "logs: ")]
+)
+def test_the_command(arguments: list[str], shown: str) -> None:
+    outcome = CliRunner().invoke(main, arguments)
+    assert (outcome.exit_code, shown in outcome.output) == (0, True), outcome.output
