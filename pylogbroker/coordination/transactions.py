@@ -1,171 +1,271 @@
-"""Transactions on the embedded tree. They wait for the disk, so they run on a worker thread."""
+"""Transactions on a tree's file. They wait for the disk, so they run on a worker thread.
+
+Writes that wait at the same time share one transaction of SQLite, and its sync. Each is a savepoint in it, so that the
+failure of one leaves the others alone.
+"""
 
 from __future__ import annotations
 
-import json
 import sqlite3
-from collections.abc import KeysView, Sequence
+from collections.abc import Iterator, Sequence
+from enum import IntEnum
+from typing import Any
 
 import attrs
 
+from pylogbroker.coordination import acls
+from pylogbroker.coordination.acls import Identity
+from pylogbroker.coordination.rows import COLUMNS, Change, Row, join, split
 from pylogbroker.interfaces import (
-    OPEN_ACL,
     Acl,
     BadVersion,
     Check,
+    CoordinationError,
     Create,
     Delete,
-    InvalidAcl,
     NoChildrenForEphemerals,
     NodeExists,
     NoNode,
     NotEmpty,
     Operation,
-    OperationResult,
     Permission,
     SetData,
-    Stat,
 )
 
-STAT_COLUMNS = "version, created, modified, children_version, created_ms, owner"
+
+class EventType(IntEnum):
+    """Change of a watched node, by ZooKeeper's numbers."""
+
+    CREATED = 1
+    DELETED = 2
+    CHANGED = 3
+    CHILDREN = 4
 
 
 @attrs.frozen
-class Effect:
-    """Result of an operation, and nodes whose watches fire."""
-
-    result: OperationResult
-    changed_nodes: tuple[str, ...] = ()
-    changed_children: tuple[str, ...] = ()
+class TreeEvent:
+    type: EventType
+    path: str
 
 
 @attrs.frozen
-class Written:
-    """Results of a transaction's operations, and nodes whose watches fire, each once."""
+class SetAcl:
+    """Replace a node's ACL at this ACL version; -1 matches any."""
 
-    results: list[OperationResult]
-    changed_nodes: KeysView[str]
-    changed_children: KeysView[str]
+    path: str
+    acl: Sequence[Acl]
+    version: int = -1
 
-    @classmethod
-    def of(cls, effects: Sequence[Effect]) -> Written:
-        nodes = dict.fromkeys(path for effect in effects for path in effect.changed_nodes)
-        children = dict.fromkeys(path for effect in effects for path in effect.changed_children)
-        return cls([effect.result for effect in effects], nodes.keys(), children.keys())
+
+@attrs.frozen
+class Session:
+    """A session as the file keeps it: who shows its password within its time limit goes on with it."""
+
+    id: int
+    password: bytes
+    timeout_ms: int
+
+
+@attrs.frozen
+class BeginSession:
+    session: Session
+
+
+@attrs.frozen
+class EndSession:
+    """Delete a session with its ephemeral nodes."""
+
+    session_id: int
+
+
+@attrs.frozen
+class Write:
+    """Operations to be done in order, or not at all, in the name of a session."""
+
+    operations: Sequence[Operation | SetAcl] | BeginSession | EndSession
+    session_id: int = 0
+    identities: frozenset[Identity] | None = None  # None: no ACL is checked
+
+    @property
+    def path(self) -> str:
+        return self.operations[0].path if isinstance(self.operations, Sequence) else "/"
+
+
+Result = tuple[str, Row | None]  # path of an operation's node, and its row after Create, SetData and SetAcl
+
+
+@attrs.frozen
+class WriteResult:
+    """Results of a write by operation, or the error of the operation at `position`."""
+
+    number: int  # of the transaction, or of the last one before the failure
+    results: list[Result] = attrs.field(factory=list)
+    events: list[TreeEvent] = attrs.field(factory=list)
+    changes: list[Change] = attrs.field(factory=list)
+    error: CoordinationError | None = None
+    position: int = 0
+
+
+def write_all(connection: sqlite3.Connection, writes: Sequence[Write], now_ms: int) -> list[WriteResult]:
+    """Do the writes that do not fail, and sync; raise sqlite3.Error if nothing could be written."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        results = [_Transaction(connection, write, now_ms).run() for write in writes]
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+    return results
 
 
 @attrs.define
-class TreeTransaction:
+class _Transaction:
     _connection: sqlite3.Connection
-    _session_id: int
+    _write: Write
     _now_ms: int
     _number: int = attrs.field(init=False, default=0)
+    _position: int = attrs.field(init=False, default=0)
+    _touched: dict[str, None] = attrs.field(init=False, factory=dict)
+    _events: list[TreeEvent] = attrs.field(init=False, factory=list)
 
-    def run(self, operations: Sequence[Operation]) -> list[Effect]:
-        """Apply the operations and sync; an error leaves the tree unchanged."""
-        self._execute("BEGIN IMMEDIATE")
+    def run(self) -> WriteResult:
+        self._execute("SAVEPOINT one")
         try:
-            self._number = self._next_number()
-            effects = [self._do(operation) for operation in operations]
-            self._execute("COMMIT")
-        except BaseException:
-            if self._connection.in_transaction:
-                self._execute("ROLLBACK")
-            raise
-        return effects
+            [(self._number,)] = self._execute("UPDATE counter SET transactions = transactions + 1 RETURNING *")
+            results = self._do_all()
+        except CoordinationError as error:
+            self._execute("ROLLBACK TO one")
+            self._execute("RELEASE one")
+            return WriteResult(self._number - 1, error=error, position=self._position)
+        self._execute("RELEASE one")
+        return WriteResult(self._number, results, self._events, list(self._changes()))
 
-    def _next_number(self) -> int:
-        ((number,),) = self._execute("UPDATE counter SET transactions = transactions + 1 RETURNING transactions")
-        return int(number)
+    def _changes(self) -> Iterator[Change]:
+        for path in self._touched:
+            rows = self._execute(f"SELECT {COLUMNS} FROM node WHERE path = ?", path)
+            yield path, Row(*rows[0]) if rows else None
 
-    def _do(self, operation: Operation) -> Effect:
+    def _do_all(self) -> list[Result]:
+        match self._write.operations:
+            case BeginSession(session):
+                self._execute("INSERT INTO session VALUES (?, ?, ?)", *attrs.astuple(session))
+            case EndSession(session_id):
+                self._end_session(session_id)
+            case operations:
+                results = []
+                for self._position, operation in enumerate(operations):
+                    results.append(self._do(operation))
+                return results
+        return []
+
+    def _end_session(self, session_id: int) -> None:
+        self._execute("DELETE FROM session WHERE id = ?", session_id)
+        for (path,) in self._execute("SELECT path FROM node WHERE owner = ? ORDER BY path", session_id):
+            self._remove(str(path))
+
+    def _do(self, operation: Operation | SetAcl) -> Result:
         match operation:
             case Create():
                 return self._create(operation)
             case SetData():
                 return self._set(operation)
+            case SetAcl():
+                return self._set_acl(operation)
             case Delete():
                 return self._delete(operation)
             case Check():
-                self._check(operation.path, operation.version)
-                return Effect(OperationResult(operation.path))
+                self._check_version(operation.path, operation.version, Permission.READ)
+                return operation.path, None
 
-    def _create(self, create: Create) -> Effect:
-        parent, name = _split(create.path)
-        created_before = self._count_creation(parent)
+    def _create(self, create: Create) -> Result:
+        parent, name = split(create.path)
+        above = self._require(parent)
+        self._check_acl(parent, above, Permission.CREATE)
+        if above.owner:
+            raise NoChildrenForEphemerals(parent)
         if create.sequence:
-            name += f"{created_before:010d}"
-        path = _join(parent, name)
-        owner = self._session_id if create.ephemeral else 0
+            name += f"{above.creations:010d}"
+        path = join(parent, name)
+        owner = self._write.session_id if create.ephemeral else 0
+        acl = acls.stored(create.path, create.acl, self._write.identities or ())
+        now_ms, number = self._now_ms, self._number
+        row = Row(create.data, 0, number, number, 0, now_ms, owner, 0, acl, now_ms, 0, number)
+        marks = ", ".join("?" * len(row))
         try:
-            self._execute(
-                "INSERT INTO node VALUES (?, ?, ?, ?, 0, ?, ?, 0, ?, ?, 0, ?)",
-                path, parent, name, create.data, self._number, self._number, self._now_ms, owner, _encode_acl(create),
-            )  # fmt: skip
+            self._execute(f"INSERT INTO node (path, parent, {COLUMNS}) VALUES (?, ?, {marks})", path, parent, *row)
         except sqlite3.IntegrityError:
             raise NodeExists(path) from None
-        return Effect(OperationResult(path), (path,), (parent,))
+        self._count_child_change(parent, 1)
+        self._note(path, EventType.CREATED, parent)
+        return path, row
 
-    def _count_creation(self, parent: str) -> int:
-        """Return the number of children created before."""
-        rows = self._execute(
-            "UPDATE node SET creations = creations + 1, children_version = children_version + 1 "
-            "WHERE path = ? RETURNING owner, creations - 1",
-            parent,
-        )
-        if not rows:
-            raise NoNode(parent)
-        ((owner, created_before),) = rows
-        if owner:
-            raise NoChildrenForEphemerals(parent)
-        return created_before
-
-    def _set(self, change: SetData) -> Effect:
-        self._check(change.path, change.version)
-        [columns] = self._execute(
-            f"UPDATE node SET data = ?, version = version + 1, modified = ? WHERE path = ? RETURNING {STAT_COLUMNS}",
-            change.data, self._number, change.path,
+    def _count_child_change(self, parent: str, creations: int) -> None:
+        self._execute(
+            "UPDATE node SET children_version = children_version + 1, creations = creations + ?, children_modified = ? "
+            "WHERE path = ?",
+            creations, self._number, parent,
         )  # fmt: skip
-        return Effect(OperationResult(change.path, Stat(*columns)), (change.path,))
 
-    def _delete(self, delete: Delete) -> Effect:
-        self._check(delete.path, delete.version)
-        if self._execute("SELECT 1 FROM node WHERE parent = ? LIMIT 1", delete.path) or delete.path == "/":
-            raise NotEmpty(delete.path)
-        self._execute("DELETE FROM node WHERE path = ?", delete.path)
-        parent = _split(delete.path)[0]
-        self._execute("UPDATE node SET children_version = children_version + 1 WHERE path = ?", parent)
-        return Effect(OperationResult(delete.path), (delete.path,), (delete.path, parent))
+    def _set(self, change: SetData) -> Result:
+        self._check_version(change.path, change.version, Permission.WRITE)
+        return self._update(
+            change.path, "data = ?, version = version + 1, modified = ?, modified_ms = ?",
+            change.data, self._number, self._now_ms,
+        )  # fmt: skip
 
-    def _check(self, path: str, version: int) -> None:
-        rows = self._execute("SELECT version FROM node WHERE path = ?", path)
-        if not rows:
-            raise NoNode(path)
-        if version not in (-1, rows[0][0]):
+    def _set_acl(self, change: SetAcl) -> Result:
+        row = self._require(change.path)
+        self._check_acl(change.path, row, Permission.ADMIN)
+        if change.version not in (-1, row.acl_version):
+            raise BadVersion(change.path)
+        acl = acls.stored(change.path, change.acl, self._write.identities or ())
+        return self._update(change.path, "acl = ?, acl_version = acl_version + 1", acl, is_seen=False)
+
+    def _update(self, path: str, columns: str, *parameters: object, is_seen: bool = True) -> Result:
+        rows = self._execute(f"UPDATE node SET {columns} WHERE path = ? RETURNING {COLUMNS}", *parameters, path)
+        self._touched[path] = None
+        if is_seen:
+            self._events.append(TreeEvent(EventType.CHANGED, path))
+        return path, Row(*rows[0])
+
+    def _delete(self, delete: Delete) -> Result:
+        path = delete.path
+        row, parent = self._require(path), split(path)[0]
+        if path != "/":
+            self._check_acl(path, self._require(parent), Permission.DELETE)
+        if delete.version not in (-1, row.version):
+            raise BadVersion(path)
+        if path == "/" or self._execute("SELECT 1 FROM node WHERE parent = ? LIMIT 1", path):
+            raise NotEmpty(path)
+        self._remove(path)
+        return path, None
+
+    def _remove(self, path: str) -> None:
+        parent = split(path)[0]
+        self._execute("DELETE FROM node WHERE path = ?", path)
+        self._count_child_change(parent, 0)
+        self._note(path, EventType.DELETED, parent)
+
+    def _note(self, path: str, event: EventType, parent: str) -> None:
+        self._touched[path] = self._touched[parent] = None
+        self._events += TreeEvent(event, path), TreeEvent(EventType.CHILDREN, parent)
+
+    def _check_version(self, path: str, version: int, permission: Permission) -> None:
+        row = self._require(path)
+        self._check_acl(path, row, permission)
+        if version not in (-1, row.version):
             raise BadVersion(path)
 
-    def _execute(self, statement: str, *parameters: object) -> list[tuple[int, ...]]:
+    def _check_acl(self, path: str, row: Row, permission: Permission) -> None:
+        if self._write.identities is not None:
+            acls.check(path, row.acl, permission, self._write.identities)
+
+    def _require(self, path: str) -> Row:
+        rows = self._execute(f"SELECT {COLUMNS} FROM node WHERE path = ?", path)
+        if not rows:
+            raise NoNode(path)
+        return Row(*rows[0])
+
+    def _execute(self, statement: str, *parameters: object) -> list[tuple[Any, ...]]:
         return self._connection.execute(statement, parameters).fetchall()
-
-
-def _encode_acl(create: Create) -> str | None:
-    if create.acl is None or tuple(create.acl) == OPEN_ACL:
-        return None
-    if not create.acl or any(acl.scheme == "auth" for acl in create.acl):
-        raise InvalidAcl(create.path)
-    return json.dumps([(acl.scheme, acl.id, acl.permissions) for acl in create.acl])
-
-
-def decode_acl(text: str | None) -> tuple[Acl, ...]:
-    if text is None:
-        return OPEN_ACL
-    return tuple(Acl(scheme, name, Permission(bits)) for scheme, name, bits in json.loads(text))
-
-
-def _split(path: str) -> tuple[str, str]:
-    parent, _, name = path.rpartition("/")
-    return parent or "/", name
-
-
-def _join(parent: str, name: str) -> str:
-    return f"/{name}" if parent == "/" else f"{parent}/{name}"

@@ -24,7 +24,7 @@ from contextlib import suppress
 import attrs
 
 from pylogbroker.config import BrokerConfig
-from pylogbroker.coordination import embedded
+from pylogbroker.coordination import tree_file
 from pylogbroker.metadata.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from pylogbroker.offline.stopped_broker import OfflineError
 from pylogbroker.storage import names
@@ -60,8 +60,8 @@ def back_up(config: BrokerConfig, target: str, report: ReportLine) -> None:
         raise OfflineError(f"{target} exists: name a new directory")
     homes = _homes(config, f"{target}{_UNFINISHED}")
     metadata = os.path.abspath(config.metadata_dir)
-    if not os.path.exists(f"{metadata}/{embedded.FILE_NAME}"):
-        raise OfflineError(f"there is no {metadata}/{embedded.FILE_NAME}: check that this is a broker's directory")
+    if not os.path.exists(f"{metadata}/{tree_file.FILE_NAME}"):
+        raise OfflineError(f"there is no {metadata}/{tree_file.FILE_NAME}: check that this is a broker's directory")
     shutil.rmtree(f"{target}{_UNFINISHED}", ignore_errors=True)
     for home, copy in homes.items():
         os.makedirs(copy)
@@ -71,7 +71,7 @@ def back_up(config: BrokerConfig, target: str, report: ReportLine) -> None:
     copied = sum(_copy_partition(partition) for partition in _partitions(homes))
     place = homes.get(metadata, f"{target}{_UNFINISHED}/{_METADATA}")
     os.makedirs(place, exist_ok=True)
-    embedded.copy_tree(metadata, place)
+    tree_file.copy_tree(metadata, place)
     for directory, _, files in os.walk(f"{target}{_UNFINISHED}"):
         for name in (*files, ""):
             sync_file(f"{directory}/{name}")

@@ -28,7 +28,8 @@ from twisted.internet.defer import maybeDeferred
 from pylogbroker.broker.coordinators.group_service import offsets_topic_settings
 from pylogbroker.broker.coordinators.transaction_service import transactions_topic_settings
 from pylogbroker.config import BrokerConfig
-from pylogbroker.coordination.embedded import FILE_NAME, EmbeddedTree
+from pylogbroker.coordination.embedded import EmbeddedTree
+from pylogbroker.coordination.tree_file import FILE_NAME
 from pylogbroker.errors import StartupError
 from pylogbroker.interfaces import SetData
 from pylogbroker.metadata import zk_paths, zk_schema

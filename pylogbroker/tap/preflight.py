@@ -18,7 +18,7 @@ import attrs
 import javaproperties
 
 from pylogbroker.config import BrokerConfig, Endpoint, Listener
-from pylogbroker.coordination import embedded
+from pylogbroker.coordination import tree_file
 from pylogbroker.errors import StartupError
 from pylogbroker.legacy07 import storage as legacy07_storage
 from pylogbroker.storage import names
@@ -79,7 +79,7 @@ def inspect_directories(config: BrokerConfig) -> list[DirectoryContents]:
             raise StartupError(f"{directory.path} {_KAFKA_DATA}")
     for path in paths:
         _check_lock(path, names.LOCK)
-    _check_lock(metadata, embedded.LOCK_NAME)
+    _check_lock(metadata, tree_file.LOCK_NAME)
     _check_meta(found, config)
     return found
 
@@ -202,21 +202,21 @@ def _check_tree(metadata: str, found: Iterable[DirectoryContents]) -> None:
     for directory in found:
         if _has_tree(directory.path):
             raise StartupError(
-                f"the coordination file {embedded.FILE_NAME}, which lists the topics, is in {directory.path} "
+                f"the coordination file {tree_file.FILE_NAME}, which lists the topics, is in {directory.path} "
                 f"and not in {metadata}: set metadata.log.dir={directory.path}"
             )
     for directory in found:
         if directory.in_use_by_cluster:
             raise StartupError(
-                f"{directory.path} holds data, but {metadata}/{embedded.FILE_NAME}, which lists the topics, is missing "
-                "or empty: restore it, or set metadata.log.dir to the directory that has it, or rebuild it from the "
-                "logs with `pylogbroker coordination rebuild`, or move the data away to start without topics"
+                f"{directory.path} holds data, but {metadata}/{tree_file.FILE_NAME}, which lists the topics, is "
+                "missing or empty: restore it, or set metadata.log.dir to the directory that has it, or rebuild it "
+                "from the logs with `pylogbroker coordination rebuild`, or move the data away to start without topics"
             )
 
 
 def _has_tree(directory: str) -> bool:
     try:
-        return os.path.getsize(f"{directory}/{embedded.FILE_NAME}") > 0
+        return os.path.getsize(f"{directory}/{tree_file.FILE_NAME}") > 0
     except OSError:
         return False
 

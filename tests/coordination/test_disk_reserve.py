@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from pylogbroker.coordination.embedded import FILE_NAME, EmbeddedTree
+from pylogbroker.coordination.embedded import EmbeddedTree
+from pylogbroker.coordination.tree_file import FILE_NAME
 from pylogbroker.interfaces import Create, NoRoom
 from tests.coordination.conftest import now
 
@@ -58,12 +59,12 @@ def test_the_zeros_behind_a_wal_do_no_harm(tmp_path: Path) -> None:
 
 def test_a_full_disk_is_distinguished_and_passes(tmp_path: Path) -> None:
     tree = EmbeddedTree.open(str(tmp_path))
-    tree._writer.execute("PRAGMA max_page_count = 1")  # SQLite takes that for as many as there are
+    tree._database._file._connection.execute("PRAGMA max_page_count = 1")  # SQLite takes that for as many as there are
     with pytest.raises(NoRoom, match=r"/a .*full"):
         now(tree.commit([Create("/a", bytes(1 << 20))]))
     assert now(tree.children("/")) == []
     now(tree.commit([Create("/b", b"small")]))  # in a page that was kept free
-    tree._writer.execute("PRAGMA max_page_count = 1000000")
+    tree._database._file._connection.execute("PRAGMA max_page_count = 1000000")
     now(tree.commit([Create("/a", bytes(1 << 20))]))
     assert now(tree.children("/")) == ["a", "b"]
     now(tree.close())

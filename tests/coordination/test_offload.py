@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.trial.unittest import SynchronousTestCase
 
-from pylogbroker.coordination.embedded import EmbeddedTree, Work
-from pylogbroker.coordination.transactions import Written
+from pylogbroker.coordination.database import Work
+from pylogbroker.coordination.embedded import EmbeddedTree
 from pylogbroker.interfaces import BadVersion, Create, NoNode, OperationResult, SetData
 from tests.coordination.conftest import now
 
@@ -17,13 +18,13 @@ class OffloadTests(SynchronousTestCase):
     """The work is done when the test says so."""
 
     def setUp(self) -> None:
-        self.waiting: list[tuple[Work, Deferred[Written]]] = []
+        self.waiting: list[tuple[Work, Deferred[Any]]] = []
         directory = TemporaryDirectory()
         self.addCleanup(directory.cleanup)
         self.tree = EmbeddedTree.open(directory.name, self.offload)
 
-    def offload(self, work: Work) -> Deferred[Written]:
-        done: Deferred[Written] = Deferred()
+    def offload(self, work: Work) -> Deferred[Any]:
+        done: Deferred[Any] = Deferred()
         self.waiting.append((work, done))
         return done
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from pylogbroker.coordination.embedded import FILE_NAME, EmbeddedTree
+from pylogbroker.coordination.embedded import EmbeddedTree
+from pylogbroker.coordination.tree_file import FILE_NAME
 from pylogbroker.errors import StartupError
 from pylogbroker.interfaces import Create, Stat
 from tests.coordination.conftest import now
@@ -90,10 +91,10 @@ def test_a_migrated_file_has_the_schema_of_a_new_one(directory: str, tmp_path: P
 def test_a_migration_that_fails_leaves_the_file_as_it_was(directory: str, tmp_path: Path) -> None:
     connection = sqlite3.connect(tmp_path / FILE_NAME)
     connection.execute("DROP TABLE counter")
-    connection.execute("CREATE TABLE node1 (x)")
+    connection.execute("CREATE TABLE old (x)")
     connection.close()
     before = schema_of(tmp_path / FILE_NAME)
     for _ in range(2):  # the first failure must not keep the lock
-        with pytest.raises(StartupError, match=f"{FILE_NAME}: cannot be migrated to schema version 2: .*node1"):
+        with pytest.raises(StartupError, match=f"{FILE_NAME}: cannot be migrated to schema version 3: .*old"):
             EmbeddedTree.open(directory)
     assert schema_of(tmp_path / FILE_NAME) == before

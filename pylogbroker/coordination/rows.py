@@ -1,0 +1,114 @@
+"""Nodes of a tree as rows of its file and as a mirror in memory, which all reads use.
+
+One table has a row for each node:
+
+    path                the key; the root is `/`
+    data                bytes, or null
+    version             number of times that the data was set
+    created, modified   transaction numbers
+    children_version    number of times that a child was created or deleted
+    created_ms          time of the creation; 0 for nodes of schema version 1
+    owner               session that an ephemeral node ends with; 0 for others
+    creations           number of children created, which is also the number of the next sequential child
+    acl                 JSON: [[scheme, id, permissions], ...]; null if open to all
+    modified_ms         time of the last change of the data; `created_ms` at first
+    acl_version         number of times that the ACL was set
+    children_modified   number of the last transaction that created or deleted a child; `created` at first
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final, NamedTuple
+
+import attrs
+
+from pylogbroker.interfaces import Node, Stat
+
+
+class Row(NamedTuple):
+    """A node without its path."""
+
+    data: bytes | None
+    version: int
+    created: int
+    modified: int
+    children_version: int
+    created_ms: int
+    owner: int
+    creations: int
+    acl: str | None
+    modified_ms: int
+    acl_version: int
+    children_modified: int
+
+    @property
+    def stat(self) -> Stat:
+        return Stat(self.version, self.created, self.modified, self.children_version, self.created_ms, self.owner)
+
+    @property
+    def node(self) -> Node:
+        return Node(self.data, self.stat)
+
+
+COLUMNS: Final = ", ".join(Row._fields)
+Change = tuple[str, Row | None]  # a path and its new row, None once it is deleted
+
+
+def split(path: str) -> tuple[str, str]:
+    """Return a node's parent and name."""
+    parent, _, name = path.rpartition("/")
+    return parent or "/", name
+
+
+def join(parent: str, name: str) -> str:
+    return f"/{name}" if parent == "/" else f"{parent}/{name}"
+
+
+@attrs.define
+class Nodes:
+    """All nodes of a tree by path."""
+
+    _rows: dict[str, Row] = attrs.field(factory=dict)
+    _names: dict[str, dict[str, None]] = attrs.field(factory=dict, init=False)  # of children, by parent
+
+    @classmethod
+    def of(cls, rows: Iterable[tuple[str, Row]]) -> Nodes:
+        nodes = cls()
+        nodes.apply(rows)
+        return nodes
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._rows)
+
+    def get(self, path: str) -> Row | None:
+        return self._rows.get(path)
+
+    def children(self, path: str) -> list[str]:
+        """Return the sorted names of a node's children."""
+        return sorted(self._names.get(path, ()))
+
+    def child_count(self, path: str) -> int:
+        return len(self._names.get(path, ()))
+
+    def apply(self, changes: Iterable[Change]) -> None:
+        for path, row in changes:
+            if row is None:
+                self._remove(path)
+            else:
+                if path not in self._rows and path != "/":
+                    parent, name = split(path)
+                    self._names.setdefault(parent, {})[name] = None
+                self._rows[path] = row
+
+    def _remove(self, path: str) -> None:
+        if self._rows.pop(path, None) is None:
+            return
+        parent, name = split(path)
+        names = self._names[parent]
+        del names[name]
+        if not names:
+            del self._names[parent]
