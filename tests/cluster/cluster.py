@@ -34,7 +34,7 @@ from tests.peers.processes import free_ports
 from tests.peers.tools import tool
 from tests.support.waiting import wait_until
 
-WAIT_SECONDS_MAX = 30.0
+WAIT_SECONDS_MAX = 60.0
 METADATA_VERSION = 4
 
 
@@ -202,20 +202,29 @@ class Cluster:
         self, topic: str, partition: int, other_than: int = NONE, seconds: float = WAIT_SECONDS_MAX
     ) -> int:
         """Wait until a registered broker that runs and is not paused leads the partition; its id."""
+        leader = NONE
 
         def is_led() -> bool:
+            nonlocal leader
             leader = self.leader(topic, partition)
             able = leader in self.running and leader not in self.paused and leader != other_than
             return able and leader in self.tree.brokers()
 
         wait_until(is_led, seconds, lambda: self.tree.state(topic, partition))
-        return self.leader(topic, partition)
+        return leader
 
     def wait_for_controller(self, seconds: float = WAIT_SECONDS_MAX) -> int:
         """Wait until a running broker that is not paused is the controller; its id."""
         able = [each for each in self.running if each not in self.paused]
-        wait_until(lambda: self.controller() in able, seconds, self.controller)
-        return self.controller()
+        controller = NONE
+
+        def is_able() -> bool:
+            nonlocal controller
+            controller = self.controller()
+            return controller in able
+
+        wait_until(is_able, seconds, self.controller)
+        return controller
 
     def wait_until_in_isr(self, topic: str, partition: int, *numbers: int, seconds: float = WAIT_SECONDS_MAX) -> None:
         """Wait until these brokers, and perhaps others, are in sync."""

@@ -24,6 +24,8 @@ from tests.support.line_process import LineProcess
 
 ROOT = Path(__file__).resolve().parents[2]
 
+#: A start takes a second, but many times that on a machine that is busy with other tests.
+START_SECONDS_MAX = 120.0
 #: What the tests of clients ask of a broker, so that they need not wait for Kafka's patient defaults.
 QUICK_SETTINGS: Mapping[str, str] = {
     "group.initial.rebalance.delay.ms": "0",
@@ -88,7 +90,7 @@ class BrokerProcess:
     def start(self) -> None:
         self._directory.mkdir(parents=True, exist_ok=True)
         self._process = LineProcess(self._command(), cwd=ROOT, environment=self._environment)
-        found = self._process.expect(r"PLAINTEXT://127\.0\.0\.1:([1-9]\d*)")
+        found = self._process.expect(r"PLAINTEXT://127\.0\.0\.1:([1-9]\d*)", START_SECONDS_MAX)
         self._port = int(found[1])
         socket.create_connection(("127.0.0.1", self._port), timeout=10).close()
 
