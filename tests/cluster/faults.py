@@ -18,6 +18,12 @@ offsets or transactions, or the controller, or any broker.
 | kill starting  | SIGKILL, and again during the next starts                                       |
 | kill two       | SIGKILL of a broker, and of another one, mostly that which leads then           |
 | kill all       | SIGKILL of all brokers                                                          |
+| cut            | a broker cannot send to another one, in one direction or both                   |
+| cut zookeeper  | a broker does not reach ZooKeeper, for longer than a session or not             |
+| isolate        | a broker reaches neither ZooKeeper nor any broker                               |
+| cut and kill   | a broker does not reach another one, and the third is killed                    |
+
+The last four need a network, by which brokers connect.
 """
 
 from __future__ import annotations
@@ -34,6 +40,7 @@ from typing import Final
 import attrs
 
 from tests.cluster.cluster import Cluster
+from tests.cluster.network import ZOOKEEPER, Network
 from tests.cluster.traffic import INTERNAL, Traffic
 from tests.crash.kill_moments import EventWaiter
 from tests.support.line_process import ProcessFailed
@@ -43,6 +50,7 @@ SETTINGS: Final = {"min.insync.replicas": "2"}
 ACKNOWLEDGED_BEFORE: Final = 100  # records, so that clients work between faults
 _SECONDS_AWAY: Final = (0.0, 0.0, 4.0)  # longer than a session, or not
 _SECONDS_PAUSED: Final = (1.0, 5.0)
+_SECONDS_CUT: Final = (1.0, 5.0)
 _STOP_SECONDS: Final = 0.3  # of a controlled shutdown, which is interrupted by a kill
 _START_SECONDS: Final = (0.2, 3.0)  # the same for a start
 _EVENT_SECONDS_MAX: Final = 1.0
@@ -58,11 +66,16 @@ class Fault(StrEnum):
     KILL_STARTING = "kill starting"
     KILL_TWO = "kill two"
     KILL_ALL = "kill all"
+    CUT = "cut"
+    CUT_ZOOKEEPER = "cut zookeeper"
+    ISOLATE = "isolate"
+    CUT_AND_KILL = "cut and kill"
 
 
 #: For clusters with brokers of Apache Kafka, which start slowly.
 SINGLE_FAULTS: Final = (Fault.KILL, Fault.KILL, Fault.STOP, Fault.PAUSE)
-ALL_FAULTS: Final = (*SINGLE_FAULTS, *SINGLE_FAULTS, *Fault)
+NETWORK_FAULTS: Final = (Fault.CUT, Fault.CUT_ZOOKEEPER, Fault.ISOLATE, Fault.CUT_AND_KILL)
+ALL_FAULTS: Final = (*SINGLE_FAULTS, *SINGLE_FAULTS, *(fault for fault in Fault if fault not in NETWORK_FAULTS))
 
 
 @attrs.define
@@ -74,6 +87,7 @@ class Faults:
     chance: random.Random
     trap: EventWaiter = attrs.field(factory=lambda: EventWaiter(lambda: None))
     kinds: Sequence[Fault] = ALL_FAULTS
+    network: Network | None = None
     counts: Counter[str] = attrs.field(factory=Counter)
     kills: int = 0
 
@@ -166,6 +180,39 @@ class Faults:
             self._kill(each)
         self.cluster.start_all()
 
+    def cut(self, broker: int) -> None:
+        other = self._other(broker)
+        with self._cut() as network:
+            network.cut(broker, other)
+            if self.chance.random() < 0.5:
+                network.cut(other, broker)
+
+    def cut_zookeeper(self, broker: int) -> None:
+        with self._cut() as network:
+            network.isolate(broker, [ZOOKEEPER])
+
+    def isolate(self, broker: int) -> None:
+        with self._cut() as network:
+            network.isolate(broker)
+
+    def cut_and_kill(self, broker: int) -> None:
+        other, victim = self.chance.sample(sorted(self.cluster.members.keys() - {broker}), 2)
+        with self._cut() as network:
+            network.isolate(broker, [other])
+            self._kill(victim)
+        self._return(victim)
+
+    def _other(self, broker: int) -> int:
+        return self.chance.choice(sorted(self.cluster.members.keys() - {broker}))
+
+    @contextmanager
+    def _cut(self) -> Iterator[Network]:
+        """Give the network, whose links are cut inside the block, and heal them after some seconds."""
+        assert self.network is not None, "the cluster has no network whose links can be cut"
+        yield self.network
+        time.sleep(self.chance.choice(_SECONDS_CUT))
+        self.network.heal()
+
     @contextmanager
     def _meanwhile(self, call: Callable[[], object]) -> Iterator[None]:
         """Run a call in a thread, which fails when its broker is killed."""
@@ -185,4 +232,8 @@ _FAULTS: Final[Mapping[Fault, Callable[[Faults, int], None]]] = {
     Fault.KILL_STARTING: Faults.kill_starting,
     Fault.KILL_TWO: Faults.kill_two,
     Fault.KILL_ALL: Faults.kill_all,
+    Fault.CUT: Faults.cut,
+    Fault.CUT_ZOOKEEPER: Faults.cut_zookeeper,
+    Fault.ISOLATE: Faults.isolate,
+    Fault.CUT_AND_KILL: Faults.cut_and_kill,
 }

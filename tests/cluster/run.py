@@ -16,8 +16,9 @@ from typing import Final
 import attrs
 
 from tests.cluster.cluster import Cluster
-from tests.cluster.faults import PARTITIONS, SETTINGS, Faults
+from tests.cluster.faults import ALL_FAULTS, NETWORK_FAULTS, PARTITIONS, SETTINGS, Faults
 from tests.cluster.members import own
+from tests.cluster.network import Network
 from tests.cluster.traffic import Traffic
 from tests.crash.checks import Violation
 from tests.crash.kill_moments import EventWaiter
@@ -43,13 +44,17 @@ def all_copiers(kills: int) -> Copying:
 
 @attrs.define
 class ClusterRun:
-    """A cluster in a directory, on a chroot of a ZooKeeper; a seed decides about faults and what is sent."""
+    """A cluster in a directory, on a chroot of a ZooKeeper; a seed decides about faults and what is sent.
+
+    With a network, links are cut too.
+    """
 
     directory: Path
     zookeeper: str
     others: Sequence[Workload]
     seed: int
     report: Report = print
+    network: Network | None = None
     _violations: list[Violation] = attrs.field(factory=list)
 
     def go(self, kills: int, seconds: float, fewest: int = 0) -> Outcome:
@@ -57,9 +62,10 @@ class ClusterRun:
         begun = time.monotonic()
         chance = random.Random(self.seed)
         trap = EventWaiter(lambda: None)
-        cluster = Cluster.make(self.directory, self.zookeeper, [own] * BROKERS, SETTINGS)
+        cluster = Cluster.make(self.directory, self.zookeeper, [own] * BROKERS, SETTINGS, self.network)
         traffic = Traffic(cluster, [TOPIC], chance.randrange(1 << 30), others=self.others, met=trap.met)
-        faults = Faults(cluster, traffic, chance, trap)
+        kinds = ALL_FAULTS if self.network is None else (*ALL_FAULTS, *NETWORK_FAULTS)
+        faults = Faults(cluster, traffic, chance, trap, kinds, self.network)
         with cluster:
             self._attempt(traffic.start)
             while faults.kills < kills and not self._violations:

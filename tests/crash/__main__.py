@@ -4,6 +4,7 @@ With `--workload copiers` it is copiers that work, and the run is over when they
 `--workload compaction` it is writers to a compacted topic.
 
 With `--cluster`, brokers of a cluster are killed, stopped and paused while all clients work: `tests/cluster/run.py`.
+With `--cuts`, links between them are cut too.
 
 The exit status is 1 if anything was wrong. What was found, and the data, are left in the directory then.
 """
@@ -17,8 +18,10 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable
+from contextlib import ExitStack, closing
 from pathlib import Path
 
+from tests.cluster.network import Network
 from tests.cluster.run import ClusterRun, all_copiers
 from tests.crash.kill_moments import CLEANING, COPIERS, MOMENTS
 from tests.crash.run import Outcome, Run
@@ -53,12 +56,6 @@ def compaction_run(directory: Path, seed: int, report: Report = print) -> Run:
     return Run(directory, [Compacting()], seed, report, settings=compacting.SETTINGS, moments=moments)
 
 
-def cluster_run(directory: Path, kills: int, seconds: float, seed: int, report: Report) -> Outcome:
-    """Run brokers of a cluster on a ZooKeeper of their own."""
-    with ZooKeeper(directory / "zookeeper") as zookeeper, fresh_chroot(zookeeper.address, "crash") as chroot:
-        return ClusterRun(directory, chroot, [all_copiers(kills)], seed, report).go(kills, seconds)
-
-
 def main() -> int:
     """The command."""
     parser = argparse.ArgumentParser(prog="python -m tests.crash", description="Kill a broker many times, and check.")
@@ -66,6 +63,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=3600.0, help="end earlier than after all kills")
     parser.add_argument("--seed", type=int, default=None, help="of the moments, and of what is sent")
     parser.add_argument("--cluster", action="store_true", help="kill brokers of a cluster")
+    parser.add_argument("--cuts", action="store_true", help="cut links of a cluster, too")
     parser.add_argument("--workload", choices=["clients", "copiers", "compaction"], default="clients")
     parser.add_argument("--records", type=int, default=100_000, help="that each crew of copiers copies")
     parser.add_argument(
@@ -79,7 +77,7 @@ def main() -> int:
     logging.disable()  # clients log every lost connection
     print(f"seed {seed}, in {directory}", flush=True)
     if given.cluster:
-        outcome = cluster_run(directory, given.kills, given.seconds, seed, report)
+        outcome = _cluster_run(given, directory, seed)
     else:
         outcome = _run(given, directory, seed).go(given.kills, given.seconds)
     print(outcome)
@@ -91,6 +89,16 @@ def main() -> int:
 def report(line: str) -> None:
     """Print a line at once."""
     print(line, flush=True)
+
+
+def _cluster_run(given: argparse.Namespace, directory: Path, seed: int) -> Outcome:
+    """Run brokers of a cluster on a ZooKeeper of their own."""
+    with ExitStack() as stack:
+        zookeeper = stack.enter_context(ZooKeeper(directory / "zookeeper"))
+        chroot = stack.enter_context(fresh_chroot(zookeeper.address, "crash"))
+        network = stack.enter_context(closing(Network())) if given.cuts else None
+        run = ClusterRun(directory, chroot, [all_copiers(given.kills)], seed, report, network)
+        return run.go(given.kills, given.seconds)
 
 
 def _run(given: argparse.Namespace, directory: Path, seed: int) -> Run:
