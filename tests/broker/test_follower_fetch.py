@@ -9,11 +9,17 @@ from typing import Any
 import attrs
 from twisted.internet.defer import CancelledError, Deferred
 
-from pylogbroker.broker.apis import fetch
+from pylogbroker.broker.apis import fetch, list_offsets
 from pylogbroker.broker.partitions.purgatory import Mark
 from pylogbroker.broker.slices import SLICE_SECONDS
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.wire.messages.fetch import EpochEndOffset, FetchPartition, FetchRequest, FetchTopic, ReplicaState
+from pylogbroker.wire.messages.list_offsets import (
+    LATEST,
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
 from tests.broker.nodes import NODE_ID
 from tests.broker.replicas import OTHER, TOPIC_ID, ReplicaTests, broker
 from tests.broker.test_fetch import values_in
@@ -234,6 +240,17 @@ class FollowerTests(FollowerFetchTests):
     def test_a_stopped_replica_serves_nobody(self) -> None:
         now(self.replicas.stop({("t", 0): (3, False)}))
         self.assertEqual(self.fetch(0).error_code, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+    def test_a_debugger_alone_may_ask_for_offsets(self) -> None:
+        self.put(0, b"a", b"b", high_watermark=1)
+        found = []
+        for replica in (-1, -2, OTHER):
+            topic = ListOffsetsTopic("t", [ListOffsetsPartition(0, timestamp=LATEST)])
+            answer = self.node.ask(list_offsets.handle, ListOffsetsRequest(replica, topics=[topic]))
+            [partition] = answer.topics[0].partitions
+            found.append((ErrorCode(partition.error_code), partition.offset))
+        rejected = ErrorCode.NOT_LEADER_OR_FOLLOWER, -1
+        self.assertEqual(found, [rejected, (ErrorCode.NONE, 2), rejected])
 
     def test_a_follower_that_becomes_leader_serves_all(self) -> None:
         self.put(0, b"a", high_watermark=1)

@@ -1,7 +1,11 @@
 """ListOffsets (2): a partition's first, last or time-stamped offset.
 
-A client sees offsets below the high watermark, or below the last stable offset when it reads committed records alone; a
-replica sees all.
+    asked by                     sees offsets below                                        answered by
+    ---------------------------  --------------------------------------------------------  ---------------------
+    a consumer                   the high watermark, or of committed records the last      the leader
+                                 stable offset
+    a follower                   the log end                                               the leader
+    a debugger (replica id -2)   the log end                                               leader and followers
 
 A search by time decodes records, perhaps millions, so it runs in a worker thread, for up to a hundred partitions at
 once. Workers also read uncached indexes and headers.
@@ -41,6 +45,7 @@ from pylogbroker.wire.messages.list_offsets import (
 FIRST_VERSION = {LATEST: 0, EARLIEST: 0, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}
 NO_VERSION = 0x7FFF
 CONSUMER = -1
+DEBUGGER = -2
 READ_COMMITTED = 1
 _READS_PER_SEGMENT_MAX: Final = 10  # in its indexes and headers
 _CALLS_PER_JOB_MAX: Final = 100  # in one hop to a thread
@@ -109,7 +114,7 @@ class _Query:
             self._check(topic, wanted)
             if not self._version:
                 return self._offsets_before(topic, wanted)
-            partition = self._services.partitions.find(topic, wanted.partition_index)
+            partition = self._find(topic, wanted)
             partition.check_epoch(wanted.current_leader_epoch)
             if partition.replication is not None and self._is_consumer and wanted.timestamp != EARLIEST:
                 partition.replication.check_offsets_available()
@@ -190,10 +195,14 @@ class _Query:
         return question()
 
     def _offsets_before(self, topic: str, wanted: ListOffsetsPartition) -> ListOffsetsPartitionResponse:
-        log = self._services.partitions.find(topic, wanted.partition_index).log
+        log = self._find(topic, wanted).log
         now_ms, bound = self._services.runtime.now_ms(), self._bound(log)
         offsets = visible_offsets_before(log, wanted.timestamp, wanted.max_num_offsets, now_ms, bound)
         return ListOffsetsPartitionResponse(wanted.partition_index, old_style_offsets=offsets)
+
+    def _find(self, topic: str, wanted: ListOffsetsPartition) -> Partition:
+        is_debugger = self._request.replica_id == DEBUGGER
+        return self._services.partitions.find(topic, wanted.partition_index, is_debugger)
 
     def _check(self, topic: str, wanted: ListOffsetsPartition) -> None:
         if (topic, wanted.partition_index) in self._twice:
@@ -203,12 +212,10 @@ class _Query:
 
     @property
     def _is_consumer(self) -> bool:
-        return self._request.replica_id < 0
+        return self._request.replica_id == CONSUMER
 
     def _bound(self, log: Log) -> int:
         if not self._is_consumer:
-            return log.log_end_offset
-        if self._request.replica_id != CONSUMER:
             return log.log_end_offset
         return log.last_stable_offset if self._request.isolation_level == READ_COMMITTED else log.high_watermark
 
