@@ -214,7 +214,7 @@ class FollowerReplica:
         return self._follow_leader()
 
     def append_failed(self, now_ms: int) -> None:
-        """Fetch again later: the records were damaged, or do not fit."""
+        """Fetch again later: the records were damaged, or do not fit, or the disk is full."""
         self._fetch_when_written()
         self.retry_at_ms = now_ms + self._settings.replica_fetch_backoff_ms
 

@@ -62,6 +62,7 @@ class Following:
     follower: FollowerReplica
     _runtime: Runtime
     _syncs: LogSyncs
+    _backoff_seconds: float
     on_ready: Callable[[], None] = attrs.field(default=_nothing, init=False)
     """Called when there is something to ask the leader, after a sync."""
     _is_syncing: bool = attrs.field(default=False, init=False)
@@ -145,7 +146,10 @@ class Following:
                     case _:
                         raise AssertionError(f"no action of a follower: {action}")
         except StorageFailure as failure:
-            self.follower.log_failed()
+            if self.log.offline_reason:
+                self.follower.log_failed()
+            else:  # the disk is full, say
+                self.follower.append_failed(self._runtime.now_ms())
             self._syncs.request_failed(self.log, failure)
         if self.follower.state is FollowerState.SYNCING and not self._is_syncing:
             self._is_syncing = True
@@ -179,7 +183,10 @@ class Following:
 
     def _sync_failed(self, failure: object) -> None:
         self._is_syncing = False
-        self.follower.log_failed()
+        if self.log.offline_reason:
+            self.follower.log_failed()
+        else:
+            self._runtime.clock.callLater(self._backoff_seconds, self.run, NO_ACTIONS)
 
     def _cut(self, deleted: Iterable[DeletedFiles]) -> None:
         files = list(deleted)

@@ -164,7 +164,14 @@ class Replicas:
     def _follow(self, replica: _Replica, follower: FollowerReplica, leader: int, actions: Actions) -> None:
         partition = replica.partition
         following = Following(
-            partition.topic, replica.topic.id, partition.index, partition, follower, self._runtime, self._partitions
+            partition.topic,
+            replica.topic.id,
+            partition.index,
+            partition,
+            follower,
+            self._runtime,
+            self._partitions,
+            self._settings.fetch_backoff_ms / 1000,
         )
         replica.following = following
         partition.follow(following, follower.leader_epoch)

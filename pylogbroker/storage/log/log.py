@@ -441,7 +441,10 @@ class Log:
     # Truncating
 
     def truncate_to(self, offset: int) -> list[DeletedFiles]:
-        """Drop records from `offset` on, and leader epochs that begin there or later, also at the log end."""
+        """Drop records from `offset` on, and leader epochs that begin there or later, also at the log end.
+
+        A disk error takes the log offline, also a transient one: only a part may be cut.
+        """
         if offset >= self.log_end_offset:
             self.epochs.truncate_end(offset)
             return []
@@ -450,7 +453,7 @@ class Log:
             return self.restart_at(offset, self._synced_ms)
         kept = tuple(segment for segment in self.segments if segment.base_offset <= offset)
         dropped, self.segments, self._active = self.segments[len(kept) :], kept, kept[-1]
-        with self._on_disk():
+        with self._on_disk(frozenset()):
             cut = self._active.truncate(offset)
             self._end_at(offset if cut is None else min(cut, offset))
             return [segment.delete() for segment in dropped]
@@ -458,7 +461,7 @@ class Log:
     def restart_at(self, offset: int, now_ms: int) -> list[DeletedFiles]:
         """Drop all records; the next one gets `offset`."""
         self.abort_swap()
-        with self._on_disk():
+        with self._on_disk(frozenset()):
             deleted = [segment.delete() for segment in self.segments]
             for snapshot in names.snapshots_in(self.path):
                 remove(names.file_of(self.path, snapshot, names.SNAPSHOT))

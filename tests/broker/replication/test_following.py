@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
+
 from pylogbroker.errors import ErrorCode
 from pylogbroker.wire.messages.fetch import FetchRequest
+from tests.broker.failing_disks import broken, failing
 from tests.broker.replication.cluster import ClusterTests
 
 
@@ -141,3 +144,27 @@ class SyncTests(ClusterTests):
         threads.run_one()
         self.cluster.settle()
         self.assertEqual(self.cluster.high_watermarks()[1], 1)
+
+
+class DiskTests(ClusterTests):
+    brokers = (1, 2)
+    settings = {"log.flush.interval.messages": "1"}
+
+    def append_failing(self, call: str, code: int) -> None:
+        """Let a call fail on broker 2 while a record comes."""
+        with broken(call, self._directories[2], failing(code)):
+            self.cluster.append(1, b"a")
+            self.cluster.settle(0.5)
+        self.cluster.settle(1.5)
+
+    def test_a_full_disk_is_tried_again(self) -> None:
+        self.create()
+        self.append_failing("pwritev", errno.ENOSPC)
+        self.assertEqual(self.cluster.ends(), {1: 1, 2: 1})
+
+    def test_a_failed_sync_is_tried_again(self) -> None:
+        self.create()
+        self.append_failing("fdatasync", errno.EMFILE)
+        self.cluster.append(1, b"b")
+        self.cluster.settle(1)
+        self.assertEqual((self.cluster.ends()[2], self.cluster.high_watermarks()[1]), (2, 2))
