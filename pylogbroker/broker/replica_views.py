@@ -24,7 +24,7 @@ from pylogbroker.metadata.image import NO_LEADER, PartitionState, TopicImage
 
 @attrs.frozen
 class ShownReplicas:
-    """`offline` are replicas on brokers that are not registered, or with a failed log here."""
+    """`offline` are replicas on brokers that are not registered, or with a failed log."""
 
     leader: int
     error: ErrorCode
@@ -47,7 +47,9 @@ class ReplicaViews:
         state, live = topic.partitions[index], self._services.metadata.image.brokers
         is_here = self._is_here(topic.name, index, state)
         own = self._services.node.id
-        offline = [id_ for id_ in state.replicas if id_ not in live or (id_ == own and not is_here)]
+        offline = [
+            id_ for id_ in state.replicas if id_ not in live or (not is_here if id_ == own else id_ in state.offline)
+        ]
         if state.leader not in live or (state.leader == own and not is_here):
             return ShownReplicas(NO_LEADER, ErrorCode.LEADER_NOT_AVAILABLE, offline)
         if state.leader not in self.reached:

@@ -76,6 +76,8 @@ class PartitionState:
     recovery: LeaderRecovery = LeaderRecovery.RECOVERED
     controller_epoch: int = 0
     """Epoch of the controller that wrote this state."""
+    offline: tuple[int, ...] = ()
+    """Replicas that the controller takes for offline, because of failed log directories too."""
 
     @property
     def target(self) -> tuple[int, ...]:

@@ -31,6 +31,7 @@ from pylogbroker.broker.replication.channels import BrokerChannels
 from pylogbroker.broker.replication.controller_channel import ControllerChannel
 from pylogbroker.broker.replication.fetcher import FetcherSettings, RequestChannel
 from pylogbroker.broker.replication.isr_updates import IsrUpdates
+from pylogbroker.broker.replication.log_dir_failures import LogDirFailures
 from pylogbroker.broker.replication.replicas import Replicas, ReplicaSettings
 from pylogbroker.broker.runtime import Runtime
 from pylogbroker.broker.stored_settings import StoredSettings
@@ -62,6 +63,7 @@ class ClusterRole:
     _controller_channel: ControllerChannel = attrs.field(init=False)
     _isr_updates: IsrUpdates = attrs.field(init=False)
     _stored_settings: StoredSettings = attrs.field(init=False)
+    _log_dir_failures: LogDirFailures = attrs.field(init=False)
     _config_watch: ConfigWatch = attrs.field(init=False)
     _member: ClusterMember = attrs.field(init=False)
 
@@ -104,6 +106,7 @@ class ClusterRole:
         )
         self._stored_settings = StoredSettings(config)
         self._config_watch = ConfigWatch(self._tree, metadata, runtime, self._stored_settings)
+        self._log_dir_failures = LogDirFailures(broker_id, self._tree, runtime)
 
     def host(self, partitions: Partitions) -> None:
         """Make the replicas of this broker, which are logs of `partitions`."""
@@ -131,6 +134,7 @@ class ClusterRole:
             self._isr_updates,
         )
         self.orders = ControllerOrders(self._metadata, self.replicas, self._config_watch.read_topics)
+        partitions.on_offline += [self.replicas.on_partition_offline, self._log_dir_failures.on_partition_offline]
         self._member.on_registered += [self.orders.set_broker_epoch, self.replicas.set_broker_epoch]
         self._member.on_new_session.append(self._config_watch.resume)
         self._member.on_registered.append(lambda epoch: self.driver.start())
@@ -169,6 +173,7 @@ class ClusterRole:
         self.driver.stop()
         self._config_watch.stop()
         self._isr_updates.stop()
+        self._log_dir_failures.stop()
         self.replicas.close()
         self._controller_channel.close()
 

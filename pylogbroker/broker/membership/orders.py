@@ -280,6 +280,7 @@ def _announced_state(state: UpdateMetadataPartitionState) -> PartitionState:
         state.leader_epoch,
         state.zk_version,
         controller_epoch=state.controller_epoch,
+        offline=tuple(state.offline_replicas),
     )
 
 

@@ -182,8 +182,8 @@ class Partitions:
         self._names.pop(topic.id, None)
         await self.delete(topic.name, topic.partitions)
 
-    async def delete(self, topic: str, indexes: Iterable[int]) -> None:
-        """Take away logs of a topic, also those not hosted, synced; then remove their files."""
+    async def delete(self, topic: str, indexes: Iterable[int]) -> list[int]:
+        """Take away logs of a topic, also those not hosted, synced; then remove their files. Return those that stay."""
         deleted: list[DeletedDirectory] = []
         kept: dict[str, list[TopicPartition]] = {}
         async for index in self._runtime.slices.over(indexes):
@@ -204,6 +204,7 @@ class Partitions:
         if deleted:
             await self._runtime.in_thread(self._sync_deletions, deleted)
             self._runtime.in_thread(_remove, deleted)
+        return [index for keys in kept.values() for _, index in keys]
 
     def _sync_deletions(self, deleted: Sequence[DeletedDirectory]) -> None:
         for notice in self._logs.sync_deletions(deleted):

@@ -6,6 +6,8 @@
     follow (LeaderAndIsr)       the log is made if it is new; the leader's fetcher fetches for it
     stop (StopReplica)          nothing leads or fetches; with `delete` the log is deleted
 
+A replica whose log directory failed is offline: the controller hears of it (`log_dir_failures`), and elects others.
+
 The states come from the controller alone, not from the image, which is for clients: a broker may lead before it has
 heard of a topic's other partitions.
 """
@@ -214,10 +216,17 @@ class Replicas:
                 self._replicas.pop(key, None)
                 deleted.setdefault(key[0], []).append(key[1])
         for name, indexes in deleted.items():
-            await self._partitions.delete(name, indexes)
+            for index in await self._partitions.delete(name, indexes):
+                errors[name, index] = ErrorCode.KAFKA_STORAGE_ERROR
         return errors
 
     # Other events
+
+    def on_partition_offline(self, topic: str, index: int) -> None:
+        """Forget a replica whose log failed; orders for it get KAFKA_STORAGE_ERROR."""
+        replica = self._replicas.pop((topic, index), None)
+        if replica is not None:
+            self._stop_following(replica)
 
     def brokers_changed(self, brokers: Mapping[int, BrokerRegistration]) -> None:
         """Take the live brokers; connect again to leaders that have other addresses."""

@@ -164,7 +164,14 @@ class Cluster:
 
     # Orders
 
-    def announce(self, *brokers: int, port: int = 9092, to: tuple[int, ...] = (), topics: bool = True) -> None:
+    def announce(
+        self,
+        *brokers: int,
+        port: int = 9092,
+        to: tuple[int, ...] = (),
+        topics: bool = True,
+        offline: tuple[int, ...] = (),
+    ) -> None:
         """Send UpdateMetadata with the live brokers and the topic."""
         live = [
             UpdateMetadataBroker(broker, endpoints=[UpdateMetadataEndpoint(port, f"host{broker}", "PLAINTEXT", 0)])
@@ -180,6 +187,7 @@ class Cluster:
                 isr=list(state.isr),
                 zk_version=state.partition_epoch,
                 replicas=list(state.replicas),
+                offline_replicas=list(offline),
             )
             states = [UpdateMetadataTopicState(TOPIC, TOPIC_ID, [partition])]
         for broker in to or tuple(self.nodes):

@@ -1,0 +1,80 @@
+"""Log directories of brokers in a cluster: one of two fails, and is repaired."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import attrs
+import pytest
+
+from tests.cluster.cluster import Cluster
+from tests.cluster.members import Maker, Place, apache, own
+from tests.cluster.replica_logs import LogRecord, read_directory
+from tests.support.broker_process import BrokerProcess
+from tests.support.waiting import wait_until
+
+NewCluster = Callable[..., Cluster]
+PARTITIONS = range(4)
+
+
+def directories(cluster: Cluster, number: int) -> list[Path]:
+    home = cluster.members[number].data_dir.parent
+    return [home / "first", home / "second"]
+
+
+def two_directories(place: Place) -> BrokerProcess:
+    """Make a broker of this project with two log directories."""
+    paths = ",".join(str(place.directory / name) for name in ("first", "second"))
+    return own(attrs.evolve(place, settings={**place.settings, "log.dirs": paths}))
+
+
+def find(cluster: Cluster, number: int, topic: str, partition: int) -> list[Path]:
+    """Return the directories of a replica."""
+    return [path for home in directories(cluster, number) for path in home.glob(f"{topic}_{partition}")]
+
+
+def records(cluster: Cluster, number: int, topic: str, partition: int) -> list[LogRecord]:
+    [path] = find(cluster, number, topic, partition)
+    return read_directory(path, ".kafka")
+
+
+def make_controller(cluster: Cluster, number: int) -> None:
+    """Let the controller resign until a broker wins the election."""
+    while cluster.wait_for_controller() != number:
+        cluster.tree.client.delete("/controller")
+
+
+@pytest.mark.parametrize("controller", [apache, own], ids=["apache", "own"])
+def test_a_failed_directory_and_its_repair(new_cluster: NewCluster, topic: str, controller: Maker) -> None:
+    cluster = new_cluster(controller, two_directories, two_directories)
+    cluster.create(topic, replicas=[[2, 3] for _ in PARTITIONS], configs={"min.insync.replicas": "1"})
+    make_controller(cluster, 1)
+    for partition in PARTITIONS:
+        cluster.produce(topic, b"before", partition=partition)
+    _, failed = directories(cluster, 2)
+    lost = [each for each in PARTITIONS if find(cluster, 2, topic, each)[0].parent == failed]
+    assert lost
+    assert len(lost) < len(PARTITIONS)
+
+    away = failed.rename(failed.with_name("unmounted"))
+    for partition in PARTITIONS:
+        expected = 3 if partition in lost else 2
+        wait_until(lambda each=partition, leader=expected: cluster.leader(topic, each) == leader, 30)  # type: ignore[misc]
+        cluster.produce(topic, b"meanwhile", partition=partition)
+        assert cluster.isr(topic, partition) == ([3] if partition in lost else [2, 3])
+    output = cluster.tool("kafka-log-dirs", "--describe", "--broker-list", "2")
+    [described] = json.loads(output.splitlines()[-1])["brokers"]
+    errors = {each["logDir"]: each["error"] for each in described["logDirs"]}
+    assert [bool(errors[str(path)]) for path in directories(cluster, 2)] == [False, True]
+
+    assert cluster.stop(2) == 0
+    away.rename(failed)
+    cluster.start(2)
+    cluster.wait_until_in_sync(topic)
+    for partition in PARTITIONS:
+        replicas = [records(cluster, number, topic, partition) for number in (2, 3)]
+        assert [each.value for each in replicas[0]] == [b"before", b"meanwhile"]
+        assert replicas[0] == replicas[1]
+    assert all(str(failed) in line for line in cluster.errors.pop(2))
