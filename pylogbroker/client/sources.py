@@ -14,8 +14,9 @@ from typing import Protocol
 from twisted.internet.defer import ensureDeferred
 from twisted.logger import Logger
 
+from pylogbroker.client.errors import NoBrokers
 from pylogbroker.errors import ConfigError
-from pylogbroker.interfaces import Changed, ITree, SessionEvent, Watch
+from pylogbroker.interfaces import Changed, ITree, NoNode, SessionEvent, Watch
 from pylogbroker.metadata import zk_paths
 from pylogbroker.metadata.zk_schema import BadNode, decode_broker, parse_endpoint
 from pylogbroker.rpc.settings import Address, parse_address
@@ -70,9 +71,15 @@ class TreeBrokers:
         return "a coordination tree"
 
     async def addresses(self) -> list[Address]:
-        """Return an address for each broker with a valid node."""
+        """Return an address for each broker with a valid node; raise NoBrokers if the tree is not a cluster's."""
         found = []
-        for name, node in (await self._tree.children_with_data(zk_paths.BROKER_IDS)).items():
+        try:
+            nodes = await self._tree.children_with_data(zk_paths.BROKER_IDS)
+        except NoNode:
+            raise NoBrokers(
+                f"the coordination tree has no node {zk_paths.BROKER_IDS}: check the path in zookeeper.connect"
+            ) from None
+        for name, node in nodes.items():
             try:
                 address = _plaintext(node.data)
             except BadNode as error:

@@ -37,6 +37,19 @@ async def new_broker_id(tree: ITree, reserved: int) -> int:
     return reserved + _stat(result).version
 
 
+async def check_listener(tree: ITree, broker_id: int, listener: str) -> None:
+    """Raise StartupError if another broker lacks this listener, on which brokers connect to each other."""
+    for name, node in sorted((await tree.children_with_data(zk_paths.BROKER_IDS)).items()):
+        with suppress(zk_schema.BadNode):
+            endpoints = zk_schema.decode_broker(node.data).endpoints
+            names = [zk_schema.parse_endpoint(endpoint)[0] for endpoint in endpoints]
+            if name != str(broker_id) and listener not in names:
+                raise StartupError(
+                    f"broker {name} has no listener {listener}, only {', '.join(names)}, and brokers connect to each "
+                    "other on listeners of one name: use the same names, or set inter.broker.listener.name"
+                )
+
+
 async def register(
     tree: ITree,
     broker_id: int,

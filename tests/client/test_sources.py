@@ -10,6 +10,7 @@ import pytest
 from twisted.internet.defer import ensureDeferred
 from twisted.trial.unittest import SynchronousTestCase
 
+from pylogbroker.client.errors import NoBrokers
 from pylogbroker.client.sources import StaticBrokers, TreeBrokers
 from pylogbroker.errors import ConfigError
 from pylogbroker.interfaces import Create, Delete
@@ -91,6 +92,11 @@ class TestTree(SynchronousTestCase):
             Create("/brokers/ids/2", broker_node("IN://[::1]:9093", protocols={"IN": "PLAINTEXT"})),
         )
         self.assertEqual(self.addresses(), [Address("one", 9092), Address("::1", 9093)])
+
+    def test_a_tree_without_a_cluster(self) -> None:
+        self.commit(Delete("/brokers/ids"))
+        with self.assertRaisesRegex(NoBrokers, "no node /brokers/ids: check the path in zookeeper.connect"):
+            self.addresses()
 
     def test_a_node_that_nobody_can_read_is_passed_over(self) -> None:
         self.commit(Create("/brokers/ids/1", b"?"), Create("/brokers/ids/2", broker_node("PLAINTEXT://two:2")))

@@ -92,6 +92,17 @@ def test_a_registration_with_other_data_gets_a_new_epoch(laid_out: EmbeddedTree)
     assert second > first
 
 
+def test_brokers_need_a_listener_of_the_same_name(laid_out: EmbeddedTree) -> None:
+    now(registration.register(laid_out, 5, BROKER, now_ms=1))
+    now(registration.register(laid_out, 7, attrs.evolve(BROKER, endpoints=("IN://b:2", "PLAINTEXT://b:1")), now_ms=1))
+    now(laid_out.commit([Create(zk_paths.broker(8), b"?")]))
+    now(registration.check_listener(laid_out, 6, "PLAINTEXT"))
+    error = "broker 5 has no listener IN, only PLAINTEXT, .* set inter.broker.listener.name"
+    with pytest.raises(StartupError, match=error):
+        now(registration.check_listener(laid_out, 6, "IN"))
+    now(registration.check_listener(laid_out, 5, "IN"))  # the name has changed; its life before is still registered
+
+
 def test_the_id_of_a_broker_that_lives_is_an_error(laid_out: EmbeddedTree) -> None:
     now(registration.register(laid_out, 5, BROKER, now_ms=1))
     owner = laid_out.session_id

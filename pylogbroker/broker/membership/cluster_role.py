@@ -38,6 +38,7 @@ from pylogbroker.broker.stored_settings import StoredSettings
 from pylogbroker.config import SIMPLE, BrokerConfig
 from pylogbroker.controller.ports import ControllerSettings
 from pylogbroker.interfaces import ITree
+from pylogbroker.metadata import registration
 from pylogbroker.metadata.image import TopicImage
 from pylogbroker.metadata.zk_image import read_image
 from pylogbroker.metadata.zk_schema import BrokerNode
@@ -163,6 +164,8 @@ class ClusterRole:
         """Do nothing: the controller deletes topics."""
 
     async def register(self, node: BrokerNode) -> None:
+        """Register; raise StartupError if brokers could not connect to each other, or the id is another broker's."""
+        await registration.check_listener(self._tree, self._broker_id, inter_broker_listener(self._config))
         await self._member.register(node)
 
     async def leave(self) -> None:
