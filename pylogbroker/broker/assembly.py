@@ -118,6 +118,7 @@ class Broker:
         self.log_cleaner.start()
 
     def release(self) -> None:
+        self.role.close()
         self.auto_creation.stop()
         self.log_maintenance.stop()
         self.log_cleaner.stop()

@@ -52,3 +52,6 @@ class SoleRole:
 
     async def leave(self) -> None:
         """Do nothing: no other broker waits for this one."""
+
+    def close(self) -> None:
+        """Do nothing: nothing goes on by itself."""

@@ -160,8 +160,8 @@ class BrokerStart:
         await self._open_services(broker)
         changes.attach()
         await listeners.start()
-        await broker.role.register(_announcement(broker))
         self._undo.add(broker.role.leave)
+        await broker.role.register(_announcement(broker))
         self._go_on()
         self._watch_stalls(broker)
         if deleted:

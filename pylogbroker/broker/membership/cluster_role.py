@@ -4,7 +4,8 @@
 |------------|-----------------------------------------------------------------------|
 | `open`     | the image and settings are read from the tree, and settings watched   |
 | `register` | the controller sees the broker, and sends it orders                   |
-| `leave`    | the controller moves leaderships away; fetching stops                 |
+| `leave`    | the controller moves leaderships away; then as `close`                |
+| `close`    | registration, elections and fetching end                              |
 """
 
 from __future__ import annotations
@@ -170,8 +171,12 @@ class ClusterRole:
 
     async def leave(self) -> None:
         """Leave the cluster in an orderly way, while the listeners are still open."""
-        if self._config.boolean("controlled.shutdown.enable"):
+        if self._config.boolean("controlled.shutdown.enable") and self._member.is_registered:
             await self._shut_down()
+        self.close()
+
+    def close(self) -> None:
+        """End all that goes on by itself; once is enough, and more do no harm."""
         self._member.close()
         self.driver.stop()
         self._config_watch.stop()

@@ -21,7 +21,6 @@ from typing import Final, TypeVar
 import attrs
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
-from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
 from pylogbroker.broker.membership import topic_administration
@@ -200,7 +199,7 @@ class ControllerDriver:
             except Exception:
                 if session.is_live:
                     log.failure("the election or the takeover of the controller failed: trying again")
-                    await deferLater(self._clock, RETRY_SECONDS)
+                    await session.pause(RETRY_SECONDS)
 
     async def _stand(self, session: SessionTree) -> None:
         """Wait while there is a controller; else be it, if no other broker is faster."""
@@ -211,7 +210,7 @@ class ControllerDriver:
             return
         term = await elect(session, self._broker_id, int(self._clock.seconds() * 1000))
         if term is None:  # another broker was faster, or the tree rejects the write
-            await deferLater(self._clock, RETRY_SECONDS)
+            await session.pause(RETRY_SECONDS)
         else:
             await self._serve(session, term)
 

@@ -13,13 +13,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import attrs
 from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.internet.interfaces import IReactorTime
-from twisted.internet.task import deferLater
 
+from pylogbroker.broker.pauses import RetryPauses
 from pylogbroker.interfaces import (
     Check,
     CoordinationError,
@@ -42,10 +42,14 @@ T = TypeVar("T")
 @attrs.define(eq=False)
 class SessionTree:
     _tree: ITree
-    _clock: Any
+    _clock: IReactorTime
     _session_id: int
     _has_ended: bool = attrs.field(default=False, init=False)
     _is_uncertain: bool = attrs.field(default=False, init=False)
+    _pauses: RetryPauses = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._pauses = RetryPauses(self._clock)
 
     @classmethod
     def of(cls, tree: ITree, clock: IReactorTime) -> SessionTree:
@@ -63,6 +67,7 @@ class SessionTree:
     def end(self) -> None:
         """Let all further calls raise Unavailable: the session has expired, or is not needed any more."""
         self._has_ended = True
+        self._pauses.end()
 
     async def children(self, path: str, watch: Watch | None = None) -> list[str]:
         return await self._read(path, lambda: self._tree.children(path, watch))
@@ -113,8 +118,9 @@ class SessionTree:
             except SessionExpired:
                 raise
             except Unavailable:
-                await self._pause()
+                await self.pause(RETRY_SECONDS)
         raise Unavailable(f"{path} (the session has ended)")
 
-    def _pause(self) -> Deferred[None]:
-        return deferLater(self._clock, RETRY_SECONDS)
+    async def pause(self, seconds: float) -> None:
+        """Wait before another attempt, at most until `end`."""
+        await self._pauses.pause(seconds)

@@ -5,7 +5,8 @@
     (new)         `register`                   REGISTERED    /brokers/ids/<id> is created; the broker epoch is taken
     REGISTERED    the session expires          EXPIRED       leaderships stay until the controller moves them
     EXPIRED       a new session begins         REGISTERED    registered again, with another broker epoch
-    any           `close`                      CLOSED
+    EXPIRED       the new session expires      EXPIRED       the attempt to register ends, another one begins
+    any           `close`                      CLOSED        an attempt to register ends
 
 A broker whose id is still registered, by its life before or by another broker, waits for that session's timeout. So a
 broker that restarts after a crash has left all ISRs before it is back: it may have lost its last records.
@@ -17,9 +18,10 @@ from collections.abc import Callable
 from typing import Final
 
 import attrs
-from twisted.internet.defer import ensureDeferred
+from twisted.internet.defer import CancelledError, Deferred, ensureDeferred
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
+from twisted.python.failure import Failure
 
 from pylogbroker.broker.runtime import Runtime
 from pylogbroker.coordination.deletion import wait_until_deleted
@@ -30,6 +32,7 @@ from pylogbroker.metadata.zk_schema import BrokerNode
 
 log = Logger()
 _RETRY_SECONDS: Final = 1.0
+_UNKNOWN_EPOCH: Final = -1
 _TIMEOUTS_WAITED: Final = 2.0  # of sessions
 
 
@@ -43,18 +46,35 @@ class ClusterMember:
     _session_seconds: float
     on_registered: list[Callable[[int], None]] = attrs.field(factory=list, init=False)
     on_new_session: list[Callable[[], object]] = attrs.field(factory=list, init=False)
-    epoch: int = attrs.field(default=-1, init=False)
+    epoch: int = attrs.field(default=_UNKNOWN_EPOCH, init=False)
     _node: BrokerNode | None = attrs.field(default=None, init=False)
     _is_closed: bool = attrs.field(default=False, init=False)
+    _attempt: Deferred[None] | None = attrs.field(default=None, init=False)
+
+    @property
+    def is_registered(self) -> bool:
+        """The broker has registered, in this session or an earlier one."""
+        return self.epoch != _UNKNOWN_EPOCH
 
     async def register(self, node: BrokerNode) -> None:
-        """Register; raise StartupError if the id is another broker's."""
+        """Register; raise StartupError if the id is another broker's, or ZooKeeper fails meanwhile."""
         self._node = node
         self._tree.watch_session(self._session_changed)
-        await self._register()
+        self._attempt = ensureDeferred(self._register())
+        try:
+            await self._attempt
+        except CoordinationError as error:
+            raise StartupError(
+                f"ZooKeeper was lost while broker {self._broker_id} registered ({error}): start the broker again"
+            ) from error
 
     def close(self) -> None:
         self._is_closed = True
+        self._end_attempt()
+
+    def _end_attempt(self) -> None:
+        if self._attempt is not None:
+            self._attempt.cancel()
 
     async def _register(self) -> None:
         assert self._node is not None
@@ -71,14 +91,13 @@ class ClusterMember:
         return await wait_until_deleted(self._tree, path, clock, deadline)
 
     def _session_changed(self, event: SessionEvent) -> None:
-        if event.state is SessionState.EXPIRED and not self._is_closed:
+        if event.state is SessionState.EXPIRED and self.is_registered and not self._is_closed:
             log.warn("the session with ZooKeeper expired: the cluster takes this broker for dead; it registers again")
-            ensureDeferred(self._begin_session()).addErrback(
-                lambda failure: log.failure("the broker could not register again", failure)
-            )
+            self._end_attempt()
+            self._attempt = ensureDeferred(self._begin_session()).addErrback(_log_failure)
 
     async def _begin_session(self) -> None:
-        while not self._is_closed:
+        while True:
             try:
                 await self._tree.new_session()
                 for call in self.on_new_session:
@@ -91,3 +110,8 @@ class ClusterMember:
                 if self._runtime.may_log("registration"):
                     log.error("the broker cannot register again; it tries on: {why}", why=error)
                 await deferLater(self._runtime.clock, _RETRY_SECONDS)
+
+
+def _log_failure(failure: Failure) -> None:
+    if not failure.check(CancelledError):
+        log.failure("the broker could not register again", failure)
