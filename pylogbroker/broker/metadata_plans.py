@@ -104,6 +104,19 @@ class MetadataPlans:
         except ConfigError as error:
             raise KafkaError(str(error), ErrorCode.INVALID_REQUEST) from error
 
+    def plan_stored_config(
+        self, resource: ConfigResource, stored: Mapping[str, str], change: ConfigChange
+    ) -> dict[str, str]:
+        """Return the changed settings, as `plan_config` does; keep stored ones that only other releases accept."""
+        if resource.type is ConfigResourceType.TOPICS:
+            accepted = self._metadata.image.settings(resource)
+        else:
+            accepted = self._config.explicit(dynamic_layer(resource))
+        wanted = change(stored)
+        kept = {name: text for name, text in wanted.items() if stored.get(name) == text != accepted.get(name)}
+        others = {name: text for name, text in wanted.items() if name not in kept}
+        return kept | self.plan_config(resource, lambda _: others)
+
     def _place(self, wanted: NewTopic, allowance: PartitionAllowance | None) -> placement.Assignment:
         racks = self._racks()
         if wanted.assignment:

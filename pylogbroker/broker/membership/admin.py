@@ -8,7 +8,7 @@
     settings                  any broker         settings, then a notification (see `config_watch`)
     producer ids              any broker         AllocateProducerIds to the controller
 
-Each change is awaited until this broker's image shows it.
+Each change is awaited until this broker's image shows it, or a later one of the same settings.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, Protocol, TypeVar
 
 import attrs
-from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.defer import CancelledError, Deferred, TimeoutError
 from twisted.logger import Logger
 
 from pylogbroker.broker.cluster_metadata import ClusterMetadata
 from pylogbroker.broker.coordination_errors import kafka_error
 from pylogbroker.broker.limits import PartitionAllowance
-from pylogbroker.broker.membership.config_watch import encode_notification
+from pylogbroker.broker.membership.config_watch import ConfigWatch, encode_notification
 from pylogbroker.broker.metadata_plans import MetadataPlans
 from pylogbroker.broker.replication.controller_channel import ControllerChannel
 from pylogbroker.broker.runtime import Runtime
@@ -79,8 +79,16 @@ class ClusterAdmin:
     _protocol: InterBrokerProtocol
     _controller: ControllerChannel
     _role: ControllerRole
+    _config_watch: ConfigWatch
     _broker_epoch: Callable[[], int]
     _waiting: dict[Deferred[None], Callable[[ClusterImage], bool]] = attrs.field(factory=dict, init=False)
+    _is_closed: bool = attrs.field(default=False, init=False)
+
+    def close(self) -> None:
+        """Wait for nothing any more."""
+        self._is_closed = True
+        for waiting in tuple(self._waiting):
+            waiting.cancel()
 
     def on_delta(self, delta: Delta, before: ClusterImage, after: ClusterImage) -> None:
         for waiting, is_there in tuple(self._waiting.items()):
@@ -150,17 +158,29 @@ class ClusterAdmin:
         return self._metadata.topics[name]
 
     async def alter_config(self, resource: ConfigResource, change: ConfigChange) -> None:
-        settings, before = self.plan_config(resource, change), self._metadata.image.settings(resource)
-
-        async def alter() -> None:
-            await self._write_settings(resource, settings)
-            notification = Create(zk_paths.CONFIG_CHANGE_PREFIX, encode_notification(resource), sequence=True)
-            await self._tree.commit([notification])
-
-        await self._change(alter)
-        await self._until(lambda image: image.settings(resource) == settings)
+        before = self._metadata.image.settings(resource)
+        settings = await self._change(lambda: self._alter(resource, change))
         if resource.type is ConfigResourceType.TOPICS:
             self._plans.log_without_effect(resource.name, settings, before)
+
+    async def _alter(self, resource: ConfigResource, change: ConfigChange) -> dict[str, str]:
+        """Change the stored settings; another broker may do so at the same time."""
+        path = zk_paths.config(resource.type, resource.name)
+        while True:
+            [node] = await self._tree.get_many([path])
+            stored = {} if node is None else zk_schema.decode_config(node.data)
+            settings = self._plans.plan_stored_config(resource, stored, change)
+            data = zk_schema.encode_config(settings)
+            try:
+                await self._tree.commit(
+                    [Create(path, data) if node is None else SetData(path, data, node.stat.version)]
+                )
+            except (NodeExists, NoNode, BadVersion):
+                continue
+            notification = Create(zk_paths.CONFIG_CHANGE_PREFIX, encode_notification(resource), sequence=True)
+            await self._tree.commit([notification])
+            await self._config_watch.read(resource)
+            return settings
 
     async def delete_topic(self, wanted: str | uuid.UUID) -> TopicImage:
         topic = self._metadata.require_topic(wanted)
@@ -222,15 +242,17 @@ class ClusterAdmin:
             raise kafka_error(error) from error
 
     async def _until(self, is_there: Callable[[ClusterImage], bool]) -> None:
-        """Wait until the image shows a change; raise REQUEST_TIMED_OUT if that takes long."""
+        """Wait until the image shows a change; raise REQUEST_TIMED_OUT if that takes long, or the broker stops."""
         if is_there(self._metadata.image):
             return
         waiting: Deferred[None] = Deferred()
         self._waiting[waiting] = is_there
         waiting.addTimeout(_WAIT_SECONDS, self._runtime.clock)
+        if self._is_closed:
+            waiting.cancel()
         try:
             await waiting
-        except (CancelledError, Exception) as error:
+        except (CancelledError, TimeoutError) as error:
             self._waiting.pop(waiting, None)
             raise KafkaError(
                 "the change is stored, but the controller has not acted on it yet", ErrorCode.REQUEST_TIMED_OUT

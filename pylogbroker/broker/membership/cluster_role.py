@@ -95,6 +95,8 @@ class ClusterRole:
             if config.boolean("auto.leader.rebalance.enable")
             else None,
         )
+        self._stored_settings = StoredSettings(config)
+        self._config_watch = ConfigWatch(self._tree, metadata, runtime, self._stored_settings)
         self.controller = ClusterAdmin(
             broker_id,
             self._tree,
@@ -104,10 +106,9 @@ class ClusterRole:
             config.inter_broker_protocol,
             self._controller_channel,
             self.driver,
+            self._config_watch,
             lambda: self._member.epoch,
         )
-        self._stored_settings = StoredSettings(config)
-        self._config_watch = ConfigWatch(self._tree, metadata, runtime, self._stored_settings)
         self._log_dir_failures = LogDirFailures(broker_id, self._tree, runtime)
 
     def host(self, partitions: Partitions) -> None:
@@ -179,6 +180,7 @@ class ClusterRole:
         """End all that goes on by itself; once is enough, and more do no harm."""
         self._member.close()
         self.driver.stop()
+        self.controller.close()
         self._config_watch.stop()
         self._isr_updates.stop()
         self._log_dir_failures.stop()

@@ -82,7 +82,11 @@ class ConfigWatch:
         for kind in ConfigResourceType:
             names = await self._tree.children(zk_paths.configs(kind))
             resources += (ConfigResource(kind, name) for name in names)
-        await self._read(list(dict.fromkeys(resources)))
+        await self._lock.run(lambda: ensureDeferred(self._read(list(dict.fromkeys(resources)))))
+
+    async def read(self, resource: ConfigResource) -> None:
+        """Let the image have the stored settings of a topic or broker; raise CoordinationError."""
+        await self._lock.run(lambda: ensureDeferred(self._read([resource])))
 
     async def read_topics(self, names: Iterable[str]) -> None:
         """Read the settings of topics that are new here, while ZooKeeper is not reached again and again.
@@ -90,13 +94,8 @@ class ConfigWatch:
         Raise Unavailable at the end of the session: the controller will name the topics again in the next one.
         """
         resources = [topic_resource(name) for name in names]
-        if not resources:
-            return
-        await self._lock.acquire()
-        try:
-            await self._read_until_reached(resources)
-        finally:
-            self._lock.release()
+        if resources:
+            await self._lock.run(lambda: ensureDeferred(self._read_until_reached(resources)))
 
     def stop(self) -> None:
         self._pauses.end()

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 
 import attrs
 from twisted.internet.defer import ensureDeferred
+from twisted.internet.interfaces import IDelayedCall
 from twisted.logger import Logger
 
 from pylogbroker.broker.replication.controller_channel import ControllerChannel
@@ -52,24 +53,36 @@ class IsrUpdates:
     _protocol: InterBrokerProtocol
     _runtime: Runtime
     _waiting: dict[TopicPartition, _Proposal] = attrs.field(factory=dict, init=False)
+    _delays: dict[TopicPartition, IDelayedCall] = attrs.field(factory=dict, init=False)
     _in_flight: bool = attrs.field(default=False, init=False)
     _is_stopped: bool = attrs.field(default=False, init=False)
 
     def propose(self, leadership: Leadership, change: IsrChange, delay_ms: int) -> None:
+        if self._is_stopped:
+            return
+        key = leadership.partition.topic, leadership.partition.index
+        self._cancel_delay(key)
         if delay_ms:
-            self._runtime.clock.callLater(delay_ms / 1000, self._add, leadership, change)
+            self._delays[key] = self._runtime.clock.callLater(delay_ms / 1000, self._add, key, leadership, change)
         else:
-            self._add(leadership, change)
+            self._add(key, leadership, change)
 
     def stop(self) -> None:
         self._is_stopped = True
         self._waiting.clear()
+        for key in tuple(self._delays):
+            self._cancel_delay(key)
 
-    def _add(self, leadership: Leadership, change: IsrChange) -> None:
-        if leadership.leader.isr.pending is not change or self._is_stopped:
+    def _cancel_delay(self, key: TopicPartition) -> None:
+        delay = self._delays.pop(key, None)
+        if delay is not None:
+            delay.cancel()
+
+    def _add(self, key: TopicPartition, leadership: Leadership, change: IsrChange) -> None:
+        self._delays.pop(key, None)
+        if leadership.leader.isr.pending is not change:
             return  # another state has come meanwhile
-        partition = leadership.partition
-        self._waiting[partition.topic, partition.index] = _Proposal(leadership, change)
+        self._waiting[key] = _Proposal(leadership, change)
         if not self._in_flight:
             self._in_flight = True
             self._runtime.deferred_actions.defer(self._start)

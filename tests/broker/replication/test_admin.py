@@ -1,0 +1,171 @@
+"""Changes that clients ask of a member: what it writes to the tree, and how long it waits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+from unittest.mock import patch
+
+from twisted.internet.defer import Deferred
+
+from pylogbroker.broker.membership.admin import ClusterAdmin
+from pylogbroker.broker.membership.config_watch import decode_notification
+from pylogbroker.broker.replication.controller_channel import ControllerChannel
+from pylogbroker.coordination.embedded import EmbeddedTree
+from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.interfaces import Create, SetData
+from pylogbroker.metadata import zk_paths, zk_schema
+from pylogbroker.metadata.delta import NewTopic
+from pylogbroker.metadata.image import broker_resource, topic_resource
+from pylogbroker.metadata.inter_broker_protocol import InterBrokerProtocol
+from pylogbroker.rpc.errors import NotConnected
+from pylogbroker.wire.messages.allocate_producer_ids import AllocateProducerIdsResponse
+from tests.broker.membership.harness import begin, error_of
+from tests.broker.replication.cluster import TOPIC, ClusterTests
+from tests.broker.trees import now
+
+CONFIG = zk_paths.topic_config(TOPIC)
+
+
+class AdminTests(ClusterTests):
+    brokers = (1,)
+
+    @property
+    def admin(self) -> ClusterAdmin:
+        admin: Any = self.cluster.nodes[1].broker.controller
+        return admin
+
+    @property
+    def tree(self) -> Any:
+        return self.cluster.nodes[1].tree
+
+    def stored(self, path: str = CONFIG) -> dict[str, str]:
+        return zk_schema.decode_config(now(self.tree.get(path)).data)
+
+    def alter(self, **settings: str) -> None:
+        changed = {name.replace("_", "."): text for name, text in settings.items()}
+        now(self.admin.alter_config(topic_resource(TOPIC), lambda own: {**own, **changed}))
+
+    def in_force(self) -> Mapping[str, str]:
+        return self.cluster.nodes[1].broker.metadata.topic_settings(TOPIC)
+
+
+class SettingsTests(AdminTests):
+    def test_settings_are_stored_announced_and_in_force(self) -> None:
+        self.create()
+        self.alter(retention_ms="5")
+        self.alter(flush_ms="6")
+        self.assertEqual(self.stored(), {"retention.ms": "5", "flush.ms": "6"})
+        self.assertEqual(self.in_force(), self.stored())
+        names = now(self.tree.children(zk_paths.CONFIG_CHANGES))
+        announced = [decode_notification(now(self.tree.get(zk_paths.config_change(name))).data) for name in names]
+        self.assertEqual(announced, [topic_resource(TOPIC)] * 2)
+
+    def test_settings_of_a_broker(self) -> None:
+        resource = broker_resource(None)
+        now(self.admin.alter_config(resource, lambda own: {**own, "log.cleaner.threads": "2"}))
+        self.assertEqual(self.stored(zk_paths.config(*resource)), {"log.cleaner.threads": "2"})
+        self.assertEqual(self.cluster.nodes[1].broker.config.integer("log.cleaner.threads"), 2)
+
+    def test_a_change_of_another_broker_in_between_is_kept_and_not_waited_for(self) -> None:
+        """Another broker changes settings after this one has read them, and again before it reads its own change."""
+        self.create()
+        now(self.tree.commit([Create(CONFIG, zk_schema.encode_config({}))]))
+        commit, others = EmbeddedTree.commit, [{"flush.ms": "7"}, {"retention.ms": "8"}]
+
+        async def interrupted(tree: EmbeddedTree, operations: Any) -> Any:
+            if others and not (len(others) == 1 and isinstance(operations[0], SetData)):
+                await commit(tree, [SetData(CONFIG, zk_schema.encode_config(others.pop(0)))])
+            return await commit(tree, operations)
+
+        with patch.object(EmbeddedTree, "commit", interrupted):
+            self.alter(retention_ms="5")
+        self.assertEqual(others, [])
+        self.assertEqual(self.in_force(), {"retention.ms": "8"})
+
+    def test_settings_that_only_other_releases_accept_are_kept(self) -> None:
+        foreign = {"retention.ms": "soon", "setting.of.tomorrow": "on"}
+        now(self.tree.commit([Create(CONFIG, zk_schema.encode_config(foreign))]))
+        self.create()
+        self.alter(flush_ms="6")
+        self.assertEqual(self.stored(), {**foreign, "flush.ms": "6"})
+        self.assertEqual(self.in_force(), {"flush.ms": "6"})
+        self.alter(retention_ms="5")
+        self.assertEqual(self.in_force(), {"flush.ms": "6", "retention.ms": "5"})
+        change = self.admin.alter_config(topic_resource(TOPIC), lambda own: {**own, "retention.ms": "later"})
+        error = error_of(change)
+        self.assertEqual((type(error), getattr(error, "code", None)), (KafkaError, ErrorCode.INVALID_CONFIG))
+        now(self.admin.alter_config(topic_resource(TOPIC), lambda own: {}))
+        self.assertEqual(self.stored(), {})
+
+
+class TopicTests(AdminTests):
+    def test_a_topic_is_awaited_for_a_time(self) -> None:
+        outcome: list[Any] = []
+        begin(self.admin.create_topic(NewTopic("new", 1, 1))).addBoth(outcome.append)
+        self.cluster.clock.advance(29)
+        self.assertEqual(outcome, [])
+        self.cluster.clock.advance(1)
+        self.assertEqual(outcome[0].value.code, ErrorCode.REQUEST_TIMED_OUT)
+        self.assertIn("new", now(self.tree.children(zk_paths.TOPICS)))
+
+    def test_a_stopped_broker_waits_for_nothing(self) -> None:
+        outcome: list[Any] = []
+        begin(self.admin.create_topic(NewTopic("new", 1, 1))).addBoth(outcome.append)
+        before = len(self.cluster.clock.getDelayedCalls())
+        self.admin.close()
+        self.assertEqual(outcome[0].value.code, ErrorCode.REQUEST_TIMED_OUT)
+        self.assertEqual(len(self.cluster.clock.getDelayedCalls()), before - 1)
+        error = error_of(self.admin.create_topic(NewTopic("other", 1, 1)))
+        self.assertEqual(getattr(error, "code", None), ErrorCode.REQUEST_TIMED_OUT)
+        self.assertEqual(len(self.cluster.clock.getDelayedCalls()), before - 1)
+
+    def test_a_topic_that_exists(self) -> None:
+        waiting = begin(self.admin.create_topic(NewTopic("new", 1, 1)))
+        error = error_of(self.admin.create_topic(NewTopic("new", 1, 1)))
+        self.assertEqual(getattr(error, "code", None), ErrorCode.TOPIC_ALREADY_EXISTS)
+        self.admin.close()
+        self.failureResultOf(waiting, KafkaError)
+
+    def test_a_deletion_is_marked_and_awaited(self) -> None:
+        self.create()
+        deletion: Deferred[Any] = begin(self.admin.delete_topic(TOPIC))
+        self.assertIsNotNone(now(self.tree.exists(zk_paths.deleted_topic(TOPIC))))
+        self.assertNoResult(deletion)
+        self.admin.close()
+        self.failureResultOf(deletion, KafkaError)
+
+    def test_others_than_the_controller_create_no_topics_of_clients(self) -> None:
+        with self.assertRaises(KafkaError) as raised:
+            self.admin.check_is_controller()
+        self.assertEqual(raised.exception.code, ErrorCode.NOT_CONTROLLER)
+
+
+class ProducerIdTests(AdminTests):
+    def allocate(self, answer: Any) -> Any:
+        async def request(channel: ControllerChannel, make: Any, versions: Any) -> Any:
+            if isinstance(answer, Exception):
+                raise answer
+            return answer
+
+        with patch.object(ControllerChannel, "request", request):
+            return now(self.admin.allocate_producer_ids())
+
+    def test_the_controller_gives_a_block(self) -> None:
+        block = self.allocate(AllocateProducerIdsResponse(producer_id_start=3000, producer_id_len=1000))
+        self.assertEqual((block.first, block.last), (3000, 3999))
+
+    def test_errors(self) -> None:
+        for answer, code in (
+            (NotConnected("down"), ErrorCode.REQUEST_TIMED_OUT),
+            (AllocateProducerIdsResponse(error_code=ErrorCode.NOT_CONTROLLER), ErrorCode.NOT_CONTROLLER),
+        ):
+            with self.assertRaises(KafkaError) as raised:
+                self.allocate(answer)
+            self.assertEqual(raised.exception.code, code)
+
+    def test_an_old_protocol_takes_blocks_from_the_tree(self) -> None:
+        """Another broker may take one at the same time."""
+        self.admin._protocol = InterBrokerProtocol.parse("2.7")
+        blocks = [now(self.admin.allocate_producer_ids()) for _ in range(2)]
+        self.assertEqual([(each.first, each.last) for each in blocks], [(0, 999), (1000, 1999)])
