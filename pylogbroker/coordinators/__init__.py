@@ -4,7 +4,7 @@ A coordinator keeps its state in the partitions of an internal topic. Each parti
 from the log, serves, and unloads when another broker leads. `pylogbroker.broker.coordinators` drives this.
 """
 
-from pylogbroker.coordinators.event_queue import EventQueue
+from pylogbroker.coordinators.event_queue import Call, Deliver, EventQueue, run_all
 from pylogbroker.coordinators.log_port import (
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
@@ -32,8 +32,10 @@ __all__ = [
     "RECORDS_INLINE_MAX",
     "Action",
     "AppendCallback",
+    "Call",
     "CoordinatorContext",
     "CoordinatorRuntime",
+    "Deliver",
     "EventQueue",
     "IllegalTransition",
     "LazyRecords",
@@ -51,4 +53,5 @@ __all__ = [
     "check_transition",
     "no_wakeup",
     "record",
+    "run_all",
 ]

@@ -12,12 +12,12 @@ With a newer epoch another broker may have written in between, so the shard is r
 come late and change nothing.
 
 The driver replays the log into the result of `load` and calls `activate`, or `abort` if the log is unreadable. Without
-a log, a shard would answer as if nothing were stored. The driver calls `tick` at `next_deadline()`.
+a log, a shard would answer as if nothing were stored. The driver runs `tick` at `next_deadline()`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from functools import partial
 from typing import Generic, Protocol, TypeVar
 
@@ -38,7 +38,7 @@ S = TypeVar("S")
 @attrs.define(eq=False)
 class CoordinatorContext:
     _log_port: LogPort
-    events: EventQueue = attrs.field(factory=EventQueue, init=False)
+    events: EventQueue = attrs.field(factory=EventQueue)
     timers: Timers = attrs.field(factory=Timers, init=False)
     writer: RecordWriter = attrs.field(init=False)
 
@@ -171,9 +171,13 @@ class CoordinatorRuntime(Generic[R, S]):
     def next_deadline(self) -> int | None:
         return self._context.timers.next_due()
 
-    def tick(self, now_ms: int) -> None:
-        with self._context.events:
-            self._context.timers.fire(now_ms)
+    def tick(self, now_ms: int) -> Generator[None, None, None]:
+        """Run what is due: a step for each timer."""
+        has_fired = True
+        while has_fired:
+            with self._context.events:
+                has_fired = self._context.timers.fire_next(now_ms)
+            yield
 
     def _start_sweep(self, partition: int, shard: S, now_ms: int) -> Timer:
         """Start the sweeps, for each partition at another point of the interval."""

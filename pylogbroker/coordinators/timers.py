@@ -1,4 +1,4 @@
-"""Timers without a clock: the owner of the clock reads `next_due` and calls `fire`.
+"""Timers without a clock: the owner of the clock reads `next_due` and calls `fire_next`.
 
 To move a deadline to a later time, as every heartbeat does, costs one assignment. The heap keeps the earlier time, at
 which the timer is pushed again.
@@ -69,20 +69,22 @@ class Timers:
             self._push(timer)
 
     def next_due(self) -> int | None:
-        """Return when to call `fire`, at or before the earliest deadline."""
+        """Return when to call `fire_next`, at or before the earliest deadline."""
         while self._heap and not self._is_valid(self._heap[0]):
             heapq.heappop(self._heap)
         return self._heap[0][0] if self._heap else None
 
-    def fire(self, now_ms: int) -> None:
+    def fire_next(self, now_ms: int) -> bool:
+        """Run the earliest action that is due; return False if none is."""
         while (due := self.next_due()) is not None and due <= now_ms:
             timer = heapq.heappop(self._heap)[2]
-            if timer.due > now_ms:
-                timer.queued = timer.due
-                self._push(timer)
-            else:
+            if timer.due <= now_ms:
                 timer.live = False
                 timer.action(now_ms)
+                return True
+            timer.queued = timer.due
+            self._push(timer)
+        return False
 
     def _push(self, timer: Timer) -> None:
         earliest = self.next_due()

@@ -7,7 +7,8 @@ A driver uses it so:
     replay.replay(entries)
     coordinator.runtime.activate(replay, now_ms)
     coordinator.join(Join(...), reply, now_ms)                              # reply(JoinResult(...)), now or later
-    coordinator.runtime.tick(now_ms)                                        # at runtime.next_deadline()
+    for _ in coordinator.runtime.tick(now_ms):                              # at runtime.next_deadline()
+        pass
 """
 
 from pylogbroker.groups.classic.rebalance import NewGeneration

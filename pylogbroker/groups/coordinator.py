@@ -16,7 +16,16 @@ from functools import partial
 
 import attrs
 
-from pylogbroker.coordinators import CoordinatorContext, CoordinatorRuntime, EventQueue, LogPort, Reply, TopicPartition
+from pylogbroker.coordinators import (
+    CoordinatorContext,
+    CoordinatorRuntime,
+    Deliver,
+    EventQueue,
+    LogPort,
+    Reply,
+    TopicPartition,
+    run_all,
+)
 from pylogbroker.errors import ErrorCode
 from pylogbroker.groups.classic.group import Group
 from pylogbroker.groups.classic.membership import MemberManager
@@ -56,12 +65,13 @@ def _random_id() -> str:
 
 @attrs.define(eq=False)
 class GroupCoordinator:
-    """Groups of the active shards. The driver loads shards into `runtime` and calls its `tick`."""
+    """Groups of the active shards. The driver loads shards into `runtime` and runs its `tick`."""
 
     settings: GroupSettings
     _log_port: LogPort
     _new_id: Callable[[], str] = _random_id
     _on_generation: Callable[[NewGeneration], None] = ignore_generation
+    _deliver: Deliver = run_all
     runtime: CoordinatorRuntime[ReplayedGroups, GroupShard] = attrs.field(init=False)
     _events: EventQueue = attrs.field(init=False)
     _members: MemberManager = attrs.field(init=False)
@@ -70,7 +80,7 @@ class GroupCoordinator:
     _held: list[Callable[[int], None]] | None = attrs.field(default=None, init=False)  # while the topic is awaited
 
     def __attrs_post_init__(self) -> None:
-        context = CoordinatorContext(self._log_port)
+        context = CoordinatorContext(self._log_port, EventQueue(self._deliver))
         events = self._events = context.events
         writer = GroupRecordWriter(context.writer)
         rebalancer = Rebalancer(self.settings, context.timers, writer, self._on_generation)
@@ -96,7 +106,7 @@ class GroupCoordinator:
                 else:
                     group = self._create(join.group_id, now_ms)
             if error or group is None:
-                self._events.enqueue(reply, JoinResult(error, join.member_id))
+                self._events.reply(reply, JoinResult(error, join.member_id))
             else:
                 self._members.join(group, join, reply, now_ms)
 
@@ -107,7 +117,7 @@ class GroupCoordinator:
             if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
                 error = ErrorCode.REBALANCE_IN_PROGRESS
             if group is None:
-                self._events.enqueue(reply, SyncResult(error or ErrorCode.UNKNOWN_MEMBER_ID))
+                self._events.reply(reply, SyncResult(error or ErrorCode.UNKNOWN_MEMBER_ID))
             else:
                 self._members.sync(group, sync, reply, now_ms)
 
@@ -145,7 +155,7 @@ class GroupCoordinator:
                 else:
                     group = self._create(commit.group_id, now_ms)
             if group is None:
-                self._events.enqueue(reply, dict.fromkeys(commit.offsets, error))
+                self._events.reply(reply, dict.fromkeys(commit.offsets, error))
             else:
                 self._offsets.commit(group, commit, reply, now_ms)
 
@@ -157,7 +167,7 @@ class GroupCoordinator:
             if not error and group is None and self.awaits_topic:
                 error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS  # held, it could outlive its transaction
             if error:
-                self._events.enqueue(reply, dict.fromkeys(commit.offsets, error))
+                self._events.reply(reply, dict.fromkeys(commit.offsets, error))
                 return
             group = group or self._create(commit.group_id, now_ms)
             shard = self.runtime.shard_for(commit.group_id)

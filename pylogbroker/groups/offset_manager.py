@@ -42,7 +42,7 @@ class OffsetManager:
     def commit(self, group: Group, commit: Commit, reply: Reply[CommitResult], now_ms: int) -> None:
         error = _check_commit(group, commit)
         if error:
-            self._events.enqueue(reply, dict.fromkeys(commit.offsets, error))
+            self._events.reply(reply, dict.fromkeys(commit.offsets, error))
             return
         member = group.members.get(commit.member_id)
         if member is not None:
@@ -51,7 +51,7 @@ class OffsetManager:
         if taken:
             self._store_offsets(group, taken, result, reply, now_ms)
         else:
-            self._events.enqueue(reply, result)
+            self._events.reply(reply, result)
 
     def _split_by_size(self, commit: Commit) -> tuple[Offsets, CommitResult]:
         limit = self._settings.max_metadata_bytes
@@ -74,7 +74,7 @@ class OffsetManager:
         def stored(error: ErrorCode, later_ms: int) -> None:
             settle = group.offsets.fail if error else group.offsets.complete
             settle(taken)
-            self._events.enqueue(reply, result | dict.fromkeys(taken, error))
+            self._events.reply(reply, result | dict.fromkeys(taken, error))
 
         self._writer.write_offsets(group, taken, now_ms, stored)
 
@@ -89,7 +89,7 @@ class OffsetManager:
         """Store offsets; call `on_change` when the transaction's pending ones may have changed."""
         taken, result = self._split_by_size(commit)
         if not taken:
-            self._events.enqueue(reply, result)
+            self._events.reply(reply, result)
             return
         producer_id, offsets = commit.producer_id, group.offsets
         offsets.begin_in_transaction(producer_id, taken)
@@ -99,7 +99,7 @@ class OffsetManager:
             settle = offsets.fail_in_transaction if error else offsets.complete_in_transaction
             settle(producer_id, taken)
             on_change()
-            self._events.enqueue(reply, result | dict.fromkeys(taken, error))
+            self._events.reply(reply, result | dict.fromkeys(taken, error))
 
         self._writer.write_offsets(group, taken, now_ms, stored, ProducerIdAndEpoch(producer_id, commit.producer_epoch))
 

@@ -170,7 +170,7 @@ class TransactionCoordinator:
         return (yield from select(everything, states, producer_ids, duration_ms, now_ms))
 
     def _queued(self, reply: Reply[_T]) -> Reply[_T]:
-        return lambda value: self._events.enqueue(reply, value)
+        return lambda value: self._events.reply(reply, value)
 
     def _check_init(self, request: InitProducerId) -> ErrorCode:
         if (request.producer_id == NO_PRODUCER_ID) != (request.producer_epoch == NO_PRODUCER_EPOCH):

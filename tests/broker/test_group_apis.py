@@ -315,6 +315,67 @@ class MembershipTests(GroupTests):
         self.assertEqual(calls, [])
 
 
+class LargeGroupTests(GroupTests):
+    """Slices have no time, so that each iteration of the reactor does one step."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.joins = [self.join() for _ in range(5)]
+        self.node.broker.runtime.slices.seconds = 0
+
+    def iterate(self) -> None:
+        """Run the calls that are due, but not those that they schedule."""
+        clock = self.node.clock
+        due = [call for call in clock.calls if call.getTime() <= clock.seconds()]
+        clock.calls = [call for call in clock.calls if call not in due]
+        for call in due:
+            call.called = 1
+            call.func(*call.args, **call.kw)
+
+    def counts(self, count: Callable[[], int], end: int) -> list[int]:
+        """Return the different counts, iteration by iteration, until `end`."""
+        found = [count()]
+        for _ in range(100):
+            self.iterate()
+            if count() != found[-1]:
+                found.append(count())
+            if found[-1] == end:
+                return found
+        self.fail(f"{found} does not reach {end}")
+
+    def answered(self) -> int:
+        return sum(map(len, self.joins))
+
+    def group(self) -> Any:
+        return self.node.broker.groups.describe("g")
+
+    def test_a_generation_is_complete_before_its_members_are_answered_one_by_one(self) -> None:
+        self.assertEqual(self.counts(self.answered, 1), [0, 1])
+        self.assertEqual((self.group().state, len(self.group().members)), ("CompletingRebalance", 5))
+        self.assertEqual(self.counts(self.answered, 5), [1, 2, 3, 4, 5])
+        self.assertEqual({joined.generation_id for [joined] in self.joins}, {1})
+
+    def test_assignments_are_answered_one_by_one(self) -> None:
+        self.counts(self.answered, 5)
+        joins = sorted((joined for [joined] in self.joins), key=lambda joined: joined.member_id == joined.leader)
+        assignments = [SyncGroupRequestAssignment(joined.member_id, b"all") for joined in joins]
+        syncs = [
+            self.send(
+                sync_group.handle,
+                SyncGroupRequest("g", 1, joined.member_id, None, "consumer", "range", assignments),
+            )
+            for joined in joins
+        ]
+        self.assertEqual(self.group().state, "Stable")
+        self.assertEqual(self.counts(lambda: sum(map(len, syncs)), 5), [1, 2, 3, 4, 5])
+        self.assertEqual({synced.assignment for [synced] in syncs}, {b"all"})
+
+    def test_sessions_that_end_together_end_one_by_one(self) -> None:
+        self.counts(self.answered, 5)
+        self.node.clock.rightNow += SESSION / 1000  # the calls that are due now have not run
+        self.assertEqual(self.counts(lambda: len(self.group().members), 0), [5, 4, 3, 2, 1, 0])
+
+
 class DeletedOffsetsTopicTests(GroupTests):
     """`__consumer_offsets` is deleted while a group has members."""
 

@@ -4,7 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pylogbroker.coordinators import EventQueue, Timer, Timers
+from pylogbroker.coordinators import Call, EventQueue, Timer, Timers, run_all
+
+
+def fire(timers: Timers, now_ms: int) -> None:
+    """Run all actions that are due."""
+    while timers.fire_next(now_ms):
+        pass
 
 
 class TestTimers:
@@ -13,29 +19,37 @@ class TestTimers:
         for due in (30, 10, 20, 10):
             timers.start(due, lambda now_ms, due=due: fired.append(due))  # type: ignore[misc]
         assert timers.next_due() == 10
-        timers.fire(20)
+        fire(timers, 20)
         assert fired == [10, 10, 20]
         assert timers.next_due() == 30
+
+    def test_one_fires_at_a_time(self) -> None:
+        timers, fired = Timers(), []
+        for due in (10, 20):
+            timers.start(due, fired.append)
+        assert [timers.fire_next(20), list(fired)] == [True, [20]]
+        assert [timers.fire_next(20), list(fired)] == [True, [20, 20]]
+        assert not timers.fire_next(20)
 
     def test_a_cancelled_one_does_not(self) -> None:
         timers, fired = Timers(), []
         timers.start(10, fired.append).cancel()
         assert timers.next_due() is None
-        timers.fire(10)
+        fire(timers, 10)
         assert fired == []
 
     def test_one_that_has_fired_can_be_moved(self) -> None:
         timers, fired = Timers(), []
         timer = timers.start(10, fired.append)
-        timers.fire(10)
+        fire(timers, 10)
         timers.move(timer, 15)
-        timers.fire(20)
+        fire(timers, 20)
         assert fired == [10, 20]
 
     def test_what_an_action_starts_is_done_if_it_is_due(self) -> None:
         timers, fired = Timers(), []
         timers.start(10, lambda now_ms: timers.start(now_ms, fired.append) and None)
-        timers.fire(12)
+        fire(timers, 12)
         assert fired == [12]
 
     def test_the_driver_is_notified_of_earlier_deadlines_only(self) -> None:
@@ -66,7 +80,7 @@ class TestTimers:
             else:
                 made[number] = timers.start(due, lambda now_ms, number=number: fired.append((now_ms, number)))  # type: ignore[misc]
         for now_ms in range(51):
-            timers.fire(now_ms)
+            fire(timers, now_ms)
         assert sorted(fired) == sorted((due, number) for number, due in wanted.items())
 
 
@@ -75,7 +89,7 @@ class TestPeriodicTimers:
         timers, fired = Timers(), list[int]()
         timer = timers.start_periodic(10, 5, fired.append)
         for now_ms in range(30):
-            timers.fire(now_ms)
+            fire(timers, now_ms)
             if now_ms == 22:
                 timer.cancel()
         assert fired == [10, 15, 20]
@@ -84,14 +98,14 @@ class TestPeriodicTimers:
     def test_an_action_may_cancel_its_timer(self) -> None:
         timers = Timers()
         timer = timers.start_periodic(10, 5, lambda now_ms: timer.cancel())
-        timers.fire(10)
+        fire(timers, 10)
         assert timers.next_due() is None
 
     def test_a_failure_does_not_end_them(self) -> None:
         timers = Timers()
         timers.start_periodic(10, 5, lambda now_ms: [][0])
         with pytest.raises(IndexError):
-            timers.fire(10)
+            fire(timers, 10)
         assert timers.next_due() == 15
 
 
@@ -99,23 +113,23 @@ class TestEventQueue:
     def test_what_is_caused_runs_after_the_operation_in_order(self) -> None:
         events, seen = EventQueue(), []
         with events:
-            events.enqueue(seen.append, 1)
+            events.reply(seen.append, 1)
             with events:
-                events.enqueue(seen.append, 2)
+                events.reply(seen.append, 2)
             assert seen == []
         assert seen == [1, 2]
 
     def test_what_that_causes_runs_after_it(self) -> None:
         events, seen = EventQueue(), []
 
-        def first() -> None:
+        def first(_: None) -> None:
             with events:
-                events.enqueue(seen.append, 3)
+                events.reply(seen.append, 3)
             seen.append(1)
 
         with events:
-            events.enqueue(first)
-            events.enqueue(seen.append, 2)
+            events.reply(first, None)
+            events.reply(seen.append, 2)
         assert seen == [1, 2, 3]
 
     def test_a_callback_for_later_is_an_event_of_its_own(self) -> None:
@@ -131,17 +145,31 @@ class TestEventQueue:
     def test_one_that_fails_does_not_take_the_others_along(self) -> None:
         events, seen = EventQueue(), []
 
-        def fail() -> None:
+        def fail(_: None) -> None:
             raise RuntimeError("no")
 
         def run() -> None:
             with events:
-                events.enqueue(fail)
-                events.enqueue(seen.append, 1)
+                events.reply(fail, None)
+                events.reply(seen.append, 1)
 
         with pytest.raises(RuntimeError, match="no"):
             run()
         assert seen == [1]
         with events:
-            events.enqueue(seen.append, 2)
+            events.reply(seen.append, 2)
         assert seen == [1, 2]
+
+    def test_successive_replies_are_delivered_together(self) -> None:
+        batches: list[list[Call]] = []
+        events, seen = EventQueue(lambda replies: batches.append(list(replies))), []
+        with events:
+            events.reply(seen.append, 1)
+            events.as_event(seen.append)(2)
+            events.reply(seen.append, 3)
+            events.reply(seen.append, 4)
+            events.as_event(seen.append)(5)
+        assert seen == [1, 2, 5]
+        [batch] = batches
+        run_all(batch)
+        assert seen == [1, 2, 5, 3, 4]

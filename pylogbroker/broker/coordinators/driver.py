@@ -41,6 +41,7 @@ class CoordinatorDriver(Generic[R, S]):
     _subject: str
     _tick: IDelayedCall | None = attrs.field(default=None, init=False)
     _is_open: bool = attrs.field(default=False, init=False)
+    _is_ticking: bool = attrs.field(default=False, init=False)
 
     def open(self) -> Deferred[None]:
         """Load all shards of partitions that the broker leads by now; fire when they are loaded."""
@@ -135,7 +136,7 @@ class CoordinatorDriver(Generic[R, S]):
             log.warn("{topic}-{index}: {problem}", topic=name, index=index, problem=problem)
 
     def _schedule(self, due_ms: int) -> None:
-        if not self._is_open:
+        if not self._is_open or self._is_ticking:
             return
         clock: IReactorTime = self._runtime.clock
         delay = max(due_ms / 1000 - clock.seconds(), 0)
@@ -149,9 +150,14 @@ class CoordinatorDriver(Generic[R, S]):
         self._tick = self._runtime.clock.callLater(0, self._run_timers)
 
     def _run_timers(self) -> None:
-        try:
-            self._coordinator.tick(self._runtime.now_ms())
-        finally:
-            due_ms = self._coordinator.next_deadline()
-            if due_ms is not None:
-                self._schedule(due_ms)
+        """Run in slices: the sessions of a large group may expire together."""
+        self._is_ticking = True
+        ticked = ensureDeferred(self._runtime.slices.run(self._coordinator.tick(self._runtime.now_ms())))
+        ticked.addErrback(lambda failure: log.failure("a timer of {subject} failed", failure, subject=self._subject))
+        ticked.addCallback(self._ticked)
+
+    def _ticked(self, _: None) -> None:
+        self._is_ticking = False
+        due_ms = self._coordinator.next_deadline()
+        if due_ms is not None:
+            self._schedule(due_ms)

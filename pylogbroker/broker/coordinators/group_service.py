@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import attrs
 from twisted.internet.defer import Deferred, ensureDeferred
@@ -13,6 +13,7 @@ from pylogbroker.broker.coordinators.internal_topic import InternalTopic, replic
 from pylogbroker.broker.coordinators.partition_writer import PartitionWriter
 from pylogbroker.broker.services import LogServices
 from pylogbroker.config import BrokerConfig
+from pylogbroker.coordinators import Call
 from pylogbroker.groups import GroupCoordinator, GroupSettings, NewGeneration, ReplayedGroups
 from pylogbroker.groups.shard import GroupShard
 from pylogbroker.metadata.delta import Delta, TopicDeleted
@@ -35,7 +36,9 @@ class GroupService:
         services = self._services
         self._topic = _offsets_topic(services)
         settings = GroupSettings.of(services.config)
-        self.coordinator = GroupCoordinator(settings, self._topic, on_generation=self._on_generation)
+        self.coordinator = GroupCoordinator(
+            settings, self._topic, on_generation=self._on_generation, deliver=self._deliver
+        )
         self._driver = CoordinatorDriver(services.runtime, self._topic, self.coordinator.runtime, "groups")
 
     def open(self) -> Deferred[None]:
@@ -51,6 +54,17 @@ class GroupService:
     def _on_generation(self, new: NewGeneration) -> None:
         for observer in self._observers:
             observer(new)
+
+    def _deliver(self, replies: Iterable[Call]) -> None:
+        ensureDeferred(self._deliver_in_slices(replies))
+
+    async def _deliver_in_slices(self, replies: Iterable[Call]) -> None:
+        """Answer the members of a large group in slices: encoding and sending take longer than the rebalance."""
+        async for reply in self._services.runtime.slices.over(replies):
+            try:
+                reply()
+            except Exception:  # other members must be answered
+                log.failure("a member's request was not answered")
 
     async def ensure_topic(self) -> None:
         await self._topic.ensure()

@@ -109,12 +109,12 @@ class Group:
         self._joining.discard(member.member_id)
         replies, member.joins = member.joins, []
         for reply in replies:
-            self._events.enqueue(reply, result)
+            self._events.reply(reply, result)
 
     def answer_sync(self, member: Member, result: SyncResult) -> bool:
         replies, member.syncs = member.syncs, []
         for reply in replies:
-            self._events.enqueue(reply, result)
+            self._events.reply(reply, result)
         return bool(replies)
 
     @property

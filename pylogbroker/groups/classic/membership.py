@@ -82,7 +82,7 @@ class MemberManager:
         else:
             member = group.members[join.member_id]
             leads = group.state is GroupState.COMPLETING and group.leader == member.member_id
-            self._events.enqueue(reply, group.join_result(member, members=leads))
+            self._events.reply(reply, group.join_result(member, members=leads))
 
     def _add(self, group: Group, join: Join, member_id: str, reply: Reply[JoinResult], now_ms: int) -> None:
         member = Member(
@@ -108,7 +108,7 @@ class MemberManager:
         self._rebalancer.maybe_prepare(group, now_ms)
 
     def _answer_error(self, reply: Reply[JoinResult], member_id: str, error: ErrorCode) -> None:
-        self._events.enqueue(reply, JoinResult(error, member_id))
+        self._events.reply(reply, JoinResult(error, member_id))
 
     def _replace(self, group: Group, join: Join, new_id: str, reply: Reply[JoinResult], now_ms: int) -> None:
         replacement = _Replacement(group, group.members[group.static[join.instance_id or ""]], join, new_id, reply)
@@ -134,19 +134,19 @@ class MemberManager:
             self._rebalancer.keep_alive(group, done.member, now_ms)
             self._answer_error(done.reply, NO_MEMBER_ID, error)
         else:
-            self._events.enqueue(done.reply, done.result())
+            self._events.reply(done.reply, done.result())
 
     def sync(self, group: Group, sync: Sync, reply: Reply[SyncResult], now_ms: int) -> None:
         error = _check_sync(group, sync)
         if error is ErrorCode.NONE and group.state is GroupState.PREPARING:
             error = ErrorCode.REBALANCE_IN_PROGRESS
         if error:
-            self._events.enqueue(reply, SyncResult(error))
+            self._events.reply(reply, SyncResult(error))
             return
         member = group.members[sync.member_id]
         self._rebalancer.has_synced(group, member.member_id)
         if group.state is GroupState.STABLE:
-            self._events.enqueue(reply, group.sync_result(member))
+            self._events.reply(reply, group.sync_result(member))
             self._rebalancer.keep_alive(group, member, now_ms)
             return
         member.syncs.append(reply)
