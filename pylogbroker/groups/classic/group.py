@@ -147,6 +147,8 @@ class Group:
 
     def select_protocol(self) -> str:
         candidates = {name for name, count in self._support.items() if count == len(self.members)}
+        if len(candidates) == 1:
+            return candidates.pop()
         votes = Counter(member.vote(candidates) for member in self.members.values())
         return votes.most_common(1)[0][0]
 
@@ -155,8 +157,8 @@ class Group:
 
     def _subscriptions(self) -> frozenset[str] | None:
         topics: set[str] = set()
-        for member in self.members.values():
-            subscribed = subscribed_topics(member.metadata(self.protocol_name))
+        for metadata in {member.metadata(self.protocol_name) for member in self.members.values()}:
+            subscribed = subscribed_topics(metadata)
             if subscribed is None:
                 return None
             topics |= subscribed

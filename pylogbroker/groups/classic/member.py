@@ -44,7 +44,10 @@ class Member:
         return bool(self.joins or self.syncs)
 
     def metadata(self, protocol: str | None) -> bytes:
-        return next((metadata for name, metadata in self.protocols if name == protocol), b"")
+        for name, metadata in self.protocols:
+            if name == protocol:
+                return metadata
+        return b""
 
     def vote(self, candidates: Collection[str]) -> str:
         return next(name for name, _ in self.protocols if name in candidates)
