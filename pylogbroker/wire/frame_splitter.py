@@ -19,6 +19,7 @@ from pylogbroker.wire.recognition import describe_length
 _LENGTH = struct.Struct(">i")
 _PLAIN_SIZE = 2 * 1024 * 1024  # larger buffers grow
 _FREED_SIZE = 4 * 1024 * 1024  # bytes per step
+_FREED_INLINE_MAX = 256 * 1024  # to free a larger buffer takes longer than to call a thread
 
 
 class FrameSplitter:
@@ -100,8 +101,10 @@ class FrameSplitter:
 
     def forget(self) -> Callable[[], None] | None:
         """Drop an incomplete frame. Call the result in any thread: freeing a large buffer takes milliseconds."""
-        growing, self._growing, self._buffer, self._head = self._growing, None, None, b""
-        return None if growing is None else partial(_free, growing)
+        growing, self._growing, buffer, self._buffer, self._head = self._growing, None, self._buffer, None, b""
+        if growing is not None:
+            return partial(_free, growing)
+        return None if buffer is None or len(buffer) <= _FREED_INLINE_MAX else buffer.release
 
     def _put(self, data: bytes) -> tuple[memoryview | None, int]:
         with self.rest() or memoryview(b"") as rest:

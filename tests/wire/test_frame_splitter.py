@@ -107,5 +107,18 @@ def test_what_came_of_a_large_frame_is_given_back() -> None:
     free()
     assert memory is not None
     assert memory.closed
+
+
+def test_a_plain_buffer_is_freed_by_the_caller_unless_it_is_small() -> None:
+    splitter = FrameSplitter(2**31 - 1)
     splitter.split(struct.pack(">i", MEGABYTE) + b"x")
+    buffer = splitter._buffer
+    assert buffer is not None
+    free = splitter.forget()
+    assert free is not None
+    assert len(buffer) == MEGABYTE
+    free()
+    with pytest.raises(ValueError, match="released"):
+        len(buffer)
+    splitter.split(struct.pack(">i", 100_000) + b"x")
     assert splitter.forget() is None
