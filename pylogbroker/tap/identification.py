@@ -22,11 +22,12 @@ async def identify(
 ) -> tuple[int, str]:
     """Lock the log directories and write the ids to them; return the broker id and the cluster id.
 
-    Raise StartupError if the data is another broker's.
+    Raise StartupError if the data is another broker's or cluster's. In ZooKeeper, a new cluster does not take the id of
+    the directories: its path may be misspelt.
     """
     await registration.create_permanent_nodes(tree)
     known = await in_thread(directories.read_identity)
-    cluster_id = await registration.cluster_id(tree, known.cluster_id)
+    cluster_id = await registration.cluster_id(tree, None if config.in_cluster else known.cluster_id)
     broker_id = await _number(config, tree, known)
     remembered = await registration.directories(tree, broker_id)
     directories.check_ids(remembered, os.path.abspath(config.metadata_dir))

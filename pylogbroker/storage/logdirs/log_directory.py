@@ -48,7 +48,10 @@ class DirectoryIdentity:
         if None not in (broker, other.broker_id) and broker != other.broker_id:
             raise StartupError(f"{path} holds the data of broker {other.broker_id}, this is broker {broker}")
         if None not in (cluster, other.cluster_id) and cluster != other.cluster_id:
-            raise StartupError(f"{path} holds data of cluster {other.cluster_id}, this is cluster {cluster}")
+            raise StartupError(
+                f"{path} holds data of cluster {other.cluster_id}, this is cluster {cluster}: check log.dirs, and "
+                "zookeeper.connect with its path"
+            )
         return DirectoryIdentity(other.broker_id if broker is None else broker, cluster or other.cluster_id)
 
 
