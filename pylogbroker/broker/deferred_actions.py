@@ -28,6 +28,11 @@ class DeferredActions:
         if not self._held and not self._running and len(self._actions) == 1:
             self._clock.callLater(0, self.run)
 
+    @property
+    def is_collecting(self) -> bool:
+        """Whether `run` follows before the reactor's next iteration."""
+        return self._held or self._running
+
     def hold(self) -> None:
         self._held = True
 

@@ -160,6 +160,7 @@ class KafkaProtocol(Protocol):
         self._closing = False
         self._finishing = False
         self._working = False
+        self._is_work_deferred = False
         self._held = 0
         self._waiting_bytes = 0
         self.idle_since = 0
@@ -398,6 +399,21 @@ class KafkaProtocol(Protocol):
             first = waiting.popleft()
             self._waiting_bytes -= first.held
             self._send(first.chunks or [])
+        self._work_soon()
+
+    def _work_soon(self) -> None:
+        """Go on, after the other answers that the requests at work complete: they are sent together."""
+        actions = self.factory.deferred_actions
+        if self._working or self._is_work_deferred:
+            return
+        if actions.is_collecting and self._out_bytes <= _OUT_BYTES and len(self._out) <= _OUT_CHUNKS:
+            self._is_work_deferred = True
+            actions.defer(self._work_deferred)
+        else:
+            self._work()
+
+    def _work_deferred(self) -> None:
+        self._is_work_deferred = False
         self._work()
 
     def _fill(self, slot: ResponseSlot, chunks: list[Chunk]) -> None:

@@ -244,6 +244,20 @@ class ProtocolTests(SynchronousTestCase):
         self.assertEqual(correlation_ids(self.transport), [1, 2])
         self.assertEqual(self.transport.closed, "after sending")
 
+    def test_answers_that_a_request_of_another_connection_completes_are_sent_together(self) -> None:
+        def complete(*_: Any) -> HeartbeatResponse:
+            for each in self.handlers.waiting:
+                each.callback(MetadataResponse())
+            return HeartbeatResponse()
+
+        factory = FakeFactory((Api(MetadataRequest, self.handlers.metadata), Api(HeartbeatRequest, complete)))
+        protocol, transport = connect(factory)
+        other, _ = connect(factory)
+        protocol.dataReceived(metadata(1) + metadata(2))
+        with patch.object(transport, "send_chunks", wraps=transport.send_chunks) as send:
+            other.dataReceived(heartbeat(3))
+        self.assertEqual((correlation_ids(transport), send.call_count), ([1, 2], 1))
+
     def test_finishing_an_idle_connection_closes_it(self) -> None:
         self.protocol.finish()
         self.assertEqual(self.transport.closed, "after sending")
