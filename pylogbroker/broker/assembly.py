@@ -180,7 +180,7 @@ def assemble(
         DynamicSettings(config, node.id),
         producer_ids,
         partitions,
-        FetchService.of(config),
+        FetchService.of(config, runtime),
         group_service,
         transaction_service,
         log_cleaner,

@@ -25,6 +25,7 @@ from pylogbroker.metadata.delta import NewTopic, PartitionsChanged, PlannedTopic
 from pylogbroker.metadata.image import ClusterImage, ConfigChange, ConfigResource, TopicImage
 from pylogbroker.metadata.persistent_map import PersistentMap
 from pylogbroker.metadata.zk_schema import ProducerIdBlock
+from pylogbroker.replication.throttle import ReplicationThrottle
 from pylogbroker.storage import Log, LogManager
 from pylogbroker.transactions import MarkersCallback, TransactionCoordinator, TransactionMarker
 from pylogbroker.wire.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
@@ -106,6 +107,8 @@ class Fetches(Protocol):
     def delayed(self) -> dict[DelayedRequest, None]: ...
     @property
     def bytes_max(self) -> int: ...
+    @property
+    def leader_throttle(self) -> ReplicationThrottle: ...
     @property
     def selects_by_rack(self) -> bool:
         """Consumers are sent to a follower in their rack."""

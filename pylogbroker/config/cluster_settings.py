@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from pylogbroker.config.setting import Setting, fixed
-from pylogbroker.config.value_kinds import BOOLEAN, LONG, PASSWORD, TEXT, at_least, one_of
+from pylogbroker.config.setting import Setting, cluster_wide, fixed
+from pylogbroker.config.value_kinds import BOOLEAN, LONG, LONG_MAX, PASSWORD, TEXT, at_least, one_of
 
 RACK_AWARE_SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 LEADER_SELECTOR = "org.apache.kafka.common.replica.LeaderSelector"
@@ -106,6 +106,20 @@ CLUSTER_SETTINGS: tuple[Setting, ...] = (
         1_000,
         "medium",
         "Pause before a follower fetches a partition again after an error.",
+    ),
+    cluster_wide(
+        "leader.replication.throttled.rate",
+        at_least(0, LONG),
+        LONG_MAX,
+        "medium",
+        "Bytes per second that this broker's leaders send to throttled followers that are not in sync, together.",
+    ),
+    cluster_wide(
+        "follower.replication.throttled.rate",
+        at_least(0, LONG),
+        LONG_MAX,
+        "medium",
+        "Bytes per second that this broker's throttled followers fetch together, until they have caught up.",
     ),
     fixed(
         "replica.selector.class",

@@ -124,6 +124,7 @@ class FollowerReplica:
         self._settings = settings
         self._after_truncation = FollowerState.FETCHING
         self._fetched = _NOTHING_FETCHED
+        self._leader_high_watermark = UNKNOWN_OFFSET
 
     def begin(self) -> Actions:
         log = self._log
@@ -142,6 +143,11 @@ class FollowerReplica:
             self.in_flight = self._request()
             return self.in_flight
         return None
+
+    @property
+    def has_caught_up(self) -> bool:
+        """Return whether the log has all records that were committed at the last answer of the leader."""
+        return UNKNOWN_OFFSET < self._leader_high_watermark <= self._log.log_end_offset
 
     def check_read(self, offset: int) -> None:
         """Raise an error for an offset from which consumers cannot be served here (KIP-392).
@@ -287,6 +293,7 @@ class FollowerReplica:
         """
         actions: list[Action] = []
         log, data = self._log, self._fetched
+        self._leader_high_watermark = max(data.high_watermark, self._leader_high_watermark)
         if data.log_start_offset > log.log_start_offset:
             actions.append(AdvanceLogStart(data.log_start_offset))
         high_watermark = min(data.high_watermark, log.log_end_offset)

@@ -31,14 +31,14 @@ OWN = {
     ("broker", "log.delete.policies"),  # delete policies are plugins
     ("broker", "logger.levels"),  # Kafka has a file for log4j
     ("topic", "delete.policies"),
+    ("broker", "follower.replication.throttled.rate"),  # Kafka has it too, but not among a broker's settings
+    ("broker", "leader.replication.throttled.rate"),
     ("broker", "max.partitions"),  # a broker of Kafka is protected by quotas and authorization
     ("broker", "reactor.stall.warn.ms"),  # one thread serves all connections
 }
 # Settings that no code reads, though their texts promise nothing that a single broker could do.
 READ_BY_NOBODY = {
     "offsets.commit.timeout.ms",  # there are no replicas to wait for
-    "follower.replication.throttled.replicas",
-    "leader.replication.throttled.replicas",
     "local.retention.bytes",  # there is no tiered storage
     "local.retention.ms",
     "remote.log.copy.disable",

@@ -262,6 +262,8 @@ class FetchOperation:
                 partition = self._reader.find(asked)
             except KafkaError:  # the next read raises it again
                 continue
+            if self._reader.is_held_back(partition):
+                continue
             self._watched.append(partition)
             partition.purgatory.add(self, mark, partition.offset(mark) + 1)
 
@@ -407,6 +409,8 @@ class FetchOperation:
         return response
 
     def _begin_response(self) -> FetchResponse:
+        if self._reader.throttled:
+            self.services.fetches.leader_throttle.record(self._reader.throttled, self.services.runtime.now_ms())
         session_id = self.session.id if self.session else 0
         return FetchResponse(session_id=session_id, responses=[], node_endpoints=list(self._reader.leaders.values()))
 

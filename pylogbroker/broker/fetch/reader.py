@@ -54,7 +54,8 @@ class FetchReader:
 
     `is_urgent`: an answer has an error or other news. `uncached` has the parts of indexes and headers to bring from the
     disk before the next read. `log_ends` has the log end of each partition when a follower read it: the progress of the
-    follower may complete operations that append to partitions which this pass has read.
+    follower may complete operations that append to partitions which this pass has read. `throttled` counts bytes for
+    throttled followers that are not in sync; they get none while the rate is exceeded.
     """
 
     _services: Services
@@ -67,6 +68,8 @@ class FetchReader:
     uncached: list[FileRegion] = attrs.field(init=False)
     log_ends: list[int] = attrs.field(init=False)
     leaders: dict[int, NodeEndpoint] = attrs.field(init=False)  # that errors name
+    throttled: int = attrs.field(init=False)
+    _is_exceeded: bool = attrs.field(init=False)
     is_committed: bool = attrs.field(init=False)
     is_follower: bool = attrs.field(init=False)
     needs_v2: bool = attrs.field(init=False)
@@ -96,6 +99,19 @@ class FetchReader:
         self.uncached = []
         self.log_ends = []
         self.leaders = {}
+        self.throttled = 0
+        throttle = self._services.fetches.leader_throttle
+        self._is_exceeded = self.is_follower and throttle.is_exceeded(self._services.runtime.now_ms())
+
+    def is_held_back(self, partition: Partition) -> bool:
+        """Return whether a partition's records are left out of the answer now: the throttle's rate is exceeded."""
+        return self._is_exceeded and self._is_throttled(partition)
+
+    def _is_throttled(self, partition: Partition) -> bool:
+        if not (self.is_follower and partition.throttles_followers):
+            return False
+        replication = partition.replication
+        return replication is not None and not replication.is_in_sync(self._replica)
 
     def find(self, asked: RequestedPartition) -> Partition:
         """Return a partition that may serve this fetcher; raise KafkaError if it is not here."""
@@ -144,7 +160,7 @@ class FetchReader:
         elif self._rack and (preferred := self._preferred_replica(partition, wanted)) != LEADER_SERVES:
             answer.preferred_read_replica = preferred
             self.is_urgent = True
-        else:
+        elif not self.is_held_back(partition):
             max_bytes = min(wanted.partition_max_bytes, left)
             offset = partition.after_empty_range(wanted.fetch_offset) if log.byte_addressed else wanted.fetch_offset
             try:
@@ -156,6 +172,8 @@ class FetchReader:
                 self._services.partitions.request_failed(log, failure)
                 raise
             answer.records = region or b""
+            if region and self._is_throttled(partition):
+                self.throttled += len(region)
         return answer
 
     def _find(

@@ -6,25 +6,33 @@ import attrs
 
 from pylogbroker.broker.fetch.conversion_cache import ConversionCache
 from pylogbroker.broker.fetch.sessions import FetchSessions
+from pylogbroker.broker.runtime import Runtime
 from pylogbroker.broker.services import DelayedRequest
+from pylogbroker.broker.throttles import LEADER_RATE, throttle_of
 from pylogbroker.config import RACK_AWARE_SELECTOR, BrokerConfig
+from pylogbroker.replication.throttle import ReplicationThrottle
 
 
 @attrs.frozen(eq=False)
 class FetchService:
-    """`bytes_max` bounds the records in a response; `selects_by_rack` sends consumers to followers (KIP-392)."""
+    """`bytes_max` bounds the records in a response; `selects_by_rack` sends consumers to followers (KIP-392).
+
+    `leader_throttle` is for throttled followers that are not in sync.
+    """
 
     sessions: FetchSessions
     bytes_max: int
+    leader_throttle: ReplicationThrottle
     selects_by_rack: bool = False
     conversion_cache: ConversionCache = attrs.field(factory=ConversionCache, init=False)
     delayed: dict[DelayedRequest, None] = attrs.field(factory=dict, init=False)
 
     @classmethod
-    def of(cls, config: BrokerConfig) -> FetchService:
+    def of(cls, config: BrokerConfig, runtime: Runtime) -> FetchService:
         slots = config.integer("max.incremental.fetch.session.cache.slots")
         selects_by_rack = config.optional_text("replica.selector.class") == RACK_AWARE_SELECTOR
-        return cls(FetchSessions(slots), config.integer("fetch.max.bytes"), selects_by_rack)
+        throttle = throttle_of(config, LEADER_RATE, runtime)
+        return cls(FetchSessions(slots), config.integer("fetch.max.bytes"), throttle, selects_by_rack)
 
     def expire_all(self) -> None:
         for request in tuple(self.delayed):

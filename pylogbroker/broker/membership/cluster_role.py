@@ -36,6 +36,7 @@ from pylogbroker.broker.replication.log_dir_failures import LogDirFailures
 from pylogbroker.broker.replication.replicas import Replicas, ReplicaSettings
 from pylogbroker.broker.runtime import Runtime
 from pylogbroker.broker.stored_settings import StoredSettings
+from pylogbroker.broker.throttles import FOLLOWER_RATE, throttle_of
 from pylogbroker.config import SIMPLE, BrokerConfig
 from pylogbroker.controller.ports import ControllerSettings
 from pylogbroker.interfaces import ITree
@@ -126,6 +127,7 @@ class ClusterRole:
             config.integer("replica.fetch.min.bytes"),
             config.integer("replica.fetch.response.max.bytes"),
             config.integer("replica.fetch.max.bytes"),
+            throttle_of(config, FOLLOWER_RATE, self._runtime),
         )
         self.replicas = Replicas(
             self._broker_id,

@@ -48,6 +48,7 @@ class Replication(Protocol):
         """Raise OFFSET_NOT_AVAILABLE while the high watermark may be lower than an earlier leader's."""
 
     def set_min_insync_replicas(self, wanted: int, /) -> None: ...
+    def is_in_sync(self, replica_id: int, /) -> bool: ...
     def preferred_read_replica(self, fetch_offset: int, client_rack: str, /) -> int | None:
         """Return the follower that a consumer should read from; None if the leader should serve it."""
 
@@ -74,6 +75,10 @@ class Partition:
     """min.insync.replicas, which may be more than the partition has replicas."""
     is_internal: bool = False
     may_down_convert: bool = True
+    throttles_followers: bool = False
+    """Whether followers that are not in sync share this broker's `leader.replication.throttled.rate`."""
+    is_throttled_follower: bool = False
+    """Whether the replica shares this broker's `follower.replication.throttled.rate` until it has caught up."""
     delete_policies: tuple[GuardedPolicy, ...] = ()
     verifications: Verifications = attrs.field(factory=Verifications, init=False)
     purgatory: Purgatory = attrs.field(factory=Purgatory, init=False)

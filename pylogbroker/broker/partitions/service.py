@@ -21,6 +21,7 @@ from pylogbroker.broker.partitions.log_config import log_config
 from pylogbroker.broker.partitions.partition import Partition
 from pylogbroker.broker.runtime import Runtime
 from pylogbroker.broker.slices import STEP_ITEMS
+from pylogbroker.broker.throttles import is_throttled
 from pylogbroker.config import BrokerConfig, TopicConfig
 from pylogbroker.errors import ErrorCode, InvalidRecords, KafkaError, StorageFailure
 from pylogbroker.metadata.delta import ConfigChanged, Delta
@@ -310,6 +311,8 @@ class Partitions:
         policies = self._delete_policies.of(settings, partial(self._missing_policies.note, topic.name))
         min_insync_replicas = settings.integer("min.insync.replicas")
         may_down_convert = settings.boolean("message.downconversion.enable")
+        leaders = settings.texts("leader.replication.throttled.replicas")
+        followers = settings.texts("follower.replication.throttled.replicas")
         async for index in self._runtime.slices.over(topic.partitions):
             partition = self.hosted.get((topic.name, index))
             if partition is not None:
@@ -317,6 +320,8 @@ class Partitions:
                 partition.delete_policies = policies
                 partition.set_min_insync_replicas(min_insync_replicas, len(topic.partitions[index].replicas))
                 partition.may_down_convert = may_down_convert
+                partition.throttles_followers = is_throttled(leaders, index, self._broker_id)
+                partition.is_throttled_follower = is_throttled(followers, index, self._broker_id)
 
 
 def _log_finding(found: object) -> None:

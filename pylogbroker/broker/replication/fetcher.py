@@ -4,7 +4,8 @@
             --> OffsetForLeaderEpoch, ListOffsets: after an error, or before `inter.broker.protocol.version` 2.7
             --> Fetch: the others, with records from 1 byte on, or after `replica.fetch.wait.max.ms`
 
-Rounds follow each other. A replica that waits after an error is asked again when its time has come.
+Rounds follow each other. A replica that waits after an error is asked again when its time has come. Throttled replicas
+are left out while their rate is exceeded.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from pylogbroker.coordinators import TopicPartition
 from pylogbroker.errors import ErrorCode
 from pylogbroker.metadata.inter_broker_protocol import InterBrokerProtocol
 from pylogbroker.replication import FetchFrom, FindEpochEnd, FollowerRequest, ListOffset
+from pylogbroker.replication.throttle import ReplicationThrottle
 from pylogbroker.rpc.errors import code_of
 from pylogbroker.wire import NO_ID, Request
 from pylogbroker.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, ReplicaState
@@ -59,6 +61,8 @@ class FetcherSettings:
     min_bytes: int = 1
     response_bytes_max: int = 10 << 20
     partition_bytes_max: int = 1 << 20
+    throttle: ReplicationThrottle = attrs.field(factory=ReplicationThrottle)
+    """Shared by all fetchers."""
 
 
 @attrs.define(eq=False)
@@ -101,7 +105,10 @@ class ReplicaFetcher:
     async def _run(self) -> None:
         while not self._is_stopped:
             asked: dict[TopicPartition, tuple[Following, FollowerRequest]] = {}
+            is_exceeded = self._settings.throttle.is_exceeded(self._runtime.now_ms())
             for key, replica in tuple(self.replicas.items()):
+                if is_exceeded and replica.is_throttled:
+                    continue
                 request = replica.next_request()
                 if request is not None:
                     asked[key] = replica, request
@@ -114,6 +121,9 @@ class ReplicaFetcher:
         """Wait until a replica's time has come, or `_wake`."""
         now_ms = self._runtime.now_ms()
         due = [each.follower.retry_at_ms for each in self.replicas.values() if each.follower.retry_at_ms is not None]
+        throttled_ms = self._settings.throttle.wait_ms(now_ms)
+        if throttled_ms:
+            due.append(now_ms + throttled_ms)
         seconds = min([_IDLE_SECONDS, *((at - now_ms) / 1000 for at in due)])
         idle: Deferred[None] = Deferred()
         self._idle = idle
@@ -201,8 +211,10 @@ class ReplicaFetcher:
                 replica, request = found
                 if answer.error_code:
                     self._failed(replica, request, code_of(answer.error_code))
-                else:
-                    replica.fetched(request, answer)
+                    continue
+                if answer.records and replica.is_throttled:
+                    self._settings.throttle.record(len(answer.records), self._runtime.now_ms())
+                replica.fetched(request, answer)
         for key, (replica, request) in waiting.items():
             if self._current(key, replica):
                 if was_incremental:

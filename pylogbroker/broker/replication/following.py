@@ -76,6 +76,11 @@ class Following:
     def log(self) -> Log:
         return self.partition.log
 
+    @property
+    def is_throttled(self) -> bool:
+        """Return whether its fetches share `follower.replication.throttled.rate`."""
+        return self.partition.is_throttled_follower and not self.follower.has_caught_up
+
     def check_read(self, offset: int) -> None:
         self.follower.check_read(offset)
 

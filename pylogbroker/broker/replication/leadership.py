@@ -63,6 +63,9 @@ class Leadership:
             self.leader.settings = attrs.evolve(self.leader.settings, min_insync_replicas=wanted)
             self.tick()
 
+    def is_in_sync(self, replica_id: int) -> bool:
+        return replica_id in self.leader.isr.committed
+
     def check_offsets_available(self) -> None:
         self.leader.check_offsets_available()
 

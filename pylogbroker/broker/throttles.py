@@ -1,0 +1,30 @@
+"""Throttles of replication with the rates of dynamic settings, and the replicas that they are for."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Final
+
+from pylogbroker.broker.runtime import Runtime
+from pylogbroker.config import BrokerConfig
+from pylogbroker.replication.throttle import ReplicationThrottle
+
+LEADER_RATE: Final = "leader.replication.throttled.rate"
+FOLLOWER_RATE: Final = "follower.replication.throttled.rate"
+
+
+def throttle_of(config: BrokerConfig, setting: str, runtime: Runtime) -> ReplicationThrottle:
+    """Return a throttle that follows a setting."""
+    throttle = ReplicationThrottle()
+
+    def take_rate(changed: frozenset[str] = frozenset()) -> None:
+        throttle.set_rate(config.integer(setting), runtime.now_ms())
+
+    take_rate()
+    config.observe(take_rate)
+    return throttle
+
+
+def is_throttled(replicas: Collection[str], partition: int, broker_id: int) -> bool:
+    """Return whether a topic's setting, a list of partition:broker or *, names a replica."""
+    return f"{partition}:{broker_id}" in replicas or "*" in replicas
