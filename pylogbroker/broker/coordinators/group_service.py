@@ -121,7 +121,7 @@ def _offsets_topic(services: LogServices) -> InternalTopic:
     config = services.config
     return InternalTopic(
         services,
-        PartitionWriter(services),
+        PartitionWriter(services, config.integer("offsets.commit.timeout.ms")),
         OFFSETS_TOPIC,
         config.integer("offsets.topic.num.partitions"),
         replication_factor(config, "offsets.topic.replication.factor"),

@@ -31,7 +31,10 @@ log = Logger()
 
 @attrs.frozen
 class PartitionWriter:
+    """Fails appends with REQUEST_TIMED_OUT that the in-sync replicas do not have after `timeout_ms`, if given."""
+
     _services: LogServices
+    _timeout_ms: int | None = None
 
     def append(self, key: TopicPartition, batch: Batch, done: AppendCallback, on_disk: bool = False) -> None:
         """Append a batch; call `done` with an error, or when it is below the high watermark, and with `on_disk` synced.
@@ -97,7 +100,7 @@ class PartitionWriter:
         errors: list[KafkaError] = []
         delayed = DelayedWrite(self._services.runtime.clock)
         delayed.add(partition, appended.last_offset + 1, ACKS_ALL, errors.append)
-        await delayed.wait()
+        await delayed.wait(self._timeout_ms)
         if errors:
             return errors[0].code
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 import attrs
 from twisted.internet.defer import Deferred, ensureDeferred, succeed
@@ -36,6 +37,8 @@ from pylogbroker.transactions.shard import ReplayedTransactions
 from pylogbroker.transactions.transaction import TransactionShard
 
 log = Logger()
+STATE_TIMEOUT_MS: Final = 60_000
+"""Time to replicate a transaction's state: the producers' default of transaction.timeout.ms, for which Kafka waits."""
 
 
 @attrs.define(eq=False)
@@ -57,9 +60,8 @@ class TransactionService:
 
     def __attrs_post_init__(self) -> None:
         services = self._services
-        writer = PartitionWriter(services)
-        self._markers = MarkerWriter(services, writer, self._groups)
-        self._topic = _transactions_topic(services, writer)
+        self._markers = MarkerWriter(services, PartitionWriter(services), self._groups)
+        self._topic = _transactions_topic(services, PartitionWriter(services, STATE_TIMEOUT_MS))
         settings = TransactionSettings.of(services.config)
         self.coordinator = TransactionCoordinator(settings, self._topic, self, _log_timeout)
         self._driver = CoordinatorDriver(services.runtime, self._topic, self.coordinator.runtime, "transactions")
