@@ -6,6 +6,7 @@
 | member               | the registration, and sessions with ZooKeeper                                  |
 | orders               | requests of the controller: LeaderAndIsr, UpdateMetadata, StopReplica          |
 | config_watch         | settings of topics and brokers in the tree                                     |
+| unclean_elections    | unclean.leader.election.enable, set while brokers run                          |
 | admin                | changes that clients ask of this broker                                        |
 | control              | what handlers ask of the controller, as a protocol                             |
 | controller_driver    | elections of this broker as the controller, requests of handlers               |

@@ -26,6 +26,7 @@ from pylogbroker.broker.membership.controller_channels import AnswerHandler, Cha
 from pylogbroker.broker.membership.controller_driver import ControllerDriver
 from pylogbroker.broker.membership.member import ClusterMember
 from pylogbroker.broker.membership.orders import ControllerOrders
+from pylogbroker.broker.membership.unclean_elections import UncleanElections
 from pylogbroker.broker.metadata_plans import MetadataPlans
 from pylogbroker.broker.partitions.service import Partitions
 from pylogbroker.broker.replication.channels import BrokerChannels
@@ -147,7 +148,7 @@ class ClusterRole:
     @property
     def followers(self) -> Sequence[MetadataFollower]:
         """Services that follow the image, besides those of each broker."""
-        return (self.controller,)
+        return self.controller, UncleanElections(self._config, self.driver.allow_unclean_elections)
 
     async def open(self) -> None:
         """Read the image from the tree, without topics under deletion."""
