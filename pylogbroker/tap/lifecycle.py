@@ -284,12 +284,14 @@ def _log_start(broker: Broker, seconds: float) -> None:
     )
     for directory in broker.logs.directories.online:
         log.info("data in {path}", path=directory.path)
+    in_cluster = broker.config.in_cluster
+    logs = broker.logs.logs.values()  # a member of a cluster waits for orders to lead and to follow
     log.info(
         "{topics} with {partitions}, {groups} and {bytes} bytes of records; started in {seconds:.2f} s",
         topics=counted(len(broker.metadata.topics), "topic"),
-        partitions=counted(len(broker.partitions.led), "partition"),
+        partitions=f"{counted(len(logs), 'replica')} here" if in_cluster else counted(len(logs), "partition"),
         groups=counted(broker.groups.count_groups(), "consumer group"),
-        bytes=sum(partition.log.size for partition in broker.partitions.led.values()),
+        bytes=sum(each.size for each in logs),
         seconds=seconds,
     )
 

@@ -65,15 +65,15 @@ class TwistdService(BrokerService):
         self.listening.addCallbacks(lambda _: self._full_collections.start(), self._end_process)
 
     def _end_process(self, reason: Failure) -> None:
-        """End the process with status 1, unless it ends anyway."""
-        if not reason.check(StartupError):
-            log.failure("the broker cannot start", reason)
-        elif not self._is_stopped:
-            log.critical("the broker cannot start: {reason}", reason=reason.value)
+        """End the process with status 1, unless it ends anyway; `start_failed` has logged why, if a log is kept."""
+        if self._is_stopped:
+            return
+        if reason.check(StartupError):
             print(f"pylogbroker: {reason.value}", file=sys.__stderr__)
-        if not self._is_stopped:
-            self._reactor.addSystemEventTrigger("after", "shutdown", os._exit, 1)
-            self._reactor.callLater(0, self._reactor.stop)  # at once is too early: it is not running yet
+        elif not self._options.logs_elsewhere:
+            log.failure("the broker cannot start", reason)
+        self._reactor.addSystemEventTrigger("after", "shutdown", os._exit, 1)
+        self._reactor.callLater(0, self._reactor.stop)  # at once is too early: it is not running yet
 
     def _start_before_running(self) -> None:
         outcome: list[object] = []
