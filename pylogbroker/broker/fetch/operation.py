@@ -86,6 +86,20 @@ TRANSITIONS: Final[Mapping[FetchState, Mapping[FetchEvent, FetchState]]] = {
 """Next states; an unlisted event has no effect."""
 
 
+@attrs.frozen(eq=False)
+class _Announcement:
+    """Answers a follower's waiting fetch when a high watermark rises (KIP-392)."""
+
+    _operation: FetchOperation
+
+    def try_complete(self, size: int) -> bool:
+        self._operation.expire_soon()
+        return True
+
+    def fail(self, error: KafkaError) -> None:
+        """Leave it to the fetch itself."""
+
+
 @attrs.define(eq=False)
 class FetchOperation:
     """One fetch request; a DelayedOperation while it waits."""
@@ -107,10 +121,13 @@ class FetchOperation:
     _answered: Deferred[FetchResponse] | None = attrs.field(default=None, init=False)
     _work: Deferred[FetchEvent] | None = attrs.field(default=None, init=False)
     _charged: int = attrs.field(default=0, init=False)
+    _announcement: _Announcement | None = attrs.field(default=None, init=False)
 
     def __attrs_post_init__(self) -> None:
         self._reader = FetchReader(self.services, self.context, self.request)
         self._is_short = len(self.asked) <= PARTITIONS_INLINE_MAX
+        if self._reader.announces_high_watermarks:
+            self._announcement = _Announcement(self)
 
     # -- states and events -------------------------------------------------------------------------------------------
 
@@ -266,10 +283,12 @@ class FetchOperation:
                 continue
             self._watched.append(partition)
             partition.purgatory.add(self, mark, partition.offset(mark) + 1)
+            if self._announcement is not None:
+                partition.purgatory.add(self._announcement, Mark.HIGH_WATERMARK, partition.log.high_watermark + 1)
 
     def _has_grown_since_read(self) -> bool:
         ends = self._reader.log_ends  # a consumer's read has no effects: nothing is appended during a short one
-        return any(partition.log.log_end_offset > end for partition, end in zip(self._watched, ends, strict=False))
+        return any(each in ends and each.log.log_end_offset > ends[each] for each in self._watched)
 
     @property
     def _mark(self) -> Mark:
@@ -280,6 +299,8 @@ class FetchOperation:
             return
         for partition in self._watched:
             partition.purgatory.remove(self, self._mark)
+            if self._announcement is not None:
+                partition.purgatory.remove(self._announcement, Mark.HIGH_WATERMARK)
         self._watched.clear()
         self.services.fetches.delayed.pop(self, None)
         deadline, self._deadline = self._deadline, None
@@ -312,7 +333,10 @@ class FetchOperation:
         """Answer soon: the next read raises the error."""
         if self._missing > 0 or self._reader.is_committed:
             self._missing = 0
-            self.services.runtime.deferred_actions.defer(self.expire)
+            self.expire_soon()
+
+    def expire_soon(self) -> None:
+        self.services.runtime.deferred_actions.defer(self.expire)
 
     def expire(self) -> None:
         if self._state in (FetchState.READING, FetchState.WAITING):

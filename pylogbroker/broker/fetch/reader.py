@@ -66,12 +66,14 @@ class FetchReader:
     left: int = attrs.field(init=False)  # what remains of `limit`
     is_urgent: bool = attrs.field(init=False)
     uncached: list[FileRegion] = attrs.field(init=False)
-    log_ends: list[int] = attrs.field(init=False)
+    log_ends: dict[Partition, int] = attrs.field(init=False)
     leaders: dict[int, NodeEndpoint] = attrs.field(init=False)  # that errors name
     throttled: int = attrs.field(init=False)
     _is_exceeded: bool = attrs.field(init=False)
     is_committed: bool = attrs.field(init=False)
     is_follower: bool = attrs.field(init=False)
+    announces_high_watermarks: bool = attrs.field(init=False)
+    """Whether a follower gets a higher high watermark at once, since consumers may wait for it there (KIP-392)."""
     needs_v2: bool = attrs.field(init=False)
     _replica: int = attrs.field(init=False)
     _may_follow: bool = attrs.field(init=False)
@@ -82,6 +84,7 @@ class FetchReader:
         self._replica = max(request.replica_id, request.replica_state.replica_id)
         self.is_follower = self._replica > CONSUMER
         self.is_committed = request.isolation_level == READ_COMMITTED and not self.is_follower
+        self.announces_high_watermarks = self.is_follower and self._services.fetches.selects_by_rack
         self.needs_v2 = version >= FIRST_WITH_V2_ALONE and not self.is_follower
         self._may_follow = version >= _FIRST_FROM_FOLLOWERS and not self.is_follower
         self._rack = request.rack_id if self._may_follow and self._services.fetches.selects_by_rack else ""
@@ -97,7 +100,7 @@ class FetchReader:
         self.left = self.limit
         self.is_urgent = False
         self.uncached = []
-        self.log_ends = []
+        self.log_ends = {}
         self.leaders = {}
         self.throttled = 0
         throttle = self._services.fetches.leader_throttle
@@ -151,7 +154,9 @@ class FetchReader:
         stable = log.last_stable_offset
         upto = log.log_end_offset if self.is_follower else stable if self.is_committed else log.high_watermark
         if self.is_follower:
-            self.log_ends.append(upto)
+            self.log_ends[partition] = upto
+            if self.announces_high_watermarks and 0 <= asked.sent_high_watermark < log.high_watermark:
+                self.is_urgent = True
         answer = PartitionData(wanted.partition, 0, log.high_watermark, stable, log.log_start_offset)
         answer.aborted_transactions, answer.records = [] if self.is_committed else None, b""
         if diverging is not None:

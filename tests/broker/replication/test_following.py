@@ -105,6 +105,26 @@ class SessionTests(ClusterTests):
         self.assertIn(0, [each.session_id for each in self.fetches()])
 
 
+class AnnouncementTests(ClusterTests):
+    """Consumers of a follower wait for its high watermark (KIP-392)."""
+
+    settings = {"replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector"}
+
+    def test_followers_learn_of_a_high_watermark_at_once(self) -> None:
+        self.create()
+        self.cluster.append(1, b"a")
+        self.cluster.settle()
+        self.assertEqual(self.cluster.high_watermarks(), {1: 1, 2: 1, 3: 1})
+
+    def test_fetches_wait_without_news(self) -> None:
+        self.create()
+        self.cluster.append(1, b"a")
+        self.cluster.settle()
+        self.cluster.requests.clear()
+        self.cluster.settle(5)
+        self.assertLessEqual(len(self.cluster.requests), 2 * 5 / 0.5)
+
+
 class LeaderAddressTests(ClusterTests):
     brokers = (1, 2)
 
