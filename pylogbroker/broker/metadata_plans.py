@@ -68,7 +68,14 @@ class MetadataPlans:
         self.check_is_new(wanted.name)
         settings = dict(wanted.settings)
         self._check_settings(settings)
-        states = PersistentMap(new_partitions(self._place(wanted, allowance)))
+        placed = self._place(wanted, allowance)
+        if self._config.topic(settings).byte_addressed and any(len(replicas) > 1 for replicas in placed.values()):
+            raise KafkaError(
+                f"Topic {wanted.name!r} is of format 0.7, which has one replica: ask for one, or for another "
+                "message.format.version",
+                ErrorCode.INVALID_REPLICATION_FACTOR,
+            )
+        states = PersistentMap(new_partitions(placed))
         return PlannedTopic(TopicImage(wanted.name, topic_names.new_topic_id(), states), settings)
 
     def plan_partitions(

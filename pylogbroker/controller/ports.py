@@ -60,4 +60,6 @@ class ControllerSettings:
     """leader.imbalance.per.broker.percentage"""
     allows_unclean_election: Callable[[str], bool] = _never
     """unclean.leader.election.enable of a topic."""
+    keeps_one_replica: Callable[[str], bool] = _never
+    """A topic is of format 0.7, whose positions in a log other replicas do not share."""
     new_topic_id: Callable[[], uuid.UUID] = uuid.uuid4

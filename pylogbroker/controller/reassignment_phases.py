@@ -20,6 +20,12 @@ async def begin(
     before = cluster.state(key)
     if before is None:
         raise KafkaError("The topic has no such partition", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    if target is not None and cluster.settings.keeps_one_replica(key[0]):
+        raise KafkaError(
+            f"Topic {key[0]!r} is of format 0.7 and stays on its broker: copy it to a new topic with a producer and a "
+            "consumer instead",
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+        )
     planned = reassignments.planned(before, target, brokers)
     if planned == before:
         return

@@ -38,7 +38,7 @@ from pylogbroker.broker.replication.replicas import Replicas, ReplicaSettings
 from pylogbroker.broker.runtime import Runtime
 from pylogbroker.broker.stored_settings import StoredSettings
 from pylogbroker.broker.throttles import FOLLOWER_RATE, throttle_of
-from pylogbroker.config import SIMPLE, BrokerConfig
+from pylogbroker.config import SIMPLE, BrokerConfig, TopicConfig
 from pylogbroker.controller.ports import ControllerSettings
 from pylogbroker.interfaces import ITree
 from pylogbroker.metadata import registration
@@ -139,7 +139,9 @@ class ClusterRole:
             self._fetch_channel,
             self._isr_updates,
         )
-        self.orders = ControllerOrders(self._metadata, self.replicas, self._config_watch.read_topics)
+        self.orders = ControllerOrders(
+            self._metadata, self.replicas, self._topic_config, self._config_watch.read_topics
+        )
         partitions.on_offline += [self.replicas.on_partition_offline, self._log_dir_failures.on_partition_offline]
         self._member.on_registered += [self.orders.set_broker_epoch, self.replicas.set_broker_epoch]
         self._member.on_new_session.append(self._config_watch.resume)
@@ -213,8 +215,12 @@ class ClusterRole:
             config.inter_broker_protocol,
             config.boolean("delete.topic.enable"),
             config.integer("leader.imbalance.per.broker.percentage"),
-            lambda topic: config.topic(self._metadata.topic_settings(topic)).boolean("unclean.leader.election.enable"),
+            lambda topic: self._topic_config(topic).boolean("unclean.leader.election.enable"),
+            lambda topic: self._topic_config(topic).byte_addressed,
         )
+
+    def _topic_config(self, topic: str) -> TopicConfig:
+        return self._config.topic(self._metadata.topic_settings(topic))
 
     def _open_controller_channels(self, answered: AnswerHandler) -> ControllerChannels:
         config = self._config

@@ -24,6 +24,7 @@ from twisted.logger import Logger
 
 from pylogbroker.broker.cluster_metadata import ClusterMetadata
 from pylogbroker.broker.replication.replicas import Replicas
+from pylogbroker.config import TopicConfig
 from pylogbroker.coordinators import TopicPartition
 from pylogbroker.errors import ErrorCode
 from pylogbroker.interfaces import CoordinationError
@@ -83,6 +84,7 @@ class ControllerOrders:
 
     _metadata: ClusterMetadata
     _replicas: Replicas
+    _topic_config: Callable[[str], TopicConfig]
     _read_topics: Callable[[Sequence[str]], Awaitable[None]]
     broker_epoch: int = attrs.field(default=_UNKNOWN_EPOCH, init=False)
     _controller_epoch: int = attrs.field(default=0, init=False)
@@ -187,9 +189,28 @@ class ControllerOrders:
 
     async def _obey(self, topic: LeaderAndIsrTopicState) -> dict[int, ErrorCode]:
         states = {each.partition_index: _ordered_state(each) for each in topic.partition_states}
+        rejected = self._not_replicable(topic.topic_name, states)
+        states = {index: state for index, state in states.items() if index not in rejected}
         image = TopicImage(topic.topic_name, topic.topic_id, PersistentMap(states))
-        new = [each.partition_index for each in topic.partition_states if each.is_new]
-        return await self._replicas.apply(image, new, self._metadata.topic_settings(topic.topic_name))
+        new = [
+            each.partition_index for each in topic.partition_states if each.is_new and each.partition_index in states
+        ]
+        errors = await self._replicas.apply(image, new, self._metadata.topic_settings(topic.topic_name))
+        return {**errors, **rejected}
+
+    def _not_replicable(self, topic: str, states: Mapping[int, PartitionState]) -> dict[int, ErrorCode]:
+        """Return errors for partitions of format 0.7 with several replicas, which other controllers may order."""
+        if not self._topic_config(topic).byte_addressed:
+            return {}
+        rejected = [index for index, state in states.items() if len(state.replicas) > 1]
+        if rejected:
+            log.error(
+                "topic {topic} is of format 0.7, which has one replica: partitions {partitions} have several and are "
+                "not served here. Create it again with one replica, or with another message.format.version",
+                topic=topic,
+                partitions=rejected,
+            )
+        return dict.fromkeys(rejected, ErrorCode.KAFKA_STORAGE_ERROR)
 
     # UpdateMetadata
 

@@ -180,6 +180,23 @@ def test_no_partitions_are_added_during_a_reassignment(controller: DrivenCluster
     assert code_of(error_of(controller.driver.create_partitions(added))) is ErrorCode.REASSIGNMENT_IN_PROGRESS
 
 
+def test_topics_of_format_07_are_not_reassigned(controller: DrivenCluster) -> None:
+    controller.settings = ControllerSettings(keeps_one_replica=lambda topic: topic == "old")
+    controller.driver.stop()
+    controller.tree.expire()
+    controller.tree.new_session()
+    controller.driver.start()
+    for name in ("old", "new"):
+        controller.create(name, (1,))
+    errors = now(controller.driver.alter_reassignments({("old", 0): (2,), ("new", 0): (2,)}))
+    assert errors["new", 0] is None
+    error = errors["old", 0]
+    assert error is not None
+    assert error.code is ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    assert "Topic 'old' is of format 0.7 and stays on its broker: copy it" in error.detail
+    assert controller.state("old", 0).replicas == (1,)
+
+
 def test_a_topic_is_deleted_when_its_replicas_are(controller: DrivenCluster) -> None:
     created = controller.create("t", [1, 2])
     controller.deliver()

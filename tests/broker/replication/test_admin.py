@@ -127,6 +127,16 @@ class TopicTests(AdminTests):
         self.admin.close()
         self.failureResultOf(waiting, KafkaError)
 
+    def test_a_topic_of_format_07_has_one_replica(self) -> None:
+        self.cluster.announce(1, 2)
+        settings = {"message.format.version": "0.7"}
+        self.assertEqual(self.admin.plan_topic(NewTopic("old", 1, 1, settings=settings)).topic.replication_factor, 1)
+        for wanted in (NewTopic("old", 1, 2, settings=settings), NewTopic("old", -1, -1, {0: [2, 1]}, settings)):
+            with self.assertRaises(KafkaError) as raised:
+                self.admin.plan_topic(wanted)
+            self.assertEqual(raised.exception.code, ErrorCode.INVALID_REPLICATION_FACTOR)
+            self.assertIn("ask for one, or for another message.format.version", raised.exception.detail)
+
     def test_a_deletion_is_marked_and_awaited(self) -> None:
         self.create()
         deletion: Deferred[Any] = begin(self.admin.delete_topic(TOPIC))

@@ -286,3 +286,15 @@ class ConfigWatchTests(ClusterTests):
         self.assertEqual(self.stored(), {"retention.ms": "5"})
         self.notify(retention_ms="6")
         self.assertEqual(self.stored(), {"retention.ms": "6"})
+
+    def test_a_topic_of_format_07_has_one_replica(self) -> None:
+        self.store(message_format_version="0.7")
+        with logged_lines() as lines:
+            self.cluster.state = PartitionState(1, (1, 2), (1, 2))
+            self.assertEqual(self.cluster.order(1, is_new=True), {1: ErrorCode.KAFKA_STORAGE_ERROR})
+        [line] = [line for line in lines if "0.7" in line]
+        self.assertIn("topic t is of format 0.7, which has one replica: partitions [0] have several", line)
+        self.assertNotIn(KEY, self.cluster.nodes[1].broker.partitions.hosted)
+        self.cluster.state = PartitionState(1, (1,), (1,))
+        self.assertEqual(self.cluster.order(1, is_new=True), {1: ErrorCode.NONE})
+        self.assertIn(KEY, self.cluster.nodes[1].broker.partitions.led)
