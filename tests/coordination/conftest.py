@@ -11,6 +11,7 @@ from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
 from pylogbroker.coordination.embedded import EmbeddedTree
+from tests.coordination.tree_server import shared_tree_server
 from tests.peers import available
 from tests.support.shared_zookeeper import shared_zookeeper
 
@@ -46,13 +47,14 @@ def trees(request: pytest.FixtureRequest, tmp_path: Path) -> Trees:
 
     if request.param == "embedded":
         return EmbeddedTrees(tmp_path / "tree")
-    return ZooKeeperTrees(_address(request.config) + fresh_chroot())
+    address = shared_tree_server if request.param == "own server" else _address
+    return ZooKeeperTrees(address(request.config) + fresh_chroot())
 
 
-@pytest.fixture(scope="session")
-def zookeeper(pytestconfig: pytest.Config) -> str:
-    """Return the address of the run's ZooKeeper."""
-    return _address(pytestconfig)
+@pytest.fixture(scope="session", params=["ZooKeeper", "own server"])
+def zookeeper(request: pytest.FixtureRequest, pytestconfig: pytest.Config) -> str:
+    """Return the address of the run's ZooKeeper, and of the run's own server of its protocol."""
+    return (shared_tree_server if request.param == "own server" else _address)(pytestconfig)
 
 
 def _address(config: pytest.Config) -> str:

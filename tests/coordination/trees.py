@@ -1,11 +1,12 @@
-"""One suite for every tree: a test is a coroutine, and runs on the embedded tree and on a real ZooKeeper.
+"""One suite for every tree: a test is a coroutine, and runs on the embedded tree, on a real ZooKeeper, and on this
+project's own server of its protocol.
 
     @on_every_tree
     async def test_nodes_hold_data(tree: ITree) -> None:
         await tree.commit([Create("/a", b"data")])
 
-The embedded tree needs no reactor, so its tests are quick. All tests of a run share one ZooKeeper server; each has a
-chroot of its own.
+The embedded tree needs no reactor, so its tests are quick. All tests of a run share one ZooKeeper and one own
+server; each has a chroot of its own.
 """
 
 from __future__ import annotations
@@ -98,4 +99,4 @@ def on_every_tree(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
     for name in ("__name__", "__qualname__", "__doc__", "__module__"):
         setattr(on_trees, name, getattr(test, name))
     on_trees.pytestmark = getattr(test, "pytestmark", [])  # type: ignore[attr-defined]
-    return pytest.mark.parametrize("trees", ["embedded", "ZooKeeper"], indirect=True)(on_trees)
+    return pytest.mark.parametrize("trees", ["embedded", "ZooKeeper", "own server"], indirect=True)(on_trees)

@@ -1,0 +1,53 @@
+"""The server: connections that share a tree's database, sessions and watches."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import attrs
+from twisted.internet.interfaces import IAddress, IReactorTime
+from twisted.internet.protocol import Factory
+from twisted.logger import Logger
+
+from pylogbroker.coordination.database import TreeDatabase
+from pylogbroker.coordination.server.connection import ServerConnection, ServerContext
+from pylogbroker.coordination.server.sessions import Sessions
+from pylogbroker.coordination.server.watch_manager import WatchManager
+
+log = Logger()
+CONNECTIONS_MAX: Final = 1000
+
+
+@attrs.frozen
+class ServerSettings:
+    """`super_digest`: id, in the scheme digest, of who may do everything; empty for nobody."""
+
+    least_timeout_ms: int = 1000
+    most_timeout_ms: int = 60_000
+    super_digest: str = ""
+
+
+class ZooKeeperFactory(Factory):
+    """Serve a database, which the caller closes after `stop`."""
+
+    noisy = False
+
+    def __init__(self, database: TreeDatabase, clock: IReactorTime, settings: ServerSettings | None = None) -> None:
+        settings = settings or ServerSettings()
+        self._watches = WatchManager()
+        self._sessions = Sessions(database, clock, settings.least_timeout_ms, settings.most_timeout_ms)
+        self._context = ServerContext(database, self._sessions, self._watches, settings.super_digest)
+        self._open: dict[ServerConnection, None] = {}
+        database.listen(self._watches.fire)
+
+    def buildProtocol(self, addr: IAddress | None) -> ServerConnection | None:
+        if self._context.connections >= CONNECTIONS_MAX:
+            log.warn("a connection of {peer} is rejected: there are {most}", peer=addr, most=CONNECTIONS_MAX)
+            return None
+        connection = ServerConnection(self._context)
+        connection.factory = self
+        return connection
+
+    def stop(self) -> None:
+        """Close all connections; sessions go on when their clients find the server again."""
+        self._sessions.stop()

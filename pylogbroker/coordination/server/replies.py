@@ -1,0 +1,33 @@
+"""Bodies of the answers to changes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pylogbroker.coordination.rows import Nodes, Row
+from pylogbroker.coordination.server import jute, messages
+from pylogbroker.coordination.server.messages import Change, Error, OpCode
+from pylogbroker.coordination.transactions import WriteResult
+
+_WITH_STAT = (OpCode.CREATE_2, OpCode.SET_DATA, OpCode.SET_ACL)
+
+
+def change_body(op: OpCode, path: str, row: Row | None, nodes: Nodes) -> bytes:
+    body = jute.string(path) if op in (OpCode.CREATE, OpCode.CREATE_2) else b""
+    if op in _WITH_STAT and row is not None:
+        body += messages.stat(row, nodes.child_count(path))
+    return body
+
+
+def multi_body(changes: Sequence[Change], result: WriteResult, nodes: Nodes) -> bytes:
+    if result.error is None:
+        parts = [
+            messages.multi_header(change.op, False, 0) + change_body(change.op, path, row, nodes)
+            for change, (path, row) in zip(changes, result.results, strict=True)
+        ]
+    else:
+        code = messages.error_of(result.error)
+        codes = [Error.OK] * result.position + [code]
+        codes += [Error.INCONSISTENT] * (len(changes) - len(codes))
+        parts = [messages.multi_header(-1, False, each) + jute.integer(each) for each in codes]
+    return b"".join(parts) + messages.multi_header(-1, True, -1)

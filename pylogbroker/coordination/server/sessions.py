@@ -1,0 +1,122 @@
+"""Sessions of the server's clients.
+
+A session outlives its connections. It ends when its client closes it, or when the server has heard nothing from it for
+its time limit: then its ephemeral nodes are deleted. After a restart of the server, each session has its time limit
+to come back.
+"""
+
+from __future__ import annotations
+
+import hmac
+import os
+from typing import Final, Protocol
+
+import attrs
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IDelayedCall, IReactorTime
+from twisted.logger import Logger
+
+from pylogbroker.coordination.database import TreeDatabase
+from pylogbroker.coordination.transactions import BeginSession, EndSession, Session, Write, WriteResult
+
+log = Logger()
+_PASSWORD_BYTES: Final = 16
+_COUNTER_BITS: Final = 20  # of a session id; the others are its time in milliseconds
+
+
+class Attached(Protocol):
+    """The connection of a session."""
+
+    def drop(self) -> None:
+        """Close the connection: the session has ended, or has another one."""
+
+
+@attrs.define(eq=False)
+class LiveSession:
+    session: Session
+    timer: IDelayedCall
+    connection: Attached | None = None
+
+
+@attrs.define(eq=False)
+class Sessions:
+    """Time limits are between `least_ms` and `most_ms`, whatever a client asks for."""
+
+    _database: TreeDatabase
+    _clock: IReactorTime
+    least_ms: int
+    most_ms: int
+    _live: dict[int, LiveSession] = attrs.field(init=False, factory=dict)
+    _last_id: int = attrs.field(init=False, default=0)
+
+    def __attrs_post_init__(self) -> None:
+        for session in self._database.sessions:
+            self._begin(session)
+            self._last_id = max(self._last_id, session.id)
+
+    def __len__(self) -> int:
+        return len(self._live)
+
+    async def create(self, wanted_ms: int) -> LiveSession:
+        """Return a new session once it is on the disk; raise CoordinationError if that fails."""
+        self._last_id = max(self._last_id + 1, self._database.now_ms() << _COUNTER_BITS)
+        timeout_ms = min(max(wanted_ms, self.least_ms), self.most_ms)
+        session = Session(self._last_id, os.urandom(_PASSWORD_BYTES), timeout_ms)
+        result = await self._database.write(Write(BeginSession(session)))
+        if result.error is not None:
+            raise result.error
+        return self._begin(session)
+
+    def find(self, session_id: int, password: bytes) -> LiveSession | None:
+        """Return the session that a client goes on with; None if it has ended, or the password is wrong."""
+        live = self._live.get(session_id)
+        if live is None or not hmac.compare_digest(live.session.password, password):
+            return None
+        return live
+
+    def attach(self, live: LiveSession, connection: Attached) -> None:
+        """Let a connection, and no earlier one, have the session."""
+        earlier, live.connection = live.connection, connection
+        if earlier is not None:
+            earlier.drop()
+        self.touch(live)
+
+    def touch(self, live: LiveSession) -> None:
+        """Note that the client lives."""
+        if live.timer.active():
+            live.timer.reset(live.session.timeout_ms / 1000)
+
+    def detach(self, live: LiveSession, connection: Attached) -> None:
+        if live.connection is connection:
+            live.connection = None
+
+    def end(self, live: LiveSession) -> Deferred[WriteResult]:
+        """End the session; the result comes once its ephemeral nodes are deleted."""
+        self._live.pop(live.session.id, None)
+        if live.timer.active():
+            live.timer.cancel()
+        return self._database.write(Write(EndSession(live.session.id))).addCallback(_report_failure)
+
+    def stop(self) -> None:
+        """Stop all timers; the sessions live on in the file."""
+        for live in self._live.values():
+            live.timer.cancel()
+        self._live.clear()
+
+    def _begin(self, session: Session) -> LiveSession:
+        timer = self._clock.callLater(session.timeout_ms / 1000, self._expire, session.id)
+        live = self._live[session.id] = LiveSession(session, timer)
+        return live
+
+    def _expire(self, session_id: int) -> None:
+        live = self._live[session_id]
+        log.info("session 0x{id:x} has expired after {ms} ms of silence", id=session_id, ms=live.session.timeout_ms)
+        self.end(live)
+        if live.connection is not None:
+            live.connection.drop()
+
+
+def _report_failure(result: WriteResult) -> WriteResult:
+    if result.error is not None:
+        log.error("the end of a session could not be written: {error}; its nodes stay", error=result.error)
+    return result

@@ -1,0 +1,244 @@
+"""Frames of clients, byte by byte as ZooKeeper's protocol has them, and the server's answers."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+from twisted.internet.task import Clock
+from twisted.internet.testing import StringTransport
+
+from pylogbroker.coordination.database import TreeDatabase
+from pylogbroker.coordination.server.factory import ServerSettings, ZooKeeperFactory
+from pylogbroker.coordination.tree_file import TreeFile
+from tests.coordination.conftest import now
+
+CREATE, EXISTS, GET_DATA, SET_DATA, GET_CHILDREN, PING, MULTI, SET_WATCHES = 1, 3, 4, 5, 8, 11, 14, 101
+CLOSE = -11
+OPEN = struct.pack(">iii5si6s", 1, 31, 5, b"world", 6, b"anyone")
+NO_NODE, BAD_VERSION, INCONSISTENT, UNIMPLEMENTED, BAD_ARGUMENTS = -101, -103, -2, -6, -8
+CREATED, DELETED, CHANGED, CHILDREN = 1, 2, 3, 4
+EPHEMERAL = 1
+
+
+def text(value: str) -> bytes:
+    return struct.pack(">i", len(value)) + value.encode()
+
+
+@attrs.define
+class Client:
+    """A client's side of a connection; answers are (xid, error, body)."""
+
+    protocol: Any
+    transport: StringTransport = attrs.field(factory=StringTransport)
+
+    def __attrs_post_init__(self) -> None:
+        self.protocol.makeConnection(self.transport)
+
+    def send(self, frame: bytes) -> None:
+        self.protocol.dataReceived(struct.pack(">i", len(frame)) + frame)
+
+    def frames(self) -> list[bytes]:
+        data, found = self.transport.value(), []
+        self.transport.clear()
+        while data:
+            [size] = struct.unpack_from(">i", data)
+            found.append(data[4 : 4 + size])
+            data = data[4 + size :]
+        return found
+
+    def connect(self, timeout_ms: int = 6000, session: int = 0, password: bytes = bytes(16)) -> tuple[int, int, bytes]:
+        """Return the granted time limit, session id and password."""
+        self.send(struct.pack(">iqiqi16s?", 0, 0, timeout_ms, session, 16, password, False))
+        [answer] = self.frames()
+        _, granted, session_id, _, given = struct.unpack_from(">iiqi16s", answer)
+        return granted, session_id, given
+
+    def ask(self, op: int, body: bytes = b"", xid: int = 7) -> list[tuple[int, int, bytes]]:
+        self.send(struct.pack(">ii", xid, op) + body)
+        return self.answers()
+
+    def answers(self) -> list[tuple[int, int, bytes]]:
+        found = []
+        for frame in self.frames():
+            xid, _, error = struct.unpack_from(">iqi", frame)
+            found.append((xid, error, frame[16:]))
+        return found
+
+    def create(self, path: str, flags: int = 0) -> None:
+        assert self.ask(CREATE, text(path) + text("x") + OPEN + struct.pack(">i", flags)) == [(7, 0, text(path))]
+
+    def read(self, op: int, path: str, watch: bool = False) -> int:
+        """Return the error."""
+        [(_, error, _)] = self.ask(op, text(path) + struct.pack(">?", watch))
+        return error
+
+    def set(self, path: str, version: int = -1) -> list[tuple[int, int, bytes]]:
+        return self.ask(SET_DATA, text(path) + text("new") + struct.pack(">i", version))
+
+
+def event(kind: int, path: str) -> tuple[int, int, bytes]:
+    return -1, 0, struct.pack(">ii", kind, 3) + text(path)
+
+
+@attrs.define
+class Server:
+    clock: Clock
+    factory: ZooKeeperFactory
+
+    def accept(self) -> Client:
+        return Client(self.factory.buildProtocol(None))
+
+    def client(self) -> Client:
+        client = self.accept()
+        client.connect()
+        return client
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Server]:
+    clock = Clock()
+    database = TreeDatabase(TreeFile.open(str(tmp_path)))
+    yield Server(clock, ZooKeeperFactory(database, clock, ServerSettings(2000, 10_000)))
+    now(database.close())
+
+
+def test_time_limits_are_kept_within_bounds(server: Server) -> None:
+    granted = [server.accept().connect(wanted)[0] for wanted in (1, 5000, 99_999)]
+    assert granted == [2000, 5000, 10_000]
+
+
+def test_a_session_goes_on_with_its_password_alone(server: Server) -> None:
+    first = server.accept()
+    _, session, password = first.connect()
+    assert server.accept().connect(session=session, password=b"0" * 16)[:2] == (0, 0)
+    assert not first.transport.disconnecting
+    assert server.accept().connect(session=session, password=password)[1] == session
+    assert first.transport.disconnecting
+
+
+def test_a_silent_session_ends_with_its_ephemeral_nodes(server: Server) -> None:
+    silent, other = server.client(), server.client()
+    silent.create("/e", EPHEMERAL)
+    assert other.read(EXISTS, "/e", watch=True) == 0
+    server.clock.advance(4)
+    other.ask(PING, xid=-2)
+    server.clock.advance(4)
+    assert silent.transport.disconnecting
+    assert other.answers() == [event(DELETED, "/e")]
+    assert other.read(EXISTS, "/e") == NO_NODE
+
+
+def test_a_session_lives_on_after_its_connection(server: Server) -> None:
+    client = server.accept()
+    _, session, password = client.connect()
+    client.create("/e", EPHEMERAL)
+    client.protocol.connectionLost()
+    server.clock.advance(5)
+    again = server.accept()
+    assert again.connect(session=session, password=password)[1] == session
+    server.clock.advance(5)
+    assert again.read(EXISTS, "/e") == 0
+
+
+def test_close_deletes_ephemeral_nodes_at_once(server: Server) -> None:
+    client, other = server.client(), server.client()
+    client.create("/e", EPHEMERAL)
+    assert client.ask(CLOSE) == [(7, 0, b"")]
+    assert client.transport.disconnecting
+    assert other.read(EXISTS, "/e") == NO_NODE
+
+
+def test_sessions_outlive_the_server(tmp_path: Path) -> None:
+    clock, database = Clock(), TreeDatabase(TreeFile.open(str(tmp_path)))
+    client = Server(clock, ZooKeeperFactory(database, clock)).accept()
+    _, session, password = client.connect()
+    client.create("/e", EPHEMERAL)
+    now(database.close())
+    database = TreeDatabase(TreeFile.open(str(tmp_path)))
+    server = Server(clock, ZooKeeperFactory(database, clock))
+    again = server.accept()
+    assert again.connect(session=session, password=password)[1] == session
+    assert again.read(EXISTS, "/e") == 0
+    clock.advance(7)
+    assert server.client().read(EXISTS, "/e") == NO_NODE
+    now(database.close())
+
+
+def test_events_come_before_the_answer_that_shows_the_change(server: Server) -> None:
+    client = server.client()
+    client.create("/a")
+    client.read(GET_DATA, "/a", watch=True)
+    client.read(GET_CHILDREN, "/", watch=True)
+    changed, (xid, error, _) = client.set("/a")
+    assert (changed, xid, error) == (event(CHANGED, "/a"), 7, 0)
+    client.send(struct.pack(">ii", 7, CREATE) + text("/b") + text("x") + OPEN + struct.pack(">i", 0))
+    assert [answer[0] for answer in client.answers()] == [-1, 7]
+    assert [answer[0] for answer in client.set("/a")] == [7]  # a watch is called once
+
+
+def test_missed_changes_are_events_after_a_reconnection(server: Server) -> None:
+    client = server.client()
+    for path in ("/same", "/set", "/parent"):
+        client.create(path)
+    [(_, _, _)] = client.ask(EXISTS, text("/same") + b"\0")
+    since = 4  # the session, and three nodes
+    client.set("/set")
+    client.create("/parent/child")
+    lists = (["/same", "/set", "/gone"], ["/same", "/none"], ["/parent", "/same"])
+    body = struct.pack(">q", since)
+    for paths in lists:
+        body += struct.pack(">i", len(paths)) + b"".join(map(text, paths))
+    missed = [(CHANGED, "/set"), (DELETED, "/gone"), (CREATED, "/same"), (CHILDREN, "/parent")]
+    assert client.ask(SET_WATCHES, body, xid=-8) == [*(event(*each) for each in missed), (-8, 0, b"")]
+    assert [answer[:2] for answer in client.set("/same")] == [(-1, 0), (7, 0)]
+
+
+def test_a_failed_multi_names_the_failed_operation(server: Server) -> None:
+    client = server.client()
+    client.create("/a")
+
+    def operation(op: int, body: bytes) -> bytes:
+        return struct.pack(">i?i", op, False, -1) + body
+
+    operations = operation(CREATE, text("/b") + text("x") + OPEN + struct.pack(">i", 0))
+    operations += operation(SET_DATA, text("/a") + text("y") + struct.pack(">i", 5))
+    operations += operation(SET_DATA, text("/a") + text("z") + struct.pack(">i", -1))
+    [(_, error, body)] = client.ask(MULTI, operations + struct.pack(">i?i", -1, True, -1))
+    errors = [struct.unpack_from(">i?ii", body, 13 * number) for number in range(3)]
+    assert error == 0
+    assert errors == [(-1, False, code, code) for code in (0, BAD_VERSION, INCONSISTENT)]
+    assert client.read(EXISTS, "/b") == NO_NODE
+
+
+def test_requests_that_are_not_served_and_bad_paths(server: Server) -> None:
+    client = server.client()
+    assert client.ask(999) == [(7, UNIMPLEMENTED, b"")]
+    for path in ("a", "/a/", "//", "/a/../b", "/\0"):
+        assert client.read(EXISTS, path) == BAD_ARGUMENTS
+
+
+@pytest.mark.parametrize("frame", [b"", b"\0\0\0\1", struct.pack(">iii", 1, GET_DATA, 1000)])
+def test_a_malformed_frame_closes_the_connection(server: Server, frame: bytes) -> None:
+    for client in (server.client(), server.accept()):
+        client.send(frame)
+        assert client.transport.disconnecting
+
+
+def test_frames_that_are_too_long_and_words(server: Server) -> None:
+    client = server.accept()
+    client.protocol.dataReceived(b"\x7f\xff\xff\xff")
+    assert client.transport.disconnecting
+    asked = server.accept()
+    asked.protocol.dataReceived(b"ruok")
+    assert (asked.transport.value(), asked.transport.disconnecting) == (b"imok", True)
+
+
+def test_a_client_that_has_seen_more_is_sent_away(server: Server) -> None:
+    client = server.accept()
+    client.send(struct.pack(">iqiqi16s?", 0, 1 << 40, 5000, 0, 16, bytes(16), False))
+    assert (client.frames(), client.transport.disconnecting) == ([], True)
