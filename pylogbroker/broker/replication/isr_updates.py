@@ -58,7 +58,7 @@ class IsrUpdates:
     _is_stopped: bool = attrs.field(default=False, init=False)
 
     def propose(self, leadership: Leadership, change: IsrChange, delay_ms: int) -> None:
-        if self._is_stopped:
+        if self._is_stopped or not _leads(leadership):
             return
         key = leadership.partition.topic, leadership.partition.index
         self._cancel_delay(key)
@@ -80,7 +80,7 @@ class IsrUpdates:
 
     def _add(self, key: TopicPartition, leadership: Leadership, change: IsrChange) -> None:
         self._delays.pop(key, None)
-        if leadership.leader.isr.pending is not change:
+        if leadership.leader.isr.pending is not change or not _leads(leadership):
             return  # another state has come meanwhile
         self._waiting[key] = _Proposal(leadership, change)
         if not self._in_flight:
@@ -137,6 +137,11 @@ class IsrUpdates:
             for topic in response.topics
             for each in topic.partitions
         }
+
+
+def _leads(leadership: Leadership) -> bool:
+    """Return False once another leader epoch has begun: a former leader would replace the change of the next one."""
+    return leadership.partition.replication is leadership
 
 
 def _topics(sent: Mapping[TopicPartition, _Proposal], version: int) -> list[AlterPartitionTopicData]:

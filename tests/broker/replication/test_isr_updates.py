@@ -45,7 +45,7 @@ class Leader:
     """Part of a Leadership: notes answers."""
 
     def __init__(self, index: int, topic_id: uuid.UUID = TOPIC_ID) -> None:
-        self.partition = SimpleNamespace(topic="t", index=index)
+        self.partition = SimpleNamespace(topic="t", index=index, replication=self)
         self.topic_id = topic_id
         self.leader = SimpleNamespace(isr=SimpleNamespace(pending=None))
         self.answers: list[Any] = []
@@ -167,6 +167,27 @@ def test_a_delayed_proposal_is_sent_unless_another_state_has_come(
     clock.pump([0.01, 0])
     [(request, _, _)] = controller.asked
     assert [each.partition_index for each in request.topics[0].partitions] == [1]
+
+
+def test_a_former_leader_does_not_replace_the_proposal_of_the_next_one(
+    updates: Any, clock: Clock, controller: AskedController
+) -> None:
+    former, leader = Leader(0), Leader(0)
+    former.partition = leader.partition
+    leader.partition.replication = former
+    updates.propose(former, former.change(1), 50)
+    leader.partition.replication = leader
+    updates.propose(leader, leader.change(1, 2), 10)
+    updates.propose(former, former.change(1), 50)  # its request failed only now
+    clock.pump([0.01, 0])
+    [(request, _, _)] = controller.asked
+    assert [each.broker_id for each in request.topics[0].partitions[0].new_isr_with_epochs] == [1, 2]
+    former.partition = SimpleNamespace(topic="t", index=1, replication=former)
+    updates.propose(former, former.change(1), 50)
+    former.partition.replication = None  # another broker leads
+    clock.advance(0.05)
+    controller.asked[0][1].callback(response(granted(0, 1, 2)))
+    assert len(controller.asked) == 1
 
 
 def test_nothing_is_sent_after_the_stop_and_no_timer_stays(
