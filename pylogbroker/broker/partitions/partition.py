@@ -105,6 +105,8 @@ class Partition:
         """Let the high watermark wait for other replicas; `high_watermark` is where it begins."""
         self.replication = replication
         self.high_watermark.open_at(high_watermark, replication)
+        if self._synced.offset < self.log.log_end_offset:  # records from before a crash: no append asks for their sync
+            self._request_sync()
 
     def check_enough_replicas(self) -> None:
         """Raise NOT_ENOUGH_REPLICAS if records with acks=all may not be appended."""

@@ -122,6 +122,20 @@ class MinInsyncTests(ClusterTests):
         self.assertEqual(caught.exception.code, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
 
 
+class FlushTests(ClusterTests):
+    settings = {"log.flush.interval.messages": "1"}
+
+    def test_a_new_leader_syncs_what_it_has(self) -> None:
+        """After a crash records are in the log that may not be on the disk, and nobody may append others."""
+        self.create()
+        self.cluster.append(1, b"a")
+        self.restart(1)
+        log = self.cluster.nodes[1].broker.logs.logs[KEY]
+        log.recovery_point = log.high_watermark = 0
+        self.cluster.elect(1, isr=(1,), to=(1,))
+        self.assertEqual((log.recovery_point, log.high_watermark), (1, 1))
+
+
 class LaterLeaderTests(ClusterTests):
     def test_records_that_the_new_leader_lacks_are_cut_off(self) -> None:
         self.create()
