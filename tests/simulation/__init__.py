@@ -8,6 +8,7 @@
     broker        a broker: its files, and one process after the other
     cluster       the brokers, and what tests see of them
     clients       producers and consumers
+    faults        lost connections, cuts, pauses, kills, losses of power, expired sessions
     replica_log   records in replicas' files
     invariants    checked after each event
     rest          what must hold once nothing disturbs the cluster any more

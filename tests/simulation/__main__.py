@@ -25,6 +25,7 @@ def main(seeds: int, first: int, seed: int | None, show: bool) -> None:
     started = time.process_time()
     summary = runs.run_many(range(first, first + seeds))
     seconds = time.process_time() - started
+    click.echo(", ".join(f"{name} {count}" for name, count in sorted(summary.faults.items())))
     click.echo(
         f"{seeds} runs from seed {first}: {summary.steps} events, {summary.committed} records committed, "
         f"{summary.acknowledged} acknowledged, {summary.read} read, no violation; {seconds:.1f} s of processor time"

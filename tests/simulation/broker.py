@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Final
 
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
@@ -12,7 +13,7 @@ from pylogbroker.broker.membership.cluster_role import ClusterRole
 from pylogbroker.config import BrokerConfig
 from pylogbroker.errors import StartupError
 from pylogbroker.tap.lifecycle import BrokerStart, ServingBroker
-from tests.simulation.disk import copy_files
+from tests.simulation.disk import SyncedSizes
 from tests.simulation.world import Process, World
 
 PORT: Final = 9092
@@ -26,15 +27,27 @@ def host_of(broker_id: int) -> str:
 class SimulatedBroker:
     """`wanted` says whether it should run: a start that failed is repeated."""
 
-    def __init__(self, world: World, broker_id: int, directory: str, settings: dict[str, str]) -> None:
+    def __init__(
+        self,
+        world: World,
+        broker_id: int,
+        directory: str,
+        disk: SyncedSizes,
+        settings: dict[str, str],
+        failed: Callable[[Failure], object],
+    ) -> None:
         self.id = broker_id
         self.host = host_of(broker_id)
         self.directory = directory
         self.process: Process | None = None
         self.serving: ServingBroker | None = None
         self.wanted = False
-        self.failures: list[str] = []
+        self.on_ended: list[Callable[[SimulatedBroker], object]] = []
+        """Called when a process has ended, and the files are at rest."""
         self._starting: BrokerStart | None = None
+        self._is_stopping = False
+        self._disk = disk
+        self._failed = failed
         self._world = world
         self._lives = 0
         self._settings = {
@@ -56,6 +69,12 @@ class SimulatedBroker:
         return None if self.serving is None else self.serving.broker
 
     @property
+    def state(self) -> str:
+        if self.process is None:
+            return "is down"
+        return "stops" if self._is_stopping else "starts" if self.serving is None else "serves"
+
+    @property
     def assembled(self) -> Broker | None:
         """Return the broker, also one that is starting."""
         if self.serving is not None:
@@ -71,6 +90,9 @@ class SimulatedBroker:
         return broker.role
 
     def start(self) -> None:
+        """Start, unless it runs; one that is still stopping is killed first."""
+        if self._is_stopping:
+            self.kill()
         self.wanted = True
         if self.process is not None:
             return
@@ -81,14 +103,14 @@ class SimulatedBroker:
     def _start(self, process: Process) -> None:
         self._starting = BrokerStart(process.reactor, BrokerConfig(self._settings))
         done = Deferred.fromCoroutine(self._starting.run())
-        done.addCallbacks(self._started, self._not_started)
+        done.addCallbacks(self._started, self._not_started).addErrback(self._failed)
 
     def _started(self, serving: ServingBroker) -> None:
         self.serving = serving
 
     def _not_started(self, failure: Failure) -> None:
         failure.trap(StartupError)
-        self.failures.append(failure.getErrorMessage())
+        self._world.note(f"broker {self.id} did not start: {failure.getErrorMessage()}\n")
         self._ended()
         self._world.call_later(RESTART_SECONDS, self._start_again)
 
@@ -97,32 +119,27 @@ class SimulatedBroker:
             self.start()
 
     def stop(self) -> None:
-        """Stop in an orderly way, as a signal does."""
+        """Stop in an orderly way, as a signal does; the broker serves."""
         self.wanted = False
-        serving = self.serving
-        if serving is not None:
-            assert self.process is not None
-            self.process.reactor.callLater(0, self._stop, serving)
+        assert self.process is not None
+        self._is_stopping = True
+        self.process.reactor.callLater(0, self._stop, self.serving)
 
     def _stop(self, serving: ServingBroker) -> None:
-        Deferred.fromCoroutine(serving.stop()).addCallbacks(lambda _: self._ended(), self._not_stopped)
+        Deferred.fromCoroutine(serving.stop()).addCallback(lambda _: self._ended()).addErrback(self._failed)
 
-    def _not_stopped(self, failure: Failure) -> None:
-        raise AssertionError(f"broker {self.id} did not stop: {failure.getTraceback()}")
-
-    def kill(self) -> None:
-        """End the process at once; the files stay as they are."""
+    def kill(self, *, power_loss: bool = False) -> None:
+        """End the process at once; the files stay as they are, or lose what was not synced."""
         self.wanted = False
         if self.process is not None:
-            self._ended()
-            copy_files(self.directory)
+            self._ended(power_loss)
 
-    def _ended(self) -> None:
+    def _ended(self, power_loss: bool = False) -> None:
         process, self.process = self.process, None
         self.serving = self._starting = None
-        if process is not None:
-            process.end()
-
-    def describe(self) -> dict[str, Any]:
-        state = "down" if self.process is None else "serves" if self.serving is not None else "starts"
-        return {"id": self.id, "state": state}
+        self._is_stopping = False
+        assert process is not None
+        process.end(silently=power_loss)
+        self._disk.end_process(self.directory, self._world.rng if power_loss else None)
+        for call in self.on_ended:
+            call(self)

@@ -29,7 +29,7 @@ from pylogbroker.wire.messages.init_producer_id import InitProducerIdRequest
 from pylogbroker.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from pylogbroker.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tests.simulation.broker import PORT, host_of
-from tests.simulation.cluster import SimulatedCluster
+from tests.simulation.cluster import SimulatedCluster, client_host
 from tests.simulation.replica_log import batches
 from tests.simulation.setup import TOPIC
 
@@ -59,7 +59,7 @@ class Client:
     def __init__(self, cluster: SimulatedCluster, number: int) -> None:
         self.cluster = cluster
         self.name = f"client-{number}"
-        self.process = cluster.world.start_process(self.name, f"10.0.1.{number}")
+        self.process = cluster.world.start_process(self.name, client_host(number))
         self.rng = cluster.world.rng
         self.is_finished = False
         self._stops = False

@@ -16,15 +16,20 @@ from pylogbroker.storage import Log
 from tests.controller.stored_cluster import StoredCluster
 from tests.replication.invariants import Violation
 from tests.simulation.broker import SimulatedBroker
-from tests.simulation.ensemble import Ensemble
+from tests.simulation.ensemble import HOST, Ensemble
 from tests.simulation.network import Network
 from tests.simulation.seams import Surroundings
 from tests.simulation.setup import Setup
 from tests.simulation.world import World
 
+CLIENTS: Final = 3
 _FATAL: Final = frozenset(
     (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID, ErrorCode.INVALID_PRODUCER_EPOCH)
 )
+
+
+def client_host(number: int) -> str:
+    return f"10.0.1.{number}"
 
 
 @attrs.frozen(eq=False)
@@ -46,17 +51,26 @@ class SimulatedCluster(StoredCluster):
         self.setup = setup
         self.brokers: dict[int, SimulatedBroker] = {}
         self.failures: list[Failure] = []
+        self.lossy: dict[tuple[int, PartitionKey], None] = {}
+        """Replicas in ISRs that may have lost records, until the controller has removed them."""
         for number in range(1, setup.brokers + 1):
             path = f"{directory}/{number}"
             os.mkdir(path)
-            self.brokers[number] = SimulatedBroker(self.world, number, path, setup.settings)
+            self.brokers[number] = SimulatedBroker(
+                self.world, number, path, surroundings.disk, setup.settings, self.failed
+            )
+
+    @property
+    def hosts(self) -> list[str]:
+        """Hosts of brokers, ZooKeeper and clients."""
+        return [*(broker.host for broker in self.brokers.values()), HOST, *map(client_host, range(1, CLIENTS + 1))]
 
     def start(self) -> None:
         for broker in self.brokers.values():
             broker.start()
 
     def failed(self, failure: Failure) -> None:
-        """Note that a client's code failed: the end of the run raises it."""
+        """Note an error that nothing expects: the next check raises it."""
         self.failures.append(failure)
 
     def check_repeatable(self, code: ErrorCode) -> None:
@@ -68,6 +82,15 @@ class SimulatedCluster(StoredCluster):
     def serving(self) -> list[SimulatedBroker]:
         return [broker for broker in self.brokers.values() if broker.serving is not None]
 
+    def is_undisturbed(self) -> bool:
+        """All brokers run, and a controller knows them in their present lives."""
+        roles = [broker.role for broker in self.serving if broker.process is not None and broker.process.is_running]
+        known = [role.driver.image.brokers for role in roles if role is not None and role.driver.is_active]
+        epochs = {broker.id: broker.epoch for broker in (known[0].values() if len(known) == 1 else ())}
+        return epochs == {role._broker_id: role._member.epoch for role in roles if role is not None} and len(
+            roles
+        ) == len(self.brokers)
+
     def replicas_of(self, broker: SimulatedBroker) -> Iterator[Replica]:
         role = broker.role
         if role is None:
@@ -75,3 +98,26 @@ class SimulatedCluster(StoredCluster):
         for key, replica in role.replicas._replicas.items():
             if replica.machine.role is not None:
                 yield Replica(broker, key, replica.partition.log, replica.machine.role)
+
+    def describe(self) -> str:
+        """Return what is stored of each partition, and what each broker has and knows."""
+        lines = [f"{key}: {state}" for key, state in self.states().items()]
+        for broker in self.brokers.values():
+            role = broker.role
+            if role is None:
+                lines.append(f"broker {broker.id} {broker.state}")
+                continue
+            controller = role._metadata.image.controller_id
+            lines.append(f"broker {broker.id} {broker.state}, epoch {role._member.epoch}, controller {controller}")
+            lines += (f"  {_description(replica)}" for replica in self.replicas_of(broker))
+        return "\n".join(lines)
+
+
+def _description(replica: Replica) -> str:
+    log, role = replica.log, replica.role
+    epochs = log.epochs._entries
+    text = f"{replica.key}: end {log.log_end_offset}, high watermark {log.high_watermark}, epochs {epochs}"
+    if isinstance(role, LeaderReplica):
+        text += f"; leads in epoch {role.leader_epoch}, in-sync {role.isr.committed}, proposed {role.isr.pending}"
+        return f"{text}; followers {role._followers}"
+    return f"{text}; follows in epoch {role.leader_epoch}: {role.state.name}, in flight {role.in_flight}"

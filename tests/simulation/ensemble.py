@@ -84,6 +84,8 @@ class Ensemble:
     late_seconds: float = 2.0
     tree: MemoryTree = attrs.field(init=False)
     sessions: dict[int, ServerSession] = attrs.field(factory=dict, init=False)
+    _unaware: dict[int, ServerSession] = attrs.field(factory=dict, init=False)
+    """Expired sessions whose clients have a connection: the server closes it."""
     _sessions_made: int = attrs.field(default=0, init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -102,6 +104,7 @@ class Ensemble:
         if not session.is_expired:
             session.is_expired = True
             del self.sessions[session.number]
+            self._unaware[session.number] = session
             session.forget_watches()
             owned = [path for path, entry in self.tree.entries.items() if entry.owner == session.number]
             for path in owned:
@@ -170,7 +173,7 @@ class Ensemble:
         return self.network.delay() + late
 
     def _tick(self) -> None:
-        """Hear the pings of clients, and expire sessions without."""
+        """Hear the pings of clients, and expire sessions without any; close connections."""
         world = self.network.world
         world.call_later(_TICK_SECONDS, self._tick)
         for session in tuple(self.sessions.values()):
@@ -181,6 +184,11 @@ class Ensemble:
                 self.expire(session)
             elif client.is_connected and world.now - session.last_heard > session.timeout * 2 / 3:
                 client.lose()
+        for number, session in tuple(self._unaware.items()):
+            if not session.client.is_connected:
+                del self._unaware[number]
+            elif self.is_reached_by(session.client.process):
+                session.client.lose()
 
 
 def _watch(watches: dict[str, list[Watcher]], request: Any) -> None:

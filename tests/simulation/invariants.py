@@ -42,7 +42,8 @@ class Invariants:
         self._states: dict[PartitionKey, PartitionState] = {}
         self._transactions = 0
         self._states_checks = StateInvariants.watch(cluster)
-        self._by_process: dict[str, SimulatedBroker] = {}
+        for broker in cluster.brokers.values():
+            broker.on_ended.append(self.ended)
 
     # what clients see
 
@@ -73,7 +74,7 @@ class Invariants:
         for key in sorted(changed):
             self._check_partition(key)
 
-    def stopped(self, broker: SimulatedBroker) -> None:
+    def ended(self, broker: SimulatedBroker) -> None:
         """Read the files of a broker whose process has ended."""
         for (number, key), log in self._logs.items():
             if number == broker.id:
@@ -160,7 +161,13 @@ class Invariants:
         if state is None or not state.is_stored:
             return
         committed = self.committed.get(key, [])
+        lossy = self._cluster.lossy
+        for number in self._cluster.brokers:
+            if number not in state.isr:
+                lossy.pop((number, key), None)
         for member in state.isr:
+            if (member, key) in lossy:
+                continue
             log = self.log_of(self._cluster.brokers[member], key)
             if log.records[: len(committed)] != committed:
                 raise Violation(

@@ -4,7 +4,7 @@
 |-------------------|------------------------------------------------------------------------------------------------|
 | cut (one way)     | nothing arrives until the end of the cut; connection attempts wait                              |
 | loss              | both ends lose the connection, each at its time, and perhaps the last bytes sent                |
-| end of a process  | its connections are reset                                                                       |
+| end of a process  | its connections are reset; after a loss of power only once the host is up and is sent something |
 | pause             | bytes arrive when the process runs again; its kernel accepts connections meanwhile             |
 """
 
@@ -34,6 +34,7 @@ from tests.simulation.world import Process, World
 
 _SYN_SECONDS: Final = 1.0
 _FIRST_CLIENT_PORT: Final = 40_000
+_RESET: Final = Failure(ConnectionLost())
 
 
 @attrs.frozen
@@ -50,8 +51,7 @@ class Network:
     world: World
     latency: Latency = attrs.field(factory=Latency)
     _ports: dict[tuple[str, int], SimulatedPort] = attrs.field(factory=dict, init=False)
-    _cuts: dict[tuple[str, str], int] = attrs.field(factory=dict, init=False)
-    """Number of cuts by sender and receiver."""
+    _cuts: dict[tuple[str, str], None] = attrs.field(factory=dict, init=False)
     connections: dict[Connection, None] = attrs.field(factory=dict, init=False)
     _client_ports: int = attrs.field(default=_FIRST_CLIENT_PORT, init=False)
 
@@ -61,30 +61,28 @@ class Network:
         return rng.random() * longest
 
     def reaches(self, sender: str, receiver: str) -> bool:
-        return not self._cuts or (sender, receiver) not in self._cuts
+        return (sender, receiver) not in self._cuts
 
     def cut(self, sender: str, receiver: str) -> None:
-        """Let nothing arrive at the receiver; cuts add up."""
-        self._cuts[sender, receiver] = self._cuts.get((sender, receiver), 0) + 1
+        """Let nothing arrive at the receiver."""
+        self._cuts[sender, receiver] = None
 
     def heal(self, sender: str, receiver: str) -> None:
-        left = self._cuts.pop((sender, receiver)) - 1
-        if left:
-            self._cuts[sender, receiver] = left
-            return
+        del self._cuts[sender, receiver]
         for connection in tuple(self.connections):
             connection.healed(sender, receiver)
 
-    def lose(self, connection: Connection) -> None:
-        connection.reset(self.world.rng.random() < 0.5)
-
     def listen(self, port: SimulatedPort) -> None:
         self._ports[port.process.host, port.number] = port
-        port.process.on_end.append(port.close)
+        port.process.on_end.append(lambda silently: self.close(port))
 
     def close(self, port: SimulatedPort) -> None:
         if self._ports.get((port.process.host, port.number)) is port:
             del self._ports[port.process.host, port.number]
+
+    def is_up(self, host: str) -> bool:
+        """Return whether a host answers for connections of an ended process: it serves again."""
+        return any(port_host == host for port_host, _ in self._ports)
 
     def port(self, host: str, number: int) -> SimulatedPort | None:
         return self._ports.get((host, number))
@@ -112,6 +110,9 @@ class Pipe:
 
     def send(self, data: bytes | Failure) -> None:
         world = self._network.world
+        if not self._receiver.process.is_alive and self._network.is_up(self._receiver.process.host):
+            world.call_later(2 * self._network.delay(), self._sender.ended, _RESET, process=self._sender.process)
+            return
         self._in_transit.append(data)
         self._arrival = max(self._arrival, world.now + self._network.delay())
         world.call_later(self._arrival - world.now, self._arrived, process=self._receiver.process)
@@ -268,10 +269,11 @@ class SimulatedTransport:
             if self.protocol is not None:
                 self.protocol.connectionLost(why)
 
-    def _process_ended(self) -> None:
+    def _process_ended(self, silently: bool) -> None:
         if not self.is_closed:
             self.is_closed = True
-            self.connection.closed_by(self, Failure(ConnectionLost()))
+            if not silently:
+                self.connection.closed_by(self, Failure(ConnectionLost()))
 
 
 @implementer(IListeningPort)

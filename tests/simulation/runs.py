@@ -20,6 +20,7 @@ from pylogbroker.metadata.image import PartitionKey
 from tests.replication.invariants import Violation
 from tests.simulation.clients import Admin, Client, Consumer, Producer, Repeater
 from tests.simulation.cluster import SimulatedCluster
+from tests.simulation.faults import FAULTS, Faults
 from tests.simulation.invariants import Invariants
 from tests.simulation.rest import check_kept, unrest
 from tests.simulation.seams import Surroundings
@@ -40,6 +41,7 @@ class Run:
     world: World
     cluster: SimulatedCluster
     invariants: Invariants
+    faults: Faults
     clients: list[Client] = attrs.field(factory=list)
 
     @property
@@ -49,7 +51,10 @@ class Run:
     def live(self) -> None:
         """Start, work under faults, come to rest, and check everything."""
         self._start()
+        self.faults.begin()
         self.world.run_for(self.cluster.setup.seconds)
+        self.faults.heal()
+        self.cluster.ensemble.late_share = 0.0
         for client in self.clients:
             client.stop()
         self._come_to_rest()
@@ -60,13 +65,13 @@ class Run:
         cluster = self.cluster
         cluster.start()
         self._wait(lambda: len(cluster.serving) == len(cluster.brokers), START_SECONDS_MAX, lambda: "brokers are down")
-        admin = Admin(cluster, 1)
+        admin = Admin(cluster, 8)
         admin.start()
         self._wait(lambda: admin.is_finished, START_SECONDS_MAX, lambda: "no topic")
         self.clients += [
-            Producer(cluster, 2, self.invariants.acknowledge),
-            Repeater(cluster, 3, self.invariants.acknowledge),
-            Consumer(cluster, 4, self.invariants.read),
+            Producer(cluster, 1, self.invariants.acknowledge),
+            Repeater(cluster, 2, self.invariants.acknowledge),
+            Consumer(cluster, 3, self.invariants.read),
         ]
         for client in self.clients:
             client.start()
@@ -111,13 +116,14 @@ class Run:
 def run(world: World, fixed: Mapping[str, Any] = _NOTHING, show: Show | None = None) -> Run:
     """Run a world's seed."""
     surroundings = Surroundings.of(world)
-    setup = Setup.choose(world.rng, **fixed)
+    setup = Setup.choose(world.rng, tuple(FAULTS), **fixed)
     surroundings.network.latency = setup.latency
+    surroundings.ensemble.late_share = setup.late_answers
     world.on_event = show
     parent = _MEMORY_DISK if os.path.isdir(_MEMORY_DISK) else None
     with TemporaryDirectory(dir=parent) as directory, _watched_log(world, show) as problems, surroundings.in_place():
         cluster = SimulatedCluster(surroundings, setup, directory)
-        found = Run(world, cluster, Invariants(cluster))
+        found = Run(world, cluster, Invariants(cluster), Faults(cluster))
 
         def check(process: Any) -> None:
             found.invariants.check(process)
@@ -127,7 +133,10 @@ def run(world: World, fixed: Mapping[str, Any] = _NOTHING, show: Show | None = N
                 cluster.failures[0].raiseException()
 
         world.after_step = check
-        found.live()
+        try:
+            found.live()
+        except Violation as violation:
+            raise Violation(f"{violation}\n{cluster.describe()}") from None
     return found
 
 
@@ -153,6 +162,7 @@ class Summary:
     """Sums over some runs, and the trace of the last one."""
 
     steps: int = 0
+    faults: dict[str, int] = attrs.field(factory=dict)
     committed: int = 0
     acknowledged: int = 0
     read: int = 0
@@ -160,6 +170,8 @@ class Summary:
 
     def add(self, found: Run) -> None:
         self.steps += found.world.steps
+        for name, count in found.faults.counts.items():
+            self.faults[name] = self.faults.get(name, 0) + count
         self.committed += sum(map(len, found.invariants.committed.values()))
         self.acknowledged += len(found.invariants.acknowledged)
         self.read += found.invariants.records_read

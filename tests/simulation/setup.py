@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from typing import Any, Final
 
 import attrs
@@ -19,11 +20,19 @@ class Setup:
     replicas: int = 3
     min_insync_replicas: int = 2
     latency: Latency = attrs.field(factory=Latency)
+    faults: tuple[str, ...] = ()
+    """Kinds of faults; more often those that are named more often."""
+    fault_seconds: float = 2.0
+    """Mean time between faults."""
+    late_answers: float = 0.0
+    """Share of ZooKeeper's answers that are late."""
+    flushes: bool = False
+    """flush.messages=1: what is committed is on the disks of all in-sync replicas."""
     seconds: float = 20.0
     """Time with clients and faults; afterwards the cluster must come to rest."""
 
     @classmethod
-    def choose(cls, rng: random.Random, **fixed: Any) -> Setup:
+    def choose(cls, rng: random.Random, kinds: Sequence[str], **fixed: Any) -> Setup:
         brokers = rng.choice((3, 3, 3, 4, 5))
         chosen = cls(
             brokers,
@@ -31,6 +40,10 @@ class Setup:
             3,
             rng.choice((1, 2, 2)),
             rng.choice((Latency(), Latency(0.002, 0.5, 0.05), Latency(0.02, 0.05, 0.1))),
+            tuple(rng.choices(kinds, k=rng.choice((0, 1, 3, 6, 10)))),
+            rng.choice((0.5, 1.5, 3.0)),
+            rng.choice((0.0, 0.0, 0.05, 0.3)),
+            rng.random() < 0.3,
         )
         return attrs.evolve(chosen, **fixed)
 
@@ -43,4 +56,5 @@ class Setup:
             "replica.socket.timeout.ms": "2000",
             "replica.fetch.backoff.ms": "200",
             "controlled.shutdown.retry.backoff.ms": "500",
+            **({"log.flush.interval.messages": "1"} if self.flushes else {}),
         }

@@ -114,7 +114,8 @@ class Process:
         self.is_alive = True
         self.paused_until = 0.0
         self.reactor = ProcessReactor(self)
-        self.on_end: list[Callable[[], None]] = []
+        self.on_end: list[Callable[[bool], None]] = []
+        """Called with whether peers hear nothing of the end."""
 
     @property
     def is_paused(self) -> bool:
@@ -127,12 +128,12 @@ class Process:
     def pause(self, seconds: float) -> None:
         self.paused_until = max(self.paused_until, self.world.now + seconds)
 
-    def end(self) -> None:
-        """End the process: none of its code runs any more."""
+    def end(self, *, silently: bool = False) -> None:
+        """End the process: none of its code runs any more. Its peers hear nothing if its host ends, too."""
         if self.is_alive:
             self.is_alive = False
             for call in self.on_end:
-                call()
+                call(silently)
 
 
 class World:
