@@ -33,7 +33,7 @@ from pylogbroker.broker.deferred_actions import DeferredActions
 from pylogbroker.broker.services import Services
 from pylogbroker.errors import ErrorCode, KafkaError, ProtocolViolation
 from pylogbroker.net.limits import MemoryLimit, PeerLogLimit
-from pylogbroker.net.routes import ENCODE_INLINE_STRUCTS_MAX, NotOffered, Route, Routes, read_header
+from pylogbroker.net.routes import NotOffered, Route, Routes, read_header
 from pylogbroker.net.transport import ChunkServer
 from pylogbroker.rpc.transport import BUFFERS
 from pylogbroker.wire import Chunk, EncodingError
@@ -53,6 +53,7 @@ _OUT_BYTES = 128 * 1024
 _OUT_CHUNKS = 256
 _CALLERS_MAX = 64
 _DECODE_INLINE_BYTES_MAX = 64 * 1024  # longer ones with many elements are decoded in slices
+_ENCODE_INLINE_STRUCTS_MAX = 500  # some hundred microseconds; longer answers are encoded in slices
 
 
 class ConnectionFactory(Structure):
@@ -80,8 +81,8 @@ class ResponseEncoder(Structure):
     def response_type(self) -> Any: ...
     @property
     def is_read(self) -> bool: ...
-    def encode(self, correlation_id: int, answer: Any, /) -> list[Chunk]: ...
-    def steps_if_long(self, correlation_id: int, answer: Any, /) -> Generator[None, None, list[Chunk]] | None: ...
+    def encode_if_short(self, correlation_id: int, answer: Any, structs_max: int, /) -> list[Chunk] | None: ...
+    def encode_in_steps(self, correlation_id: int, answer: Any, /) -> Generator[None, None, list[Chunk]]: ...
 
 
 @attrs.define(eq=False)
@@ -324,10 +325,12 @@ class KafkaProtocol(Protocol):
         except Exception:
             answer = self._failed(route)
         if type(answer) is route.response_type:
-            if self._waiting or route.length(answer) > ENCODE_INLINE_STRUCTS_MAX:
+            if self._waiting:
                 self.answer_ready(self._take_slot(route, correlation_id, held), answer)
+            elif (chunks := self._encoded(route, correlation_id, answer)) is None:
+                self._encode_in_slices(self._take_slot(route, correlation_id, held), answer)
             else:
-                self._send(self._encoded(route, correlation_id, answer))
+                self._send(chunks)
         elif type(answer) is GeneratorType:
             self._busy += 1
             self._await(route, correlation_id, self._run_steps(answer), held)
@@ -362,9 +365,7 @@ class KafkaProtocol(Protocol):
 
     def _send(self, chunks: list[Chunk]) -> None:
         self._out += chunks
-        for chunk in chunks:
-            if type(chunk) is bytes or type(chunk) is memoryview:
-                self._out_bytes += len(chunk)
+        self._out_bytes += sum(map(len, chunks))
 
     def _take_slot(self, route: ResponseEncoder, correlation_id: int, held: int) -> ResponseSlot:
         slot = ResponseSlot(self, route, correlation_id, held)
@@ -385,12 +386,15 @@ class KafkaProtocol(Protocol):
 
     def answer_ready(self, slot: ResponseSlot, answer: Any) -> None:
         """Encode, in slices if the answer is long; None stands for no answer."""
-        route, correlation_id = slot.route, slot.correlation_id
-        steps = None if answer is None else route.steps_if_long(correlation_id, answer)
-        if steps is not None:
-            slot.await_encoding(ensureDeferred(self.factory.services.runtime.slices.run(steps)))
+        chunks = [] if answer is None else self._encoded(slot.route, slot.correlation_id, answer)
+        if chunks is None:
+            self._encode_in_slices(slot, answer)
         else:
-            self.answer_encoded(slot, [] if answer is None else self._encoded(route, correlation_id, answer))
+            self.answer_encoded(slot, chunks)
+
+    def _encode_in_slices(self, slot: ResponseSlot, answer: Any) -> None:
+        steps = slot.route.encode_in_steps(slot.correlation_id, answer)
+        slot.await_encoding(ensureDeferred(self.factory.services.runtime.slices.run(steps)))
 
     def answer_encoded(self, slot: ResponseSlot, chunks: list[Chunk]) -> None:
         self._fill(slot, chunks)
@@ -437,10 +441,10 @@ class KafkaProtocol(Protocol):
             return None
         return route.response_type(error_code=code)
 
-    def _encoded(self, route: ResponseEncoder, correlation_id: int, answer: Any) -> list[Chunk]:
-        """Encode; close the connection if that fails."""
+    def _encoded(self, route: ResponseEncoder, correlation_id: int, answer: Any) -> list[Chunk] | None:
+        """Encode, or return None for a long answer; close the connection if that fails."""
         try:
-            return route.encode(correlation_id, answer)
+            return route.encode_if_short(correlation_id, answer, _ENCODE_INLINE_STRUCTS_MAX)
         except EncodingError:
             self.answer_broken(Failure())
             return []

@@ -18,10 +18,6 @@ from pylogbroker.broker.context import RequestContext
 from pylogbroker.errors import ProtocolViolation
 from pylogbroker.wire import SUPPORTED, Chunk, request_codec, response_codec
 from pylogbroker.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from pylogbroker.wire.struct_counter import counter
-
-ENCODE_INLINE_STRUCTS_MAX = 500
-"""A response with more structs is encoded in slices; this many take some hundred microseconds."""
 
 _OTHER_APIS = {
     17: "SaslHandshake",
@@ -91,18 +87,10 @@ class Route:
     decode: Callable[[memoryview, int], tuple[Any, int]]
     handle: Callable[[Any, RequestContext, Any], Any]
     response_type: type
-    encode: Callable[[int, Any], list[Chunk]]
-    length: Callable[[Any], int]
-    """Number of structs in a response, up to a few beyond `ENCODE_INLINE_STRUCTS_MAX`."""
+    encode_if_short: Callable[[int, Any, int], list[Chunk] | None]
+    encode_in_steps: Callable[[int, Any], Generator[None, None, list[Chunk]]]
     is_read: bool = False
     decode_in_steps: Callable[[memoryview, int], Generator[None, None, tuple[Any, int]]] | None = None
-    encode_in_steps: Callable[[int, Any], Generator[None, None, list[Chunk]]] | None = None
-
-    def steps_if_long(self, correlation_id: int, answer: Any) -> Generator[None, None, list[Chunk]] | None:
-        """Return the encoding in steps; None for a short response."""
-        if self.length(answer) <= ENCODE_INLINE_STRUCTS_MAX or self.encode_in_steps is None:
-            return None
-        return self.encode_in_steps(correlation_id, answer)
 
 
 class Routes:
@@ -152,22 +140,22 @@ def _route(api: Api, version: int) -> Route:
         requests.decode_at,
         api.handle,
         api.response,
-        responses.frame,
-        counter(api.response, ENCODE_INLINE_STRUCTS_MAX),
+        responses.frame_if_short,
+        responses.frame_in_steps,
         api.is_read,
         requests.decode_at_in_steps,
-        responses.frame_in_steps,
     )
 
 
 def _unsupported_api_versions() -> Route:
     """Do not decode the request."""
+    responses = response_codec(ApiVersionsRequest.api_key, 0)
     return Route(
         "ApiVersions",
         False,
         lambda frame, position: (None, position),
         unsupported,
         ApiVersionsResponse,
-        response_codec(ApiVersionsRequest.api_key, 0).frame,
-        lambda answer: 0,
+        responses.frame_if_short,
+        responses.frame_in_steps,
     )

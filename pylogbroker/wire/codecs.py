@@ -13,7 +13,14 @@ from functools import cached_property
 from typing import Any, Final, Generic, TypeVar
 
 from pylogbroker.wire.decoder_compiler import DecodeInSteps, decoder, stepwise_decoder
-from pylogbroker.wire.encoder_compiler import Encode, EncodeInSteps, encoder, stepwise_encoder
+from pylogbroker.wire.encoder_compiler import (
+    Encode,
+    EncodeIfShort,
+    EncodeInSteps,
+    bounded_encoder,
+    encoder,
+    stepwise_encoder,
+)
 from pylogbroker.wire.errors import UnsupportedVersion, WireError
 from pylogbroker.wire.headers import RequestHeader, encode_request_header, response_header_format
 from pylogbroker.wire.schema import Buffer, Chunk, Request, Response, WireMessage
@@ -89,8 +96,17 @@ class ResponseCodec(MessageCodec[R]):
         self._pack: Final = header.pack
         self._header_size: Final = header.size - 4
 
+    @cached_property
+    def _chunks_if_short(self) -> EncodeIfShort:
+        return bounded_encoder(self.message, self.version, self.message.versions.is_flexible(self.version))
+
     def frame(self, correlation_id: int, message: R) -> list[Chunk]:
         return self._framed(correlation_id, self.chunks(message))
+
+    def frame_if_short(self, correlation_id: int, message: R, structs_max: int) -> list[Chunk] | None:
+        """Return None for a message with more structs in its arrays."""
+        chunks = self._chunks_if_short(message, structs_max)
+        return None if chunks is None else self._framed(correlation_id, chunks)
 
     def frame_in_steps(self, correlation_id: int, message: R) -> Generator[None, None, list[Chunk]]:
         return self._framed(correlation_id, (yield from self.chunks_in_steps(message)))

@@ -188,20 +188,19 @@ class _DecoderCompiler:
                 if not field.is_array and field.kind in TEXTS:
                     with self._source.block(f"if size > {STRING_BYTES_MAX + 1}"):
                         self._line(f'raise WireError("{field.name} is longer than {STRING_BYTES_MAX} bytes")')
-        least = 1 if self._flexible else 0
         if not field.is_nullable(self._version):
-            self._reject_below(least, field)
+            self._reject("not size" if self._flexible else "size < 0", field)
             yield
             return
-        with self._source.block(f"if size == {least - 1}"):
+        with self._source.block("if not size" if self._flexible else "if size == -1"):
             self._line(f"{target} = None")
         with self._source.block("else"):
             if not self._flexible:
-                self._reject_below(least, field)
+                self._reject("size < 0", field)
             yield
 
-    def _reject_below(self, least: int, field: Field) -> None:
-        with self._source.block(f"if size < {least}"):
+    def _reject(self, condition: str, field: Field) -> None:
+        with self._source.block(f"if {condition}"):
             self._line(f'raise WireError("{field.name} is null or has an invalid size")')
 
     def _array(self, field: Field, target: str) -> None:

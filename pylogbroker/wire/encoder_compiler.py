@@ -26,6 +26,7 @@ from pylogbroker.wire.schema import Chunk, Field, FieldType, fields_of
 from pylogbroker.wire.source import SourceText, is_plain
 
 Encode: TypeAlias = Callable[[Any], list[Chunk]]
+EncodeIfShort: TypeAlias = Callable[[Any, int], list[Chunk] | None]
 EncodeInSteps: TypeAlias = Callable[[Any], Generator[None, None, list[Chunk]]]
 Tagged: TypeAlias = tuple[tuple[int, str, Any, Encode], ...]
 
@@ -48,6 +49,12 @@ def encoder(cls: type, version: int, flexible: bool) -> Encode:
     return made
 
 
+def bounded_encoder(cls: type, version: int, flexible: bool) -> EncodeIfShort:
+    """Compile an encoder that returns None for a message with more structs in arrays than its second argument."""
+    made: EncodeIfShort = _EncoderCompiler(cls, version, flexible, is_bounded=True).message(cls)
+    return made
+
+
 def stepwise_encoder(cls: type, version: int, flexible: bool) -> EncodeInSteps:
     """Compile an encoder that yields after every `STEP` structs in arrays."""
     made: EncodeInSteps = _EncoderCompiler(cls, version, flexible, in_steps=True).message(cls)
@@ -55,8 +62,11 @@ def stepwise_encoder(cls: type, version: int, flexible: bool) -> EncodeInSteps:
 
 
 class _EncoderCompiler:
-    def __init__(self, cls: type, version: int, flexible: bool, in_steps: bool = False) -> None:
+    def __init__(
+        self, cls: type, version: int, flexible: bool, in_steps: bool = False, is_bounded: bool = False
+    ) -> None:
         self._in_steps = in_steps
+        self._is_bounded = is_bounded
         self._version = version
         self._flexible = flexible
         self._source = SourceText(_NAMES)
@@ -68,13 +78,14 @@ class _EncoderCompiler:
 
     def message(self, cls: type) -> Any:
         name = f"{cls.__name__} v{self._version}"
-        with self._source.function("encode(message)"):
+        with self._source.function(f"encode(message{', left' * self._is_bounded})"):
             with self._source.block("try"), self._chunks():
                 self._source.begin_steps(self._in_steps)
                 self._struct(cls, "message")
             with self._source.block("except UNENCODABLE as error"):
                 self._line(f'raise EncodingError(f"{name} cannot be encoded: {{error}}") from error')
-        return self._source.compile("encode", f"encode {name}{' in steps' * self._in_steps}")
+        variant = " in steps" * self._in_steps + " if short" * self._is_bounded
+        return self._source.compile("encode", f"encode {name}{variant}")
 
     @contextmanager
     def _chunks(self) -> Iterator[None]:
@@ -122,10 +133,11 @@ class _EncoderCompiler:
 
     def _encoder(self, field: Field) -> str:
         name = f"encode_{field.name}"
-        in_steps, self._in_steps = self._in_steps, False
+        variant = self._in_steps, self._is_bounded
+        self._in_steps = self._is_bounded = False
         with self._source.function(f"{name}(tagged)"), self._chunks():
             self._field(field, "tagged")
-        self._in_steps = in_steps
+        self._in_steps, self._is_bounded = variant
         return name
 
     def _at_default(self, fields: list[Field], value: str) -> str:
@@ -217,10 +229,15 @@ class _EncoderCompiler:
             self._pack()
 
     def _array(self, field: Field) -> None:
-        self._lead("len(value)")
+        self._line("size = len(value)")
+        self._lead("size")
         if isinstance(field.kind, FieldType) and field.kind.code:
-            self._append(f'pack(f">{{len(value)}}{field.kind.code}", *value)')
+            self._append(f'pack(f">{{size}}{field.kind.code}", *value)')
             return
+        if self._is_bounded and isinstance(field.kind, type):
+            self._line("left -= size")
+            with self._source.block("if left < 0"):
+                self._line("return None")
         self._depth += 1
         item = f"item_{self._depth}"
         with self._source.block(f"for {item} in value"):

@@ -38,7 +38,7 @@ from tests.support.examples import examples
 CONNECTIONS = 2
 VERSION = 9
 LONG = 250  # topics of a long request or answer: a few steps
-SMALL = {"_OUT_CHUNKS": 2, "UNSENT_BYTES_MAX": 100, "_DECODE_INLINE_BYTES_MAX": 1000, "ENCODE_INLINE_STRUCTS_MAX": 9}
+SMALL = {"_OUT_CHUNKS": 2, "UNSENT_BYTES_MAX": 100, "_DECODE_INLINE_BYTES_MAX": 1000, "_ENCODE_INLINE_STRUCTS_MAX": 9}
 """Limits of a connection, small enough that a few requests exceed them."""
 
 Answer = MetadataResponse | None
@@ -191,7 +191,6 @@ def _small_limits() -> Iterator[None]:
     with ExitStack() as stack:
         for name, limit in SMALL.items():
             stack.enter_context(patch(f"pylogbroker.net.protocol.{name}", limit))
-        stack.enter_context(patch("pylogbroker.net.routes.ENCODE_INLINE_STRUCTS_MAX", 9))
         stack.enter_context(patch("pylogbroker.net.protocol.perf_counter", lambda: next(time) / 1000))
         stack.enter_context(patch.object(KafkaProtocol, "requests_waiting_max", 3))
         yield

@@ -21,7 +21,6 @@ from pylogbroker.wire.messages.metadata import (
     MetadataResponseTopic,
 )
 from pylogbroker.wire.source import STEP
-from pylogbroker.wire.struct_counter import counter
 from tests.wire.strategies import messages
 
 T = TypeVar("T")
@@ -103,9 +102,18 @@ def test_limits_are_those_of_one_step() -> None:
     assert len(chunks) < 2_000_000
 
 
-def test_the_length_of_a_message_is_the_number_of_its_structs_until_that_is_enough() -> None:
-    count = counter(MetadataResponse, 100)
-    assert count(metadata(0, 0)) == 1
-    assert count(metadata(3, 20)) == 1 + 3 + 60
-    assert count(metadata(1000, 50)) == 1 + 51 + 51 + 1
-    assert all(counter(response, 100)(response()) == 0 for _, response in SUPPORTED.values())
+@pytest.mark.parametrize(("topics", "partitions", "structs"), [(0, 0, 1), (3, 20, 64), (64, 0, 65)])
+def test_a_bound_counts_the_structs_in_arrays(topics: int, partitions: int, structs: int) -> None:
+    codec, answer = response_codec(3, 9), metadata(topics, partitions)
+    chunks = codec.frame_if_short(7, answer, structs)
+    assert chunks is not None
+    assert join(chunks) == join(codec.frame(7, answer))
+    assert codec.frame_if_short(7, answer, structs - 1) is None
+
+
+@pytest.mark.parametrize(("key", "version"), VERSIONS)
+def test_short_messages_are_encoded_at_once(key: int, version: int) -> None:
+    codec = response_codec(key, version)
+    chunks = codec.frame_if_short(7, codec.message(), 0)
+    assert chunks is not None
+    assert join(chunks) == join(codec.frame(7, codec.message()))

@@ -5,7 +5,7 @@ Each request waits for the previous one: clients may produce to a new topic and 
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Generator
 from typing import Any
 
 import attrs
@@ -28,11 +28,11 @@ class _Encoded:
     name: str = "the simple protocol"
     response_type: Any = list
 
-    def encode(self, correlation_id: int, answer: list[Chunk]) -> list[Chunk]:
+    def encode_if_short(self, correlation_id: int, answer: list[Chunk], structs_max: int) -> list[Chunk]:
         return answer
 
-    def steps_if_long(self, correlation_id: int, answer: list[Chunk]) -> None:
-        return None
+    def encode_in_steps(self, correlation_id: int, answer: list[Chunk]) -> Generator[None, None, list[Chunk]]:
+        raise NotImplementedError("no answer is long")
 
 
 _READ = _Encoded(is_read=True)
