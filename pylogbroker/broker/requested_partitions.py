@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
+from operator import attrgetter
 from typing import Protocol, TypeVar
 
 from pylogbroker.broker.services import Services
@@ -15,6 +16,7 @@ class PartitionInRequest(Protocol):
     def partition_index(self) -> int: ...
 
 
+_partitions = attrgetter("partitions")
 P = TypeVar("P", bound=PartitionInRequest)
 P_co = TypeVar("P_co", bound=PartitionInRequest, covariant=True)
 R = TypeVar("R")
@@ -34,7 +36,7 @@ class WithPartitions(Protocol):
 
 def count_elements(topics: Sequence[WithPartitions]) -> int:
     """Return the number of topics and partitions."""
-    return sum([1 + len(topic.partitions) for topic in topics])
+    return len(topics) + sum(map(len, map(_partitions, topics)))
 
 
 def existing_partitions(

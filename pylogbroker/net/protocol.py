@@ -224,7 +224,7 @@ class KafkaProtocol(Protocol):
             todo = self._todo
             if self._out or self._blocked:
                 self._flush()
-            until = perf_counter() + self.work_seconds
+            until = perf_counter() + self.work_seconds if len(todo) > 1 else 0.0
             while todo and not (self._blocked or self._closing or self._busy):
                 self._request(todo.popleft())
                 if self._blocked or self._out_bytes > _OUT_BYTES or len(self._out) > _OUT_CHUNKS:
@@ -261,8 +261,8 @@ class KafkaProtocol(Protocol):
             if caller is None:
                 caller = self._resolve(key, version, id_size, client_id)
             route, context = caller
-            if route.flexible:
-                position = skip_tagged(frame, position)
+            if route.flexible:  # as a rule without tagged fields, which costs no call
+                position = skip_tagged(frame, position) if frame[position] else position + 1
             if len(frame) <= _DECODE_INLINE_BYTES_MAX or route.decode_in_steps is None:
                 request, _ = route.decode(frame, position)
             else:

@@ -23,6 +23,7 @@ from twisted.internet import main, tcp
 BUFFERS: Final = (bytes, memoryview, bytearray)
 """Chunks in memory; subclasses may send others."""
 
+_BUFFER_TYPES: Final = frozenset(BUFFERS)
 _MOST_VECTORS: Final = os.sysconf("SC_IOV_MAX")
 
 
@@ -127,13 +128,18 @@ class ChunkConnection(tcp.Connection):
         if len(unsent) == 1:
             count = self.socket.send(unsent[0])
         else:
-            run = list(islice(takewhile(lambda chunk: isinstance(chunk, BUFFERS), unsent), _MOST_VECTORS))
+            run = list(islice(unsent, _MOST_VECTORS))
+            if not _BUFFER_TYPES.issuperset(map(type, run)):
+                run = list(takewhile(lambda chunk: isinstance(chunk, BUFFERS), run))
             count = self.socket.sendmsg(run, (), socket.MSG_MORE if len(run) < len(unsent) else 0)
         self._sent(count)
         return count
 
     def _sent(self, count: int) -> None:
         unsent = self._unsent
+        if count == sum(map(len, unsent)):  # as a rule, and cheaper than chunk by chunk
+            unsent.clear()
+            return
         while unsent and count >= len(unsent[0]):
             count -= len(unsent.popleft())
         if count:

@@ -105,8 +105,10 @@ class ResponseCodec(MessageCodec[R]):
 
     def frame_if_short(self, correlation_id: int, message: R, structs_max: int) -> list[Chunk] | None:
         """Return None for a message with more structs in its arrays."""
-        chunks = self._chunks_if_short(message, structs_max)
-        return None if chunks is None else self._framed(correlation_id, chunks)
+        chunks: list[Any] | None = self._chunks_if_short(message, structs_max)
+        if chunks is not None:
+            chunks[0] = self._pack(self._header_size + sum(map(len, chunks)), correlation_id) + chunks[0]
+        return chunks
 
     def frame_in_steps(self, correlation_id: int, message: R) -> Generator[None, None, list[Chunk]]:
         return self._framed(correlation_id, (yield from self.chunks_in_steps(message)))

@@ -6,8 +6,14 @@ from uuid import UUID
 
 import pytest
 
-from pylogbroker.broker.fetch.sessions import MIN_IDLE_MS, FetchSession, FetchSessions, requested_partitions
-from pylogbroker.broker.slices import at_once
+from pylogbroker.broker.fetch.sessions import (
+    MIN_IDLE_MS,
+    FetchSession,
+    FetchSessions,
+    requested_partitions,
+    requested_partitions_in_steps,
+)
+from pylogbroker.broker.slices import STEP_ITEMS, at_once
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic, PartitionData
 
@@ -20,7 +26,7 @@ def request(session: int = 0, epoch: int = 0, **topics: list[int]) -> FetchReque
 
 
 def enter(sessions: FetchSessions, request: FetchRequest, now_ms: int, by_id: bool = False) -> FetchSession | None:
-    return sessions.enter(request, at_once(requested_partitions(request, by_id)), now_ms, by_id)
+    return sessions.enter(request, requested_partitions(request, by_id), now_ms, by_id)
 
 
 def keys(session: FetchSession) -> list[tuple[object, int]]:
@@ -123,8 +129,17 @@ def test_a_session_that_grows_too_large_ends() -> None:
 def test_a_partition_named_twice_is_read_once_as_it_was_named_last() -> None:
     twice = request(epoch=-1, t=[0, 1, 0])
     twice.topics[0].partitions[2].fetch_offset = 9
-    found = at_once(requested_partitions(twice, by_id=False))
+    found = requested_partitions(twice, by_id=False)
     assert [(key, asked.partition.fetch_offset) for key, asked in found.items()] == [(("t", 0), 9), (("t", 1), 0)]
+
+
+def test_many_partitions_are_collected_with_pauses() -> None:
+    many = request(epoch=-1, t=[*range(2 * STEP_ITEMS), 0], u=[3])
+    assert len(list(requested_partitions_in_steps(many, by_id=False))) == 4
+    found = at_once(requested_partitions_in_steps(many, by_id=False))
+    assert list(found) == [*(("t", index) for index in range(2 * STEP_ITEMS)), ("u", 3)]
+    assert found["t", 0].partition is many.topics[0].partitions[-1]
+    assert list(found) == list(requested_partitions(many, by_id=False))
 
 
 def test_partitions_that_were_sent_data_go_to_the_end() -> None:

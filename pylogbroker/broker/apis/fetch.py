@@ -7,10 +7,16 @@ from collections.abc import Awaitable, Generator
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.fetch.operation import FetchOperation
-from pylogbroker.broker.fetch.sessions import FIRST_EPOCH, RequestedPartitions, requested_partitions
+from pylogbroker.broker.fetch.sessions import (
+    FINAL_EPOCH,
+    FIRST_EPOCH,
+    RequestedPartitions,
+    requested_partitions,
+    requested_partitions_in_steps,
+)
 from pylogbroker.broker.requested_partitions import count_elements
 from pylogbroker.broker.services import Services
-from pylogbroker.broker.slices import ITEMS_INLINE_MAX, at_once
+from pylogbroker.broker.slices import ITEMS_INLINE_MAX
 from pylogbroker.errors import KafkaError
 from pylogbroker.wire.messages.fetch import FetchRequest, FetchResponse
 
@@ -27,21 +33,23 @@ def handle(
     by_id = context.api_version >= _FIRST_WITH_IDS
     if count_elements(request.topics) > ITEMS_INLINE_MAX:
         return _in_steps(services, context, request, by_id)
-    return _fetch(services, context, request, by_id, at_once(requested_partitions(request, by_id)))
+    return _fetch(services, context, request, by_id, requested_partitions(request, by_id))
 
 
 def _in_steps(
     services: Services, context: RequestContext, request: FetchRequest, by_id: bool
 ) -> Generator[None, None, Answer]:
-    requested = yield from requested_partitions(request, by_id)
+    requested = yield from requested_partitions_in_steps(request, by_id)
     return _fetch(services, context, request, by_id, requested)
 
 
 def _fetch(
     services: Services, context: RequestContext, request: FetchRequest, by_id: bool, requested: RequestedPartitions
 ) -> Answer:
+    session = None
     try:
-        session = services.fetches.sessions.enter(request, requested, services.runtime.now_ms(), by_id)
+        if request.session_id or request.session_epoch != FINAL_EPOCH:  # librdkafka has no sessions
+            session = services.fetches.sessions.enter(request, requested, services.runtime.now_ms(), by_id)
     except KafkaError as error:
         return FetchResponse(error_code=error.code)
     incremental = session is not None and request.session_epoch > FIRST_EPOCH

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Generator
 from functools import partial
+from operator import attrgetter
 
 import attrs
 from twisted.internet.defer import Deferred, ensureDeferred
@@ -43,6 +44,7 @@ from pylogbroker.wire.messages.produce import (
     TopicProduceResponse,
 )
 
+_partition_data = attrgetter("partition_data")
 _ACKS = (-1, 0, 1)
 _MAGIC_AT = 16
 _ATTRIBUTES_AT = 22
@@ -59,41 +61,39 @@ Answer = ProduceResponse | Awaitable[ProduceResponse] | None
 def handle(
     services: Services, context: RequestContext, request: ProduceRequest
 ) -> Answer | Generator[None, None, Answer]:
-    appends = _Appends(services, context, services.runtime.now_ms(), request, context.api_version)
-    partitions = 0
-    for topic in request.topic_data:
-        partitions += len(topic.partition_data)
-    if partitions > _PARTITIONS_INLINE_MAX:
-        return _append_in_steps(appends, request)
-    topics = []
+    response = ProduceResponse([])
+    appends = _Appends(services, context, services.runtime.now_ms(), request, response, context.api_version)
+    if sum(map(len, map(_partition_data, request.topic_data))) > _PARTITIONS_INLINE_MAX:
+        return _append_in_steps(appends, request, response)
     for topic in request.topic_data:
         answers = []
         for data in topic.partition_data:
             answer = PartitionProduceResponse(data.index)
             answers.append(answer)
             appends.append(answer, topic.name, data)
-        topics.append(TopicProduceResponse(topic.name, answers))
-    return _answer(appends, ProduceResponse(topics, node_endpoints=appends.leaders), request.acks)
+        response.responses.append(TopicProduceResponse(topic.name, answers))
+    return _answer(appends, request, response)
 
 
-def _append_in_steps(appends: _Appends, request: ProduceRequest) -> Generator[None, None, Answer]:
-    response = ProduceResponse([], node_endpoints=appends.leaders)
+def _append_in_steps(
+    appends: _Appends, request: ProduceRequest, response: ProduceResponse
+) -> Generator[None, None, Answer]:
     for topic in request.topic_data:
-        answered = TopicProduceResponse(topic.name, [])
-        response.responses.append(answered)
+        answers: list[PartitionProduceResponse] = []
+        response.responses.append(TopicProduceResponse(topic.name, answers))
         for data in topic.partition_data:
             answer = PartitionProduceResponse(data.index)
-            answered.partition_responses.append(answer)
+            answers.append(answer)
             appends.append(answer, topic.name, data)
             yield
-    return _answer(appends, response, request.acks)
+    return _answer(appends, request, response)
 
 
-def _answer(appends: _Appends, response: ProduceResponse, acks: int) -> Answer:
-    if acks:
-        return appends.finish(response) if appends.queued or appends.delayed else response
+def _answer(appends: _Appends, request: ProduceRequest, response: ProduceResponse) -> Answer:
+    if request.acks:
+        return appends.finish() if appends.queued or appends.delayed else response
     if appends.queued:
-        ensureDeferred(appends.finish(response))
+        ensureDeferred(appends.finish())
     _check_unanswered_errors(response)
     return None
 
@@ -106,11 +106,10 @@ class _Appends:
     _context: RequestContext
     _now_ms: int
     _request: ProduceRequest
+    _response: ProduceResponse
     _version: int
     queued: list[tuple[PartitionProduceResponse, Partition, Deferred[Appended]]] = attrs.field(factory=list)
     delayed: DelayedWrite | None = attrs.field(default=None, init=False)
-    leaders: list[NodeEndpoint] = attrs.field(factory=list, init=False)
-    """Addresses of the leaders that errors name; grows until the answer is sent."""
     _record_errors_left: int = attrs.field(default=_RECORD_ERRORS_MAX, init=False)
 
     def append(self, answer: PartitionProduceResponse, topic: str, data: PartitionProduceData) -> None:
@@ -161,7 +160,7 @@ class _Appends:
         finally:
             asked.close()
 
-    async def finish(self, response: ProduceResponse) -> ProduceResponse:
+    async def finish(self) -> ProduceResponse:
         for done, (answer, partition, later) in enumerate(self.queued, 1):
             if done % _PARTITIONS_INLINE_MAX == 0:
                 await self._services.runtime.slices.next()
@@ -171,7 +170,7 @@ class _Appends:
                 self._fail(answer, partition.topic, partition, error)
         if self.delayed is not None:
             await self.delayed.wait(self._request.timeout_ms)
-        return response
+        return self._response
 
     def _appended(self, answer: PartitionProduceResponse, partition: Partition, appended: Appended) -> None:
         answer.base_offset = appended.base_offset
@@ -211,9 +210,9 @@ class _Appends:
         if leader is None:
             return
         answer.current_leader = LeaderIdAndEpoch(leader.id, leader.epoch)
-        found = leader.address
-        if found is not None and all(known.node_id != found.id for known in self.leaders):
-            self.leaders.append(NodeEndpoint(found.id, found.host, found.port, found.rack))
+        found, named = leader.address, self._response.node_endpoints
+        if found is not None and all(known.node_id != found.id for known in named):
+            named.append(NodeEndpoint(found.id, found.host, found.port, found.rack))
 
 
 def _checked(partition: Partition, data: PartitionProduceData, acks: int, version: int) -> Buffer:
@@ -228,21 +227,21 @@ def _checked(partition: Partition, data: PartitionProduceData, acks: int, versio
         raise InvalidRecords("a produce request needs at least one record for each partition")
     if version < _FIRST_WITH_ZSTD:
         return _checked_of_old(records, version)
-    _check_start(records, version)
+    if records[_MAGIC_AT] != 2:
+        raise _wrong_magic(records, version)
     return records
 
 
-def _check_start(records: Buffer, version: int) -> None:
+def _wrong_magic(records: Buffer, version: int) -> KafkaError:
     if records[_MAGIC_AT] > 2:
-        raise CorruptRecords(f"magic {records[_MAGIC_AT]} is not known")
-    if records[_MAGIC_AT] != 2:
-        raise InvalidRecords(f"Produce {version} takes record batches (magic 2), not magic {records[_MAGIC_AT]}")
+        return CorruptRecords(f"magic {records[_MAGIC_AT]} is not known")
+    return InvalidRecords(f"Produce {version} takes record batches (magic 2), not magic {records[_MAGIC_AT]}")
 
 
 def _checked_of_old(records: Buffer, version: int) -> Buffer:
     """Return the records of a client older than zstd; empty if they are no whole message, which it may send."""
-    if version >= _FIRST_WITH_V2:
-        _check_start(records, version)
+    if version >= _FIRST_WITH_V2 and records[_MAGIC_AT] != 2:
+        raise _wrong_magic(records, version)
     found = list(entries(records, partial=True))
     if any(entry.codec is Codec.ZSTD for entry in found):
         raise KafkaError(f"Produce {version} does not know zstd", ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)

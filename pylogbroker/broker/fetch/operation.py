@@ -146,10 +146,13 @@ class FetchOperation:
         return answered
 
     def _response_at_once(self) -> FetchResponse | None:
-        if not (self._is_enough() and self._reader.is_ready(self._reader.answers)):
+        reader = self._reader
+        if not (self._is_enough() and reader.is_ready(reader.answers)):
             return None
         self._state = FetchState.ANSWERED
-        return self._build_response()
+        response = self._begin_response()
+        self._add_partitions(response, self.asked, reader.answers)
+        return response
 
     def _on(self, event: FetchEvent) -> None:
         state = TRANSITIONS[self._state].get(event)
@@ -420,11 +423,6 @@ class FetchOperation:
         return _with_regions(some, convert)
 
     # -- ANSWERED --------------------------------------------------------------------------------------------------
-
-    def _build_response(self) -> FetchResponse:
-        response = self._begin_response()
-        self._add_partitions(response, self.asked, self._reader.answers)
-        return response
 
     async def _build_response_in_slices(self) -> FetchResponse:
         response = self._begin_response()

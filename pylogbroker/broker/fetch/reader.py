@@ -80,16 +80,21 @@ class FetchReader:
     _rack: str = attrs.field(init=False)  # empty if the leader serves all racks
 
     def __attrs_post_init__(self) -> None:
-        request, version = self.request, self._context.api_version
+        request, version, fetches = self.request, self._context.api_version, self._services.fetches
         self._replica = max(request.replica_id, request.replica_state.replica_id)
-        self.is_follower = self._replica > CONSUMER
-        self.is_committed = request.isolation_level == READ_COMMITTED and not self.is_follower
-        self.announces_high_watermarks = self.is_follower and self._services.fetches.selects_by_rack
-        self.needs_v2 = version >= FIRST_WITH_V2_ALONE and not self.is_follower
-        self._may_follow = version >= _FIRST_FROM_FOLLOWERS and not self.is_follower
-        self._rack = request.rack_id if self._may_follow and self._services.fetches.selects_by_rack else ""
-        most = self._services.fetches.bytes_max
-        self.limit = min(request.max_bytes, most) if version >= FIRST_WITH_BYTE_LIMIT else most
+        if self._replica > CONSUMER:
+            self.is_follower, self.announces_high_watermarks = True, fetches.selects_by_rack
+            self.is_committed = self.needs_v2 = self._may_follow = False
+            self._rack = ""
+        else:
+            self.is_follower = self.announces_high_watermarks = False
+            self.is_committed = request.isolation_level == READ_COMMITTED
+            self.needs_v2 = version >= FIRST_WITH_V2_ALONE
+            self._may_follow = version >= _FIRST_FROM_FOLLOWERS
+            self._rack = request.rack_id if fetches.selects_by_rack else ""
+        self.limit = fetches.bytes_max
+        if version >= FIRST_WITH_BYTE_LIMIT:
+            self.limit = min(request.max_bytes, self.limit)
 
     @property
     def size(self) -> int:
@@ -103,15 +108,16 @@ class FetchReader:
         self.log_ends = {}
         self.leaders = {}
         self.throttled = 0
-        throttle = self._services.fetches.leader_throttle
-        self._is_exceeded = self.is_follower and throttle.is_exceeded(self._services.runtime.now_ms())
+        self._is_exceeded = self.is_follower and self._services.fetches.leader_throttle.is_exceeded(
+            self._services.runtime.now_ms()
+        )
 
     def is_held_back(self, partition: Partition) -> bool:
         """Return whether a partition's records are left out of the answer now: the throttle's rate is exceeded."""
         return self._is_exceeded and self._is_throttled(partition)
 
     def _is_throttled(self, partition: Partition) -> bool:
-        if not (self.is_follower and partition.throttles_followers):
+        if not partition.throttles_followers:
             return False
         replication = partition.replication
         return replication is not None and not replication.is_in_sync(self._replica)
@@ -138,13 +144,13 @@ class FetchReader:
                 answer = PartitionData(asked.partition.partition)
                 self.uncached.append(missing.region)
             answers.append(answer)
-            if answer.records:
-                left -= len(answer.records)
+            if isinstance(answer.records, FileRegion):
+                left -= answer.records.length
         self.left = left
 
     def _read_partition(self, asked: RequestedPartition, left: int, min_one: bool, may_wait: bool) -> PartitionData:
         wanted = asked.partition
-        partition = self.find(asked)
+        partition = self._services.partitions.find(asked.topic, wanted.partition, self._may_follow)
         if self._context.api_version < _FIRST_WITH_ZSTD:
             self._check_age(partition)
         diverging = self._note_follower(partition, wanted) if self.is_follower else self._diverging(partition, wanted)
@@ -165,7 +171,7 @@ class FetchReader:
         elif self._rack and (preferred := self._preferred_replica(partition, wanted)) != LEADER_SERVES:
             answer.preferred_read_replica = preferred
             self.is_urgent = True
-        elif not self.is_held_back(partition):
+        elif not (self._is_exceeded and self._is_throttled(partition)):
             max_bytes = min(wanted.partition_max_bytes, left)
             offset = partition.after_empty_range(wanted.fetch_offset) if log.byte_addressed else wanted.fetch_offset
             try:
@@ -176,9 +182,10 @@ class FetchReader:
             except StorageFailure as failure:
                 self._services.partitions.request_failed(log, failure)
                 raise
-            answer.records = region or b""
-            if region and self._is_throttled(partition):
-                self.throttled += len(region)
+            if region is not None:
+                answer.records = region
+                if self.is_follower and self._is_throttled(partition):
+                    self.throttled += region.length
         return answer
 
     def _find(
@@ -265,7 +272,7 @@ class FetchReader:
                 continue
             if region.first_position >= 0:
                 return False
-            if len(region) > READ_INLINE_BYTES_MAX:
+            if region.length > READ_INLINE_BYTES_MAX:
                 if not is_cached(region) or (self.needs_v2 and magic_if_cached(region) != 2):
                     return False
             elif (data := read_if_cached(region)) is not None and not (self.needs_v2 and data[MAGIC_AT] != 2):
@@ -276,4 +283,4 @@ class FetchReader:
 
 
 def _is_empty_batch(region: FileRegion) -> bool:
-    return len(region) == HEADER_V2.size and region.first_position < 0
+    return region.length == HEADER_V2.size and region.first_position < 0

@@ -55,16 +55,26 @@ class RequestedPartition:
 RequestedPartitions = dict[PartitionKey, RequestedPartition]
 
 
-def requested_partitions(request: FetchRequest, by_id: bool) -> Generator[None, None, RequestedPartitions]:
-    """Return the partitions in order; the last duplicate counts, as in Kafka.  Yield between steps."""
+def requested_partitions(request: FetchRequest, by_id: bool) -> RequestedPartitions:
+    """Return the partitions in order; the last duplicate counts, as in Kafka."""
     found: RequestedPartitions = {}
     for topic in request.topics:
-        key = topic.topic_id if by_id else topic.topic
-        for number, partition in enumerate(topic.partitions, 1):
-            if number % STEP_ITEMS == 0:
-                yield
-            found[key, partition.partition] = RequestedPartition(key, partition)
+        _add(found, topic.topic_id if by_id else topic.topic, topic.partitions)
     return found
+
+
+def requested_partitions_in_steps(request: FetchRequest, by_id: bool) -> Generator[None, None, RequestedPartitions]:
+    found: RequestedPartitions = {}
+    for topic in request.topics:
+        for start in range(0, len(topic.partitions), STEP_ITEMS):
+            _add(found, topic.topic_id if by_id else topic.topic, topic.partitions[start : start + STEP_ITEMS])
+            yield
+    return found
+
+
+def _add(found: RequestedPartitions, topic: TopicKey, partitions: Iterable[FetchPartition]) -> None:
+    for partition in partitions:
+        found[topic, partition.partition] = RequestedPartition(topic, partition)
 
 
 @attrs.define(eq=False)

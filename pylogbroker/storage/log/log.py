@@ -114,8 +114,9 @@ class Log:
         self._reader = LogReader()
         self._aborted = LogTransactionIndex(path)
         self._swap: SegmentSwap | None = None
-        self._written_magic = 0  # of the last append
-        self.config = config
+        self._has_newer_format = False  # than the settings: the active segment
+        self._config = config
+        self.config = config  # with the rules that follow from it
 
     @property
     def config(self) -> LogConfig:
@@ -127,6 +128,7 @@ class Log:
 
     @config.setter
     def config(self, config: LogConfig) -> None:
+        self._has_newer_format |= config.magic < self._config.magic and self._active.size > 0
         self._config = config
         self._client_rules = rules_of(config, Origin.CLIENT)
         self._converted_rules = self._client_rules.after_conversion
@@ -250,10 +252,9 @@ class Log:
             raise KafkaError(detail, ErrorCode.RECORD_LIST_TOO_LARGE)
         try:
             must_roll = segment.must_roll(size, prepared.last_offset, prepared.max_timestamp, now_ms, config)
-            if must_roll or (config.magic < self._written_magic and segment.size):
+            if must_roll or (self._has_newer_format and segment.size):
                 segment = self._roll(prepared.base_offset, now_ms)
             segment.append(prepared.chunks, size, prepared.entries)
-            self._written_magic = config.magic
         except OSError as error:
             raise self.record_failure(error) from error
 
@@ -348,7 +349,7 @@ class Log:
             active.delete().unlink()
             self.segments = (*self.segments[:-1], segment)
             self.start_at(self.segments[0].base_offset)
-        self._active = segment
+        self._active, self._has_newer_format = segment, False
         return segment
 
     def _write_snapshot(self, offset: int) -> None:

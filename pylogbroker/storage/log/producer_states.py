@@ -205,7 +205,7 @@ class ProducerStates:
     def first_unstable_offset(self, high_watermark: int) -> int | None:
         """Return the first offset of the oldest transaction that is open, or ended at or above `high_watermark`."""
         if not self._ended:
-            return next(iter(self._open.values()), None)
+            return next(iter(self._open.values())) if self._open else None
         self.forget_visible(high_watermark)
         unseen = [ended.first_offset for ended in self._ended]
         return min([*unseen, *self._open.values()], default=None)

@@ -133,10 +133,16 @@ class Segment:
     def must_roll(self, size: int, last_offset: int, timestamp: int, now_ms: int, config: LogConfig) -> bool:
         if last_offset - self.base_offset > RELATIVE_OFFSET_MAX:
             return True
-        return self.size > 0 and (
+        if not self.size:
+            return False
+        first = self._first_timestamp
+        if first is None:
+            first = self.first_timestamp()
+        age_ms = timestamp - first if first >= 0 else now_ms - self.created_ms
+        return (
             size > config.segment_bytes - self.size
+            or age_ms > config.longest_segment_ms - self.jitter_ms
             or (self._has_new_entries and self._has_full_index(config.segment_index_bytes))
-            or self._is_old(timestamp, now_ms, config.longest_segment_ms - self.jitter_ms)
         )
 
     def _has_full_index(self, index_bytes: int) -> bool:
@@ -145,12 +151,6 @@ class Segment:
             or len(self.time_index) >= index_bytes // TIME_ENTRY - 1
         )
         return self._has_new_entries
-
-    def _is_old(self, timestamp: int, now_ms: int, segment_ms: int) -> bool:
-        first = self._first_timestamp
-        if first is None:
-            first = self.first_timestamp()
-        return (timestamp - first if first >= 0 else now_ms - self.created_ms) > segment_ms
 
     def store_indexes(self) -> None:
         """Write the buffered entries, and end the time index with the largest timestamp."""
@@ -224,7 +224,11 @@ class Segment:
         """Return the first batch at or after position `start` that ends beyond `limit`."""
         if limit >= self.size:
             return None
-        return self._with_valid_index(lambda: self._boundary(start, limit, may_wait))
+        try:  # not by `_with_valid_index`: most fetches come here
+            return self._boundary(start, limit, may_wait)
+        except IndexDamaged:
+            self.rebuild_indexes()
+            return self._boundary(start, limit, may_wait)
 
     def _find(self, offset: int, may_wait: bool = True) -> Header | None:
         indexed, position = self.offset_index.lookup(offset, may_wait)
