@@ -1,9 +1,12 @@
 """UpdateFeatures (57): change the cluster's finalized features (KIP-584).
 
-Brokers of a cluster in ZooKeeper mode support no feature, so there is none to finalize, or to delete.
+Brokers of a cluster in ZooKeeper mode support no feature, so there is none to finalize, or to delete. The messages are
+Kafka's, as its tools show them. Source: KafkaController.validateFeatureUpdate.
 """
 
 from __future__ import annotations
+
+from typing import Final
 
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
@@ -16,6 +19,11 @@ from pylogbroker.wire.messages.update_features import (
     UpdateFeaturesResponse,
 )
 
+_FIRST_WITH_UPGRADE_TYPE: Final = 1
+_UPGRADE: Final = 1
+_SAFE_DOWNGRADE: Final = 2
+_UNSAFE_DOWNGRADE: Final = 3
+
 
 @serves(UpdateFeaturesRequest, cluster_only=True)
 def handle(
@@ -25,21 +33,28 @@ def handle(
         _ = services.cluster_control.image
     except KafkaError as error:
         return UpdateFeaturesResponse(error_code=error.code, error_message=error.detail)
-    if not request.feature_updates:
-        return UpdateFeaturesResponse(
-            error_code=ErrorCode.INVALID_REQUEST, error_message="The request names no feature; name at least one"
-        )
     return UpdateFeaturesResponse(
         results=[
-            UpdatableFeatureResult(update.feature, ErrorCode.INVALID_REQUEST, _problem(update))
+            UpdatableFeatureResult(update.feature, ErrorCode.INVALID_REQUEST, _problem(update, context.api_version))
             for update in request.feature_updates
         ]
     )
 
 
-def _problem(update: FeatureUpdateKey) -> str:
+def _problem(update: FeatureUpdateKey, version: int) -> str:
+    kind = update.upgrade_type
+    if version < _FIRST_WITH_UPGRADE_TYPE:
+        kind = _SAFE_DOWNGRADE if update.allow_downgrade else _UPGRADE
+    level = update.max_version_level
     if not update.feature:
-        return "A feature has no name"
-    if update.max_version_level < 1:
-        return f"The feature {update.feature!r} is not finalized, so it cannot be deleted"
-    return f"The brokers do not support the feature {update.feature!r}"
+        return "Feature name can not be empty."
+    if kind not in (_UPGRADE, _SAFE_DOWNGRADE, _UNSAFE_DOWNGRADE):
+        return "Received unknown upgrade type."
+    if level >= 1:
+        return "Could not apply finalized feature update because the provided feature is not supported."
+    if kind == _UPGRADE:
+        return (
+            f"Can not provide maxVersionLevel: {level} less than 1 without setting the SAFE_DOWNGRADE flag to true in "
+            "the request."
+        )
+    return "Can not delete non-existing finalized feature."

@@ -216,15 +216,34 @@ def test_reassignments(cluster: DrivenCluster, member: Member) -> None:
     assert (state.replicas, state.isr, state.adding, state.removing) == ((1,), (1,), (), ())
 
 
-def test_there_are_no_features(member: Member) -> None:
-    updates = [FeatureUpdateKey("", 1), FeatureUpdateKey("f", 0), FeatureUpdateKey("f", 1)]
-    answer = member.ask(update_features.handle, UpdateFeaturesRequest(feature_updates=updates))
-    assert [(each.error_code, each.error_message) for each in answer.results] == [
-        (ErrorCode.INVALID_REQUEST, "A feature has no name"),
-        (ErrorCode.INVALID_REQUEST, "The feature 'f' is not finalized, so it cannot be deleted"),
-        (ErrorCode.INVALID_REQUEST, "The brokers do not support the feature 'f'"),
-    ]
-    assert member.ask(update_features.handle, UpdateFeaturesRequest()).error_code == ErrorCode.INVALID_REQUEST
+UNSUPPORTED = "Could not apply finalized feature update because the provided feature is not supported."
+MISSING = "Can not delete non-existing finalized feature."
+
+
+@pytest.mark.parametrize(
+    ("version", "update", "message"),
+    [
+        (1, FeatureUpdateKey("", 1), "Feature name can not be empty."),
+        (1, FeatureUpdateKey("f", 1, upgrade_type=0), "Received unknown upgrade type."),
+        (1, FeatureUpdateKey("f", 1, upgrade_type=3), UNSUPPORTED),
+        (1, FeatureUpdateKey("f", 0, upgrade_type=2), MISSING),
+        (1, FeatureUpdateKey("f", 0, upgrade_type=1), "Can not provide maxVersionLevel: 0 less than 1"),
+        (0, FeatureUpdateKey("f", 1), UNSUPPORTED),
+        (0, FeatureUpdateKey("f", 0, allow_downgrade=True), MISSING),
+        (0, FeatureUpdateKey("f", 0), "Can not provide maxVersionLevel: 0 less than 1"),
+    ],
+)
+def test_there_are_no_features(member: Member, version: int, update: FeatureUpdateKey, message: str) -> None:
+    """Two of the messages are in the tests of kafka-features."""
+    answer = member.ask(update_features.handle, UpdateFeaturesRequest(feature_updates=[update]), version)
+    [result] = answer.results
+    assert (answer.error_code, result.error_code) == (ErrorCode.NONE, ErrorCode.INVALID_REQUEST)
+    assert result.error_message.startswith(message)
+
+
+def test_no_feature_is_updated(member: Member) -> None:
+    answer = member.ask(update_features.handle, UpdateFeaturesRequest())
+    assert (answer.error_code, answer.results) == (ErrorCode.NONE, [])
 
 
 def test_another_broker_is_the_controller(cluster: DrivenCluster, member: Member) -> None:
