@@ -37,6 +37,7 @@ from pylogbroker.interfaces import (
     NodeExists,
     NoNode,
     SetData,
+    Unavailable,
 )
 from pylogbroker.metadata import zk_paths, zk_schema
 from pylogbroker.metadata.delta import Delta, NewTopic, PartitionsChanged, PlannedTopic
@@ -238,7 +239,8 @@ class ClusterAdmin:
             return await change()
         except CoordinationError as error:
             if self._runtime.may_log(f"changes of metadata: {type(error).__name__}"):
-                log.error("a change of topics or settings failed: {why}", why=error)
+                report = log.warn if isinstance(error, Unavailable) else log.error  # ZooKeeper will be reached again
+                report("a change of topics or settings failed: {why}", why=error)
             raise kafka_error(error) from error
 
     async def _until(self, is_there: Callable[[ClusterImage], bool]) -> None:

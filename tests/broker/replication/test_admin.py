@@ -6,14 +6,15 @@ from collections.abc import Mapping
 from typing import Any
 from unittest.mock import patch
 
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, fail
+from twisted.logger import LogEvent, LogLevel, formatEvent, globalLogPublisher
 
 from pylogbroker.broker.membership.admin import ClusterAdmin
 from pylogbroker.broker.membership.config_watch import decode_notification
 from pylogbroker.broker.replication.controller_channel import ControllerChannel
 from pylogbroker.coordination.embedded import EmbeddedTree
 from pylogbroker.errors import ErrorCode, KafkaError
-from pylogbroker.interfaces import Create, SetData
+from pylogbroker.interfaces import Create, SessionExpired, SetData
 from pylogbroker.metadata import zk_paths, zk_schema
 from pylogbroker.metadata.delta import NewTopic
 from pylogbroker.metadata.image import broker_resource, topic_resource
@@ -119,6 +120,18 @@ class TopicTests(AdminTests):
         error = error_of(self.admin.create_topic(NewTopic("other", 1, 1)))
         self.assertEqual(getattr(error, "code", None), ErrorCode.REQUEST_TIMED_OUT)
         self.assertEqual(len(self.cluster.clock.getDelayedCalls()), before - 1)
+
+    def test_an_unreachable_zookeeper_is_no_error_of_the_broker(self) -> None:
+        """Clients repeat what they asked for."""
+        events: list[LogEvent] = []
+        globalLogPublisher.addObserver(events.append)
+        self.addCleanup(globalLogPublisher.removeObserver, events.append)
+        with patch.object(type(self.tree), "commit", lambda tree, operations: fail(SessionExpired("/config"))):
+            error = error_of(self.admin.create_topic(NewTopic("new", 1, 1)))
+        self.assertEqual(getattr(error, "code", None), ErrorCode.UNKNOWN_SERVER_ERROR)
+        [event] = events
+        self.assertEqual(event["log_level"], LogLevel.warn)
+        self.assertEqual(formatEvent(event), "a change of topics or settings failed: SessionExpired: /config")
 
     def test_a_topic_that_exists(self) -> None:
         waiting = begin(self.admin.create_topic(NewTopic("new", 1, 1)))
