@@ -68,12 +68,22 @@ class FrozenObjects:
     def _follow(self, phase: str, info: Mapping[str, int]) -> None:
         if phase == "stop":
             self._freeze()
-        elif info["generation"] < _OLDEST_GENERATION and len(gc.get_objects(generation=0)) > _EXAMINED_MAX:
+        elif info["generation"] < _OLDEST_GENERATION and _young_objects() > _EXAMINED_MAX:
             self._freeze()  # leaves nothing to examine
 
     def _freeze(self) -> None:
         gc.freeze()
         self.may_hold_garbage = True
+
+
+def _young_objects() -> int:
+    """Count the objects of the youngest generation.
+
+    A list of them refers also to tuples that other threads are building, and CPython cannot resize a tuple with two
+    references: `tuple(generator)` raises SystemError there. Inside one call of C code, no other thread sees the list.
+    """
+    [count] = map(len, map(gc.get_objects, (0,)))
+    return count
 
 
 FROZEN_OBJECTS: Final = FrozenObjects()

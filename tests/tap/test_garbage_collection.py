@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import gc
+import sys
+import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor, wait
+from types import FrameType
 
 import attrs
 import pytest
@@ -92,6 +96,31 @@ def test_automatic_collections_examine_young_objects_alone(frozen: FrozenObjects
     assert len(kept) // 20_000 < len(sizes)
     assert {generation for generation, _ in sizes} <= {0, 1}  # 1: Python 3.14.0 to 3.14.4
     assert max(size for _, size in sizes) < 20_000
+
+
+def test_a_tuple_that_another_thread_builds_during_a_collection(frozen: FrozenObjects) -> None:
+    """The other thread continues after each C function that the collection calls."""
+    is_begun, may_end = threading.Event(), threading.Event()
+
+    def items() -> Iterator[int]:
+        yield 1
+        is_begun.set()
+        may_end.wait(10)
+        yield 2
+
+    def continue_there(frame: FrameType, event: str, argument: object) -> None:
+        if event == "c_return":
+            may_end.set()
+            wait([built], 10)
+
+    with ThreadPoolExecutor(1) as threads:
+        built = threads.submit(lambda: tuple(items()))
+        is_begun.wait(10)
+        sys.setprofile(continue_there)
+        gc.collect(YOUNG)
+        sys.setprofile(None)
+        may_end.set()
+        assert built.result(10) == (1, 2)
 
 
 @attrs.define
