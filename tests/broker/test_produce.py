@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
 from twisted.internet.defer import Deferred, ensureDeferred
 
 from pylogbroker.broker.apis import metadata, produce
+from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.partitions.partition import CONVERT_INLINE_BYTES_MAX
 from pylogbroker.errors import ErrorCode, ProtocolViolation
 from pylogbroker.metadata.image import topic_resource
@@ -86,6 +87,22 @@ class ProduceTests(NodeTests):
 
     def stored(self, topic: str = "t", partition: int = 0) -> list[tuple[int, bytes]]:
         return records_in(self.stored_bytes(topic, partition))
+
+
+class LongRequestTests(ProduceTests):
+    def pauses(self, *places: Place) -> int:
+        """Return how often appends to these places pause."""
+        topics = [TopicProduceData(topic, [PartitionProduceData(index, records)]) for topic, index, records in places]
+        steps = produce.handle(self.node.broker, RequestContext(LAST), ProduceRequest(None, 1, 1000, topics))
+        assert isinstance(steps, Generator)
+        return len(list(steps))
+
+    def test_appends_of_many_records_pause_after_each_partition(self) -> None:
+        self.assertEqual(self.pauses(*[("t", 0, batch([bytes(64 * 1024)]))] * 20), 20)
+
+    def test_appends_of_few_records_pause_after_some_partitions(self) -> None:
+        self.assertEqual(self.pauses(*[("t", 0, batch([b"value"]))] * 80), 5)
+        self.assertEqual(self.pauses(*[("t", 1, None)] * 80), 5)
 
 
 class FormatTests(ProduceTests):

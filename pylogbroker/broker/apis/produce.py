@@ -53,6 +53,8 @@ _FIRST_WITH_ZSTD = 7
 _FIRST_WITH_LEADERS = 10
 _RECORD_ERRORS_MAX = 1000  # of all partitions of a request
 _PARTITIONS_INLINE_MAX = 16  # with the default max.message.bytes 16 MB, and some ms
+_STEP_BYTES = 64 * 1024  # appended in one step: some hundred microseconds
+_APPEND_COST_BYTES = 4096  # what an append costs besides the bytes
 
 Answer = ProduceResponse | Awaitable[ProduceResponse] | None
 
@@ -78,6 +80,7 @@ def handle(
 def _append_in_steps(
     appends: _Appends, request: ProduceRequest, response: ProduceResponse
 ) -> Generator[None, None, Answer]:
+    appended_bytes = 0
     for topic in request.topic_data:
         answers: list[PartitionProduceResponse] = []
         response.responses.append(TopicProduceResponse(topic.name, answers))
@@ -85,7 +88,10 @@ def _append_in_steps(
             answer = PartitionProduceResponse(data.index)
             answers.append(answer)
             appends.append(answer, topic.name, data)
-            yield
+            appended_bytes += _APPEND_COST_BYTES + len(data.records or b"")
+            if appended_bytes >= _STEP_BYTES:
+                appended_bytes = 0
+                yield
     return _answer(appends, request, response)
 
 
