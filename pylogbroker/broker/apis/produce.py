@@ -97,7 +97,11 @@ def _append_in_steps(
 
 def _answer(appends: _Appends, request: ProduceRequest, response: ProduceResponse) -> Answer:
     if request.acks:
-        return appends.finish() if appends.queued or appends.delayed else response
+        if appends.queued:
+            return appends.finish()
+        if appends.delayed is None:
+            return response
+        return appends.delayed.wait(request.timeout_ms).addCallback(lambda _: response)
     if appends.queued:
         ensureDeferred(appends.finish())
     _check_unanswered_errors(response)
