@@ -1,5 +1,6 @@
 # make run     a broker in the foreground: Kafka on 127.0.0.1:9092, data under ./data; more options in ARGS:
 #              make run ARGS="--listener PLAINTEXT://127.0.0.1:9192 --override num.partitions=3"
+#              make run BROKERS=4: several brokers as one cluster; BROKERS=auto: one for each core
 # make quick   lint, types, import contracts and the tests that start no process: after each change
 # make test    the checks and all tests of this project: before each commit
 # make oracle  the tests that need Apache Kafka, with long kills and many examples: before an issue is closed
@@ -28,7 +29,8 @@ PYTEST := $(BIN)/python -m pytest $(TESTS) --numprocesses auto --durations 10
 .PHONY: run quick test oracle checks lint types contracts peers system clean
 
 run: $(VENV)/installed
-	exec $(BIN)/twistd --nodaemon --pidfile= pylogbroker --config etc/development.properties $(ARGS)
+	exec $(BIN)/twistd --nodaemon --pidfile= pylogbroker --config etc/development.properties \
+		$(if $(BROKERS),--brokers $(BROKERS)) $(ARGS)
 
 quick: checks
 	$(PYTEST) --dist worksteal --hypothesis-profile quick -m "not process" $(ARGS)

@@ -14,11 +14,13 @@ import attrs
 from pylogbroker.config.value_kinds import NotAccepted
 
 _ENDPOINT = re.compile(r"([A-Za-z0-9_.-]+)://(\[[0-9A-Fa-f:.%a-z]+\]|[^\s\[\]:/,]*):(\d+)")
+_PORTS = re.compile(r":\d+-\d+$")
 PORT_MAX = 65535
 _PORT_DIGITS = 5
 _ANY_HOSTS = ("", "0.0.0.0", "::")
 PLAINTEXT = "PLAINTEXT"
 SIMPLE = "SIMPLE"  # of Kafka 0.7; others are Kafka's own
+TREE = "ZOOKEEPER"  # the coordination tree of several brokers on one machine
 _PROTOCOLS = (PLAINTEXT, "SSL", "SASL_PLAINTEXT", "SASL_SSL", SIMPLE)
 _OFFERED = (PLAINTEXT, SIMPLE)
 
@@ -62,6 +64,8 @@ def parse_endpoints(text: str) -> tuple[Endpoint, ...]:
 
 def _parse_endpoint(text: str) -> Endpoint:
     match = _ENDPOINT.fullmatch(text)
+    if match is None and _PORTS.search(text):
+        raise NotAccepted(f"{text!r} has a range of ports, which only --brokers takes")
     if match is None:
         raise ValueError("not NAME://host:port")
     if len(match[3]) > _PORT_DIGITS or int(match[3]) > PORT_MAX:
@@ -135,6 +139,8 @@ def _check_advertised(endpoints: tuple[Endpoint, ...], advertised_endpoints: dic
 
 
 def _protocol(endpoint: Endpoint, spoken: dict[str, str]) -> str:
+    if endpoint.name == TREE:
+        raise ValueError(f"listeners: {TREE} is served only with --brokers; leave it out, or start with --brokers 1")
     protocol = spoken.get(endpoint.name, SIMPLE if endpoint.name == SIMPLE else None)
     if protocol is None:
         raise ValueError(f"listener.security.protocol.map: expected a protocol for the listener {endpoint.name}")

@@ -6,6 +6,7 @@ file of `--config`; its default.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
@@ -17,6 +18,7 @@ from twisted.python import usage
 from pylogbroker import __version__
 from pylogbroker.config import BrokerConfig, properties, reference
 from pylogbroker.errors import ConfigError
+from pylogbroker.tap.brokers.plan import parse_count, plan
 from pylogbroker.tap.process_log import PROCESS_LOG
 
 _DEFAULT_PID_FILE = "twistd.pid"
@@ -33,9 +35,14 @@ class Options(usage.Options):
     optParameters = [
         ["config", "c", None, "File of settings, with Kafka's names and units: see etc/server.properties."],
         ["format", "f", "text", "Format of --describe-config: text, json or markdown."],
+        ["brokers", "b", None, "Run this many brokers on this machine, as one cluster; auto: one for each core."],
+    ]
+    optFlags = [
+        ["stop-with-stdin", None, "Stop when standard input is closed, and not by Ctrl-C: for supervisors."],
     ]
 
     settings: dict[str, str]
+    broker_count: int | None = None  # None: one broker, which coordinates alone or by zookeeper.connect
 
     def __init__(self) -> None:
         super().__init__()
@@ -99,6 +106,8 @@ class Options(usage.Options):
                 raise SystemExit(0)
             if self._names:
                 raise ConfigError(f"unexpected argument {self._names[0]!r}; options begin with --, see --help")
+            if self["brokers"] is not None:
+                self.broker_count = parse_count(self["brokers"])
             self.settings = self.read_settings()
             if self.parent is not None:
                 PROCESS_LOG.take_over(self.parent)
@@ -124,13 +133,25 @@ class Options(usage.Options):
         file = self["config"]
         read = {} if file is None else properties.read(_path("config", file))
         try:
-            BrokerConfig(read | given)
+            self._check(read | given)
         except ConfigError as error:
             name = str(error).partition(":")[0]
             if name in read and name not in given:
                 raise ConfigError(f"{file}: {error}") from error
             raise
         return read | given
+
+    def _check(self, settings: dict[str, str]) -> None:
+        if self.broker_count is None:
+            BrokerConfig(settings)
+        else:
+            plan(settings, self.broker_count)
+
+    @property
+    def arguments(self) -> list[str]:
+        """Options that give another broker the same settings."""
+        file = [f"--config={os.path.abspath(self['config'])}"] if self["config"] is not None else []
+        return file + [f"--override={name}={value}" for name, value in self._given().items()]
 
     def _given(self) -> dict[str, str]:
         given = {}

@@ -22,6 +22,7 @@ from pylogbroker.coordination import tree_file
 from pylogbroker.errors import StartupError
 from pylogbroker.legacy07 import storage as legacy07_storage
 from pylogbroker.storage import names
+from pylogbroker.tap.brokers.data import brokers_below
 
 _KAFKA_PARTITION = re.compile(r".+-\d+")
 _KAFKA_SEGMENT = ".log"
@@ -63,6 +64,7 @@ def check(config: BrokerConfig) -> None:
     """Raise StartupError if the broker could not start, or only with wrong data."""
     contents = inspect_directories(config)
     if not config.in_cluster:
+        _check_number_of_brokers(config.log_dirs)
         _check_tree(os.path.abspath(config.metadata_dir), contents)
 
 
@@ -72,14 +74,16 @@ def inspect_directories(config: BrokerConfig) -> list[DirectoryContents]:
     metadata = os.path.abspath(config.metadata_dir)
     for path in (*paths, metadata):
         _check_encoding(path)
-    _check_coordination_directory(metadata, alone=paths == [metadata])
+    if not config.in_cluster:
+        _check_coordination_directory(metadata, alone=paths == [metadata])
     found = [directory for directory in map(_contents, paths) if directory is not None]
     for directory in found:
         if directory.of_kafka:
             raise StartupError(f"{directory.path} {_KAFKA_DATA}")
     for path in paths:
         _check_lock(path, names.LOCK)
-    _check_lock(metadata, tree_file.LOCK_NAME)
+    if not config.in_cluster:
+        _check_lock(metadata, tree_file.LOCK_NAME)
     _check_meta(found, config)
     return found
 
@@ -194,6 +198,12 @@ def _check_agreement(key: str, found: list[DirectoryContents]) -> None:
                 f"{one.path} and {other.path} do not belong together: {key} is {one.meta[key]} in one and "
                 f"{other.meta[key]} in the other; leave one of them out of log.dirs"
             )
+
+
+def _check_number_of_brokers(directories: Iterable[str]) -> None:
+    count = 1 + max(map(len, map(brokers_below, directories)))
+    if count > 1:
+        raise StartupError(f"the data is of {count} brokers: start with --brokers {count}")
 
 
 def _check_tree(metadata: str, found: Iterable[DirectoryContents]) -> None:

@@ -20,6 +20,8 @@ from twisted.python.failure import Failure
 from pylogbroker.config import BrokerConfig, Reloaded
 from pylogbroker.errors import ConfigError, StartupError
 from pylogbroker.net.poller import make_eager
+from pylogbroker.tap.brokers.stdin import stop_with_stdin
+from pylogbroker.tap.brokers.supervisor import Supervisor
 from pylogbroker.tap.change_log import shown_changes
 from pylogbroker.tap.full_collections import FullCollections
 from pylogbroker.tap.garbage_collection import FROZEN_OBJECTS, without_garbage_collection
@@ -38,10 +40,23 @@ def make_service(options: Options) -> IService:
     make_eager(reactor)
     sys.excepthook = _show_startup_errors_in_one_line
     service = MultiService()
+    if options.broker_count is not None:
+        brokers = _supervisor(reactor, options, options.broker_count)
+        brokers.setServiceParent(service)
+        Signals(reactor, brokers.reload, PROCESS_LOG.reopen).handle()
+        return service
+    if options["stop-with-stdin"]:
+        stop_with_stdin(reactor)
     broker = TwistdService(reactor, options)
     broker.setServiceParent(service)
     Signals(reactor, broker.reload_file, PROCESS_LOG.reopen).handle()
     return service
+
+
+def _supervisor(reactor: Any, options: Options, count: int) -> Supervisor:
+    settings = options.settings
+    directories = BrokerConfig({"log.dirs": settings["log.dirs"]} if "log.dirs" in settings else {}).log_dirs
+    return Supervisor(reactor, settings, count, directories, options.arguments)
 
 
 class TwistdService(BrokerService):

@@ -48,6 +48,10 @@ class ZooKeeperFactory(Factory):
         connection.factory = self
         return connection
 
+    def end_session(self, session_id: int) -> None:
+        """End a session whose client is known to be gone."""
+        self._sessions.end_of_gone(session_id)
+
     def stop(self) -> None:
         """Close all connections; sessions go on when their clients find the server again."""
         self._sessions.stop()

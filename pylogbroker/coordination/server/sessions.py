@@ -97,6 +97,14 @@ class Sessions:
             live.timer.cancel()
         return self._database.write(Write(EndSession(live.session.id))).addCallback(_report_failure)
 
+    def end_of_gone(self, session_id: int) -> None:
+        """End a session, if there is one, and close its connection."""
+        live = self._live.get(session_id)
+        if live is not None:
+            self.end(live)
+            if live.connection is not None:
+                live.connection.drop()
+
     def stop(self) -> None:
         """Stop all timers; the sessions live on in the file."""
         for live in self._live.values():
@@ -109,11 +117,9 @@ class Sessions:
         return live
 
     def _expire(self, session_id: int) -> None:
-        live = self._live[session_id]
-        log.info("session 0x{id:x} has expired after {ms} ms of silence", id=session_id, ms=live.session.timeout_ms)
-        self.end(live)
-        if live.connection is not None:
-            live.connection.drop()
+        milliseconds = self._live[session_id].session.timeout_ms
+        log.info("session 0x{id:x} has expired after {ms} ms of silence", id=session_id, ms=milliseconds)
+        self.end_of_gone(session_id)
 
 
 def _report_failure(result: WriteResult) -> WriteResult:

@@ -1,0 +1,1 @@
+"""Several brokers on one machine, one for each core: `twistd pylogbroker --brokers N`."""

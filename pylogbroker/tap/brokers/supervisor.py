@@ -1,0 +1,207 @@
+"""The supervisor of `--brokers N`: owns the coordination tree, serves it on this machine, and keeps N brokers alive.
+
+| a broker's process ends        | the supervisor                                                            |
+|--------------------------------|---------------------------------------------------------------------------|
+| before it has ever served      | stops all, with its last line as the reason                               |
+| later                          | ends its session at once, and starts it again                             |
+| for the third time in a minute | stops all: status 1                                                       |
+| while all are stopped          | waits for the others, the controller's process last; then closes the tree |
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections import deque
+from collections.abc import Sequence
+from typing import Any, Final
+
+import attrs
+from twisted.application.service import Service
+from twisted.internet.defer import Deferred, DeferredList, ensureDeferred, maybeDeferred
+from twisted.internet.error import CannotListenError
+from twisted.internet.threads import deferToThread
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from pylogbroker.coordination.database import TreeDatabase
+from pylogbroker.coordination.server.factory import ServerSettings, ZooKeeperFactory
+from pylogbroker.coordination.transactions import TreeEvent
+from pylogbroker.coordination.tree_file import TreeFile
+from pylogbroker.errors import PylogbrokerError, StartupError
+from pylogbroker.metadata import zk_paths
+from pylogbroker.tap.brokers.child import BrokerProcess
+from pylogbroker.tap.brokers.data import known_ids
+from pylogbroker.tap.brokers.plan import BrokersPlan, check_shrinking, plan
+from pylogbroker.tap.process_log import PROCESS_LOG
+
+log = Logger()
+DEATHS_MAX: Final = 3
+DEATHS_SECONDS: Final = 60.0
+_LOOPBACK: Final = "127.0.0.1"
+
+
+@attrs.define(eq=False)
+class _Supervised:
+    id: int
+    arguments: Sequence[str]
+    process: BrokerProcess | None = None
+    has_served: bool = False
+    deaths: deque[float] = attrs.field(factory=lambda: deque(maxlen=DEATHS_MAX))
+    ended: Deferred[None] = attrs.field(factory=Deferred)
+
+
+class Supervisor(Service):
+    """`settings` are those of the command line and its file; `arguments` give a broker the same ones."""
+
+    def __init__(
+        self,
+        reactor: Any,
+        settings: dict[str, str],
+        count: int,
+        directories: Sequence[str],
+        arguments: Sequence[str],
+    ) -> None:
+        self._reactor = reactor
+        self._settings = settings
+        self._count = count
+        self._directories = directories
+        self._arguments = arguments
+        self._brokers: dict[int, _Supervised] = {}
+        self._database: TreeDatabase | None = None
+        self._factory: ZooKeeperFactory | None = None
+        self._ports: list[Any] = []
+        self._is_stopping = False
+        self._has_announced = False
+
+    def startService(self) -> None:
+        super().startService()
+        self._reactor.callWhenRunning(lambda: ensureDeferred(self._start()).addErrback(self._fail))
+
+    async def _start(self) -> None:
+        ids = await deferToThread(known_ids, self._directories)
+        check_shrinking(ids, self._count)
+        planned = plan(self._settings, self._count, ids)
+        file = await deferToThread(TreeFile.open, planned.tree_directory)
+        self._database = TreeDatabase(file, deferToThread)
+        self._database.listen(self._on_events)
+        self._factory = ZooKeeperFactory(self._database, self._reactor, ServerSettings())
+        address = self._serve_tree(planned)
+        for broker in planned.brokers:
+            overrides = broker.overrides | {"zookeeper.connect": address}
+            given = [f"--override={name}={value}" for name, value in overrides.items()]
+            self._brokers[broker.id] = _Supervised(broker.id, [*self._arguments, *given])
+        for supervised in self._brokers.values():
+            self._spawn(supervised)
+
+    def _serve_tree(self, planned: BrokersPlan) -> str:
+        """Listen for the brokers, and for others where they are wanted; return the brokers' address."""
+        for host, port in ((_LOOPBACK, 0), *planned.tree_listeners):
+            try:
+                self._ports.append(self._reactor.listenTCP(port, self._factory, interface=host))
+            except CannotListenError as error:
+                raise StartupError(f"cannot listen on {host}:{port}: {error.socketError}") from error
+        own, *others = (f"{port.getHost().host}:{port.getHost().port}" for port in self._ports)
+        log.info("{count} brokers start; their coordination tree is at {own}", count=self._count, own=own)
+        for other in others:
+            log.info("others reach it at {other}, as a ZooKeeper without a quorum", other=other)
+        return own
+
+    def _spawn(self, supervised: _Supervised) -> None:
+        supervised.process = BrokerProcess(supervised.id, self._on_process_ended)
+        supervised.process.start(self._reactor, supervised.arguments)
+
+    # -- brokers that come and go --------------------------------------------------------------------------------------
+
+    def _on_events(self, events: Sequence[TreeEvent]) -> None:
+        if self._database is None or not any(event.path == zk_paths.BROKER_IDS for event in events):
+            return
+        for name in self._database.nodes.children(zk_paths.BROKER_IDS):
+            if (supervised := self._brokers.get(int(name))) is not None:
+                supervised.has_served = True
+        if not self._has_announced and all(each.has_served for each in self._brokers.values()):
+            self._has_announced = True
+            log.info("{count} brokers serve: {addresses}", count=self._count, addresses=", ".join(self._addresses()))
+
+    def _addresses(self) -> list[str]:
+        database, found = self._database, []
+        for broker_id in self._brokers:
+            row = database.nodes.get(zk_paths.broker(broker_id)) if database is not None else None
+            if row is not None:
+                found += json.loads(row.data or b"{}").get("endpoints", [])
+        return found
+
+    def _on_process_ended(self, process: BrokerProcess, cause: str) -> None:
+        supervised = self._brokers[process.broker_id]
+        supervised.process = None
+        if self._is_stopping:
+            supervised.ended.callback(None)
+            return
+        if not supervised.has_served:
+            self._fail(Failure(StartupError(f"broker {process.broker_id} cannot start: {process.last_line or cause}")))
+            return
+        now = self._reactor.seconds()
+        supervised.deaths.append(now)
+        if len(supervised.deaths) == DEATHS_MAX and now - supervised.deaths[0] <= DEATHS_SECONDS:
+            reason = f"broker {process.broker_id} ended {DEATHS_MAX} times within a minute, now by {cause}"
+            self._fail(Failure(StartupError(f"{reason}; its last line: {process.last_line}")))
+            return
+        log.error("broker {id} has ended by {cause}; it is started again", id=process.broker_id, cause=cause)
+        self._end_session(process.broker_id)
+        self._spawn(supervised)
+
+    def _end_session(self, broker_id: int) -> None:
+        """End the session of a process that is gone, so that others take over without waiting for its time limit."""
+        database, factory = self._database, self._factory
+        row = database.nodes.get(zk_paths.broker(broker_id)) if database is not None else None
+        if row is not None and factory is not None:
+            factory.end_session(row.owner)
+
+    def reload(self) -> None:
+        """Let all brokers reload their settings, as SIGHUP does; reopen the log."""
+        PROCESS_LOG.reopen()
+        for supervised in self._brokers.values():
+            if supervised.process is not None:
+                supervised.process.reload()
+
+    # -- end ---------------------------------------------------------------------------------------------------------
+
+    def _fail(self, reason: Failure) -> None:
+        """End the process with status 1."""
+        if self._is_stopping:
+            return
+        if reason.check(PylogbrokerError):
+            log.critical("{reason}", reason=reason.value)
+            print(f"pylogbroker: {reason.value}", file=sys.__stderr__)
+        else:
+            log.failure("the brokers cannot be run", reason)
+        self._reactor.addSystemEventTrigger("after", "shutdown", os._exit, 1)
+        self._reactor.callLater(0, self._reactor.stop)
+
+    def stopService(self) -> Deferred[None]:
+        super().stopService()
+        self._is_stopping = True
+        return ensureDeferred(self._stop())
+
+    async def _stop(self) -> None:
+        controller = self._controller()
+        for wave in ([each for each in self._brokers if each != controller], [controller]):
+            await self._stop_brokers([self._brokers[each] for each in wave if each in self._brokers])
+        for port in self._ports:
+            await maybeDeferred(port.stopListening)
+        if self._factory is not None:
+            self._factory.stop()
+        if self._database is not None:
+            await self._database.close()
+
+    async def _stop_brokers(self, brokers: Sequence[_Supervised]) -> None:
+        alive = [each for each in brokers if each.process is not None]
+        for each in alive:
+            if each.process is not None:
+                each.process.stop()
+        await DeferredList([each.ended for each in alive])
+
+    def _controller(self) -> int | None:
+        row = self._database.nodes.get(zk_paths.CONTROLLER) if self._database is not None else None
+        return None if row is None else json.loads(row.data or b"{}").get("brokerid")

@@ -1,0 +1,171 @@
+"""`--brokers N` as a user starts it: real processes, and librdkafka as the client."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import attrs
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+from kazoo.client import KazooClient
+
+from tests.support.broker_process import START_SECONDS_MAX
+from tests.support.line_process import LineProcess
+from tests.support.waiting import wait_until
+
+ROOT = Path(__file__).resolve().parents[3]
+PARTITIONS = 6
+
+
+@attrs.define
+class Brokers:
+    """A supervisor with its brokers; free ports, also for the tree."""
+
+    directory: Path
+    process: LineProcess | None = None
+
+    def launch(self, *options: str) -> LineProcess:
+        program = "from twisted.scripts.twistd import run; run()"
+        command = [sys.executable, "-c", program, "-n", "--pidfile=", "pylogbroker", "--data-dir", str(self.directory)]
+        command += ["--listener", "PLAINTEXT://127.0.0.1:0", *options]
+        self.process = LineProcess(command, cwd=ROOT)
+        return self.process
+
+    def start(self, count: int, *options: str) -> str:
+        """Return the bootstrap servers, once all serve."""
+        process = self.launch("--brokers", str(count), *options)
+        found = process.expect(rf"{count} brokers serve: (.*)", START_SECONDS_MAX)
+        return ",".join(re.findall(r"127\.0\.0\.1:\d+", found[1]))
+
+    def stop(self) -> None:
+        assert self.process is not None
+        assert self.process.terminate(60) == -signal.SIGTERM
+
+    def pids(self) -> list[int]:
+        """Return the process ids of the brokers."""
+        assert self.process is not None
+        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text()
+        return [int(child) for child in children.split()]
+
+
+@pytest.fixture
+def brokers(tmp_path: Path) -> Iterator[Brokers]:
+    started = Brokers(tmp_path / "data")
+    yield started
+    if started.process is not None:
+        started.process.kill()
+
+
+def create_topic(bootstrap: str, name: str) -> None:
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.create_topics([NewTopic(name, PARTITIONS, 1)])[name].result(60)
+
+
+def leaders(bootstrap: str, topic: str) -> list[int]:
+    metadata = AdminClient({"bootstrap.servers": bootstrap}).list_topics(topic, timeout=60)
+    return [each.leader for each in metadata.topics[topic].partitions.values()]
+
+
+def produce(bootstrap: str, topic: str, values: range) -> None:
+    producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True})
+    failed: list[object] = []
+    for value in values:
+        partition = value % PARTITIONS
+        producer.produce(topic, str(value), partition=partition, on_delivery=lambda error, _: failed.append(error))
+    assert producer.flush(60) == 0
+    assert failed == [None] * len(values)
+
+
+def consume(bootstrap: str, topic: str, count: int) -> list[int]:
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "g", "auto.offset.reset": "earliest"})
+    consumer.assign([TopicPartition(topic, partition, 0) for partition in range(PARTITIONS)])
+    found: list[int] = []
+    wait_until(lambda: _collect(consumer, found) >= count, 60, lambda: len(found))
+    consumer.close()
+    return sorted(found)
+
+
+def _collect(consumer: Consumer, found: list[int]) -> int:
+    found += [int(record.value()) for record in consumer.consume(1000, 0.1) if record.error() is None]
+    return len(found)
+
+
+def test_a_broker_that_is_killed_comes_back_with_its_partitions(brokers: Brokers) -> None:
+    bootstrap = brokers.start(2)
+    create_topic(bootstrap, "t")
+    assert sorted(leaders(bootstrap, "t")) == [0, 0, 0, 1, 1, 1]
+    produce(bootstrap, "t", range(300))
+    victim = brokers.pids()[1]
+    os.kill(victim, signal.SIGKILL)
+    wait_until(lambda: victim not in brokers.pids() and len(brokers.pids()) == 2)
+    produce(bootstrap, "t", range(300, 600))
+    assert consume(bootstrap, "t", 600) == list(range(600))
+    brokers.stop()
+    assert brokers.process is not None
+    assert "broker 1 has ended by signal 9; it is started again" in "\n".join(brokers.process.lines)
+
+
+def test_the_data_of_one_broker_is_taken_over(brokers: Brokers) -> None:
+    process = brokers.launch()
+    bootstrap = process.expect(r"listening on PLAINTEXT://(127\.0\.0\.1:\d+)", START_SECONDS_MAX)[1]
+    create_topic(bootstrap, "old")
+    produce(bootstrap, "old", range(60))
+    brokers.stop()
+    bootstrap = brokers.start(2)
+    assert consume(bootstrap, "old", 60) == list(range(60))
+    produce(bootstrap, "old", range(60, 120))
+    create_topic(bootstrap, "new")
+    assert len(set(leaders(bootstrap, "new"))) == 2
+    brokers.stop()
+    bootstrap = brokers.start(2)
+    assert consume(bootstrap, "old", 120) == list(range(120))
+    brokers.stop()
+    for options, wanted in ((["--brokers", "1"], "start with --brokers 2"), ([], "start with --brokers 2")):
+        ended = brokers.launch(*options)
+        assert ended.wait(START_SECONDS_MAX) == 1
+        assert wanted in "\n".join(ended.lines)
+
+
+def test_the_tree_is_open_to_others(brokers: Brokers) -> None:
+    brokers.start(1, "--listener", "ZOOKEEPER://127.0.0.1:0")
+    assert brokers.process is not None
+    [address] = re.findall(r"others reach it at (127\.0\.0\.1:\d+)", "\n".join(brokers.process.lines))
+    client = KazooClient(address)
+    client.start(60)
+    assert client.get_children("/brokers/ids") == ["0"]
+    client.stop()
+    client.close()
+
+
+def test_a_broker_that_cannot_start_ends_all(brokers: Brokers, tmp_path: Path) -> None:
+    (tmp_path / "data" / "brokers").mkdir(parents=True)
+    (tmp_path / "data" / "brokers" / "1").write_text("no directory")
+    process = brokers.launch("--brokers", "2")
+    assert process.wait(START_SECONDS_MAX) == 1
+    assert [line for line in process.lines if line.startswith("pylogbroker: broker 1 cannot start: ")] != []
+
+
+def test_three_deaths_within_a_minute_end_all(brokers: Brokers) -> None:
+    brokers.start(1)
+    assert brokers.process is not None
+    for _ in range(2):
+        [pid] = brokers.pids()
+        os.kill(pid, signal.SIGKILL)
+        wait_until(lambda pid=pid: brokers.pids() not in ([], [pid]))  # type: ignore[misc]
+    os.kill(brokers.pids()[0], signal.SIGKILL)
+    assert brokers.process.wait(START_SECONDS_MAX) == 1
+    assert "broker 0 ended 3 times within a minute" in "\n".join(brokers.process.lines)
+
+
+def test_brokers_do_not_outlive_the_supervisor(brokers: Brokers) -> None:
+    brokers.start(2)
+    pids = brokers.pids()
+    assert brokers.process is not None
+    brokers.process.kill()
+    wait_until(lambda: not any(Path(f"/proc/{pid}/stat").exists() for pid in pids), 60)
