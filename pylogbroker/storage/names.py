@@ -9,6 +9,7 @@
         leader-epoch-checkpoint
         aborted-transaction-checkpoint      number of aborted transactions of each segment
         partition.metadata                  topic id
+        moved                               empty: a log of the same name in another directory is what was moved here
         message-format                      "0.7", only for byte-addressed logs
         <base offset, 20 digits>.kafka      record batches, or messages
         <base offset, 20 digits>.index      offset -> position
@@ -20,6 +21,7 @@
         ....deleted                         file of a removed segment, until a worker unlinks it
     <topic>_<partition>-import/             partition being imported, with a file `imported`
     <topic>_<partition>.<random>-delete/    deleted partition, until a worker removes it
+    <topic>_<partition>-future/             copy of a log that is being moved here, until it takes the log's place
     <topic>_<partition>.<random>-stray/     kept, not served: log of an earlier topic of that name, or segments that
                                             recovery cut off
 ```
@@ -54,8 +56,10 @@ CLEANED: Final = ".cleaned"
 DELETED: Final = ".deleted"
 TEMPORARY: Final = ".tmp"
 IMPORTED: Final = "imported"
+MOVED: Final = "moved"
 DELETED_DIRECTORY: Final = "-delete"
 IMPORT_DIRECTORY: Final = "-import"
+_FUTURE_DIRECTORY: Final = "-future"
 _STRAY_DIRECTORY: Final = "-stray"
 
 _NAME_MAX: Final = 255
@@ -70,6 +74,15 @@ def parse_partition_directory(name: str) -> tuple[str, int] | None:
     if not topic or not partition.isdecimal() or not partition.isascii() or is_deleted_directory(name):
         return None
     return topic, int(partition)
+
+
+def future_directory(topic: str, partition: int) -> str:
+    return partition_directory(topic, partition) + _FUTURE_DIRECTORY
+
+
+def parse_future_directory(name: str) -> tuple[str, int] | None:
+    found = name.removesuffix(_FUTURE_DIRECTORY)
+    return None if found == name else parse_partition_directory(found)
 
 
 def deleted_directory(name: str) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from pylogbroker.errors import KafkaError
 from pylogbroker.storage import Log, LogConfig, Origin
 from tests.storage.support import NOW, batch, fill, open_log, reopen, stored
 
@@ -144,3 +145,12 @@ def test_blocks_that_are_reserved_for_a_growing_segment_are_given_back(tmp_path:
     log.close()
     assert file.stat().st_size == written
     assert file.stat().st_blocks * 512 < written + 64 * 1024
+
+
+def test_a_follower_takes_what_its_leader_had_under_an_earlier_setting(tmp_path: Path) -> None:
+    log = a_log(tmp_path, segment_bytes=1000)
+    records = batch([bytes(3000)])
+    with pytest.raises(KafkaError, match=r"exceed segment\.bytes"):
+        log.append(records, NOW)
+    log.append(records, NOW, origin=Origin.REPLICATION)
+    assert log.log_end_offset == 1

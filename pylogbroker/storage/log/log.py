@@ -189,6 +189,9 @@ class Log:
             duplicate = self.producers.admit(prepared.entries, origin)
             if duplicate is not None:
                 return self._duplicate(duplicate)
+        if origin is not Origin.REPLICATION and prepared.size > self._config.segment_bytes:
+            detail = f"{prepared.size} bytes of records exceed segment.bytes, {self._config.segment_bytes}"
+            raise KafkaError(detail, ErrorCode.RECORD_LIST_TOO_LARGE)
         self._write(prepared, now_ms)
         if origin is Origin.REPLICATION and not self.byte_addressed:
             for epoch, start in epochs_of(buffer):
@@ -247,9 +250,6 @@ class Log:
 
     def _write(self, prepared: PreparedRecords, now_ms: int) -> None:
         size, config, segment = prepared.size, self._config, self._active
-        if size > config.segment_bytes:
-            detail = f"{size} bytes of records exceed segment.bytes, {config.segment_bytes}"
-            raise KafkaError(detail, ErrorCode.RECORD_LIST_TOO_LARGE)
         try:
             must_roll = segment.must_roll(size, prepared.last_offset, prepared.max_timestamp, now_ms, config)
             if must_roll or (self._has_newer_format and segment.size):
@@ -486,6 +486,40 @@ class Log:
             self.path, names.snapshots_in(self.path), self.segments, offset
         )
         self.producers.keep_unseen(before, offset)
+
+    # Moving
+
+    @property
+    def is_swapping(self) -> bool:
+        return self._swap is not None
+
+    def hold_syncs(self) -> bool:
+        """Let syncs wait until `release_syncs`; return False if one is running."""
+        return self._sync_lock.acquire(blocking=False)
+
+    def release_syncs(self) -> None:
+        """Any thread."""
+        self._sync_lock.release()
+
+    def adopt(self, copy: Log, path: str) -> None:
+        """Go on with a copy of all records, whose directory was renamed to `path`; syncs are held.
+
+        Reads in progress keep the old files open.
+        """
+        for segment in self.segments:
+            segment.close()
+        for segment in copy.segments:
+            segment.relocate(path)
+        self.path = copy._aborted.path = path
+        self.epochs.dirty = True
+        self.epochs.path = f"{path}/{names.LEADER_EPOCHS}"
+        self.segments, self._active, self._aborted = copy.segments, copy._active, copy._aborted
+        self._snapshot_offset = copy._snapshot_offset
+        self.recovery_point = copy.recovery_point
+        self.cleaner_checkpoint = min(self.cleaner_checkpoint, copy.cleaner_checkpoint)
+        self.truncations += 1  # for syncs and compactions that began before
+        self._reader.forget()
+        self.config = self._config
 
     # Compaction
 

@@ -205,6 +205,13 @@ class Segment:
         self.close()
         return DeletedFiles(tuple(renamed), self.size)
 
+    def relocate(self, directory: str) -> None:
+        """Follow a renamed directory."""
+        self.file.directory = directory
+        self.offset_index.path = names.file_of(directory, self.base_offset, names.OFFSET_INDEX)
+        self.time_index.path = names.file_of(directory, self.base_offset, names.TIME_INDEX)
+        self.transaction_index.path = names.file_of(directory, self.base_offset, names.TRANSACTION_INDEX)
+
     def close(self) -> None:
         """Release the descriptor and the index; both are opened again on demand."""
         self.file.close()

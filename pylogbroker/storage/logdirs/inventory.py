@@ -38,6 +38,7 @@ class Inventory:
     home: LogDirectory
     logs: dict[TopicPartition, str] = attrs.field(factory=dict)
     misplaced: dict[TopicPartition, str] = attrs.field(factory=dict)  # named like logs, but not directories
+    futures: dict[TopicPartition, str] = attrs.field(factory=dict)  # copies of logs that were being moved here
     deleted: list[DeletedDirectory] = attrs.field(factory=list)
 
 
@@ -48,9 +49,32 @@ def take_inventory(home: LogDirectory) -> Inventory:
         for entry in listing:
             if names.is_deleted_directory(entry.name):
                 found.deleted.append(DeletedDirectory(entry.path))
+            elif (key := names.parse_future_directory(entry.name)) is not None:
+                found.futures[key] = entry.path
             elif (key := names.parse_partition_directory(entry.name)) is not None:
                 (found.logs if entry.is_dir() else found.misplaced)[key] = entry.path
     return found
+
+
+def take_moved_logs(inventories: Iterable[Inventory]) -> list[str]:
+    """Drop logs from the inventories that were moved to another directory; return their paths.
+
+    A stop came between the last two steps of the move.
+    """
+    paths: dict[TopicPartition, list[tuple[Inventory, str]]] = {}
+    for found in inventories:
+        for key, path in found.logs.items():
+            paths.setdefault(key, []).append((found, path))
+    left: list[str] = []
+    for key, places in paths.items():
+        if len(places) == 1:
+            continue
+        old = [place for place in places if not os.path.exists(f"{place[1]}/{names.MOVED}")]
+        if len(old) == len(places) - 1:
+            for found, path in old:
+                del found.logs[key]
+                left.append(path)
+    return left
 
 
 def check_duplicate_partitions(inventories: Iterable[Inventory]) -> None:

@@ -23,7 +23,7 @@ import attrs
 from pylogbroker.errors import StorageFailure
 from pylogbroker.storage import names
 from pylogbroker.storage.checkpoints import DamagedFile, TopicPartition
-from pylogbroker.storage.files import TRANSIENT_ERRNOS, Pools, sync_file
+from pylogbroker.storage.files import TRANSIENT_ERRNOS, Pools, opened, remove, sync_file
 from pylogbroker.storage.log.config import LogConfig
 from pylogbroker.storage.log.loader import Checkpointed, load_log
 from pylogbroker.storage.log.log import Log
@@ -35,6 +35,7 @@ from pylogbroker.storage.logdirs.inventory import (
     Report,
     check_duplicate_partitions,
     take_inventory,
+    take_moved_logs,
 )
 from pylogbroker.storage.logdirs.log_directories import LogDirectories
 from pylogbroker.storage.logdirs.log_directory import LogDirectory, Notice
@@ -67,6 +68,8 @@ class LogManager:
         self.logs: dict[TopicPartition, Log] = {}
         self.offline: dict[TopicPartition, str] = {}  # reasons
         self.foreign: dict[TopicPartition, ForeignDirectory] = {}  # not opened
+        self.preferred: dict[TopicPartition, str] = {}  # directories for logs that are not there yet
+        self.interrupted_moves: dict[TopicPartition, str] = {}  # to directories, by the last stop
         self._pools = pools or Pools.of()
         self._threads = recovery_threads
         self._saving = threading.Lock()
@@ -84,6 +87,7 @@ class LogManager:
         partition lies in two directories, raise StartupError and change nothing.
         """
         inventories = self._take_inventories(report)
+        moved = take_moved_logs(inventories)
         check_duplicate_partitions(inventories)
         summary = RecoverySummary(report)
         tasks = [task for found in inventories for task in self._tasks(found, report)]
@@ -103,7 +107,23 @@ class LogManager:
             for task, outcome in zip(tasks, run(open_one, tasks), strict=True):
                 self._register(task, outcome, report)
         summary.report_totals()
-        return [deleted for found in inventories for deleted in found.deleted]
+        deleted = [directory for found in inventories for directory in found.deleted]
+        return deleted + self._discard_moves(inventories, moved)
+
+    def _discard_moves(self, inventories: Iterable[Inventory], moved: Iterable[str]) -> list[DeletedDirectory]:
+        """Rename what moves of logs have left; an interrupted one begins again."""
+        left = list(moved)
+        for found in inventories:
+            for key, path in found.futures.items():
+                self.interrupted_moves[key] = found.home.path
+                left.append(path)
+        discarded = []
+        for path in left:
+            home, name = os.path.split(path)
+            with suppress(OSError):  # the next start tries again
+                os.rename(path, renamed := f"{home}/{names.deleted_directory(name)}")
+                discarded.append(DeletedDirectory(renamed))
+        return discarded
 
     def _take_inventories(self, report: Report) -> list[Inventory]:
         inventories = []
@@ -193,7 +213,7 @@ class LogManager:
             raise StorageFailure(f"partition {partition} of {topic} may be in a directory that is offline")
         if not self.directories.online:
             raise StorageFailure("all log directories are offline")
-        home = min(self.directories.online, key=attrgetter("logs"))
+        home = self._home_of_new((topic, partition))
         self._drop_stale_checkpoints(home, (topic, partition))
         path = f"{home.path}/{names.partition_directory(topic, partition)}"
         was_there = os.path.lexists(path)
@@ -209,6 +229,11 @@ class LogManager:
         self.logs[topic, partition] = log
         home.logs += 1
         return log
+
+    def _home_of_new(self, key: TopicPartition) -> LogDirectory:
+        preferred = self.preferred.pop(key, None)
+        wanted = [directory for directory in self.directories.online if directory.path == preferred]
+        return min(wanted or self.directories.online, key=attrgetter("logs"))
 
     def _rename_foreign(self, key: TopicPartition, report: Report) -> None:
         """Rename the directory; raise StorageFailure if the broker did not write it."""
@@ -288,7 +313,7 @@ class LogManager:
         return failed
 
     def _rename(self, log: Log, new_name: Callable[[str], str]) -> str:
-        home = self._home(log)
+        home = self.home(log)
         path = f"{home.path}/{new_name(os.path.basename(log.path))}"
         try:
             os.rename(log.path, path)
@@ -300,6 +325,63 @@ class LogManager:
         home.logs -= 1
         return path
 
+    # Moves between directories: see `pylogbroker.broker.partitions.log_moves`
+
+    def begin_copy(self, log: Log, home: LogDirectory, now_ms: int) -> Log:
+        """Return an empty copy of a log in another directory. Blocks; any thread. Raises OSError."""
+        path = f"{home.path}/{names.future_directory(log.topic, log.partition)}"
+        shutil.rmtree(path, ignore_errors=True)
+        remove(f"{log.path}/{names.MOVED}")
+        try:
+            os.makedirs(path)
+            with opened(f"{path}/{names.MOVED}", os.O_WRONLY | os.O_CREAT):
+                pass
+            saved = Checkpointed(log_start_offset=log.log_start_offset)
+            copy = load_log(log.topic, log.partition, path, log.config, self._pools, saved, now_ms, _ignore)
+            if log.topic_id is not None:
+                _set_topic_id(copy, log.topic_id)
+        except OSError:
+            shutil.rmtree(path, ignore_errors=True)
+            raise
+        copy.cleaner_checkpoint = log.cleaner_checkpoint
+        return copy
+
+    def discard_copy(self, copy: Log) -> None:
+        """Remove a copy. Blocks; any thread."""
+        copy.take_offline("discarded")
+        shutil.rmtree(copy.path, ignore_errors=True)
+
+    def adopt_copy(self, log: Log, copy: Log) -> str:
+        """Let a copy with all records take the log's place; return the old directory. Syncs of the log are held."""
+        old, home = self.home(log), self.home(copy)
+        path, former = f"{home.path}/{names.partition_directory(log.topic, log.partition)}", log.path
+        try:
+            os.rename(copy.path, path)
+        except OSError as error:
+            raise self._failure(home, error) from error
+        log.adopt(copy, path)
+        self._deletions += 1
+        old.logs -= 1
+        home.logs += 1
+        return former
+
+    def finish_move(self, log: Log, former: str) -> None:
+        """Sync the move, let the log's syncs go on, and remove the former directory. Blocks; any thread.
+
+        Raises OSError. The former directory goes after the new one is on the disk: a start has one of them at least.
+        """
+        try:
+            sync_file(os.path.dirname(log.path))
+        finally:
+            log.release_syncs()
+        home, name = os.path.split(former)
+        renamed = f"{home}/{names.deleted_directory(name)}"
+        os.rename(former, renamed)
+        sync_file(home)
+        remove(f"{log.path}/{names.MOVED}")
+        self._checkpoint_all()
+        shutil.rmtree(renamed, ignore_errors=True)
+
     # Failures
 
     def isolate(self, log: Log) -> list[TopicPartition]:
@@ -307,7 +389,7 @@ class LogManager:
         key = log.topic, log.partition
         if not log.offline_reason or self.logs.get(key) is not log:
             return []
-        home = self._home(log)
+        home = self.home(log)
         if home.is_lost_to_errno(log.failure_errno):
             return self.fail_directory(home.path, log.offline_reason)
         self.logs.pop(key).take_offline(log.offline_reason)
@@ -323,7 +405,7 @@ class LogManager:
             self.offline[key] = reason
         return failed
 
-    def _home(self, log: Log) -> LogDirectory:
+    def home(self, log: Log) -> LogDirectory:
         return self.directories.at(os.path.dirname(log.path))
 
     # Checkpoints
