@@ -25,11 +25,13 @@ from pylogbroker.broker.local_node import LocalNode
 from pylogbroker.broker.membership.cluster_role import ClusterRole
 from pylogbroker.broker.membership.control import ClusterControl
 from pylogbroker.broker.partitions.delete_policies import DeletePolicies
+from pylogbroker.broker.partitions.log_moves import LogMoves
 from pylogbroker.broker.partitions.service import Partitions
 from pylogbroker.broker.producer_ids import ProducerIds
 from pylogbroker.broker.runtime import Runtime
 from pylogbroker.broker.services import Controller, ControllerOrdersTaker
 from pylogbroker.broker.sole_role import SoleRole
+from pylogbroker.broker.throttles import MOVES_RATE, throttle_of
 from pylogbroker.config import BrokerConfig
 from pylogbroker.groups import GroupCoordinator
 from pylogbroker.interfaces import ITree
@@ -68,6 +70,7 @@ class Broker:
     group_service: GroupService
     transaction_service: TransactionService
     log_cleaner: LogCleaner
+    log_moves: LogMoves
     log_maintenance: LogMaintenance
     coordinators_loaded: Deferred[Any] = attrs.field(factory=Deferred, init=False)
     """Fires when the coordinators have replayed their records."""
@@ -116,12 +119,14 @@ class Broker:
         await self.role.finish_deletions()
         self.log_maintenance.start()
         self.log_cleaner.start()
+        self.log_moves.start()
 
     def release(self) -> None:
         self.role.close()
         self.auto_creation.stop()
         self.log_maintenance.stop()
         self.log_cleaner.stop()
+        self.log_moves.stop()
         self.runtime.slices.stop()
         self.transaction_service.close()
         self.group_service.close()
@@ -184,5 +189,6 @@ def assemble(
         group_service,
         transaction_service,
         log_cleaner,
+        LogMoves(runtime, partitions, logs, throttle_of(config, MOVES_RATE, runtime), log_cleaner.is_busy_with),
         LogMaintenance(config, runtime, logs, partitions, log_cleaner, disk, role.reopen_offline_partitions),
     )

@@ -93,6 +93,15 @@ class LedPartitions(Protocol):
     def log_rejected_records(self, partition: Partition, why: InvalidRecords, /) -> None: ...
 
 
+class LogDirectoryMoves(Protocol):
+    @property
+    def copy(self) -> Log | None:
+        """Copy of a log in the directory to which it is being moved."""
+
+    def move(self, key: tuple[str, int], path: str, /) -> None:
+        """Let a log be moved to a directory; raise KafkaError."""
+
+
 class DelayedRequest(Protocol):
     def expire(self) -> None:
         """Answer with the results so far."""
@@ -155,6 +164,8 @@ class Services(LogServices, Protocol):
     def auto_creation(self) -> TopicAutoCreation: ...
     @property
     def logs(self) -> LogManager: ...
+    @property
+    def log_moves(self) -> LogDirectoryMoves: ...
     @property
     def fetches(self) -> Fetches: ...
     @property

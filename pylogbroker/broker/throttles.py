@@ -11,6 +11,7 @@ from pylogbroker.replication.throttle import ReplicationThrottle
 
 LEADER_RATE: Final = "leader.replication.throttled.rate"
 FOLLOWER_RATE: Final = "follower.replication.throttled.rate"
+MOVES_RATE: Final = "replica.alter.log.dirs.io.max.bytes.per.second"
 
 
 def throttle_of(config: BrokerConfig, setting: str, runtime: Runtime) -> ReplicationThrottle:

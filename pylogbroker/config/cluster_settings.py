@@ -121,6 +121,13 @@ CLUSTER_SETTINGS: tuple[Setting, ...] = (
         "medium",
         "Bytes per second that this broker's throttled followers fetch together, until they have caught up.",
     ),
+    cluster_wide(
+        "replica.alter.log.dirs.io.max.bytes.per.second",
+        at_least(0, LONG),
+        LONG_MAX,
+        "medium",
+        "Bytes per second that are copied between the log directories of a broker.",
+    ),
     fixed(
         "replica.selector.class",
         one_of(RACK_AWARE_SELECTOR, LEADER_SELECTOR),

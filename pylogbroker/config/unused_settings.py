@@ -55,7 +55,7 @@ _REASONS: tuple[tuple[str, str], ...] = (
     ("leader.imbalance.*", _ONE_NODE),
     ("unclean.leader.election.interval.ms", _ONE_NODE),
     ("eligible.leader.replicas.enable", _ONE_NODE),
-    ("alter.log.dirs.*", "partitions are not moved between directories"),
+    ("alter.log.dirs.*", "the throttle of moves between directories has no windows"),
     ("log.dir.failure.timeout.ms", _ONE_NODE),
     ("log.initial.task.delay.ms", "each periodic job on logs runs first after its own interval"),
     (

@@ -11,7 +11,7 @@ from pylogbroker.broker.api import serves
 from pylogbroker.wire import SUPPORTED
 from pylogbroker.wire.messages.fetch import FetchRequest
 
-NOT_SERVED = {"AlterReplicaLogDirs"}
+NOT_SERVED: set[str] = set()
 """Declared APIs of a cluster that have no handler, so that ApiVersions does not advertise them."""
 
 

@@ -1,4 +1,4 @@
-"""Log directories of brokers in a cluster: one of two fails, and is repaired."""
+"""Log directories of brokers in a cluster: one of two fails, and is repaired; replicas are moved between them."""
 
 from __future__ import annotations
 
@@ -78,3 +78,37 @@ def test_a_failed_directory_and_its_repair(new_cluster: NewCluster, topic: str, 
         assert [each.value for each in replicas[0]] == [b"before", b"meanwhile"]
         assert replicas[0] == replicas[1]
     assert all(str(failed) in line for line in cluster.errors.pop(2))
+
+
+def test_replicas_are_moved_by_kafkas_tool(new_cluster: NewCluster, topic: str, tmp_path: Path) -> None:
+    """A leader and a follower, each into the other directory of its broker."""
+    cluster = new_cluster(two_directories, two_directories)
+    cluster.create(topic, replicas=[[1, 2]])
+    cluster.produce(topic, b"before", b"the move")
+    others = {
+        number: next(home for home in directories(cluster, number) if not (home / f"{topic}_0").exists())
+        for number in (1, 2)
+    }
+    place = {"topic": topic, "partition": 0, "replicas": [1, 2], "log_dirs": [str(others[1]), str(others[2])]}
+    (tmp_path / "plan.json").write_text(json.dumps({"version": 1, "partitions": [place]}))
+    file = ("--reassignment-json-file", str(tmp_path / "plan.json"))
+    started = cluster.tool("kafka-reassign-partitions", "--execute", *file)
+    assert started.count("Successfully started moving log directory") == 2
+    for number, home in others.items():
+        wait_until(lambda each=number, to=home: find(cluster, each, topic, 0) == [to / f"{topic}_0"], 30)  # type: ignore[misc]
+    output = cluster.tool("kafka-reassign-partitions", "--verify", *file)
+    assert output.count("finished the movement") + output.count("completed") >= 2, output
+
+    cluster.produce(topic, b"after")
+    cluster.wait_until_in_sync(topic)
+    copies = [records(cluster, number, topic, 0) for number in (1, 2)]
+    assert [each.value for each in copies[0]] == [b"before", b"the move", b"after"]
+    assert copies[0] == copies[1]
+    described = cluster.tool("kafka-log-dirs", "--describe", "--broker-list", "1,2", "--topic-list", topic)
+    found = {
+        home["logDir"]: [each["isFuture"] for each in home["partitions"]]
+        for broker in json.loads(described.splitlines()[-1])["brokers"]
+        for home in broker["logDirs"]
+        if home["partitions"]
+    }
+    assert found == {str(home): [False] for home in others.values()}

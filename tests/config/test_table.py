@@ -33,6 +33,7 @@ OWN = {
     ("topic", "delete.policies"),
     ("broker", "follower.replication.throttled.rate"),  # Kafka has it too, but not among a broker's settings
     ("broker", "leader.replication.throttled.rate"),
+    ("broker", "replica.alter.log.dirs.io.max.bytes.per.second"),
     ("broker", "max.partitions"),  # a broker of Kafka is protected by quotas and authorization
     ("broker", "reactor.stall.warn.ms"),  # one thread serves all connections
 }

@@ -1,5 +1,7 @@
 """DescribeLogDirs (35): the logs in each directory, and their sizes.
 
+A log that is being moved is also in the directory to which it goes, marked as the future one, with what it lacks.
+
 A failed directory has KAFKA_STORAGE_ERROR and no logs. Null topics ask for all; unknown topics and partitions are left
 out.
 """
@@ -44,7 +46,8 @@ async def _asked(services: Services, request: DescribeLogDirsRequest) -> set[tup
 
 async def _by_directory(services: Services, asked: set[tuple[str, int]] | None) -> dict[str, dict[str, list[Log]]]:
     found: dict[str, dict[str, list[Log]]] = {}
-    async for log in services.runtime.slices.over(tuple(services.logs.logs.values())):
+    copies = () if services.log_moves.copy is None else (services.log_moves.copy,)
+    async for log in services.runtime.slices.over((*services.logs.logs.values(), *copies)):
         if asked is None or (log.topic, log.partition) in asked:
             found.setdefault(os.path.dirname(log.path), {}).setdefault(log.topic, []).append(log)
     return found
@@ -58,7 +61,7 @@ async def _describe(services: Services, directory: LogDirectory, topics: dict[st
     except OSError:
         return _failed(directory)
     described = await services.runtime.slices.each(
-        sorted(topics), topics.__getitem__, lambda _, log: _partition(log), DescribeLogDirsTopic
+        sorted(topics), topics.__getitem__, lambda _, log: _partition(services, log), DescribeLogDirsTopic
     )
     return DescribeLogDirsResult(
         log_dir=directory.path,
@@ -72,9 +75,9 @@ def _failed(directory: LogDirectory) -> DescribeLogDirsResult:
     return DescribeLogDirsResult(error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=directory.path)
 
 
-def _partition(log: Log) -> DescribeLogDirsPartition:
-    return DescribeLogDirsPartition(
-        partition_index=log.partition,
-        partition_size=log.size,
-        offset_lag=max(0, log.high_watermark - log.log_end_offset),
-    )
+def _partition(services: Services, log: Log) -> DescribeLogDirsPartition:
+    """Describe a log, or the copy of one that is being moved."""
+    is_copy = log is services.log_moves.copy
+    moved = services.logs.logs.get((log.topic, log.partition)) if is_copy else None
+    end = log.high_watermark if moved is None else moved.log_end_offset
+    return DescribeLogDirsPartition(log.partition, log.size, max(0, end - log.log_end_offset), is_copy)

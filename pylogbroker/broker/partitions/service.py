@@ -44,7 +44,8 @@ class Partitions:
     """Opens logs, and leads partitions.
 
     Callbacks: `on_log_deleted` gets the log of a deleted partition before its files go. `on_configured` is called after
-    settings changed. `on_reopened` gets a partition that came online late, `on_offline` one whose log failed.
+    settings changed, `on_opened` after logs were opened. `on_reopened` gets a partition that came online late,
+    `on_offline` one whose log failed.
     """
 
     _config: BrokerConfig
@@ -61,6 +62,7 @@ class Partitions:
     on_log_deleted: list[Callable[[Log], None]] = attrs.field(factory=list, init=False)
     on_configured: list[Callable[[], None]] = attrs.field(factory=list, init=False)
     on_reopened: list[Callable[[str, int], None]] = attrs.field(factory=list, init=False)
+    on_opened: list[Callable[[], None]] = attrs.field(factory=list, init=False)
     on_offline: list[Callable[[str, int], None]] = attrs.field(factory=list, init=False)
     before_drop: list[Callable[[TopicImage], None]] = attrs.field(factory=list, init=False)
     _group_commit: GroupCommit = attrs.field(init=False)
@@ -237,6 +239,8 @@ class Partitions:
                 recreated.append(key)
         for why, keys in failed.items():
             log.error("{partitions} offline: {why}", partitions=_subject(keys), why=why)
+        for call in self.on_opened:
+            call()
         if recreated:
             log.warn("{partitions} in no log directory: recreated empty at offset 0", partitions=_subject(recreated))
         return opened

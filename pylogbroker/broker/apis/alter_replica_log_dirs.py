@@ -1,0 +1,51 @@
+"""AlterReplicaLogDirs (34): moves replicas to other log directories of this broker.
+
+| the directory                | answer                                                          |
+|------------------------------|-----------------------------------------------------------------|
+| is not one of `log.dirs`     | LOG_DIR_NOT_FOUND                                               |
+| failed, or the replica's did | KAFKA_STORAGE_ERROR                                             |
+| works; there is no replica   | REPLICA_NOT_AVAILABLE; a replica that comes later is made there |
+| works                        | no error: the replica is moved, as DescribeLogDirs shows        |
+"""
+
+from __future__ import annotations
+
+import os
+
+from pylogbroker.broker.api import serves
+from pylogbroker.broker.context import RequestContext
+from pylogbroker.broker.services import Services
+from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.wire.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDirPartitionResult,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirsResponse,
+    AlterReplicaLogDirTopicResult,
+)
+
+
+@serves(AlterReplicaLogDirsRequest)
+async def handle(
+    services: Services, context: RequestContext, request: AlterReplicaLogDirsRequest
+) -> AlterReplicaLogDirsResponse:
+    results: dict[str, list[AlterReplicaLogDirPartitionResult]] = {}
+    wanted = (
+        (home.path, topic.name, index) for home in request.dirs for topic in home.topics for index in topic.partitions
+    )
+    async for path, topic, index in services.runtime.slices.over(wanted):
+        error = _move(services, path, topic, index)
+        results.setdefault(topic, []).append(AlterReplicaLogDirPartitionResult(index, error))
+    return AlterReplicaLogDirsResponse(
+        results=[AlterReplicaLogDirTopicResult(topic, partitions) for topic, partitions in results.items()]
+    )
+
+
+def _move(services: Services, path: str, topic: str, index: int) -> ErrorCode:
+    try:
+        found = services.metadata.require_topic(topic)
+        if index not in found.partitions:
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        services.log_moves.move((topic, index), os.path.abspath(path))
+    except KafkaError as error:
+        return error.code
+    return ErrorCode.NONE
