@@ -11,10 +11,10 @@
 `others` are more workloads of `tests.crash`, as transactional copiers, which end before the producers.
 
 Clients, stamps, history and checks are those of `tests.crash`.  An acknowledged record must be at its offset in the log
-that the leader serves.  Records of an idempotent producer are there once, in order, without gaps.  Acknowledged records
-of a producer that retries are in order.  What a consumer has read stays; consumers skip nothing, and offsets of groups
-do not go back.  An entry below the high watermark is the same at each check, and on all replicas at the end.  So are
-the logs of groups and transactions, apart from what compaction has removed.
+that the leader serves.  Records of an idempotent producer are there once, in order, without gaps.  What a consumer has
+read stays; consumers skip nothing, and offsets of groups do not go back.  An entry below the high watermark is the same
+at each check, and on all replicas at the end.  So are the logs of groups and transactions, apart from what compaction
+has removed.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from tests.crash.workloads import RunContext, Topic, Workload
 from tests.crash.workloads.consuming import Consuming, Seat
 from tests.crash.workloads.consuming import confluent as confluent_member
 from tests.crash.workloads.producing import Plan, Producing
-from tests.crash.workloads.senders import confluent, kafka_python
+from tests.crash.workloads.senders import confluent
 from tests.support.waiting import wait_until
 
 WAIT_SECONDS_MAX: Final = 60.0
@@ -57,14 +57,11 @@ SEATS: Final = (
 
 
 def usual_plans(*topics: Topic) -> list[Plan]:
-    """Return two idempotent producers and one that retries, all with acks=all.
-
-    kafka-python has one request in flight for a partition, librdkafka for each leader: that does not keep the order.
-    """
+    """Return two idempotent producers and one that retries, all with acks=all."""
     return [
         Plan("once-none", confluent, Promise.ONCE, "all", "none", topics),
         Plan("once-zstd", confluent, Promise.ONCE, "all", "zstd", topics),
-        Plan("retry-lz4", kafka_python, Promise.REPEATED, "all", "lz4", topics),
+        Plan("retry-lz4", confluent, Promise.REPEATED, "all", "lz4", topics),
     ]
 
 

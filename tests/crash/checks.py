@@ -23,8 +23,8 @@ A guarantee allows, exactly:
 * AT_LEAST_ONCE (retries, one request at a time): within one life of the broker each at most once and in order. A record
   is there more than once only if it was sent in one life and acknowledged in another. The acknowledged copy is the last
   one, and the acknowledged copies are in order.
-* REPEATED (the same, in a cluster, in which a record may be sent to several leaders): any number of copies. The
-  acknowledged copies are in order.
+* REPEATED (the same, in a cluster): any number of copies, in any order. librdkafka has one request in flight for each
+  leader, so a batch that a former leader rejects comes behind later ones.
 """
 
 from __future__ import annotations
@@ -110,9 +110,7 @@ def _check_producer(sent: Sent, copies: Copies, ends: Sequence[int], settled: bo
         yield from _check_once(copies)
     elif sent.promise is Promise.AT_MOST_ONCE:
         yield from _check_rising(copies)
-    elif sent.promise is Promise.REPEATED:
-        yield from _check_acknowledged_order(sent, copies)
-    else:
+    elif sent.promise is Promise.AT_LEAST_ONCE:
         yield from _check_retried(sent, copies, ends)
     if sent.failures and sent.promise is not Promise.AT_MOST_ONCE:
         first = min(sent.failures)

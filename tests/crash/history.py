@@ -29,7 +29,7 @@ class Promise(Enum):
     ONCE = "idempotent: once, and no other is missing before it"
     AT_MOST_ONCE = "without retries: once if acknowledged, else once or not at all"
     AT_LEAST_ONCE = "with retries: once for each time that it was sent"
-    REPEATED = "with retries, while leaders move: the acknowledged copies are in order"
+    REPEATED = "with retries, while leaders move: at least once if acknowledged"
 
 
 @attrs.define

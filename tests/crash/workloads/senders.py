@@ -14,7 +14,6 @@ from tests.crash.stamps import Stamp, value_of
 _BATCH_BYTES: Final = 12_000  # so that batches fit into small segments
 Delivered = Callable[[int | None, str], None]  # the offset that was acknowledged, or why it failed
 _FOR_EVER_MS: Final = 600_000  # longer than any run is without a broker
-_IN_ORDER: Final = (Promise.AT_LEAST_ONCE, Promise.REPEATED)  # by one request in flight
 
 
 class Sender(Protocol):
@@ -87,7 +86,7 @@ class kafka_python:  # noqa: N801
             compression_type=None if codec == "none" else codec,
             enable_idempotence=promise is Promise.ONCE,
             retries=0 if promise is Promise.AT_MOST_ONCE else 1_000_000_000,
-            max_in_flight_requests_per_connection=1 if promise in _IN_ORDER else 5,
+            max_in_flight_requests_per_connection=1 if promise is Promise.AT_LEAST_ONCE else 5,
             linger_ms=2,
             batch_size=_BATCH_BYTES,
             delivery_timeout_ms=_FOR_EVER_MS,
