@@ -75,7 +75,7 @@ class Fault(StrEnum):
 #: For clusters with brokers of Apache Kafka, which start slowly.
 SINGLE_FAULTS: Final = (Fault.KILL, Fault.KILL, Fault.STOP, Fault.PAUSE)
 NETWORK_FAULTS: Final = (Fault.CUT, Fault.CUT_ZOOKEEPER, Fault.ISOLATE, Fault.CUT_AND_KILL)
-ALL_FAULTS: Final = (*SINGLE_FAULTS, *SINGLE_FAULTS, *(fault for fault in Fault if fault not in NETWORK_FAULTS))
+ALL_FAULTS: Final = (Fault.KILL, Fault.KILL, *(fault for fault in Fault if fault not in NETWORK_FAULTS))
 
 
 @attrs.define

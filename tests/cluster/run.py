@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 import time
 import traceback
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
@@ -19,13 +20,16 @@ from tests.cluster.cluster import Cluster
 from tests.cluster.faults import ALL_FAULTS, NETWORK_FAULTS, PARTITIONS, SETTINGS, Faults
 from tests.cluster.members import own
 from tests.cluster.network import Network
-from tests.cluster.traffic import Traffic
+from tests.cluster.traffic import Traffic, usual_plans
 from tests.crash.checks import Violation
+from tests.crash.history import Promise
 from tests.crash.kill_moments import EventWaiter
 from tests.crash.run import Outcome
 from tests.crash.workloads import Topic, Workload
 from tests.crash.workloads.copier_processes import CopierProgram, java_4, librdkafka
 from tests.crash.workloads.copying import Copying
+from tests.crash.workloads.java_sender import java
+from tests.crash.workloads.producing import Plan
 
 BROKERS: Final = 3
 TOPIC: Final = Topic("orders", PARTITIONS, {"segment.bytes": "1000000"})
@@ -34,6 +38,7 @@ FAILED_SECONDS_MAX: Final = 3.0  # in which clients finish, once something is wr
 #: One group of all clients.
 COPIERS: Final = CopierProgram("mixed", (librdkafka, librdkafka, java_4), life_seconds=6.0)
 _RECORDS_PER_KILL: Final = 600  # to copy: about what copiers achieve
+PLANS: Final = (*usual_plans(TOPIC), Plan("java-once-lz4", java, Promise.ONCE, "all", "lz4", (TOPIC,)))
 Report = Callable[[str], None]
 
 
@@ -63,7 +68,7 @@ class ClusterRun:
         chance = random.Random(self.seed)
         trap = EventWaiter(lambda: None)
         cluster = Cluster.make(self.directory, self.zookeeper, [own] * BROKERS, SETTINGS, self.network)
-        traffic = Traffic(cluster, [TOPIC], chance.randrange(1 << 30), others=self.others, met=trap.met)
+        traffic = Traffic(cluster, [TOPIC], chance.randrange(1 << 30), PLANS, others=self.others, met=trap.met)
         kinds = ALL_FAULTS if self.network is None else (*ALL_FAULTS, *NETWORK_FAULTS)
         faults = Faults(cluster, traffic, chance, trap, kinds, self.network)
         with cluster:
@@ -96,11 +101,15 @@ class ClusterRun:
 
     def _figures(self, faults: Faults, seconds: int) -> dict[str, int | float]:
         history = faults.traffic.history
+        acknowledged = Counter[str]()
+        for sent in history.sent.values():
+            acknowledged[sent.producer] += sent.acknowledged
         return {
             "seconds": seconds,
             "kills": faults.kills,
             **{f"  {name}": count for name, count in sorted(faults.counts.items())},
-            "records acknowledged": faults.traffic.acknowledged,
+            "records acknowledged": acknowledged.total(),
+            **{f"  of {name}": count for name, count in acknowledged.items()},
             **{f"  read by {name}": count for name, count in sorted(history.readers.items())},
             "commits acknowledged": sum(one.count for one in history.committed.values()),
             **{name: value for workload in self.others for name, value in workload.figures().items()},

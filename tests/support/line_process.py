@@ -74,6 +74,11 @@ class LineProcess:
         self._child.stdin.write(line.encode() + b"\n")
         self._child.stdin.flush()
 
+    def close_input(self) -> None:
+        """End the child's standard input."""
+        assert self._child.stdin is not None
+        self._child.stdin.close()
+
     def expect(self, pattern: str, timeout: float = 30) -> re.Match[str]:
         """The first not yet consumed line that matches; ProcessFailed at the child's end or the time's."""
         wanted = re.compile(pattern)
