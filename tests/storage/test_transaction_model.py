@@ -225,7 +225,7 @@ class TransactionMachine(RuleBasedStateMachine):
         keep = len(self.model.written) * part // 8
         end = self.model.written[keep].base if keep < len(self.model.written) else self.model.end
         if end > self.model.start:
-            for files in self.log.truncate_to(end):
+            for files in self.log.truncate_to(end, self.log.plan_truncation(end)):
                 files.unlink()
             self.model.cut(end)
 

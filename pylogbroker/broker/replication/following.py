@@ -1,6 +1,6 @@
 """A replica that follows a leader: its state machine, and what the actions do.
 
-Cutting a log is rare and short, and runs on the reactor thread; a worker removes the files.
+A worker reads what a cut of the log needs, which may be a segment's headers, and removes the files.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from uuid import UUID
 import attrs
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
+from twisted.python.failure import Failure
 
 from pylogbroker.broker.partitions.partition import Partition
 from pylogbroker.broker.runtime import Runtime
@@ -33,6 +34,7 @@ from pylogbroker.replication import (
 from pylogbroker.replication.actions import NO_ACTIONS
 from pylogbroker.rpc.transport import BUFFERS
 from pylogbroker.storage import DeletedFiles, Log, Origin
+from pylogbroker.storage.log.log import PlannedTruncation
 from pylogbroker.wire.messages.fetch import PartitionData
 
 log = Logger()
@@ -132,14 +134,7 @@ class Following:
                     case AdvanceLogStart(offset):
                         self.log.start_at(offset)
                     case TruncateTo(offset):
-                        log.info(
-                            "cut {topic}-{partition} from offset {end} to {offset}: its leader has other records there",
-                            topic=self.topic,
-                            partition=self.index,
-                            end=self.log.log_end_offset,
-                            offset=offset,
-                        )
-                        self._cut(self.log.truncate_to(offset))
+                        self._truncate(offset)
                     case RestartAt(offset):
                         log.warn(
                             "{topic}-{partition} begins again, empty, at offset {offset}: its leader has none before",
@@ -151,14 +146,41 @@ class Following:
                     case _:
                         raise AssertionError(f"no action of a follower: {action}")
         except StorageFailure as failure:
-            if self.log.offline_reason:
-                self.follower.log_failed()
-            else:  # the disk is full, say
-                self.follower.append_failed(self._runtime.now_ms())
-            self._syncs.request_failed(self.log, failure)
+            self._storage_failed(failure)
         if self.follower.state is FollowerState.SYNCING and not self._is_syncing:
             self._is_syncing = True
             self._syncs.sync(self.log).addCallbacks(self._synced, self._sync_failed)
+
+    def _storage_failed(self, failure: StorageFailure) -> None:
+        if self.log.offline_reason:
+            self.follower.log_failed()
+        else:  # the disk is full, say
+            self.follower.append_failed(self._runtime.now_ms())
+        self._syncs.request_failed(self.log, failure)
+
+    def _truncate(self, offset: int) -> None:
+        log.info(
+            "cuts {topic}-{partition} from offset {end} to {offset}: its leader has other records there",
+            topic=self.topic,
+            partition=self.index,
+            end=self.log.log_end_offset,
+            offset=offset,
+        )
+        planned = self._runtime.in_thread(self.log.plan_truncation, offset)
+        planned.addCallback(self._truncate_as_planned, offset).addErrback(self._truncation_failed)
+
+    def _truncate_as_planned(self, planned: PlannedTruncation | None, offset: int) -> None:
+        if self.partition.followed is not self:  # another leader epoch has begun, or the replica was stopped
+            return
+        self._cut(self.log.truncate_to(offset, planned))
+        self.run(NO_ACTIONS)
+        self.on_ready()
+
+    def _truncation_failed(self, failure: Failure) -> None:
+        if isinstance(failure.value, StorageFailure):
+            self._storage_failed(failure.value)
+        else:
+            log.failure("{topic}-{partition} could not be cut", failure, topic=self.topic, partition=self.index)
 
     def _append(self, records: bytes | memoryview) -> None:
         now_ms = self._runtime.now_ms()

@@ -51,7 +51,7 @@ from pylogbroker.storage.log.guarded_policy import GuardedPolicy
 from pylogbroker.storage.log.leader_epochs import LeaderEpochs
 from pylogbroker.storage.log.log_reader import LogReader
 from pylogbroker.storage.log.log_transaction_index import LogTransactionIndex
-from pylogbroker.storage.log.producer_recovery import load_producers
+from pylogbroker.storage.log.producer_recovery import load_producers, states_upto
 from pylogbroker.storage.log.producer_states import EndedTransaction, Origin, ProducerStates, WrittenBatch
 from pylogbroker.storage.log.segment import Segment
 from pylogbroker.storage.log.segment_swap import Replacement, SegmentSwap, SwapAborted, rename_cleaned_files
@@ -70,6 +70,15 @@ class Appended:
     log_start_offset: int
     duplicate: bool  # the offsets are those of the earlier append
     must_sync: bool  # by flush.messages, before the append is acknowledged
+
+
+@attrs.frozen
+class PlannedTruncation:
+    """End of a log after a cut, and the producer states there, with the offset of the snapshot that they begin with."""
+
+    end_offset: int
+    producers: ProducerStates
+    snapshot_offset: int
 
 
 class Log:
@@ -441,8 +450,20 @@ class Log:
 
     # Truncating
 
-    def truncate_to(self, offset: int) -> list[DeletedFiles]:
+    def plan_truncation(self, offset: int) -> PlannedTruncation | None:
+        """Return what `truncate_to` takes time to read, or None. Blocks; any thread, while nothing is appended."""
+        segments = tuple(segment for segment in self.segments if segment.base_offset <= offset)
+        if not segments or offset >= self.log_end_offset:
+            return None
+        with self._on_disk(frozenset()):
+            cut = segments[-1].find(offset)
+            end = offset if cut is None else min(cut.first_offset, offset)
+            return PlannedTruncation(end, *states_upto(self.path, names.snapshots_in(self.path), segments, end))
+
+    def truncate_to(self, offset: int, planned: PlannedTruncation | None = None) -> list[DeletedFiles]:
         """Drop records from `offset` on, and leader epochs that begin there or later, also at the log end.
+
+        Without a plan, this blocks.
 
         A disk error takes the log offline, also a transient one: only a part may be cut.
         """
@@ -456,7 +477,7 @@ class Log:
         dropped, self.segments, self._active = self.segments[len(kept) :], kept, kept[-1]
         with self._on_disk(frozenset()):
             cut = self._active.truncate(offset)
-            self._end_at(offset if cut is None else min(cut, offset))
+            self._end_at(offset if cut is None else min(cut, offset), planned)
             return [segment.delete() for segment in dropped]
 
     def restart_at(self, offset: int, now_ms: int) -> list[DeletedFiles]:
@@ -472,7 +493,7 @@ class Log:
             self._end_at(offset)
         return deleted
 
-    def _end_at(self, offset: int) -> None:
+    def _end_at(self, offset: int, planned: PlannedTruncation | None = None) -> None:
         self.truncations += 1
         self._reader.forget()
         self.cleaner_checkpoint = min(self.cleaner_checkpoint, offset)
@@ -481,10 +502,14 @@ class Log:
         self.high_watermark = min(self.high_watermark, offset)
         self.recovery_point = min(self.recovery_point, offset)
         self.epochs.truncate_end(offset)
-        before = self.producers
-        self.producers, self._snapshot_offset = load_producers(
-            self.path, names.snapshots_in(self.path), self.segments, offset
-        )
+        before, snapshots = self.producers, names.snapshots_in(self.path)
+        if planned is not None and planned.end_offset == offset:
+            self.producers, self._snapshot_offset = planned.producers, planned.snapshot_offset
+            for snapshot in snapshots:
+                if snapshot > offset:
+                    remove(names.file_of(self.path, snapshot, names.SNAPSHOT))
+        else:
+            self.producers, self._snapshot_offset = load_producers(self.path, snapshots, self.segments, offset)
         self.producers.keep_unseen(before, offset)
 
     # Moving

@@ -37,6 +37,19 @@ def load_producers(
     return states, offset
 
 
+def states_upto(
+    path: str, snapshots: Collection[int], segments: tuple[Segment, ...], end: int
+) -> tuple[ProducerStates, int]:
+    """Like `load_producers` for a log that ends at `end`, but change no file, and ignore batches from `end` on."""
+    offset, known = _newest_sound(path, snapshots, end)
+    states = ProducerStates(known)
+    for segment, segment_end in _with_ends(segments, end):
+        if segment_end > offset:
+            with suppress(CorruptRecords):
+                deque(replay(segment, offset, states, end), maxlen=0)
+    return states, offset
+
+
 def states_at(path: str, snapshots: Collection[int], segments: Sequence[Segment], number: int) -> ProducerStates:
     base = segments[number].base_offset
     offset, known = _newest_sound(path, snapshots, base)
@@ -72,10 +85,12 @@ def _with_ends(segments: tuple[Segment, ...], log_end_offset: int) -> Iterable[t
     return zip(segments, [*(segment.base_offset for segment in segments[1:]), log_end_offset], strict=True)
 
 
-def replay(segment: Segment, offset: int, states: ProducerStates) -> Iterator[EndedTransaction]:
-    """Record batches from `offset` on; yield the transactions that end."""
+def replay(segment: Segment, offset: int, states: ProducerStates, end: int | None = None) -> Iterator[EndedTransaction]:
+    """Record batches from `offset` on, up to `end`; yield the transactions that end."""
     found = segment.find(offset) if offset > segment.base_offset else None
     for header, entry in segment.entry_headers(0 if found is None else found.position):
+        if end is not None and entry.base_offset >= end:
+            return
         if entry.producer_id >= 0 and entry.base_offset >= offset:
             ended = states.record(segment.file.read_entry(header) if entry.is_control else entry)
             if ended is not None:

@@ -151,6 +151,20 @@ class LaterLeaderTests(ClusterTests):
         self.assertEqual([self.cluster.values(broker) for broker in (1, 2, 3)], [[b"a", b"b", b"c"]] * 3)
         self.assertEqual(self.cluster.high_watermarks()[2], 3)
 
+    def test_a_cut_waits_for_a_worker_and_for_no_later_leader(self) -> None:
+        self.create()
+        self.cluster.cut |= {(2, 1), (3, 1)}
+        self.cluster.append(1, b"lost")
+        self.cluster.elect(2, to=(2, 3))
+        threads = self.cluster.nodes[1].threads
+        threads.holding = True
+        self.cluster.order(1)
+        self.cluster.settle(1.1)
+        self.assertEqual((self.cluster.ends()[1], len(threads.held)), (1, 1))
+        self.cluster.elect(1, isr=(1, 2, 3))
+        threads.run_one()
+        self.assertEqual(self.cluster.values(1), [b"lost"])
+
     def test_an_old_leader_acknowledges_nothing_and_followers_leave_it(self) -> None:
         self.create()
         self.cluster.elect(2, to=(2, 3))
