@@ -11,6 +11,10 @@ __all__ = ["Options", "makeService"]
 
 
 def makeService(options: Options) -> IService:
+    if options.broker_count is not None:
+        from pylogbroker.tap.brokers.service import make_service as make_supervisor
+
+        return make_supervisor(options, options.broker_count)
     with without_garbage_collection():
         from pylogbroker.tap.twistd import make_service
     return make_service(options)

@@ -6,9 +6,7 @@ The start ends before the reactor runs: a StartupError ends the process with one
 from __future__ import annotations
 
 import os
-import resource
 import sys
-from types import TracebackType
 from typing import Any
 
 from twisted.application.service import IService, MultiService
@@ -21,12 +19,12 @@ from pylogbroker.config import BrokerConfig, Reloaded
 from pylogbroker.errors import ConfigError, StartupError
 from pylogbroker.net.poller import make_eager
 from pylogbroker.tap.brokers.stdin import stop_with_stdin
-from pylogbroker.tap.brokers.supervisor import Supervisor
 from pylogbroker.tap.change_log import shown_changes
 from pylogbroker.tap.full_collections import FullCollections
 from pylogbroker.tap.garbage_collection import FROZEN_OBJECTS, without_garbage_collection
 from pylogbroker.tap.options import Options
 from pylogbroker.tap.process_log import PROCESS_LOG
+from pylogbroker.tap.process_setup import prepare_process
 from pylogbroker.tap.service import BrokerService
 from pylogbroker.tap.signals import Signals
 
@@ -36,27 +34,15 @@ log = Logger()
 def make_service(options: Options) -> IService:
     from twisted.internet import reactor  # only now has twistd installed it
 
-    allow_many_files()
+    prepare_process()
     make_eager(reactor)
-    sys.excepthook = _show_startup_errors_in_one_line
     service = MultiService()
-    if options.broker_count is not None:
-        brokers = _supervisor(reactor, options, options.broker_count)
-        brokers.setServiceParent(service)
-        Signals(reactor, brokers.reload, PROCESS_LOG.reopen).handle()
-        return service
     if options["stop-with-stdin"]:
         stop_with_stdin(reactor)
     broker = TwistdService(reactor, options)
     broker.setServiceParent(service)
     Signals(reactor, broker.reload_file, PROCESS_LOG.reopen).handle()
     return service
-
-
-def _supervisor(reactor: Any, options: Options, count: int) -> Supervisor:
-    settings = options.settings
-    directories = BrokerConfig({"log.dirs": settings["log.dirs"]} if "log.dirs" in settings else {}).log_dirs
-    return Supervisor(reactor, settings, count, directories, options.arguments)
 
 
 class TwistdService(BrokerService):
@@ -138,12 +124,6 @@ class TwistdService(BrokerService):
             _log_reload(file, reloaded)
 
 
-def allow_many_files() -> None:
-    """Raise the limit of open files: partitions and connections take one or more each."""
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-
-
 def _log_reload(file: str, reloaded: Reloaded) -> None:
     for warning in reloaded.warnings:
         log.warn("{warning}", warning=warning)
@@ -156,12 +136,3 @@ def _log_reload(file: str, reloaded: Reloaded) -> None:
             file=file,
             names=", ".join(reloaded.postponed),
         )
-
-
-def _show_startup_errors_in_one_line(
-    kind: type[BaseException], error: BaseException, traceback: TracebackType | None
-) -> None:
-    if isinstance(error, StartupError):
-        print(f"pylogbroker: {error}", file=sys.__stderr__)  # sys.stderr goes to the log
-    else:
-        sys.__excepthook__(kind, error, traceback)
