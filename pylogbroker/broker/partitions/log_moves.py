@@ -5,9 +5,9 @@
     make the copy                 worker   <new>/t_0-future with the file `moved`         begins the copy again
     copy records, sync            worker   the copy grows                                 begins the copy again
     copy the rest, rename, adopt  reactor  <new>/t_0 with `moved`, and <old>/t_0          drops <old>/t_0
-    sync the new directory        worker   the same                                       drops <old>/t_0
-    rename the old log            worker   <new>/t_0, and <old>/t_0.<random>-delete       removes the latter
-    remove `moved` and old files  worker   <new>/t_0
+    sync the new directory        reader   the same                                       drops <old>/t_0
+    rename the old log            reader   <new>/t_0, and <old>/t_0.<random>-delete       removes the latter
+    remove `moved` and old files  reader   <new>/t_0
 
 The rest is copied while nothing else runs, so the copy has all records when it takes the log's place. The log's syncs
 wait for that of the new directory: what they promise must be found there.
@@ -194,7 +194,8 @@ class LogMoves:
             else:
                 await deferLater(runtime.clock, _RETRY_SECONDS)
         self.copy = None
-        await runtime.in_thread(self._logs.finish_move, found, former)
+        # Syncs that wait for it may occupy all other threads.
+        await runtime.in_reading_thread(self._logs.finish_move, found, former)
         await self._partitions.sync(found)
         move.partition.on_synced()
         log.info("{topic}-{partition} is in {path} now", topic=found.topic, partition=found.partition, path=found.path)
