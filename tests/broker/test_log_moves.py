@@ -212,6 +212,36 @@ class RejectedTests(LogMoveTests):
         online = [each.path for each in self.node.broker.logs.directories.online]
         self.assertEqual((online, self.log.offline_reason), ([str(self.old)], ""))
 
+    def test_an_old_directory_that_cannot_be_renamed_is_left(self) -> None:
+        real = os.rename
+
+        def rename(path: str, to: str) -> None:
+            if path == f"{self.old}/t_0":
+                raise OSError(errno.EIO, os.strerror(errno.EIO), path)
+            real(path, to)
+
+        with patch.object(os, "rename", rename):
+            self.move()
+        self.assertEqual(self.places(), ["new/t_0", "old/t_0"])
+        self.assertEqual((self.log.path, self.log.offline_reason), (f"{self.new}/t_0", ""))
+        self.node.produce("t", 0, 7)
+        self.restart()
+        self.assertEqual((self.log.path, self.log.log_end_offset), (f"{self.new}/t_0", 11))
+
+    def test_a_new_directory_that_cannot_be_synced_takes_its_log_offline(self) -> None:
+        """Otherwise records could be acknowledged that a loss of power takes."""
+        real = os.fsync
+
+        def fsync(fd: int) -> None:
+            if os.readlink(f"/proc/self/fd/{fd}") == str(self.new) and os.path.exists(f"{self.new}/t_0"):
+                raise OSError(errno.EIO, os.strerror(errno.EIO))
+            real(fd)
+
+        with patch.object(os, "fsync", fsync):
+            self.move()
+        self.assertEqual(self.places(), ["new/t_0", "old/t_0"])
+        self.assertNotIn(("t", 0), self.node.broker.partitions.hosted)
+
 
 class KillTests(LogMoveTests):
     """The files of a moment, as a kill leaves them, are started from."""

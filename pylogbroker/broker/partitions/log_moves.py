@@ -18,6 +18,7 @@ A copy begins again if its log was cut meanwhile. It ends if the replica is stop
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final
 
 import attrs
@@ -195,8 +196,15 @@ class LogMoves:
                 await deferLater(runtime.clock, _RETRY_SECONDS)
         self.copy = None
         # Syncs that wait for it may occupy all other threads.
-        await runtime.in_reading_thread(self._logs.finish_move, found, former)
-        await self._partitions.sync(found)
+        try:
+            await runtime.in_reading_thread(self._logs.finish_move, found, former)
+        except StorageFailure as failure:
+            self._partitions.request_failed(found, failure)
+            return
+        except OSError as error:
+            log.error("{former} was moved to {path}, but is left: {why}", former=former, path=found.path, why=error)
+        with suppress(StorageFailure):  # it is logged, and the log is offline then
+            await self._partitions.sync(found)
         move.partition.on_synced()
         log.info("{topic}-{partition} is in {path} now", topic=found.topic, partition=found.partition, path=found.path)
 

@@ -368,10 +368,13 @@ class LogManager:
     def finish_move(self, log: Log, former: str) -> None:
         """Sync the move, let the log's syncs go on, and remove the former directory. Blocks; any thread.
 
-        Raises OSError. The former directory goes after the new one is on the disk: a start has one of them at least.
+        The former directory goes after the new one is on the disk: a start has one of them at least. Raise
+        StorageFailure if the log is offline now, OSError if the former directory is left, for the next start.
         """
         try:
             sync_file(os.path.dirname(log.path))
+        except OSError as error:
+            raise log.record_failure(error, frozenset()) from error
         finally:
             log.release_syncs()
         home, name = os.path.split(former)
