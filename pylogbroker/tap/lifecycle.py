@@ -136,7 +136,7 @@ class BrokerStart:
             tree = await in_thread(self._open_tree, in_thread)
         self._undo.add(tree.close)
         logs = LogManager(config.log_dirs, recovery_threads=config.integer("num.recovery.threads.per.data.dir"))
-        loaded = _LoadedLogs(logs, in_thread)
+        loaded = _LoadedLogs(logs, in_thread, is_crash_known=not config.in_cluster)
         self._undo.add(loaded.close)
         broker_id, cluster_id = await identify(config, tree, logs.directories, in_thread)
         runtime = Runtime.on(self._reactor, in_thread, threads.in_reading_thread)
@@ -162,6 +162,7 @@ class BrokerStart:
         await listeners.start()
         self._undo.add(broker.role.leave)
         await broker.role.register(_announcement(broker))
+        loaded.is_crash_known = True
         self._go_on()
         self._watch_stalls(broker)
         if deleted:
@@ -213,10 +214,14 @@ class BrokerStart:
 
 @attrs.define(eq=False)
 class _LoadedLogs:
-    """Logs, closed cleanly only if all were loaded."""
+    """Logs, closed cleanly only if all were loaded, and the other brokers know of a crash before the start.
+
+    Otherwise the next start would not know that records may be lost.
+    """
 
     _logs: LogManager
     _in_thread: InThread
+    is_crash_known: bool
     _is_complete: bool = attrs.field(init=False, default=False)
 
     async def load(
@@ -234,7 +239,7 @@ class _LoadedLogs:
         return deleted
 
     async def close(self) -> None:
-        if not self._is_complete:
+        if not self._is_complete or not (self.is_crash_known or self._logs.were_closed_cleanly):
             self._logs.directories.unlock()
             return
         for notice in await self._in_thread(self._logs.close):

@@ -160,6 +160,7 @@ def test_a_clean_stop_and_start(tmp_path: Path) -> None:
     found: list[Any] = []
     again = started(tmp_path / "a", tmp_path / "b", found=found)
     assert found == []
+    assert again.were_closed_cleanly
     assert {key: log.log_end_offset for key, log in again.logs.items()} == {("events_of_x", n): n for n in range(4)}
     third = again.logs["events_of_x", 3]
     assert (third.log_start_offset, third.high_watermark, third.recovery_point) == (1, 3, 3)
@@ -193,6 +194,13 @@ def test_after_a_crash_all_logs_are_recovered(tmp_path: Path, threads: int) -> N
     again = started(tmp_path, found=found, recovery_threads=threads)
     assert [str(each) for each in found] == [f"{tmp_path}: not stopped cleanly: 5 logs checked, none cut"]
     assert [again.logs["events", n].log_end_offset for n in range(5)] == [3] * 5
+    assert not again.were_closed_cleanly
+
+
+def test_one_directory_that_was_not_closed_cleanly(tmp_path: Path) -> None:
+    assert started(tmp_path / "a", tmp_path / "b").close() == []
+    (tmp_path / "b" / ".kafka_cleanshutdown").unlink()
+    assert not started(tmp_path / "a", tmp_path / "b").were_closed_cleanly
 
 
 def test_what_a_crash_cut_is_reported_log_by_log(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@
 |----------------------|--------------------------------------------------------------------------------|
 | cluster_role         | joins what follows: opens, registers, and leaves the cluster                   |
 | member               | the registration, and sessions with ZooKeeper                                  |
+| departure            | leaves ISRs after a crash, before the broker registers                         |
 | orders               | requests of the controller: LeaderAndIsr, UpdateMetadata, StopReplica          |
 | config_watch         | settings of topics and brokers in the tree                                     |
 | unclean_elections    | unclean.leader.election.enable, set while brokers run                          |

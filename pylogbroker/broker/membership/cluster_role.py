@@ -42,7 +42,7 @@ from pylogbroker.config import SIMPLE, BrokerConfig, TopicConfig
 from pylogbroker.controller.ports import ControllerSettings
 from pylogbroker.interfaces import ITree
 from pylogbroker.metadata import registration
-from pylogbroker.metadata.image import TopicImage
+from pylogbroker.metadata.image import PartitionKey, TopicImage
 from pylogbroker.metadata.zk_image import read_image
 from pylogbroker.metadata.zk_schema import BrokerNode
 from pylogbroker.wire.messages.controlled_shutdown import ControlledShutdownRequest
@@ -62,6 +62,7 @@ class ClusterRole:
     replicas: Replicas = attrs.field(init=False)
     orders: ControllerOrders = attrs.field(init=False)
     interrupted_deletions: Sequence[TopicImage] = attrs.field(default=(), init=False)
+    _partitions: Partitions = attrs.field(init=False)
     _plans: MetadataPlans = attrs.field(init=False)
     _channels: BrokerChannels = attrs.field(init=False)
     _controller_channel: ControllerChannel = attrs.field(init=False)
@@ -115,6 +116,7 @@ class ClusterRole:
 
     def host(self, partitions: Partitions) -> None:
         """Make the replicas of this broker, which are logs of `partitions`."""
+        self._partitions = partitions
         config = self._config
         settings = ReplicaSettings(
             config.integer("replica.lag.time.max.ms"),
@@ -173,7 +175,18 @@ class ClusterRole:
     async def register(self, node: BrokerNode) -> None:
         """Register; raise StartupError if brokers could not connect to each other, or the id is another broker's."""
         await registration.check_listener(self._tree, self._broker_id, inter_broker_listener(self._config))
-        await self._member.register(node)
+        await self._member.register(node, self._suspect_partitions())
+
+    def _suspect_partitions(self) -> list[PartitionKey]:
+        """Return this broker's partitions with other replicas if it was not stopped cleanly."""
+        if self._partitions.were_closed_cleanly:
+            return []
+        return [
+            (topic.name, number)
+            for topic in self._metadata.topics.values()
+            for number, state in topic.partitions.items()
+            if self._broker_id in state.replicas and len(state.replicas) > 1
+        ]
 
     async def leave(self) -> None:
         """Leave the cluster in an orderly way, while the listeners are still open."""

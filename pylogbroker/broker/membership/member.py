@@ -8,13 +8,13 @@
     EXPIRED       the new session expires      EXPIRED       the attempt to register ends, another one begins
     any           `close`                      CLOSED        an attempt to register ends
 
-A broker whose id is still registered, by its life before or by another broker, waits for that session's timeout. So a
-broker that restarts after a crash has left all ISRs before it is back: it may have lost its last records.
+A broker whose id is still registered, by its life before or by another broker, waits for that session's timeout. After
+a crash it also waits until it has left the ISRs (see `departure`): it may have lost its last records.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Final
 
 import attrs
@@ -23,11 +23,13 @@ from twisted.internet.task import deferLater
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
+from pylogbroker.broker.membership.departure import wait_until_departed
 from pylogbroker.broker.runtime import Runtime
 from pylogbroker.coordination.deletion import wait_until_deleted
 from pylogbroker.errors import StartupError
 from pylogbroker.interfaces import CoordinationError, ITree, SessionEvent, SessionState
-from pylogbroker.metadata import registration
+from pylogbroker.metadata import registration, zk_paths
+from pylogbroker.metadata.image import PartitionKey
 from pylogbroker.metadata.zk_schema import BrokerNode
 
 log = Logger()
@@ -47,6 +49,7 @@ class ClusterMember:
     on_registered: list[Callable[[int], None]] = attrs.field(factory=list, init=False)
     on_new_session: list[Callable[[], object]] = attrs.field(factory=list, init=False)
     epoch: int = attrs.field(default=_UNKNOWN_EPOCH, init=False)
+    _suspect: Collection[PartitionKey] = attrs.field(default=(), init=False)
     _node: BrokerNode | None = attrs.field(default=None, init=False)
     _is_closed: bool = attrs.field(default=False, init=False)
     _attempt: Deferred[None] | None = attrs.field(default=None, init=False)
@@ -56,9 +59,13 @@ class ClusterMember:
         """The broker has registered, in this session or an earlier one."""
         return self.epoch != _UNKNOWN_EPOCH
 
-    async def register(self, node: BrokerNode) -> None:
-        """Register; raise StartupError if the id is another broker's, or ZooKeeper fails meanwhile."""
+    async def register(self, node: BrokerNode, suspect: Collection[PartitionKey] = ()) -> None:
+        """Register; raise StartupError if the id is another broker's, or ZooKeeper fails meanwhile.
+
+        Before that, leave the ISRs of `suspect` partitions, whose last records may be lost.
+        """
         self._node = node
+        self._suspect = suspect
         self._tree.watch_session(self._session_changed)
         self._attempt = ensureDeferred(self._register())
         try:
@@ -78,17 +85,35 @@ class ClusterMember:
 
     async def _register(self) -> None:
         assert self._node is not None
+        if self._suspect:
+            await self._leave_isrs()
         now_ms = self._runtime.now_ms()
         self.epoch = await registration.register(self._tree, self._broker_id, self._node, now_ms, self._until_deleted)
         log.info("registered as broker {broker} with epoch {epoch}", broker=self._broker_id, epoch=self.epoch)
         for call in self.on_registered:
             call(self.epoch)
 
+    async def _leave_isrs(self) -> None:
+        path = zk_paths.broker(self._broker_id)
+        if await self._tree.exists(path) is not None and not await self._until_deleted(path):
+            return
+        clock, suspect, self._suspect = self._runtime.clock, self._suspect, ()
+        remaining = await wait_until_departed(self._tree, self._broker_id, suspect, clock, self._deadline())
+        if remaining:
+            log.warn(
+                "after a crash, {topic}-{partition} and {others} more still count this broker as in sync: if it leads, "
+                "its last records may be lost",
+                topic=remaining[0][0],
+                partition=remaining[0][1],
+                others=len(remaining) - 1,
+            )
+
     async def _until_deleted(self, path: str) -> bool:
         log.info("broker id {broker} is still registered: waiting for its session's end", broker=self._broker_id)
-        clock = self._runtime.clock
-        deadline = clock.seconds() + self._session_seconds * _TIMEOUTS_WAITED
-        return await wait_until_deleted(self._tree, path, clock, deadline)
+        return await wait_until_deleted(self._tree, path, self._runtime.clock, self._deadline())
+
+    def _deadline(self) -> float:
+        return self._runtime.clock.seconds() + self._session_seconds * _TIMEOUTS_WAITED
 
     def _session_changed(self, event: SessionEvent) -> None:
         if event.state is SessionState.EXPIRED and self.is_registered and not self._is_closed:

@@ -73,6 +73,11 @@ class Partitions:
         self._group_commit = GroupCommit(self._runtime.in_thread, self.request_failed)
         self._missing_policies = MissingPolicies(self._runtime.clock, self._runtime.log_rate_limit)
 
+    @property
+    def were_closed_cleanly(self) -> bool:
+        """Return False after a crash: logs may have lost their last records."""
+        return self._logs.were_closed_cleanly
+
     def open(self) -> None:
         """Follow changes of settings; the replicas are open."""
         self._log_foreign_directories()

@@ -70,6 +70,7 @@ class LogManager:
         self.foreign: dict[TopicPartition, ForeignDirectory] = {}  # not opened
         self.preferred: dict[TopicPartition, str] = {}  # directories for logs that are not there yet
         self.interrupted_moves: dict[TopicPartition, str] = {}  # to directories, by the last stop
+        self.were_closed_cleanly = True  # by the last stop, in all directories
         self._pools = pools or Pools.of()
         self._threads = recovery_threads
         self._saving = threading.Lock()
@@ -132,6 +133,7 @@ class LogManager:
                 inventories.append(take_inventory(directory))
             except OSError as error:
                 self._fail(directory, error, report)
+        self.were_closed_cleanly = len(inventories) == len(list(self.directories))
         return inventories
 
     def _tasks(self, found: Inventory, report: Report) -> list[_Task]:
@@ -139,6 +141,7 @@ class LogManager:
         self.offline.update({key: f"{path}: not a directory" for key, path in found.misplaced.items()})
         try:
             clean = home.take_clean_marker()
+            self.were_closed_cleanly &= clean
             checkpoints = [self._offsets(home, name, report) for name in _CHECKPOINTS]
         except OSError as error:
             self._fail(home, error, report)

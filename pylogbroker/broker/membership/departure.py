@@ -1,0 +1,46 @@
+"""Departure of a broker from ISRs after a crash, before it registers again: it may have lost its last records.
+
+The controller removes a broker from ISRs when its registration ends. A controller that is elected after the broker
+has registered again does not know that it was away, and would let it lead. So the broker waits until the tree shows
+that it has left. It need not leave an ISR whose other members are down, too: nobody else could lead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from twisted.internet.interfaces import IReactorTime
+from twisted.internet.task import deferLater
+
+from pylogbroker.interfaces import ITree, NoNode
+from pylogbroker.metadata import zk_paths, zk_schema
+from pylogbroker.metadata.image import PartitionKey
+
+_POLL_SECONDS: Final = 0.1
+
+
+async def wait_until_departed(
+    tree: ITree, broker_id: int, partitions: Iterable[PartitionKey], clock: IReactorTime, deadline: float
+) -> list[PartitionKey]:
+    """Wait until the broker is in no ISR of `partitions` with another live broker; return the rest at the deadline."""
+    remaining = list(partitions)
+    while True:
+        remaining = await _not_departed(tree, broker_id, remaining)
+        if not remaining or clock.seconds() >= deadline:
+            return remaining
+        await deferLater(clock, _POLL_SECONDS)
+
+
+async def _not_departed(tree: ITree, broker_id: int, partitions: list[PartitionKey]) -> list[PartitionKey]:
+    nodes = await tree.get_many([zk_paths.partition_state(*key) for key in partitions])
+    try:
+        live = {int(name) for name in await tree.children(zk_paths.BROKER_IDS)} - {broker_id}
+    except NoNode:
+        live = set()
+    found = []
+    for key, node in zip(partitions, nodes, strict=True):
+        isr = () if node is None else zk_schema.decode_partition(node.data).isr
+        if broker_id in isr and not live.isdisjoint(isr):
+            found.append(key)
+    return found
