@@ -51,8 +51,8 @@ class SimulatedCluster(StoredCluster):
         self.setup = setup
         self.brokers: dict[int, SimulatedBroker] = {}
         self.failures: list[Failure] = []
-        self.lossy: dict[tuple[int, PartitionKey], None] = {}
-        """Replicas in ISRs that may have lost records, until the controller has removed them."""
+        self.lossy: dict[int, None] = {}
+        """Brokers that may have lost records, until they have registered again."""
         for number in range(1, setup.brokers + 1):
             path = f"{directory}/{number}"
             os.mkdir(path)

@@ -18,10 +18,7 @@ _CUT_SECONDS_MAX: Final = 8.0
 _PAUSE_SECONDS_MAX: Final = 8.0
 _DOWN_SECONDS_MAX: Final = 8.0
 _HARMLESS: Final = frozenset(("lose_connection", "lose_zookeeper"))
-"""Faults while a replica in an ISR may lack records: no other leader is elected, and no other controller.
-
-ZooKeeper mode has no remedy for a controller that does not know that such a broker was away.
-"""
+"""Faults while a broker in an ISR may lack records: the last one that has them must not end, too."""
 
 
 class Faults:
@@ -143,8 +140,7 @@ class Faults:
                 return False
             if not all(self._survives_without(broker, key) for key in self._cluster.states()):
                 return False
-            in_sync = [key for key, state in self._cluster.states().items() if broker.id in state.isr]
-            self._cluster.lossy |= {(broker.id, key): None for key in in_sync}
+            self._cluster.lossy[broker.id] = None
         broker.kill(power_loss=True)
         self._start_later(broker)
         return True
@@ -191,6 +187,7 @@ FAULTS: Final[Mapping[str, Callable[[Faults], bool]]] = {
         Faults.cut_zookeeper,
         Faults.pause,
         Faults.kill,
+        Faults.lose_power,
         Faults.stop,
         Faults.expire_session,
         Faults.lose_zookeeper,

@@ -67,6 +67,9 @@ class Invariants:
     def check(self, process: Process | None) -> None:
         """Check what an event of a process may have changed."""
         cluster = self._cluster
+        for number in tuple(cluster.lossy):
+            if cluster.brokers[number].serving is not None:  # it has left the ISRs before it has registered
+                del cluster.lossy[number]
         changed = self._update_states()
         for broker in cluster.brokers.values():
             if process is not None and broker.process is process:
@@ -161,12 +164,8 @@ class Invariants:
         if state is None or not state.is_stored:
             return
         committed = self.committed.get(key, [])
-        lossy = self._cluster.lossy
-        for number in self._cluster.brokers:
-            if number not in state.isr:
-                lossy.pop((number, key), None)
         for member in state.isr:
-            if (member, key) in lossy:
+            if member in self._cluster.lossy:
                 continue
             log = self.log_of(self._cluster.brokers[member], key)
             if log.records[: len(committed)] != committed:
