@@ -12,7 +12,7 @@ A partition that is not fetched now is forgotten: the leader would take its last
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 from uuid import UUID
 
@@ -40,10 +40,17 @@ class FollowerFetchSession:
     def is_incremental(self) -> bool:
         return self._id != _NO_SESSION
 
-    def fill(self, request: FetchRequest, wanted: Mapping[FetchedPartition, FetchPartition]) -> None:
-        """Name the partitions in the request."""
-        changed = {key: each for key, each in wanted.items() if self._sent.get(key) != each}
-        forgotten = [key for key in self._sent if key not in wanted] if self.is_incremental else []
+    def fill(
+        self,
+        request: FetchRequest,
+        asked: Mapping[FetchedPartition, FetchPartition],
+        over: Iterable[FetchedPartition],
+    ) -> None:
+        """Name the partitions in the request; `asked` are all without a session, else those asked for again."""
+        sent = self._sent
+        changed = {key: each for key, each in asked.items() if sent.get(key) != each}
+        forgotten = [key for key in over if sent.pop(key, None) is not None]
+        sent.update(changed)
         request.session_id, request.session_epoch = self._id, self._epoch
         request.topics = [
             FetchTopic(topic, topic_id, [changed[key] for key in keys])
@@ -51,9 +58,8 @@ class FollowerFetchSession:
         ]
         request.forgotten_topics_data = [
             ForgottenTopic(topic, topic_id, [key.partition for key in keys])
-            for (topic, topic_id), keys in _by_topic(dict.fromkeys(forgotten)).items()
+            for (topic, topic_id), keys in _by_topic(forgotten).items()
         ]
-        self._sent = dict(wanted)
 
     def answered(self, session_id: int) -> None:
         if session_id == _NO_SESSION:
@@ -68,7 +74,7 @@ class FollowerFetchSession:
         self._sent.clear()
 
 
-def _by_topic(keys: Mapping[FetchedPartition, object]) -> dict[tuple[str, UUID], list[FetchedPartition]]:
+def _by_topic(keys: Iterable[FetchedPartition]) -> dict[tuple[str, UUID], list[FetchedPartition]]:
     found: dict[tuple[str, UUID], list[FetchedPartition]] = {}
     for key in keys:
         found.setdefault((key.topic, key.topic_id), []).append(key)

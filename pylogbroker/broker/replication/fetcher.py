@@ -4,6 +4,9 @@
             --> OffsetForLeaderEpoch, ListOffsets: after an error, or before `inter.broker.protocol.version` 2.7
             --> Fetch: the others, with records from 1 byte on, or after `replica.fetch.wait.max.ms`
 
+An incremental response has the partitions with news. Fetches that it leaves out stay pending, in the leader's session:
+a round costs what changes, not what is followed.
+
 Rounds follow each other. A replica that waits after an error is asked again when its time has come. Throttled replicas
 are left out while their rate is exceeded.
 """
@@ -12,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
+from uuid import UUID
 
 import attrs
 from twisted.internet.defer import Deferred, ensureDeferred
@@ -46,6 +50,7 @@ _IDLE_SECONDS = 1.0
 _FIRST_WITH_STATE = 15
 
 Asked = Mapping[TopicPartition, tuple[Following, FollowerRequest]]
+Fetches = Mapping[TopicPartition, tuple[Following, FetchFrom]]
 
 
 class RequestChannel(Protocol):
@@ -75,6 +80,13 @@ class ReplicaFetcher:
     _runtime: Runtime
     broker_epoch: int = -1
     replicas: dict[TopicPartition, Following] = attrs.field(factory=dict, init=False)
+    _resting: dict[TopicPartition, Following] = attrs.field(factory=dict, init=False)
+    """Replicas whose fetch is not pending."""
+    _pending: dict[TopicPartition, tuple[Following, FetchFrom]] = attrs.field(factory=dict, init=False)
+    """Fetches that the leader has not answered."""
+    _answered: set[FetchedPartition] = attrs.field(factory=set, init=False)
+    """Partitions that are not pending any more, since the last request."""
+    _topics: dict[UUID, str] = attrs.field(factory=dict, init=False)
     _session: FollowerFetchSession = attrs.field(factory=FollowerFetchSession, init=False)
     _by_id: bool = attrs.field(default=True, init=False)
     _idle: Deferred[None] | None = attrs.field(default=None, init=False)
@@ -89,38 +101,69 @@ class ReplicaFetcher:
         """Stop; the replicas may go to another fetcher, and answers that still come are ignored."""
         self._is_stopped = True
         replicas, self.replicas = self.replicas, {}
+        self._resting.clear()
+        self._pending.clear()
         for replica in replicas.values():
             replica.connection_lost()
         self._channel.close()
         self._wake()
 
     def add(self, replica: Following) -> None:
-        self.replicas[replica.topic, replica.index] = replica
+        key = replica.topic, replica.index
+        if self.replicas.get(key) is replica:
+            return
+        self.remove(key)
+        self.replicas[key] = self._resting[key] = replica
+        self._topics[replica.topic_id] = replica.topic
         replica.on_ready = self._wake
         self._wake()
 
     def remove(self, key: TopicPartition) -> None:
+        self._take_pending(key)
+        self._resting.pop(key, None)
         self.replicas.pop(key, None)
+
+    def _take_pending(self, key: TopicPartition) -> tuple[Following, FetchFrom] | None:
+        """Return a pending fetch, which is over; None if there is none."""
+        found = self._pending.pop(key, None)
+        if found is not None:
+            self._resting[key] = found[0]
+            self._answered.add(_key_of(found[0]))
+        return found
 
     async def _run(self) -> None:
         while not self._is_stopped:
-            asked: dict[TopicPartition, tuple[Following, FollowerRequest]] = {}
             is_exceeded = self._settings.throttle.is_exceeded(self._runtime.now_ms())
-            for key, replica in tuple(self.replicas.items()):
+            if is_exceeded:
+                self._hold_back_throttled()
+            lookups: dict[TopicPartition, tuple[Following, FollowerRequest]] = {}
+            fetches: dict[TopicPartition, tuple[Following, FetchFrom]] = {}
+            for key, replica in self._resting.items():
                 if is_exceeded and replica.is_throttled:
                     continue
                 request = replica.next_request()
-                if request is not None:
-                    asked[key] = replica, request
-            if asked:
-                await self._round(asked)
+                if isinstance(request, FetchFrom):
+                    fetches[key] = replica, request
+                elif request is not None:
+                    lookups[key] = replica, request
+            for key in fetches:
+                del self._resting[key]
+            self._pending.update(fetches)
+            if lookups or self._pending:
+                await self._round(lookups, fetches)
             else:
                 await self._wait()
+
+    def _hold_back_throttled(self) -> None:
+        for key, (replica, request) in tuple(self._pending.items()):
+            if replica.is_throttled:
+                self._take_pending(key)
+                replica.not_answered(request)
 
     async def _wait(self) -> None:
         """Wait until a replica's time has come, or `_wake`."""
         now_ms = self._runtime.now_ms()
-        due = [each.follower.retry_at_ms for each in self.replicas.values() if each.follower.retry_at_ms is not None]
+        due = [each.follower.retry_at_ms for each in self._resting.values() if each.follower.retry_at_ms is not None]
         throttled_ms = self._settings.throttle.wait_ms(now_ms)
         if throttled_ms:
             due.append(now_ms + throttled_ms)
@@ -137,17 +180,23 @@ class ReplicaFetcher:
             idle, self._idle = self._idle, None
             idle.callback(None)
 
-    async def _round(self, asked: Asked) -> None:
+    async def _round(self, lookups: Asked, new: Fetches) -> None:
+        """Look up, and fetch with what is `new` among the pending fetches."""
         try:
-            await self._find_epoch_ends(_of_kind(asked, FindEpochEnd))
-            await self._list_offsets(_of_kind(asked, ListOffset))
-            await self._fetch(_of_kind(asked, FetchFrom))
+            await self._find_epoch_ends(_of_kind(lookups, FindEpochEnd))
+            await self._list_offsets(_of_kind(lookups, ListOffset))
+            await self._fetch(new)
         except Exception as error:
             self._session.end()
             if not self._is_stopped and self._runtime.may_log(f"fetches from broker {self.leader}"):
                 log.warn("fetches from broker {leader} fail: {why}", leader=self.leader, why=error)
-            for replica, request in asked.values():
+            for replica, request in (*lookups.values(), *self._pending.values()):
                 replica.request_failed(request, ErrorCode.NETWORK_EXCEPTION)
+            self._end_pending()
+
+    def _end_pending(self) -> None:
+        for key in tuple(self._pending):
+            self._take_pending(key)
 
     def _current(self, key: TopicPartition, replica: Following) -> bool:
         """Return whether the replica still follows this leader in the same leader epoch."""
@@ -155,10 +204,10 @@ class ReplicaFetcher:
 
     # Fetch
 
-    async def _fetch(self, asked: Asked) -> None:
-        if not asked:
+    async def _fetch(self, new: Fetches) -> None:
+        if not self._pending:
             return
-        by_id = all(replica.topic_id != NO_ID for replica, _ in asked.values())
+        by_id = NO_ID not in self._topics
         if by_id != self._by_id:
             self._by_id = by_id
             self._session.end()
@@ -173,22 +222,36 @@ class ReplicaFetcher:
             request.replica_state = ReplicaState(settings.broker_id, self.broker_epoch)
         else:
             request.replica_id = settings.broker_id
-        self._session.fill(request, {_key_of(each): self._partition(ask) for each, ask in _fetches(asked)})
         was_incremental = self._session.is_incremental
+        changed = {key: each for key, each in new.items() if key in self._pending} if was_incremental else self._pending
+        answered, self._answered = self._answered, set()
+        self._session.fill(
+            request,
+            {_key_of(replica): self._partition(replica, wanted) for replica, wanted in changed.values()},
+            [key for key in answered if not self._is_pending(key)],
+        )
         response: FetchResponse = await self._channel.request(request, version)
         if response.error_code:
             self._session.end()
-            for replica, failed in asked.values():
+            for replica, failed in self._pending.values():
                 if was_incremental:  # the leader has forgotten the session
                     replica.not_answered(failed)
                 else:
                     replica.request_failed(failed, code_of(response.error_code))
+            self._end_pending()
             return
         self._session.answered(response.session_id)
-        await self._fetched(response, asked, was_incremental)
+        await self._fetched(response)
+        if not was_incremental:
+            for replica, missed in self._pending.values():
+                replica.request_failed(missed, ErrorCode.UNKNOWN_SERVER_ERROR)
+            self._end_pending()
 
-    def _partition(self, ask: tuple[Following, FetchFrom]) -> FetchPartition:
-        replica, wanted = ask
+    def _is_pending(self, key: FetchedPartition) -> bool:
+        pending = self._pending.get((key.topic, key.partition))
+        return pending is not None and pending[0].topic_id == key.topic_id
+
+    def _partition(self, replica: Following, wanted: FetchFrom) -> FetchPartition:
         return FetchPartition(
             replica.index,
             wanted.leader_epoch,
@@ -198,15 +261,12 @@ class ReplicaFetcher:
             self._settings.partition_bytes_max,
         )
 
-    async def _fetched(self, response: FetchResponse, asked: Asked, was_incremental: bool) -> None:
-        names = {replica.topic_id: replica.topic for replica, _ in asked.values()}
-        waiting = dict(asked)
+    async def _fetched(self, response: FetchResponse) -> None:
         for topic in response.responses:
-            name = topic.topic or names.get(topic.topic_id, "")
+            name = topic.topic or self._topics.get(topic.topic_id, "")
             async for answer in self._runtime.slices.over(topic.partitions):
-                key = name, answer.partition_index
-                found = waiting.pop(key, None)
-                if found is None or not self._current(key, found[0]):
+                found = self._take_pending((name, answer.partition_index))
+                if found is None:  # it was removed meanwhile
                     continue
                 replica, request = found
                 if answer.error_code:
@@ -215,12 +275,6 @@ class ReplicaFetcher:
                 if answer.records and replica.is_throttled:
                     self._settings.throttle.record(len(answer.records), self._runtime.now_ms())
                 replica.fetched(request, answer)
-        for key, (replica, request) in waiting.items():
-            if self._current(key, replica):
-                if was_incremental:
-                    replica.not_changed(request)
-                else:
-                    replica.request_failed(request, ErrorCode.UNKNOWN_SERVER_ERROR)
 
     def _failed(self, replica: Following, request: FollowerRequest, error: ErrorCode) -> None:
         if self._runtime.may_log(f"{error.name} of broker {self.leader}"):
@@ -296,12 +350,6 @@ class ReplicaFetcher:
 
 def _of_kind(asked: Asked, kind: type[FollowerRequest]) -> Asked:
     return {key: each for key, each in asked.items() if isinstance(each[1], kind)}
-
-
-def _fetches(asked: Asked) -> Iterable[tuple[Following, tuple[Following, FetchFrom]]]:
-    for replica, request in asked.values():
-        if isinstance(request, FetchFrom):
-            yield replica, (replica, request)
 
 
 def _key_of(replica: Following) -> FetchedPartition:

@@ -38,7 +38,6 @@ from pylogbroker.storage.log.log import PlannedTruncation
 from pylogbroker.wire.messages.fetch import PartitionData
 
 log = Logger()
-_NO_NEWS = FetchedData(-1, -1, False)
 
 
 class LogSyncs(Protocol):
@@ -99,10 +98,6 @@ class Following:
             diverging if diverging.end_offset >= 0 else None,
         )
         self.run(self.follower.fetched(request, data), records)
-
-    def not_changed(self, request: FollowerRequest) -> None:
-        """Handle an incremental response without this partition."""
-        self.run(self.follower.fetched(request, _NO_NEWS))
 
     def epoch_end_found(self, request: FollowerRequest, epoch: int, end_offset: int) -> None:
         self.run(self.follower.epoch_end_found(request, EpochEnd(epoch, end_offset)))

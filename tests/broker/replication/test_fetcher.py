@@ -51,9 +51,6 @@ class Replica:
     def fetched(self, request: FollowerRequest, answer: Any) -> None:
         self.heard.append("fetched")
 
-    def not_changed(self, request: FollowerRequest) -> None:
-        self.heard.append("not changed")
-
     def not_answered(self, request: FollowerRequest) -> None:
         self.heard.append("not answered")
 
@@ -95,6 +92,14 @@ def fetched(*indexes: int, session: int = 0) -> FetchResponse:
     partitions = [PartitionData(index, records=b"") for index in indexes]
     topics = [FetchableTopicResponse(topic_id=TOPIC_ID, partitions=partitions)] if indexes else []
     return FetchResponse(session_id=session, responses=topics)
+
+
+def partitions_of(request: Any) -> list[int]:
+    return [each.partition for topic in request.topics for each in topic.partitions]
+
+
+def forgotten_of(request: Any) -> list[int]:
+    return [index for topic in request.forgotten_topics_data for index in topic.partitions]
 
 
 class FetcherTests(SynchronousTestCase):
@@ -139,11 +144,37 @@ class FetcherTests(SynchronousTestCase):
         self.channel.answer(fetched())
         self.assertEqual(replica.heard, [ErrorCode.UNKNOWN_SERVER_ERROR])
 
-    def test_what_an_incremental_answer_lacks_has_not_changed(self) -> None:
-        (replica,) = self.add([fetch_from(0), fetch_from(0)])
+    def test_what_an_incremental_answer_lacks_stays_asked_for(self) -> None:
+        first, second = self.add([fetch_from(0), fetch_from(5), fetch_from(6)], [fetch_from(0), fetch_from(7)])
+        self.assertEqual(partitions_of(self.channel.answer(fetched(0, 1, session=5))), [0, 1])
+        self.assertEqual(partitions_of(self.channel.answer(fetched(0, session=5))), [0, 1])
+        self.assertEqual(partitions_of(self.channel.answer(fetched(session=5))), [0])
+        self.assertEqual(partitions_of(self.channel.answer(fetched(1, session=5))), [])
+        self.assertEqual((first.heard, second.heard), (["fetched"] * 2, ["fetched"] * 2))
+
+    def test_a_replica_that_is_added_again_keeps_its_fetch(self) -> None:
+        (replica,) = self.add([fetch_from(0)])
+        self.fetcher.add(replica)  # type: ignore[arg-type]
+        self.channel.answer(fetched(0))
+        self.assertEqual(replica.heard, ["fetched"])
+
+    def test_what_is_not_asked_for_any_more_is_forgotten(self) -> None:
+        self.add([fetch_from(0)], [fetch_from(0), fetch_from(1)], [fetch_from(0), fetch_from(1)])
+        self.channel.answer(fetched(0, 1, 2, session=5))
+        self.fetcher.remove(("t", 2))
+        self.assertEqual(forgotten_of(self.channel.answer(fetched(session=5))), [0])
+        self.assertEqual(forgotten_of(self.channel.answer(fetched(session=5))), [2])
+        self.assertEqual(forgotten_of(self.channel.answer(fetched(session=5))), [])
+
+    def test_a_lost_connection_fails_pending_fetches_and_a_new_session_begins(self) -> None:
+        (replica,) = self.add([fetch_from(0), fetch_from(1), fetch_from(2)])
         self.channel.answer(fetched(0, session=5))
         self.channel.answer(fetched(session=5))
-        self.assertEqual(replica.heard, ["fetched", "not changed"])
+        _, waiting = self.channel.sent.pop()
+        waiting.errback(ConnectionError("lost"))
+        self.assertEqual(replica.heard, ["fetched", ErrorCode.NETWORK_EXCEPTION])
+        request = self.channel.answer(fetched(0))
+        self.assertEqual((request.session_id, partitions_of(request)), (0, [0]))
 
     def test_a_lost_session_is_no_failure(self) -> None:
         (replica,) = self.add([fetch_from(0)] * 3)
