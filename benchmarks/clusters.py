@@ -25,6 +25,7 @@ from tests.peers.zookeeper import ZooKeeper
 
 BROKERS = 3
 EXPIRY_SECONDS_MAX = 60.0
+POLL_SECONDS = 0.02  # metadata of 100 partitions cost a broker half a millisecond
 SETTINGS: Mapping[str, str] = {
     "zookeeper.session.timeout.ms": "6000",
     "min.insync.replicas": "2",
@@ -116,7 +117,7 @@ class MeasuredCluster:
                     while not _are_led(leaders(call(sock, request)), brokers, in_sync):
                         if time.perf_counter() > deadline:
                             raise BenchmarkError(f"{self.name}: topic {topic} has no leaders within {seconds:g} s")
-                        time.sleep(0.005)
+                        time.sleep(POLL_SECONDS)
 
     def resident_bytes(self) -> int:
         """Return the resident memory of all brokers."""
