@@ -28,6 +28,7 @@ _JAVA: Final = Path(__file__).parents[1] / "copiers" / "Copier.java"
 AT_ONCE: Final = "at once"  # instead of a stage
 _LONGEST: Final = 4.0  # seconds that a stage is waited for, after the first life
 _SOON: Final = 0.02  # seconds behind a line within which a copier is killed
+_SILENT_SECONDS_MAX: Final = 20.0
 _LINE: Final = 120  # characters of a reason
 _WAIT_SECONDS_MAX: Final = 30.0  # seconds for its end
 
@@ -105,7 +106,8 @@ class CopierKeeper:
     def _follow(self, process: LineProcess) -> str | None:
         """Read what it says until it ends, or is to be killed: where in its work.
 
-        The first life ends in its first transaction, calm or not, so that short runs kill each copier.
+        The first life ends in its first transaction, calm or not, so that short runs kill each copier.  A copier that
+        is silent for long is killed too: librdkafka may wait for ever for a group's coordinator that has died.
         """
         is_first = not self._lives
         self._lives += 1
@@ -114,12 +116,16 @@ class CopierKeeper:
         at_first_chance = is_first or wanted in FIRST_STAGES
         seconds = 0.0 if at_first_chance else self._chance.expovariate(1 / self._life_seconds)
         since = time.monotonic() + seconds
+        heard = time.monotonic()
         while process.running:
             word = self._obey(self._next_line(process))
+            heard = time.monotonic() if word else heard
             if self.ending.is_set():
                 with suppress(BrokenPipeError):
                     process.send("end")
                 return None
+            if time.monotonic() - heard > _SILENT_SECONDS_MAX:
+                return AT_ONCE
             late = time.monotonic() - since
             if (is_first or not self.calm.is_set()) and late > 0 and (wanted in (word, AT_ONCE) or late > longest):
                 time.sleep(self._chance.choice((0, self._chance.uniform(0, _SOON))))
