@@ -15,13 +15,13 @@ import attrs
 from twisted.internet.defer import Deferred, ensureDeferred
 
 from pylogbroker.coordination.rows import Nodes
-from pylogbroker.coordination.transactions import Session, TreeEvent, Write, WriteResult
+from pylogbroker.coordination.transactions import Session, Write, WriteResult
 from pylogbroker.coordination.tree_file import TreeFile
 from pylogbroker.interfaces import Unavailable
 
 Work = Callable[[], Any]
 Offload = Callable[[Work], Awaitable[Any]]
-EventListener = Callable[[Sequence[TreeEvent]], object]
+WriteListener = Callable[[WriteResult], object]
 
 
 async def at_once(work: Work) -> Any:
@@ -40,7 +40,7 @@ class TreeDatabase:
     _file: TreeFile
     _offload: Offload = at_once
     now_ms: Callable[[], int] = wall_clock_ms
-    _listeners: list[EventListener] = attrs.field(init=False, factory=list)
+    _listeners: list[WriteListener] = attrs.field(init=False, factory=list)
     _waiting: list[tuple[Write, Deferred[WriteResult]]] = attrs.field(init=False, factory=list)
     _is_writing: bool = attrs.field(init=False, default=False)
     _last: int = attrs.field(init=False)
@@ -63,8 +63,8 @@ class TreeDatabase:
         """Number of the last transaction that reads show."""
         return self._last
 
-    def listen(self, listener: EventListener) -> None:
-        """Call the listener with the events of each write."""
+    def listen(self, listener: WriteListener) -> None:
+        """Call the listener with the result of each write that has events."""
         self._listeners.append(listener)
 
     def write(self, write: Write) -> Deferred[WriteResult]:
@@ -101,7 +101,7 @@ class TreeDatabase:
         self.nodes.apply(result.changes)
         if result.events:
             for listener in self._listeners:
-                listener(result.events)
+                listener(result)
 
     async def close(self, last: Sequence[Write] = ()) -> None:
         """Close the file after writes in progress and the last ones. No call may follow."""

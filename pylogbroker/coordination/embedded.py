@@ -15,7 +15,7 @@ from zope.interface import implementer
 from pylogbroker.coordination import acls
 from pylogbroker.coordination.database import Offload, TreeDatabase, at_once, wall_clock_ms
 from pylogbroker.coordination.rows import Row
-from pylogbroker.coordination.transactions import EndSession, EventType, TreeEvent, Write
+from pylogbroker.coordination.transactions import EndSession, Write, WriteResult
 from pylogbroker.coordination.tree_file import FILE_NAME, TreeFile
 from pylogbroker.coordination.watches import Watches
 from pylogbroker.errors import StartupError
@@ -27,7 +27,6 @@ from pylogbroker.interfaces import (
     Operation,
     OperationResult,
     SessionListener,
-    SetData,
     Stat,
     Watch,
 )
@@ -96,19 +95,14 @@ class EmbeddedTree:
         result = await self._database.write(Write(operations, self.session_id))
         if result.error is not None:
             raise result.error
-        return [
-            OperationResult(path, row.stat if row is not None and isinstance(operation, SetData) else None)
-            for operation, (path, row) in zip(operations, result.results, strict=True)
-        ]
+        return result.results
 
     async def close(self) -> None:
         self._watches.forget()
         await self._database.close([Write(EndSession(self.session_id))])
 
-    def _fire(self, events: Sequence[TreeEvent]) -> None:
-        nodes = dict.fromkeys(event.path for event in events if event.type is not EventType.CHILDREN)
-        parents = dict.fromkeys(event.path for event in events if event.type in (EventType.DELETED, EventType.CHILDREN))
-        self._watches.fire(nodes, parents)
+    def _fire(self, result: WriteResult) -> None:
+        self._watches.fire(result.changed_nodes, result.changed_parents)
 
     def _require(self, path: str) -> Row:
         row = self._database.nodes.get(path)

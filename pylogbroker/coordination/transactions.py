@@ -15,7 +15,7 @@ import attrs
 
 from pylogbroker.coordination import acls
 from pylogbroker.coordination.acls import Identity
-from pylogbroker.coordination.rows import COLUMNS, Change, Row, join, split
+from pylogbroker.coordination.rows import COLUMNS, NodeChanges, Row, join, split
 from pylogbroker.interfaces import (
     Acl,
     BadVersion,
@@ -28,6 +28,7 @@ from pylogbroker.interfaces import (
     NoNode,
     NotEmpty,
     Operation,
+    OperationResult,
     Permission,
     SetData,
 )
@@ -40,6 +41,9 @@ class EventType(IntEnum):
     DELETED = 2
     CHANGED = 3
     CHILDREN = 4
+
+
+_OF_CHILDREN = (EventType.DELETED, EventType.CHILDREN)
 
 
 @attrs.frozen
@@ -91,7 +95,7 @@ class Write:
         return self.operations[0].path if isinstance(self.operations, Sequence) else "/"
 
 
-Result = tuple[str, Row | None]  # path of an operation's node, and its row after Create, SetData and SetAcl
+_NodeResult = tuple[OperationResult, Row | None]
 
 
 @attrs.frozen
@@ -99,9 +103,12 @@ class WriteResult:
     """Results of a write by operation, or the error of the operation at `position`."""
 
     number: int  # of the transaction, or of the last one before the failure
-    results: list[Result] = attrs.field(factory=list)
+    results: list[OperationResult] = attrs.field(factory=list)
+    rows: list[Row | None] = attrs.field(factory=list)  # of the nodes of Create, SetData and SetAcl then
+    changes: NodeChanges = attrs.field(factory=NodeChanges)
     events: list[TreeEvent] = attrs.field(factory=list)
-    changes: list[Change] = attrs.field(factory=list)
+    changed_nodes: dict[str, None] = attrs.field(factory=dict)  # paths of events, each once
+    changed_parents: dict[str, None] = attrs.field(factory=dict)
     error: CoordinationError | None = None
     position: int = 0
 
@@ -139,14 +146,26 @@ class _Transaction:
             self._execute("RELEASE one")
             return WriteResult(self._number - 1, error=error, position=self._position)
         self._execute("RELEASE one")
-        return WriteResult(self._number, results, self._events, list(self._changes()))
+        return self._result(results)
 
-    def _changes(self) -> Iterator[Change]:
+    def _result(self, results: list[_NodeResult]) -> WriteResult:
+        created = {event.path for event in self._events if event.type is EventType.CREATED}
+        return WriteResult(
+            self._number,
+            [result for result, _ in results],
+            [row for _, row in results],
+            NodeChanges.of(self._touched_rows(), created),
+            self._events,
+            dict.fromkeys(event.path for event in self._events if event.type is not EventType.CHILDREN),
+            dict.fromkeys(event.path for event in self._events if event.type in _OF_CHILDREN),
+        )
+
+    def _touched_rows(self) -> Iterator[tuple[str, Row | None]]:
         for path in self._touched:
             rows = self._execute(f"SELECT {COLUMNS} FROM node WHERE path = ?", path)
             yield path, Row(*rows[0]) if rows else None
 
-    def _do_all(self) -> list[Result]:
+    def _do_all(self) -> list[_NodeResult]:
         match self._write.operations:
             case BeginSession(session):
                 self._execute("INSERT INTO session VALUES (?, ?, ?)", *attrs.astuple(session))
@@ -164,7 +183,7 @@ class _Transaction:
         for (path,) in self._execute("SELECT path FROM node WHERE owner = ? ORDER BY path", session_id):
             self._remove(str(path))
 
-    def _do(self, operation: Operation | SetAcl) -> Result:
+    def _do(self, operation: Operation | SetAcl) -> _NodeResult:
         match operation:
             case Create():
                 return self._create(operation)
@@ -176,9 +195,9 @@ class _Transaction:
                 return self._delete(operation)
             case Check():
                 self._check_version(operation.path, operation.version, Permission.READ)
-                return operation.path, None
+                return OperationResult(operation.path), None
 
-    def _create(self, create: Create) -> Result:
+    def _create(self, create: Create) -> _NodeResult:
         parent, name = split(create.path)
         above = self._require(parent)
         self._check_acl(parent, above, Permission.CREATE)
@@ -198,7 +217,7 @@ class _Transaction:
             raise NodeExists(path) from None
         self._count_child_change(parent, 1)
         self._note(path, EventType.CREATED, parent)
-        return path, row
+        return OperationResult(path), row
 
     def _count_child_change(self, parent: str, creations: int) -> None:
         self._execute(
@@ -207,14 +226,14 @@ class _Transaction:
             creations, self._number, parent,
         )  # fmt: skip
 
-    def _set(self, change: SetData) -> Result:
+    def _set(self, change: SetData) -> _NodeResult:
         self._check_version(change.path, change.version, Permission.WRITE)
         return self._update(
             change.path, "data = ?, version = version + 1, modified = ?, modified_ms = ?",
             change.data, self._number, self._now_ms,
         )  # fmt: skip
 
-    def _set_acl(self, change: SetAcl) -> Result:
+    def _set_acl(self, change: SetAcl) -> _NodeResult:
         row = self._require(change.path)
         self._check_acl(change.path, row, Permission.ADMIN)
         if change.version not in (-1, row.acl_version):
@@ -222,14 +241,15 @@ class _Transaction:
         acl = acls.stored(change.path, change.acl, self._write.identities or ())
         return self._update(change.path, "acl = ?, acl_version = acl_version + 1", acl, is_seen=False)
 
-    def _update(self, path: str, columns: str, *parameters: object, is_seen: bool = True) -> Result:
+    def _update(self, path: str, columns: str, *parameters: object, is_seen: bool = True) -> _NodeResult:
         rows = self._execute(f"UPDATE node SET {columns} WHERE path = ? RETURNING {COLUMNS}", *parameters, path)
         self._touched[path] = None
         if is_seen:
             self._events.append(TreeEvent(EventType.CHANGED, path))
-        return path, Row(*rows[0])
+        row = Row(*rows[0])
+        return OperationResult(path, row.stat), row
 
-    def _delete(self, delete: Delete) -> Result:
+    def _delete(self, delete: Delete) -> _NodeResult:
         path = delete.path
         row, parent = self._require(path), split(path)[0]
         if path != "/":
@@ -239,7 +259,7 @@ class _Transaction:
         if path == "/" or self._execute("SELECT 1 FROM node WHERE parent = ? LIMIT 1", path):
             raise NotEmpty(path)
         self._remove(path)
-        return path, None
+        return OperationResult(path), None
 
     def _remove(self, path: str) -> None:
         parent = split(path)[0]

@@ -52,6 +52,7 @@ FIXTURES: Mapping[str, frozenset[str]] = {
 PARAMETERS: Mapping[str, frozenset[str]] = {
     KAFKA: frozenset((PROCESS, KAFKA)),
     "ZooKeeper": frozenset((PROCESS,)),
+    "own server": frozenset((PROCESS,)),
 }
 #: Functions and modules that choose the broker when they run; they are not searched.
 CHOOSERS = frozenset(

@@ -234,8 +234,8 @@ class ServerConnection(Int32StringReceiver):
         elif result.error is not None:
             self._answer(xid, messages.error_of(result.error))
         else:
-            [(path, row)] = result.results
-            self._answer(xid, Error.OK, change_body(request.op, path, row, nodes))
+            [done], [row] = result.results, result.rows
+            self._answer(xid, Error.OK, change_body(request.op, done.path, row, nodes))
         self._go_on()
 
     def _on_closed(self, result: WriteResult, xid: int) -> None:

@@ -38,7 +38,7 @@ class ZooKeeperFactory(Factory):
         self._sessions = Sessions(database, clock, settings.least_timeout_ms, settings.most_timeout_ms)
         self._context = ServerContext(database, self._sessions, self._watches, settings.super_digest)
         self._open: dict[ServerConnection, None] = {}
-        database.listen(self._watches.fire)
+        database.listen(lambda result: self._watches.fire(result.events))
 
     def buildProtocol(self, addr: IAddress | None) -> ServerConnection | None:
         if self._context.connections >= CONNECTIONS_MAX:

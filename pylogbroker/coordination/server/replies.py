@@ -22,8 +22,8 @@ def change_body(op: OpCode, path: str, row: Row | None, nodes: Nodes) -> bytes:
 def multi_body(changes: Sequence[Change], result: WriteResult, nodes: Nodes) -> bytes:
     if result.error is None:
         parts = [
-            messages.multi_header(change.op, False, 0) + change_body(change.op, path, row, nodes)
-            for change, (path, row) in zip(changes, result.results, strict=True)
+            messages.multi_header(change.op, False, 0) + change_body(change.op, each.path, row, nodes)
+            for change, each, row in zip(changes, result.results, result.rows, strict=True)
         ]
     else:
         code = messages.error_of(result.error)

@@ -27,7 +27,7 @@ from twisted.python.failure import Failure
 
 from pylogbroker.coordination.database import TreeDatabase
 from pylogbroker.coordination.server.factory import ServerSettings, ZooKeeperFactory
-from pylogbroker.coordination.transactions import TreeEvent
+from pylogbroker.coordination.transactions import WriteResult
 from pylogbroker.coordination.tree_file import TreeFile
 from pylogbroker.errors import PylogbrokerError, StartupError
 from pylogbroker.metadata import zk_paths
@@ -85,7 +85,7 @@ class Supervisor(Service):
         planned = plan(self._settings, self._count, ids)
         file = await deferToThread(TreeFile.open, planned.tree_directory)
         self._database = TreeDatabase(file, deferToThread)
-        self._database.listen(self._on_events)
+        self._database.listen(self._on_write)
         self._factory = ZooKeeperFactory(self._database, self._reactor, ServerSettings())
         address = self._serve_tree(planned)
         for broker in planned.brokers:
@@ -114,8 +114,8 @@ class Supervisor(Service):
 
     # -- brokers that come and go --------------------------------------------------------------------------------------
 
-    def _on_events(self, events: Sequence[TreeEvent]) -> None:
-        if self._database is None or not any(event.path == zk_paths.BROKER_IDS for event in events):
+    def _on_write(self, result: WriteResult) -> None:
+        if self._database is None or zk_paths.BROKER_IDS not in result.changed_parents:
             return
         for name in self._database.nodes.children(zk_paths.BROKER_IDS):
             if (supervised := self._brokers.get(int(name))) is not None:
