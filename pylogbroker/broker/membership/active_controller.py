@@ -219,7 +219,7 @@ class ActiveController:
         try:
             await event.handle()
         except Exception as error:
-            if self.has_ended:
+            if self.has_ended or not self._session.is_live:  # the term ends with its session
                 self.why_ended = str(error)
             else:
                 log.failure("the controller could not handle an event, and continues with the next one")

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from twisted.logger import capturedLogs
 from twisted.trial.unittest import SynchronousTestCase
 
 from pylogbroker.controller.isr_changes import WantedIsr
@@ -274,6 +275,14 @@ def test_a_fenced_write_ends_the_term(controller: DrivenCluster) -> None:
     assert now(controller.embedded.exists(zk_paths.topic("t"))) is None
     assert not controller.driver.is_active
     assert controller.channels[0].is_closed
+
+
+def test_an_event_that_waits_when_the_session_expires_is_no_error(controller: DrivenCluster) -> None:
+    controller.tree.is_suspended = True
+    controller.tree.reconnect()  # the watched nodes are read, again and again
+    with capturedLogs() as events:
+        controller.tree.expire()
+    assert [event for event in events if "log_failure" in event] == []
 
 
 def test_an_expired_session_ends_the_term_at_once(controller: DrivenCluster) -> None:
