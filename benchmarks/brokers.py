@@ -39,11 +39,27 @@ class Running:
     data: Path | None = None
 
     def resident_bytes(self) -> int:
-        return int(Path(f"/proc/{self.pid}/statm").read_text().split()[1]) * PAGE
+        return process_resident_bytes(self.pid)
 
     def cpu_seconds(self) -> float:
-        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / TICKS
+        return process_cpu_seconds(self.pid)
+
+
+def process_resident_bytes(pid: int | None) -> int:
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * PAGE
+
+
+def process_cpu_seconds(pid: int | None) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / TICKS
+
+
+def own_command(directory: Path, listener: str, settings: Mapping[str, str], *options: str) -> list[str]:
+    """Return the command that starts this project's broker on a data directory."""
+    command = [sys.executable, "-c", "from twisted.scripts.twistd import run; run()"]  # of the current directory
+    command += ["-n", "--pidfile=", "pylogbroker"]
+    command += ["--data-dir", str(directory), "--listener", listener, *options]
+    return [*command, *(f"--override={name}={value}" for name, value in {**SETTINGS, **settings}.items())]
 
 
 @attrs.define
@@ -57,10 +73,7 @@ class OwnBroker:
 
     def start(self) -> float:
         """Start the broker and return the seconds until it accepted a connection."""
-        command = [str(Path(sys.executable).with_name("twistd")), "-n", "--pidfile=", "pylogbroker"]
-        command += ["--data-dir", str(self.directory), "--listener", f"PLAINTEXT://127.0.0.1:{self.port}"]
-        for name, value in {**SETTINGS, **self.settings}.items():
-            command += ["--override", f"{name}={value}"]
+        command = own_command(self.directory, f"PLAINTEXT://127.0.0.1:{self.port}", self.settings)
         log = self.directory.parent / f"{self.directory.name}.log"
         begin = time.perf_counter()
         with log.open("ab") as output:

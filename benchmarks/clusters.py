@@ -13,10 +13,10 @@ from pathlib import Path
 
 import attrs
 
-from benchmarks.brokers import PAGE, TICKS
+from benchmarks.brokers import process_cpu_seconds, process_resident_bytes
 from benchmarks.driver import call
 from benchmarks.errors import BenchmarkError
-from benchmarks.requests import leaders, leaders_request
+from benchmarks.requests import leaders, metadata_request
 from benchmarks.session import Session
 from tests.cluster.cluster import Cluster
 from tests.cluster.members import Maker, apache, own
@@ -113,7 +113,7 @@ class MeasuredCluster:
         for number in brokers:
             with self.session(number).connection() as sock:
                 for topic in topics:
-                    request = leaders_request(topic)
+                    request = metadata_request([topic])
                     while not _are_led(leaders(call(sock, request)), brokers, in_sync):
                         if time.perf_counter() > deadline:
                             raise BenchmarkError(f"{self.name}: topic {topic} has no leaders within {seconds:g} s")
@@ -121,12 +121,11 @@ class MeasuredCluster:
 
     def resident_bytes(self) -> int:
         """Return the resident memory of all brokers."""
-        return sum(int(Path(f"/proc/{pid}/statm").read_text().split()[1]) for pid in self._pids()) * PAGE
+        return sum(map(process_resident_bytes, self._pids()))
 
     def cpu_seconds(self) -> float:
         """Return the processor time of all brokers that run."""
-        stats = [Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split() for pid in self._pids()]
-        return sum(int(fields[11]) + int(fields[12]) for fields in stats) / TICKS
+        return sum(map(process_cpu_seconds, self._pids()))
 
     def _pids(self) -> list[int]:
         return [self.cluster.members[number].pid for number in self.cluster.running]

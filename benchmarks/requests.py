@@ -112,9 +112,24 @@ def end_offsets(body: bytes) -> list[int]:
     return [each.offset for topic in topics for each in topic.partitions]
 
 
-def leaders_request(topic: str) -> bytes:
-    """Return a request for the metadata of a topic."""
-    return frame(metadata.MetadataRequest([metadata.MetadataRequestTopic(name=topic)], False))
+def metadata_request(topics: Iterable[str]) -> bytes:
+    """Return a request for the metadata of topics, and for the brokers."""
+    return frame(metadata.MetadataRequest([metadata.MetadataRequestTopic(name=topic) for topic in topics], False))
+
+
+def broker_addresses(body: bytes) -> list[tuple[str, int]]:
+    """Return host and port of each broker, the controller's first."""
+    found = answer(metadata.MetadataRequest.api_key, body)
+    brokers = sorted(found.brokers, key=lambda each: each.node_id != found.controller_id)
+    return [(each.host, each.port) for each in brokers]
+
+
+def leader_address(body: bytes, partition: int) -> tuple[str, int] | None:
+    """Return host and port of the leader of a partition of the only topic; None without one."""
+    found = answer(metadata.MetadataRequest.api_key, body)
+    brokers = {each.node_id: (each.host, each.port) for each in found.brokers}
+    leads = {each.partition_index: each.leader_id for topic in found.topics for each in topic.partitions}
+    return brokers.get(leads.get(partition, -1))
 
 
 def leaders(body: bytes) -> list[tuple[int, list[int]]]:

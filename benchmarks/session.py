@@ -30,6 +30,10 @@ class Session:
         """Session with the broker that creates and deletes topics."""
         return self
 
+    def leader(self, topic: str, partition: int) -> "Session":
+        """Session with the broker that leads a partition."""
+        return self
+
     @contextmanager
     def connection(self) -> Iterator[socket.socket]:
         with closing(connect(self.host, self.port)) as sock:
@@ -60,6 +64,35 @@ class Session:
         """Return the end offset of each partition of a topic, -1 without a leader."""
         with self.connection() as sock:
             return requests.end_offsets(call(sock, requests.end_offsets_request(topic, partitions)))
+
+
+@attrs.frozen
+class FollowingSession(Session):
+    """Session with a cluster: every request goes to the broker that the metadata names."""
+
+    @property
+    def administrator(self) -> Session:
+        return self._brokers(self._metadata())[0]
+
+    def leader(self, topic: str, partition: int) -> Session:
+        deadline = time.monotonic() + WAIT_SECONDS_MAX
+        while (address := requests.leader_address(self._metadata(topic), partition)) is None:
+            if time.monotonic() > deadline:
+                raise BenchmarkError(f"partition {partition} of topic {topic} has no leader")
+            time.sleep(0.01)
+        return Session(*address)
+
+    def end_offsets(self, topic: str, partitions: int = 1) -> list[int]:
+        answers = [broker.end_offsets(topic, partitions) for broker in self._brokers(self._metadata())]
+        return [max(offsets) for offsets in zip(*answers, strict=True)]
+
+    def _metadata(self, *topics: str) -> bytes:
+        with self.connection() as sock:
+            return call(sock, requests.metadata_request(topics))
+
+    def _brokers(self, metadata: bytes) -> list[Session]:
+        """Sessions with all brokers, the controller's first."""
+        return [Session(*address) for address in requests.broker_addresses(metadata)]
 
 
 def try_produce(sock: socket.socket, request: bytes, base_offsets: list[int]) -> int:

@@ -4,8 +4,9 @@ Every measurement creates a topic, verifies the response to a first request, mea
 offset that everything was written. `scale` shortens or lengthens all measurements.
 """
 
+import socket
 import statistics
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 
 import attrs
@@ -61,18 +62,25 @@ def produce_one_at_a_time(session: Session, count: int, acks: int = 1) -> Figure
 
 def fetch(session: Session, answer_bytes: int, count: int, in_flight: int) -> Figures:
     """Fetch repeatedly through a partition just written; return responses and megabytes per second."""
+    with session.topic() as topic, session.connection() as sock:
+        fetches, size = preload(sock, topic, 0, PRELOADED_BYTES, answer_bytes)
+        elapsed = pump(sock, fetches, count, in_flight, size)
+    return {"answers/s": count / elapsed, "MB/s": count * size / MEGABYTE / elapsed}
+
+
+def preload(
+    sock: socket.socket, topic: str, partition: int, partition_bytes: int, answer_bytes: int
+) -> tuple[Block, int]:
+    """Write to an empty partition; return fetches that read all of it, and the size of each response."""
     records = SIXTEEN_KILOBYTES.build()
     step = answer_bytes // len(records)
-    steps = PRELOADED_BYTES // answer_bytes
-    with session.topic() as topic, session.connection() as sock:
-        request = produce_request(topic, [(0, records)])
-        size = try_produce(sock, request, [0])
-        pump(sock, Block.of([request]), step * steps - 1, 5, size)
-        offsets = range(0, step * steps * SIXTEEN_KILOBYTES.records, step * SIXTEEN_KILOBYTES.records)
-        fetches = [fetch_request(topic, [(0, offset)], step * len(records)) for offset in offsets]
-        size = len(try_fetch(sock, fetches[0], [records * step]))
-        elapsed = pump(sock, Block.of(fetches), count, in_flight, size)
-    return {"answers/s": count / elapsed, "MB/s": count * size / MEGABYTE / elapsed}
+    steps = partition_bytes // answer_bytes
+    request = produce_request(topic, [(partition, records)])
+    size = try_produce(sock, request, [0])
+    pump(sock, Block.of([request]), step * steps - 1, 5, size)
+    offsets = range(0, step * steps * SIXTEEN_KILOBYTES.records, step * SIXTEEN_KILOBYTES.records)
+    fetches = [fetch_request(topic, [(partition, offset)], step * len(records)) for offset in offsets]
+    return Block.of(fetches), len(try_fetch(sock, fetches[0], [records * step]))
 
 
 def many_partitions(session: Session, partitions: int, count: int) -> Figures:
@@ -101,14 +109,29 @@ def stream(session: Session, topic: str, pairs: int, count: int, start: int) -> 
     One more batch comes first as a trial, so that the partitions end `count + 1` batches after `start`.
     """
     with ExitStack() as stack:
-        members: list[Producer | Consumer] = []
-        for partition in range(pairs):
-            sock = stack.enter_context(session.connection())
-            request = produce_request(topic, [(partition, SIXTEEN_KILOBYTES.build())])
-            size = try_produce(sock, request, [start])
-            members.append(Producer(sock, Block.of([request]), count, 5, size))
-            members.append(_consumer(session, stack, topic, partition, SIXTEEN_KILOBYTES, count, start))
-        return run(members)
+        return run(stream_members(session, stack, topic, range(pairs), count, start))
+
+
+def stream_members(
+    session: Session, stack: ExitStack, topic: str, partitions: Iterable[int], count: int, start: int
+) -> list[Producer | Consumer]:
+    """Connect a producer and a consumer for each partition; `stream` says what they do."""
+    members: list[Producer | Consumer] = []
+    for partition in partitions:
+        leader = session.leader(topic, partition)
+        members.append(producer(leader, stack, topic, partition, SIXTEEN_KILOBYTES, count, start))
+        members.append(_consumer(leader, stack, topic, partition, SIXTEEN_KILOBYTES, count, start))
+    return members
+
+
+def producer(
+    session: Session, stack: ExitStack, topic: str, partition: int, batches: Batches, count: int, start: int = 0
+) -> Producer:
+    """Return a producer of `count` batches after the one at `start`, which is its trial."""
+    sock = stack.enter_context(session.connection())
+    request = produce_request(topic, [(partition, batches.build())])
+    size = try_produce(sock, request, [start])
+    return Producer(sock, Block.of([request]), count, 5, size)
 
 
 def latency(session: Session, rate: float, count: int) -> Figures:

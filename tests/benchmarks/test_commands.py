@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from benchmarks import broker, client, cluster, clusters, compaction, decoding, flush, machine, size, spark
+from benchmarks import broker, client, cluster, clusters, compaction, cores, decoding, flush, machine, size, spark
 from benchmarks.brokers import PROJECT
 from benchmarks.clients import Work
 from benchmarks.clients.tally import Tally
 from benchmarks.errors import BenchmarkError
+from benchmarks.session import Session
 from benchmarks.workloads import WORKLOADS
 from tests.peers import available
 from tests.support.budget import Budget
@@ -101,6 +102,36 @@ def test_a_cluster_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert [tuple(row[:2]) for row in rows[2:]] == works
     assert all(float(row[2].replace(",", "")) > 0 for row in rows[2:])
     assert list(tmp_path.iterdir()) == []
+
+
+def test_brokers_for_all_cores_are_measured(tmp_path: Path) -> None:
+    """Two brokers reject requests for each other's partitions: the clients must follow the metadata."""
+    options = ["--brokers", "2", "--generators", "2", "--pairs", "2", "--rounds", "1", "--warm-up", "0"]
+    options += ["--scale", "0.02", "--markdown", "--directory", str(tmp_path)]
+    done = CliRunner().invoke(cores.main, options, catch_exceptions=False)
+    lines = [line.strip("| ").split(" | ") for line in done.output.splitlines() if line.startswith("|")]
+    loads = cores.loads(2)
+    rows, [_, _, processes] = lines[2:-3], lines[-3:]
+    assert [row[:2] for row in rows] == [
+        [each.title, name] for each in loads for name in ("pylogbroker", "--brokers 2")
+    ]
+    for single, several in zip(rows[::2], rows[1::2], strict=True):
+        assert single[3] == "1.00 x"
+        assert float(several[3].removesuffix(" x")) > 0
+        assert float(single[2].replace(",", "")) > 0
+    assert processes[0] == "--brokers 2"
+    assert all(float(cell) > 0 for cell in processes[1:])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_generator_that_fails_ends_the_measurement(capfd: pytest.CaptureFixture[str]) -> None:
+    def connect(*_: object) -> list[cores.Member]:
+        raise BenchmarkError("no connection")
+
+    load = cores.Load("none", "none", partitions=1, count=1, unit_bytes=1, connect=connect)
+    with pytest.raises(BenchmarkError, match="load generator has failed"):
+        cores.generate(cores.Measured("none", Session("127.0.0.1", 1), ()), "none", load, [range(1)], 1)
+    assert "no connection" in capfd.readouterr().err
 
 
 @pytest.mark.skipif(not available(), reason="needs a JDK and Maven")
