@@ -56,6 +56,18 @@ def test_an_incremental_request_adds_changes_and_forgets() -> None:
     assert session.partitions["t", 1].partition.fetch_offset == 99
 
 
+def test_another_leader_epoch_lets_all_be_sent_again() -> None:
+    sessions = FetchSessions(10)
+    session = begin(sessions)
+    asked, answer = session.partitions["t", 1], PartitionData(1, high_watermark=5)
+    assert [asked.changed(answer), asked.changed(answer)] == [True, False]
+    change = request(session.id, 1, t=[1])
+    change.topics[0].partitions[0].current_leader_epoch = 3  # its follower dropped the answer in the former one
+    assert enter(sessions, change, 0) is session
+    assert session.partitions["t", 1].changed(answer)
+    assert keys(session) == [("t", 0), ("t", 1)]
+
+
 def test_epochs_go_up_by_one_and_round_to_one() -> None:
     sessions = FetchSessions(10)
     session = begin(sessions)

@@ -90,8 +90,8 @@ class FetchSession:
     def update(self, request: FetchRequest, requested: RequestedPartitions) -> None:
         for key, asked in requested.items():
             known = self.partitions.get(key)
-            if known is None:
-                self.partitions[key] = asked
+            if known is None or known.partition.current_leader_epoch != asked.partition.current_leader_epoch:
+                self.partitions[key] = asked  # a follower drops what was sent in its former leader epoch
             else:
                 known.partition = asked.partition
         for topic in request.forgotten_topics_data:
