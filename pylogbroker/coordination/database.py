@@ -17,7 +17,7 @@ from twisted.internet.defer import Deferred, ensureDeferred
 from pylogbroker.coordination.rows import Nodes
 from pylogbroker.coordination.transactions import Session, Write, WriteResult
 from pylogbroker.coordination.tree_file import TreeFile
-from pylogbroker.interfaces import Unavailable
+from pylogbroker.interfaces import CoordinationError, Unavailable
 
 Work = Callable[[], Any]
 Offload = Callable[[Work], Awaitable[Any]]
@@ -81,7 +81,7 @@ class TreeDatabase:
             try:
                 results = await self._write_batch([write for write, _ in batch])
             except Exception as error:  # a worker that cannot be reached must not keep callers waiting
-                failed = Unavailable(f"the tree ({error})")
+                failed = error if isinstance(error, CoordinationError) else Unavailable(f"the tree ({error})")
                 results = [WriteResult(self._last, error=failed) for _ in batch]
             for (_, done), result in zip(batch, results, strict=True):
                 self._apply(result)

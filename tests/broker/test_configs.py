@@ -6,7 +6,7 @@ from typing import Any
 from unittest.mock import patch
 
 from pylogbroker.broker.apis import alter_configs, describe_configs, incremental_alter_configs
-from pylogbroker.coordination.embedded import EmbeddedTree
+from pylogbroker.coordination.tree_file import TreeFile
 from pylogbroker.errors import ErrorCode
 from pylogbroker.interfaces import NoRoom, Unavailable
 from pylogbroker.wire.messages import alter_configs as alter_messages
@@ -160,13 +160,13 @@ class AlterTests(ConfigsTests):
         self.assertEqual(self.values(TOPIC, "t", "flush.ms")["flush.ms"][1], DEFAULT)
 
     def test_what_cannot_be_stored_is_not_in_force(self) -> None:
-        with patch.object(EmbeddedTree, "_write", side_effect=Unavailable("disk full")):
+        with patch.object(TreeFile, "write", side_effect=Unavailable("disk full")):
             for kind, name in ((TOPIC, "t"), (BROKER, ME)):
                 self.assertEqual(self.alter(kind, name, compression_type="gzip"), ErrorCode.UNKNOWN_SERVER_ERROR)
                 self.assertNotEqual(self.values(kind, name, "compression.type")["compression.type"][0], "gzip")
 
     def test_a_full_disk_has_a_code_of_its_own(self) -> None:
-        with patch.object(EmbeddedTree, "_write", side_effect=NoRoom("disk full")):
+        with patch.object(TreeFile, "write", side_effect=NoRoom("disk full")):
             for kind, name in ((TOPIC, "t"), (BROKER, ME)):
                 self.assertEqual(self.alter(kind, name, compression_type="gzip"), ErrorCode.KAFKA_STORAGE_ERROR)
 

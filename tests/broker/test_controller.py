@@ -20,6 +20,7 @@ from pylogbroker.broker.controller import LocalController, PlannedTopic
 from pylogbroker.broker.slices import Slices
 from pylogbroker.config import BrokerConfig
 from pylogbroker.coordination.embedded import EmbeddedTree
+from pylogbroker.coordination.tree_file import TreeFile
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.interfaces import Create, NoRoom, SetData, Unavailable
 from pylogbroker.metadata import registration
@@ -292,14 +293,14 @@ class UnwritableTests(ControllerTests):
 
     def unwritable(self, after: int = 0, error: Exception | None = None) -> Any:
         """The tree, for the time of a `with` block, takes only so many more transactions."""
-        real, left = EmbeddedTree._write, iter(range(after))
+        real, left = TreeFile.write, iter(range(after))
 
-        def write(tree: EmbeddedTree, operations: Any) -> Any:
+        def write(file: TreeFile, writes: Any, now_ms: int) -> Any:
             if next(left, None) is None:
                 raise error or Unavailable("disk failed")
-            return real(tree, operations)
+            return real(file, writes, now_ms)
 
-        return patch.object(EmbeddedTree, "_write", write)
+        return patch.object(TreeFile, "write", write)
 
     def test_changes_are_rejected(self) -> None:
         now(self.controller.create_topic(NewTopic("t", 1, 1)))

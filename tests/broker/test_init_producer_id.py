@@ -10,7 +10,7 @@ from twisted.internet.defer import Deferred
 from pylogbroker.broker.apis import init_producer_id
 from pylogbroker.broker.controller import LocalController
 from pylogbroker.broker.producer_ids import ProducerIds
-from pylogbroker.coordination.embedded import EmbeddedTree
+from pylogbroker.coordination.tree_file import TreeFile
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.interfaces import NoRoom
 from pylogbroker.metadata import zk_paths
@@ -62,7 +62,7 @@ class InitProducerIdTests(NodeTests):
         self.assertEqual([self.take(), self.take()], [BLOCK_SIZE, BLOCK_SIZE + 1])
 
     def test_on_a_full_disk_clients_try_again(self) -> None:
-        with patch.object(EmbeddedTree, "_write", side_effect=NoRoom("disk full")), logged_lines() as lines:
+        with patch.object(TreeFile, "write", side_effect=NoRoom("disk full")), logged_lines() as lines:
             for _ in range(5):
                 answer = self.ask()
                 self.assertEqual(answer.error_code, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)

@@ -39,7 +39,6 @@ OWN = {
 }
 # Settings that no code reads, though their texts promise nothing that a single broker could do.
 READ_BY_NOBODY = {
-    "offsets.commit.timeout.ms",  # there are no replicas to wait for
     "local.retention.bytes",  # there is no tiered storage
     "local.retention.ms",
     "remote.log.copy.disable",

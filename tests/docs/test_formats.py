@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from uuid import UUID
 
-from pylogbroker.coordination import disk_reserve, embedded
+from pylogbroker.coordination import disk_reserve, tree_file
 from pylogbroker.records import Record, build
 from pylogbroker.storage import LogConfig, LogManager, names
 
@@ -60,5 +60,5 @@ def test_the_clean_shutdown_marker(tmp_path: Path) -> None:
 
 def test_every_file_is_named() -> None:
     constants = {value for name, value in vars(names).items() if name.isupper() and isinstance(value, str)}
-    constants |= {embedded.FILE_NAME, embedded.LOCK_NAME, disk_reserve.RESERVE_NAME}
+    constants |= {tree_file.FILE_NAME, tree_file.LOCK_NAME, disk_reserve.RESERVE_NAME}
     assert {each for each in constants if each not in PAGE} == set()
