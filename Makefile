@@ -26,11 +26,12 @@ unexport PYTHONDONTWRITEBYTECODE
 TESTS := tests$(addprefix /,$(PACKAGE))
 PYTEST := $(BIN)/python -m pytest $(TESTS) --numprocesses auto --durations 10
 
+SEVERAL := $(if $(BROKERS),--brokers $(BROKERS))
+
 .PHONY: run quick test oracle checks lint types contracts peers system clean
 
 run: $(VENV)/installed
-	exec $(BIN)/twistd --nodaemon --pidfile= pylogbroker --config etc/development.properties \
-		$(if $(BROKERS),--brokers $(BROKERS)) $(ARGS)
+	exec $(BIN)/twistd --nodaemon --pidfile= pylogbroker --config etc/development.properties $(SEVERAL) $(ARGS)
 
 quick: checks
 	$(PYTEST) --dist worksteal --hypothesis-profile quick -m "not process" $(ARGS)
