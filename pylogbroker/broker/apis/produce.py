@@ -171,6 +171,16 @@ class _Appends:
             asked.close()
 
     async def finish(self) -> ProduceResponse:
+        try:
+            await self._finish_queued()
+        finally:
+            for _, _, later in self.queued:  # without the caller, nobody asks for the others' errors
+                later.addErrback(lambda _: None)
+        if self.delayed is not None:
+            await self.delayed.wait(self._request.timeout_ms)
+        return self._response
+
+    async def _finish_queued(self) -> None:
         for done, (answer, partition, later) in enumerate(self.queued, 1):
             if done % _PARTITIONS_INLINE_MAX == 0:
                 await self._services.runtime.slices.next()
@@ -178,9 +188,6 @@ class _Appends:
                 self._appended(answer, partition, await later)
             except KafkaError as error:
                 self._fail(answer, partition.topic, partition, error)
-        if self.delayed is not None:
-            await self.delayed.wait(self._request.timeout_ms)
-        return self._response
 
     def _appended(self, answer: PartitionProduceResponse, partition: Partition, appended: Appended) -> None:
         answer.base_offset = appended.base_offset
