@@ -33,7 +33,7 @@ class ProducerIds:
             return self._next - 1
         except KafkaError as error:
             if self._is_due("producer ids"):
-                log.error("no producer ids could be taken: {why}", why=error)
+                log.warn("no producer ids could be taken: {why}", why=error)
             raise KafkaError(str(error), ErrorCode.COORDINATOR_LOAD_IN_PROGRESS) from error
         finally:
             self._lock.release()

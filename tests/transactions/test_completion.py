@@ -251,9 +251,9 @@ class TestForgetting:
 
     @pytest.mark.parametrize("label", ["PrepareCommit", "PrepareAbort"])
     def test_what_is_under_way_is_not(self, label: str) -> None:
-        harness = Harness()
+        harness = Harness(TransactionSettings(partitions=3, expiration_ms=10_000, expiration_interval_ms=100))
         harness.in_state(label)
-        self.expire(harness)
+        harness.advance(20_000)
         assert harness.state() == label
 
     def test_nor_is_a_transaction_that_may_last_longer(self) -> None:
