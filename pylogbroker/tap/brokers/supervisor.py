@@ -40,6 +40,8 @@ log = Logger()
 DEATHS_MAX: Final = 3
 DEATHS_SECONDS: Final = 60.0
 _LOOPBACK: Final = "127.0.0.1"
+_METADATA_SECONDS: Final = 0.2
+"""From the controller's election until all brokers know of it: a client that asks before waits for its next try."""
 
 
 @attrs.define(eq=False)
@@ -115,13 +117,19 @@ class Supervisor(Service):
     # -- brokers that come and go --------------------------------------------------------------------------------------
 
     def _on_write(self, result: WriteResult) -> None:
-        if self._database is None or zk_paths.BROKER_IDS not in result.changed_parents:
+        nodes = None if self._database is None else self._database.nodes
+        if nodes is None or not {zk_paths.BROKER_IDS, "/"} & result.changed_parents.keys():
             return
-        for name in self._database.nodes.children(zk_paths.BROKER_IDS):
+        for name in nodes.children(zk_paths.BROKER_IDS):
             if (supervised := self._brokers.get(int(name))) is not None:
                 supervised.has_served = True
-        if not self._has_announced and all(each.has_served for each in self._brokers.values()):
+        is_complete = all(each.has_served for each in self._brokers.values())
+        if is_complete and nodes.get(zk_paths.CONTROLLER) is not None and not self._has_announced:
             self._has_announced = True
+            self._reactor.callLater(_METADATA_SECONDS, self._announce)
+
+    def _announce(self) -> None:
+        if not self._is_stopping:
             log.info("{count} brokers serve: {addresses}", count=self._count, addresses=", ".join(self._addresses()))
 
     def _addresses(self) -> list[str]:
