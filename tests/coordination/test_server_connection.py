@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import attrs
 import pytest
+from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 from twisted.internet.testing import StringTransport
 
@@ -27,6 +28,18 @@ EPHEMERAL = 1
 
 def text(value: str) -> bytes:
     return struct.pack(">i", len(value)) + value.encode()
+
+
+def connect_frame(timeout_ms: int = 6000, session: int = 0, password: bytes = bytes(16), seen: int = 0) -> bytes:
+    return struct.pack(">iqiqi16s?", 0, seen, timeout_ms, session, 16, password, False)
+
+
+def request(op: int, body: bytes = b"", xid: int = 7) -> bytes:
+    return struct.pack(">ii", xid, op) + body
+
+
+def creation(path: str, flags: int = 0) -> bytes:
+    return text(path) + text("x") + OPEN + struct.pack(">i", flags)
 
 
 @attrs.define
@@ -53,13 +66,13 @@ class Client:
 
     def connect(self, timeout_ms: int = 6000, session: int = 0, password: bytes = bytes(16)) -> tuple[int, int, bytes]:
         """Return the granted time limit, session id and password."""
-        self.send(struct.pack(">iqiqi16s?", 0, 0, timeout_ms, session, 16, password, False))
+        self.send(connect_frame(timeout_ms, session, password))
         [answer] = self.frames()
         _, granted, session_id, _, given = struct.unpack_from(">iiqi16s", answer)
         return granted, session_id, given
 
     def ask(self, op: int, body: bytes = b"", xid: int = 7) -> list[tuple[int, int, bytes]]:
-        self.send(struct.pack(">ii", xid, op) + body)
+        self.send(request(op, body, xid))
         return self.answers()
 
     def answers(self) -> list[tuple[int, int, bytes]]:
@@ -70,7 +83,7 @@ class Client:
         return found
 
     def create(self, path: str, flags: int = 0) -> None:
-        assert self.ask(CREATE, text(path) + text("x") + OPEN + struct.pack(">i", flags)) == [(7, 0, text(path))]
+        assert self.ask(CREATE, creation(path, flags)) == [(7, 0, text(path))]
 
     def read(self, op: int, path: str, watch: bool = False) -> int:
         """Return the error."""
@@ -83,6 +96,23 @@ class Client:
 
 def event(kind: int, path: str) -> tuple[int, int, bytes]:
     return -1, 0, struct.pack(">ii", kind, 3) + text(path)
+
+
+@attrs.define
+class SlowDisk:
+    """A worker thread that works when the test says so; `Offload` of a database."""
+
+    waiting: list[tuple[Callable[[], Any], Deferred[Any]]] = attrs.field(factory=list)
+
+    def __call__(self, work: Callable[[], Any]) -> Awaitable[Any]:
+        self.waiting.append((work, Deferred()))
+        return self.waiting[-1][1]
+
+    def work(self) -> None:
+        """Do all work, and what follows from it."""
+        while self.waiting:
+            work, done = self.waiting.pop(0)
+            done.callback(work())
 
 
 @attrs.define
@@ -153,6 +183,26 @@ def test_close_deletes_ephemeral_nodes_at_once(server: Server) -> None:
     assert other.read(EXISTS, "/e") == NO_NODE
 
 
+def test_requests_behind_a_close_are_ignored(tmp_path: Path) -> None:
+    clock, disk = Clock(), SlowDisk()
+    database = TreeDatabase(TreeFile.open(str(tmp_path)), disk)
+    client = Server(clock, ZooKeeperFactory(database, clock)).accept()
+    client.send(connect_frame())
+    disk.work()
+    client.frames()
+    client.send(request(CREATE, creation("/before", EPHEMERAL), xid=1))
+    client.send(request(CLOSE, xid=2))
+    client.send(request(CREATE, creation("/behind", EPHEMERAL), xid=3))
+    client.send(request(PING, xid=-2))
+    disk.work()
+    assert client.answers() == [(1, 0, text("/before")), (2, 0, b"")]
+    assert client.transport.disconnecting
+    assert list(database.nodes) == ["/"]
+    closing = Deferred.fromCoroutine(database.close())
+    disk.work()
+    assert closing.called
+
+
 def test_sessions_outlive_the_server(tmp_path: Path) -> None:
     clock, database = Clock(), TreeDatabase(TreeFile.open(str(tmp_path)))
     client = Server(clock, ZooKeeperFactory(database, clock)).accept()
@@ -176,7 +226,7 @@ def test_events_come_before_the_answer_that_shows_the_change(server: Server) -> 
     client.read(GET_CHILDREN, "/", watch=True)
     changed, (xid, error, _) = client.set("/a")
     assert (changed, xid, error) == (event(CHANGED, "/a"), 7, 0)
-    client.send(struct.pack(">ii", 7, CREATE) + text("/b") + text("x") + OPEN + struct.pack(">i", 0))
+    client.send(request(CREATE, creation("/b")))
     assert [answer[0] for answer in client.answers()] == [-1, 7]
     assert [answer[0] for answer in client.set("/a")] == [7]  # a watch is called once
 
@@ -205,7 +255,7 @@ def test_a_failed_multi_names_the_failed_operation(server: Server) -> None:
     def operation(op: int, body: bytes) -> bytes:
         return struct.pack(">i?i", op, False, -1) + body
 
-    operations = operation(CREATE, text("/b") + text("x") + OPEN + struct.pack(">i", 0))
+    operations = operation(CREATE, creation("/b"))
     operations += operation(SET_DATA, text("/a") + text("y") + struct.pack(">i", 5))
     operations += operation(SET_DATA, text("/a") + text("z") + struct.pack(">i", -1))
     [(_, error, body)] = client.ask(MULTI, operations + struct.pack(">i?i", -1, True, -1))
@@ -240,5 +290,5 @@ def test_frames_that_are_too_long_and_words(server: Server) -> None:
 
 def test_a_client_that_has_seen_more_is_sent_away(server: Server) -> None:
     client = server.accept()
-    client.send(struct.pack(">iqiqi16s?", 0, 1 << 40, 5000, 0, 16, bytes(16), False))
+    client.send(connect_frame(seen=1 << 40))
     assert (client.frames(), client.transport.disconnecting) == ([], True)

@@ -4,10 +4,12 @@
 |------------|-----------------------|----------------------------------------------------------------------|
 | NEW        | connect               | CONNECTING for a new session; CONNECTED for one that goes on; CLOSED |
 | CONNECTING | requests wait         | CONNECTED once the session is on the disk                            |
-| CONNECTED  | requests are answered | CLOSED by close, an error of the protocol, or the session's end      |
+| CONNECTED  | requests are answered | CLOSING by close; CLOSED by a protocol error or the session's end    |
+| CLOSING    | is ignored            | CLOSED once the session's end is answered, after all before it       |
 
 Requests are answered in their order. Changes are passed on at once, one behind the other; a read waits until the
-connection's earlier changes are made. Four letters instead of a frame ask for the server's state.
+connection's earlier changes are made. A change behind a close would make nodes of a session that has ended, so it is
+ignored. Four letters instead of a frame ask for the server's state.
 """
 
 from __future__ import annotations
@@ -67,6 +69,7 @@ class _State(Enum):
     NEW = auto()
     CONNECTING = auto()
     CONNECTED = auto()
+    CLOSING = auto()
     CLOSED = auto()
 
 
@@ -137,7 +140,7 @@ class ServerConnection(Int32StringReceiver):
         try:
             if self._state is _State.NEW:
                 self._on_connect(messages.decode_connect(frame))
-            elif self._state is not _State.CLOSED:
+            elif self._state in (_State.CONNECTING, _State.CONNECTED):
                 self._waiting.append(messages.decode(frame))
                 self._go_on()
         except Malformed as error:
@@ -211,7 +214,8 @@ class ServerConnection(Int32StringReceiver):
             case Multi():
                 self._change(request.changes, xid, request, live)
             case Close():
-                self._changes += 1
+                self._state = _State.CLOSING
+                self._waiting.clear()
                 self._context.sessions.end(live).addCallback(self._on_closed, xid)
             case Auth():
                 self._authenticate(xid, request)
