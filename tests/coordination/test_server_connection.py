@@ -219,6 +219,19 @@ def test_sessions_outlive_the_server(tmp_path: Path) -> None:
     now(database.close())
 
 
+def test_a_stop_closes_connections_before_the_database(server: Server) -> None:
+    new, known = server.accept(), server.client()
+    server.factory.stop()
+    assert new.transport.disconnecting
+    assert known.transport.disconnecting
+    for client in (new, known):
+        client.send(connect_frame())
+        client.send(request(CREATE, creation("/late")))
+        assert client.frames() == []
+        client.protocol.connectionLost()
+    assert server.clock.getDelayedCalls() == []
+
+
 def test_events_come_before_the_answer_that_shows_the_change(server: Server) -> None:
     client = server.client()
     client.create("/a")

@@ -62,7 +62,7 @@ class ServerContext:
     sessions: Sessions
     watches: WatchManager
     super_digest: str = ""
-    connections: int = 0
+    connections: set[ServerConnection] = attrs.field(factory=set)  # open ones
 
 
 class _State(Enum):
@@ -91,13 +91,13 @@ class ServerConnection(Int32StringReceiver):
     # -- connection --------------------------------------------------------------------------------------------------
 
     def connectionMade(self) -> None:
-        self._context.connections += 1
+        self._context.connections.add(self)
         self._identities = frozenset({("ip", getattr(self.transport.getPeer(), "host", "127.0.0.1"))})
         self.transport.registerProducer(self, True)
 
     def connectionLost(self, reason: Failure | None = None) -> None:
         self._state = _State.CLOSED
-        self._context.connections -= 1
+        self._context.connections.discard(self)
         self._context.watches.remove_all(self)
         self._waiting.clear()
         if self._live is not None:
@@ -131,7 +131,8 @@ class ServerConnection(Int32StringReceiver):
         word = length.to_bytes(4, "big")
         if self._state is _State.NEW and word in WORDS:
             context = self._context
-            self.transport.write(answer_word(word, context.database, context.connections, len(context.sessions)))
+            answer = answer_word(word, context.database, len(context.connections), len(context.sessions))
+            self.transport.write(answer)
         else:
             log.warn("{peer}: a frame of {length} bytes; the connection is closed", peer=self._peer, length=length)
         self.drop()

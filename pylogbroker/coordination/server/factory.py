@@ -37,11 +37,10 @@ class ZooKeeperFactory(Factory):
         self._watches = WatchManager()
         self._sessions = Sessions(database, clock, settings.least_timeout_ms, settings.most_timeout_ms)
         self._context = ServerContext(database, self._sessions, self._watches, settings.super_digest)
-        self._open: dict[ServerConnection, None] = {}
         database.listen(lambda result: self._watches.fire(result.events))
 
     def buildProtocol(self, addr: IAddress | None) -> ServerConnection | None:
-        if self._context.connections >= CONNECTIONS_MAX:
+        if len(self._context.connections) >= CONNECTIONS_MAX:
             log.warn("a connection of {peer} is rejected: there are {most}", peer=addr, most=CONNECTIONS_MAX)
             return None
         connection = ServerConnection(self._context)
@@ -55,3 +54,5 @@ class ZooKeeperFactory(Factory):
     def stop(self) -> None:
         """Close all connections; sessions go on when their clients find the server again."""
         self._sessions.stop()
+        for connection in tuple(self._context.connections):
+            connection.drop()
