@@ -9,9 +9,12 @@ from typing import Any
 
 import attrs
 import pytest
+from twisted.internet.abstract import FileDescriptor
+from twisted.internet.address import IPv4Address
 from twisted.internet.defer import Deferred
+from twisted.internet.main import CONNECTION_DONE
 from twisted.internet.task import Clock
-from twisted.internet.testing import StringTransport
+from twisted.internet.testing import MemoryReactorClock, StringTransport
 
 from pylogbroker.coordination.database import TreeDatabase
 from pylogbroker.coordination.server.factory import ServerSettings, ZooKeeperFactory
@@ -96,6 +99,19 @@ class Client:
 
 def event(kind: int, path: str) -> tuple[int, int, bytes]:
     return -1, 0, struct.pack(">ii", kind, 3) + text(path)
+
+
+class FullBuffer(FileDescriptor):
+    """A transport without room: each byte that waits pauses the producer, until `doWrite` sends all."""
+
+    bufferSize = 0
+    connected = 1
+
+    def getPeer(self) -> IPv4Address:
+        return IPv4Address("TCP", "127.0.0.1", 1)
+
+    def writeSomeData(self, data: bytes) -> int:
+        return len(data)
 
 
 @attrs.define
@@ -230,6 +246,18 @@ def test_a_stop_closes_connections_before_the_database(server: Server) -> None:
         assert client.frames() == []
         client.protocol.connectionLost()
     assert server.clock.getDelayedCalls() == []
+
+
+def test_a_client_that_takes_no_answers_is_sent_away_too(server: Server) -> None:
+    wire = FullBuffer(MemoryReactorClock())
+    protocol = server.factory.buildProtocol(None)
+    assert protocol is not None
+    protocol.makeConnection(wire)
+    frame = connect_frame()
+    protocol.dataReceived(struct.pack(">i", len(frame)) + frame)
+    assert wire.producerPaused
+    server.factory.stop()
+    assert wire.doWrite() is CONNECTION_DONE
 
 
 def test_events_come_before_the_answer_that_shows_the_change(server: Server) -> None:

@@ -104,9 +104,11 @@ class ServerConnection(Int32StringReceiver):
             self._context.sessions.detach(self._live, self)
 
     def drop(self) -> None:
-        self._state = _State.CLOSED
-        self._context.watches.remove_all(self)
-        self.transport.loseConnection()
+        if self._state is not _State.CLOSED:
+            self._state = _State.CLOSED
+            self._context.watches.remove_all(self)
+            self.transport.unregisterProducer()  # the transport would wait for a paused one for ever
+            self.transport.loseConnection()
 
     def pauseProducing(self) -> None:
         self._is_paused = True
