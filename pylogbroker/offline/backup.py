@@ -29,6 +29,7 @@ from pylogbroker.metadata.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from pylogbroker.offline.stopped_broker import OfflineError
 from pylogbroker.storage import names
 from pylogbroker.storage.files import sync_file
+from pylogbroker.tap.brokers.data import BROKER_DIRECTORIES, brokers_below
 
 _CHECKPOINTS = (
     names.META,
@@ -55,7 +56,7 @@ class _Partition:
 
 
 def back_up(config: BrokerConfig, target: str, report: ReportLine) -> None:
-    """Copy all of a broker's data to a new directory, which appears when complete."""
+    """Copy all data of a broker, or of those of `--brokers N`, to a new directory, which appears when complete."""
     if os.path.lexists(target):
         raise OfflineError(f"{target} exists: name a new directory")
     homes = _homes(config, f"{target}{_UNFINISHED}")
@@ -83,10 +84,16 @@ def back_up(config: BrokerConfig, target: str, report: ReportLine) -> None:
 
 
 def _homes(config: BrokerConfig, target: str) -> dict[str, str]:
+    """Return the copy of each directory with partitions; those of `--brokers N` lie below the log directories."""
     homes = [os.path.abspath(path) for path in config.log_dirs]
-    if len(homes) == 1:
-        return {homes[0]: target}
-    return {home: f"{target}/{number}-{os.path.basename(home)}" for number, home in enumerate(homes)}
+    copies = [target]
+    if len(homes) > 1:
+        copies = [f"{target}/{number}-{os.path.basename(home)}" for number, home in enumerate(homes)]
+    found: dict[str, str] = {}
+    for home, copy in zip(homes, copies, strict=True):
+        below = [f"{BROKER_DIRECTORIES}/{broker}" for broker in sorted(brokers_below(home))]
+        found |= {home: copy, **{f"{home}/{path}": f"{copy}/{path}" for path in below}}
+    return found
 
 
 def _partitions(homes: dict[str, str]) -> list[_Partition]:

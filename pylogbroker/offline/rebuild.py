@@ -45,6 +45,7 @@ from pylogbroker.offline.stopped_broker import OfflineError, finish
 from pylogbroker.storage import LogDirectories
 from pylogbroker.storage.files import sync_file
 from pylogbroker.tap import preflight
+from pylogbroker.tap.brokers.data import BROKER_DIRECTORIES, brokers_below
 from pylogbroker.tap.identification import identify
 
 _WORKPLACE = "coordination.rebuild"
@@ -55,10 +56,12 @@ ReportLine = Callable[[str], object]
 def rebuild(config: BrokerConfig, report: ReportLine) -> None:
     """Rebuild `coordination.sqlite`; report what was recovered or lost.
 
-    Raise OfflineError if the file exists; StartupError if the broker runs, or a log directory cannot be used.
+    Raise OfflineError if the file exists, or if the data is of several brokers; StartupError if the broker runs, or a
+    log directory cannot be used.
     """
     metadata = os.path.abspath(config.metadata_dir)
     _check_missing(config, metadata)
+    _check_number_of_brokers(config)
     preflight.inspect_directories(config)
     if not any(map(has_logs, config.log_dirs)):
         raise OfflineError(f"{', '.join(config.log_dirs)}: no partition of this broker was found")
@@ -86,6 +89,17 @@ def _check_missing(config: BrokerConfig, metadata: str) -> None:
         path = f"{directory}/{FILE_NAME}"
         if os.path.lexists(path):
             raise OfflineError(f"{path} exists: only a missing file is rebuilt; move it away if it cannot be used")
+
+
+def _check_number_of_brokers(config: BrokerConfig) -> None:
+    """Raise OfflineError for data of several brokers: it does not show which replicas were in sync."""
+    for directory in map(os.path.abspath, config.log_dirs):
+        others = sorted(brokers_below(directory))
+        if others:
+            raise OfflineError(
+                f"{directory}/{BROKER_DIRECTORIES} has data of more brokers ({', '.join(map(str, others))}): the tree "
+                "of several brokers cannot be rebuilt; restore it from a backup, together with the logs"
+            )
 
 
 def _rename_journal(metadata: str) -> None:

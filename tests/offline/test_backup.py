@@ -123,6 +123,26 @@ def test_several_directories(tmp_path: Path) -> None:
     assert len([name for name in found if name.split("/")[1].startswith("t_")]) == 2
 
 
+def test_several_brokers(tmp_path: Path) -> None:
+    """Copy the directories of all brokers of `--brokers N`, in each log directory."""
+    first, second = tmp_path / "a", tmp_path / "b"
+    options = ("--override", f"log.dirs={first},{second}", "--config", _empty(tmp_path))
+    succeed("migrate", "zookeeper", _dump(tmp_path), *options)
+    logs = (first / "brokers" / "1" / "u_0", first / "brokers" / "12" / "u_1", second / "brokers" / "1" / "u_2")
+    for number, log in enumerate(logs):
+        log.mkdir(parents=True)
+        (log.parent / "meta.properties").write_text(f"version=0\nbroker.id={log.parent.name}\n")
+        (log / "partition.metadata").write_text("version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ\n")
+        (log / "00000000000000000000.kafka").write_bytes(b"records %d" % number)
+    output = succeed("backup", "create", tmp_path / "copy", *options)
+    assert f"copied {second}/brokers/1 to {tmp_path}/copy/1-b/brokers/1" in output
+    copies = (tmp_path / "copy" / "0-a", tmp_path / "copy" / "1-b")
+    for directory, copy in zip((first, second), copies, strict=True):
+        found = [{path.relative_to(top) for path in top.glob("brokers/*/**/*")} for top in (directory, copy)]
+        assert found[0] == found[1]
+        assert all((copy / path).read_bytes() == (directory / path).read_bytes() for path in found[0] if path.suffix)
+
+
 def _dump(directory: Path) -> Path:
     (directory / "dump.json").write_text('{"/brokers/topics/t": "{\\"partitions\\": {\\"0\\": [1], \\"1\\": [1]}}"}')
     return directory / "dump.json"

@@ -176,6 +176,15 @@ class TestErrors:
         assert "is in use by another broker" in fail("coordination", "rebuild", "--data-dir", broker.data_dir)
         assert not (broker.data_dir / TREE).exists()
 
+    def test_several_brokers(self, tmp_path: Path) -> None:
+        with stopped_broker(BrokerConfig({"log.dirs": str(tmp_path)})) as broker, broker.loaded_logs(print):
+            broker.make_logs(finish(broker.controller.create_topic(NewTopic("t", 1, 1))))
+        (tmp_path / TREE).unlink()
+        (tmp_path / "brokers" / "1").mkdir(parents=True)
+        line = fail("coordination", "rebuild", "--data-dir", tmp_path)
+        assert "has data of more brokers (1): the tree of several brokers cannot be rebuilt; restore it from" in line
+        assert not (tmp_path / TREE).exists()
+
     def test_there_is_nothing(self, tmp_path: Path) -> None:
         assert "no partition of this broker was found" in fail("coordination", "rebuild", "--data-dir", tmp_path)
         assert not list(tmp_path.iterdir())

@@ -15,6 +15,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from kazoo.client import KazooClient
 
+from tests.offline.commands import succeed
 from tests.support.broker_process import START_SECONDS_MAX
 from tests.support.line_process import LineProcess
 from tests.support.waiting import wait_until
@@ -111,7 +112,7 @@ def test_a_broker_that_is_killed_comes_back_with_its_partitions(brokers: Brokers
     assert "broker 1 has ended by signal 9; it is started again" in "\n".join(brokers.process.lines)
 
 
-def test_the_data_of_one_broker_is_taken_over(brokers: Brokers) -> None:
+def test_the_data_of_one_broker_is_taken_over_and_copied(brokers: Brokers, tmp_path: Path) -> None:
     process = brokers.launch()
     bootstrap = process.expect(r"listening on PLAINTEXT://(127\.0\.0\.1:\d+)", START_SECONDS_MAX)[1]
     create_topic(bootstrap, "old")
@@ -122,9 +123,13 @@ def test_the_data_of_one_broker_is_taken_over(brokers: Brokers) -> None:
     produce(bootstrap, "old", range(60, 120))
     create_topic(bootstrap, "new")
     assert len(set(leaders(bootstrap, "new"))) == 2
+    produce(bootstrap, "new", range(60))
+    succeed("backup", "create", tmp_path / "copy", "--data-dir", brokers.directory)
     brokers.stop()
+    brokers.directory = tmp_path / "copy"
     bootstrap = brokers.start(2)
     assert consume(bootstrap, "old", 120) == list(range(120))
+    assert consume(bootstrap, "new", 60) == list(range(60))
     brokers.stop()
     for options, wanted in ((["--brokers", "1"], "start with --brokers 2"), ([], "start with --brokers 2")):
         ended = brokers.launch(*options)
