@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from typing import Final
 
 from pylogbroker.broker.runtime import Runtime
@@ -26,6 +25,6 @@ def throttle_of(config: BrokerConfig, setting: str, runtime: Runtime) -> Replica
     return throttle
 
 
-def is_throttled(replicas: Collection[str], partition: int, broker_id: int) -> bool:
-    """Return whether a topic's setting, a list of partition:broker or *, names a replica."""
+def is_throttled(replicas: frozenset[str], partition: int, broker_id: int) -> bool:
+    """Return whether a topic's setting names a replica, by partition:broker or *. It may name thousands."""
     return f"{partition}:{broker_id}" in replicas or "*" in replicas

@@ -320,8 +320,8 @@ class Partitions:
         policies = self._delete_policies.of(settings, partial(self._missing_policies.note, topic.name))
         min_insync_replicas = settings.integer("min.insync.replicas")
         may_down_convert = settings.boolean("message.downconversion.enable")
-        leaders = settings.texts("leader.replication.throttled.replicas")
-        followers = settings.texts("follower.replication.throttled.replicas")
+        leaders = frozenset(settings.texts("leader.replication.throttled.replicas"))
+        followers = frozenset(settings.texts("follower.replication.throttled.replicas"))
         async for index in self._runtime.slices.over(topic.partitions):
             partition = self.hosted.get((topic.name, index))
             if partition is not None:
