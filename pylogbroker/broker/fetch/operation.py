@@ -290,8 +290,8 @@ class FetchOperation:
                 partition.purgatory.add(self._announcement, Mark.HIGH_WATERMARK, partition.log.high_watermark + 1)
 
     def _has_grown_since_read(self) -> bool:
-        ends = self._reader.log_ends  # a consumer's read has no effects: nothing is appended during a short one
-        return any(each in ends and each.log.log_end_offset > ends[each] for each in self._watched)
+        """Return whether a short read of a follower completed appends; a consumer's completes none."""
+        return any(partition.log.log_end_offset > end for partition, end in self._reader.log_ends.items())
 
     @property
     def _mark(self) -> Mark:

@@ -53,9 +53,9 @@ class FetchReader:
     """Reads the partitions of one request in order, within its limits. `begin` starts a pass.
 
     `is_urgent`: an answer has an error or other news. `uncached` has the parts of indexes and headers to bring from the
-    disk before the next read. `log_ends` has the log end of each partition when a follower read it: the progress of the
-    follower may complete operations that append to partitions which this pass has read. `throttled` counts bytes for
-    throttled followers that are not in sync; they get none while the rate is exceeded.
+    disk before the next read. `log_ends` has the log end of each partition when a follower read it, unless it was held
+    back. The progress of the follower may complete operations that append to partitions which this pass has read.
+    `throttled` counts bytes for throttled followers that are not in sync; they get none while the rate is exceeded.
     """
 
     _services: Services
@@ -159,8 +159,10 @@ class FetchReader:
         log = partition.log
         stable = log.last_stable_offset
         upto = log.log_end_offset if self.is_follower else stable if self.is_committed else log.high_watermark
+        held_back = self.is_held_back(partition)
         if self.is_follower:
-            self.log_ends[partition] = upto
+            if not held_back:
+                self.log_ends[partition] = upto
             if self.announces_high_watermarks and 0 <= asked.sent_high_watermark < log.high_watermark:
                 self.is_urgent = True
         answer = PartitionData(wanted.partition, 0, log.high_watermark, stable, log.log_start_offset)
@@ -171,7 +173,7 @@ class FetchReader:
         elif self._rack and (preferred := self._preferred_replica(partition, wanted)) != LEADER_SERVES:
             answer.preferred_read_replica = preferred
             self.is_urgent = True
-        elif not (self._is_exceeded and self._is_throttled(partition)):
+        elif not held_back:
             max_bytes = min(wanted.partition_max_bytes, left)
             offset = partition.after_empty_range(wanted.fetch_offset) if log.byte_addressed else wanted.fetch_offset
             try:
