@@ -8,34 +8,41 @@ that it has left. It need not leave an ISR whose other members are down, too: no
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
 
 from twisted.internet.interfaces import IReactorTime
-from twisted.internet.task import deferLater
 
-from pylogbroker.interfaces import ITree, NoNode
+from pylogbroker.coordination.awaited_change import AwaitedChange
+from pylogbroker.interfaces import ITree, NoNode, Watch
 from pylogbroker.metadata import zk_paths, zk_schema
 from pylogbroker.metadata.image import PartitionKey
-
-_POLL_SECONDS: Final = 0.1
 
 
 async def wait_until_departed(
     tree: ITree, broker_id: int, partitions: Iterable[PartitionKey], clock: IReactorTime, deadline: float
 ) -> list[PartitionKey]:
-    """Wait until the broker is in no ISR of `partitions` with another live broker; return the rest at the deadline."""
+    """Wait until the broker is in no ISR of `partitions` with another live broker; return the rest at the deadline.
+
+    Of thousands of partitions, one is watched at a time: the controller changes their ISRs together.
+    """
     remaining = list(partitions)
-    while True:
-        remaining = await _not_departed(tree, broker_id, remaining)
-        if not remaining or clock.seconds() >= deadline:
-            return remaining
-        await deferLater(clock, _POLL_SECONDS)
+    while remaining:
+        change = AwaitedChange()
+        watched = remaining[-1]
+        await tree.exists(zk_paths.partition_state(*watched), change)
+        remaining = await _not_departed(tree, broker_id, remaining, change)
+        if clock.seconds() >= deadline:
+            break
+        if watched in remaining[-1:]:
+            await change.wait(clock, deadline)
+    return remaining
 
 
-async def _not_departed(tree: ITree, broker_id: int, partitions: list[PartitionKey]) -> list[PartitionKey]:
+async def _not_departed(
+    tree: ITree, broker_id: int, partitions: list[PartitionKey], brokers_changed: Watch
+) -> list[PartitionKey]:
     nodes = await tree.get_many([zk_paths.partition_state(*key) for key in partitions])
     try:
-        live = {int(name) for name in await tree.children(zk_paths.BROKER_IDS)} - {broker_id}
+        live = {int(name) for name in await tree.children(zk_paths.BROKER_IDS, brokers_changed)} - {broker_id}
     except NoNode:
         live = set()
     found = []
