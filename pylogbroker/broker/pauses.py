@@ -1,4 +1,4 @@
-"""RetryPauses between the attempts of a loop; they end at once when the loop is no longer wanted."""
+"""Pauses between the attempts of a loop; they end at once when the loop is no longer wanted."""
 
 from __future__ import annotations
 

@@ -13,9 +13,9 @@ from typing import Final
 
 import attrs
 from twisted.internet.defer import ensureDeferred
-from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
+from pylogbroker.broker.pauses import RetryPauses
 from pylogbroker.broker.runtime import Runtime
 from pylogbroker.interfaces import CoordinationError, Create, ITree
 from pylogbroker.metadata import zk_paths, zk_schema
@@ -31,7 +31,10 @@ class LogDirFailures:
     _runtime: Runtime
     _is_wanted: bool = attrs.field(default=False, init=False)
     _is_writing: bool = attrs.field(default=False, init=False)
-    _is_stopped: bool = attrs.field(default=False, init=False)
+    _pauses: RetryPauses = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._pauses = RetryPauses(self._runtime.clock)
 
     def on_partition_offline(self, topic: str, index: int) -> None:
         """Notify the controller soon, of all logs of a directory at once."""
@@ -41,7 +44,7 @@ class LogDirFailures:
             self._runtime.deferred_actions.defer(self._start)
 
     def stop(self) -> None:
-        self._is_stopped = True
+        self._pauses.end()
 
     def _start(self) -> None:
         ensureDeferred(self._write()).addErrback(
@@ -51,13 +54,13 @@ class LogDirFailures:
     async def _write(self) -> None:
         event = Create(zk_paths.LOG_DIR_EVENT_PREFIX, zk_schema.encode_log_dir_event(self._broker_id), sequence=True)
         try:
-            while self._is_wanted and not self._is_stopped:
+            while self._is_wanted and not self._pauses.has_ended:
                 self._is_wanted = False
                 try:
                     await self._tree.commit([event])
                 except CoordinationError as error:
                     log.warn("the controller cannot be notified of failed log directories yet: {why}", why=error)
                     self._is_wanted = True
-                    await deferLater(self._runtime.clock, _RETRY_SECONDS)
+                    await self._pauses.pause(_RETRY_SECONDS)
         finally:
             self._is_writing = False

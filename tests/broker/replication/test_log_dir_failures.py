@@ -2,17 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import cast
 from unittest.mock import patch
 
 from twisted.internet.defer import fail
+from twisted.internet.task import Clock
 
 from pylogbroker.broker.apis import metadata
+from pylogbroker.broker.replication.log_dir_failures import LogDirFailures
+from pylogbroker.broker.runtime import Runtime
 from pylogbroker.errors import ErrorCode
-from pylogbroker.interfaces import Unavailable
+from pylogbroker.interfaces import ITree, Operation, OperationResult, Unavailable
 from pylogbroker.metadata import zk_paths
 from pylogbroker.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from tests.broker.nodes import Threads
 from tests.broker.replication.cluster import TOPIC, TOPIC_ID, ClusterTests
 from tests.broker.trees import now
+
+
+class UnreachableTree:
+    async def commit(self, operations: Sequence[Operation]) -> list[OperationResult]:
+        raise Unavailable("/")
+
+
+def test_a_broker_that_stops_tries_no_more() -> None:
+    clock, threads, tree = Clock(), Threads(), UnreachableTree()
+    failures = LogDirFailures(1, cast(ITree, tree), Runtime.on(clock, threads, threads))
+    failures.on_partition_offline("t", 0)
+    clock.advance(0)
+    assert len(clock.getDelayedCalls()) == 1
+    failures.stop()
+    assert clock.getDelayedCalls() == []
 
 
 class LogDirFailureTests(ClusterTests):
