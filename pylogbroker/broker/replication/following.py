@@ -208,7 +208,11 @@ class Following:
         if self.log.offline_reason:
             self.follower.log_failed()
         else:
-            self._runtime.clock.callLater(self._backoff_seconds, self.run, NO_ACTIONS)
+            self._runtime.clock.callLater(self._backoff_seconds, self._sync_again)
+
+    def _sync_again(self) -> None:
+        if self.partition.followed is self:
+            self.run(NO_ACTIONS)
 
     def _cut(self, deleted: Iterable[DeletedFiles]) -> None:
         files = list(deleted)

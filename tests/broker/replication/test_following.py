@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Callable
+from typing import Any
 
 from pylogbroker.errors import ErrorCode
 from pylogbroker.wire.messages.fetch import FetchRequest
@@ -188,3 +190,20 @@ class DiskTests(ClusterTests):
         self.cluster.append(1, b"b")
         self.cluster.settle(1)
         self.assertEqual((self.cluster.ends()[2], self.cluster.high_watermarks()[1]), (2, 2))
+
+    def test_a_failed_sync_is_not_tried_again_once_the_replica_is_stopped(self) -> None:
+        self.create()
+        calls = []
+
+        def fault(real: Callable[..., Any], *arguments: Any) -> Any:
+            calls.append(arguments)
+            return failing(errno.EMFILE)(real, *arguments)
+
+        with broken("fdatasync", self._directories[2], fault):
+            self.cluster.append(1, b"a")
+            self.cluster.settle(0.5)
+            self.cluster.stop(2, self.cluster.state.leader_epoch + 1)
+            before = len(calls)
+            self.assertGreater(before, 0)
+            self.cluster.settle(1.5)
+        self.assertEqual(len(calls), before)
