@@ -91,19 +91,13 @@ class ConfigWatch:
     async def read_topics(self, names: Iterable[str]) -> None:
         """Read the settings of topics that are new here, while ZooKeeper is not reached again and again.
 
+        Other reads need not wait for that: they fail meanwhile.
         Raise Unavailable at the end of the session: the controller will name the topics again in the next one.
         """
         resources = [topic_resource(name) for name in names]
-        if resources:
-            await self._lock.run(lambda: ensureDeferred(self._read_until_reached(resources)))
-
-    def stop(self) -> None:
-        self._pauses.end()
-
-    async def _read_until_reached(self, resources: Sequence[ConfigResource]) -> None:
-        while True:
+        while resources:
             try:
-                await self._read(resources)
+                await self._lock.run(lambda: ensureDeferred(self._read(resources)))
                 return
             except SessionExpired:
                 raise
@@ -113,6 +107,9 @@ class ConfigWatch:
                 if self._runtime.may_log("settings of new topics"):
                     log.warn("settings of new topics cannot be read now, orders wait for that: {why}", why=error)
                 await self._pauses.pause(_RETRY_SECONDS)
+
+    def stop(self) -> None:
+        self._pauses.end()
 
     def _notified(self, _: Changed) -> None:
         if not self._pauses.has_ended:
