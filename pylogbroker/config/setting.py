@@ -94,4 +94,5 @@ def _row(
 
 
 fixed = partial(_row, Mode.READ_ONLY)
+per_broker = partial(_row, Mode.PER_BROKER)
 cluster_wide = partial(_row, Mode.CLUSTER_WIDE)

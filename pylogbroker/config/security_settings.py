@@ -1,0 +1,117 @@
+"""Settings of TLS, for brokers and clients.
+
+A broker's may be set for one listener alone: `listener.name.<name in lower case>.<setting>`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from pylogbroker.config.setting import Setting, fixed, per_broker
+from pylogbroker.config.value_kinds import LIST, PASSWORD, TEXT, Value, any_of, at_least, one_of
+
+_VERSIONS: Final = ("TLSv1.2", "TLSv1.3")
+_STORE_TYPE: Final = one_of("PEM", "PKCS12", "JKS")
+
+_STORES: Final = (
+    per_broker(
+        "ssl.keystore.type",
+        _STORE_TYPE,
+        "JKS",
+        "medium",
+        "Format of the key store: PEM or PKCS12. With JKS, the file must be PKCS12, which Java accepts, too.",
+    ),
+    per_broker(
+        "ssl.keystore.location",
+        TEXT,
+        None,
+        "medium",
+        "File with the private key, its certificate and the chain. It is read again when it changes.",
+    ),
+    per_broker("ssl.keystore.password", PASSWORD, None, "medium", "Password of a PKCS12 key store."),
+    per_broker("ssl.key.password", PASSWORD, None, "medium", "Password of an encrypted private key in PEM."),
+    per_broker(
+        "ssl.keystore.key", PASSWORD, None, "medium", "Private key in PEM (PKCS#8), instead of ssl.keystore.location."
+    ),
+    per_broker(
+        "ssl.keystore.certificate.chain",
+        PASSWORD,
+        None,
+        "medium",
+        "Certificate and chain in PEM, for ssl.keystore.key.",
+    ),
+    per_broker("ssl.truststore.type", _STORE_TYPE, "JKS", "medium", "Format of the trust store: PEM or PKCS12."),
+    per_broker(
+        "ssl.truststore.location",
+        TEXT,
+        None,
+        "medium",
+        "File with the certificates of the authorities to trust. It is read again when it changes.",
+    ),
+    per_broker("ssl.truststore.password", PASSWORD, None, "medium", "Password of a PKCS12 trust store."),
+    per_broker(
+        "ssl.truststore.certificates",
+        PASSWORD,
+        None,
+        "medium",
+        "Certificates to trust in PEM, instead of ssl.truststore.location.",
+    ),
+)
+_PROTOCOL: Final = (
+    per_broker("ssl.enabled.protocols", any_of(*_VERSIONS), _VERSIONS, "medium", "Versions of TLS."),
+    per_broker(
+        "ssl.cipher.suites",
+        LIST,
+        (),
+        "medium",
+        "Cipher suites, by Java's names or OpenSSL's; if empty, OpenSSL's default. Those of TLS 1.3 are offered all "
+        "or none.",
+    ),
+    per_broker(
+        "ssl.endpoint.identification.algorithm",
+        TEXT,
+        "https",
+        "low",
+        "https: a client, and a broker that connects to another, checks that the certificate names the host. Empty: "
+        "no check.",
+    ),
+)
+CLIENT_TLS_SETTINGS: Final[tuple[Setting, ...]] = (*_STORES, *_PROTOCOL)
+"""For listeners and clients."""
+
+TLS_DEFAULTS: Final[Mapping[str, Value]] = {setting.name: setting.default for setting in CLIENT_TLS_SETTINGS}
+
+SECURITY_SETTINGS: Final[tuple[Setting, ...]] = (
+    *CLIENT_TLS_SETTINGS,
+    per_broker(
+        "ssl.client.auth",
+        one_of("none", "requested", "required"),
+        "none",
+        "medium",
+        "Whether clients of SSL listeners are asked for a certificate: none, requested, or required. For a SASL_SSL "
+        "listener, only the form with listener.name. counts (KIP-684).",
+    ),
+    fixed(
+        "ssl.principal.mapping.rules",
+        TEXT,
+        "DEFAULT",
+        "low",
+        "Rules from a certificate's distinguished name to a principal: RULE:pattern/replacement/ with L or U for lower "
+        "or upper case, or DEFAULT, the name itself; separated by commas. The first that matches counts.",
+    ),
+    fixed(
+        "ssl.store.check.interval.ms",
+        at_least(0),
+        30_000,
+        "low",
+        "How often to look whether files of key stores and trust stores have changed; 0: never.",
+    ),
+    fixed(
+        "connection.setup.timeout.ms",
+        at_least(1),
+        10_000,
+        "medium",
+        "Time for the TLS handshake and authentication, after which the broker closes a connection.",
+    ),
+)
