@@ -71,6 +71,7 @@ class ClusterRole:
     _log_dir_failures: LogDirFailures = attrs.field(init=False)
     _config_watch: ConfigWatch = attrs.field(init=False)
     _member: ClusterMember = attrs.field(init=False)
+    _suspect: Sequence[PartitionKey] = attrs.field(default=(), init=False)
 
     def __attrs_post_init__(self) -> None:
         config, broker_id, runtime, metadata = self._config, self._broker_id, self._runtime, self._metadata
@@ -145,6 +146,7 @@ class ClusterRole:
             self._metadata, self.replicas, self._topic_config, self._config_watch.read_topics
         )
         partitions.on_offline += [self.replicas.on_partition_offline, self._log_dir_failures.on_partition_offline]
+        self._member.on_departed.append(self.orders.departed)
         self._member.on_registered += [self.orders.set_broker_epoch, self.replicas.set_broker_epoch]
         self._member.on_new_session.append(self._config_watch.resume)
         self._member.on_registered.append(lambda epoch: self.driver.start())
@@ -164,6 +166,8 @@ class ClusterRole:
 
     async def open_replicas(self) -> None:
         """Open none yet: the controller will say what to lead and to follow."""
+        self._suspect = self._suspect_partitions()
+        self.orders.is_departing = bool(self._suspect)
         self.replicas.start()
 
     async def reopen_offline_partitions(self) -> None:
@@ -175,7 +179,7 @@ class ClusterRole:
     async def register(self, node: BrokerNode) -> None:
         """Register; raise StartupError if brokers could not connect to each other, or the id is another broker's."""
         await registration.check_listener(self._tree, self._broker_id, inter_broker_listener(self._config))
-        await self._member.register(node, self._suspect_partitions())
+        await self._member.register(node, self._suspect)
 
     def _suspect_partitions(self) -> list[PartitionKey]:
         """Return this broker's partitions with other replicas if it was not stopped cleanly."""

@@ -40,12 +40,16 @@ _TIMEOUTS_WAITED: Final = 2.0  # of sessions
 
 @attrs.define(eq=False)
 class ClusterMember:
-    """`on_registered` gets each new broker epoch. `on_new_session` runs before the registration."""
+    """`on_departed` runs once the broker has left the ISRs after a crash, `on_new_session` before a new registration.
+
+    `on_registered` gets each new broker epoch.
+    """
 
     _broker_id: int
     _tree: ITree
     _runtime: Runtime
     _session_seconds: float
+    on_departed: list[Callable[[], None]] = attrs.field(factory=list, init=False)
     on_registered: list[Callable[[int], None]] = attrs.field(factory=list, init=False)
     on_new_session: list[Callable[[], object]] = attrs.field(factory=list, init=False)
     epoch: int = attrs.field(default=_UNKNOWN_EPOCH, init=False)
@@ -107,6 +111,8 @@ class ClusterMember:
                 partition=remaining[0][1],
                 others=len(remaining) - 1,
             )
+        for call in self.on_departed:
+            call()
 
     async def _until_deleted(self, path: str) -> bool:
         log.info("broker id {broker} is still registered: waiting for its session's end", broker=self._broker_id)

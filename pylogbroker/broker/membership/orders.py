@@ -8,8 +8,10 @@
 
 The settings of a new topic are read first: the first two do without them otherwise, since nobody announces them.
 
-A request for an earlier life of this broker, or of an earlier controller, is rejected as a whole. Requests are carried
-out one after the other, in the order of arrival. Source: Kafka's class ReplicaManager.
+A request for an earlier life of this broker, or of an earlier controller, is rejected as a whole. After a crash all are
+for the earlier life until the broker has left the ISRs (see `departure`): it must not lead without its last records.
+
+Requests are carried out one after the other, in the order of arrival. Source: Kafka's class ReplicaManager.
 """
 
 from __future__ import annotations
@@ -87,11 +89,15 @@ class ControllerOrders:
     _topic_config: Callable[[str], TopicConfig]
     _read_topics: Callable[[Sequence[str]], Awaitable[None]]
     broker_epoch: int = attrs.field(default=_UNKNOWN_EPOCH, init=False)
+    is_departing: bool = attrs.field(default=False, init=False)
     _controller_epoch: int = attrs.field(default=0, init=False)
     _lock: DeferredLock = attrs.field(factory=DeferredLock, init=False)
 
     def set_broker_epoch(self, epoch: int) -> None:
         self.broker_epoch = epoch
+
+    def departed(self) -> None:
+        self.is_departing = False
 
     async def lead_and_follow(self, request: LeaderAndIsrRequest, version: int) -> LeaderAndIsrResponse:
         await self._lock.acquire()
@@ -158,7 +164,7 @@ class ControllerOrders:
             self._lock.release()
 
     def _rejection(self, request: ControllerRequest) -> ErrorCode | None:
-        if _UNKNOWN_EPOCH < request.broker_epoch < self.broker_epoch:
+        if self.is_departing or _UNKNOWN_EPOCH < request.broker_epoch < self.broker_epoch:
             return ErrorCode.STALE_BROKER_EPOCH
         if request.controller_epoch < self._controller_epoch:
             log.warn(

@@ -152,6 +152,8 @@ def test_after_a_crash_a_broker_leaves_the_isrs_before_it_registers(broker: Regi
     store_isr(broker, 4, 1, 2)
     now(broker.tree.commit([Create(zk_paths.broker(2), b"{}")]))
     another_session_registers(broker)
+    departed: list[bool] = []
+    broker.member.on_departed.append(lambda: departed.append(broker.member.is_registered))
     registered = begin(broker.member.register(NODE, [("t", number) for number in range(5)]))
     broker.clock.advance(1)
     assert not registered.called
@@ -159,10 +161,12 @@ def test_after_a_crash_a_broker_leaves_the_isrs_before_it_registers(broker: Regi
     read = len(broker.tree.reads)
     broker.clock.pump([0.1] * 5)
     assert len(broker.tree.reads) == read  # there may be thousands to read
+    assert not departed
     store_isr(broker, 4, 2)
     assert not broker.member.is_registered
     store_isr(broker, 0, 2)
     assert broker.member.is_registered
+    assert departed == [False]
     assert broker.clock.getDelayedCalls() == []
     broker.tree.expire()  # the process lives on, and has lost nothing
     assert len(broker.epochs) == 2

@@ -46,6 +46,14 @@ class EpochTests(ClusterTests):
         for epoch, error in ((9, ErrorCode.STALE_BROKER_EPOCH), (-1, ErrorCode.NONE), (10, ErrorCode.NONE)):
             self.assertEqual(self.error(broker_epoch=epoch), error)
 
+    def test_after_a_crash_orders_are_not_obeyed_until_the_isrs_are_left(self) -> None:
+        self.create()
+        orders = self.cluster.nodes[1].broker.membership
+        orders.is_departing = True  # type: ignore[attr-defined]
+        self.assertEqual(self.error(), ErrorCode.STALE_BROKER_EPOCH)
+        orders.departed()  # type: ignore[attr-defined]
+        self.assertEqual(self.error(), ErrorCode.NONE)
+
     def test_an_earlier_leader_epoch_changes_nothing(self) -> None:
         self.create()
         before = self.cluster.state
