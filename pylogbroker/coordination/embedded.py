@@ -6,7 +6,6 @@ Closing the tree removes all ephemeral nodes, opening it those that a crash left
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable, Sequence
 
 import attrs
@@ -16,9 +15,8 @@ from pylogbroker.coordination import acls
 from pylogbroker.coordination.database import Offload, TreeDatabase, at_once, wall_clock_ms
 from pylogbroker.coordination.rows import Row
 from pylogbroker.coordination.transactions import EndSession, Write, WriteResult
-from pylogbroker.coordination.tree_file import FILE_NAME, TreeFile
+from pylogbroker.coordination.tree_file import TreeFile
 from pylogbroker.coordination.watches import Watches
-from pylogbroker.errors import StartupError
 from pylogbroker.interfaces import (
     Acl,
     ITree,
@@ -50,12 +48,7 @@ class EmbeddedTree:
         cls, directory: str, offload: Offload = at_once, now_ms: Callable[[], int] = wall_clock_ms
     ) -> EmbeddedTree:
         """Open or create a tree; raise StartupError if it is in use, unreadable or cannot be written. Blocks."""
-        file = TreeFile.open(directory)
-        try:
-            file.end_all_sessions(now_ms())
-        except sqlite3.Error as error:
-            file.close()
-            raise StartupError(f"{directory}/{FILE_NAME}: {error}") from error
+        file = TreeFile.open(directory, now_ms(), keeps_sessions=False)
         return cls(TreeDatabase(file, offload, now_ms), file.last + 1)
 
     async def get(self, path: str, watch: Watch | None = None) -> Node:

@@ -79,6 +79,9 @@ DROP TABLE old;
 PRAGMA user_version = {_SCHEMA_VERSION};
 COMMIT;
 """
+_OWNERS = "SELECT owner FROM node WHERE owner <> 0"
+_ALL_SESSIONS = f"{_OWNERS} UNION SELECT id FROM session"
+_UNKNOWN_SESSIONS = f"{_OWNERS} EXCEPT SELECT id FROM session"  # a single broker's session has no row
 
 
 @attrs.define(eq=False)
@@ -93,8 +96,11 @@ class TreeFile:
     last: int
 
     @classmethod
-    def open(cls, directory: str) -> TreeFile:
-        """Open or create a file; raise StartupError if it is in use, unreadable or cannot be written."""
+    def open(cls, directory: str, now_ms: int, *, keeps_sessions: bool) -> TreeFile:
+        """Open or create a file; raise StartupError if it is in use, unreadable or cannot be written.
+
+        End sessions that nobody goes on with. With `keeps_sessions`, those of the table `session` stay.
+        """
         lock_file = _lock(directory)
         path = os.path.join(directory, FILE_NAME)
         disk_reserve.release(directory)
@@ -105,6 +111,7 @@ class TreeFile:
                 undo.callback(connection.close)
                 _prepare(connection)
                 disk_reserve.hold(path, connection)
+                _end_sessions(connection, now_ms, _UNKNOWN_SESSIONS if keeps_sessions else _ALL_SESSIONS)
                 tree = cls(directory, connection, lock_file, *_contents(connection))
             except (sqlite3.Error, StartupError) as error:
                 raise StartupError(f"{path}: {error}") from error
@@ -114,25 +121,12 @@ class TreeFile:
     def write(self, writes: Sequence[Write], now_ms: int) -> list[WriteResult]:
         """Write and sync; a result's error may be NoRoom or Unavailable."""
         try:
-            return self._write_all(writes, now_ms)
+            return _write_all(self._connection, writes, now_ms)
         except sqlite3.Error as error:
             if len(writes) == 1:
                 failure = NoRoom if disk_reserve.is_full(error) else Unavailable
                 return [WriteResult(0, error=failure(f"{writes[0].path} ({error})"))]
         return [result for write in writes for result in self.write([write], now_ms)]
-
-    def _write_all(self, writes: Sequence[Write], now_ms: int) -> list[WriteResult]:
-        connection = self._connection
-        return disk_reserve.with_reserve(connection, lambda: write_all(connection, writes, now_ms))
-
-    def end_all_sessions(self, now_ms: int) -> None:
-        """End sessions that nobody will go on with; raise sqlite3.Error."""
-        owners = self._connection.execute("SELECT owner FROM node WHERE owner <> 0 UNION SELECT id FROM session")
-        writes = [Write(EndSession(owner)) for (owner,) in owners.fetchall()]
-        for result in self._write_all(writes, now_ms) if writes else ():
-            self.nodes.apply(result.changes)
-            self.last = result.number
-        self.sessions.clear()
 
     def close(self, last: Sequence[Write] = (), now_ms: int = 0) -> None:
         """Close the file after some last writes, whose failures the next start makes good."""
@@ -197,6 +191,15 @@ def _in_one_transaction(connection: sqlite3.Connection, script: str) -> None:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise
+
+
+def _end_sessions(connection: sqlite3.Connection, now_ms: int, query: str) -> None:
+    if writes := [Write(EndSession(session_id)) for (session_id,) in connection.execute(query).fetchall()]:
+        _write_all(connection, writes, now_ms)
+
+
+def _write_all(connection: sqlite3.Connection, writes: Sequence[Write], now_ms: int) -> list[WriteResult]:
+    return disk_reserve.with_reserve(connection, lambda: write_all(connection, writes, now_ms))
 
 
 def _contents(connection: sqlite3.Connection) -> tuple[list[Session], Nodes, int]:

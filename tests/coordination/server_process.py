@@ -11,14 +11,15 @@ from twisted.internet import reactor
 from twisted.internet.threads import deferToThread
 from twisted.logger import globalLogBeginner, textFileLogObserver
 
-from pylogbroker.coordination.database import TreeDatabase
+from pylogbroker.coordination.database import TreeDatabase, wall_clock_ms
 from pylogbroker.coordination.server.factory import ServerSettings, ZooKeeperFactory
 from pylogbroker.coordination.tree_file import TreeFile
 
 
 def main(directory: str, port: str = "0", super_digest: str = "") -> None:
     globalLogBeginner.beginLoggingTo([textFileLogObserver(sys.stderr)], redirectStandardIO=False)
-    database = TreeDatabase(TreeFile.open(directory), deferToThread)
+    file = TreeFile.open(directory, wall_clock_ms(), keeps_sessions=True)
+    database = TreeDatabase(file, deferToThread)
     factory = ZooKeeperFactory(database, reactor, ServerSettings(super_digest=super_digest))
     listening = reactor.listenTCP(int(port), factory, interface="127.0.0.1")
     print(f"127.0.0.1:{listening.getHost().port}", flush=True)

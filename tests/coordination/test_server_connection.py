@@ -145,10 +145,14 @@ class Server:
         return client
 
 
+def open_file(directory: Path) -> TreeFile:
+    return TreeFile.open(str(directory), 0, keeps_sessions=True)
+
+
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[Server]:
     clock = Clock()
-    database = TreeDatabase(TreeFile.open(str(tmp_path)))
+    database = TreeDatabase(open_file(tmp_path))
     yield Server(clock, ZooKeeperFactory(database, clock, ServerSettings(2000, 10_000)))
     now(database.close())
 
@@ -201,7 +205,7 @@ def test_close_deletes_ephemeral_nodes_at_once(server: Server) -> None:
 
 def test_requests_behind_a_close_are_ignored(tmp_path: Path) -> None:
     clock, disk = Clock(), SlowDisk()
-    database = TreeDatabase(TreeFile.open(str(tmp_path)), disk)
+    database = TreeDatabase(open_file(tmp_path), disk)
     client = Server(clock, ZooKeeperFactory(database, clock)).accept()
     client.send(connect_frame())
     disk.work()
@@ -220,12 +224,12 @@ def test_requests_behind_a_close_are_ignored(tmp_path: Path) -> None:
 
 
 def test_sessions_outlive_the_server(tmp_path: Path) -> None:
-    clock, database = Clock(), TreeDatabase(TreeFile.open(str(tmp_path)))
+    clock, database = Clock(), TreeDatabase(open_file(tmp_path))
     client = Server(clock, ZooKeeperFactory(database, clock)).accept()
     _, session, password = client.connect()
     client.create("/e", EPHEMERAL)
     now(database.close())
-    database = TreeDatabase(TreeFile.open(str(tmp_path)))
+    database = TreeDatabase(open_file(tmp_path))
     server = Server(clock, ZooKeeperFactory(database, clock))
     again = server.accept()
     assert again.connect(session=session, password=password)[1] == session

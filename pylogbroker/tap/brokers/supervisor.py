@@ -25,7 +25,7 @@ from twisted.internet.threads import deferToThread
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from pylogbroker.coordination.database import TreeDatabase
+from pylogbroker.coordination.database import TreeDatabase, wall_clock_ms
 from pylogbroker.coordination.server.factory import ServerSettings, ZooKeeperFactory
 from pylogbroker.coordination.transactions import WriteResult
 from pylogbroker.coordination.tree_file import TreeFile
@@ -85,7 +85,7 @@ class Supervisor(Service):
         ids = await deferToThread(known_ids, self._directories)
         check_shrinking(ids, self._count)
         planned = plan(self._settings, self._count, ids)
-        file = await deferToThread(TreeFile.open, planned.tree_directory)
+        file = await deferToThread(TreeFile.open, planned.tree_directory, wall_clock_ms(), keeps_sessions=True)
         self._database = TreeDatabase(file, deferToThread)
         self._database.listen(self._on_write)
         self._factory = ZooKeeperFactory(self._database, self._reactor, ServerSettings())

@@ -113,11 +113,12 @@ def test_a_broker_that_is_killed_comes_back_with_its_partitions(brokers: Brokers
 
 
 def test_the_data_of_one_broker_is_taken_over_and_copied(brokers: Brokers, tmp_path: Path) -> None:
+    """Also after a crash, which leaves the broker's ephemeral nodes in the tree."""
     process = brokers.launch()
     bootstrap = process.expect(r"listening on PLAINTEXT://(127\.0\.0\.1:\d+)", START_SECONDS_MAX)[1]
     create_topic(bootstrap, "old")
     produce(bootstrap, "old", range(60))
-    brokers.stop()
+    process.kill()
     bootstrap = brokers.start(2)
     assert consume(bootstrap, "old", 60) == list(range(60))
     produce(bootstrap, "old", range(60, 120))
