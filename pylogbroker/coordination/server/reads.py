@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 
 import attrs
 
@@ -124,28 +124,28 @@ class Reads:
 
     def _missed(self, request: SetWatches) -> Iterator[TreeEvent]:
         """Yield events for what changed since the client's last answer; set the other watches."""
-        nodes, since = self._database.nodes, request.since
-        for path in request.data:
-            row = nodes.get(path)
-            if row is None:
-                yield TreeEvent(EventType.DELETED, path)
-            elif row.modified > since:
-                yield TreeEvent(EventType.CHANGED, path)
-            else:
-                self._watches.add(self._watcher, WatchKind.DATA, path)
+        since = request.since
+        yield from self._missed_of(request.data, WatchKind.DATA, EventType.CHANGED, lambda row: row.modified > since)
         for path in request.exists:
-            if nodes.get(path) is not None:
+            if self._database.nodes.get(path) is not None:
                 yield TreeEvent(EventType.CREATED, path)
             else:
                 self._watches.add(self._watcher, WatchKind.DATA, path)
-        for path in request.children:
-            row = nodes.get(path)
+        yield from self._missed_of(
+            request.children, WatchKind.CHILDREN, EventType.CHILDREN, lambda row: row.children_modified > since
+        )
+
+    def _missed_of(
+        self, paths: Iterable[str], kind: WatchKind, change: EventType, has_changed: Callable[[Row], bool]
+    ) -> Iterator[TreeEvent]:
+        for path in paths:
+            row = self._database.nodes.get(path)
             if row is None:
                 yield TreeEvent(EventType.DELETED, path)
-            elif row.children_modified > since:
-                yield TreeEvent(EventType.CHILDREN, path)
+            elif has_changed(row):
+                yield TreeEvent(change, path)
             else:
-                self._watches.add(self._watcher, WatchKind.CHILDREN, path)
+                self._watches.add(self._watcher, kind, path)
 
     def _for_watches(self, request: ForWatches) -> Error:
         if not self._watches.has(self._watcher, request.path, request.type):
