@@ -32,7 +32,6 @@ class BrokerProcess(ProcessProtocol):
         self.last_line = ""
         self._ended = ended
         self._rests = {_STDOUT: b"", _STDERR: b""}
-        self._log = Logger(namespace="pylogbroker")
         self._level = LogLevel.info
         self.transport: Any = None
 

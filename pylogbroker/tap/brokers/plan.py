@@ -39,6 +39,7 @@ class PlannedBroker:
     """One of the brokers; `overrides` replace settings of the command line."""
 
     id: int
+    log_directories: Sequence[str]
     overrides: dict[str, str]
 
 
@@ -69,11 +70,12 @@ def plan(settings: dict[str, str], count: int, ids: Sequence[int] = ()) -> Broke
     brokers = []
     for index, broker_id in enumerate(chosen):
         overrides = defaults | {name: texts[index] for name, texts in listeners.items()}
-        overrides["log.dirs"] = _directories(config, broker_id, index)
+        directories = _directories(config, broker_id, index)
+        overrides["log.dirs"] = ",".join(directories)
         if broker_id <= config.integer("reserved.broker.max.id"):  # otherwise it was generated: the data has it
             overrides["broker.id"] = str(broker_id)
         BrokerConfig(settings | overrides)
-        brokers.append(PlannedBroker(broker_id, overrides))
+        brokers.append(PlannedBroker(broker_id, directories, overrides))
     return BrokersPlan(brokers, tree_listeners, os.path.abspath(config.metadata_dir))
 
 
@@ -95,9 +97,9 @@ def _ids(config: BrokerConfig, count: int, ids: Sequence[int]) -> list[int]:
     return chosen + list(itertools.islice(unused, max(0, count - len(chosen))))
 
 
-def _directories(config: BrokerConfig, broker_id: int, index: int) -> str:
-    below = os.path.join(BROKER_DIRECTORIES, str(broker_id)) if index else ""
-    return ",".join(os.path.join(directory, below) if below else directory for directory in config.log_dirs)
+def _directories(config: BrokerConfig, broker_id: int, index: int) -> Sequence[str]:
+    below = os.path.join(BROKER_DIRECTORIES, str(broker_id))
+    return [os.path.join(directory, below) for directory in config.log_dirs] if index else config.log_dirs
 
 
 def _listeners(settings: Mapping[str, str], count: int) -> tuple[list[tuple[str, int]], dict[str, list[str]]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from twisted.application.service import IService, MultiService
 
-from pylogbroker.config import BrokerConfig
 from pylogbroker.tap.brokers.supervisor import Supervisor
 from pylogbroker.tap.options import Options
 from pylogbroker.tap.process_log import PROCESS_LOG
@@ -16,9 +15,7 @@ def make_service(options: Options, count: int) -> IService:
     from twisted.internet import reactor  # only now has twistd installed it
 
     prepare_process()
-    settings = options.settings
-    directories = BrokerConfig({"log.dirs": settings["log.dirs"]} if "log.dirs" in settings else {}).log_dirs
-    brokers = Supervisor(reactor, settings, count, directories, options.arguments)
+    brokers = Supervisor(reactor, options.settings, count, options.arguments)
     service = MultiService()
     brokers.setServiceParent(service)
     Signals(reactor, brokers.reload, PROCESS_LOG.reopen).handle()

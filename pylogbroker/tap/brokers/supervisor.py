@@ -57,18 +57,10 @@ class _Supervised:
 class Supervisor(Service):
     """`settings` are those of the command line and its file; `arguments` give a broker the same ones."""
 
-    def __init__(
-        self,
-        reactor: Any,
-        settings: dict[str, str],
-        count: int,
-        directories: Sequence[str],
-        arguments: Sequence[str],
-    ) -> None:
+    def __init__(self, reactor: Any, settings: dict[str, str], count: int, arguments: Sequence[str]) -> None:
         self._reactor = reactor
         self._settings = settings
         self._count = count
-        self._directories = directories
         self._arguments = arguments
         self._brokers: dict[int, _Supervised] = {}
         self._database: TreeDatabase | None = None
@@ -82,9 +74,7 @@ class Supervisor(Service):
         self._reactor.callWhenRunning(lambda: ensureDeferred(self._start()).addErrback(self._fail))
 
     async def _start(self) -> None:
-        ids = await deferToThread(known_ids, self._directories)
-        check_shrinking(ids, self._count)
-        planned = plan(self._settings, self._count, ids)
+        planned = await deferToThread(self._plan)
         file = await deferToThread(TreeFile.open, planned.tree_directory, wall_clock_ms(), keeps_sessions=True)
         self._database = TreeDatabase(file, deferToThread)
         self._database.listen(self._on_write)
@@ -96,6 +86,13 @@ class Supervisor(Service):
             self._brokers[broker.id] = _Supervised(broker.id, [*self._arguments, *given])
         for supervised in self._brokers.values():
             self._spawn(supervised)
+
+    def _plan(self) -> BrokersPlan:
+        """Plan for the brokers that have data. Blocks."""
+        first = plan(self._settings, self._count).brokers[0]
+        ids = known_ids(first.log_directories)
+        check_shrinking(ids, self._count)
+        return plan(self._settings, self._count, ids)
 
     def _serve_tree(self, planned: BrokersPlan) -> str:
         """Listen for the brokers, and for others where they are wanted; return the brokers' address."""

@@ -37,9 +37,9 @@ def test_advertised_listeners_follow_too() -> None:
 def test_directories_and_ids() -> None:
     planned = plan({"log.dirs": "/a,/b", "metadata.log.dir": "/m"}, 3, [7, 9]).brokers
     assert [broker.id for broker in planned] == [7, 9, 0]
-    assert [broker.overrides["log.dirs"] for broker in planned] == [
-        "/a,/b", "/a/brokers/9,/b/brokers/9", "/a/brokers/0,/b/brokers/0",
-    ]  # fmt: skip
+    directories = [["/a", "/b"], ["/a/brokers/9", "/b/brokers/9"], ["/a/brokers/0", "/b/brokers/0"]]
+    assert [list(broker.log_directories) for broker in planned] == directories
+    assert [broker.overrides["log.dirs"].split(",") for broker in planned] == directories
     generated, other = plan({}, 2, [1001]).brokers
     assert (generated.id, other.id, generated.overrides.get("broker.id")) == (1001, 0, None)
     assert plan({"log.dirs": "/a,/b", "metadata.log.dir": "/m"}, 2).tree_directory == "/m"
