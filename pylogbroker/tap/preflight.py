@@ -10,7 +10,7 @@ import fcntl
 import os
 import re
 import socket
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from itertools import pairwise
 
@@ -28,6 +28,7 @@ _KAFKA_PARTITION = re.compile(r".+-\d+")
 _KAFKA_SEGMENT = ".log"
 COORDINATION = "it is the coordination directory: metadata.log.dir, by default the first of log.dirs"
 _KAFKA_DATA = "holds data of Apache Kafka, which pylogbroker does not read: choose another directory"
+_REBUILD = "rebuild it from the logs with `pylogbroker coordination rebuild`, or "
 
 
 @attrs.frozen
@@ -68,6 +69,15 @@ def check(config: BrokerConfig) -> None:
         _check_tree(os.path.abspath(config.metadata_dir), contents)
 
 
+def check_data_of_several(metadata: str, paths: Iterable[str]) -> None:
+    """Raise StartupError if several brokers, with these log directories, have no tree for their data.
+
+    Their supervisor checks this before it opens the tree, which creates the file. The brokers check all else.
+    """
+    found = _contents_of(os.path.abspath(path) for path in paths)
+    _check_tree(os.path.abspath(metadata), found)
+
+
 def inspect_directories(config: BrokerConfig) -> list[DirectoryContents]:
     """Check all but the coordination tree; return the contents of the log directories."""
     paths = [os.path.abspath(path) for path in config.log_dirs]
@@ -76,10 +86,7 @@ def inspect_directories(config: BrokerConfig) -> list[DirectoryContents]:
         _check_encoding(path)
     if not config.in_cluster:
         _check_coordination_directory(metadata, alone=paths == [metadata])
-    found = [directory for directory in map(_contents, paths) if directory is not None]
-    for directory in found:
-        if directory.of_kafka:
-            raise StartupError(f"{directory.path} {_KAFKA_DATA}")
+    found = _contents_of(paths)
     for path in paths:
         _check_lock(path, names.LOCK)
     if not config.in_cluster:
@@ -102,6 +109,15 @@ def cure(config: BrokerConfig, broker_id: int) -> str:
     if generated and broker_id > config.integer("reserved.broker.max.id"):
         return "remove broker.id from the settings; the broker finds its id in its data"
     return f"set broker.id={broker_id}"
+
+
+def _contents_of(paths: Iterable[str]) -> list[DirectoryContents]:
+    """Return the contents of readable directories; raise StartupError if one has data of Apache Kafka."""
+    found = [directory for directory in map(_contents, paths) if directory is not None]
+    for directory in found:
+        if directory.of_kafka:
+            raise StartupError(f"{directory.path} {_KAFKA_DATA}")
+    return found
 
 
 def _contents(path: str) -> DirectoryContents | None:
@@ -206,7 +222,7 @@ def _check_number_of_brokers(directories: Iterable[str]) -> None:
         raise StartupError(f"the data is of {count} brokers: start with --brokers {count}")
 
 
-def _check_tree(metadata: str, found: Iterable[DirectoryContents]) -> None:
+def _check_tree(metadata: str, found: Sequence[DirectoryContents]) -> None:
     if _has_tree(metadata):
         return
     for directory in found:
@@ -215,12 +231,13 @@ def _check_tree(metadata: str, found: Iterable[DirectoryContents]) -> None:
                 f"the coordination file {tree_file.FILE_NAME}, which lists the topics, is in {directory.path} "
                 f"and not in {metadata}: set metadata.log.dir={directory.path}"
             )
+    of_several = any(brokers_below(directory.path) for directory in found)
     for directory in found:
         if directory.in_use_by_cluster:
             raise StartupError(
                 f"{directory.path} holds data, but {metadata}/{tree_file.FILE_NAME}, which lists the topics, is "
-                "missing or empty: restore it, or set metadata.log.dir to the directory that has it, or rebuild it "
-                "from the logs with `pylogbroker coordination rebuild`, or move the data away to start without topics"
+                "missing or empty: restore it, or set metadata.log.dir to the directory that has it, or "
+                f"{'' if of_several else _REBUILD}move the data away to start without topics"
             )
 
 

@@ -42,10 +42,10 @@ def data(directory: Path, *partitions: str, broker: str = "", cluster: str = "C"
 
 
 @contextmanager
-def rejected(root: Path, error_line: str) -> Iterator[None]:
+def rejected(root: Path, error_line: str) -> Iterator[pytest.ExceptionInfo[StartupError]]:
     before = everything(root)
     with pytest.raises(StartupError) as caught:
-        yield
+        yield caught
     assert error_line in str(caught.value)
     assert "\n" not in str(caught.value)
     assert everything(root) == before
@@ -82,6 +82,16 @@ class TestTree:
         with rejected(tmp_path, f"{left} holds data, but {tmp_path}/m/coordination.sqlite"):
             preflight.check(config(left, metadata_log_dir=str(tmp_path / "m")))
 
+    def test_several_brokers_have_lost_it(self, tmp_path: Path) -> None:
+        """The tree of several brokers cannot be rebuilt."""
+        first, second = data(tmp_path / "data"), data(tmp_path / "data" / "brokers" / "1", "t_0")
+        paths = [str(first), str(second)]
+        with rejected(tmp_path, f"{second} holds data, but {first}/coordination.sqlite") as caught:
+            preflight.check_data_of_several(str(first), paths)
+        assert "rebuild" not in str(caught.value)
+        data(first, tree=True)
+        preflight.check_data_of_several(str(first), paths)
+
     def test_directories_that_merely_look_like_partitions_are_no_data(self, tmp_path: Path) -> None:
         (tmp_path / "backup_2024").mkdir()
         (tmp_path / "backup_2024" / "notes.kafka").touch()
@@ -92,11 +102,11 @@ class TestKafkasData:
     """Directories that Apache Kafka wrote."""
 
     def check(self, directory: Path) -> None:
-        with rejected(
-            directory,
-            f"{directory} holds data of Apache Kafka, which pylogbroker does not read: choose another directory",
-        ):
+        line = f"{directory} holds data of Apache Kafka, which pylogbroker does not read: choose another directory"
+        with rejected(directory, line):
             preflight.check(config(directory))
+        with rejected(directory, line):
+            preflight.check_data_of_several(str(directory), [str(directory)])
 
     def test_partitions(self, tmp_path: Path) -> None:
         (tmp_path / "lines-0").mkdir()

@@ -34,6 +34,7 @@ from pylogbroker.metadata import zk_paths
 from pylogbroker.tap.brokers.child import BrokerProcess
 from pylogbroker.tap.brokers.data import known_ids
 from pylogbroker.tap.brokers.plan import BrokersPlan, check_shrinking, plan
+from pylogbroker.tap.preflight import check_data_of_several
 from pylogbroker.tap.process_log import PROCESS_LOG
 
 log = Logger()
@@ -88,11 +89,14 @@ class Supervisor(Service):
             self._spawn(supervised)
 
     def _plan(self) -> BrokersPlan:
-        """Plan for the brokers that have data. Blocks."""
+        """Plan for the brokers that have data, and check that they have their tree. Blocks."""
         first = plan(self._settings, self._count).brokers[0]
         ids = known_ids(first.log_directories)
         check_shrinking(ids, self._count)
-        return plan(self._settings, self._count, ids)
+        planned = plan(self._settings, self._count, ids)
+        directories = [each for broker in planned.brokers for each in broker.log_directories]
+        check_data_of_several(planned.tree_directory, directories)
+        return planned
 
     def _serve_tree(self, planned: BrokersPlan) -> str:
         """Listen for the brokers, and for others where they are wanted; return the brokers' address."""

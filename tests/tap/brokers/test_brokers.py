@@ -157,6 +157,18 @@ def test_a_broker_that_cannot_start_ends_all(brokers: Brokers, tmp_path: Path) -
     assert [line for line in process.lines if line.startswith("pylogbroker: broker 1 cannot start: ")] != []
 
 
+def test_a_lost_tree_is_not_replaced_by_an_empty_one(brokers: Brokers) -> None:
+    partition = brokers.directory / "brokers" / "1" / "t_0"
+    partition.mkdir(parents=True)
+    (partition / "00000000000000000000.kafka").touch()
+    before = sorted(brokers.directory.rglob("*"))
+    process = brokers.launch("--brokers", "2")
+    assert process.wait(START_SECONDS_MAX) == 1
+    wanted = f"pylogbroker: {partition.parent} holds data, but {brokers.directory}/coordination.sqlite"
+    assert [line for line in process.lines if line.startswith(wanted)] != []
+    assert sorted(brokers.directory.rglob("*")) == before
+
+
 def test_three_deaths_within_a_minute_end_all(brokers: Brokers) -> None:
     brokers.start(1)
     assert brokers.process is not None
