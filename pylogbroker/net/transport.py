@@ -7,6 +7,7 @@ to send yields to others that wait, until the reactor's next iteration.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import Any, Protocol, cast
 
 from twisted.internet import tcp
@@ -17,7 +18,9 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from pylogbroker.net.poller import others_wait
+from pylogbroker.rpc.tls_transport import TlsConnection
 from pylogbroker.rpc.transport import BUFFERS, ChunkConnection, ChunkReceiver
+from pylogbroker.security.tls.engine import TlsEngine
 
 _PIECE = 256 * 1024  # of a file: about 50 us for the kernel
 
@@ -81,6 +84,46 @@ class ChunkServer(ChunkConnection, tcp.Server):
         return sent
 
 
+class TlsReceiver(ChunkReceiver, Protocol):
+    """Protocol's side of a connection with TLS."""
+
+    def secured(self, certificate: bytes | None) -> None:
+        """Take the end of the handshake and the peer's certificate in DER; raise TlsFailed to end the connection."""
+
+    def tls_failed(self, cause: str) -> None:
+        """Log the cause of a failure; the connection ends."""
+
+
+class TlsServer(TlsConnection, ChunkServer):
+    """Connection with TLS whose protocol is a `TlsReceiver`; file regions are read and encrypted in pieces."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.begin_tls(cast(TlsPort, self.server).make_engine())
+
+    @property
+    def unsent_bytes(self) -> int:
+        return super().unsent_bytes + (len(self._records) if self._records is not None else 0)
+
+    def secured(self, certificate: bytes | None) -> None:
+        cast(TlsReceiver, self.protocol).secured(certificate)
+
+    def tls_failed(self, cause: str) -> None:
+        cast(TlsReceiver, self.protocol).tls_failed(cause)
+
+    def _others_wait(self) -> bool:
+        return others_wait(self.reactor, self.socket.fileno())
+
+    def _take_region(self, region: SendableRegion, size: int) -> bytes:
+        done = self._head_sent
+        data = os.pread(region.file.fd, min(size, len(region) - done), region.position + done)
+        self._head_sent = done + len(data)
+        if self._head_sent == len(region):
+            self._head_sent = 0
+            self._unsent.popleft()
+        return data
+
+
 class ChunkPort(tcp.Port):
     transport = ChunkServer
 
@@ -90,24 +133,35 @@ class ChunkPort(tcp.Port):
         self.connectionLost(Failure(ConnectionDone()))
 
 
+class TlsPort(ChunkPort):
+    transport = TlsServer
+    make_engine: Callable[[], TlsEngine]
+
+
 @implementer(IStreamServerEndpoint)
 class ChunkServerEndpoint:
     """TCP server endpoint with the transport above.
 
-    `host` is an address or a name; empty for every interface. Colons choose IPv6.
+    `host` is an address or a name; empty for every interface. Colons choose IPv6. With `make_engine`, TLS.
     """
 
-    def __init__(self, reactor: Any, host: str, port: int, backlog: int) -> None:
+    def __init__(
+        self, reactor: Any, host: str, port: int, backlog: int, make_engine: Callable[[], TlsEngine] | None = None
+    ) -> None:
         self._reactor = reactor
         self._host = host
         self._port = port
         self._backlog = backlog
+        self._make_engine = make_engine
 
     def listen(self, protocolFactory: IProtocolFactory) -> Deferred[IListeningPort]:
         """Return a Deferred of the port; it fails with CannotListenError."""
         return execute(self._start, protocolFactory)
 
     def _start(self, factory: IProtocolFactory) -> ChunkPort:
-        port = ChunkPort(self._port, factory, self._backlog, self._host, self._reactor)
+        kind = ChunkPort if self._make_engine is None else TlsPort
+        port = kind(self._port, factory, self._backlog, self._host, self._reactor)
+        if isinstance(port, TlsPort) and self._make_engine is not None:
+            port.make_engine = self._make_engine
         port.startListening()
         return port

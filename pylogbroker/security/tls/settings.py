@@ -40,7 +40,8 @@ class StoreSettings:
             try:
                 parts.append(Path(path).read_bytes())
             except OSError as error:
-                raise ConfigError(f"{self.where}: {path}: {error.strerror or error}") from None
+                where = self.where if path in self.where else f"{self.where}: {path}"
+                raise ConfigError(f"{where}: {error.strerror or error}") from None
         return b"\n".join(parts)
 
 
