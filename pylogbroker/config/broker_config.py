@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 import attrs
 
 from pylogbroker.config import listeners, table, unused_settings
+from pylogbroker.config.security_settings import SECURITY_SETTINGS
 from pylogbroker.config.setting import ConfigSource, Mode, Setting, Synonym
 from pylogbroker.config.topic_config import TopicCheck, TopicConfig, TopicDefaults, check_format, check_together
 from pylogbroker.config.value_kinds import Value
@@ -25,6 +26,8 @@ from pylogbroker.metadata.inter_broker_protocol import InterBrokerProtocol
 Texts = Mapping[str, str]
 _CONTROLLERS = "controller.listener.names"
 _TYPO_SIMILARITY_MIN = 0.92  # a name this similar to a used setting is a typo, not another of Kafka's
+_INTER_BROKER = "inter.broker.listener.name"
+_LISTENER_SETTINGS = tuple(setting.name for setting in SECURITY_SETTINGS if setting.name.startswith("ssl."))
 _DYNAMIC = (ConfigSource.DYNAMIC_BROKER_CONFIG, ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG)
 
 
@@ -45,7 +48,7 @@ class BrokerConfig(Values):
     __slots__ = ("_check_topic", "_decided", "_layers", "_observers", "_topics", "listeners", "warnings")
 
     def __init__(self, static: Texts) -> None:
-        known = {name: text for name, text in static.items() if name in table.BROKER}
+        known = {name: text for name, text in static.items() if table.broker_setting(name) is not None}
         self.warnings = tuple(_warnings(static))
         self._layers: dict[ConfigSource, Texts] = {ConfigSource.STATIC_BROKER_CONFIG: known}
         self._decided: set[str] = set()
@@ -55,6 +58,9 @@ class BrokerConfig(Values):
         self._topics = _topic_defaults(self)
         _check_static(self)
         self.listeners = _resolve_listeners(self)
+        self.warnings += tuple(_unknown_listeners(known, self.listeners))
+        for name in known.keys() - table.BROKER.keys():
+            _parse(name, known[name])
 
     @property
     def log_dirs(self) -> tuple[str, ...]:
@@ -76,6 +82,39 @@ class BrokerConfig(Values):
     @property
     def inter_broker_protocol(self) -> InterBrokerProtocol:
         return InterBrokerProtocol.parse(self.text("inter.broker.protocol.version"))
+
+    @property
+    def inter_broker_listener(self) -> listeners.Listener:
+        """Listener on which brokers connect to each other; raise ConfigError if there is none of its name."""
+        protocol = "security.inter.broker.protocol"
+        name = self.optional_text(_INTER_BROKER)
+        if name is not None and protocol in self.explicit(ConfigSource.STATIC_BROKER_CONFIG):
+            raise ConfigError(f"{protocol}: {_INTER_BROKER} is set, too; remove one of them")
+        if name is None and protocol in self.explicit(ConfigSource.STATIC_BROKER_CONFIG):
+            name = self.text(protocol)
+        kafka = [listener for listener in self.listeners if listener.protocol != listeners.SIMPLE]
+        found = next((listener for listener in kafka if name is None or listener.name == name.upper()), None)
+        if found is None:
+            expected = f"a listener named {name}" if name else "a listener for Kafka's protocol, for the other brokers"
+            raise ConfigError(f"listeners: {self.text('listeners')!r} is not accepted; expected {expected}")
+        return found
+
+    def of_listener(self, listener: listeners.Listener) -> Values:
+        """Return the values of security settings for one listener: its own, or else those of all."""
+        values = {name: self[name] for name in _LISTENER_SETTINGS}
+        for name in _LISTENER_SETTINGS:
+            text = self._set_text(listener.prefix + name)
+            if text is not None:
+                values[name] = _parse(listener.prefix + name, text)
+        return Values(values)
+
+    def is_set(self, name: str) -> bool:
+        """Return whether a file, a command line or AlterConfigs has set it."""
+        return self._set_text(name) is not None
+
+    def _set_text(self, name: str) -> str | None:
+        layers = (self._layers.get(source, {}) for source in (*_DYNAMIC, ConfigSource.STATIC_BROKER_CONFIG))
+        return next((layer[name] for layer in layers if name in layer), None)
 
     def decide(self, name: str, text: str) -> None:
         """Set a value that the file left open, as if it were there."""
@@ -132,9 +171,9 @@ class BrokerConfig(Values):
         loaded = BrokerConfig(static)
         new, old = loaded.explicit(ConfigSource.STATIC_BROKER_CONFIG), self.explicit(ConfigSource.STATIC_BROKER_CONFIG)
         differing = sorted(name for name in new.keys() | old.keys() if new.get(name) != old.get(name))
-        postponed = [name for name in differing if not table.BROKER[name].dynamic]
-        mixed = {name: text for name, text in new.items() if table.BROKER[name].dynamic}
-        mixed |= {name: text for name, text in old.items() if not table.BROKER[name].dynamic}
+        postponed = [name for name in differing if not _is_dynamic(name)]
+        mixed = {name: text for name, text in new.items() if _is_dynamic(name)}
+        mixed |= {name: text for name, text in old.items() if not _is_dynamic(name)}
         topic = _topic_defaults(Values(_effective(self._layers | {ConfigSource.STATIC_BROKER_CONFIG: mixed}))).resolve(
             {}
         )
@@ -143,21 +182,31 @@ class BrokerConfig(Values):
         before = self._values
         changed = self._put(ConfigSource.STATIC_BROKER_CONFIG, mixed)
         return Reloaded(
-            changes={name: (before[name], self._values[name]) for name in sorted(changed)},
+            changes={name: (before[name], self._values[name]) for name in sorted(changed & before.keys())},
             postponed=tuple(name for name in postponed if name in new or name not in self._decided),
             overridden=tuple(name for name in differing if any(name in self.explicit(layer) for layer in _DYNAMIC)),
             warnings=tuple(warning for warning in loaded.warnings if warning not in self.warnings),
         )
 
     def _put(self, source: ConfigSource, texts: Texts) -> frozenset[str]:
-        before = self._values
+        before, texts_before = self._values, self._layers.get(source, {})
         self._layers[source] = texts
         self._values = _effective(self._layers)
         self._topics = _topic_defaults(self)
-        changed = frozenset(name for name, value in self._values.items() if before[name] != value)
+        changed = frozenset(name for name, value in self._values.items() if before[name] != value) | {
+            name
+            for name in texts.keys() | texts_before.keys()
+            if name not in before and texts.get(name) != texts_before.get(name)
+        }
         for observer in self._observers if changed else ():
             observer(changed)
         return changed
+
+
+def _parse(name: str, text: str) -> Value:
+    setting = table.broker_setting(name)
+    assert setting is not None
+    return table.parse(setting, text)
 
 
 def _effective(layers: Mapping[ConfigSource, Texts]) -> dict[str, Value]:
@@ -192,7 +241,7 @@ def _warnings(static: Texts) -> Iterator[str]:
     for name, text in static.items():
         if text and (rejected := unused_settings.reason_to_reject(name)):
             raise ConfigError(f"{name}: must not be set: {rejected}")
-        known = table.BROKER.get(name)
+        known = table.broker_setting(name)
         reason = known.no_effect if known else unused_settings.reason_without_effect(name)
         if known and not reason:
             continue
@@ -201,6 +250,18 @@ def _warnings(static: Texts) -> Iterator[str]:
         else:
             near = table.closest(name, table.BROKER)
             yield f"{name} is not a setting, ignored" + (f"; did you mean {near}?" if near else "")
+
+
+def _unknown_listeners(static: Texts, known: tuple[listeners.Listener, ...]) -> Iterator[str]:
+    for name in static:
+        if name.startswith(listeners.LISTENER_PREFIX) and not any(name.startswith(each.prefix) for each in known):
+            names = ", ".join(each.name.lower() for each in known)
+            yield f"{name} has no effect: there is no such listener; the listeners, in lower case: {names}"
+
+
+def _is_dynamic(name: str) -> bool:
+    setting = table.broker_setting(name)
+    return setting is not None and setting.dynamic
 
 
 def _check_static(config: BrokerConfig) -> None:
@@ -257,6 +318,9 @@ def _check_dynamic(name: str, text: str | None, source: ConfigSource) -> str:
         raise ConfigError(f"{name}: cannot be changed while the broker runs")
     if source is ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG and setting.mode is Mode.PER_BROKER:
         raise ConfigError(f"{name}: can be changed for one broker only, not for all")
+    if name in _LISTENER_SETTINGS:
+        prefix = f"{listeners.LISTENER_PREFIX}<listener in lower case>."
+        raise ConfigError(f"{name}: can be changed for one listener only; set {prefix}{name}")
     if text is None:
         raise ConfigError(f"{name}: no value; expected {setting.kind.expected}")
     table.parse(setting, text)

@@ -69,7 +69,8 @@ CLUSTER_SETTINGS: tuple[Setting, ...] = (
         TEXT,
         None,
         "medium",
-        "Listener on which brokers connect to each other. By default the first one for Kafka's protocol.",
+        "Listener on which brokers connect to each other. By default the first one for Kafka's protocol. It excludes "
+        "security.inter.broker.protocol.",
     ),
     fixed(
         "replica.lag.time.max.ms",

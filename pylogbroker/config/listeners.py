@@ -2,7 +2,7 @@
 
 listeners                       INSIDE://0.0.0.0:9092,OUTSIDE://[::1]:0    addresses to listen on
 advertised.listeners            INSIDE://broker1:9092                      addresses for clients
-listener.security.protocol.map  INSIDE:PLAINTEXT,OUTSIDE:SIMPLE            protocols
+listener.security.protocol.map  INSIDE:PLAINTEXT,OUTSIDE:SSL               protocols
 """
 
 from __future__ import annotations
@@ -18,11 +18,31 @@ _PORTS = re.compile(r":\d+-\d+$")
 PORT_MAX = 65535
 _PORT_DIGITS = 5
 _ANY_HOSTS = ("", "0.0.0.0", "::")
+LISTENER_PREFIX = "listener.name."
 PLAINTEXT = "PLAINTEXT"
+SSL = "SSL"
+SASL_PLAINTEXT = "SASL_PLAINTEXT"
+SASL_SSL = "SASL_SSL"
 SIMPLE = "SIMPLE"  # of Kafka 0.7; others are Kafka's own
 TREE = "ZOOKEEPER"  # the coordination tree of several brokers on one machine
-_PROTOCOLS = (PLAINTEXT, "SSL", "SASL_PLAINTEXT", "SASL_SSL", SIMPLE)
-_OFFERED = (PLAINTEXT, SIMPLE)
+
+
+@attrs.frozen
+class SecurityProtocol:
+    """Layers of a listener's protocol below its requests."""
+
+    has_tls: bool = False
+    has_sasl: bool = False
+    is_offered: bool = True
+
+
+PROTOCOLS = {
+    PLAINTEXT: SecurityProtocol(),
+    SSL: SecurityProtocol(has_tls=True),
+    SASL_PLAINTEXT: SecurityProtocol(has_sasl=True, is_offered=False),
+    SASL_SSL: SecurityProtocol(has_tls=True, has_sasl=True, is_offered=False),
+    SIMPLE: SecurityProtocol(),
+}
 
 
 @attrs.frozen
@@ -52,6 +72,15 @@ class Listener:
     advertised_host: str
     advertised_port: int
 
+    @property
+    def security(self) -> SecurityProtocol:
+        return PROTOCOLS[self.protocol]
+
+    @property
+    def prefix(self) -> str:
+        """Start of the names of settings for this listener alone."""
+        return f"{LISTENER_PREFIX}{self.name.lower()}."
+
 
 def parse_endpoints(text: str) -> tuple[Endpoint, ...]:
     """Parse `NAME://host:port,...`; raise ValueError if malformed or for a repeated name."""
@@ -77,7 +106,7 @@ def parse_protocols(text: str) -> dict[str, str]:
     protocols: dict[str, str] = {}
     for item in filter(None, (part.strip() for part in text.split(","))):
         name, _, protocol = (part.strip().upper() for part in item.partition(":"))
-        if not name or protocol not in _PROTOCOLS or name in protocols:
+        if not name or protocol not in PROTOCOLS or name in protocols:
             raise ValueError("not NAME:PROTOCOL, or a name occurs twice")
         protocols[name] = protocol
     return protocols
@@ -144,6 +173,7 @@ def _protocol(endpoint: Endpoint, spoken: dict[str, str]) -> str:
     protocol = spoken.get(endpoint.name, SIMPLE if endpoint.name == SIMPLE else None)
     if protocol is None:
         raise ValueError(f"listener.security.protocol.map: expected a protocol for the listener {endpoint.name}")
-    if protocol not in _OFFERED:
-        raise ValueError(f"listeners: expected PLAINTEXT for {endpoint.name}, because {protocol} is not offered yet")
+    if not PROTOCOLS[protocol].is_offered:
+        offered = " or ".join(name for name, each in PROTOCOLS.items() if each.is_offered and name != SIMPLE)
+        raise ValueError(f"listeners: expected {offered} for {endpoint.name}, because {protocol} is not offered yet")
     return protocol

@@ -5,7 +5,17 @@ from __future__ import annotations
 from pylogbroker.config import listeners
 from pylogbroker.config.log_levels import parse_log_levels
 from pylogbroker.config.setting import Setting, Synonym, cluster_wide, fixed
-from pylogbroker.config.value_kinds import BOOLEAN, INT_MAX, LONG, TEXT, ConfigType, NotAccepted, ValueKind, at_least
+from pylogbroker.config.value_kinds import (
+    BOOLEAN,
+    INT_MAX,
+    LONG,
+    TEXT,
+    ConfigType,
+    NotAccepted,
+    ValueKind,
+    at_least,
+    one_of,
+)
 from pylogbroker.metadata.inter_broker_protocol import EXPECTED, InterBrokerProtocol, UnknownProtocolVersion
 
 _LISTENERS = ValueKind(
@@ -103,7 +113,16 @@ NETWORK_SETTINGS: tuple[Setting, ...] = (
         _PROTOCOLS,
         "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT,SIMPLE:SIMPLE",
         "low",
-        "Protocol of each listener's name: PLAINTEXT is Kafka's protocol, SIMPLE that of Kafka 0.7.",
+        "Protocol of each listener's name: PLAINTEXT is Kafka's protocol, SSL the same in TLS, SIMPLE that of Kafka "
+        "0.7.",
+    ),
+    fixed(
+        "security.inter.broker.protocol",
+        one_of("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"),
+        "PLAINTEXT",
+        "medium",
+        "Brokers of a cluster connect to each other on the listener of this name. It counts only if it is set, and "
+        "excludes inter.broker.listener.name.",
     ),
     fixed(
         "socket.listen.backlog.size",

@@ -27,7 +27,7 @@ _STORES: Final = (
         TEXT,
         None,
         "medium",
-        "File with the private key, its certificate and the chain. It is read again when it changes.",
+        "File with the private key, its certificate and the chain.",
     ),
     per_broker("ssl.keystore.password", PASSWORD, None, "medium", "Password of a PKCS12 key store."),
     per_broker("ssl.key.password", PASSWORD, None, "medium", "Password of an encrypted private key in PEM."),
@@ -47,7 +47,7 @@ _STORES: Final = (
         TEXT,
         None,
         "medium",
-        "File with the certificates of the authorities to trust. It is read again when it changes.",
+        "File with the certificates of the authorities to trust.",
     ),
     per_broker("ssl.truststore.password", PASSWORD, None, "medium", "Password of a PKCS12 trust store."),
     per_broker(
@@ -99,13 +99,6 @@ SECURITY_SETTINGS: Final[tuple[Setting, ...]] = (
         "low",
         "Rules from a certificate's distinguished name to a principal: RULE:pattern/replacement/ with L or U for lower "
         "or upper case, or DEFAULT, the name itself; separated by commas. The first that matches counts.",
-    ),
-    fixed(
-        "ssl.store.check.interval.ms",
-        at_least(0),
-        30_000,
-        "low",
-        "How often to look whether files of key stores and trust stores have changed; 0: never.",
     ),
     fixed(
         "connection.setup.timeout.ms",

@@ -13,6 +13,7 @@ from pylogbroker.config.client_settings import CLIENT_SETTINGS
 from pylogbroker.config.cluster_settings import CLUSTER_SETTINGS
 from pylogbroker.config.log_settings import LOG_SETTINGS
 from pylogbroker.config.network_settings import NETWORK_SETTINGS
+from pylogbroker.config.security_settings import SECURITY_SETTINGS
 from pylogbroker.config.setting import Scope, Setting
 from pylogbroker.config.topic_settings import TOPIC_SETTINGS
 from pylogbroker.config.transaction_settings import TRANSACTION_SETTINGS
@@ -34,6 +35,7 @@ def _by_name(settings: Iterable[Setting]) -> dict[str, Setting]:
 BROKER: Mapping[str, Setting] = _by_name(
     (
         *NETWORK_SETTINGS,
+        *SECURITY_SETTINGS,
         *LOG_SETTINGS,
         *CLEANER_SETTINGS,
         *CLUSTER_SETTINGS,
@@ -56,8 +58,7 @@ def broker_setting(name: str) -> Setting | None:
     known = BROKER.get(name)
     if known is None and (match := _OF_ONE_LISTENER.fullmatch(name)):
         common = BROKER.get(match[1])
-        if common is not None and common.no_effect and common.dynamic:
-            return attrs.evolve(common, name=name)
+        return None if common is None else attrs.evolve(common, name=name)
     return known
 
 

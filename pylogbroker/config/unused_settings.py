@@ -14,7 +14,7 @@ from pylogbroker.config.value_kinds import ConfigType, ValueKind
 
 FILE_NAME = "kafka_settings.tsv"
 
-_PLAIN = "only PLAINTEXT listeners are offered"
+_NO_SASL = "SASL is not offered"
 _ONE_NODE = "the broker is the only one of its cluster"
 _CLASSIC = "only the classic group protocol is offered"
 _TIERED = "tiered storage is not offered"
@@ -34,15 +34,17 @@ _REASONS: tuple[tuple[str, str], ...] = (
     ("*.purgatory.purge.interval.requests", "answered requests are removed at once"),
     ("max.connection.creation.rate", "the number of connections is limited, not their rate"),
     ("socket.connection.setup.*", _ONE_NODE),
-    ("ssl.*", _PLAIN),
-    ("sasl.*", _PLAIN),
-    ("security.*", _PLAIN),
-    ("principal.builder.class", _PLAIN),
-    ("connections.max.reauth.ms", _PLAIN),
-    ("connection.failed.authentication.delay.ms", _PLAIN),
-    ("password.encoder.*", "no passwords are stored"),
+    ("ssl.protocol", "ssl.enabled.protocols has the versions"),
+    ("ssl.allow.*", "a change of the names in a certificate is only logged"),
+    ("ssl.*", "OpenSSL does the work of Java's classes"),
+    ("sasl.*", _NO_SASL),
+    ("security.providers", "OpenSSL does the work of Java's classes"),
+    ("principal.builder.class", "classes written in Java cannot be loaded; ssl.principal.mapping.rules maps names"),
+    ("connections.max.reauth.ms", _NO_SASL),
+    ("connection.failed.authentication.delay.ms", _NO_SASL),
+    ("password.encoder.*", "stored passwords are not encrypted"),
     ("delegation.token.*", "delegation tokens are not offered"),
-    ("listener.name.*", "settings for one listener are not offered"),
+    ("listener.name.*", "only settings of TLS can be set for one listener"),
     ("early.start.listeners", _ONE_NODE),
     ("control.plane.listener.name", _ONE_NODE),
     ("inter.broker.*", _ONE_NODE),

@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from twisted.logger import Logger, LogLevel
 
 from pylogbroker.broker.assembly import Broker
-from pylogbroker.config import BROKER, Value
+from pylogbroker.config import Value, broker_setting
+from pylogbroker.config.listeners import LISTENER_PREFIX
 from pylogbroker.config.value_kinds import render
 from pylogbroker.groups import NewGeneration
 from pylogbroker.metadata.delta import ConfigChanged, Delta, PartitionsChanged, TopicCreated, TopicDeleted
@@ -131,7 +132,8 @@ def _changes(before: Mapping[str, str], after: Mapping[str, str]) -> dict[str, t
 
 def _shown(name: str, before: Value, after: Value) -> str:
     name_shown = printable(name)
-    if name in BROKER and BROKER[name].sensitive:
+    setting = broker_setting(name)
+    if setting.sensitive if setting else name.startswith(LISTENER_PREFIX):
         return f"{name_shown} (not shown)"
     was = "" if before is None else f" (was {printable(render(before) or '')})"
     return f"{name_shown} unset{was}" if after is None else f"{name_shown}={printable(render(after) or '')}{was}"

@@ -313,7 +313,7 @@ class IncrementalTests(ConfigsTests):
             lines,
             [
                 "settings of the broker are kept and have no effect: "
-                "sasl.kerberos.min.time.before.relogin (only PLAINTEXT listeners are offered), "
+                "sasl.kerberos.min.time.before.relogin (SASL is not offered), "
                 "num.network.threads (one thread does all network work)"
             ],
         )
@@ -332,7 +332,7 @@ class IncrementalTests(ConfigsTests):
         self.change(BROKER, ME, ("num.network.threads", DELETE, None))
         self.assertEqual(self.values(BROKER, ME, "num.network.threads"), {"num.network.threads": ("3", DEFAULT)})
 
-    def test_settings_of_one_listener_are_kept_without_effect(self) -> None:
+    def test_secrets_of_one_listener_are_hidden(self) -> None:
         name = "listener.name.outside.ssl.keystore.password"
         self.assertEqual(self.change(BROKER, ME, (name, SET, "secret")), ErrorCode.NONE)
         [row] = self.describe(BROKER, ME, name).configs

@@ -115,3 +115,9 @@ def test_what_clients_chose_stays_in_its_line() -> None:
     assert printable("a\nb\x00c é") == "a\\nb\\x00c é"
     assert printable("x" * 1000) == "x" * 200 + "..."
     assert shown_changes({"a\nb": (None, "c\nd")}) == "a\\nb=c\\nd"
+
+
+def test_secrets_are_not_shown() -> None:
+    for name in ("ssl.key.password", "listener.name.in.ssl.keystore.password", "listener.name.in.unknown"):
+        assert shown_changes({name: (None, "secret")}) == f"{name} (not shown)"
+    assert shown_changes({"listener.name.in.ssl.client.auth": (None, "none")}).endswith(".ssl.client.auth=none")
