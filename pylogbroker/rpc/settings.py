@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 import attrs
 
 from pylogbroker.config import Values
 from pylogbroker.errors import ConfigError
+from pylogbroker.security.tls.engine import TlsEngine
 
 DEFAULT_PORT = 9092
 PORT_MAX = 65535
 _PORT_DIGITS = 5
+
+MakeEngine = Callable[[str], TlsEngine]
+"""Makes the TLS engine of a connection to a host."""
 
 _ADDRESS = re.compile(r"(?:[A-Za-z0-9_]+://)?(?:\[(?P<ipv6>[^\[\]]+)\]|(?P<host>[^\[\]:/\s]+))(?::(?P<port>\d+))?")
 
@@ -48,6 +53,7 @@ class ConnectionSettings:
     send_buffer: int = -1  # of the socket; -1: the system chooses
     receive_buffer: int = -1
     response_bytes_max: int = (1 << 28) - 1
+    make_engine: MakeEngine | None = attrs.field(default=None, eq=False, repr=False)  # with TLS
 
     @classmethod
     def of(cls, settings: Values) -> ConnectionSettings:
