@@ -29,6 +29,7 @@ from pylogbroker.broker.partitions.log_moves import LogMoves
 from pylogbroker.broker.partitions.service import Partitions
 from pylogbroker.broker.producer_ids import ProducerIds
 from pylogbroker.broker.runtime import Runtime
+from pylogbroker.broker.security.tls_listeners import TlsListeners
 from pylogbroker.broker.services import Controller, ControllerOrdersTaker
 from pylogbroker.broker.sole_role import SoleRole
 from pylogbroker.broker.throttles import MOVES_RATE, throttle_of
@@ -72,6 +73,7 @@ class Broker:
     log_cleaner: LogCleaner
     log_moves: LogMoves
     log_maintenance: LogMaintenance
+    tls: TlsListeners
     coordinators_loaded: Deferred[Any] = attrs.field(factory=Deferred, init=False)
     """Fires when the coordinators have replayed their records."""
 
@@ -146,9 +148,10 @@ def assemble(
     config.add_topic_check(delete_policies.check)
     node = LocalNode(broker_id, cluster_id, config.optional_text("broker.rack"))
     metadata = ClusterMetadata()
+    tls = TlsListeners(config, runtime)
     role: Role
     if in_cluster:
-        role = ClusterRole(config, node.id, runtime, tree, metadata)
+        role = ClusterRole(config, node.id, runtime, tree, metadata, tls)
     else:
         controller = LocalController(tree, config, node.id, metadata, runtime.in_thread, runtime.may_log)
         role = SoleRole(node.id, runtime, metadata, controller)
@@ -191,4 +194,5 @@ def assemble(
         log_cleaner,
         LogMoves(runtime, partitions, logs, throttle_of(config, MOVES_RATE, runtime), log_cleaner.is_busy_with),
         LogMaintenance(config, runtime, logs, partitions, log_cleaner, disk, role.reopen_offline_partitions),
+        tls,
     )

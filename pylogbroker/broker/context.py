@@ -12,6 +12,8 @@ from collections.abc import Callable
 
 import attrs
 
+from pylogbroker.security.principals import ANONYMOUS
+
 
 def _charge_nobody() -> None:
     pass
@@ -48,5 +50,5 @@ class RequestContext:
     client_host: str = ""
     local_host: str = ""
     listener: str = "PLAINTEXT"
-    principal: str = "User:ANONYMOUS"
+    principal: str = ANONYMOUS
     caller: Caller = attrs.field(factory=Caller, eq=False)

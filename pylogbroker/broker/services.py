@@ -18,6 +18,7 @@ from pylogbroker.broker.limits import PartitionAllowance
 from pylogbroker.broker.local_node import LocalNode
 from pylogbroker.broker.partitions.partition import Partition
 from pylogbroker.broker.runtime import Runtime
+from pylogbroker.broker.security.tls_listeners import TlsListeners
 from pylogbroker.config import BrokerConfig
 from pylogbroker.errors import ErrorCode, InvalidRecords, StorageFailure
 from pylogbroker.groups import GroupCoordinator
@@ -178,6 +179,8 @@ class Services(LogServices, Protocol):
     def transaction_service(self) -> TransactionCoordination: ...
     @property
     def producer_ids(self) -> ProducerIdSource: ...
+    @property
+    def tls(self) -> TlsListeners: ...
     @property
     def membership(self) -> ControllerOrdersTaker:
         """For APIs that are offered in clusters only."""

@@ -1,4 +1,4 @@
-"""Limits of connections: memory, number, and log lines.
+"""Limits of connections: memory, number, time until they are set up, and log lines.
 
 Connections may hold `queued.max.request.bytes` in all. Beyond that, the one without progress for the longest time is
 closed. Requests that outlive their connection count until their work is done.
@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from typing import Protocol
+from collections.abc import Callable
+from typing import Protocol, TypeVar
 
 import attrs
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
@@ -95,6 +96,31 @@ class ConnectionLimit:
         self._hosts[host] -= 1
         if not self._hosts[host]:
             del self._hosts[host]
+
+
+C = TypeVar("C")
+
+
+@attrs.define(eq=False)
+class SetupDeadlines:
+    """Time that connections may take until their first request: handshakes, authentication."""
+
+    _clock: IReactorTime
+    ms: int
+    _running: dict[object, IDelayedCall] = attrs.field(factory=dict, init=False)
+
+    def start(self, connection: C, expire: Callable[[C], object]) -> None:
+        self._running[connection] = self._clock.callLater(self.ms / 1000, self._expired, connection, expire)
+
+    def stop(self, connection: object) -> None:
+        """End the watch of a connection that is set up, or closed."""
+        deadline = self._running.pop(connection, None)
+        if deadline is not None:
+            deadline.cancel()
+
+    def _expired(self, connection: C, expire: Callable[[C], object]) -> None:
+        del self._running[connection]
+        expire(connection)
 
 
 @attrs.define(eq=False)

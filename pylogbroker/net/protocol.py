@@ -36,6 +36,7 @@ from pylogbroker.net.limits import MemoryLimit, PeerLogLimit
 from pylogbroker.net.routes import NotOffered, Route, Routes, read_header
 from pylogbroker.net.transport import ChunkServer
 from pylogbroker.rpc.transport import BUFFERS
+from pylogbroker.security.principals import ANONYMOUS
 from pylogbroker.wire import Chunk, EncodingError
 from pylogbroker.wire.frame_splitter import FrameSplitter
 from pylogbroker.wire.headers import skip_tagged
@@ -71,6 +72,8 @@ class ConnectionFactory(Structure):
     idle_tick: int
 
     def connection_made(self, protocol: KafkaProtocol, /) -> None: ...
+    def connection_secured(self, protocol: KafkaProtocol, certificate: bytes | None, /) -> str: ...
+    def handshake_failed(self, protocol: KafkaProtocol, host: str, cause: str, /) -> None: ...
     def connection_lost(self, protocol: KafkaProtocol, host: str, /) -> None: ...
 
 
@@ -148,6 +151,7 @@ class KafkaProtocol(Protocol):
     def __init__(self, host: str, port: int = 0) -> None:
         self._host = host
         self._port = port
+        self._principal = ANONYMOUS
         self._todo: deque[memoryview] = deque()
         self._waiting: deque[ResponseSlot] = deque()
         self._out: list[Chunk] = []
@@ -207,6 +211,13 @@ class KafkaProtocol(Protocol):
             self._work()
         else:
             self._account()
+
+    def secured(self, certificate: bytes | None) -> None:
+        self._principal = self.factory.connection_secured(self, certificate)
+
+    def tls_failed(self, cause: str) -> None:
+        if not self._closing:
+            self.factory.handshake_failed(self, self._host, cause)
 
     def chunks_sent(self) -> None:
         self.idle_since = self.factory.idle_tick
@@ -355,7 +366,8 @@ class KafkaProtocol(Protocol):
         except UnicodeDecodeError:
             raise ProtocolViolation("the client id is not UTF-8") from None
         local = self.transport.getHost().host
-        context = RequestContext(version, name, self._host, local, self.factory.listener_name, caller=self._caller)
+        listener = self.factory.listener_name
+        context = RequestContext(version, name, self._host, local, listener, self._principal, self._caller)
         if len(self._callers) >= _CALLERS_MAX:
             self._callers.clear()
         self._callers[key, version, id_size, client_id] = route, context

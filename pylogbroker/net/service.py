@@ -18,10 +18,11 @@ from twisted.logger import Logger
 from pylogbroker.broker.runtime import PeriodicCall
 from pylogbroker.broker.services import Services
 from pylogbroker.config import Listener
-from pylogbroker.net.limits import ConnectionLimit, MemoryLimit, PeerLogLimit, automatic_memory_bound
+from pylogbroker.net.limits import ConnectionLimit, MemoryLimit, PeerLogLimit, SetupDeadlines, automatic_memory_bound
 from pylogbroker.net.protocol import KafkaProtocol
 from pylogbroker.net.routes import Routes
 from pylogbroker.net.transport import ChunkPort, ChunkServerEndpoint
+from pylogbroker.security.tls.engine import TlsEngine
 
 log = Logger()
 
@@ -36,6 +37,7 @@ class SharedLimits:
     bad_requests: PeerLogLimit
     not_offered: PeerLogLimit
     rejected: PeerLogLimit
+    not_secured: PeerLogLimit
 
     @classmethod
     def of(cls, services: Services) -> SharedLimits:
@@ -51,27 +53,32 @@ class SharedLimits:
             PeerLogLimit(clock, "closed {count} more connections from {host} for bad requests within a minute"),
             PeerLogLimit(clock, "closed {count} more connections from {host} within a minute", 1),
             PeerLogLimit(clock, "rejected {count} more connections from {host} within a minute"),
+            PeerLogLimit(clock, "closed {count} more connections from {host} because of TLS within a minute"),
         )
 
     def log_suppressed(self) -> None:
         self.bad_requests.log_suppressed()
         self.not_offered.log_suppressed()
         self.rejected.log_suppressed()
+        self.not_secured.log_suppressed()
 
 
 class KafkaFactory(Factory):
     noisy = False
     protocol_class = KafkaProtocol
 
-    def __init__(self, reactor: Any, services: Services, listener_name: str, bounds: SharedLimits) -> None:
+    def __init__(self, reactor: Any, services: Services, listener: Listener, bounds: SharedLimits) -> None:
         self.reactor = reactor
         self.services = services
-        self.listener_name = listener_name
+        self.listener_name = listener.name
+        self._security = listener.security
         self.deferred_actions = services.runtime.deferred_actions
         self.memory = bounds.memory
         self.bad_requests = bounds.bad_requests
         self.not_offered = bounds.not_offered
         self._rejected = bounds.rejected
+        self._not_secured = bounds.not_secured
+        self._setup = SetupDeadlines(reactor, services.config.integer("connection.setup.timeout.ms"))
         self.routes = Routes(services.apis)
         self.max_request_bytes = services.config.integer("socket.request.max.bytes")
         self.connections: dict[KafkaProtocol, None] = {}
@@ -102,12 +109,29 @@ class KafkaFactory(Factory):
 
     def connection_made(self, protocol: KafkaProtocol) -> None:
         self.connections[protocol] = None
+        if self._security.has_tls:
+            self._setup.start(protocol, self._setup_timed_out)
         for option, size in self._socket_buffers:
             if size > 0:
                 protocol.transport.socket.setsockopt(socket.SOL_SOCKET, option, size)
 
+    def connection_secured(self, protocol: KafkaProtocol, certificate: bytes | None) -> str:
+        """Return the principal of a client whose handshake is over; raise TlsFailed if it has none."""
+        principal = self.services.tls[self.listener_name].principal_of(certificate)
+        self._setup.stop(protocol)
+        return principal
+
+    def handshake_failed(self, protocol: KafkaProtocol, host: str, cause: str) -> None:
+        if self._not_secured.is_due(host):
+            log.warn("closed the connection from {peer}: TLS: {cause}", peer=protocol.peer, cause=cause)
+
+    def _setup_timed_out(self, protocol: KafkaProtocol) -> None:
+        protocol.tls_failed(f"the handshake took longer than connection.setup.timeout.ms={self._setup.ms}")
+        protocol.transport.abortConnection()
+
     def connection_lost(self, protocol: KafkaProtocol, host: str) -> None:
         self._bound.leave(host)
+        self._setup.stop(protocol)
         self.connections.pop(protocol, None)
         if not self.connections and self._all_closed is not None:
             done, self._all_closed = self._all_closed, None
@@ -150,14 +174,15 @@ class KafkaListener:
     _idle_check: PeriodicCall = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self._factory = self._factory_class(self._reactor, self._services, self._listener.name, self._bounds)
+        self._factory = self._factory_class(self._reactor, self._services, self._listener, self._bounds)
         self._idle_check = PeriodicCall(self._reactor, self._factory.close_idle)
 
     async def start(self) -> int:
         """Bind; return the port. Raises CannotListenError."""
         listener, config = self._listener, self._services.config
         backlog = config.integer("socket.listen.backlog.size")
-        endpoint = ChunkServerEndpoint(self._reactor, listener.host, listener.port, backlog)
+        make_engine = self._make_engine if listener.security.has_tls else None
+        endpoint = ChunkServerEndpoint(self._reactor, listener.host, listener.port, backlog, make_engine)
         self._port = port = cast(ChunkPort, await endpoint.listen(self._factory))
         number = int(port.getHost().port)
         self._services.node.listeners[listener.name] = attrs.evolve(
@@ -167,6 +192,9 @@ class KafkaListener:
         if idle > 0:
             self._idle_check.start(idle / 1000 / _IDLE_TICKS, now=False)
         return number
+
+    def _make_engine(self) -> TlsEngine:
+        return self._services.tls[self._listener.name].engine()
 
     async def stop_accepting(self) -> None:
         if self._port is not None:

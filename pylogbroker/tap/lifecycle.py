@@ -26,6 +26,7 @@ from pylogbroker.broker.assembly import Broker, assemble
 from pylogbroker.broker.partitions.delete_policies import DeletePolicies
 from pylogbroker.broker.partitions.log_config import opening_configs
 from pylogbroker.broker.runtime import InThread, Runtime
+from pylogbroker.broker.security.tls_listeners import check_tls
 from pylogbroker.broker.slices import SLICE_SECONDS
 from pylogbroker.config import SIMPLE, BrokerConfig, ConfigSource, Endpoint, Listener, Reloaded
 from pylogbroker.coordination.embedded import EmbeddedTree
@@ -159,6 +160,7 @@ class BrokerStart:
         self._go_on()
         await self._open_services(broker)
         changes.attach()
+        await broker.tls.open()
         await listeners.start()
         self._undo.add(broker.role.leave)
         await broker.role.register(_announcement(broker))
@@ -275,6 +277,7 @@ def _check(config: BrokerConfig) -> DeletePolicies:
         policies.check(config.topic({}))
     except ConfigError as error:
         raise StartupError(str(error)) from error
+    check_tls(config)
     preflight.check_ports(config.listeners)
     preflight.check(config)
     return policies
@@ -313,12 +316,14 @@ def _announcement(broker: Broker) -> BrokerNode:
     every = list(broker.node.listeners.values())
     kafka = [listener for listener in every if listener.protocol != SIMPLE] or every  # readers are Kafka clients
     endpoints = [_advertised(listener) for listener in kafka]
+    are_secure = [each.security.has_tls or each.security.has_sasl for each in kafka]
+    plain = next((point for point, is_secure in zip(endpoints, are_secure, strict=True) if not is_secure), None)
     return BrokerNode(
         endpoints=[str(endpoint) for endpoint in endpoints],
         protocols={listener.name: listener.protocol for listener in kafka},
         rack=broker.node.rack,
-        host=endpoints[0].host,
-        port=endpoints[0].port,
+        host=plain.host if plain else None,
+        port=plain.port if plain else -1,
     )
 
 

@@ -111,7 +111,7 @@ class ErrorTests(NodeTests):
 
     def test_of_many_rejected_connections_few_are_reported(self) -> None:
         bounds = SharedLimits.of(self.node.broker)
-        factory = KafkaFactory(self.node.clock, self.node.broker, "PLAINTEXT", bounds)
+        factory = KafkaFactory(self.node.clock, self.node.broker, self.node.broker.config.listeners[0], bounds)
         address = IPv4Address("TCP", "10.0.0.1", 5)
         with logged_lines() as lines:
             found = [factory.buildProtocol(address) is None for _ in range(101)]

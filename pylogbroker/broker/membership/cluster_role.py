@@ -36,15 +36,17 @@ from pylogbroker.broker.replication.isr_updates import IsrUpdates
 from pylogbroker.broker.replication.log_dir_failures import LogDirFailures
 from pylogbroker.broker.replication.replicas import Replicas, ReplicaSettings
 from pylogbroker.broker.runtime import Runtime
+from pylogbroker.broker.security.tls_listeners import TlsListeners
 from pylogbroker.broker.stored_settings import StoredSettings
 from pylogbroker.broker.throttles import FOLLOWER_RATE, throttle_of
-from pylogbroker.config import SIMPLE, BrokerConfig, TopicConfig
+from pylogbroker.config import BrokerConfig, TopicConfig
 from pylogbroker.controller.ports import ControllerSettings
 from pylogbroker.interfaces import ITree
 from pylogbroker.metadata import registration
 from pylogbroker.metadata.image import PartitionKey, TopicImage
 from pylogbroker.metadata.zk_image import read_image
 from pylogbroker.metadata.zk_schema import BrokerNode
+from pylogbroker.rpc.settings import MakeEngine
 from pylogbroker.wire.messages.controlled_shutdown import ControlledShutdownRequest
 
 log = Logger()
@@ -57,6 +59,7 @@ class ClusterRole:
     _runtime: Runtime
     _tree: ITree
     _metadata: ClusterMetadata
+    _tls: TlsListeners
     controller: ClusterAdmin = attrs.field(init=False)
     driver: ControllerDriver = attrs.field(init=False)
     replicas: Replicas = attrs.field(init=False)
@@ -81,8 +84,9 @@ class ClusterRole:
         self._channels = BrokerChannels(
             runtime.clock,
             lambda: metadata.image,
-            inter_broker_listener(config),
+            config.inter_broker_listener.name,
             config.integer("replica.socket.timeout.ms") / 1000,
+            self._make_engine,
         )
         self._controller_channel = ControllerChannel(self._channels, lambda: metadata.image, str(broker_id))
         self._isr_updates = IsrUpdates(
@@ -178,7 +182,7 @@ class ClusterRole:
 
     async def register(self, node: BrokerNode) -> None:
         """Register; raise StartupError if brokers could not connect to each other, or the id is another broker's."""
-        await registration.check_listener(self._tree, self._broker_id, inter_broker_listener(self._config))
+        await registration.check_listener(self._tree, self._broker_id, self._config.inter_broker_listener.name)
         await self._member.register(node, self._suspect)
 
     def _suspect_partitions(self) -> list[PartitionKey]:
@@ -239,14 +243,20 @@ class ClusterRole:
     def _topic_config(self, topic: str) -> TopicConfig:
         return self._config.topic(self._metadata.topic_settings(topic))
 
+    @property
+    def _make_engine(self) -> MakeEngine | None:
+        """TLS of connections to other brokers, if their listener has it."""
+        return self._tls.engine_to if self._config.inter_broker_listener.security.has_tls else None
+
     def _open_controller_channels(self, answered: AnswerHandler) -> ControllerChannels:
         config = self._config
         settings = ChannelSettings(
             self._runtime.clock,
             config.inter_broker_protocol,
-            inter_broker_listener(config),
+            config.inter_broker_listener.name,
             str(self._broker_id),
             config.integer("replica.socket.timeout.ms") / 1000,
+            self._make_engine,
         )
         return ControllerChannels.of(settings, answered, self._runtime.may_log)
 
@@ -262,11 +272,3 @@ class ClusterRole:
     def _fetch_channel(self, leader: int, fetcher: int) -> RequestChannel:
         versions = dict(self._config.inter_broker_protocol.fixed_versions)
         return self._channels.open(leader, f"broker-{self._broker_id}-fetcher-{fetcher}", versions)
-
-
-def inter_broker_listener(config: BrokerConfig) -> str:
-    """Return the name of the listener on which brokers connect to each other."""
-    name = config.optional_text("inter.broker.listener.name")
-    if name is not None:
-        return name
-    return next(listener.name for listener in config.listeners if listener.protocol != SIMPLE)

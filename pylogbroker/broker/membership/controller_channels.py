@@ -31,7 +31,7 @@ from pylogbroker.metadata.image import BrokerRegistration, PartitionKey
 from pylogbroker.metadata.inter_broker_protocol import InterBrokerProtocol
 from pylogbroker.rpc.broker_channel import BrokerChannel, listener_address
 from pylogbroker.rpc.errors import NotConnected
-from pylogbroker.rpc.settings import ConnectionSettings
+from pylogbroker.rpc.settings import ConnectionSettings, MakeEngine
 from pylogbroker.wire import EncodingError, Request, UnsupportedVersion
 
 RETRY_SECONDS: Final = 0.1
@@ -56,10 +56,13 @@ class ChannelSettings:
     listener: str
     client_id: str
     request_seconds: float = 30.0
+    make_engine: MakeEngine | None = None
 
     def connect(self, broker: BrokerRegistration) -> OrderedChannel:
         """Return a channel to a broker; raise NotConnected if it has no such listener."""
-        settings = ConnectionSettings(client_id=self.client_id, request_timeout=self.request_seconds)
+        settings = ConnectionSettings(
+            client_id=self.client_id, request_timeout=self.request_seconds, make_engine=self.make_engine
+        )
         address = listener_address(broker, self.listener)
         return BrokerChannel(self.reactor, address, settings, self.protocol.fixed_versions)
 

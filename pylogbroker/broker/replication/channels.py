@@ -10,7 +10,7 @@ import attrs
 from pylogbroker.metadata.image import ClusterImage
 from pylogbroker.rpc.broker_channel import BrokerChannel, listener_address
 from pylogbroker.rpc.errors import NotConnected
-from pylogbroker.rpc.settings import ConnectionSettings
+from pylogbroker.rpc.settings import ConnectionSettings, MakeEngine
 
 
 @attrs.frozen(eq=False)
@@ -19,11 +19,14 @@ class BrokerChannels:
     _image: Callable[[], ClusterImage]
     _listener: str
     _request_seconds: float = 30.0
+    _make_engine: MakeEngine | None = None
 
     def open(self, broker_id: int, client_id: str, versions: Mapping[int, int] | None = None) -> BrokerChannel:
         """Return a new channel; without `versions` it negotiates. Raise NotConnected for a broker that is not alive."""
         broker = self._image().brokers.get(broker_id)
         if broker is None:
             raise NotConnected(f"broker {broker_id} is not registered")
-        settings = ConnectionSettings(client_id=client_id, request_timeout=self._request_seconds)
+        settings = ConnectionSettings(
+            client_id=client_id, request_timeout=self._request_seconds, make_engine=self._make_engine
+        )
         return BrokerChannel(self._reactor, listener_address(broker, self._listener), settings, versions)

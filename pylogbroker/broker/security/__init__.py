@@ -1,0 +1,1 @@
+"""Security of one broker: what binds `pylogbroker.security` to its settings, listeners and metadata."""

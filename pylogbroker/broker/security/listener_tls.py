@@ -1,0 +1,88 @@
+"""TLS of one listener, loaded from its settings and files."""
+
+from __future__ import annotations
+
+import os
+import ssl
+
+import attrs
+
+from pylogbroker.config import BrokerConfig, Listener
+from pylogbroker.errors import ConfigError
+from pylogbroker.security.principals import ANONYMOUS, NoRule, PrincipalMapping
+from pylogbroker.security.tls.contexts import ClientTls, server_context
+from pylogbroker.security.tls.engine import TlsEngine
+from pylogbroker.security.tls.failures import TlsFailed
+from pylogbroker.security.tls.names import distinguished_name
+from pylogbroker.security.tls.settings import NONE, TlsSettings
+
+_CLIENT_AUTH = "ssl.client.auth"
+
+
+@attrs.frozen
+class _FileState:
+    path: str
+    identity: tuple[int, int, int]  # inode, size, time of the last change
+
+    @classmethod
+    def of(cls, path: str) -> _FileState:
+        try:
+            found = os.stat(path)
+        except OSError:
+            return cls(path, (0, 0, 0))
+        return cls(path, (found.st_ino, found.st_size, found.st_mtime_ns))
+
+
+@attrs.frozen(eq=False)
+class ListenerTls:
+    """Contexts of a listener, as its settings and files were when they were read.
+
+    `client` is for connections to other brokers, on the listener that these use.
+    """
+
+    settings: TlsSettings
+    client: ClientTls | None
+    _server: ssl.SSLContext
+    _mapping: PrincipalMapping
+    _files: tuple[_FileState, ...]
+
+    @classmethod
+    def load(cls, config: BrokerConfig, listener: Listener) -> ListenerTls:
+        """Read the files; raise ConfigError, which names the listener. Blocks."""
+        try:
+            return cls._load(config, listener)
+        except ConfigError as error:
+            raise ConfigError(f"listener {listener.name}: {error}") from None
+
+    @classmethod
+    def _load(cls, config: BrokerConfig, listener: Listener) -> ListenerTls:
+        values = config.of_listener(listener)
+        own_client_auth = config.is_set(listener.prefix + _CLIENT_AUTH)
+        is_asked = not listener.security.has_sasl or own_client_auth  # KIP-684
+        settings = TlsSettings.of(values, values.text(_CLIENT_AUTH) if is_asked else NONE)
+        files = tuple(map(_FileState.of, settings.paths))  # before they are read: a later change is noticed
+        mapping = PrincipalMapping.parse(values.text("ssl.principal.mapping.rules"))
+        server = server_context(settings)
+        is_inter_broker = config.in_cluster and listener == config.inter_broker_listener
+        client = ClientTls.of(settings) if is_inter_broker else None
+        return cls(settings, client, server, mapping, files)
+
+    @property
+    def is_outdated(self) -> bool:
+        """Whether a file has changed. Blocks."""
+        return any(file != _FileState.of(file.path) for file in self._files)
+
+    def engine(self) -> TlsEngine:
+        """Return the engine of a new connection from a client."""
+        return TlsEngine(self._server, is_server=True)
+
+    def principal_of(self, certificate: bytes | None) -> str:
+        """Return the principal of a client; raise TlsFailed if no rule applies to its name."""
+        if certificate is None:
+            return ANONYMOUS
+        try:
+            return self._mapping.principal(distinguished_name(certificate))
+        except NoRule as error:
+            raise TlsFailed(str(error)) from None
+        except ValueError:
+            raise TlsFailed("the client's certificate has a name that cannot be read") from None

@@ -1,0 +1,81 @@
+"""Connections of a listener with TLS: their principals, the time for handshakes, and lines of the log."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any, cast
+
+from cryptography.hazmat.primitives.serialization import Encoding
+from twisted.internet.address import IPv4Address
+from twisted.internet.defer import ensureDeferred
+
+from pylogbroker.net.protocol import KafkaProtocol
+from pylogbroker.net.service import KafkaFactory, SharedLimits
+from pylogbroker.security.tls.failures import TlsFailed
+from tests.broker.log_lines import logged_lines
+from tests.broker.nodes import NodeTests
+from tests.net.fakes import FakeTransport
+from tests.support.certificates import Certificates, identity
+
+
+class TlsListenerTests(NodeTests):
+    def setUp(self) -> None:
+        directory = self.enterContext(tempfile.TemporaryDirectory())
+        self.settings = {
+            **Certificates(Path(directory)).broker,
+            "listeners": "SSL://localhost:9093",
+            "ssl.principal.mapping.rules": "RULE:CN=(a.*)/$1/",
+            "connection.setup.timeout.ms": "5000",
+        }
+        super().setUp()
+        broker = self.node.broker
+        self.successResultOf(ensureDeferred(broker.tls.open()))
+        self.limits = SharedLimits.of(broker)
+        self.factory = KafkaFactory(self.node.clock, broker, broker.config.listeners[0], self.limits)
+
+    def connect(self) -> tuple[KafkaProtocol, FakeTransport]:
+        protocol = cast(KafkaProtocol, self.factory.buildProtocol(IPv4Address("TCP", "10.0.0.1", 5000)))
+        transport = FakeTransport()
+        protocol.makeConnection(cast(Any, transport))
+        return protocol, transport
+
+    def test_a_certificate_gives_the_principal(self) -> None:
+        protocol, transport = self.connect()
+        protocol.secured(identity("alice").certificate.public_bytes(Encoding.DER))
+        _, context = protocol._resolve(3, 9, 2, b"me")
+        self.assertEqual((context.principal, context.listener), ("User:alice", "SSL"))
+        self.node.clock.advance(10)
+        self.assertEqual(transport.closed, "")
+        nobody, _ = self.connect()
+        nobody.secured(None)
+        self.assertEqual(nobody._resolve(3, 9, 2, b"me")[1].principal, "User:ANONYMOUS")
+
+    def test_a_client_without_a_principal_is_not_served(self) -> None:
+        protocol, _ = self.connect()
+        with self.assertRaises(TlsFailed):
+            protocol.secured(identity("bob").certificate.public_bytes(Encoding.DER))
+
+    def test_slow_handshakes_end(self) -> None:
+        slow, transport = self.connect()
+        gone, closed = self.connect()
+        gone.connectionLost()
+        self.node.clock.advance(4.9)
+        self.assertEqual(transport.closed, "")
+        with logged_lines() as lines:
+            self.node.clock.advance(0.2)
+        self.assertEqual((transport.closed, closed.closed), ("at once", ""))
+        cause = "the handshake took longer than connection.setup.timeout.ms=5000"
+        self.assertEqual(lines, [f"closed the connection from 10.0.0.1:5000 on SSL: TLS: {cause}"])
+        slow.connectionLost()
+
+    def test_of_many_failures_few_are_reported(self) -> None:
+        protocol, _ = self.connect()
+        with logged_lines() as lines:
+            for _ in range(101):
+                protocol.tls_failed("bad")
+            reported = len(lines)
+            self.limits.log_suppressed()
+        self.assertTrue(1 <= reported <= 10, reported)
+        rest = f"closed {101 - reported} more connections from 10.0.0.1 because of TLS within a minute"
+        self.assertEqual(lines[reported:], [rest])
