@@ -1,4 +1,4 @@
-"""Whole brokers of a cluster in one process, on simulated time, network, ZooKeeper, threads and disks.
+"""Brokers of a cluster in one process, on simulated time, network, ZooKeeper, threads and disks.
 
     world         time: one queue of events; a seed gives their order
     network       TCP connections with delays
@@ -8,6 +8,7 @@
     broker        a broker: its files, and one process after the other
     cluster       the brokers, and what tests see of them
     clients       producers and consumers
+    groups        members of a consumer group, and what they have committed
     faults        lost connections, cuts, pauses, kills, losses of power, expired sessions
     replica_log   records in replicas' files
     invariants    checked after each event

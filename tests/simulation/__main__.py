@@ -28,7 +28,9 @@ def main(seeds: int, first: int, seed: int | None, show: bool) -> None:
     click.echo(", ".join(f"{name} {count}" for name, count in sorted(summary.faults.items())))
     click.echo(
         f"{seeds} runs from seed {first}: {summary.steps} events, {summary.committed} records committed, "
-        f"{summary.acknowledged} acknowledged, {summary.read} read, no violation; {seconds:.1f} s of processor time"
+        f"{summary.acknowledged} acknowledged, {summary.read} read, {summary.offsets} offsets committed, "
+        f"no violation; "
+        f"{seconds:.1f} s of processor time"
     )
 
 

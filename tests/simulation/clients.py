@@ -2,16 +2,19 @@
 
 | client   | what it does                                                                                  |
 |----------|-----------------------------------------------------------------------------------------------|
-| admin    | creates the topic, and waits until the cluster has it                                         |
+| admin    | creates the topics, and waits until the cluster has them                                      |
 | producer | sends batches with acks=all, each once: an error leaves its outcome unknown                   |
 | repeater | an idempotent producer: repeats each batch until it is acknowledged                           |
 | consumer | reads from any replica                                                                        |
+
+`groups` has more.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any, Final
+from uuid import UUID
 
 import attrs
 from twisted.internet.defer import Deferred
@@ -24,9 +27,10 @@ from pylogbroker.rpc.broker_channel import BrokerChannel
 from pylogbroker.rpc.settings import Address, ConnectionSettings
 from pylogbroker.wire import Request
 from pylogbroker.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
-from pylogbroker.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from pylogbroker.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
+from pylogbroker.wire.messages.find_coordinator import FindCoordinatorRequest
 from pylogbroker.wire.messages.init_producer_id import InitProducerIdRequest
-from pylogbroker.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from pylogbroker.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponseTopic
 from pylogbroker.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tests.simulation.broker import PORT, host_of
 from tests.simulation.cluster import SimulatedCluster, client_host
@@ -38,6 +42,7 @@ _FETCH_VERSION: Final = 12  # the newest with names
 _REQUEST_SECONDS: Final = 3.0
 _PAUSE_SECONDS: Final = 0.3
 _ACKS_ALL: Final = -1
+GROUP_COORDINATOR: Final = 0
 
 
 class Failed(Exception):
@@ -65,6 +70,8 @@ class Client:
         self._stops = False
         self._channels: dict[int, BrokerChannel] = {}
         self._leaders: dict[PartitionKey, int] = {}
+        self._epochs: dict[tuple[UUID, int], int] = {}
+        self._coordinators: dict[tuple[int, str], int] = {}
 
     def start(self) -> None:
         Deferred.fromCoroutine(self._run()).addErrback(self.cluster.failed)
@@ -107,28 +114,65 @@ class Client:
         return TOPIC, self.rng.randrange(self.cluster.setup.partitions)
 
     async def leader_of(self, key: PartitionKey) -> int:
-        """Return the leader by some broker's metadata, -1 if that is not known."""
+        """Return the leader by some broker's metadata, unless that is old; -1 if it is not known."""
         if key not in self._leaders:
             response = await self.try_to_ask(self.any_broker(), MetadataRequest([MetadataRequestTopic(name=key[0])]))
             for topic in response.topics if response is not None else ():
-                for partition in topic.partitions:
-                    if partition.leader_id != NO_LEADER:
-                        self._leaders[key[0], partition.partition_index] = partition.leader_id
+                self._note_leaders(topic)
         return self._leaders.get(key, NO_LEADER)
+
+    def _note_leaders(self, topic: MetadataResponseTopic) -> None:
+        """Note leaders, but none of an earlier epoch: Kafka's clients ask those no more, either (KIP-320)."""
+        for partition in topic.partitions:
+            index, epoch = partition.partition_index, partition.leader_epoch
+            if partition.leader_id != NO_LEADER and epoch >= self._epochs.get((topic.topic_id, index), epoch):
+                self._epochs[topic.topic_id, index] = epoch
+                self._leaders[topic.name or "", index] = partition.leader_id
 
     def forget_leader(self, key: PartitionKey) -> None:
         self._leaders.pop(key, None)
 
+    async def coordinator_of(self, kind: int, name: str) -> int:
+        """Return the coordinator of a group or transactional id; raise Failed, or another error without an answer."""
+        if (kind, name) not in self._coordinators:
+            request = FindCoordinatorRequest(key_type=kind, coordinator_keys=[name])
+            [found] = (await self.ask(self.any_broker(), request)).coordinators
+            self.check(found.error_code)
+            self._coordinators[kind, name] = found.node_id
+        return self._coordinators[kind, name]
+
+    def forget_coordinator(self, kind: int, name: str) -> None:
+        self._coordinators.pop((kind, name), None)
+
+    async def fetch(
+        self, broker: int, key: PartitionKey, offset: int, *, committed: bool = False
+    ) -> PartitionData | None:
+        """Return a broker's answer, without what aborted transactions have written if so wanted; None for an error."""
+        partition = FetchPartition(key[1], fetch_offset=offset, partition_max_bytes=1 << 20)
+        request = FetchRequest(max_wait_ms=100, min_bytes=1, max_bytes=1 << 20, isolation_level=int(committed))
+        request.topics.append(FetchTopic(key[0], partitions=[partition]))
+        response = await self.try_to_ask(broker, request, _FETCH_VERSION)
+        if response is None or response.error_code or not response.responses:
+            return None
+        [answer] = response.responses[0].partitions
+        return None if answer.error_code else answer
+
+    def check(self, code: int) -> None:
+        """Raise Failed for the code of an error."""
+        if code:
+            raise Failed(code)
+
 
 class Admin(Client):
-    """Creates the topic."""
+    """Creates the topics."""
 
     async def act(self) -> None:
         setup = self.cluster.setup
         configs = [CreatableTopicConfig("min.insync.replicas", str(setup.min_insync_replicas))]
-        topic = CreatableTopic(TOPIC, setup.partitions, setup.replicas, configs=configs)
-        response = await self.try_to_ask(self.any_broker(), CreateTopicsRequest([topic], timeout_ms=2000))
-        if response is not None and response.topics[0].error_code in (0, ErrorCode.TOPIC_ALREADY_EXISTS):
+        topics = [CreatableTopic(name, setup.partitions, setup.replicas, configs=configs) for name in setup.topics]
+        response = await self.try_to_ask(self.any_broker(), CreateTopicsRequest(topics, timeout_ms=2000))
+        done = (0, ErrorCode.TOPIC_ALREADY_EXISTS)
+        if response is not None and all(topic.error_code in done for topic in response.topics):
             self.stop()
 
 
@@ -176,8 +220,7 @@ class Producer(Client):
         [answer] = response.responses[0].partition_responses
         if answer.error_code == ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
             return
-        if answer.error_code:
-            raise Failed(answer.error_code)
+        self.check(answer.error_code)
         self._acknowledged(Acknowledged(key, answer.base_offset, values))
 
 
@@ -229,14 +272,8 @@ class Consumer(Client):
     async def read(self, broker: int, key: PartitionKey) -> bool:
         """Read on from the position; return whether the broker has served the partition."""
         position = self.positions.get(key, 0)
-        partition = FetchPartition(key[1], fetch_offset=position, partition_max_bytes=1 << 20)
-        request = FetchRequest(max_wait_ms=100, min_bytes=1, max_bytes=1 << 20, topics=[FetchTopic(key[0])])
-        request.topics[0].partitions.append(partition)
-        response = await self.try_to_ask(broker, request, _FETCH_VERSION)
-        if response is None or response.error_code or not response.responses:
-            return False
-        [answer] = response.responses[0].partitions
-        if answer.error_code:
+        answer = await self.fetch(broker, key, position)
+        if answer is None:
             return False
         data = bytes(answer.records or b"")
         if data:

@@ -22,7 +22,6 @@ from tests.simulation.seams import Surroundings
 from tests.simulation.setup import Setup
 from tests.simulation.world import World
 
-CLIENTS: Final = 3
 _FATAL: Final = frozenset(
     (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID, ErrorCode.INVALID_PRODUCER_EPOCH)
 )
@@ -63,7 +62,8 @@ class SimulatedCluster(StoredCluster):
     @property
     def hosts(self) -> list[str]:
         """Hosts of brokers, ZooKeeper and clients."""
-        return [*(broker.host for broker in self.brokers.values()), HOST, *map(client_host, range(1, CLIENTS + 1))]
+        brokers = [broker.host for broker in self.brokers.values()]
+        return [*brokers, HOST, *map(client_host, range(1, self.setup.clients + 1))]
 
     def start(self) -> None:
         for broker in self.brokers.values():

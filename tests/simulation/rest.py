@@ -11,7 +11,6 @@ from tests.replication.invariants import Violation
 from tests.simulation.clients import Producer, Repeater
 from tests.simulation.cluster import Replica, SimulatedCluster
 from tests.simulation.invariants import Invariants
-from tests.simulation.setup import TOPIC
 
 
 def unrest(cluster: SimulatedCluster) -> Iterator[str]:
@@ -20,8 +19,7 @@ def unrest(cluster: SimulatedCluster) -> Iterator[str]:
         yield "a broker does not serve"
         return
     for key, state in cluster.states().items():
-        if key[0] == TOPIC:
-            yield from _partition_unrest(cluster, key, state)
+        yield from _partition_unrest(cluster, key, state)
 
 
 def _partition_unrest(cluster: SimulatedCluster, key: PartitionKey, state: PartitionState) -> Iterator[str]:

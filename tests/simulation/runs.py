@@ -21,6 +21,7 @@ from tests.replication.invariants import Violation
 from tests.simulation.clients import Admin, Client, Consumer, Producer, Repeater
 from tests.simulation.cluster import SimulatedCluster
 from tests.simulation.faults import FAULTS, Faults
+from tests.simulation.groups import CommittedOffsets, GroupMember, OffsetReader
 from tests.simulation.invariants import Invariants
 from tests.simulation.rest import check_kept, unrest
 from tests.simulation.seams import Surroundings
@@ -30,6 +31,7 @@ from tests.simulation.world import World
 START_SECONDS_MAX: Final = 60.0
 REST_SECONDS_MAX: Final = 120.0
 _MEMORY_DISK: Final = "/dev/shm"
+_LAST_CLIENT: Final = 99  # without faults
 _NOTHING: Mapping[str, Any] = {}
 Show = Callable[[str], object]
 
@@ -43,6 +45,7 @@ class Run:
     invariants: Invariants
     faults: Faults
     clients: list[Client] = attrs.field(factory=list)
+    offsets: CommittedOffsets = attrs.field(factory=CommittedOffsets)
 
     @property
     def producers(self) -> list[Producer]:
@@ -60,19 +63,21 @@ class Run:
         self._come_to_rest()
         data = {(TOPIC, index): self._read((TOPIC, index)) for index in range(self.cluster.setup.partitions)}
         check_kept(self.cluster, self.invariants, self.producers, data)
+        if self.cluster.setup.group_members:
+            self._finish(OffsetReader(self.cluster, _LAST_CLIENT, self.offsets), "committed offsets are not answered")
 
     def _start(self) -> None:
         cluster = self.cluster
         cluster.start()
         self._wait(lambda: len(cluster.serving) == len(cluster.brokers), START_SECONDS_MAX, lambda: "brokers are down")
-        admin = Admin(cluster, 8)
-        admin.start()
-        self._wait(lambda: admin.is_finished, START_SECONDS_MAX, lambda: "no topic")
+        self._finish(Admin(cluster, _LAST_CLIENT), "no topic")
         self.clients += [
             Producer(cluster, 1, self.invariants.acknowledge),
             Repeater(cluster, 2, self.invariants.acknowledge),
             Consumer(cluster, 3, self.invariants.read),
         ]
+        for _ in range(cluster.setup.group_members):
+            self.clients.append(GroupMember(cluster, len(self.clients) + 1, self.invariants.read, self.offsets))
         for client in self.clients:
             client.start()
 
@@ -93,6 +98,11 @@ class Run:
                 raise Violation(f"no rest without faults: {why()}")
             self.world.run_for(0.5)
 
+    def _finish(self, client: Client, why: str) -> None:
+        """Let a client do its work to the end."""
+        client.start()
+        self._wait(lambda: client.is_finished, REST_SECONDS_MAX, lambda: why)
+
     def _read(self, key: PartitionKey) -> bytes:
         found: list[bytes] = []
 
@@ -100,7 +110,7 @@ class Run:
             self.invariants.read(key, data)
             found.append(data)
 
-        consumer = Consumer(self.cluster, 9, read)
+        consumer = Consumer(self.cluster, _LAST_CLIENT, read)
         end = len(self.invariants.committed.get(key, ()))
 
         async def read_all() -> None:
@@ -166,6 +176,8 @@ class Summary:
     committed: int = 0
     acknowledged: int = 0
     read: int = 0
+    offsets: int = 0
+    """Acknowledged commits of offsets."""
     trace: str = ""
 
     def add(self, found: Run) -> None:
@@ -175,6 +187,7 @@ class Summary:
         self.committed += sum(map(len, found.invariants.committed.values()))
         self.acknowledged += len(found.invariants.acknowledged)
         self.read += found.invariants.records_read
+        self.offsets += found.offsets.acknowledged
         self.trace = found.world.trace
 
 

@@ -11,6 +11,7 @@ import attrs
 from tests.simulation.network import Latency
 
 TOPIC: Final = "orders"
+_CLIENTS: Final = 3  # of each run
 
 
 @attrs.frozen
@@ -28,6 +29,7 @@ class Setup:
     """Share of ZooKeeper's answers that are late."""
     flushes: bool = False
     """flush.messages=1: what is committed is on the disks of all in-sync replicas."""
+    group_members: int = 0
     seconds: float = 20.0
     """Time with clients and faults; afterwards the cluster must come to rest."""
 
@@ -44,8 +46,17 @@ class Setup:
             rng.choice((0.5, 1.5, 3.0)),
             rng.choice((0.0, 0.0, 0.05, 0.3)),
             rng.random() < 0.3,
+            rng.choice((0, 0, 1, 2)),
         )
         return attrs.evolve(chosen, **fixed)
+
+    @property
+    def clients(self) -> int:
+        return _CLIENTS + self.group_members
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        return (TOPIC,)
 
     @property
     def settings(self) -> dict[str, str]:
@@ -56,5 +67,8 @@ class Setup:
             "replica.socket.timeout.ms": "2000",
             "replica.fetch.backoff.ms": "200",
             "controlled.shutdown.retry.backoff.ms": "500",
+            "offsets.topic.num.partitions": "2",
+            "group.min.session.timeout.ms": "1000",
+            "group.initial.rebalance.delay.ms": "100",
             **({"log.flush.interval.messages": "1"} if self.flushes else {}),
         }

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from pylogbroker.broker.coordinators.internal_topic import InternalTopic
 from pylogbroker.broker.membership.cluster_role import ClusterRole
 from pylogbroker.replication import PartitionReplica
 from tests.replication.invariants import Violation
@@ -14,33 +15,47 @@ from tests.replication.mutants import TruncatesToHighWatermark
 from tests.simulation import runs
 
 SEEDS = range(1, 13)
-SETUP: Mapping[str, Any] = {"fault_seconds": 1.0, "flushes": False, "late_answers": 0.0}
+SETUP: Mapping[str, Any] = {
+    "fault_seconds": 1.0,
+    "flushes": False,
+    "late_answers": 0.0,
+    "group_members": 0,
+}
 
 
-def first_violation(faults: tuple[str, ...]) -> tuple[int, str]:
+def first_violation(setup: Mapping[str, Any]) -> tuple[int, str]:
     """Return the seed and the text of the first violation."""
     for seed in SEEDS:
         try:
-            runs.run_many([seed], {**SETUP, "faults": faults})
+            runs.run_many([seed], setup)
         except Violation as violation:
             return seed, str(violation).partition("\n")[0]
     raise AssertionError("no seed finds the bug")
 
 
-def check_found_again(faults: tuple[str, ...], kinds: str) -> None:
-    seed, text = first_violation(faults)
-    assert text[0] in kinds
+def check_found_again(faults: tuple[str, ...], *invariants: str, **fixed: Any) -> None:
+    setup = {**SETUP, "faults": faults, **fixed}
+    seed, text = first_violation(setup)
+    assert text.partition(":")[0] in invariants
     with pytest.raises(Violation) as caught:
-        runs.run_many([seed], {**SETUP, "faults": faults})
+        runs.run_many([seed], setup)
     assert str(caught.value).startswith(text)
 
 
 def test_a_follower_that_truncates_to_its_high_watermark(monkeypatch: pytest.MonkeyPatch) -> None:
     """Plant KIP-101."""
     monkeypatch.setattr(PartitionReplica, "follower_class", TruncatesToHighWatermark)
-    check_found_again(("kill", "isolate", "pause"), "1237")
+    check_found_again(("kill", "isolate", "pause"), "1", "2", "3", "7")
 
 
 def test_a_broker_that_registers_after_a_crash_while_it_is_in_isrs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ClusterRole, "_suspect_partitions", lambda role: [])
-    check_found_again(("lose_power",), "12")
+    check_found_again(("lose_power",), "1", "2")
+
+
+def test_a_coordinator_that_reads_nothing_when_it_takes_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def replay(topic: object, *arguments: object) -> None:
+        pass
+
+    monkeypatch.setattr(InternalTopic, "replay", replay)
+    check_found_again(("kill", "isolate", "pause"), "11", group_members=2)
