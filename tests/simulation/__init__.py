@@ -9,6 +9,7 @@
     cluster       the brokers, and what tests see of them
     clients       producers and consumers
     groups        members of a consumer group, and what they have committed
+    copiers       records copied in transactions, with their offsets
     faults        lost connections, cuts, pauses, kills, losses of power, expired sessions
     replica_log   records in replicas' files
     invariants    checked after each event

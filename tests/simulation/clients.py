@@ -7,7 +7,7 @@
 | repeater | an idempotent producer: repeats each batch until it is acknowledged                           |
 | consumer | reads from any replica                                                                        |
 
-`groups` has more.
+`groups` and `copiers` have more.
 """
 
 from __future__ import annotations
@@ -43,6 +43,7 @@ _REQUEST_SECONDS: Final = 3.0
 _PAUSE_SECONDS: Final = 0.3
 _ACKS_ALL: Final = -1
 GROUP_COORDINATOR: Final = 0
+TRANSACTION_COORDINATOR: Final = 1
 
 
 class Failed(Exception):

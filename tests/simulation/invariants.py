@@ -10,6 +10,7 @@
     8  acknowledgements        records acknowledged with acks=all are committed, so kept by 1 and 2
     10 one leader per epoch    appends; images agree with the tree once faults stop (`rest`)
     11 committed offsets       an acknowledged commit of a group is not lost, and later ones replace it (`groups`)
+    12 transactions            committed copies are their source up to the committed offset, each once (`copiers`)
 
 A record is committed once it was below the high watermark of any leader. The records come from the replicas' files.
 """

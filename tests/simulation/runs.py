@@ -20,6 +20,7 @@ from pylogbroker.metadata.image import PartitionKey
 from tests.replication.invariants import Violation
 from tests.simulation.clients import Admin, Client, Consumer, Producer, Repeater
 from tests.simulation.cluster import SimulatedCluster
+from tests.simulation.copiers import Copier, CopyReader
 from tests.simulation.faults import FAULTS, Faults
 from tests.simulation.groups import CommittedOffsets, GroupMember, OffsetReader
 from tests.simulation.invariants import Invariants
@@ -46,6 +47,7 @@ class Run:
     faults: Faults
     clients: list[Client] = attrs.field(factory=list)
     offsets: CommittedOffsets = attrs.field(factory=CommittedOffsets)
+    copied: int = 0
 
     @property
     def producers(self) -> list[Producer]:
@@ -65,6 +67,10 @@ class Run:
         check_kept(self.cluster, self.invariants, self.producers, data)
         if self.cluster.setup.group_members:
             self._finish(OffsetReader(self.cluster, _LAST_CLIENT, self.offsets), "committed offsets are not answered")
+        if self.cluster.setup.copiers:
+            reader = CopyReader(self.cluster, _LAST_CLIENT)
+            self._finish(reader, "copies are not answered")
+            self.copied = reader.copied
 
     def _start(self) -> None:
         cluster = self.cluster
@@ -78,6 +84,8 @@ class Run:
         ]
         for _ in range(cluster.setup.group_members):
             self.clients.append(GroupMember(cluster, len(self.clients) + 1, self.invariants.read, self.offsets))
+        for _ in range(cluster.setup.copiers):
+            self.clients.append(Copier(cluster, len(self.clients) + 1))
         for client in self.clients:
             client.start()
 
@@ -178,6 +186,8 @@ class Summary:
     read: int = 0
     offsets: int = 0
     """Acknowledged commits of offsets."""
+    copied: int = 0
+    """Records copied in transactions."""
     trace: str = ""
 
     def add(self, found: Run) -> None:
@@ -188,6 +198,7 @@ class Summary:
         self.acknowledged += len(found.invariants.acknowledged)
         self.read += found.invariants.records_read
         self.offsets += found.offsets.acknowledged
+        self.copied += found.copied
         self.trace = found.world.trace
 
 

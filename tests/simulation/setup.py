@@ -11,6 +11,7 @@ import attrs
 from tests.simulation.network import Latency
 
 TOPIC: Final = "orders"
+COPIES: Final = "copies"
 _CLIENTS: Final = 3  # of each run
 
 
@@ -30,6 +31,7 @@ class Setup:
     flushes: bool = False
     """flush.messages=1: what is committed is on the disks of all in-sync replicas."""
     group_members: int = 0
+    copiers: int = 0
     seconds: float = 20.0
     """Time with clients and faults; afterwards the cluster must come to rest."""
 
@@ -47,16 +49,17 @@ class Setup:
             rng.choice((0.0, 0.0, 0.05, 0.3)),
             rng.random() < 0.3,
             rng.choice((0, 0, 1, 2)),
+            rng.choice((0, 0, 0, 1, 2)),
         )
         return attrs.evolve(chosen, **fixed)
 
     @property
     def clients(self) -> int:
-        return _CLIENTS + self.group_members
+        return _CLIENTS + self.group_members + self.copiers
 
     @property
     def topics(self) -> tuple[str, ...]:
-        return (TOPIC,)
+        return (TOPIC, COPIES) if self.copiers else (TOPIC,)
 
     @property
     def settings(self) -> dict[str, str]:
@@ -68,6 +71,8 @@ class Setup:
             "replica.fetch.backoff.ms": "200",
             "controlled.shutdown.retry.backoff.ms": "500",
             "offsets.topic.num.partitions": "2",
+            "transaction.state.log.num.partitions": "2",
+            "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
             "group.min.session.timeout.ms": "1000",
             "group.initial.rebalance.delay.ms": "100",
             **({"log.flush.interval.messages": "1"} if self.flushes else {}),

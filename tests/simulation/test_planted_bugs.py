@@ -10,6 +10,7 @@ import pytest
 from pylogbroker.broker.coordinators.internal_topic import InternalTopic
 from pylogbroker.broker.membership.cluster_role import ClusterRole
 from pylogbroker.replication import PartitionReplica
+from pylogbroker.transactions.completion import Completion
 from tests.replication.invariants import Violation
 from tests.replication.mutants import TruncatesToHighWatermark
 from tests.simulation import runs
@@ -20,6 +21,7 @@ SETUP: Mapping[str, Any] = {
     "flushes": False,
     "late_answers": 0.0,
     "group_members": 0,
+    "copiers": 0,
 }
 
 
@@ -59,3 +61,11 @@ def test_a_coordinator_that_reads_nothing_when_it_takes_over(monkeypatch: pytest
 
     monkeypatch.setattr(InternalTopic, "replay", replay)
     check_found_again(("kill", "isolate", "pause"), "11", group_members=2)
+
+
+def test_a_transaction_of_a_former_life_that_is_committed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fence(completion: Completion, transaction: Any, now_ms: int, done: Any) -> None:
+        completion.end(transaction, True, now_ms, done)
+
+    monkeypatch.setattr(Completion, "fence", fence)
+    check_found_again(("kill", "isolate", "pause"), "12", copiers=2)
