@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import attrs
-import pytest
 
 import pylogbroker
 from pylogbroker.config import BROKER, SETTINGS, TOPIC, BrokerConfig, ConfigType, Mode, Setting
@@ -48,6 +47,8 @@ READ_BY_NOBODY = {
 }
 USED = [setting for setting in SETTINGS if not setting.no_effect]
 SHARED = [setting for setting in USED if (setting.scope, setting.name) not in OWN]
+OF_BROKERS = [setting for setting in SHARED if setting.scope == "broker"]
+OF_TOPICS = [setting for setting in SHARED if setting.scope == "topic"]
 UNUSED = [setting for setting in SETTINGS if setting.no_effect]
 
 
@@ -55,28 +56,30 @@ def _named(setting: Setting) -> str:
     return f"{setting.scope}-{setting.name}"
 
 
-@pytest.mark.parametrize("setting", SHARED, ids=_named)
-def test_a_setting_is_as_kafka_defines_it(setting: Setting) -> None:
-    kafka = KAFKA[setting.scope, setting.name]
-    assert setting.kind.type.name == kafka.type
-    assert setting.importance.name == kafka.importance
-    if setting.name in OTHER_DEFAULTS:
-        assert setting.default == OTHER_DEFAULTS[setting.name]
-    else:
-        default = kafka.default.strip("[]").replace(", ", ",")
-        assert (render(setting.default) if setting.default is not None else "null") == default
+def test_a_setting_is_as_kafka_defines_it() -> None:
+    for setting in SHARED:
+        kafka = KAFKA[setting.scope, setting.name]
+        assert setting.kind.type.name == kafka.type, _named(setting)
+        assert setting.importance.name == kafka.importance, _named(setting)
+        if setting.name in OTHER_DEFAULTS:
+            assert setting.default == OTHER_DEFAULTS[setting.name], _named(setting)
+        else:
+            default = "null" if setting.default is None else render(setting.default)
+            assert default == kafka.default.strip("[]").replace(", ", ","), _named(setting)
 
 
-@pytest.mark.parametrize("setting", [setting for setting in SHARED if setting.scope == "broker"], ids=_named)
-def test_what_can_be_changed_at_run_time_can_be_in_kafka(setting: Setting) -> None:
-    assert setting.mode in (Mode.READ_ONLY, KAFKA["broker", setting.name].mode)
+def test_what_can_be_changed_at_run_time_can_be_in_kafka() -> None:
+    for setting in OF_BROKERS:
+        assert setting.mode in (Mode.READ_ONLY, KAFKA["broker", setting.name].mode), _named(setting)
 
 
-@pytest.mark.parametrize("setting", [setting for setting in SHARED if setting.scope == "topic"], ids=_named)
-def test_a_topic_setting_has_kafkas_synonyms(setting: Setting) -> None:
-    factors = {"1": 1, "60000": 60_000, "3600000": 3_600_000}
-    defined = [item.rsplit(":", 1) for item in KAFKA["topic", setting.name].synonyms.split() if item != "-"]
-    assert [(s.name, s.factor) for s in setting.synonyms] == [(name, factors[factor]) for name, factor in defined]
+def test_a_topic_setting_has_kafkas_synonyms() -> None:
+    for setting in OF_TOPICS:
+        factors = {"1": 1, "60000": 60_000, "3600000": 3_600_000}
+        defined = [item.rsplit(":", 1) for item in KAFKA["topic", setting.name].synonyms.split() if item != "-"]
+        assert [(s.name, s.factor) for s in setting.synonyms] == [
+            (name, factors[factor]) for name, factor in defined
+        ], _named(setting)
 
 
 def test_every_setting_of_a_topic_is_there() -> None:
@@ -108,14 +111,14 @@ def test_the_list_of_settings_without_use_is_up_to_date() -> None:
     assert PACKAGED.read_text() == packaged_text()
 
 
-@pytest.mark.parametrize("setting", UNUSED, ids=_named)
-def test_a_setting_without_use_is_as_kafka_defines_it(setting: Setting) -> None:
-    kafka: Defined = DEFINED[setting.scope, setting.name]
-    assert setting.kind.type.name == kafka.type
-    default = "null" if setting.default is None else render(setting.default)
-    assert default == kafka.default.strip("[]").replace(", ", ",").removeprefix("class ")
-    assert setting.scope == "topic" or setting.mode == kafka.mode
-    assert setting.doc == f"Has no effect: {setting.no_effect}."
+def test_a_setting_without_use_is_as_kafka_defines_it() -> None:
+    for setting in UNUSED:
+        kafka: Defined = DEFINED[setting.scope, setting.name]
+        assert setting.kind.type.name == kafka.type, _named(setting)
+        default = "null" if setting.default is None else render(setting.default)
+        assert default == kafka.default.strip("[]").replace(", ", ",").removeprefix("class "), _named(setting)
+        assert setting.scope == "topic" or setting.mode == kafka.mode, _named(setting)
+        assert setting.doc == f"Has no effect: {setting.no_effect}.", _named(setting)
 
 
 def test_secrets_without_use_are_secrets() -> None:
@@ -124,19 +127,19 @@ def test_secrets_without_use_are_secrets() -> None:
     assert all(BROKER[name].sensitive for name in secrets)
 
 
-@pytest.mark.parametrize("setting", SETTINGS, ids=_named)
-def test_the_default_is_itself_accepted(setting: Setting) -> None:
-    text = render(setting.default)
-    assert text is None or setting.kind.parse(text) == setting.default
+def test_the_default_is_itself_accepted() -> None:
+    for setting in SETTINGS:
+        text = render(setting.default)
+        assert text is None or setting.kind.parse(text) == setting.default, _named(setting)
 
 
-@pytest.mark.parametrize("setting", SETTINGS, ids=_named)
-def test_a_setting_says_what_it_means(setting: Setting) -> None:
-    assert setting.doc.endswith(".")
-    assert setting.kind.expected
+def test_a_setting_says_what_it_means() -> None:
+    for setting in SETTINGS:
+        assert setting.doc.endswith("."), _named(setting)
+        assert setting.kind.expected, _named(setting)
 
 
-@pytest.mark.parametrize("setting", [setting for setting in SHARED if setting.scope == "topic"], ids=_named)
-def test_the_brokers_defaults_for_topics_are_kafkas(setting: Setting) -> None:
-    in_force = render(BrokerConfig({}).topic({})[setting.name])
-    assert in_force == KAFKA["topic", setting.name].default.strip("[]")
+def test_the_brokers_defaults_for_topics_are_kafkas() -> None:
+    for setting in OF_TOPICS:
+        in_force = render(BrokerConfig({}).topic({})[setting.name])
+        assert in_force == KAFKA["topic", setting.name].default.strip("[]"), _named(setting)

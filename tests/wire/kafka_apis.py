@@ -71,6 +71,16 @@ def cases() -> Iterator[tuple[str, int]]:
                 yield message.__name__, version
 
 
+def names() -> list[str]:
+    """Every message by name."""
+    return [message.__name__ for pair in SUPPORTED.values() for message in pair]
+
+
+def versions(message: str) -> range:
+    """Every version of a message."""
+    return range(declared(message).versions.last + 1)
+
+
 def declared(message: str) -> type[WireMessage]:
     """Our class for a message."""
     return next(each for pair in SUPPORTED.values() for each in pair if each.__name__ == message)
