@@ -11,7 +11,7 @@ from pylogbroker.metadata import zk_schema
 from tests.controller.invariants import Invariants, catch_up, check_leaderships, check_quiet
 from tests.controller.memory_tree import Fault
 from tests.controller.small_cluster import SmallCluster
-from tests.support.examples import examples
+from tests.support.budget import Budget
 
 BROKERS = (1, 2, 3, 4)
 Step = Callable[[SmallCluster], object]
@@ -108,14 +108,11 @@ def test_without_faults() -> None:
 
 
 @pytest.mark.parametrize("fault", Fault)
-def test_a_fault_at_each_write(fault: Fault) -> None:
-    count = live({}).transactions
-    stride = max(1, count // examples(100))
-    for number in range(fault.value % stride, count, stride):
+def test_a_fault_at_each_write(fault: Fault, budget: Budget) -> None:
+    for number in budget.some(range(live({}).transactions), f"writes with {fault}"):
         live({number: fault})
 
 
-def test_several_faults() -> None:
-    count = live({}).transactions
-    for first in range(0, count, 7):
+def test_several_faults(budget: Budget) -> None:
+    for first in budget.all_or_some(range(0, live({}).transactions, 7), "several faults"):
         live({first: Fault.KILL_AFTER, first + 3: Fault.UNKNOWN_NOT_DONE, first + 5: Fault.KILL_BEFORE})

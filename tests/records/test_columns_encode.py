@@ -54,7 +54,7 @@ def test_the_same_bytes(rows: list[tuple], keyed: bool, headed: bool, codec: Cod
 @pytest.mark.parametrize("count", [1, 6, 7, 63, 64, 65, 300, 8191, 8192, 8193, 9000])
 @pytest.mark.parametrize("size", [0, 50, 57, 58, 59, 63, 64, 100])
 def test_numbers_of_records(count: int, size: int) -> None:
-    for step in (0, 1):
+    for step in (0, 1) if count < 1000 else (size % 2,):
         records = bare(count, size, step)
         assert encoded(records) == build(records)
         keyed = [Record(0, each.timestamp, b"k" * (each.offset % 70), each.value) for each in records]
