@@ -30,7 +30,7 @@ import pytest
 
 from tests.peers import available as java_available
 from tests.peers import spark
-from tests.support import budget, run_services, spark_session
+from tests.support import budget, memory_files, run_services, spark_session
 from tests.support.broker_process import BrokerProcess
 from tests.support.brokers import Broker, ExternalBroker, KafkaProcess
 from tests.support.needs import PROCESS, needs
@@ -62,6 +62,7 @@ _guard = ProcessGuard()
 
 def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
     pluginmanager.register(budget)
+    pluginmanager.register(memory_files)
     pluginmanager.register(run_services)
     pluginmanager.register(spark_session)
     if pluginmanager.hasplugin("xdist"):
