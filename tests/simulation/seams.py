@@ -75,11 +75,15 @@ class Surroundings:
         return self.world.now + (self.world.rng.random() < _SLOW_SHARE)
 
 
-def _client_endpoint(network: Network, reactor: Any, host: str, port: int, timeout: float) -> ClientEndpoint:
+def _client_endpoint(
+    network: Network, reactor: Any, host: str, port: int, timeout: float, make_engine: None
+) -> ClientEndpoint:
     return ClientEndpoint(network, reactor.process, host, port, timeout)
 
 
-def _server_endpoint(network: Network, reactor: Any, host: str, port: int, backlog: int) -> ServerEndpoint:
+def _server_endpoint(
+    network: Network, reactor: Any, host: str, port: int, backlog: int, make_engine: None
+) -> ServerEndpoint:
     return ServerEndpoint(network, reactor.process, port)
 
 
