@@ -4,6 +4,7 @@ All get the same settings. Apache Kafka gets the heap and the collector of its o
 """
 
 import math
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,7 +18,7 @@ from benchmarks.brokers import process_cpu_seconds, process_resident_bytes
 from benchmarks.driver import call
 from benchmarks.errors import BenchmarkError
 from benchmarks.requests import leaders, metadata_request
-from benchmarks.session import Session
+from benchmarks.session import WAIT_SECONDS_MAX, Session
 from tests.cluster.cluster import Cluster
 from tests.cluster.members import Maker, apache, own
 from tests.peers.kafka import COLLECTOR, HEAP
@@ -58,6 +59,16 @@ class ReplicaSession(Session):
     @property
     def administrator(self) -> Session:
         return self.controller()
+
+    def create(self, sock: socket.socket, name: str, partitions: int, settings: Mapping[str, str]) -> None:
+        """Wait for the broker's metadata as well: Kafka's controller sends it after the order to lead."""
+        super().create(sock, name, partitions, settings)
+        deadline = time.monotonic() + WAIT_SECONDS_MAX
+        with self.connection() as own:
+            while len(leaders(call(own, metadata_request([name])))) < partitions:
+                if time.monotonic() > deadline:
+                    raise BenchmarkError(f"the metadata of {self.host}:{self.port} has no topic {name}")
+                time.sleep(POLL_SECONDS)
 
 
 @attrs.frozen
