@@ -24,7 +24,7 @@ from pylogbroker.tap.full_collections import FullCollections
 from pylogbroker.tap.garbage_collection import FROZEN_OBJECTS, without_garbage_collection
 from pylogbroker.tap.options import Options
 from pylogbroker.tap.process_log import PROCESS_LOG
-from pylogbroker.tap.process_setup import prepare_process
+from pylogbroker.tap.process_setup import prepare_process, share_with_threads
 from pylogbroker.tap.service import BrokerService
 from pylogbroker.tap.signals import Signals
 
@@ -62,6 +62,7 @@ class TwistdService(BrokerService):
 
     def _start_when_running(self) -> None:
         """Start a broker of a cluster: its connection to ZooKeeper needs a running reactor."""
+        share_with_threads()
         super().startService()
         self.listening.addCallbacks(lambda _: self._full_collections.start(), self._end_process)
 
