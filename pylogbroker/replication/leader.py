@@ -5,6 +5,7 @@
     leadership begins                   begin              AssignEpoch, AdvanceHighWatermark
     records were appended or synced     log_advanced       AdvanceHighWatermark
     a follower fetches                  fetch              AlterIsr (expansion), AdvanceHighWatermark
+    its fetch is repeated unread        follower_waited    (none)
     time passes                         tick               AlterIsr (shrinking), AdvanceHighWatermark
     the controller answers AlterIsr     isr_altered        AdvanceHighWatermark
                                         isr_change_failed  AdvanceHighWatermark, or AlterIsr again
@@ -122,6 +123,12 @@ class LeaderReplica:
         progress.fetched(fetch.fetch_offset, fetch.log_start_offset, fetch.broker_epoch, end, now_ms)
         expansion = self._expand_isr(fetch.replica_id, progress)
         return FetchOutcome(None, (*expansion, *self._advance_high_watermark(now_ms)))
+
+    def follower_waited(self, replica_id: int, fetch_ms: int) -> None:
+        """Note a fetch at the same offset as the last one of a follower."""
+        progress = self._followers.get(replica_id)
+        if progress is not None:
+            progress.waited(fetch_ms)
 
     def tick(self, now_ms: int) -> Actions:
         """Remove lagging followers from the ISR; call at least twice per replica.lag.time.max.ms."""

@@ -34,6 +34,11 @@ class FollowerProgress:
         self._last_fetch_ms = now_ms
         self._leader_end_at_last_fetch = leader_end
 
+    def waited(self, fetch_ms: int) -> None:
+        """Note a fetch at the offset of the last one; the leader had no more records then than at that one."""
+        if self.log_end_offset >= self._leader_end_at_last_fetch != UNKNOWN_OFFSET:
+            self.last_caught_up_ms = max(self.last_caught_up_ms or 0, fetch_ms)
+
     def is_caught_up(self, leader_end: int, now_ms: int, lag_time_max_ms: int) -> bool:
         if self.log_end_offset == leader_end:
             return True

@@ -6,13 +6,8 @@ from uuid import UUID
 
 import pytest
 
-from pylogbroker.broker.fetch.sessions import (
-    MIN_IDLE_MS,
-    FetchSession,
-    FetchSessions,
-    requested_partitions,
-    requested_partitions_in_steps,
-)
+from pylogbroker.broker.fetch.session import FetchSession, requested_partitions, requested_partitions_in_steps
+from pylogbroker.broker.fetch.sessions import MIN_IDLE_MS, FetchSessions
 from pylogbroker.broker.slices import STEP_ITEMS, at_once
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic, PartitionData

@@ -7,13 +7,12 @@ from collections.abc import Awaitable, Generator
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.fetch.operation import FetchOperation
-from pylogbroker.broker.fetch.sessions import (
-    FINAL_EPOCH,
-    FIRST_EPOCH,
+from pylogbroker.broker.fetch.session import (
     RequestedPartitions,
     requested_partitions,
     requested_partitions_in_steps,
 )
+from pylogbroker.broker.fetch.sessions import FINAL_EPOCH, FIRST_EPOCH
 from pylogbroker.broker.requested_partitions import count_elements
 from pylogbroker.broker.services import Services
 from pylogbroker.broker.slices import ITEMS_INLINE_MAX
@@ -53,5 +52,5 @@ def _fetch(
     except KafkaError as error:
         return FetchResponse(error_code=error.code)
     incremental = session is not None and request.session_epoch > FIRST_EPOCH
-    asked = list((requested if session is None else session.partitions).values())
+    asked = list(requested.values()) if session is None else session.to_read()
     return FetchOperation(services, context, request, session, asked, incremental).run()

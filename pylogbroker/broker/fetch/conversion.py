@@ -25,7 +25,7 @@ import attrs
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.fetch.conversion_cache import ConvertedPiece
 from pylogbroker.broker.fetch.readahead import magic_if_cached
-from pylogbroker.broker.fetch.sessions import RequestedPartition
+from pylogbroker.broker.fetch.session import RequestedPartition
 from pylogbroker.broker.services import Services
 from pylogbroker.errors import CorruptRecords, InvalidRecords, KafkaError
 from pylogbroker.records import down_convert, entry_size, up_convert

@@ -33,9 +33,10 @@ from twisted.python.failure import Failure
 
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.fetch.conversion import Conversion
+from pylogbroker.broker.fetch.follower_session import FollowerSession
 from pylogbroker.broker.fetch.readahead import read_ahead
 from pylogbroker.broker.fetch.reader import FetchReader
-from pylogbroker.broker.fetch.sessions import FetchSession, RequestedPartition, TopicKey
+from pylogbroker.broker.fetch.session import FetchSession, RequestedPartition, TopicKey
 from pylogbroker.broker.partitions.partition import Partition
 from pylogbroker.broker.partitions.purgatory import Mark
 from pylogbroker.broker.services import Services
@@ -122,8 +123,10 @@ class FetchOperation:
     _work: Deferred[FetchEvent] | None = attrs.field(default=None, init=False)
     _charged: int = attrs.field(default=0, init=False)
     _announcement: _Announcement | None = attrs.field(default=None, init=False)
+    _follower: FollowerSession | None = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
+        self._follower = self.session if isinstance(self.session, FollowerSession) else None
         self._reader = FetchReader(self.services, self.context, self.request)
         self._is_short = len(self.asked) <= PARTITIONS_INLINE_MAX
         if self._reader.announces_high_watermarks:
@@ -182,6 +185,9 @@ class FetchOperation:
 
     def _enter_reading(self) -> None:
         self._missing = self.request.min_bytes
+        if self._follower is not None:
+            self.asked = self._follower.to_read()
+            self._is_short = len(self.asked) <= PARTITIONS_INLINE_MAX
         if not self._is_short:
             self._do(self._read_in_slices_and_watch())
             return
@@ -246,7 +252,7 @@ class FetchOperation:
             self._reader.is_urgent
             or self._reader.size >= request.min_bytes
             or request.max_wait_ms <= 0
-            or not self.asked
+            or not (self.asked or (self._follower is not None and self._follower.partitions))
             or self._is_last
         )
 
@@ -274,10 +280,14 @@ class FetchOperation:
     def _begin_waiting(self) -> None:
         self._deadline = self.services.runtime.clock.callLater(self.request.max_wait_ms / 1000, self.expire)
         self.services.fetches.delayed[self] = None
+        if self._follower is not None:
+            self._follower.waiting = self
 
     def _watch(self, some: Sequence[RequestedPartition]) -> None:
         mark = self._mark
         for asked in some:
+            if self._follower is not None and self._follower.is_watching(asked):
+                continue
             try:
                 partition = self._reader.find(asked)
             except KafkaError:  # the next read raises it again
@@ -305,6 +315,8 @@ class FetchOperation:
             if self._announcement is not None:
                 partition.purgatory.remove(self._announcement, Mark.HIGH_WATERMARK)
         self._watched.clear()
+        if self._follower is not None and self._follower.waiting is self:
+            self._follower.waiting = None
         self.services.fetches.delayed.pop(self, None)
         deadline, self._deadline = self._deadline, None
         if deadline.active():
@@ -442,6 +454,7 @@ class FetchOperation:
         pairs: Iterable[_Pair] = zip(some, answers, strict=True)
         if (session := self.session) is not None:
             pairs = list(pairs)
+            self._settle(pairs)
             changed = [pair for pair in pairs if pair[0].changed(pair[1])]
             session.move_to_end((asked.topic, asked.partition.partition) for asked, answer in changed if answer.records)
             if self.incremental:
@@ -458,6 +471,15 @@ class FetchOperation:
                 partitions = []
                 topics.append(FetchableTopicResponse(name, topic_id, partitions))
             partitions.append(answer)
+
+    def _settle(self, pairs: Sequence[_Pair]) -> None:
+        if (follower := self._follower) is None:
+            return
+        for asked, answer in pairs:
+            has_news = answer.error_code or answer.diverging_epoch.epoch >= 0
+            if not has_news and asked.partition.fetch_offset == answer.high_watermark:
+                with suppress(KafkaError):  # the partition is gone: the next pass raises it again
+                    follower.settle(asked, answer, self._reader.find(asked))
 
 
 _ENTER: Final[Mapping[FetchState, Callable[[FetchOperation], None]]] = {

@@ -20,7 +20,7 @@ from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.current_leaders import find_leader
 from pylogbroker.broker.fetch.conversion import FIRST_WITH_BYTE_LIMIT, FIRST_WITH_V2, FIRST_WITH_V2_ALONE
 from pylogbroker.broker.fetch.readahead import READ_INLINE_BYTES_MAX, is_cached, magic_if_cached, read_if_cached
-from pylogbroker.broker.fetch.sessions import RequestedPartition
+from pylogbroker.broker.fetch.session import CONSUMER, RequestedPartition, fetcher_of
 from pylogbroker.broker.partitions.partition import Partition
 from pylogbroker.broker.services import Services
 from pylogbroker.errors import ErrorCode, KafkaError, StorageFailure
@@ -38,7 +38,6 @@ from pylogbroker.wire.messages.fetch import (
 )
 
 READ_COMMITTED = 1
-CONSUMER = -1
 LEADER_SERVES = -1
 
 _FIRST_WITH_STORAGE_ERROR = 6
@@ -81,7 +80,7 @@ class FetchReader:
 
     def __attrs_post_init__(self) -> None:
         request, version, fetches = self.request, self._context.api_version, self._services.fetches
-        self._replica = max(request.replica_id, request.replica_state.replica_id)
+        self._replica = fetcher_of(request)
         if self._replica > CONSUMER:
             self.is_follower, self.announces_high_watermarks = True, fetches.selects_by_rack
             self.is_committed = self.needs_v2 = self._may_follow = False

@@ -13,14 +13,13 @@ no session begins, and growing ones end: their fetchers go on without.
 from __future__ import annotations
 
 import random
-from collections.abc import Generator, Iterable
-from uuid import UUID
 
 import attrs
 
-from pylogbroker.broker.slices import STEP_ITEMS
+from pylogbroker.broker.fetch.follower_session import FollowerSession
+from pylogbroker.broker.fetch.session import CONSUMER, FetchSession, RequestedPartitions, fetcher_of
 from pylogbroker.errors import ErrorCode, KafkaError
-from pylogbroker.wire.messages.fetch import FetchPartition, FetchRequest, PartitionData
+from pylogbroker.wire.messages.fetch import FetchRequest
 
 MIN_IDLE_MS = 120_000
 FIRST_EPOCH = 0
@@ -28,82 +27,6 @@ FINAL_EPOCH = -1
 
 PARTITIONS_MAX = 500_000
 """Of all sessions; each partition takes about half a kilobyte."""
-
-TopicKey = str | UUID
-PartitionKey = tuple[TopicKey, int]
-
-
-@attrs.define(eq=False)
-class RequestedPartition:
-    """One partition of a fetcher: its last request, and the last offsets sent."""
-
-    topic: TopicKey
-    partition: FetchPartition
-    sent_high_watermark: int = -1
-    sent_log_start: int = -1
-
-    def changed(self, answer: PartitionData) -> bool:
-        """Return whether an incremental response must have the partition; remember the offsets."""
-        moved = answer.high_watermark != self.sent_high_watermark or answer.log_start_offset != self.sent_log_start
-        self.sent_high_watermark = answer.high_watermark
-        self.sent_log_start = answer.log_start_offset
-        if answer.error_code:
-            self.sent_high_watermark = -1  # the recovery must be sent
-        return bool(moved or answer.error_code or answer.records or answer.preferred_read_replica >= 0)
-
-
-RequestedPartitions = dict[PartitionKey, RequestedPartition]
-
-
-def requested_partitions(request: FetchRequest, by_id: bool) -> RequestedPartitions:
-    """Return the partitions in order; the last duplicate counts, as in Kafka."""
-    found: RequestedPartitions = {}
-    for topic in request.topics:
-        _add(found, topic.topic_id if by_id else topic.topic, topic.partitions)
-    return found
-
-
-def requested_partitions_in_steps(request: FetchRequest, by_id: bool) -> Generator[None, None, RequestedPartitions]:
-    found: RequestedPartitions = {}
-    for topic in request.topics:
-        for start in range(0, len(topic.partitions), STEP_ITEMS):
-            _add(found, topic.topic_id if by_id else topic.topic, topic.partitions[start : start + STEP_ITEMS])
-            yield
-    return found
-
-
-def _add(found: RequestedPartitions, topic: TopicKey, partitions: Iterable[FetchPartition]) -> None:
-    for partition in partitions:
-        found[topic, partition.partition] = RequestedPartition(topic, partition)
-
-
-@attrs.define(eq=False)
-class FetchSession:
-    """Partitions of one fetcher; `epoch` is of its next request."""
-
-    id: int
-    by_id: bool
-    epoch: int = 1
-    last_used_ms: int = 0
-    partitions: dict[PartitionKey, RequestedPartition] = attrs.field(factory=dict)
-
-    def update(self, request: FetchRequest, requested: RequestedPartitions) -> None:
-        for key, asked in requested.items():
-            known = self.partitions.get(key)
-            if known is None or known.partition.current_leader_epoch != asked.partition.current_leader_epoch:
-                self.partitions[key] = asked  # a follower drops what was sent in its former leader epoch
-            else:
-                known.partition = asked.partition
-        for topic in request.forgotten_topics_data:
-            topic_key = topic.topic_id if self.by_id else topic.topic
-            for index in topic.partitions:
-                self.partitions.pop((topic_key, index), None)
-
-    def move_to_end(self, keys: Iterable[PartitionKey]) -> None:
-        """Move partitions whose records were sent to the end: the byte limit must starve none."""
-        for key in keys:
-            if (asked := self.partitions.pop(key, None)) is not None:
-                self.partitions[key] = asked
 
 
 @attrs.define
@@ -152,8 +75,7 @@ class FetchSessions:
                 f"All fetch sessions together have more than {self.partitions_max} partitions",
                 ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
             )
-        session.epoch = session.epoch % 0x7FFFFFFF + 1
-        session.last_used_ms = now_ms
+        session.used(now_ms)
         self._sessions[session.id] = self._sessions.pop(session.id)
         return session
 
@@ -162,7 +84,7 @@ class FetchSessions:
     ) -> FetchSession | None:
         if not self._free_slot(now_ms):
             return None
-        session = FetchSession(self._new_id(), by_id, last_used_ms=now_ms)
+        session = self._new_session(fetcher_of(request), by_id, now_ms)
         session.update(request, requested)
         if self._partitions + len(session.partitions) > self.partitions_max:
             return None
@@ -174,6 +96,7 @@ class FetchSessions:
         session = self._sessions.pop(session_id, None)
         if session is not None:
             self._partitions -= len(session.partitions)
+            session.end()
 
     def _free_slot(self, now_ms: int) -> bool:
         if len(self._sessions) < self.slots:
@@ -183,6 +106,11 @@ class FetchSessions:
             return False
         self._drop(oldest.id)
         return True
+
+    def _new_session(self, fetcher: int, by_id: bool, now_ms: int) -> FetchSession:
+        if fetcher <= CONSUMER:
+            return FetchSession(self._new_id(), by_id, last_used_ms=now_ms)
+        return FollowerSession(self._new_id(), by_id, last_used_ms=now_ms, replica_id=fetcher)
 
     def _new_id(self) -> int:
         while True:

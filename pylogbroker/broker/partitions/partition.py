@@ -55,6 +55,9 @@ class Replication(Protocol):
     def follower_fetched(self, fetch: FollowerFetch, /) -> EpochEnd | None:
         """Note a follower's progress; return where its log diverges, or None. Raise KafkaError for a wrong fetch."""
 
+    def follower_waited(self, replica_id: int, fetch_ms: int, /) -> None:
+        """Note that a follower's fetch waits since `fetch_ms`, at the offset that it fetched from last."""
+
 
 class FollowedLeader(Protocol):
     """Replica that follows a leader, and may serve consumers (KIP-392)."""

@@ -77,6 +77,9 @@ class Leadership:
         self.run(outcome.actions)
         return outcome.diverging
 
+    def follower_waited(self, replica_id: int, fetch_ms: int) -> None:
+        self.leader.follower_waited(replica_id, fetch_ms)
+
     def tick(self) -> None:
         self.run(self.leader.tick(self._now_ms()))
 

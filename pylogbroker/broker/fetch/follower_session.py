@@ -1,0 +1,127 @@
+"""Fetch session of a follower: a request reads the partitions with news, not all that the follower fetches.
+
+    state     a partition is read       until
+    -------   ------------------------  ------------------------------------------------------------------
+    due       by each request           `settle`: the follower is in sync, and no news is left
+    settled   by no request             the log grows, the leadership ends, or the follower names it again
+
+Settled partitions are watched by their purgatories. Every `PASS_MS` all partitions are due once, for what nothing
+announces: a log start that moved, or a replica that was assigned again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Protocol
+
+import attrs
+
+from pylogbroker.broker.fetch.session import FetchSession, PartitionKey, RequestedPartition, RequestedPartitions
+from pylogbroker.broker.partitions.partition import Partition
+from pylogbroker.broker.partitions.purgatory import Mark
+from pylogbroker.errors import KafkaError
+from pylogbroker.wire.messages.fetch import FetchRequest, PartitionData
+
+PASS_MS = 5_000
+
+
+class WaitingFetch(Protocol):
+    def try_complete(self, size: int, /) -> bool: ...
+    def fail(self, error: KafkaError, /) -> None: ...
+
+
+@attrs.frozen(eq=False)
+class _GrowthWatch:
+    """Waits in a settled partition's purgatory; ends at the first growth that no fetch waits for."""
+
+    session: FollowerSession
+    key: PartitionKey
+    partition: Partition
+
+    def try_complete(self, size: int) -> bool:
+        return self.session.partition_grew(self, size)
+
+    def fail(self, error: KafkaError) -> None:
+        self.session.leadership_ended(self, error)
+
+    def end(self) -> None:
+        self.partition.purgatory.remove(self, Mark.LOG_END)
+
+
+@attrs.define(eq=False)
+class FollowerSession(FetchSession):
+    replica_id: int = attrs.field(kw_only=True)
+    waiting: WaitingFetch | None = attrs.field(default=None, init=False)
+    _due: dict[PartitionKey, None] = attrs.field(factory=dict, init=False)
+    _watches: dict[PartitionKey, _GrowthWatch] = attrs.field(factory=dict, init=False)
+    _last_pass_ms: int = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._last_pass_ms = self.last_used_ms
+
+    def update(self, request: FetchRequest, requested: RequestedPartitions) -> None:
+        super().update(request, requested)
+        self._due.update(dict.fromkeys(requested))
+
+    def forget(self, key: PartitionKey) -> None:
+        super().forget(key)
+        self._due.pop(key, None)
+        self._end_watch(key)
+
+    def used(self, now_ms: int) -> None:
+        super().used(now_ms)
+        if now_ms - self._last_pass_ms >= PASS_MS:
+            self._last_pass_ms = now_ms
+            self._due.update(dict.fromkeys(self.partitions))
+
+    def to_read(self) -> list[RequestedPartition]:
+        partitions = self.partitions
+        return [partitions[key] for key in self._due]
+
+    def move_to_end(self, keys: Iterable[PartitionKey]) -> None:
+        for key in keys:
+            if key in self._due:
+                del self._due[key]
+                self._due[key] = None
+
+    def is_watching(self, asked: RequestedPartition) -> bool:
+        return (asked.topic, asked.partition.partition) in self._watches
+
+    def settle(self, asked: RequestedPartition, answer: PartitionData, partition: Partition) -> None:
+        """Note an answer that is sent; the partition is settled if the follower has all of it."""
+        has_all = asked.partition.fetch_offset == answer.high_watermark == partition.log.log_end_offset
+        replication = partition.replication
+        if not has_all or replication is None or not replication.is_in_sync(self.replica_id):
+            return
+        key = asked.topic, answer.partition_index
+        self._due.pop(key, None)
+        if key not in self._watches:
+            watch = self._watches[key] = _GrowthWatch(self, key, partition)
+            partition.purgatory.add(watch, Mark.LOG_END, partition.log.log_end_offset + 1)
+
+    def partition_grew(self, watch: _GrowthWatch, size: int) -> bool:
+        """Let the next pass read the partition; return whether the watch is over."""
+        self._due[watch.key] = None
+        if watch.partition.replication is not None:
+            watch.partition.replication.follower_waited(self.replica_id, self.last_used_ms)
+        if self.waiting is not None:
+            self.waiting.try_complete(size)
+            return False
+        del self._watches[watch.key]
+        return True
+
+    def leadership_ended(self, watch: _GrowthWatch, error: KafkaError) -> None:
+        """Answer soon: the next pass finds the error."""
+        self._due[watch.key] = None
+        self._watches.pop(watch.key, None)
+        if self.waiting is not None:
+            self.waiting.fail(error)
+
+    def end(self) -> None:
+        for key in tuple(self._watches):
+            self._end_watch(key)
+
+    def _end_watch(self, key: PartitionKey) -> None:
+        watch = self._watches.pop(key, None)
+        if watch is not None:
+            watch.end()

@@ -1,0 +1,109 @@
+"""One fetch session: the partitions of a fetcher, and the offsets last sent to it."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable
+from uuid import UUID
+
+import attrs
+
+from pylogbroker.broker.slices import STEP_ITEMS
+from pylogbroker.wire.messages.fetch import FetchPartition, FetchRequest, PartitionData
+
+CONSUMER = -1
+
+TopicKey = str | UUID
+PartitionKey = tuple[TopicKey, int]
+
+
+@attrs.define(eq=False)
+class RequestedPartition:
+    """One partition of a fetcher: its last request, and the last offsets sent."""
+
+    topic: TopicKey
+    partition: FetchPartition
+    sent_high_watermark: int = -1
+    sent_log_start: int = -1
+
+    def changed(self, answer: PartitionData) -> bool:
+        """Return whether an incremental response must have the partition; remember the offsets."""
+        moved = answer.high_watermark != self.sent_high_watermark or answer.log_start_offset != self.sent_log_start
+        self.sent_high_watermark = answer.high_watermark
+        self.sent_log_start = answer.log_start_offset
+        if answer.error_code:
+            self.sent_high_watermark = -1  # the recovery must be sent
+        return bool(moved or answer.error_code or answer.records or answer.preferred_read_replica >= 0)
+
+
+def fetcher_of(request: FetchRequest) -> int:
+    """Return the broker id of a follower; CONSUMER, or less, for others."""
+    return max(request.replica_id, request.replica_state.replica_id)
+
+
+RequestedPartitions = dict[PartitionKey, RequestedPartition]
+
+
+def requested_partitions(request: FetchRequest, by_id: bool) -> RequestedPartitions:
+    """Return the partitions in order; the last duplicate counts, as in Kafka."""
+    found: RequestedPartitions = {}
+    for topic in request.topics:
+        _add(found, topic.topic_id if by_id else topic.topic, topic.partitions)
+    return found
+
+
+def requested_partitions_in_steps(request: FetchRequest, by_id: bool) -> Generator[None, None, RequestedPartitions]:
+    found: RequestedPartitions = {}
+    for topic in request.topics:
+        for start in range(0, len(topic.partitions), STEP_ITEMS):
+            _add(found, topic.topic_id if by_id else topic.topic, topic.partitions[start : start + STEP_ITEMS])
+            yield
+    return found
+
+
+def _add(found: RequestedPartitions, topic: TopicKey, partitions: Iterable[FetchPartition]) -> None:
+    for partition in partitions:
+        found[topic, partition.partition] = RequestedPartition(topic, partition)
+
+
+@attrs.define(eq=False)
+class FetchSession:
+    """Partitions of one fetcher; `epoch` is of its next request."""
+
+    id: int
+    by_id: bool
+    epoch: int = 1
+    last_used_ms: int = 0
+    partitions: dict[PartitionKey, RequestedPartition] = attrs.field(factory=dict)
+
+    def update(self, request: FetchRequest, requested: RequestedPartitions) -> None:
+        for key, asked in requested.items():
+            known = self.partitions.get(key)
+            if known is None or known.partition.current_leader_epoch != asked.partition.current_leader_epoch:
+                self.partitions[key] = asked  # a follower drops what was sent in its former leader epoch
+            else:
+                known.partition = asked.partition
+        for topic in request.forgotten_topics_data:
+            topic_key = topic.topic_id if self.by_id else topic.topic
+            for index in topic.partitions:
+                self.forget((topic_key, index))
+
+    def forget(self, key: PartitionKey) -> None:
+        self.partitions.pop(key, None)
+
+    def used(self, now_ms: int) -> None:
+        """Note an incremental request."""
+        self.epoch = self.epoch % 0x7FFFFFFF + 1
+        self.last_used_ms = now_ms
+
+    def to_read(self) -> list[RequestedPartition]:
+        """Return the partitions that an incremental request reads, in order."""
+        return list(self.partitions.values())
+
+    def move_to_end(self, keys: Iterable[PartitionKey]) -> None:
+        """Move partitions whose records were sent to the end: the byte limit must starve none."""
+        for key in keys:
+            if (asked := self.partitions.pop(key, None)) is not None:
+                self.partitions[key] = asked
+
+    def end(self) -> None:
+        """Note that no request comes any more."""
