@@ -10,7 +10,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections import deque
@@ -19,21 +18,24 @@ from typing import Any, Final
 
 import attrs
 from twisted.application.service import Service
-from twisted.internet.defer import Deferred, DeferredList, ensureDeferred, maybeDeferred
+from twisted.internet.defer import CancelledError, Deferred, DeferredList, ensureDeferred, maybeDeferred
 from twisted.internet.error import CannotListenError
 from twisted.internet.threads import deferToThread
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from pylogbroker.coordination.database import TreeDatabase, wall_clock_ms
+from pylogbroker.coordination.rows import Row
 from pylogbroker.coordination.server.factory import ServerSettings, ZooKeeperFactory
 from pylogbroker.coordination.transactions import WriteResult
 from pylogbroker.coordination.tree_file import TreeFile
 from pylogbroker.errors import PylogbrokerError, StartupError
 from pylogbroker.metadata import zk_paths
+from pylogbroker.metadata.zk_schema import BrokerNode, decode_broker, decode_controller
 from pylogbroker.tap.brokers.child import BrokerProcess
 from pylogbroker.tap.brokers.data import known_ids
 from pylogbroker.tap.brokers.plan import BrokersPlan, check_shrinking, plan
+from pylogbroker.tap.brokers.readiness import MetadataWait
 from pylogbroker.tap.preflight import check_data_of_several
 from pylogbroker.tap.process_log import PROCESS_LOG
 
@@ -41,8 +43,6 @@ log = Logger()
 DEATHS_MAX: Final = 3
 DEATHS_SECONDS: Final = 60.0
 _LOOPBACK: Final = "127.0.0.1"
-_METADATA_SECONDS: Final = 0.2
-"""From the controller's election until all brokers know of it: a client that asks before waits for its next try."""
 
 
 @attrs.define(eq=False)
@@ -68,7 +68,7 @@ class Supervisor(Service):
         self._factory: ZooKeeperFactory | None = None
         self._ports: list[Any] = []
         self._is_stopping = False
-        self._has_announced = False
+        self._announcing: Deferred[None] | None = None
 
     def startService(self) -> None:
         super().startService()
@@ -118,28 +118,25 @@ class Supervisor(Service):
     # -- brokers that come and go --------------------------------------------------------------------------------------
 
     def _on_write(self, result: WriteResult) -> None:
-        nodes = None if self._database is None else self._database.nodes
-        if nodes is None or not {zk_paths.BROKER_IDS, "/"} & result.changed_parents.keys():
+        if zk_paths.BROKER_IDS not in result.changed_parents:
             return
-        for name in nodes.children(zk_paths.BROKER_IDS):
-            if (supervised := self._brokers.get(int(name))) is not None:
-                supervised.has_served = True
-        is_complete = all(each.has_served for each in self._brokers.values())
-        if is_complete and nodes.get(zk_paths.CONTROLLER) is not None and not self._has_announced:
-            self._has_announced = True
-            self._reactor.callLater(_METADATA_SECONDS, self._announce)
+        for supervised in self._brokers.values():
+            supervised.has_served = supervised.has_served or self._row(zk_paths.broker(supervised.id)) is not None
+        if self._announcing is None and all(each.has_served for each in self._brokers.values()):
+            self._announcing = ensureDeferred(self._announce())
+            self._announcing.addErrback(lambda failure: failure.trap(CancelledError)).addErrback(self._fail)
 
-    def _announce(self) -> None:
-        if not self._is_stopping:
-            log.info("{count} brokers serve: {addresses}", count=self._count, addresses=", ".join(self._addresses()))
+    async def _announce(self) -> None:
+        await MetadataWait(self._reactor, self._brokers, self._registrations).finish()
+        endpoints = ", ".join(endpoint for node in self._registrations().values() for endpoint in node.endpoints)
+        log.info("{count} brokers serve: {endpoints}", count=self._count, endpoints=endpoints)
 
-    def _addresses(self) -> list[str]:
-        database, found = self._database, []
-        for broker_id in self._brokers:
-            row = database.nodes.get(zk_paths.broker(broker_id)) if database is not None else None
-            if row is not None:
-                found += json.loads(row.data or b"{}").get("endpoints", [])
-        return found
+    def _registrations(self) -> dict[int, BrokerNode]:
+        rows = {each: self._row(zk_paths.broker(each)) for each in self._brokers}
+        return {each: decode_broker(row.data) for each, row in rows.items() if row is not None}
+
+    def _row(self, path: str) -> Row | None:
+        return None if self._database is None else self._database.nodes.get(path)
 
     def _on_process_ended(self, process: BrokerProcess, cause: str) -> None:
         supervised = self._brokers[process.broker_id]
@@ -162,10 +159,9 @@ class Supervisor(Service):
 
     def _end_session(self, broker_id: int) -> None:
         """End the session of a process that is gone, so that others take over without waiting for its time limit."""
-        database, factory = self._database, self._factory
-        row = database.nodes.get(zk_paths.broker(broker_id)) if database is not None else None
-        if row is not None and factory is not None:
-            factory.end_session(row.owner)
+        row = self._row(zk_paths.broker(broker_id))
+        if row is not None and self._factory is not None:
+            self._factory.end_session(row.owner)
 
     def reload(self) -> None:
         """Let all brokers reload their settings, as SIGHUP does; reopen the log."""
@@ -194,6 +190,8 @@ class Supervisor(Service):
         return ensureDeferred(self._stop())
 
     async def _stop(self) -> None:
+        if self._announcing is not None:
+            self._announcing.cancel()
         controller = self._controller()
         for wave in ([each for each in self._brokers if each != controller], [controller]):
             await self._stop_brokers([self._brokers[each] for each in wave if each in self._brokers])
@@ -212,5 +210,5 @@ class Supervisor(Service):
         await DeferredList([each.ended for each in alive])
 
     def _controller(self) -> int | None:
-        row = self._database.nodes.get(zk_paths.CONTROLLER) if self._database is not None else None
-        return None if row is None else json.loads(row.data or b"{}").get("brokerid")
+        row = self._row(zk_paths.CONTROLLER)
+        return None if row is None else decode_controller(row.data).broker

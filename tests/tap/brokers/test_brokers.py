@@ -69,8 +69,16 @@ def create_topic(bootstrap: str, name: str) -> None:
 
 
 def leaders(bootstrap: str, topic: str) -> list[int]:
-    metadata = AdminClient({"bootstrap.servers": bootstrap}).list_topics(topic, timeout=60)
-    return [each.leader for each in metadata.topics[topic].partitions.values()]
+    """Return the leaders of a topic's partitions, as soon as the broker that is asked knows all of them."""
+    admin, found = AdminClient({"bootstrap.servers": bootstrap}), []
+
+    def are_known() -> bool:
+        partitions = admin.list_topics(topic, timeout=60).topics[topic].partitions.values()
+        found[:] = [each.leader for each in partitions]
+        return len(found) == PARTITIONS and min(found) >= 0
+
+    wait_until(are_known, 60, lambda: found)
+    return found
 
 
 def produce(bootstrap: str, topic: str, values: range) -> None:
