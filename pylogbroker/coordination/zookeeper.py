@@ -28,32 +28,35 @@ import attrs
 from kazoo import exceptions as kazoo
 from kazoo.client import KazooClient
 from kazoo.protocol import serialization
-from kazoo.protocol.states import EventType, ZnodeStat
-from kazoo.security import ACL, Id
+from kazoo.protocol.states import EventType
 from twisted.internet.defer import Deferred, FirstError, ensureDeferred, gatherResults
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from pylogbroker.coordination.kazoo_session import InThread, KazooSession, Submission
+from pylogbroker.coordination.kazoo_values import (
+    CONSEQUENCES,
+    EPHEMERAL,
+    SEQUENCE,
+    error_at,
+    kazoo_acl,
+    operation_error,
+    stat_of,
+)
 from pylogbroker.coordination.watches import notify
 from pylogbroker.coordination.zookeeper_options import ZooKeeperOptions, ZooKeeperServers, check_tls
 from pylogbroker.errors import StartupError
 from pylogbroker.interfaces import (
     Acl,
-    BadVersion,
     Check,
     CoordinationError,
     Create,
     Delete,
-    InvalidAcl,
     ITree,
-    NoChildrenForEphemerals,
     Node,
-    NodeExists,
     NoNode,
     NotEmpty,
-    NotPermitted,
     Operation,
     OperationResult,
     Permission,
@@ -71,19 +74,6 @@ log = Logger()
 _FIRST_REPORT_SECONDS: Final = 3.0  # of a start, until the log says that ZooKeeper is unreachable
 _REPORT_SECONDS: Final = 30.0  # between log lines about that
 _PATHS_AT_ONCE: Final = 200
-_EPHEMERAL: Final = 1
-_SEQUENCE: Final = 2
-_ERRORS: Final[dict[type[Exception], type[CoordinationError]]] = {
-    kazoo.NoNodeError: NoNode,
-    kazoo.NodeExistsError: NodeExists,
-    kazoo.BadVersionError: BadVersion,
-    kazoo.NotEmptyError: NotEmpty,
-    kazoo.NoChildrenForEphemeralsError: NoChildrenForEphemerals,
-    kazoo.NoAuthError: NotPermitted,
-    kazoo.InvalidACLError: InvalidAcl,
-    kazoo.SessionExpiredError: SessionExpired,
-}
-_CONSEQUENCES: Final = (kazoo.RolledBackError, kazoo.RuntimeInconsistency)  # of another operation's error
 
 
 class _State(Enum):
@@ -194,11 +184,11 @@ class ZooKeeperTree:
 
     async def get(self, path: str, watch: Watch | None = None) -> Node:
         data, stat = await self._read(path, KazooClient.get_async, watch)
-        return Node(data, _stat(stat))
+        return Node(data, stat_of(stat))
 
     async def exists(self, path: str, watch: Watch | None = None) -> Stat | None:
         stat = await self._read(path, KazooClient.exists_async, watch)
-        return None if stat is None else _stat(stat)
+        return None if stat is None else stat_of(stat)
 
     async def children(self, path: str, watch: Watch | None = None) -> list[str]:
         return sorted(await self._read(path, KazooClient.get_children_async, watch))
@@ -211,7 +201,7 @@ class ZooKeeperTree:
         found: list[Any] = []
         for start in range(0, len(paths), _PATHS_AT_ONCE):  # others' calls are sent in between
             found += await self._get_some(paths[start : start + _PATHS_AT_ONCE])
-        return [None if each is None else Node(each[0], _stat(each[1])) for each in found]
+        return [None if each is None else Node(each[0], stat_of(each[1])) for each in found]
 
     async def children_with_data(self, path: str) -> dict[str, Node]:
         names = await self.children(path)
@@ -248,8 +238,8 @@ class ZooKeeperTree:
         requests = [self._request(operation) for operation in operations]
         answers = await self._call(operations[0].path, partial(_transaction, requests))
         for operation, answer in zip(operations, answers, strict=True):
-            if isinstance(answer, Exception) and not isinstance(answer, _CONSEQUENCES):
-                raise _error_of(operation, answer)
+            if isinstance(answer, Exception) and not isinstance(answer, CONSEQUENCES):
+                raise operation_error(operation, answer)
         return list(map(self._result, operations, answers))
 
     def _request(self, operation: Operation) -> Any:
@@ -257,8 +247,8 @@ class ZooKeeperTree:
         match operation:
             case Create():
                 acls = self._options.default_acl(operation.path) if operation.acl is None else operation.acl
-                flags = _EPHEMERAL * operation.ephemeral | _SEQUENCE * operation.sequence
-                return serialization.Create(path, operation.data, list(map(_kazoo_acl, acls)), flags)
+                flags = EPHEMERAL * operation.ephemeral | SEQUENCE * operation.sequence
+                return serialization.Create(path, operation.data, list(map(kazoo_acl, acls)), flags)
             case SetData():
                 return serialization.SetData(path, operation.data, operation.version)
             case Delete():
@@ -271,7 +261,7 @@ class ZooKeeperTree:
             case Create():
                 return OperationResult(answer[len(self._servers.chroot) :])
             case SetData():
-                return OperationResult(operation.path, _stat(answer))
+                return OperationResult(operation.path, stat_of(answer))
             case _:
                 return OperationResult(operation.path)
 
@@ -287,13 +277,13 @@ class ZooKeeperTree:
                 "zookeeper.connect"
             )
         names = self._servers.chroot.split("/")[1:]
-        acls = list(map(_kazoo_acl, self._options.default_acl("/")))
+        acls = list(map(kazoo_acl, self._options.default_acl("/")))
         for length in range(1, len(names) + 1):
             path = "/" + "/".join(names[:length])
             requests = [serialization.Create(path, None, acls, 0)]
             [answer] = await self._call(path, partial(_transaction, requests))
             if isinstance(answer, Exception) and not isinstance(answer, kazoo.NodeExistsError):
-                raise _error(path, answer)
+                raise error_at(path, answer)
 
     # calls
 
@@ -321,7 +311,7 @@ class ZooKeeperTree:
         if isinstance(error, kazoo.ConnectionLoss) and connection == self._connections:
             self.suspended()  # kazoo reports that next, and until then it would fail new calls
         if error is not None:
-            call.fail(_error(call.path, error))
+            call.fail(error_at(call.path, error))
         else:
             if call.watch is not None:
                 self._watches[call.watch] = None
@@ -481,23 +471,3 @@ def _transaction(requests: Sequence[Any], client: KazooClient) -> Any:
     transaction = client.transaction()
     transaction.operations.extend(requests)  # its methods do not take null data
     return transaction.commit_async()
-
-
-def _stat(stat: ZnodeStat) -> Stat:
-    return Stat(stat.version, stat.czxid, stat.mzxid, stat.cversion, stat.ctime, stat.ephemeralOwner)
-
-
-def _kazoo_acl(acl: Acl) -> ACL:
-    return ACL(int(acl.permissions), Id(acl.scheme, acl.id))
-
-
-def _error(path: str, error: Exception) -> CoordinationError:
-    kind = _ERRORS.get(type(error))
-    return Unavailable(f"{path} ({str(error) or type(error).__name__})") if kind is None else kind(path)
-
-
-def _error_of(operation: Operation, error: Exception) -> CoordinationError:
-    """Return the error with the path that it is about: a creation may fail because of the parent."""
-    if isinstance(operation, Create) and isinstance(error, kazoo.NoNodeError | kazoo.NoChildrenForEphemeralsError):
-        return _error(operation.path.rpartition("/")[0] or "/", error)
-    return _error(operation.path, error)
