@@ -97,8 +97,8 @@ def needs(item: pytest.Item, asks: bool = False) -> frozenset[str]:
     for name in item.fixturenames:
         found |= FIXTURES[name] if name in FIXTURES else _of_fixture(item, name)
     parameters = item.callspec.params.values() if hasattr(item, "callspec") else ()
-    for each in parameters:  # what `broker` is, or another fixture
-        found |= PARAMETERS.get(each, _NOTHING) if isinstance(each, str) else _NOTHING
+    for each in parameters:  # what `broker` is, or another fixture; or a function that starts something
+        found |= PARAMETERS.get(each, _NOTHING) if isinstance(each, str) else _of(each, None)
     return frozenset(found)
 
 

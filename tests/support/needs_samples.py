@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.cluster import Cluster
-from tests.cluster.members import apache, own
+from tests.cluster.members import Maker, apache, own
 from tests.conftest import make_broker
 from tests.peers.kafka import KafkaBroker
 from tests.peers.processes import free_ports
@@ -89,6 +89,16 @@ def test_process_that_is_chosen_later(tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", ["kafka"])
 def test_kafka_by_its_parameter(tmp_path: Path, kind: str) -> None:
     make_broker(kind, tmp_path, {}).start()
+
+
+@pytest.mark.parametrize("maker", [apache])
+def test_kafka_of_a_function_as_parameter(tmp_path: Path, maker: Maker) -> None:
+    Cluster.make(tmp_path, "127.0.0.1:2181", [maker])
+
+
+@pytest.mark.parametrize("maker", [own])
+def test_process_of_a_function_as_parameter(tmp_path: Path, maker: Maker) -> None:
+    Cluster.make(tmp_path, "127.0.0.1:2181", [maker])
 
 
 def test_oracle(oracle: OracleAnswers) -> None:

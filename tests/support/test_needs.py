@@ -30,7 +30,7 @@ def test_each_needs_what_its_name_says(request: pytest.FixtureRequest) -> None:
     module = pytest.Module.from_parent(request.session, path=Path(__file__).with_name("needs_samples.py"))
     found = [(item.name, needs(item)) for item in collected(module)]
     assert found == [(name, NEEDS[re.split(r"[_[]", name)[1]]) for name, _ in found]
-    assert len(found) == 16
+    assert len(found) == 18
     (recorded,) = (item for item in collected(module) if item.name == "test_oracle")
     assert needs(recorded, asks=True) == {"oracle", "process"}
 
