@@ -26,9 +26,10 @@ def cut_leader_from_followers(cluster: Cluster, network: Network, topic: str) ->
 
 
 def cut_controller_from_a_broker(cluster: Cluster, network: Network, topic: str) -> None:
-    """That broker does not learn that a leader has died, thus does not follow the next one."""
+    """That broker does not learn that a leader has died, thus does not follow the next one: the controller."""
     controller = cluster.wait_for_controller()
-    absent, victim = sorted(cluster.members.keys() - {controller})
+    assigned = cluster.tree.assignment(topic).values()  # the second replica is the next leader
+    [(victim, absent)] = [(first, last) for first, second, last in assigned if second == controller]
     partition = led_by(cluster, topic, victim)
     network.isolate(absent, [controller])
     cluster.kill(victim)
