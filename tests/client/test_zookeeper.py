@@ -1,10 +1,11 @@
-"""Clients that open the coordination tree by the setting `zookeeper.connect`: on a real ZooKeeper, and on fakes."""
+"""Clients that open the coordination tree by the setting `zookeeper.connect`: on fakes, and on a server."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -20,6 +21,7 @@ from pylogbroker.coordination.zookeeper_options import ZooKeeperOptions, parse_c
 from pylogbroker.errors import ConfigError, StartupError
 from pylogbroker.interfaces import SessionEvent, SessionListener, SessionState, Unavailable
 from tests.coordination.conftest import result_of
+from tests.coordination.trees import serving_tree
 
 NOWHERE = "127.0.0.1:1"
 
@@ -164,7 +166,7 @@ sys.exit("kazoo" in sys.modules)
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
 
 
-# -- a real ZooKeeper, or none
+# -- a server of its protocol, or none
 
 
 async def test_an_unreachable_zookeeper_is_one_clear_error() -> None:
@@ -179,11 +181,12 @@ async def test_an_unreachable_zookeeper_is_one_clear_error() -> None:
     await producer.close()
 
 
-async def test_a_client_does_not_create_a_chroot(zookeeper_chroot: str) -> None:
-    connector = ConsumerConnector(group="g", zookeeper_connect=f"{zookeeper_chroot}/wrong")
-    with pytest.raises(ZooKeeperUnreachable, match=r"has no node /\S+/wrong: check the path"):
-        await connector.create_message_streams({"t": 1})
-    await connector.shutdown()
+async def test_a_client_does_not_create_a_chroot(tmp_path: Path) -> None:
+    async with serving_tree(tmp_path) as address:
+        connector = ConsumerConnector(group="g", zookeeper_connect=f"{address}/right/wrong")
+        with pytest.raises(ZooKeeperUnreachable, match="has no node /right/wrong: check the path"):
+            await connector.create_message_streams({"t": 1})
+        await connector.shutdown()
 
 
 def test_without_twisted_the_error_is_the_same() -> None:

@@ -43,12 +43,13 @@ def now(coroutine: Coroutine[Any, Any, T]) -> T:
 @pytest.fixture
 def trees(request: pytest.FixtureRequest, tmp_path: Path) -> Trees:
     """The kind of tree that `on_every_tree` chooses."""
-    from tests.coordination.trees import EmbeddedTrees, ZooKeeperTrees, fresh_chroot
+    from tests.coordination.trees import EmbeddedTrees, OwnServerTrees, ZooKeeperTrees
 
     if request.param == "embedded":
         return EmbeddedTrees(tmp_path / "tree")
-    address = shared_tree_server if request.param == "own server" else _address
-    return ZooKeeperTrees(address(request.config) + fresh_chroot())
+    if request.param == "own server":
+        return OwnServerTrees(tmp_path / "tree")
+    return ZooKeeperTrees(_address(request.config))
 
 
 @pytest.fixture(scope="session", params=["ZooKeeper", "own server"])

@@ -5,15 +5,16 @@ project's own server of its protocol.
     async def test_nodes_hold_data(tree: ITree) -> None:
         await tree.commit([Create("/a", b"data")])
 
-The embedded tree needs no reactor, so its tests are quick. All tests of a run share one ZooKeeper and one own
-server; each has a chroot of its own.
+The embedded tree needs no reactor, and the own server runs on the reactor of the test, so that both are quick. All
+tests of a run share one ZooKeeper; each has a chroot of its own.
 """
 
 from __future__ import annotations
 
 import inspect
 import uuid
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -22,7 +23,10 @@ import pytest
 from twisted.internet.defer import Deferred
 from twisted.internet.threads import deferToThreadPool
 
+from pylogbroker.coordination.database import TreeDatabase, wall_clock_ms
 from pylogbroker.coordination.embedded import EmbeddedTree
+from pylogbroker.coordination.server.factory import ZooKeeperFactory
+from pylogbroker.coordination.tree_file import TreeFile
 from pylogbroker.coordination.zookeeper_options import ZooKeeperOptions, parse_connect
 from pylogbroker.interfaces import ITree
 from tests.coordination.conftest import now
@@ -52,19 +56,46 @@ class EmbeddedTrees:
 
 @attrs.frozen
 class ZooKeeperTrees:
-    """`address` is a connect string with a chroot that does not exist yet."""
-
     address: str
 
     def run(self, use: Use) -> None:
+        run(lambda: use_tree(self.address, use))
+
+
+@attrs.frozen
+class OwnServerTrees:
+    directory: Path
+
+    def run(self, use: Use) -> None:
         async def work() -> None:
-            tree = await connect(self.address)
-            try:
-                await use(tree)
-            finally:
-                await tree.close()
+            async with serving_tree(self.directory) as address:
+                await use_tree(address, use)
 
         run(work)
+
+
+async def use_tree(address: str, use: Use) -> None:
+    tree = await connect(address + fresh_chroot())
+    try:
+        await use(tree)
+    finally:
+        await tree.close()
+
+
+@asynccontextmanager
+async def serving_tree(directory: Path) -> AsyncIterator[str]:
+    """Serve a directory's tree on this process's reactor, by ZooKeeper's protocol, at the address."""
+    from twisted.internet import reactor
+
+    database = TreeDatabase(TreeFile.open(str(directory), wall_clock_ms(), keeps_sessions=True))
+    factory = ZooKeeperFactory(database, reactor)
+    port = reactor.listenTCP(0, factory, interface="127.0.0.1")
+    try:
+        yield f"127.0.0.1:{port.getHost().port}"
+    finally:
+        await port.stopListening()
+        factory.stop()
+        await database.close()
 
 
 def in_thread(work: Callable[[], None]) -> Deferred[None]:

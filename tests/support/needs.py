@@ -52,7 +52,6 @@ FIXTURES: Mapping[str, frozenset[str]] = {
 PARAMETERS: Mapping[str, frozenset[str]] = {
     KAFKA: frozenset((PROCESS, KAFKA)),
     "ZooKeeper": frozenset((PROCESS,)),
-    "own server": frozenset((PROCESS,)),
 }
 #: Functions and modules that choose the broker when they run; they are not searched.
 CHOOSERS = frozenset(
