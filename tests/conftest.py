@@ -28,6 +28,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 
+from tests.coordination.tree_server import tree_chroot  # noqa: F401  (a fixture)
 from tests.peers import available as java_available
 from tests.peers import spark
 from tests.support import budget, memory_files, run_services, spark_session

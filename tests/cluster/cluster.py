@@ -8,7 +8,8 @@
     cluster.wait_until_in_sync("orders")
     cluster.replicas("orders", 0)                       # the records in each replica's files
 
-States come from ZooKeeper: `tree` has more of them.  The logs of all lives of broker 1 are in `broker-1.log`.
+States come from the coordination tree: `tree` has more of them.  The logs of all lives of a broker are in files such as
+`broker-1.log`.
 """
 
 from __future__ import annotations
@@ -125,7 +126,7 @@ class Cluster:
         return status
 
     def kill(self, number: int) -> None:
-        """SIGKILL; ZooKeeper notices it after the session timeout."""
+        """SIGKILL; the coordination tree notices it after the session timeout."""
         self.members[number].kill()
         self._note_end(number)
 
@@ -187,7 +188,7 @@ class Cluster:
         """Return the state of a partition that there is."""
         found = self.tree.state(topic, partition)
         if found is None:
-            raise LookupError(f"{topic}-{partition} has no state in ZooKeeper")
+            raise LookupError(f"{topic}-{partition} has no state in the tree")
         return found
 
     def leader(self, topic: str, partition: int) -> int:

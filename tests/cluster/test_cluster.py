@@ -1,4 +1,4 @@
-"""The harness itself: brokers of a cluster start, end and pause, and what ZooKeeper and their files say is read."""
+"""The harness itself: brokers of a cluster start, end and pause, and what the tree and their files say is read."""
 
 from __future__ import annotations
 
@@ -72,9 +72,9 @@ def test_kafka_reads_the_same_in_the_files_of_our_broker(new_cluster: NewCluster
     assert len(found) == 3
 
 
-def test_life_and_death_of_members(new_cluster: NewCluster, topic: str) -> None:
+def test_life_and_death_of_members(new_cluster_on_zookeeper: NewCluster, topic: str) -> None:
     """Of two releases."""
-    cluster = new_cluster(partial(apache, protocol="2.7"), partial(apache, release="kafka-2.7"))
+    cluster = new_cluster_on_zookeeper(partial(apache, protocol="2.7"), partial(apache, release="kafka-2.7"))
     assert cluster.tree.brokers().keys() == {1, 2}
     cluster.create(topic, partitions=2, configs={"min.insync.replicas": "1"})
     assert [cluster.leader(topic, each) for each in (0, 1)] == [1, 2]
@@ -100,8 +100,8 @@ def test_life_and_death_of_members(new_cluster: NewCluster, topic: str) -> None:
     assert topic in cluster.tool("kafka-topics", "--list").splitlines()
 
 
-def test_a_paused_leader_is_replaced_and_returns(new_cluster: NewCluster, topic: str) -> None:
-    cluster = new_cluster(apache, apache)
+def test_a_paused_leader_is_replaced_and_returns(new_cluster_on_zookeeper: NewCluster, topic: str) -> None:
+    cluster = new_cluster_on_zookeeper(apache, apache)
     cluster.create(topic)
     cluster.pause(1)
     assert cluster.wait_for_leader(topic, 0) == 2

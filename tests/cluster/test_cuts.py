@@ -63,9 +63,9 @@ def led_by(cluster: Cluster, topic: str, broker: int) -> int:
     return next((each for each in partitions if cluster.leader(topic, each) == broker), partitions[0])
 
 
-def test_three_brokers_whose_links_are_cut(new_cluster: Callable[..., Cluster], topic: str) -> None:
+def test_three_brokers_whose_links_are_cut(new_cluster_on_zookeeper: Callable[..., Cluster], topic: str) -> None:
     network = Network()
-    cluster = new_cluster(own, own, own, settings=SETTINGS, network=network)
+    cluster = new_cluster_on_zookeeper(own, own, own, settings=SETTINGS, network=network)
     with Traffic(cluster, [Topic(topic, PARTITIONS)], seed=1) as traffic:
         for cut in (cut_leader_from_followers, cut_controller_from_a_broker, cut_controller_from_zookeeper):
             traffic.wait_for_acknowledgements(100)

@@ -27,12 +27,12 @@ RECORDS = 1000  # to copy
 COPIERS = CopierProgram("mixed", (librdkafka, java_4), life_seconds=2.0)
 
 
-def test_three_brokers(tmp_path: Path, zookeeper_chroot: str, budget: Budget) -> None:
+def test_three_brokers(tmp_path: Path, tree_chroot: str, budget: Budget) -> None:
     """With producers, groups, and copiers whose coordinators move."""
     kills, seconds = budget.of(USUAL, THOROUGH)
     records = budget.of(RECORDS, 10 * RECORDS)
     copying = Copying(records, [COPIERS], most=40, pause_ms=10)
-    run = ClusterRun(tmp_path, zookeeper_chroot, [copying], budget.seed_of("faults of a cluster"))
+    run = ClusterRun(tmp_path, tree_chroot, [copying], budget.seed_of("faults of a cluster"))
     outcome = run.go(kills, seconds, fewest=1)
     print(outcome)
     assert outcome.violations == []
@@ -42,13 +42,13 @@ def test_three_brokers(tmp_path: Path, zookeeper_chroot: str, budget: Budget) ->
     assert outcome.number("commits acknowledged") > 10
 
 
-def test_one_broker_beside_two_of_apache(new_cluster: NewCluster, topic: str, budget: Budget) -> None:
-    survive(new_cluster, (apache, apache, own), topic, budget, budget.of(5, 50))
+def test_one_broker_beside_two_of_apache(new_cluster_on_zookeeper: NewCluster, topic: str, budget: Budget) -> None:
+    survive(new_cluster_on_zookeeper, (apache, apache, own), topic, budget, budget.of(5, 50))
 
 
-def test_our_controller_over_two_of_apache(new_cluster: NewCluster, topic: str, budget: Budget) -> None:
+def test_our_controller_over_two_of_apache(new_cluster_on_zookeeper: NewCluster, topic: str, budget: Budget) -> None:
     """Broker 1 starts first, so it is the controller."""
-    survive(new_cluster, (own, apache, apache), topic, budget, budget.of(5, 30))
+    survive(new_cluster_on_zookeeper, (own, apache, apache), topic, budget, budget.of(5, 30))
 
 
 def survive(new_cluster: NewCluster, makers: Sequence[Maker], topic: str, budget: Budget, rounds: int) -> None:

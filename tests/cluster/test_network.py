@@ -159,9 +159,9 @@ def test_clients_and_brokers_reach_our_broker_by_its_proxy(
 
 
 def test_followers_and_sessions_of_apache_kafka(
-    new_cluster: Callable[..., Cluster], network: Network, topic: str
+    new_cluster_on_zookeeper: Callable[..., Cluster], network: Network, topic: str
 ) -> None:
-    cluster = new_cluster(apache, apache, network=network)
+    cluster = new_cluster_on_zookeeper(apache, apache, network=network)
     leader = cluster.wait_for_controller()  # the leader asks the controller to shrink the ISR, and gets its answer
     follower = 3 - leader
     cluster.create(topic, replicas=[[leader, follower]])

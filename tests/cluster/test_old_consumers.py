@@ -139,8 +139,8 @@ class Group:
 
 
 @pytest.fixture
-def group(new_cluster: Callable[..., Cluster], zookeeper_chroot: str, tmp_path: Path) -> Group:
-    cluster = new_cluster(own, own)
+def group(new_cluster_on_zookeeper: Callable[..., Cluster], zookeeper_chroot: str, tmp_path: Path) -> Group:
+    cluster = new_cluster_on_zookeeper(own, own)
     cluster.create(TOPIC, len(PARTITIONS))  # led by the brokers in rotation
     return Group(cluster, zookeeper_chroot, tmp_path)
 

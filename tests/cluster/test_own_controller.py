@@ -99,10 +99,10 @@ def controller(zookeeper_chroot: str, release: str) -> Iterator[ControllerProces
 
 
 @pytest.fixture
-def two_brokers(controller: ControllerProcess, new_cluster: NewCluster, release: str) -> Cluster:
+def two_brokers(controller: ControllerProcess, new_cluster_on_zookeeper: NewCluster, release: str) -> Cluster:
     """Brokers 1 and 2 of Apache Kafka, and a controller that was there first."""
     maker = partial(apache, release=f"kafka-{release}", protocol=release)
-    cluster = new_cluster(maker, maker)
+    cluster = new_cluster_on_zookeeper(maker, maker)
     assert cluster.controller() == CONTROLLER
     return cluster
 

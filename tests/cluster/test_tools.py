@@ -13,10 +13,11 @@ import pytest
 from tests.clients.admin import eventually
 from tests.cluster.cluster import Cluster
 from tests.cluster.members import own
+from tests.coordination.tree_server import shared_tree_server
 from tests.peers import available
 from tests.peers.tools import command
 from tests.support.line_process import LineProcess
-from tests.support.shared_zookeeper import fresh_chroot, shared_zookeeper
+from tests.support.shared_zookeeper import fresh_chroot
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.skipif(not available(), reason="needs a JDK and Maven")
@@ -28,7 +29,7 @@ SETTINGS = {"min.insync.replicas": "2", "replica.fetch.max.bytes": str(FETCH_BYT
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Iterator[Cluster]:
     """Brokers 1, 2 and 3 of this project."""
-    with fresh_chroot(shared_zookeeper(pytestconfig), "tools") as chroot:
+    with fresh_chroot(shared_tree_server(pytestconfig), "tools") as chroot:
         directory = tmp_path_factory.mktemp("cluster")
         with Cluster.make(directory, chroot, [own, own, own], SETTINGS) as cluster:
             yield cluster

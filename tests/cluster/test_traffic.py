@@ -17,8 +17,10 @@ from tests.crash.workloads import Topic
 PARTITIONS = 2
 
 
-def test_no_acknowledged_record_is_lost_when_leaders_die(new_cluster: Callable[..., Cluster], topic: str) -> None:
-    cluster = new_cluster(apache, apache)
+def test_no_acknowledged_record_is_lost_when_leaders_die(
+    new_cluster_on_zookeeper: Callable[..., Cluster], topic: str
+) -> None:
+    cluster = new_cluster_on_zookeeper(apache, apache)
     with Traffic(cluster, [Topic(topic, PARTITIONS)], seed=1) as traffic:
         for number in (2, 1):  # one of them is the controller
             traffic.wait_for_acknowledgements(100)

@@ -13,8 +13,8 @@ UNCLEAN = b'{"controller_epoch":4,"leader":1,"version":1,"leader_epoch":8,"isr":
 
 
 @pytest.fixture
-def tree(zookeeper_chroot: str) -> Iterator[Tree]:
-    found = Tree.open(zookeeper_chroot)
+def tree(tree_chroot: str) -> Iterator[Tree]:
+    found = Tree.open(tree_chroot)
     yield found
     found.close()
 

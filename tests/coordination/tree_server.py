@@ -1,9 +1,16 @@
-"""This project's server of ZooKeeper's protocol as a process; `shared_tree_server` has one for all tests of a run."""
+"""This project's server of ZooKeeper's protocol as a process, which needs no JVM; all tests of a run share one.
+
+    def test_a_broker(tree_chroot: str) -> None:
+        broker = BrokerProcess(path, {"zookeeper.connect": tree_chroot})
+
+The chroot exists, and is deleted with all nodes after the test. Sessions may be as short as a second.
+"""
 
 from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import attrs
@@ -11,6 +18,7 @@ import pytest
 
 from tests.support import run_services
 from tests.support.run_services import DIES_WITH_PARENT, Facts
+from tests.support.shared_zookeeper import fresh_chroot
 
 _SERVICE = f"{__name__}:start_tree_server"
 SUPER_DIGEST = "super:D/InIHSb7yEEbrWz8b9l71RjZJU="  # of the password `test`
@@ -50,9 +58,10 @@ class TreeServer:
         return {"address": self.address}
 
     def stop(self) -> list[str]:
-        """Kill the server; none of its log lines is an error of a test."""
+        """Kill the server; return the errors that it has logged."""
         self.kill()
-        return []
+        lines = (self.directory / "server.log").read_text().splitlines()
+        return [line for line in lines if "#error]" in line or "#critical]" in line]
 
 
 def start_tree_server(directory: Path) -> TreeServer:
@@ -64,3 +73,10 @@ def start_tree_server(directory: Path) -> TreeServer:
 def shared_tree_server(config: pytest.Config) -> str:
     """Return the address of the run's server."""
     return run_services.of(config).get(_SERVICE)["address"]
+
+
+@pytest.fixture
+def tree_chroot(request: pytest.FixtureRequest) -> Iterator[str]:
+    """The value of `zookeeper.connect` for this test alone: the run's own server, and a chroot that is empty."""
+    with fresh_chroot(shared_tree_server(request.config), request.node.name) as chroot:
+        yield chroot
