@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pylogbroker.config import Importance, Setting, Values
+from pylogbroker.config.security_settings import CLIENT_SECURITY_SETTINGS
 from pylogbroker.config.table import closest, parse
 from pylogbroker.config.value_kinds import (
     BOOLEAN,
@@ -39,7 +40,7 @@ _OBJECTS: Mapping[str, str] = {
     "partitioner.class": "partitioner=",
     "event.handler": "event_handler=",
 }
-_SECURITY = ("security.", "ssl.", "sasl.")
+_SASL = "sasl."
 
 
 def _row(name: str, kind: ValueKind, default: Value, doc: str) -> Setting:
@@ -82,6 +83,7 @@ _COMMON: tuple[Setting, ...] = (
         2**28 - 1,
         "The largest accepted response; a larger one shows that the peer is not a broker.",
     ),
+    *CLIENT_SECURITY_SETTINGS,
     # metadata
     _row("metadata.max.age.ms", at_least(1, LONG), 300_000, "How often to refresh metadata of brokers and topics."),
     _row("metadata.max.idle.ms", at_least(0, LONG), 300_000, "How long a topic that does not exist is requested."),
@@ -260,7 +262,8 @@ def _value(setting: Setting, given: object) -> Value:
             return parse(setting, render(given) or "")
         case list() | tuple() | set() | frozenset():
             return parse(setting, ",".join(str(item) for item in given))
-    raise ConfigError(f"{setting.name}: {given!r} is not accepted; expected {_expected(setting)}")
+    shown = "this value" if setting.sensitive else repr(given)
+    raise ConfigError(f"{setting.name}: {shown} is not accepted; expected {_expected(setting)}")
 
 
 def _expected(setting: Setting) -> str:
@@ -271,8 +274,8 @@ def _expected(setting: Setting) -> str:
 def _unknown(name: object, table: Mapping[str, Setting]) -> str:
     if name == "group.id":
         return "group.id is not a setting of this client: pass the group as group="
-    if str(name).startswith(_SECURITY):
-        return f"{name}: this client supports only PLAINTEXT, without TLS and authentication"
+    if str(name).startswith(_SASL):
+        return f"{name}: this client supports PLAINTEXT and SSL, without SASL"
     near = closest(str(name), table)
     cure = f"did you mean {near}?" if near else f"the settings are {', '.join(sorted(table))}"
     return f"{name} is not a setting of this client: {cure}"

@@ -60,6 +60,9 @@ class SimpleConsumer:
         self.address = Address(arguments.host("host", host), arguments.number("port", port, 1, 65535))
         self.settings = read(CONSUMER, settings, **named_settings)
         self._protocol = protocol
+        self._connections = ConnectionSettings.of(self.settings)
+        if protocol == "simple" and self._connections.make_engine is not None:
+            raise ConfigError("security.protocol: the protocol of Kafka 0.7 has no TLS; expected PLAINTEXT")
         self._reactor = arguments.reactor_or_default(reactor)
         self._decode_key = decoder_of(self.settings, "key.deserializer", key_decoder)
         self._decode_value = decoder_of(self.settings, "value.deserializer", decoder)
@@ -211,7 +214,7 @@ class SimpleConsumer:
         return self._adapter
 
     async def _dial(self) -> ProtocolAdapter:
-        how = ConnectionSettings.of(self.settings)
+        how = self._connections
         if self._protocol == "simple":
             legacy = await dial(self._reactor, self.address, how, Legacy07Connection)
             return Legacy07Adapter(legacy, self.settings, self._decode_value)

@@ -15,6 +15,7 @@ from twisted.internet.defer import ensureDeferred
 from twisted.logger import Logger
 
 from pylogbroker.client.errors import NoBrokers
+from pylogbroker.config.listeners import PLAINTEXT
 from pylogbroker.errors import ConfigError
 from pylogbroker.interfaces import Changed, ITree, NoNode, SessionEvent, Watch
 from pylogbroker.metadata import zk_paths
@@ -62,8 +63,9 @@ class StaticBrokers:
 class TreeBrokers:
     """Live brokers in the coordination tree, which the caller closes."""
 
-    def __init__(self, tree: ITree) -> None:
+    def __init__(self, tree: ITree, protocol: str = PLAINTEXT) -> None:
         self._tree = tree
+        self._protocol = protocol
         self._callback: Callable[[], object] | None = None
         self._session_id = 0
 
@@ -81,7 +83,7 @@ class TreeBrokers:
             ) from None
         for name, node in nodes.items():
             try:
-                address = _plaintext(node.data)
+                address = _address(node.data, self._protocol)
             except BadNode as error:
                 log.warn("skipped broker {name} of the coordination tree: {error}", name=name, error=error)
                 continue
@@ -124,9 +126,10 @@ class TreeBrokers:
             log.warn("{path} of the coordination tree cannot be watched: {failure}", path=path, failure=failure)
 
 
-def _plaintext(data: bytes | None) -> Address | None:
+def _address(data: bytes | None, protocol: str) -> Address | None:
     broker = decode_broker(data)
     for name, host, port in map(parse_endpoint, broker.endpoints):
-        if broker.protocols.get(name, name) == "PLAINTEXT":
+        if broker.protocols.get(name, name) == protocol:
             return Address(host, port)
-    return Address(broker.host, broker.port) if broker.host and broker.port > 0 else None
+    has_own = protocol == PLAINTEXT and broker.host and broker.port > 0
+    return Address(broker.host, broker.port) if has_own and broker.host else None

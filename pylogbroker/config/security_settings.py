@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from pylogbroker.config.listeners import PLAINTEXT, PROTOCOLS, SIMPLE
 from pylogbroker.config.setting import Setting, fixed, per_broker
-from pylogbroker.config.value_kinds import LIST, PASSWORD, TEXT, Value, any_of, at_least, one_of
+from pylogbroker.config.value_kinds import LIST, PASSWORD, TEXT, ConfigType, Value, ValueKind, any_of, at_least, one_of
 
 _VERSIONS: Final = ("TLSv1.2", "TLSv1.3")
 _STORE_TYPE: Final = one_of("PEM", "PKCS12", "JKS")
@@ -79,6 +80,27 @@ _PROTOCOL: Final = (
 )
 CLIENT_TLS_SETTINGS: Final[tuple[Setting, ...]] = (*_STORES, *_PROTOCOL)
 """For listeners and clients."""
+
+
+def _check_protocol(text: str) -> None:
+    if text.upper() not in PROTOCOLS or not PROTOCOLS[text.upper()].is_offered or text.upper() == SIMPLE:
+        raise ValueError("not offered")
+
+
+CLIENT_SECURITY_SETTINGS: Final[tuple[Setting, ...]] = (
+    fixed(
+        "security.protocol",
+        ValueKind(ConfigType.STRING, check=_check_protocol, wanted="PLAINTEXT or SSL"),
+        PLAINTEXT,
+        "medium",
+        "Protocol of connections to brokers: PLAINTEXT, or SSL.",
+    ),
+    *CLIENT_TLS_SETTINGS,
+    fixed("ssl.ca.location", TEXT, None, "medium", "Trust store in PEM: librdkafka's name of ssl.truststore.location."),
+    fixed("ssl.certificate.location", TEXT, None, "medium", "Certificate and chain in PEM, as in librdkafka."),
+    fixed("ssl.key.location", TEXT, None, "medium", "Private key in PEM for ssl.certificate.location."),
+)
+"""For this package's client and Spark's part."""
 
 TLS_DEFAULTS: Final[Mapping[str, Value]] = {setting.name: setting.default for setting in CLIENT_TLS_SETTINGS}
 

@@ -19,10 +19,10 @@ from zope.interface import implementer
 
 from pylogbroker.rpc.errors import NotConnected
 from pylogbroker.rpc.malloc_tuning import retain_freed_memory
-from pylogbroker.rpc.settings import Address, ConnectionSettings, MakeEngine
+from pylogbroker.rpc.settings import Address, ConnectionSettings
 from pylogbroker.rpc.tls_transport import TlsConnection
 from pylogbroker.rpc.transport import ChunkConnection, ChunkReceiver
-from pylogbroker.security.tls.engine import TlsEngine
+from pylogbroker.security.tls.engine import MakeEngine, TlsEngine
 from pylogbroker.security.tls.failures import TlsFailed
 
 P = TypeVar("P", bound=Protocol)

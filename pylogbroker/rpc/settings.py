@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 
 import attrs
 
 from pylogbroker.config import Values
 from pylogbroker.errors import ConfigError
-from pylogbroker.security.tls.engine import TlsEngine
+from pylogbroker.rpc.security import make_engine_of
+from pylogbroker.security.tls.engine import MakeEngine
 
 DEFAULT_PORT = 9092
 PORT_MAX = 65535
 _PORT_DIGITS = 5
-
-MakeEngine = Callable[[str], TlsEngine]
-"""Makes the TLS engine of a connection to a host."""
 
 _ADDRESS = re.compile(r"(?:[A-Za-z0-9_]+://)?(?:\[(?P<ipv6>[^\[\]]+)\]|(?P<host>[^\[\]:/\s]+))(?::(?P<port>\d+))?")
 
@@ -57,6 +54,7 @@ class ConnectionSettings:
 
     @classmethod
     def of(cls, settings: Values) -> ConnectionSettings:
+        """Return the settings of a client's connections; raise ConfigError. With TLS, it reads files."""
         return cls(
             settings.text("client.id"),
             settings.integer("socket.connection.setup.timeout.ms") / 1000,
@@ -64,4 +62,5 @@ class ConnectionSettings:
             settings.integer("send.buffer.bytes"),
             settings.integer("receive.buffer.bytes"),
             settings.integer("receive.message.max.bytes"),
+            make_engine_of(settings),
         )

@@ -93,6 +93,12 @@ class TestTree(SynchronousTestCase):
         )
         self.assertEqual(self.addresses(), [Address("one", 9092), Address("::1", 9093)])
 
+    def test_brokers_with_the_clients_protocol(self) -> None:
+        both = broker_node("SSL://one:1", "PLAINTEXT://one:9092", protocols={"SSL": "SSL", "PLAINTEXT": "PLAINTEXT"})
+        self.commit(Create("/brokers/ids/1", both), Create("/brokers/ids/2", broker_node("PLAINTEXT://two:1")))
+        self.source = TreeBrokers(self.tree, "SSL")
+        self.assertEqual(self.addresses(), [Address("one", 1)])
+
     def test_a_tree_without_a_cluster(self) -> None:
         self.commit(Delete("/brokers/ids"))
         with self.assertRaisesRegex(NoBrokers, "no node /brokers/ids: check the path in zookeeper.connect"):

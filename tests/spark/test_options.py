@@ -124,7 +124,7 @@ REJECTED: dict[str, tuple[dict[str, str], str]] = {
     "value.deserializer": ({**BASE, "kafka.value.deserializer": "x"}, "DataFrame operations"),
     "enable.auto.commit": ({**BASE, "kafka.enable.auto.commit": "false"}, "never commits"),
     "interceptor.classes": ({**BASE, "kafka.interceptor.classes": "x"}, "interceptors"),
-    "a protocol that is none": ({**BASE, "kafka.security.protocol": "FOO"}, "only PLAINTEXT"),
+    "a protocol that is none": ({**BASE, "kafka.security.protocol": "FOO"}, "expected PLAINTEXT or SSL"),
 }
 #: Options that it rejects for a stream.
 REJECTED_FOR_STREAMS: dict[str, tuple[dict[str, str], str]] = {
@@ -139,7 +139,7 @@ REJECTED_HERE: dict[str, tuple[dict[str, str], str]] = {
     "a pattern that means something else in Java": ({**BARE, "subscribePattern": "^[a-z&&[^b]]$"}, "set"),
     "a misspelt option": ({**BASE, "startingOfsets": "earliest"}, "did you mean startingOffsets"),
     "a misspelt setting": ({**BASE, "kafka.isolaton.level": "read_committed"}, "did you mean kafka.isolation.level"),
-    "passwords": ({**BASE, "kafka.security.protocol": "SASL_SSL"}, "only PLAINTEXT"),
+    "passwords": ({**BASE, "kafka.security.protocol": "SASL_SSL"}, "expected PLAINTEXT or SSL"),
     "partitions not assigned": (
         {**BARE, "assign": '{"t": [0, 1]}', "startingOffsets": json_of(5)},
         "exactly the partitions",
@@ -196,7 +196,6 @@ def test_what_java_knows_does_not_break_a_job() -> None:
             "kafka.max.poll.records": "x",
             "kafka.metric.reporters": "com.example.Reporter",
             "kafka.group.id": "g",
-            "kafka.ssl.truststore.location": "/none",
             "kafka.socket.connection.setup.timeout.max.ms": "1",
             "kafka.security.protocol": "plaintext",
             "unheard": "of",
@@ -208,7 +207,6 @@ def test_what_java_knows_does_not_break_a_job() -> None:
         "option kafka.max.poll.records has no effect here and is ignored",
         "option kafka.metric.reporters has no effect here and is ignored",
         "option kafka.socket.connection.setup.timeout.max.ms has no effect here and is ignored",
-        "option kafka.ssl.truststore.location has no effect here and is ignored",
         "option unheard is unknown and ignored",
     ]
 
@@ -253,7 +251,7 @@ def test_settings_that_javas_producer_calls_otherwise() -> None:
         {"kafka.partitioner.ignore.keys": "true"},
         {"kafka.compression.type": "lz4", "kafka.compression.level": "-1"},
         {"kafka.compression.type": "zstd", "kafka.compression.level": "23"},
-        {"kafka.security.protocol": "SSL"},
+        {"kafka.security.protocol": "SASL_SSL"},
         {"kafka.acks": "2"},
         {"exactlyOnce": "x"},
         {"kafka.bootstrap.servers": " "},

@@ -46,7 +46,7 @@ from pylogbroker.metadata import registration
 from pylogbroker.metadata.image import PartitionKey, TopicImage
 from pylogbroker.metadata.zk_image import read_image
 from pylogbroker.metadata.zk_schema import BrokerNode
-from pylogbroker.rpc.settings import MakeEngine
+from pylogbroker.security.tls.engine import MakeEngine
 from pylogbroker.wire.messages.controlled_shutdown import ControlledShutdownRequest
 
 log = Logger()

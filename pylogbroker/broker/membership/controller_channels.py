@@ -31,7 +31,8 @@ from pylogbroker.metadata.image import BrokerRegistration, PartitionKey
 from pylogbroker.metadata.inter_broker_protocol import InterBrokerProtocol
 from pylogbroker.rpc.broker_channel import BrokerChannel, listener_address
 from pylogbroker.rpc.errors import NotConnected
-from pylogbroker.rpc.settings import ConnectionSettings, MakeEngine
+from pylogbroker.rpc.settings import ConnectionSettings
+from pylogbroker.security.tls.engine import MakeEngine
 from pylogbroker.wire import EncodingError, Request, UnsupportedVersion
 
 RETRY_SECONDS: Final = 0.1

@@ -10,7 +10,8 @@ import attrs
 from pylogbroker.metadata.image import ClusterImage
 from pylogbroker.rpc.broker_channel import BrokerChannel, listener_address
 from pylogbroker.rpc.errors import NotConnected
-from pylogbroker.rpc.settings import ConnectionSettings, MakeEngine
+from pylogbroker.rpc.settings import ConnectionSettings
+from pylogbroker.security.tls.engine import MakeEngine
 
 
 @attrs.frozen(eq=False)

@@ -19,12 +19,13 @@ from pylogbroker.client.retries import Backoff, Pauses
 from pylogbroker.client.sources import BrokerSource, StaticBrokers, TreeBrokers
 from pylogbroker.config import Values
 from pylogbroker.interfaces import IDecoder, ITree
+from pylogbroker.rpc.security import security_protocol
 
 
 def make_source(bootstrap: str | Iterable[str] | None, tree: ITree | None, settings: Values) -> BrokerSource:
     brokers = bootstrap or settings.texts("bootstrap.servers")
     if not brokers and tree is not None:
-        return TreeBrokers(tree)
+        return TreeBrokers(tree, security_protocol(settings))
     return StaticBrokers(brokers)
 
 

@@ -27,6 +27,7 @@ from pylogbroker.config import Values
 from pylogbroker.errors import ConfigError, ErrorCode, InvalidRecords, KafkaError
 from pylogbroker.interfaces import IEventHandler, ITree
 from pylogbroker.records import Header
+from pylogbroker.rpc.security import security_protocol
 
 _PLAIN: Final = "bytes"
 _TOPIC: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
@@ -74,7 +75,7 @@ def merged_settings(settings: Mapping[str, Any] | None, named: Mapping[str, Any]
 
 def source_of(bootstrap: str | Sequence[str] | None, coordination: ITree | None, values: Values) -> BrokerSource:
     if coordination is not None:
-        return TreeBrokers(coordination)
+        return TreeBrokers(coordination, security_protocol(values))
     return StaticBrokers(bootstrap if bootstrap is not None else values.texts("bootstrap.servers"))
 
 

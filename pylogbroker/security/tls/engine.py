@@ -26,6 +26,10 @@ _RECORD_BYTES_MAX: Final = 16 * 1024
 Buffer = bytes | bytearray | memoryview
 
 
+MakeEngine = Callable[[str], "TlsEngine"]
+"""Makes the engine of a client's connection to a host."""
+
+
 class TlsEngine:
     __slots__ = (
         "_incoming",
@@ -54,6 +58,11 @@ class TlsEngine:
     def peer_certificate(self) -> bytes | None:
         """DER of the peer's verified certificate, if it sent one."""
         return self._tls.getpeercert(binary_form=True)
+
+    @property
+    def has_input(self) -> bool:
+        """Whether bytes of the network were fed and not read; they may be a part of a record."""
+        return bool(self._tls.pending() or self._incoming.pending)
 
     @property
     def version(self) -> str:

@@ -17,6 +17,9 @@ NONE: Final = "none"
 REQUESTED: Final = "requested"
 REQUIRED: Final = "required"
 
+_CA: Final = "ssl.ca.location"
+_CERTIFICATE: Final = "ssl.certificate.location"
+_KEY: Final = "ssl.key.location"
 TLS_1_2: Final = "TLSv1.2"
 TLS_1_3: Final = "TLSv1.3"
 
@@ -67,6 +70,25 @@ class TlsSettings:
             suites=suites,
             checks_host=_checks_host(values.optional_text("ssl.endpoint.identification.algorithm")),
         )
+
+    @classmethod
+    def of_client(cls, values: Values) -> TlsSettings:
+        """Return a client's settings, which may name files as librdkafka does; raise ConfigError."""
+        settings = cls.of(values)
+        ca, certificate, key = (values.optional_text(name) for name in (_CA, _CERTIFICATE, _KEY))
+        if ca and settings.trust_store is not None:
+            raise ConfigError(f"{_CA}: a trust store is set, too; remove one of them")
+        if ca:
+            settings = attrs.evolve(settings, trust_store=StoreSettings(f"{_CA}: {ca}", PEM, (ca,)))
+        if not (certificate or key):
+            return settings
+        if settings.key_store is not None:
+            raise ConfigError(f"{_CERTIFICATE}: a key store is set, too; remove one of them")
+        if not (certificate and key):
+            raise ConfigError(f"{_KEY if certificate else _CERTIFICATE}: expected a file, because the other one is set")
+        paths = tuple(dict.fromkeys((key, certificate)))
+        password = values.optional_text("ssl.key.password")
+        return attrs.evolve(settings, key_store=StoreSettings(_CERTIFICATE, PEM, paths, password=password))
 
     @property
     def paths(self) -> tuple[str, ...]:

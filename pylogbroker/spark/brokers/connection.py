@@ -7,15 +7,19 @@ Not thread-safe. Any failure closes it: later responses could not be matched to 
 
 from __future__ import annotations
 
+import select
 import socket
 import struct
 from collections import deque
+from collections.abc import Collection
 from typing import Any, Final
 
 from pylogbroker.client.errors import ConnectionLost, NotConnected, RequestTimedOut
 from pylogbroker.rpc.client_protocol import ClientProtocol, EncodedRequest
 from pylogbroker.rpc.malloc_tuning import retain_freed_memory
 from pylogbroker.rpc.settings import Address, ConnectionSettings
+from pylogbroker.security.tls.engine import MakeEngine
+from pylogbroker.spark.brokers.tls_socket import TlsSocket
 from pylogbroker.wire import Request, WireError
 
 _length_of = struct.Struct(">i").unpack
@@ -24,7 +28,7 @@ _CHUNKS: Final = 512  # buffers per sendmsg; the system allows 1,024
 
 
 class BlockingConnection:
-    def __init__(self, connected: socket.socket, address: Address, settings: ConnectionSettings) -> None:
+    def __init__(self, connected: socket.socket | TlsSocket, address: Address, settings: ConnectionSettings) -> None:
         self.address = address
         self._socket = connected
         self._kafka = ClientProtocol(str(address), settings.client_id)
@@ -44,8 +48,13 @@ class BlockingConnection:
         return len(self._waiting)
 
     def fileno(self) -> int:
-        """Descriptor for `select`: readable when a response arrives."""
+        """Descriptor for `readable`."""
         return self._socket.fileno()
+
+    @property
+    def has_received(self) -> bool:
+        """Whether there are bytes that were received and not read, which the descriptor does not show."""
+        return isinstance(self._socket, TlsSocket) and self._socket.has_received
 
     def version_of(self, kind: type[Request]) -> int:
         """Return the newest common version; raise UnsupportedVersion."""
@@ -166,12 +175,13 @@ def dial(address: Address, settings: ConnectionSettings, most_seconds: float | N
     except (OSError, UnicodeError) as error:
         why = getattr(error, "strerror", None) or str(error)
         raise NotConnected(f"cannot connect to {address}: {why}") from error
+    stream = connected if settings.make_engine is None else _secured(connected, address, settings.make_engine)
     connected.settimeout(None)
     connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     for option, size in ((socket.SO_SNDBUF, settings.send_buffer), (socket.SO_RCVBUF, settings.receive_buffer)):
         if size >= 0:
             connected.setsockopt(socket.SOL_SOCKET, option, size)
-    connection = BlockingConnection(connected, address, settings)
+    connection = BlockingConnection(stream, address, settings)
     try:
         connection.negotiate_versions(seconds)
     except BaseException as error:
@@ -180,3 +190,23 @@ def dial(address: Address, settings: ConnectionSettings, most_seconds: float | N
             raise NotConnected(str(error)) from error
         raise
     return connection
+
+
+def _secured(connected: socket.socket, address: Address, make_engine: MakeEngine) -> TlsSocket:
+    """Return the socket after its handshake, whose steps may take its timeout; raise NotConnected."""
+    stream = TlsSocket(connected, make_engine(address.host))
+    try:
+        stream.shake_hands()
+    except OSError as error:
+        connected.close()
+        raise NotConnected(f"cannot connect to {address}: {error.strerror or error}") from None
+    return stream
+
+
+def readable(connections: Collection[BlockingConnection], seconds: float) -> set[int]:
+    """Wait up to `seconds` for a response; return the descriptors of connections that may have one."""
+    received = {connection.fileno() for connection in connections if connection.has_received}
+    poll = select.poll()
+    for connection in connections:
+        poll.register(connection, select.POLLIN)
+    return received | {number for number, _ in poll.poll(0 if received else seconds * 1000)}

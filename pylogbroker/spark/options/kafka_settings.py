@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from pylogbroker.client.settings import CONSUMER, PRODUCER, read
 from pylogbroker.config import Setting, Values
+from pylogbroker.config.security_settings import CLIENT_SECURITY_SETTINGS
 from pylogbroker.config.table import closest
 from pylogbroker.config.value_kinds import INT_MAX
 from pylogbroker.errors import ConfigError
@@ -32,6 +33,7 @@ _CONNECTING: Final = (
     "send.buffer.bytes",
     "receive.buffer.bytes",
     "receive.message.max.bytes",
+    *(setting.name for setting in CLIENT_SECURITY_SETTINGS),
 )
 READING: Final = frozenset(
     {
@@ -124,8 +126,6 @@ def _settings(
             raise ConfigError(f"option kafka.{name} is not accepted: {why}")
     if not texts.get("bootstrap.servers", "").strip():
         raise ConfigError("option kafka.bootstrap.servers is missing: give brokers, host:port, separated by commas")
-    if texts.pop("security.protocol", "PLAINTEXT").strip().upper() != "PLAINTEXT":
-        raise ConfigError("option kafka.security.protocol: only PLAINTEXT is supported, without TLS or SASL")
     if "isolation.level" in texts:
         texts["isolation.level"] = texts["isolation.level"].lower()
     for name in sorted(texts.keys() - meaningful - CONSUMER.keys() - PRODUCER.keys() - _OF_JAVA):

@@ -6,7 +6,6 @@ with it.
 
 from __future__ import annotations
 
-import select
 from collections.abc import Mapping
 from typing import Final
 
@@ -14,7 +13,7 @@ from pylogbroker.client.fetch_requests import NAMES_VERSION_MAX, FetchTarget, fe
 from pylogbroker.errors import PylogbrokerError
 from pylogbroker.interfaces import TopicPartition
 from pylogbroker.spark.brokers.cluster import BlockingCluster, LeaderConnections
-from pylogbroker.spark.brokers.connection import BlockingConnection
+from pylogbroker.spark.brokers.connection import BlockingConnection, readable
 from pylogbroker.wire.messages.fetch import FetchRequest
 
 _FETCH_WAIT_MS: Final = 1000  # how long a leader holds a fetch
@@ -29,10 +28,7 @@ class RecordWait:
         """Wait up to `seconds`; return whether a partition may have records at or after its end."""
         try:
             asked = self._ask(ends)
-            poll = select.poll()
-            for connection in asked:
-                poll.register(connection, select.POLLIN)
-            ready = {number for number, _ in poll.poll(seconds * 1000)}
+            ready = readable(asked, seconds)
             for connection in asked:
                 if connection.fileno() in ready:
                     connection.receive()

@@ -16,7 +16,6 @@
 
 from __future__ import annotations
 
-import select
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -33,7 +32,7 @@ from pylogbroker.errors import ErrorCode, KafkaError, PylogbrokerError
 from pylogbroker.interfaces import TopicPartition
 from pylogbroker.rpc.errors import error_of
 from pylogbroker.spark.brokers.cluster import BlockingCluster, LeaderConnections
-from pylogbroker.spark.brokers.connection import BlockingConnection
+from pylogbroker.spark.brokers.connection import BlockingConnection, readable
 from pylogbroker.spark.writing.producer_ids import WriterIdentity
 from pylogbroker.wire.messages.produce import (
     PartitionProduceData,
@@ -248,11 +247,8 @@ class IdempotentProducer:
     def _readable(self, oldest: Mapping[BlockingConnection, _SentRequest], *, wait: bool) -> set[int]:
         if not oldest:
             return set()
-        poll = select.poll()
-        for connection in oldest:
-            poll.register(connection, select.POLLIN)
         left = min(asked.deadline for asked in oldest.values()) - time.monotonic()
-        return {number for number, _ in poll.poll(max(0.0, left) * 1000 if wait else 0)}
+        return readable(oldest, max(0.0, left) if wait else 0.0)
 
     def _receive(self, asked: _SentRequest) -> None:
         try:

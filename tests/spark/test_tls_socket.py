@@ -1,0 +1,88 @@
+"""Blocking sockets with TLS: bytes both ways, and responses that arrive together."""
+
+from __future__ import annotations
+
+import socket
+from contextlib import closing, suppress
+
+import pytest
+
+from pylogbroker.client.settings import CLIENT as CLIENT_TABLE
+from pylogbroker.client.settings import read
+from pylogbroker.config import Values
+from pylogbroker.errors import ConfigError
+from pylogbroker.rpc.errors import NotConnected
+from pylogbroker.rpc.settings import Address, ConnectionSettings
+from pylogbroker.security.tls.contexts import ClientTls, server_context
+from pylogbroker.security.tls.settings import TlsSettings
+from pylogbroker.spark.brokers.connection import BlockingConnection, dial, readable
+from pylogbroker.spark.brokers.tls_socket import TlsSocket
+from tests.rpc.test_tls_connection import LARGE, Serve, echo, server
+from tests.security.engines import trusting, with_key
+from tests.support.certificates import tls_settings
+
+CLIENT = tls_settings(**trusting())
+
+
+def connect(port: int, settings: TlsSettings = CLIENT) -> TlsSocket:
+    connected = socket.create_connection(("127.0.0.1", port), 10)
+    secured = TlsSocket(connected, ClientTls.of(settings).engine("localhost"))
+    secured.shake_hands()
+    return secured
+
+
+def test_bytes_go_both_ways() -> None:
+    with server(echo(with_key())) as port, closing(connect(port)) as secured:
+        assert secured.sendmsg([LARGE, b"", memoryview(b"end"), b"!"]) == len(LARGE) + 4
+        start = secured.recv(1000)
+        buffer = memoryview(bytearray(500))
+        count = secured.recv_into(buffer)
+        rest = secured.recv(len(LARGE) + 4 - 1000 - count)
+        assert bytes(start) + bytes(buffer[:count]) + bytes(rest) == LARGE + b"end!"
+        assert secured.recv(10) == b""
+
+
+def test_two_responses_in_one_record_are_both_seen() -> None:
+    def serve(accepted: socket.socket) -> None:
+        with server_context(with_key()).wrap_socket(accepted, server_side=True) as secured:
+            secured.sendall(b"first" + b"second")
+            with suppress(OSError):
+                secured.recv(1)
+
+    with server(serve) as port:
+        secured = connect(port)
+        with closing(BlockingConnection(secured, Address("localhost", port), ConnectionSettings())) as connection:
+            assert not connection.has_received
+            assert readable([connection], 10) == {connection.fileno()}
+            assert secured.recv(5) == b"first"
+            assert readable([connection], 0) == {connection.fileno()}
+            assert secured.recv(6) == b"second"
+            assert readable([connection], 0) == set()
+
+
+@pytest.mark.parametrize(
+    ("serve", "cause"),
+    [
+        (echo(with_key()), "TLS: the broker's certificate is not trusted"),
+        (socket.socket.close, "TLS: the broker closed the connection"),
+        (lambda accepted: accepted.send(b"\0\0\0\5hello"), "TLS: the peer does not speak TLS"),
+    ],
+)
+def test_why_a_connection_is_not_made(serve: Serve, cause: str) -> None:
+    settings = ConnectionSettings(make_engine=ClientTls.of(tls_settings(**trusting("another"))).engine)
+    with server(serve) as port, pytest.raises(NotConnected, match=rf"^cannot connect to 127.0.0.1:\d+: {cause}"):
+        dial(Address("127.0.0.1", port), settings)
+
+
+def test_files_named_as_librdkafka_does() -> None:
+    with pytest.raises(ConfigError, match=r"^ssl.ca.location: a trust store is set, too"):
+        TlsSettings.of_client(_values(ssl_ca_location="x", **trusting()))
+    with pytest.raises(ConfigError, match=r"^ssl.key.location: expected a file"):
+        TlsSettings.of_client(_values(ssl_certificate_location="x"))
+    files = _values(ssl_certificate_location="same", ssl_key_location="same", ssl_ca_location="ca")
+    settings = TlsSettings.of_client(files)
+    assert settings.paths == ("same", "ca")
+
+
+def _values(**given: str) -> Values:
+    return read(CLIENT_TABLE, {name.replace("_", "."): text for name, text in given.items()})
