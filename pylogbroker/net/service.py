@@ -27,6 +27,7 @@ from pylogbroker.security.tls.engine import TlsEngine
 log = Logger()
 
 CLOSING_SECONDS = 1.0
+TLS_LINES_MAX = 3  # a minute, for each address and cause
 _IDLE_TICKS = 10
 
 
@@ -53,7 +54,7 @@ class SharedLimits:
             PeerLogLimit(clock, "closed {count} more connections from {host} for bad requests within a minute"),
             PeerLogLimit(clock, "closed {count} more connections from {host} within a minute", 1),
             PeerLogLimit(clock, "rejected {count} more connections from {host} within a minute"),
-            PeerLogLimit(clock, "closed {count} more connections from {host} because of TLS within a minute"),
+            PeerLogLimit(clock, "closed {count} more connections from {host} within a minute", TLS_LINES_MAX),
         )
 
     def log_suppressed(self) -> None:
@@ -122,7 +123,7 @@ class KafkaFactory(Factory):
         return principal
 
     def handshake_failed(self, protocol: KafkaProtocol, host: str, cause: str) -> None:
-        if self._not_secured.is_due(host):
+        if self._not_secured.is_due(f"{host}: TLS: {cause},"):
             log.warn("closed the connection from {peer}: TLS: {cause}", peer=protocol.peer, cause=cause)
 
     def _setup_timed_out(self, protocol: KafkaProtocol) -> None:

@@ -77,5 +77,5 @@ class TlsListenerTests(NodeTests):
             reported = len(lines)
             self.limits.log_suppressed()
         self.assertTrue(1 <= reported <= 10, reported)
-        rest = f"closed {101 - reported} more connections from 10.0.0.1 because of TLS within a minute"
+        rest = f"closed {101 - reported} more connections from 10.0.0.1: TLS: bad, within a minute"
         self.assertEqual(lines[reported:], [rest])

@@ -1,0 +1,232 @@
+"""Clients over TLS: what works, and what the log says of what does not. One broker, four listeners."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from hashlib import sha256
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import attrs
+import pytest
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from aiokafka.helpers import create_ssl_context
+from confluent_kafka import Consumer, KafkaException, Producer
+from confluent_kafka.admin import AdminClient
+from kafka import KafkaConsumer, KafkaProducer
+
+from pylogbroker.client import sync
+from pylogbroker.client.settings import CONSUMER, read
+from pylogbroker.errors import PylogbrokerError
+from pylogbroker.spark.brokers.cluster import BlockingCluster
+from pylogbroker.spark.brokers.fetcher import PartitionFetcher
+from tests.peers import available, tools
+from tests.support.broker_process import BrokerProcess
+from tests.support.certificates import Certificates, authority, identity
+from tests.support.waiting import wait_until
+
+LISTENERS = ("SSL", "MUTUAL", "ELSEWHERE")
+LARGE = Random(3).randbytes(900_000)
+
+
+@attrs.define
+class SecureBroker:
+    process: BrokerProcess
+    certificates: Certificates
+    ports: dict[str, int]
+
+    def at(self, listener: str) -> str:
+        return f"localhost:{self.ports[listener]}"
+
+    def files(self, name: str = "", days: float = 5, issuer: str = "authority") -> dict[str, str]:
+        """Settings of librdkafka for a client, with a certificate if it has a name."""
+        found = {"security.protocol": "ssl", "ssl.ca.location": self.certificates.authority_file}
+        if name:
+            path = self.certificates.client(name, days, issuer)["ssl.keystore.location"]
+            found |= {"ssl.certificate.location": path, "ssl.key.location": path}
+        return found
+
+    def expect_line(self, listener: str, cause: str) -> None:
+        """Wait for the line about a closed connection; the log has few for each cause."""
+        line = re.compile(rf"closed the connection from \S+ on {listener}: TLS: {re.escape(cause)}")
+        wait_until(lambda: any(map(line.search, self.process.log_lines())), 20)
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureBroker]:
+    directory = tmp_path_factory.mktemp("tls")
+    certificates = Certificates(directory / "certificates")
+    other = certificates.with_key("elsewhere", identity("elsewhere", ("elsewhere",)))
+    process = BrokerProcess(
+        directory,
+        {
+            **certificates.broker,
+            "listeners": ",".join(f"{name}://127.0.0.1:0" for name in ("PLAINTEXT", *LISTENERS)),
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT," + ",".join(f"{each}:SSL" for each in LISTENERS),
+            "listener.name.mutual.ssl.client.auth": "required",
+            "listener.name.elsewhere.ssl.keystore.location": other["ssl.keystore.location"],
+            "connection.setup.timeout.ms": "1000",
+        },
+    )
+    process.start()
+    ports = {name: int(process.process.expect(rf"{name}://127\.0\.0\.1:([1-9]\d*)")[1]) for name in LISTENERS}
+    yield SecureBroker(process, certificates, ports)
+    assert process.stop() == 0
+    assert process.unexpected_errors() == []
+
+
+def test_librdkafka(broker: SecureBroker) -> None:
+    files = {"bootstrap.servers": broker.at("MUTUAL"), **broker.files("alice")}
+    producer = Producer(files)
+    for number in range(10):
+        producer.produce("large", LARGE, str(number))
+        producer.poll(0)
+    assert producer.flush(30) == 0
+    with closing(Consumer({**files, "group.id": "librdkafka", "auto.offset.reset": "earliest"})) as consumer:
+        consumer.subscribe(["large"])
+        found = [message for _ in range(10) if (message := consumer.poll(20)) is not None]
+    assert [(message.error(), message.key()) for message in found] == [(None, b"%d" % number) for number in range(10)]
+    assert {sha256(message.value()).digest() for message in found} == {sha256(LARGE).digest()}
+
+
+def test_kafka_python(broker: SecureBroker) -> None:
+    how = {
+        "bootstrap_servers": broker.at("SSL"),
+        "security_protocol": "SSL",
+        "ssl_cafile": broker.certificates.authority_file,
+    }
+    with closing(KafkaProducer(**how)) as producer:
+        producer.send("python", LARGE).get(20)
+    with closing(KafkaConsumer("python", auto_offset_reset="earliest", **how)) as consumer:
+        assert next(consumer).value == LARGE
+
+
+def test_aiokafka(broker: SecureBroker) -> None:
+    context = create_ssl_context(cafile=broker.certificates.authority_file)
+    how = {"bootstrap_servers": broker.at("SSL"), "security_protocol": "SSL", "ssl_context": context}
+
+    async def talk() -> bytes:
+        async with AIOKafkaProducer(**how) as producer:
+            await producer.send_and_wait("aio", b"value")
+        async with AIOKafkaConsumer("aio", auto_offset_reset="earliest", **how) as consumer:
+            message = await asyncio.wait_for(consumer.getone(), 20)
+        return bytes(message.value)
+
+    assert asyncio.run(talk()) == b"value"
+
+
+@pytest.mark.skipif(not available(), reason="needs a JDK and Maven")
+def test_java(broker: SecureBroker, tmp_path: Path) -> None:
+    """The oldest version of TLS that is offered."""
+    settings = broker.certificates.client("java")
+    lines = [f"{name}={text}" for name, text in settings.items()]
+    lines += ["security.protocol=SSL", "ssl.enabled.protocols=TLSv1.2"]
+    (tmp_path / "client").write_text("\n".join(lines))
+    where = ("--bootstrap-server", broker.at("MUTUAL"), "--topic", "java")
+    file = str(tmp_path / "client")
+    tools.tool("kafka-console-producer", *where, "--producer.config", file, input="one\ntwo\n")
+    read_all = ("--from-beginning", "--max-messages", "2")
+    done = tools.tool("kafka-console-consumer", *where, "--consumer.config", file, *read_all)
+    assert done.stdout.splitlines() == ["one", "two"]
+
+
+def test_this_packages_client(broker: SecureBroker) -> None:
+    how = {**broker.certificates.client("alice"), "security.protocol": "SSL"}
+    with sync.Producer(broker.at("MUTUAL"), settings=how) as producer:
+        for _ in range(5):
+            producer.send("own", LARGE)
+    with sync.SimpleConsumer("localhost", broker.ports["MUTUAL"], settings=how) as consumer:
+        fetched = [message.value for message in consumer.fetch("own", 0, 0, 10_000_000)]
+    assert fetched == [LARGE] * 5
+
+
+def test_sparks_part(broker: SecureBroker) -> None:
+    """Its blocking connections fetch, with files named as librdkafka does."""
+    files = {"bootstrap.servers": broker.at("MUTUAL"), **broker.files("spark")}
+    producer = Producer(files)
+    for _ in range(3):
+        producer.produce("spark", LARGE)
+    assert producer.flush(30) == 0
+    with BlockingCluster(read(CONSUMER, files)) as cluster:
+        fetched = b"".join(bytes(found.records) for found in PartitionFetcher(cluster, "spark", 0, 0, 3))
+    assert fetched.count(LARGE) == 3
+
+
+def own_client(broker: SecureBroker, listener: str, **settings: str) -> str:
+    """Try to produce with this package's client; return the error."""
+    try:
+        with sync.Producer(
+            broker.at(listener), settings={"delivery.timeout.ms": 1500, "max.block.ms": 1500, **settings}
+        ) as producer:
+            producer.send("t", b"value")
+    except PylogbrokerError as error:
+        return str(error)
+    raise AssertionError("it was sent")
+
+
+@pytest.mark.parametrize(
+    ("listener", "client", "cause"),
+    [
+        ("SSL", ("", 5, "another"), "the client does not trust this broker's certificate"),
+        ("ELSEWHERE", ("",), "the client does not trust this broker's certificate, or its host name"),
+        ("SSL", None, "the listener speaks TLS, and the client sent plaintext"),
+        ("MUTUAL", ("",), "the client sent no certificate, which ssl.client.auth=required asks for"),
+        ("MUTUAL", ("eve", 5, "another"), "the client's certificate is not trusted (ssl.truststore): "),
+        ("MUTUAL", ("late", -1, "authority"), "the client's certificate has expired"),
+    ],
+)
+def test_clients_that_are_not_served(
+    broker: SecureBroker, listener: str, client: tuple[Any, ...] | None, cause: str, tmp_path: Path
+) -> None:
+    files = {} if client is None else broker.files(*client)
+    if client == ("", 5, "another"):
+        another = tmp_path / "another.pem"
+        another.write_text(authority("another").identity.certificate_pem)
+        files["ssl.ca.location"] = str(another)
+    with pytest.raises(KafkaException):
+        AdminClient({"bootstrap.servers": broker.at(listener), "log_level": 0, **files}).list_topics(timeout=0.5)
+    broker.expect_line(listener, cause)
+
+
+def test_this_packages_client_says_why(broker: SecureBroker) -> None:
+    trust = {"security.protocol": "SSL", **broker.certificates.trust}
+    assert "is of another host" in own_client(broker, "ELSEWHERE", **trust)
+    assert "is not trusted (ssl.truststore)" in own_client(broker, "SSL", **{"security.protocol": "SSL"})
+    assert "the broker asks for a client certificate" in own_client(broker, "MUTUAL", **trust)
+
+
+def test_slow_handshakes_hold_nobody_up(broker: SecureBroker) -> None:
+    """Many connections that send nothing, or half a message, end in time, while others are served."""
+    with closing(Sockets()) as slow:
+        for number in range(100):
+            slow.add(broker.ports["SSL"], b"\x16\x03\x01\x02\x00\x01" if number % 2 else b"")
+        began = time.monotonic()
+        assert AdminClient({"bootstrap.servers": broker.at("SSL"), **broker.files()}).list_topics(timeout=10).brokers
+        slow.wait_until_closed()
+        assert time.monotonic() - began < 10
+    broker.expect_line("SSL", "the handshake took longer than connection.setup.timeout.ms=1000")
+
+
+class Sockets:
+    def __init__(self) -> None:
+        self._open: list[Any] = []
+
+    def add(self, port: int, data: bytes) -> None:
+        connected = socket.create_connection(("localhost", port), 10)
+        connected.sendall(data)
+        self._open.append(connected)
+
+    def wait_until_closed(self) -> None:
+        for each in self._open:
+            with suppress(ConnectionError):
+                assert each.recv(1) == b""
+
+    def close(self) -> None:
+        for each in self._open:
+            each.close()
