@@ -223,7 +223,7 @@ def test_a_controller_that_was_paused_beyond_its_session(controller: ControllerP
     cluster.kill(1)
     wait_until(lambda: cluster.tree.brokers().keys().isdisjoint((1, CONTROLLER)))
     wait_until(lambda: cluster.controller() == 2)
-    wait_until(lambda: cluster.state("t", 0).isr == (2,))
+    wait_until(lambda: (cluster.state("t", 0).leader, cluster.state("t", 0).isr) == (2, (2,)))
     epoch, state = cluster.tree.controller_epoch(), cluster.state("t", 0)
     controller.process.signal(signal.SIGCONT)
     controller.process.expect("no longer the controller of epoch 1")
