@@ -17,6 +17,7 @@ from kazoo.client import KazooClient
 
 from tests.offline.commands import succeed
 from tests.support.broker_process import START_SECONDS_MAX
+from tests.support.certificates import Certificates
 from tests.support.line_process import LineProcess
 from tests.support.waiting import wait_until
 
@@ -195,3 +196,25 @@ def test_brokers_do_not_outlive_the_supervisor(brokers: Brokers) -> None:
     assert brokers.process is not None
     brokers.process.kill()
     wait_until(lambda: not any(Path(f"/proc/{pid}/stat").exists() for pid in pids), 60)
+
+
+def test_brokers_replicate_over_tls(brokers: Brokers, tmp_path: Path) -> None:
+    """Each broker shows its certificate to the others, and takes no connection without one."""
+    certificates = Certificates(tmp_path / "certificates")
+    settings = {**certificates.broker, "ssl.client.auth": "required", "listeners": "SSL://127.0.0.1:0"}
+    bootstrap = brokers.start(2, *(f"--override={name}={text}" for name, text in settings.items()))
+    pem = certificates.client("alice")["ssl.keystore.location"]
+    client = {"bootstrap.servers": bootstrap, "security.protocol": "ssl", "ssl.certificate.location": pem}
+    client |= {"ssl.key.location": pem, "ssl.ca.location": certificates.authority_file}
+    admin, failed = AdminClient(client), list[object]()
+    admin.create_topics([NewTopic("t", PARTITIONS, 2)])["t"].result(60)
+    producer = Producer({**client, "acks": "all"})
+    for value in range(PARTITIONS * 10):
+        partition = value % PARTITIONS
+        producer.produce("t", str(value), partition=partition, on_delivery=lambda error, _: failed.append(error))
+    assert producer.flush(60) == 0
+    assert failed == [None] * PARTITIONS * 10
+    in_sync = admin.list_topics("t", timeout=60).topics["t"].partitions.values()
+    assert [len(each.isrs) for each in in_sync] == [2] * PARTITIONS
+    assert brokers.process is not None
+    assert not [line for line in brokers.process.lines if "TLS" in line or "#error" in line]
