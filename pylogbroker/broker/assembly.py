@@ -124,6 +124,7 @@ class Broker:
         self.log_moves.start()
 
     def release(self) -> None:
+        self.tls.stop()
         self.role.close()
         self.auto_creation.stop()
         self.log_maintenance.stop()

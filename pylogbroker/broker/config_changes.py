@@ -108,7 +108,7 @@ async def _alter(resource: Resource, changes: list[SettingChange], keep: bool, v
         return _applied(own if keep else {}, changes, resource)
 
     if validate_only:
-        resource.check(change)
+        await resource.check(change)
     else:
         await resource.alter(change)
 

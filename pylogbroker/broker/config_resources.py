@@ -15,6 +15,7 @@ from typing import Protocol
 
 import attrs
 
+from pylogbroker.broker.security.tls_listeners import TlsListeners
 from pylogbroker.broker.services import Controller, Metadata, Services
 from pylogbroker.config import (
     BROKER,
@@ -28,7 +29,7 @@ from pylogbroker.config import (
     describe_broker,
     describe_topic,
 )
-from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.errors import ConfigError, ErrorCode, KafkaError
 from pylogbroker.metadata.image import (
     DEFAULT_BROKER,
     ConfigChange,
@@ -56,7 +57,7 @@ class Resource(Protocol):
     def describe(self) -> list[Description]:
         """Return its settings, sorted by name."""
 
-    def check(self, change: ConfigChange) -> None:
+    async def check(self, change: ConfigChange) -> None:
         """Raise KafkaError for an invalid change."""
 
     async def alter(self, change: ConfigChange) -> None:
@@ -82,7 +83,7 @@ class TopicResource:
     def describe(self) -> list[Description]:
         return describe_topic(self._config, self.in_force())
 
-    def check(self, change: ConfigChange) -> None:
+    async def check(self, change: ConfigChange) -> None:
         self._controller.plan_config(topic_resource(self._name), change)
 
     async def alter(self, change: ConfigChange) -> None:
@@ -93,6 +94,7 @@ class TopicResource:
 class BrokerResource:
     _config: BrokerConfig
     _controller: Controller
+    _tls: TlsListeners
     _resource: ConfigResource
     settings: Mapping[str, Setting] = BROKER
 
@@ -107,10 +109,15 @@ class BrokerResource:
         explicit = self._config.explicit(ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG)
         return [_of_all_brokers(entry) for entry in entries if entry.name in explicit]
 
-    def check(self, change: ConfigChange) -> None:
-        self._controller.plan_config(self._resource, change)
+    async def check(self, change: ConfigChange) -> None:
+        planned = self._controller.plan_config(self._resource, change)
+        try:
+            await self._tls.check(planned)
+        except ConfigError as error:
+            raise KafkaError(str(error), ErrorCode.INVALID_REQUEST) from None
 
     async def alter(self, change: ConfigChange) -> None:
+        await self.check(change)
         await self._controller.alter_config(self._resource, change)
 
 
@@ -126,7 +133,7 @@ class LoggerResource:
     def describe(self) -> list[Description]:
         return []
 
-    def check(self, change: ConfigChange) -> None:
+    async def check(self, change: ConfigChange) -> None:
         for name in change({}):
             raise KafkaError(
                 f"There is no logger {name!r}: levels of logging are set when the broker starts",
@@ -134,7 +141,7 @@ class LoggerResource:
             )
 
     async def alter(self, change: ConfigChange) -> None:
-        self.check(change)
+        await self.check(change)
 
 
 def find_resource(services: Services, kind: int, name: str) -> Resource:
@@ -145,7 +152,8 @@ def find_resource(services: Services, kind: int, name: str) -> Resource:
     if kind == ResourceType.BROKER:
         if name:
             check_broker_id(services.node.id, name)
-        return BrokerResource(services.config, services.controller, broker_resource(services.node.id if name else None))
+        resource = broker_resource(services.node.id if name else None)
+        return BrokerResource(services.config, services.controller, services.tls, resource)
     if kind == ResourceType.BROKER_LOGGER:
         check_broker_id(services.node.id, name)
         return LoggerResource()

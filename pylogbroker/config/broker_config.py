@@ -11,6 +11,7 @@ A value comes from the first layer that has it; without one, from the first syno
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from copy import copy
 
 import attrs
 
@@ -115,6 +116,14 @@ class BrokerConfig(Values):
     def _set_text(self, name: str) -> str | None:
         layers = (self._layers.get(source, {}) for source in (*_DYNAMIC, ConfigSource.STATIC_BROKER_CONFIG))
         return next((layer[name] for layer in layers if name in layer), None)
+
+    def preview(self, texts: Texts) -> BrokerConfig:
+        """Return the settings as they would be with other dynamic settings of this broker."""
+        changed = copy(self)
+        changed._observers = []
+        changed._layers = {**self._layers, ConfigSource.DYNAMIC_BROKER_CONFIG: texts}
+        changed._values = _effective(changed._layers)
+        return changed
 
     def decide(self, name: str, text: str) -> None:
         """Set a value that the file left open, as if it were there."""

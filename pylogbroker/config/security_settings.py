@@ -28,7 +28,7 @@ _STORES: Final = (
         TEXT,
         None,
         "medium",
-        "File with the private key, its certificate and the chain.",
+        "File with the private key, its certificate and the chain. A broker reads it again when it changes.",
     ),
     per_broker("ssl.keystore.password", PASSWORD, None, "medium", "Password of a PKCS12 key store."),
     per_broker("ssl.key.password", PASSWORD, None, "medium", "Password of an encrypted private key in PEM."),
@@ -48,7 +48,7 @@ _STORES: Final = (
         TEXT,
         None,
         "medium",
-        "File with the certificates of the authorities to trust.",
+        "File with the certificates of the authorities to trust. A broker reads it again when it changes.",
     ),
     per_broker("ssl.truststore.password", PASSWORD, None, "medium", "Password of a PKCS12 trust store."),
     per_broker(
@@ -121,6 +121,13 @@ SECURITY_SETTINGS: Final[tuple[Setting, ...]] = (
         "low",
         "Rules from a certificate's distinguished name to a principal: RULE:pattern/replacement/ with L or U for lower "
         "or upper case, or DEFAULT, the name itself; separated by commas. The first that matches counts.",
+    ),
+    fixed(
+        "ssl.store.check.interval.ms",
+        at_least(0),
+        30_000,
+        "low",
+        "How often to look whether files of key stores and trust stores have changed; 0: never.",
     ),
     fixed(
         "connection.setup.timeout.ms",

@@ -1,4 +1,4 @@
-"""Clients over TLS: what works, and what the log says of what does not. One broker, four listeners."""
+"""Clients over TLS: what works, and what the log says of what does not. One broker, many listeners."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.helpers import create_ssl_context
 from confluent_kafka import Consumer, KafkaException, Producer
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 from kafka import KafkaConsumer, KafkaProducer
 
 from pylogbroker.client import sync
@@ -28,10 +28,10 @@ from pylogbroker.spark.brokers.cluster import BlockingCluster
 from pylogbroker.spark.brokers.fetcher import PartitionFetcher
 from tests.peers import available, tools
 from tests.support.broker_process import BrokerProcess
-from tests.support.certificates import Certificates, authority, identity
+from tests.support.certificates import HOSTS, Certificates, authority, identity
 from tests.support.waiting import wait_until
 
-LISTENERS = ("SSL", "MUTUAL", "ELSEWHERE")
+LISTENERS = ("SSL", "MUTUAL", "ELSEWHERE", "CHANGED")
 LARGE = Random(3).randbytes(900_000)
 
 
@@ -71,6 +71,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureBroker]:
             "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT," + ",".join(f"{each}:SSL" for each in LISTENERS),
             "listener.name.mutual.ssl.client.auth": "required",
             "listener.name.elsewhere.ssl.keystore.location": other["ssl.keystore.location"],
+            "listener.name.changed.ssl.keystore.location": other["ssl.keystore.location"],
             "connection.setup.timeout.ms": "1000",
         },
     )
@@ -199,6 +200,33 @@ def test_this_packages_client_says_why(broker: SecureBroker) -> None:
     assert "is of another host" in own_client(broker, "ELSEWHERE", **trust)
     assert "is not trusted (ssl.truststore)" in own_client(broker, "SSL", **{"security.protocol": "SSL"})
     assert "the broker asks for a client certificate" in own_client(broker, "MUTUAL", **trust)
+
+
+def test_certificates_are_changed_while_the_broker_runs(broker: SecureBroker) -> None:
+    """AlterConfigs changes the key store of one listener, unless it is unusable; secrets are not shown."""
+    plain = AdminClient({"bootstrap.servers": broker.process.bootstrap})
+    brokers = list(plain.list_topics(timeout=20).brokers)
+    own = "listener.name.changed."
+
+    def alter(**values: str) -> None:
+        entries = [
+            ConfigEntry(own + name, text, incremental_operation=AlterConfigOpType.SET) for name, text in values.items()
+        ]
+        changed = ConfigResource(ResourceType.BROKER, str(brokers[0]), incremental_configs=entries)
+        plain.incremental_alter_configs([changed])[changed].result(20)
+
+    with pytest.raises(KafkaException, match=r"listener CHANGED: ssl.keystore.location: /none: No such file"):
+        alter(**{"ssl.keystore.location": "/none"})
+    secret = identity("secret", HOSTS).pem("a password")
+    path = broker.certificates.file("secret.pem", secret)
+    alter(**{"ssl.keystore.location": path, "ssl.key.password": "a password"})
+    found = AdminClient({"bootstrap.servers": broker.at("CHANGED"), **broker.files()}).list_topics(timeout=20)
+    assert list(found.brokers) == brokers
+    described = ConfigResource(ResourceType.BROKER, str(brokers[0]))
+    shown = plain.describe_configs([described])[described].result(20)
+    assert shown[f"{own}ssl.key.password"].value is None
+    assert shown[f"{own}ssl.keystore.location"].value == path
+    assert not [line for line in broker.process.log_lines() if "a password" in line]
 
 
 def test_slow_handshakes_hold_nobody_up(broker: SecureBroker) -> None:

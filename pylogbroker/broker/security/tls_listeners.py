@@ -5,16 +5,23 @@ The libraries of TLS are imported only if a listener has it.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 import attrs
+from twisted.internet.defer import Deferred, ensureDeferred
+from twisted.logger import Logger
 
-from pylogbroker.broker.runtime import Runtime
+from pylogbroker.broker.runtime import PeriodicCall, Runtime
 from pylogbroker.config import BrokerConfig
+from pylogbroker.config.listeners import LISTENER_PREFIX
+from pylogbroker.errors import ConfigError
 from pylogbroker.security.tls.engine import TlsEngine
 
 if TYPE_CHECKING:
     from pylogbroker.broker.security.listener_tls import ListenerTls
+
+log = Logger()
 
 
 def check_tls(config: BrokerConfig) -> None:
@@ -31,16 +38,47 @@ def _load_all(config: BrokerConfig) -> dict[str, ListenerTls]:
     return {listener.name: ListenerTls.load(config, listener) for listener in with_tls}
 
 
+def _load(config: BrokerConfig, name: str) -> ListenerTls:
+    from pylogbroker.broker.security.listener_tls import ListenerTls
+
+    return ListenerTls.load(config, next(listener for listener in config.listeners if listener.name == name))
+
+
+def _outdated(loaded: Mapping[str, ListenerTls]) -> list[str]:
+    return [name for name, tls in loaded.items() if tls.is_outdated]
+
+
 @attrs.define(eq=False)
 class TlsListeners:
+    """The present TLS of each listener; new connections get it.
+
+    It is read again when a file or a setting has changed. If that fails, the former one stays in use.
+    """
+
     _config: BrokerConfig
     _runtime: Runtime
     _loaded: dict[str, ListenerTls] = attrs.field(factory=dict, init=False)
+    _file_check: PeriodicCall | None = attrs.field(default=None, init=False)
 
     async def open(self) -> None:
-        """Read the stores; raise ConfigError."""
-        if any(listener.security.has_tls for listener in self._config.listeners):
-            self._loaded = await self._runtime.in_thread(_load_all, self._config)
+        """Read the stores, and watch them from now on; raise ConfigError."""
+        if not any(listener.security.has_tls for listener in self._config.listeners):
+            return
+        self._loaded = await self._runtime.in_thread(_load_all, self._config)
+        self._config.observe(self._settings_changed)
+        interval = self._config.integer("ssl.store.check.interval.ms")
+        if interval:
+            self._file_check = PeriodicCall(self._runtime.clock, self._check_files)
+            self._file_check.start(interval / 1000, now=False)
+
+    def stop(self) -> None:
+        if self._file_check is not None and self._file_check.running:
+            self._file_check.stop()
+
+    async def check(self, texts: Mapping[str, str]) -> None:
+        """Read the stores that this broker would have with other dynamic settings; raise ConfigError."""
+        if self._loaded and any(name.startswith(LISTENER_PREFIX) for name in texts):
+            await self._runtime.in_thread(_load_all, self._config.preview(texts))
 
     def __getitem__(self, listener: str) -> ListenerTls:
         """Return the present state of a listener with TLS."""
@@ -51,3 +89,23 @@ class TlsListeners:
         client = self._loaded[self._config.inter_broker_listener.name].client
         assert client is not None
         return client.engine(host)
+
+    def _settings_changed(self, names: frozenset[str]) -> None:
+        if any(name.startswith(LISTENER_PREFIX) for name in names):
+            ensureDeferred(self._load_again(list(self._loaded)))
+
+    def _check_files(self) -> Deferred[None]:
+        return ensureDeferred(self._load_changed_files())
+
+    async def _load_changed_files(self) -> None:
+        await self._load_again(await self._runtime.in_thread(_outdated, dict(self._loaded)))
+
+    async def _load_again(self, names: Iterable[str]) -> None:
+        for name in names:
+            try:
+                self._loaded[name] = await self._runtime.in_thread(_load, self._config, name)
+            except ConfigError as error:
+                if self._runtime.may_log(f"stores of {name}"):
+                    log.error("the former certificates stay in use: {error}", error=error)
+            else:
+                log.info("read the key store and the trust store of listener {name} again", name=name)
