@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Self
 
 import attrs
-from confluent_kafka import Producer
+from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
@@ -163,10 +163,20 @@ class Cluster:
         rotated = [[*numbers[first:], *numbers[:first]] for first in range(len(numbers))]
         assigned = [list(each) for each in replicas] or [rotated[each % len(numbers)] for each in range(partitions)]
         new = NewTopic(topic, len(assigned), replica_assignment=assigned, config=dict(configs or {}))
-        self.admin.create_topics([new])[topic].result(WAIT_SECONDS_MAX)
+        wait_until(partial(self._is_created, new), WAIT_SECONDS_MAX)
         self.wait_until_in_sync(topic)
         for member in [self.members[each] for each in self.running if each not in self.paused]:
             wait_until(partial(knows_leaders, member.bootstrap, topic), WAIT_SECONDS_MAX)
+
+    def _is_created(self, new: NewTopic) -> bool:
+        """Create a topic, unless librdkafka asks a broker that is no longer the controller."""
+        try:
+            self.admin.create_topics([new])[new.topic].result(WAIT_SECONDS_MAX)
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.NOT_CONTROLLER:
+                raise
+            return False
+        return True
 
     def produce(self, topic: str, *values: bytes, partition: int = 0, idempotent: bool = False) -> None:
         """Write records with acks=all, each in a batch of its own, and wait until they are acknowledged.
