@@ -6,16 +6,17 @@ import json
 from collections.abc import Callable, Sequence
 from html import escape
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as fn
 from rich import filesize
 
 from examples.activity_stream.files import Files
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 _MOST: Final = 12  # pages shown
 _COLOUR: Final = "#2f6f8f"
@@ -116,6 +117,8 @@ def _rows(frame: DataFrame) -> list[Row]:
 
 
 def _plot(path: Path, draw: Callable[[Axes], None]) -> None:
+    from matplotlib.figure import Figure  # takes a second
+
     figure = Figure(figsize=(9, 3.6), layout="constrained")
     axes = figure.add_subplot()
     axes.spines[["top", "right"]].set_visible(False)

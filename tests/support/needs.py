@@ -68,6 +68,7 @@ KAFKA_CLASSES = frozenset(
 
 _NOTHING: frozenset[str] = frozenset()
 _functions: dict[object, frozenset[str]] = {}
+_tests: dict[tuple[object, type | None, tuple[str, ...]], frozenset[str]] = {}
 
 
 @attrs.frozen
@@ -89,16 +90,25 @@ def needs(item: pytest.Item, asks: bool = False) -> frozenset[str]:
         return _NOTHING
     if "oracle" in item.fixturenames:  # it mentions the program that was recorded, and does not start it
         return frozenset((ORACLE, PROCESS)) if asks else frozenset((ORACLE,))
-    found = set(_of(item.function, item.cls))
-    if item.cls is not None:
-        for name in ("setUp", "setUpClass", "setup_method", "setup_class", "tearDown"):
-            found |= _of(getattr(item.cls, name, None), item.cls)
-    for name in item.fixturenames:
-        found |= FIXTURES[name] if name in FIXTURES else _of_fixture(item, name)
+    found = set(_of_function(item))
     parameters = item.callspec.params.values() if hasattr(item, "callspec") else ()
     for each in parameters:  # what `broker` is, or another fixture; or a function that starts something
         found |= PARAMETERS.get(each, _NOTHING) if isinstance(each, str) else _of(each, None)
     return frozenset(found)
+
+
+def _of_function(item: pytest.Function) -> frozenset[str]:
+    """Return what the test's code and its fixtures need, whatever its parameters are."""
+    key = item.function, item.cls, tuple(item.fixturenames)
+    if key not in _tests:
+        found = set(_of(item.function, item.cls))
+        if item.cls is not None:
+            for name in ("setUp", "setUpClass", "setup_method", "setup_class", "tearDown"):
+                found |= _of(getattr(item.cls, name, None), item.cls)
+        for name in item.fixturenames:
+            found |= FIXTURES[name] if name in FIXTURES else _of_fixture(item, name)
+        _tests[key] = frozenset(found)
+    return _tests[key]
 
 
 def _of_fixture(item: pytest.Function, name: str) -> frozenset[str]:
