@@ -43,7 +43,9 @@ oracle: checks peers
 	$(PYTEST) --dist loadfile --hypothesis-profile oracle --ask --thorough \
 		-m "kafka or oracle or hypothesis or thorough" $(ARGS)
 
-checks: lint types contracts
+# Beside each other: lint takes one processor for as long as types the other.
+checks: $(VENV)/installed-for-tests
+	@$(MAKE) --no-print-directory --jobs --output-sync lint types contracts
 
 lint: $(VENV)/installed-for-tests
 	$(BIN)/ruff check .
