@@ -265,8 +265,9 @@ class TestStop:
 
     def test_a_broker_that_was_used_leaves_no_timer(self, tmp_path: Path) -> None:
         """A group, and segments that are still to be removed; `run` fails if a timer or a socket is left."""
-        quick = {"log_retention_check_interval_ms": "100", "log_segment_bytes": "1000", "log_retention_bytes": "1000"}
-        service = BrokerService(reactor, settings(tmp_path / "data", num_partitions="1", **quick))
+        small = {"log_retention_check_interval_ms": "100", "log_segment_bytes": "1000", "log_retention_bytes": "1000"}
+        quick = {"num_partitions": "1", "group_initial_rebalance_delay_ms": "0"}
+        service = BrokerService(reactor, settings(tmp_path / "data", **small, **quick))
 
         def use(port: int) -> None:
             bootstrap = f"127.0.0.1:{port}"
