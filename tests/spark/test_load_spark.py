@@ -27,6 +27,7 @@ from tests.conftest import make_broker
 from tests.spark.local_load import load_here, slowly, stray_files
 from tests.spark.topics import Rec, Topics
 from tests.support.brokers import Broker
+from tests.support.budget import Budget
 from tests.support.line_process import LineProcess
 
 if TYPE_CHECKING:
@@ -165,12 +166,19 @@ def test_ctrl_c(
     assert len(list(tmp_path.rglob("*.parquet"))) <= count + 4
 
 
-@pytest.mark.parametrize("who", ["driver", "jvm", "worker"])
-def test_a_process_is_killed(one_kind: Topics, tmp_path: Path, who: str) -> None:
+def test_a_process_is_killed(one_kind: Topics, tmp_path: Path, budget: Budget) -> None:
+    """One of the processes, by chance; with `--thorough` each, in a load of its own."""
+    victims = ["driver", "jvm", "worker"]
+    for who in budget.of([budget.chance("victim of a load").choice(victims)], victims):
+        load_and_kill(one_kind, tmp_path / who, who)
+
+
+def load_and_kill(one_kind: Topics, place: Path, who: str) -> None:
     topic = one_kind.make(2, retention_ms="-1")
     for first in range(0, 300, 6):
         one_kind.fill(topic, numbered(first, first + 6))
-    target = tmp_path / "target"
+    place.mkdir()
+    target = place / "target"
     process = LineProcess(command(one_kind.bootstrap, topic, target))
     try:
         jvm = int(process.expect(r"jvm (\d+)")[1])
