@@ -3,7 +3,8 @@
     request          checked                          effect
     ---------------  -------------------------------  ----------------------------------------------------------
     LeaderAndIsr     broker epoch, controller epoch   `Replicas` leads or follows
-    UpdateMetadata   broker epoch, controller epoch   the image, for clients: partitions, live brokers, controller
+    UpdateMetadata   broker epoch, controller epoch   the image, for clients: partitions, live brokers, controller;
+                                                      `Replicas` stops those that were moved to other brokers
     StopReplica      broker epoch, controller epoch   `Replicas` stops, perhaps deletes
 
 The settings of a new topic are read first: the first two do without them otherwise, since nobody announces them.
@@ -138,11 +139,14 @@ class ControllerOrders:
             changes: list[Change] = [*self._broker_changes(request.live_brokers)]
             if request.controller_id != self._metadata.image.controller_id:
                 changes.append(ControllerElected(request.controller_id))
-            for topic in topics:
-                changes += self._topic_changes(topic)
+            announced = [(topic, _announced_states(topic)) for topic in topics]
+            for topic, states in announced:
+                changes += self._topic_changes(topic, states)
             if changes:
                 await self._metadata.publish(Delta.of(*changes))
                 self._replicas.brokers_changed(dict(self._metadata.image.brokers.items()))
+            for topic, states in announced:
+                await self._replicas.stop_moved(topic.topic_name, states)
             return UpdateMetadataResponse()
         finally:
             self._lock.release()
@@ -230,14 +234,9 @@ class ControllerOrders:
             if broker_id not in brokers:
                 yield BrokerUnregistered(broker_id)
 
-    def _topic_changes(self, topic: UpdateMetadataTopicState) -> Iterable[Change]:
+    def _topic_changes(self, topic: UpdateMetadataTopicState, states: Mapping[int, PartitionState]) -> Iterable[Change]:
         known = self._metadata.topics.get(topic.topic_name)
         deleted = {each.partition_index for each in topic.partition_states if each.leader == _LEADER_OF_DELETED}
-        states = {
-            each.partition_index: _announced_state(each)
-            for each in topic.partition_states
-            if each.leader != _LEADER_OF_DELETED
-        }
         if known is not None and (deleted or _is_another(topic.topic_id, known.id)):
             yield TopicDeleted(known)
             if not deleted:  # the deletion takes the settings along, which are those of the new topic already
@@ -297,6 +296,15 @@ def _ordered_state(state: LeaderAndIsrPartitionState) -> PartitionState:
         tuple(state.removing_replicas),
         controller_epoch=state.controller_epoch,
     )
+
+
+def _announced_states(topic: UpdateMetadataTopicState) -> dict[int, PartitionState]:
+    """Return the states of partitions that are not being deleted."""
+    return {
+        each.partition_index: _announced_state(each)
+        for each in topic.partition_states
+        if each.leader != _LEADER_OF_DELETED
+    }
 
 
 def _announced_state(state: UpdateMetadataPartitionState) -> PartitionState:

@@ -220,6 +220,23 @@ class Replicas:
                 errors[name, index] = ErrorCode.KAFKA_STORAGE_ERROR
         return errors
 
+    async def stop_moved(self, topic: str, states: Mapping[int, PartitionState]) -> None:
+        """Stop replicas that now belong to other brokers, if their StopReplica was sent while this broker was away.
+
+        As leaders of an earlier epoch they would serve readers for ever, with no new records. Their logs are kept.
+        """
+        moved: dict[TopicPartition, tuple[int, bool]] = {}
+        for index, state in states.items():
+            replica = self._replicas.get((topic, index))
+            if replica is not None and self._is_moved(replica, state):
+                log.info("{topic}-{partition} was moved to other brokers: it is stopped", topic=topic, partition=index)
+                moved[topic, index] = state.leader_epoch, False
+        await self.stop(moved)
+
+    def _is_moved(self, replica: _Replica, state: PartitionState) -> bool:
+        serves = replica.leadership is not None or replica.following is not None
+        return serves and self._broker_id not in state.replicas and state.leader_epoch > replica.machine.leader_epoch
+
     # Other events
 
     def on_partition_offline(self, topic: str, index: int) -> None:

@@ -156,6 +156,18 @@ class MetadataTests(ClusterTests):
         self.assertEqual((list(image.brokers), image.controller_id), ([2], CONTROLLER))
         self.assertEqual(image.brokers[2].listeners["PLAINTEXT"].port, 9099)
 
+    def test_a_replica_that_was_moved_while_its_broker_was_away_is_stopped(self) -> None:
+        self.create()
+        self.cluster.elect(1)
+        led = self.cluster.nodes[1].broker.partitions.led
+        self.cluster.announce(1, 2)
+        self.assertEqual(list(led), [KEY])
+        state = self.cluster.state
+        self.cluster.state = attrs.evolve(state, leader=2, replicas=(2,), isr=(2,), leader_epoch=state.leader_epoch + 1)
+        self.cluster.announce(1, 2, to=(1,))
+        self.assertEqual(list(led), [])
+        self.assertEqual(list(self.cluster.nodes[1].broker.partitions.hosted), [KEY])
+
     def test_a_topic_is_deleted_or_another_has_its_name(self) -> None:
         self.create()
         self.update(leader=1, topic_id=UUID(int=8))
