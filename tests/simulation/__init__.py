@@ -10,6 +10,7 @@
     clients       producers and consumers
     groups        members of a consumer group, and what they have committed
     copiers       records copied in transactions, with their offsets
+    reassigner    moves of replicas
     faults        lost connections, cuts, pauses, kills, losses of power, expired sessions
     replica_log   records in replicas' files
     invariants    checked after each event

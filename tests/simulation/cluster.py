@@ -22,6 +22,7 @@ from tests.simulation.seams import Surroundings
 from tests.simulation.setup import Setup
 from tests.simulation.world import World
 
+_REQUEST_SECONDS_MAX: Final = 10.0  # also to a broker that is paused
 _FATAL: Final = frozenset(
     (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID, ErrorCode.INVALID_PRODUCER_EPOCH)
 )
@@ -52,6 +53,7 @@ class SimulatedCluster(StoredCluster):
         self.failures: list[Failure] = []
         self.lossy: dict[int, None] = {}
         """Brokers that may have lost records, until they have registered again."""
+        self.reassigned_at = 0.0
         for number in range(1, setup.brokers + 1):
             path = f"{directory}/{number}"
             os.mkdir(path)
@@ -91,12 +93,17 @@ class SimulatedCluster(StoredCluster):
             roles
         ) == len(self.brokers)
 
+    def may_be_reassigned(self) -> bool:
+        """Return whether partitions are being reassigned, or a request for that may be on its way."""
+        is_recent = self.world.now - self.reassigned_at < _REQUEST_SECONDS_MAX
+        return is_recent or any(state.is_reassigned for state in self.states().values())
+
     def replicas_of(self, broker: SimulatedBroker) -> Iterator[Replica]:
         role = broker.role
         if role is None:
             return
         for key, replica in role.replicas._replicas.items():
-            if replica.machine.role is not None:
+            if replica.machine.role is not None and (replica.leadership is not None or replica.following is not None):
                 yield Replica(broker, key, replica.partition.log, replica.machine.role)
 
     def describe(self) -> str:

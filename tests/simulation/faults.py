@@ -136,7 +136,7 @@ class Faults:
         if broker.process is None:
             return False
         if not self._cluster.setup.flushes:
-            if self._cuts or not self._cluster.is_undisturbed():
+            if self._cuts or not self._cluster.is_undisturbed() or self._cluster.may_be_reassigned():
                 return False
             if not all(self._survives_without(broker, key) for key in self._cluster.states()):
                 return False

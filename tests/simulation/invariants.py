@@ -12,6 +12,8 @@
     11 committed offsets       an acknowledged commit of a group is not lost, and later ones replace it (`groups`)
     12 transactions            committed copies are their source up to the committed offset, each once (`copiers`)
 
+They hold over reassignments, too, and for internal topics.
+
 A record is committed once it was below the high watermark of any leader. The records come from the replicas' files.
 """
 

@@ -23,18 +23,14 @@ def unrest(cluster: SimulatedCluster) -> Iterator[str]:
 
 
 def _partition_unrest(cluster: SimulatedCluster, key: PartitionKey, state: PartitionState) -> Iterator[str]:
-    if state.leader not in state.isr or set(state.isr) != set(state.replicas):
+    if state.leader not in state.isr or set(state.isr) != set(state.replicas) or state.is_reassigned:
         yield f"{key} is not whole: {state}"
         return
     for broker in cluster.serving:
         assert broker.broker is not None
         topic = broker.broker.metadata.topics.get(key[0])
         known = None if topic is None else topic.partitions.get(key[1])
-        if known is None or (known.leader, known.leader_epoch, known.isr) != (
-            state.leader,
-            state.leader_epoch,
-            state.isr,
-        ):
+        if known is None or _announced(known) != _announced(state):
             yield f"broker {broker.id} knows {key} as {known}, stored is {state}"
     replicas = {
         each.broker.id: each for broker in cluster.serving for each in cluster.replicas_of(broker) if each.key == key
@@ -50,7 +46,7 @@ def _partition_unrest(cluster: SimulatedCluster, key: PartitionKey, state: Parti
 
 
 def _announced(state: PartitionState) -> tuple[object, ...]:
-    return state.leader, state.leader_epoch, state.isr, state.replicas, state.partition_epoch
+    return state.leader, state.leader_epoch, state.isr, state.replicas
 
 
 def _log_unrest(key: PartitionKey, replicas: dict[int, Replica]) -> Iterator[str]:

@@ -24,6 +24,7 @@ from tests.simulation.copiers import Copier, CopyReader
 from tests.simulation.faults import FAULTS, Faults
 from tests.simulation.groups import CommittedOffsets, GroupMember, OffsetReader
 from tests.simulation.invariants import Invariants
+from tests.simulation.reassigner import Reassigner
 from tests.simulation.rest import check_kept, unrest
 from tests.simulation.seams import Surroundings
 from tests.simulation.setup import TOPIC, Setup
@@ -86,6 +87,8 @@ class Run:
             self.clients.append(GroupMember(cluster, len(self.clients) + 1, self.invariants.read, self.offsets))
         for _ in range(cluster.setup.copiers):
             self.clients.append(Copier(cluster, len(self.clients) + 1))
+        for _ in range(cluster.setup.reassigners):
+            self.clients.append(Reassigner(cluster, len(self.clients) + 1))
         for client in self.clients:
             client.start()
 
@@ -188,6 +191,7 @@ class Summary:
     """Acknowledged commits of offsets."""
     copied: int = 0
     """Records copied in transactions."""
+    reassignments: int = 0
     trace: str = ""
 
     def add(self, found: Run) -> None:
@@ -199,6 +203,7 @@ class Summary:
         self.read += found.invariants.records_read
         self.offsets += found.offsets.acknowledged
         self.copied += found.copied
+        self.reassignments += sum(each.accepted for each in found.clients if isinstance(each, Reassigner))
         self.trace = found.world.trace
 
 

@@ -32,6 +32,7 @@ class Setup:
     """flush.messages=1: what is committed is on the disks of all in-sync replicas."""
     group_members: int = 0
     copiers: int = 0
+    reassigners: int = 0
     seconds: float = 20.0
     """Time with clients and faults; afterwards the cluster must come to rest."""
 
@@ -50,12 +51,13 @@ class Setup:
             rng.random() < 0.3,
             rng.choice((0, 0, 1, 2)),
             rng.choice((0, 0, 0, 1, 2)),
+            rng.choice((0, 0, 1)),
         )
         return attrs.evolve(chosen, **fixed)
 
     @property
     def clients(self) -> int:
-        return _CLIENTS + self.group_members + self.copiers
+        return _CLIENTS + self.group_members + self.copiers + self.reassigners
 
     @property
     def topics(self) -> tuple[str, ...]:

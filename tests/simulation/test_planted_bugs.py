@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import attrs
 import pytest
 
 from pylogbroker.broker.coordinators.internal_topic import InternalTopic
 from pylogbroker.broker.membership.cluster_role import ClusterRole
+from pylogbroker.controller import reassignment_phases, reassignments
+from pylogbroker.controller.controlled_cluster import ControlledCluster
+from pylogbroker.metadata.image import PartitionKey, PartitionState
 from pylogbroker.replication import PartitionReplica
 from pylogbroker.transactions.completion import Completion
 from tests.replication.invariants import Violation
@@ -22,6 +26,7 @@ SETUP: Mapping[str, Any] = {
     "late_answers": 0.0,
     "group_members": 0,
     "copiers": 0,
+    "reassigners": 0,
 }
 
 
@@ -69,3 +74,13 @@ def test_a_transaction_of_a_former_life_that_is_committed(monkeypatch: pytest.Mo
 
     monkeypatch.setattr(Completion, "fence", fence)
     check_found_again(("kill", "isolate", "pause"), "12", copiers=2)
+
+
+def test_a_reassignment_that_does_not_wait_for_its_new_replicas(monkeypatch: pytest.MonkeyPatch) -> None:
+    def led_by_target(cluster: ControlledCluster, key: PartitionKey, state: PartitionState) -> PartitionState:
+        leader = next(broker for broker in state.replicas if cluster.is_live(key, broker))
+        return attrs.evolve(state, leader=leader, isr=state.replicas, leader_epoch=state.leader_epoch + 1)
+
+    monkeypatch.setattr(reassignments, "is_complete", lambda state, live: bool({*live} & {*state.target}))
+    monkeypatch.setattr(reassignment_phases, "_led_by_target", led_by_target)
+    check_found_again(("lose_connection", "pause"), "2", brokers=5, reassigners=1)
