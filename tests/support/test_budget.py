@@ -13,13 +13,13 @@ PLACES = range(10, 90, 2)
 @pytest.fixture
 def usual(monkeypatch: pytest.MonkeyPatch) -> None:
     """The profile `test`."""
-    monkeypatch.setattr(budget, "examples", lambda usual: usual)
+    monkeypatch.setattr(budget, "examples", lambda usual: usual // 2)
 
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """The profile `quick`."""
-    monkeypatch.setattr(budget, "examples", lambda usual: usual // 4)
+    monkeypatch.setattr(budget, "examples", lambda usual: usual // 10)
 
 
 def test_the_same_seed_chooses_the_same_and_another_one_does_not() -> None:
@@ -44,9 +44,9 @@ def test_all_places() -> None:
 
 @pytest.mark.usefixtures("quick")
 def test_fewer_places_in_quick_runs() -> None:
-    assert len(Budget(False, 3).some(PLACES, "name")) == 2 + 38 * 6 // 100
+    assert len(Budget(False, 3).some(PLACES, "name")) == 2 + 38 * 5 // 100
     chosen = Budget(False, 3).all_or_some(PLACES, "name")
-    assert (chosen[0], chosen[-1], len(chosen)) == (10, 88, 2 + 38 // 4)
+    assert (chosen[0], chosen[-1], len(chosen)) == (10, 88, 2 + 38 // 5)
     for thorough in (Budget(True, 3).some, Budget(True, 3).all_or_some):
         assert thorough(PLACES, "name") == list(PLACES)
 
