@@ -17,6 +17,7 @@ from pylogbroker.errors import PylogbrokerError
 
 _COMMANDS: Final = {
     "backup": "Copy a broker's files, also while it runs.",
+    "certificates": "Make certificates for trying TLS out.",
     "coordination": "Rebuild a lost coordination.sqlite.",
     "load": "Load new records of topics into Parquet files with Spark.",
     "loaded": "Show what has been loaded into a directory.",

@@ -23,8 +23,11 @@ from cryptography.hazmat.primitives.serialization import (
     KeySerializationEncryption,
     NoEncryption,
     PrivateFormat,
+    load_pem_private_key,
 )
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from pylogbroker.errors import ConfigError
 
 _CLOCK_SKEW: Final = timedelta(hours=1)
 _KEY_USAGES: Final = (
@@ -76,6 +79,18 @@ class Authority:
             .add_extension(_usage("key_cert_sign", "crl_sign"), critical=True)
         )
         return cls(Identity(builder.sign(key, SHA256()), key))
+
+    @classmethod
+    def load(cls, certificate: bytes, key: bytes) -> Authority:
+        """Return the authority of a certificate and its key, both PEM; raise ConfigError."""
+        try:
+            loaded = load_pem_private_key(key, None)
+            found = x509.load_pem_x509_certificate(certificate)
+        except (ValueError, TypeError):
+            raise ConfigError("the certificate of the authority, or its key, cannot be read") from None
+        if not isinstance(loaded, EllipticCurvePrivateKey) or loaded.public_key() != found.public_key():
+            raise ConfigError("the key of the authority does not fit its certificate")
+        return cls(Identity(found, loaded))
 
     def issue(self, name: str | x509.Name, hosts: Sequence[str] = (), days: float = 365) -> Identity:
         """Return a certificate for a broker, named by its hosts, or a client; with negative `days` it has expired."""
