@@ -8,7 +8,20 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from benchmarks import broker, client, cluster, clusters, compaction, cores, decoding, flush, machine, size, spark
+from benchmarks import (
+    broker,
+    client,
+    cluster,
+    clusters,
+    compaction,
+    cores,
+    decoding,
+    flush,
+    machine,
+    security,
+    size,
+    spark,
+)
 from benchmarks.brokers import PROJECT
 from benchmarks.clients import Work
 from benchmarks.clients.tally import Tally
@@ -50,6 +63,16 @@ def test_syncs_are_measured(tmp_path: Path) -> None:
     assert alone > 0
     assert many > one > 0
     assert "syncs as they are" in done.output
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_tls_is_measured(tmp_path: Path) -> None:
+    options = ["--rounds", "1", "--warm-up", "0", "--scale", "0.05", "--markdown", "--directory", str(tmp_path)]
+    done = CliRunner().invoke(security.main, options, catch_exceptions=False)
+    rows = [line.strip("| ").split(" | ") for line in done.output.splitlines() if line.startswith("|")]
+    works = [f"{name}, {kind}" for name in security.WORKLOADS for kind in ("plain", "TLS")]
+    assert [row[:2] for row in rows] == [["work", "unit"], ["---", "---"], *([work, "ms/MB"] for work in works)]
+    assert float(rows[3][2]) > 0
     assert list(tmp_path.iterdir()) == []
 
 
