@@ -27,6 +27,7 @@ from pylogbroker.security.tls.engine import TlsEngine
 from pylogbroker.security.tls.failures import TlsFailed
 
 PIECE_BYTES: Final = 64 * 1024  # encrypted at a time: larger ones are no faster
+READS_MAX: Final = 4  # of `bufferSize`, before other connections are read
 YIELD_BYTES: Final = 256 * 1024  # sent, before others may send
 _JOINED_BYTES_MAX: Final = 4096  # smaller chunks are joined, because each write makes a record
 
@@ -51,15 +52,20 @@ class TlsConnection(ChunkConnection):
     # -- receiving -----------------------------------------------------------------------------------------------
 
     def doRead(self) -> Any:
-        try:
-            data = self.socket.recv(self.bufferSize)
-        except BlockingIOError:
-            return None
-        except OSError:
-            return main.CONNECTION_LOST
-        if data:
-            return self._feed(data)
-        return main.CONNECTION_DONE if self._is_secured else self._failed("the peer closed the connection")
+        size = self.bufferSize
+        for _ in range(READS_MAX):
+            try:
+                data = self.socket.recv(size)
+            except BlockingIOError:
+                return None
+            except OSError:
+                return main.CONNECTION_LOST
+            if not data:
+                return main.CONNECTION_DONE if self._is_secured else self._failed("the peer closed the connection")
+            outcome = self._feed(data)
+            if outcome is not None or len(data) < size or self._is_paused or not self.connected:
+                return outcome
+        return None
 
     def stopReading(self) -> None:
         self._is_paused = True

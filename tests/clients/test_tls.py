@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import socket
 import time
@@ -83,12 +84,17 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureBroker]:
 
 
 def test_librdkafka(broker: SecureBroker) -> None:
+    """Large records come back byte for byte, also from the disk."""
     files = {"bootstrap.servers": broker.at("MUTUAL"), **broker.files("alice")}
     producer = Producer(files)
     for number in range(10):
         producer.produce("large", LARGE, str(number))
         producer.poll(0)
     assert producer.flush(30) == 0
+    for segment in broker.process.partition_dir("large", 0).glob("*.kafka"):
+        with segment.open("rb") as file:  # so that a worker thread must read
+            os.fsync(file.fileno())
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
     with closing(Consumer({**files, "group.id": "librdkafka", "auto.offset.reset": "earliest"})) as consumer:
         consumer.subscribe(["large"])
         found = [message for _ in range(10) if (message := consumer.poll(20)) is not None]
