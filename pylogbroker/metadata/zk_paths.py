@@ -101,10 +101,6 @@ def partition_state(name: str, number: int) -> str:
     return f"{TOPICS}/{name}/partitions/{number}/state"
 
 
-def config_change(name: str) -> str:
-    return f"{CONFIG_CHANGES}/{name}"
-
-
 def configs(kind: str) -> str:
     return f"/config/{kind}"
 

@@ -3,8 +3,8 @@
     /config/changes/config_change_<seq>   {"version": 2, "entity_path": "topics/orders"}
                                           --> /config/topics/orders is read --> ConfigChanged
 
-A change writes the settings, then a notification. Notifications older than 15 minutes are deleted. After a new
-session all settings are read again, since notifications may have been missed.
+A change writes the settings, then a notification. After a new session all settings are read again, since notifications
+may have been missed.
 
 A new topic comes without a notification: its settings are read when the controller first names it.
 """
@@ -20,16 +20,13 @@ from twisted.internet.defer import DeferredLock, ensureDeferred
 from twisted.logger import Logger
 
 from pylogbroker.broker.cluster_metadata import ClusterMetadata
+from pylogbroker.broker.notifications import Notifications
 from pylogbroker.broker.pauses import RetryPauses
 from pylogbroker.broker.runtime import Runtime
 from pylogbroker.broker.stored_settings import StoredSettings
 from pylogbroker.interfaces import (
-    Changed,
-    CoordinationError,
-    Delete,
     ITree,
     Node,
-    NoNode,
     SessionExpired,
     Unavailable,
 )
@@ -38,7 +35,6 @@ from pylogbroker.metadata.delta import ConfigChanged, Delta
 from pylogbroker.metadata.image import ConfigResource, ConfigResourceType, topic_resource
 
 log = Logger()
-NOTIFICATION_MS_MAX: Final = 15 * 60 * 1000
 _VERSION: Final = 2
 _RETRY_SECONDS: Final = 1.0
 
@@ -65,15 +61,18 @@ class ConfigWatch:
     _runtime: Runtime
     _stored_settings: StoredSettings
     _pauses: RetryPauses = attrs.field(init=False)
-    _handled: set[str] = attrs.field(factory=set, init=False)
+    _notifications: Notifications = attrs.field(init=False)
     _lock: DeferredLock = attrs.field(factory=DeferredLock, init=False)
 
     def __attrs_post_init__(self) -> None:
         self._pauses = RetryPauses(self._runtime.clock)
+        self._notifications = Notifications(
+            self._tree, self._runtime, zk_paths.CONFIG_CHANGES, "settings", self._read_changed, self._lock
+        )
 
     async def start(self) -> None:
         """Begin to watch, before the settings are read for the image: no change is missed."""
-        self._handled = set(await self._tree.children(zk_paths.CONFIG_CHANGES, self._notified))
+        await self._notifications.start()
 
     async def resume(self) -> None:
         """Watch in a new session, and read all settings again."""
@@ -110,28 +109,11 @@ class ConfigWatch:
 
     def stop(self) -> None:
         self._pauses.end()
+        self._notifications.stop()
 
-    def _notified(self, _: Changed) -> None:
-        if not self._pauses.has_ended:
-            ensureDeferred(self._follow()).addErrback(
-                lambda failure: log.failure("a change of settings was not followed", failure)
-            )
-
-    async def _follow(self) -> None:
-        await self._lock.acquire()
-        try:
-            names = await self._tree.children(zk_paths.CONFIG_CHANGES, self._notified)
-            found = await self._tree.get_many([zk_paths.config_change(name) for name in names])
-            nodes = {name: node for name, node in zip(names, found, strict=True) if node is not None}
-            changed = [decode_notification(node.data) for name, node in nodes.items() if name not in self._handled]
-            await self._read(list(dict.fromkeys(resource for resource in changed if resource is not None)))
-            self._handled = set(names)  # only now: after an error they are read again
-            await self._delete_old(nodes)
-        except CoordinationError as error:
-            if not self._pauses.has_ended and self._runtime.may_log("changes of settings"):
-                log.warn("changes of settings cannot be read now: {why}", why=error)
-        finally:
-            self._lock.release()
+    async def _read_changed(self, notifications: Sequence[bytes | None]) -> None:
+        changed = map(decode_notification, notifications)
+        await self._read(list(dict.fromkeys(resource for resource in changed if resource is not None)))
 
     async def _read(self, resources: Sequence[ConfigResource]) -> None:
         nodes = await self._tree.get_many([zk_paths.config(*resource) for resource in resources])
@@ -150,12 +132,3 @@ class ConfigWatch:
             log.error("the stored settings of {name} cannot be read, nothing changes: {why}", name=resource, why=error)
             return self._metadata.image.settings(resource)
         return self._stored_settings.accepted(resource, settings)
-
-    async def _delete_old(self, nodes: Mapping[str, Node]) -> None:
-        before_ms = self._runtime.now_ms() - NOTIFICATION_MS_MAX
-        for name, node in nodes.items():
-            if node.stat.created_ms < before_ms:
-                try:
-                    await self._tree.commit([Delete(zk_paths.config_change(name))])
-                except NoNode:
-                    continue  # another broker deleted it

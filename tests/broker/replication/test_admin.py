@@ -59,7 +59,9 @@ class SettingsTests(AdminTests):
         self.assertEqual(self.stored(), {"retention.ms": "5", "flush.ms": "6"})
         self.assertEqual(self.in_force(), self.stored())
         names = now(self.tree.children(zk_paths.CONFIG_CHANGES))
-        announced = [decode_notification(now(self.tree.get(zk_paths.config_change(name))).data) for name in names]
+        announced = [
+            decode_notification(now(self.tree.get(f"{zk_paths.CONFIG_CHANGES}/{name}")).data) for name in names
+        ]
         self.assertEqual(announced, [topic_resource(TOPIC)] * 2)
 
     def test_settings_of_a_broker(self) -> None:

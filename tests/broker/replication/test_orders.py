@@ -11,7 +11,8 @@ import attrs
 from twisted.internet.defer import fail
 
 from pylogbroker.broker.apis import leader_and_isr, update_metadata
-from pylogbroker.broker.membership.config_watch import NOTIFICATION_MS_MAX, encode_notification
+from pylogbroker.broker.membership.config_watch import encode_notification
+from pylogbroker.broker.notifications import NOTIFICATION_MS_MAX
 from pylogbroker.broker.partitions.service import Partitions
 from pylogbroker.errors import ErrorCode
 from pylogbroker.interfaces import Create, NoNode, SessionExpired, SetData, Unavailable
@@ -230,7 +231,7 @@ class ConfigWatchTests(ClusterTests):
         self.notify(retention_ms="5")
         tree = self.cluster.nodes[1].tree
         [name] = now(tree.children(zk_paths.CONFIG_CHANGES))
-        created_ms = now(tree.get(zk_paths.config_change(name))).stat.created_ms
+        created_ms = now(tree.get(f"{zk_paths.CONFIG_CHANGES}/{name}")).stat.created_ms
         self.cluster.clock.rightNow = (created_ms + NOTIFICATION_MS_MAX + 1000) / 1000
         now(tree.commit([Create(zk_paths.CONFIG_CHANGE_PREFIX, b"{}", sequence=True)]))
         self.assertNotIn(name, now(tree.children(zk_paths.CONFIG_CHANGES)))
