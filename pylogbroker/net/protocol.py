@@ -30,9 +30,10 @@ from twisted.python.failure import Failure
 
 from pylogbroker.broker.context import Caller, RequestContext
 from pylogbroker.broker.deferred_actions import DeferredActions
+from pylogbroker.broker.peer_log_limit import PeerLogLimit
 from pylogbroker.broker.services import Services
 from pylogbroker.errors import ErrorCode, KafkaError, ProtocolViolation
-from pylogbroker.net.limits import MemoryLimit, PeerLogLimit
+from pylogbroker.net.limits import MemoryLimit
 from pylogbroker.net.routes import NotOffered, Route, Routes, read_header
 from pylogbroker.net.transport import ChunkServer
 from pylogbroker.rpc.transport import BUFFERS

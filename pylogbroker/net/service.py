@@ -15,10 +15,11 @@ from twisted.internet.interfaces import IAddress
 from twisted.internet.protocol import Factory
 from twisted.logger import Logger
 
+from pylogbroker.broker.peer_log_limit import PeerLogLimit
 from pylogbroker.broker.runtime import PeriodicCall
 from pylogbroker.broker.services import Services
 from pylogbroker.config import Listener
-from pylogbroker.net.limits import ConnectionLimit, MemoryLimit, PeerLogLimit, SetupDeadlines, automatic_memory_bound
+from pylogbroker.net.limits import ConnectionLimit, MemoryLimit, SetupDeadlines, automatic_memory_bound
 from pylogbroker.net.protocol import KafkaProtocol
 from pylogbroker.net.routes import Routes
 from pylogbroker.net.transport import ChunkPort, ChunkServerEndpoint

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from twisted.logger import Logger, LogLevel
 
 from pylogbroker.broker.assembly import Broker
+from pylogbroker.broker.peer_log_limit import PeerLogLimit
 from pylogbroker.config import Value, broker_setting
 from pylogbroker.config.listeners import LISTENER_PREFIX
 from pylogbroker.config.value_kinds import render
@@ -23,7 +24,6 @@ from pylogbroker.metadata.image import (
     TopicImage,
     topic_resource,
 )
-from pylogbroker.net.limits import PeerLogLimit
 from pylogbroker.storage.formatting import counted
 
 _LENGTH_MAX = 200  # of a client's value

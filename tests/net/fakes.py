@@ -10,7 +10,8 @@ from twisted.internet.address import IPv4Address
 from twisted.internet.task import Clock
 
 from pylogbroker.broker.deferred_actions import DeferredActions
-from pylogbroker.net.limits import MemoryLimit, PeerLogLimit
+from pylogbroker.broker.peer_log_limit import PeerLogLimit
+from pylogbroker.net.limits import MemoryLimit
 from pylogbroker.net.protocol import KafkaProtocol
 from pylogbroker.net.routes import Routes
 from pylogbroker.wire import request_codec

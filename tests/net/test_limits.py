@@ -5,7 +5,8 @@ from __future__ import annotations
 from twisted.internet.address import IPv4Address
 from twisted.internet.task import Clock
 
-from pylogbroker.net.limits import ConnectionLimit, MemoryLimit, PeerLogLimit
+from pylogbroker.broker.peer_log_limit import PeerLogLimit
+from pylogbroker.net.limits import ConnectionLimit, MemoryLimit
 from pylogbroker.net.service import KafkaFactory, SharedLimits
 from tests.broker.log_lines import logged_lines
 from tests.broker.nodes import NodeTests

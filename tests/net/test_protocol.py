@@ -14,9 +14,10 @@ from twisted.internet.defer import Deferred, succeed
 from twisted.trial.unittest import SynchronousTestCase
 
 from pylogbroker.broker.api import Api
+from pylogbroker.broker.peer_log_limit import LINES_PER_MINUTE_MAX
 from pylogbroker.broker.slices import Slices
 from pylogbroker.errors import ErrorCode, KafkaError, ProtocolViolation
-from pylogbroker.net.limits import LINES_PER_MINUTE_MAX, MemoryLimit
+from pylogbroker.net.limits import MemoryLimit
 from pylogbroker.net.protocol import REQUESTS_WAITING_MAX, KafkaProtocol
 from pylogbroker.wire import decode_response_header, response_codec
 from pylogbroker.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
