@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 
 from pylogbroker.errors import StartupError
@@ -11,10 +11,11 @@ from pylogbroker.interfaces import BadVersion, Create, Delete, ITree, NodeExists
 from pylogbroker.metadata import zk_paths, zk_schema
 
 
-async def create_permanent_nodes(tree: ITree) -> None:
+async def create_permanent_nodes(tree: ITree, paths: Sequence[str] = zk_paths.PERSISTENT) -> None:
+    """Create missing nodes with null data; parents come first."""
     while True:
-        found = await tree.get_many(zk_paths.PERSISTENT)
-        missing = [Create(path) for path, node in zip(zk_paths.PERSISTENT, found, strict=True) if node is None]
+        found = await tree.get_many(paths)
+        missing = [Create(path) for path, node in zip(paths, found, strict=True) if node is None]
         if not missing:
             return
         with suppress(NodeExists):  # another broker created one: check again

@@ -1,1 +1,1 @@
-"""Security of one broker: what binds `pylogbroker.security` to its settings, listeners and metadata."""
+"""Security of this broker: TLS of its listeners, the authorizer over the coordination tree, rules of access."""

@@ -1,0 +1,236 @@
+"""The cluster's ACLs: read from the coordination tree at the start, followed by notifications, and changed.
+
+A change compares and sets the version of the resource's node, so that brokers do not overwrite each other's changes,
+and writes a notification in the same transaction. The broker that makes a change has it in force before it answers; the
+others, and Apache Kafka's in the same cluster, when they have seen the notification.
+
+ACLs are not part of the cluster's image: partitions and topics do not depend on them, and without an authorizer nobody
+reads them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Final
+
+import attrs
+from twisted.internet.defer import DeferredLock, ensureDeferred
+from twisted.logger import Logger
+
+from pylogbroker.broker.coordination_errors import kafka_error
+from pylogbroker.broker.notifications import Notifications
+from pylogbroker.broker.pauses import RetryPauses
+from pylogbroker.broker.runtime import Runtime
+from pylogbroker.errors import KafkaError, StartupError
+from pylogbroker.interfaces import (
+    BadVersion,
+    CoordinationError,
+    Create,
+    Delete,
+    ITree,
+    Node,
+    NodeExists,
+    NoNode,
+    Operation,
+    SessionEvent,
+    SessionExpired,
+    SessionState,
+    SetData,
+)
+from pylogbroker.metadata.registration import create_permanent_nodes
+from pylogbroker.security.acls import tree_layout
+from pylogbroker.security.acls.bindings import AccessControlEntry, AclBinding, AclFilter, PatternType, ResourcePattern
+from pylogbroker.security.acls.index import AclIndex, Entries
+from pylogbroker.security.acls.tree_layout import BadAcls
+
+log = Logger()
+_ATTEMPTS_MAX: Final = 10
+_RETRY_SECONDS: Final = 1.0
+_NO_ENTRIES: Final[Entries] = frozenset()
+
+Change = Callable[[Entries], Entries]
+
+
+@attrs.define(eq=False)
+class AclStore:
+    """`index` has the ACLs in force; `_on_change` is called with each new one."""
+
+    _tree: ITree
+    _runtime: Runtime
+    _on_change: Callable[[AclIndex], None]
+    index: AclIndex = attrs.field(factory=AclIndex, init=False)
+    _session_id: int = attrs.field(init=False)
+    _is_open: bool = attrs.field(default=False, init=False)
+    _pauses: RetryPauses = attrs.field(init=False)
+    _lock: DeferredLock = attrs.field(factory=DeferredLock, init=False)
+    _notifications: Sequence[Notifications] = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._pauses = RetryPauses(self._runtime.clock)
+        self._notifications = [
+            Notifications(
+                self._tree,
+                self._runtime,
+                tree_layout.changes_path(pattern),
+                f"{pattern.name.lower()} ACLs",
+                partial(self._read_changed, pattern),
+                self._lock,
+            )
+            for pattern in tree_layout.STORED_PATTERNS
+        ]
+
+    async def open(self) -> None:
+        """Read all ACLs; raise StartupError if some cannot be read."""
+        await create_permanent_nodes(self._tree, tree_layout.permanent_paths())
+        self._session_id = self._tree.session_id
+        self._tree.watch_session(self._session_changed)
+        try:
+            await self._read_all()
+        except BadAcls as error:
+            raise StartupError(f"stored ACLs cannot be read, so nobody can be authorized: {error}") from error
+        self._is_open = True
+
+    def close(self) -> None:
+        self._pauses.end()
+        for each in self._notifications:
+            each.stop()
+
+    async def add(self, resource: ResourcePattern, new: Entries) -> None:
+        """Add entries of a resource; raise KafkaError."""
+        await self._change(resource, lambda before: before | new)
+
+    async def remove(self, filters: Sequence[AclFilter]) -> dict[AclBinding, KafkaError | None]:
+        """Remove the bindings that some filter matches; return them, with the error of those that remain."""
+        matched: dict[ResourcePattern, list[AclFilter]] = {}
+        for wanted in filters:
+            for resource in {each.resource: None for each in self.index.select(wanted)}:
+                matched.setdefault(resource, []).append(wanted)
+        outcomes: dict[AclBinding, KafkaError | None] = {}
+        for resource, by in matched.items():
+            wanted_away = [each for each in self.index.entries(resource) if any(f.matches_entry(each) for f in by)]
+            error = None
+            try:
+                wanted_away = await self._change(resource, partial(_without, by))
+            except KafkaError as failure:
+                error = failure
+            outcomes |= {AclBinding(resource, entry): error for entry in wanted_away}
+        return outcomes
+
+    async def _change(self, resource: ResourcePattern, change: Change) -> list[AccessControlEntry]:
+        """Write a resource's new entries; return those that are gone."""
+        await self._lock.acquire()
+        try:
+            before, after = await self._write(resource, change)
+        except CoordinationError as error:
+            if self._runtime.may_log("writing ACLs"):
+                log.error("ACLs could not be changed: {why}", why=error)
+            raise kafka_error(error) from error
+        except BadAcls as error:
+            raise KafkaError(f"the stored ACLs of {resource.name} cannot be read: {error}") from error
+        finally:
+            self._lock.release()
+        return list(before - after)
+
+    async def _write(self, resource: ResourcePattern, change: Change) -> tuple[Entries, Entries]:
+        for _ in range(_ATTEMPTS_MAX):
+            [node] = await self._tree.get_many([tree_layout.path(resource)])
+            before = _NO_ENTRIES if node is None else tree_layout.decode_entries(node.data)
+            after = change(before)
+            if after != before:
+                try:
+                    await self._tree.commit(_operations(resource, node, after))
+                except (BadVersion, NodeExists, NoNode):
+                    continue  # another broker changed it
+            self._publish({resource: after})
+            return before, after
+        raise KafkaError(f"the ACLs of {resource.name} changed {_ATTEMPTS_MAX} times meanwhile; try again")
+
+    def _publish(self, changed: Mapping[ResourcePattern, Entries]) -> None:
+        real = {resource: entries for resource, entries in changed.items() if self.index.entries(resource) != entries}
+        if real:
+            self.index = self.index.with_entries(real)
+            self._on_change(self.index)
+
+    async def _read_all(self) -> None:
+        for each in self._notifications:
+            await each.start()
+        await self._lock.run(lambda: ensureDeferred(self._read_each(None)))
+
+    async def _read_changed(self, pattern: PatternType, notifications: Sequence[bytes | None]) -> None:
+        resources = []
+        for data in notifications:
+            try:
+                resources.append(tree_layout.decode_change(pattern, data))
+            except BadAcls as error:
+                log.error("a notification of changed ACLs cannot be read, all are read again: {why}", why=error)
+                await self._read_each(None)
+                return
+        await self._read_each(dict.fromkeys(resources))
+
+    async def _read_each(self, resources: Iterable[ResourcePattern] | None) -> None:
+        """Read the entries of some resources, or of all; raise BadAcls while the store is not open."""
+        names = list(await self._all_resources() if resources is None else resources)
+        nodes = await self._tree.get_many([tree_layout.path(resource) for resource in names])
+        found = {}
+        async for resource, node in self._runtime.slices.over(zip(names, nodes, strict=True)):
+            found[resource] = _NO_ENTRIES if node is None else self._decoded(resource, node)
+        self._publish(found)
+
+    async def _all_resources(self) -> Iterable[ResourcePattern]:
+        """Return the resources that have ACLs in the tree or in force."""
+        known = [resource for resource, _ in self.index.resources()]
+        for pattern in tree_layout.STORED_PATTERNS:
+            for kind in tree_layout.STORED_TYPES:
+                names = await self._tree.children(tree_layout.type_path(pattern, kind))
+                known += [ResourcePattern(kind, name, pattern) for name in names]
+        return dict.fromkeys(known)
+
+    def _session_changed(self, event: SessionEvent) -> None:
+        """Read all again in a new session: notifications may have been missed."""
+        if (
+            event.state is SessionState.CONNECTED
+            and event.session_id != self._session_id
+            and not self._pauses.has_ended
+        ):
+            self._session_id = event.session_id
+            ensureDeferred(self._resume())
+
+    async def _resume(self) -> None:
+        while not self._pauses.has_ended:
+            try:
+                await self._read_all()
+                return
+            except SessionExpired:
+                return  # the next session reads them
+            except CoordinationError as error:
+                if self._runtime.may_log("reading ACLs again"):
+                    log.warn("ACLs cannot be read now, changes are missed: {why}", why=error)
+                await self._pauses.pause(_RETRY_SECONDS)
+
+    def _decoded(self, resource: ResourcePattern, node: Node) -> Entries:
+        try:
+            return tree_layout.decode_entries(node.data)
+        except BadAcls as error:
+            path = tree_layout.path(resource)
+            if not self._is_open:
+                raise BadAcls(f"{path}: {error}") from error
+            log.error("the ACLs in {path} cannot be read, those before stay in force: {why}", path=path, why=error)
+            return self.index.entries(resource)
+
+
+def _operations(resource: ResourcePattern, node: Node | None, after: Entries) -> list[Operation]:
+    """Return the change of a resource's node, and its notification."""
+    path = tree_layout.path(resource)
+    notification = Create(
+        tree_layout.new_change_path(resource.pattern), tree_layout.encode_change(resource), sequence=True
+    )
+    if node is None:
+        return [Create(path, tree_layout.encode_entries(after)), notification]
+    version = node.stat.version
+    change = SetData(path, tree_layout.encode_entries(after), version) if after else Delete(path, version)
+    return [change, notification]
+
+
+def _without(filters: Sequence[AclFilter], entries: Entries) -> Entries:
+    return frozenset(each for each in entries if not any(wanted.matches_entry(each) for wanted in filters))
