@@ -1,12 +1,16 @@
-"""Registration of APIs: `serves` declares the request that a module of `pylogbroker.broker.apis` handles."""
+"""Registration of APIs: `serves` declares the request that a module of `pylogbroker.broker.apis` handles.
+
+`access` declares what its sender must be allowed (see `pylogbroker.broker.security.rules`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import attrs
 
+from pylogbroker.broker.security.rules import Rule, guard
 from pylogbroker.wire import SUPPORTED, Request, Response, Versions
 
 Handler = Callable[..., Any]
@@ -30,6 +34,7 @@ class Api:
     """The API changes nothing, so its work stops when the connection closes (see `context`)."""
     cluster_only: bool = False
     """A broker that is alone in its cluster does not offer the API."""
+    access: tuple[Rule, ...] = ()
 
     @property
     def key(self) -> int:
@@ -47,10 +52,18 @@ class Api:
     def name(self) -> str:
         return self.request.__name__.removesuffix("Request")
 
+    def guarded(self) -> Api:
+        """Return the API as a broker with an authorizer serves it; raise ValueError without a rule."""
+        if not self.access:
+            raise ValueError(f"{self.name} does not say what its sender must be allowed")
+        return attrs.evolve(self, handle=guard(self.handle, self.access))
 
-def serves(request: type[Request], *, is_read: bool = False, cluster_only: bool = False) -> Callable[[H], H]:
+
+def serves(
+    request: type[Request], *, access: Sequence[Rule] = (), is_read: bool = False, cluster_only: bool = False
+) -> Callable[[H], H]:
     def register(handle: H) -> H:
-        api = Api(request, handle, is_read, cluster_only)
+        api = Api(request, handle, is_read, cluster_only, tuple(access))
         other = _registered.setdefault(api.key, api)
         if other is not api:
             raise ValueError(f"{api.name} has two handlers: {other.handle.__module__} and {handle.__module__}")

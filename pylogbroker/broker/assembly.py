@@ -29,6 +29,7 @@ from pylogbroker.broker.partitions.log_moves import LogMoves
 from pylogbroker.broker.partitions.service import Partitions
 from pylogbroker.broker.producer_ids import ProducerIds
 from pylogbroker.broker.runtime import Runtime
+from pylogbroker.broker.security.authorizer import BrokerAuthorizer
 from pylogbroker.broker.security.tls_listeners import TlsListeners
 from pylogbroker.broker.services import Controller, ControllerOrdersTaker
 from pylogbroker.broker.sole_role import SoleRole
@@ -36,6 +37,7 @@ from pylogbroker.broker.throttles import MOVES_RATE, throttle_of
 from pylogbroker.config import BrokerConfig
 from pylogbroker.groups import GroupCoordinator
 from pylogbroker.interfaces import ITree
+from pylogbroker.security.principals import ANONYMOUS
 from pylogbroker.storage import LogManager
 from pylogbroker.transactions import TransactionCoordinator
 
@@ -74,6 +76,7 @@ class Broker:
     log_moves: LogMoves
     log_maintenance: LogMaintenance
     tls: TlsListeners
+    authorizer: BrokerAuthorizer | None
     coordinators_loaded: Deferred[Any] = attrs.field(factory=Deferred, init=False)
     """Fires when the coordinators have replayed their records."""
 
@@ -105,6 +108,9 @@ class Broker:
 
     async def open(self) -> None:
         """Open the services; the controller and the logs are open."""
+        if self.authorizer is not None:
+            await self.authorizer.open()
+            self._check_brokers(self.authorizer)
         self.dynamic_settings.open(self.metadata.image)
         await self.role.open_replicas()
         self.partitions.open()
@@ -123,8 +129,17 @@ class Broker:
         self.log_cleaner.start()
         self.log_moves.start()
 
+    def _check_brokers(self, authorizer: BrokerAuthorizer) -> None:
+        """Warn if the brokers of this cluster are not allowed to be that. TLS and SASL name them as they connect."""
+        if isinstance(self.role, ClusterRole):
+            listener = self.config.inter_broker_listener
+            if not (listener.security.has_tls or listener.security.has_sasl):
+                authorizer.warn_of_brokers(ANONYMOUS, listener.advertised_host or listener.host)
+
     def release(self) -> None:
         self.tls.stop()
+        if self.authorizer is not None:
+            self.authorizer.close()
         self.role.close()
         self.auto_creation.stop()
         self.log_maintenance.stop()
@@ -177,12 +192,14 @@ def assemble(
         role.replicas.on_resigned += [group_service.on_resigned, transaction_service.on_resigned]
     disk = DiskJobs(runtime, logs, partitions)
     log_cleaner = LogCleaner(config, runtime, partitions, disk)
+    authorizer = BrokerAuthorizer.of(config, runtime, tree)
+    apis = tuple(api for api in APIS if in_cluster or not api.cluster_only)
     return Broker(
         config,
         node,
         runtime,
         logs,
-        tuple(api for api in APIS if in_cluster or not api.cluster_only),
+        apis if authorizer is None else tuple(api.guarded() for api in apis),
         metadata,
         role,
         AutoCreation(config, metadata, role.controller, runtime),
@@ -196,4 +213,5 @@ def assemble(
         LogMoves(runtime, partitions, logs, throttle_of(config, MOVES_RATE, runtime), log_cleaner.is_busy_with),
         LogMaintenance(config, runtime, logs, partitions, log_cleaner, disk, role.reopen_offline_partitions),
         tls,
+        authorizer,
     )

@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 import attrs
 
+from pylogbroker.broker.security.access import Access
 from pylogbroker.security.principals import ANONYMOUS
 
 
@@ -43,7 +44,10 @@ class Caller:
 
 @attrs.frozen
 class RequestContext:
-    """Client, listener, local address and version; requests of a connection that agree on these share one."""
+    """Client, listener, local address and version; requests of a connection that agree on these share one.
+
+    `access` is None in a broker without an authorizer: everything is allowed.
+    """
 
     api_version: int
     client_id: str | None = None
@@ -52,3 +56,11 @@ class RequestContext:
     listener: str = "PLAINTEXT"
     principal: str = ANONYMOUS
     caller: Caller = attrs.field(factory=Caller, eq=False)
+    access: Access | None = attrs.field(default=None, eq=False)
+
+    @property
+    def required_access(self) -> Access:
+        """Raise LookupError if the request came without identity to a broker that has an authorizer."""
+        if self.access is None:
+            raise LookupError("the request has no identity")
+        return self.access

@@ -18,15 +18,18 @@ from pylogbroker.broker.limits import PartitionAllowance
 from pylogbroker.broker.local_node import LocalNode
 from pylogbroker.broker.partitions.partition import Partition
 from pylogbroker.broker.runtime import Runtime
+from pylogbroker.broker.security.access import Access
 from pylogbroker.broker.security.tls_listeners import TlsListeners
 from pylogbroker.config import BrokerConfig
-from pylogbroker.errors import ErrorCode, InvalidRecords, StorageFailure
+from pylogbroker.errors import ErrorCode, InvalidRecords, KafkaError, StorageFailure
 from pylogbroker.groups import GroupCoordinator
 from pylogbroker.metadata.delta import NewTopic, PartitionsChanged, PlannedTopic
 from pylogbroker.metadata.image import ClusterImage, ConfigChange, ConfigResource, TopicImage
 from pylogbroker.metadata.persistent_map import PersistentMap
 from pylogbroker.metadata.zk_schema import ProducerIdBlock
 from pylogbroker.replication.throttle import ReplicationThrottle
+from pylogbroker.security.acls.bindings import AclBinding, AclFilter, ResourcePattern
+from pylogbroker.security.acls.index import AclIndex, Entries
 from pylogbroker.storage import Log, LogManager
 from pylogbroker.transactions import MarkersCallback, TransactionCoordinator, TransactionMarker
 from pylogbroker.wire.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
@@ -156,9 +159,28 @@ class LogServices(Protocol):
     def partitions(self) -> LedPartitions: ...
 
 
+class Authorization(Protocol):
+    @property
+    def acls(self) -> Acls: ...
+    def access(self, principal: str, host: str, /) -> Access:
+        """Return what a connection may do."""
+
+
+class Acls(Protocol):
+    @property
+    def index(self) -> AclIndex: ...
+    async def add(self, resource: ResourcePattern, new: Entries, /) -> None:
+        """Add entries of a resource; raise KafkaError."""
+
+    async def remove(self, filters: Sequence[AclFilter], /) -> dict[AclBinding, KafkaError | None]:
+        """Remove the bindings that some filter matches; return them, with the error of those that remain."""
+
+
 class Services(LogServices, Protocol):
     @property
     def apis(self) -> Sequence[Api]: ...
+    @property
+    def authorizer(self) -> Authorization | None: ...
     @property
     def node(self) -> LocalNode: ...
     @property

@@ -31,7 +31,8 @@ from twisted.python.failure import Failure
 from pylogbroker.broker.context import Caller, RequestContext
 from pylogbroker.broker.deferred_actions import DeferredActions
 from pylogbroker.broker.peer_log_limit import PeerLogLimit
-from pylogbroker.broker.services import Services
+from pylogbroker.broker.security.access import Access
+from pylogbroker.broker.services import Authorization, Services
 from pylogbroker.errors import ErrorCode, KafkaError, ProtocolViolation
 from pylogbroker.net.limits import MemoryLimit
 from pylogbroker.net.routes import NotOffered, Route, Routes, read_header
@@ -63,6 +64,7 @@ class ConnectionFactory(Structure):
 
     reactor: Any
     services: Services
+    authorizer: Authorization | None
     listener_name: str
     deferred_actions: DeferredActions
     memory: MemoryLimit
@@ -152,7 +154,6 @@ class KafkaProtocol(Protocol):
     def __init__(self, host: str, port: int = 0) -> None:
         self._host = host
         self._port = port
-        self._principal = ANONYMOUS
         self._todo: deque[memoryview] = deque()
         self._waiting: deque[ResponseSlot] = deque()
         self._out: list[Chunk] = []
@@ -163,6 +164,8 @@ class KafkaProtocol(Protocol):
         self._decoding: Deferred[Any] | None = None  # of a long request
         self._paused = False
         self._caller = Caller(on_charge=self._account)
+        self._principal = ANONYMOUS
+        self._access: Access | None = None
         self._closing = False
         self._finishing = False
         self._working = False
@@ -367,12 +370,19 @@ class KafkaProtocol(Protocol):
         except UnicodeDecodeError:
             raise ProtocolViolation("the client id is not UTF-8") from None
         local = self.transport.getHost().host
-        listener = self.factory.listener_name
-        context = RequestContext(version, name, self._host, local, listener, self._principal, self._caller)
+        listener, access = self.factory.listener_name, self._current_access()
+        context = RequestContext(version, name, self._host, local, listener, self._principal, self._caller, access)
         if len(self._callers) >= _CALLERS_MAX:
             self._callers.clear()
         self._callers[key, version, id_size, client_id] = route, context
         return route, context
+
+    def _current_access(self) -> Access | None:
+        """Return what the connection's principal may do; None without an authorizer."""
+        authorizer = self.factory.authorizer
+        if authorizer is not None and (self._access is None or self._access.principal != self._principal):
+            self._access = authorizer.access(self._principal, self._host)
+        return self._access
 
     # -- answers -------------------------------------------------------------------------------------------------
 

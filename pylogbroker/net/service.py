@@ -72,6 +72,7 @@ class KafkaFactory(Factory):
     def __init__(self, reactor: Any, services: Services, listener: Listener, bounds: SharedLimits) -> None:
         self.reactor = reactor
         self.services = services
+        self.authorizer = services.authorizer
         self.listener_name = listener.name
         self._security = listener.security
         self.deferred_actions = services.runtime.deferred_actions

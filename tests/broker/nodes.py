@@ -26,6 +26,7 @@ from pylogbroker.interfaces import ITree
 from pylogbroker.metadata.delta import Delta, NewTopic, PartitionsChanged
 from pylogbroker.metadata.image import PartitionState
 from pylogbroker.records import Buffer, Record, build
+from pylogbroker.security.principals import ANONYMOUS
 from pylogbroker.storage import LogManager
 from pylogbroker.tap import plugins
 from pylogbroker.wire import SUPPORTED, Request, Response, codec
@@ -57,7 +58,7 @@ class Threads:
         maybeDeferred(call).chainDeferred(waiting)
 
 
-@attrs.define
+@attrs.define(repr=False)  # it would be long: pytest shows the values in a failed assertion
 class Node:
     """A broker, its clock and its threads."""
 
@@ -67,11 +68,25 @@ class Node:
     threads: Threads
     tree: ITree
 
-    def ask(self, handle: Callable[..., Any], request: Request, version: int | None = None) -> Any:
+    def ask(
+        self,
+        handle: Callable[..., Any],
+        request: Request,
+        version: int | None = None,
+        host: str = "",
+        principal: str = ANONYMOUS,
+    ) -> Any:
         """The answer to a request, both sent through the wire's codecs in the version, by default the newest."""
-        return now(self.send(handle, request, version))
+        return now(self.send(handle, request, version, host, principal))
 
-    def send(self, handle: Callable[..., Any], request: Request, version: int | None = None) -> Deferred[Any]:
+    def send(
+        self,
+        handle: Callable[..., Any],
+        request: Request,
+        version: int | None = None,
+        host: str = "",
+        principal: str = ANONYMOUS,
+    ) -> Deferred[Any]:
         """Like `ask`, for an answer that may have to wait, or that is None and not sent."""
         request_type, response_type = SUPPORTED[request.api_key]
         version = request_type.versions.last if version is None else version
@@ -85,10 +100,16 @@ class Node:
             return codec(response_type, version).decode(data)
 
         def begin() -> Any:
-            answer = handle(self.broker, RequestContext(version, local_host="here"), sent)
+            answer = handle(self.broker, self.context(version, host, principal), sent)
             return at_once(answer) if isinstance(answer, GeneratorType) else answer
 
         return maybeDeferred(begin).addBoth(receive)
+
+    def context(self, version: int, host: str, principal: str) -> RequestContext:
+        """The context of a request from a host."""
+        authorizer = self.broker.authorizer
+        access = None if authorizer is None else authorizer.access(principal, host)
+        return RequestContext(version, client_host=host, local_host="here", principal=principal, access=access)
 
     def create(self, name: str, partitions: int = 1, **overrides: str) -> None:
         """Make a topic; settings by their names with underscores for dots."""

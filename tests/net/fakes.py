@@ -67,6 +67,7 @@ class FakeFactory:
     apis: tuple[Any, ...]
     reactor: Clock = attrs.field(factory=Clock)
     services: Any = None
+    authorizer: Any = None
     listener_name: str = "PLAINTEXT"
     max_request_bytes: int = 1_000_000
     idle_tick: int = 0

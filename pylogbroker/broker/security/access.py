@@ -1,0 +1,99 @@
+"""Access of a connection: what it may do, with the verdicts remembered.
+
+A verdict holds until the broker's ACLs change. So a request costs one lookup for each topic that it names.
+
+Denials are logged at the level info, for each address a few a minute. What is allowed is logged at the level debug when
+it is first decided. The lines are those of Kafka's authorizer, without the request's name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import attrs
+from twisted.logger import Logger
+
+from pylogbroker.broker.peer_log_limit import PeerLogLimit
+from pylogbroker.security.acls.authorizer import Authorizer, kafka_host
+from pylogbroker.security.acls.bindings import CLUSTER_NAME, AclOperation, AclResourceType
+
+log = Logger()
+_VERDICTS_MAX: Final = 10_000
+_LINE: Final = (
+    "Principal = {principal} is {verdict} operation = {operation} from host = {host} on resource = {resource}"
+)
+
+_Asked = tuple[AclOperation, AclResourceType, str]
+
+
+@attrs.define(eq=False)
+class Access:
+    """Access of one principal from one host.
+
+    A denial is not logged if it is asked `quietly`: it decides what an answer lists, or another check follows.
+    """
+
+    principal: str
+    _host: str
+    _authorizer: Callable[[], Authorizer]
+    _denials: PeerLogLimit
+    _known_of: Authorizer = attrs.field(init=False)
+    _known: dict[_Asked, bool] = attrs.field(factory=dict, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._host = kafka_host(self._host)
+        self._known_of = self._authorizer()
+
+    def allows(self, operation: AclOperation, kind: AclResourceType, name: str, quietly: bool = False) -> bool:
+        asked = operation, kind, name
+        authorizer = self._authorizer()
+        verdict = self._known.get(asked) if authorizer is self._known_of else None
+        if verdict is None:
+            verdict = authorizer.allows(self.principal, self._host, operation, kind, name)
+            self._remember(authorizer, asked, verdict)
+            if verdict:
+                log.debug(_LINE, verdict="Allowed", **self._shown(asked))
+        if not verdict and not quietly and self._denials.is_due(self._host):
+            log.info(_LINE, verdict="Denied", **self._shown(asked))
+        return verdict
+
+    def allows_on_topic(self, operation: AclOperation, topic: str) -> bool:
+        return self.allows(operation, AclResourceType.TOPIC, topic)
+
+    def allows_on_group(self, operation: AclOperation, group: str) -> bool:
+        return self.allows(operation, AclResourceType.GROUP, group)
+
+    def allows_on_cluster(self, operation: AclOperation, quietly: bool = False) -> bool:
+        return self.allows(operation, AclResourceType.CLUSTER, CLUSTER_NAME, quietly)
+
+    def allows_on_transactional_id(self, operation: AclOperation, transactional_id: str) -> bool:
+        return self.allows(operation, AclResourceType.TRANSACTIONAL_ID, transactional_id)
+
+    def allows_on_any_topic(self, operation: AclOperation) -> bool:
+        return self._authorizer().allows_on_any(self.principal, self._host, operation, AclResourceType.TOPIC)
+
+    def operations(self, kind: AclResourceType, name: str) -> int:
+        """Return the allowed operations as the bit field in responses."""
+        return self._authorizer().operations(self.principal, self._host, kind, name)
+
+    def _remember(self, authorizer: Authorizer, asked: _Asked, verdict: bool) -> None:
+        if authorizer is not self._known_of or len(self._known) >= _VERDICTS_MAX:
+            self._known.clear()
+            self._known_of = authorizer
+        self._known[asked] = verdict
+
+    def _shown(self, asked: _Asked) -> dict[str, str]:
+        operation, kind, name = asked
+        resource = f"{kind.name}:LITERAL:{_printable(name)}"
+        return {
+            "principal": _printable(self.principal),
+            "operation": operation.name,
+            "host": self._host,
+            "resource": resource,
+        }
+
+
+def _printable(text: str) -> str:
+    """Return a client's text without what could pass for another line of the log."""
+    return text if text.isprintable() else repr(text)[1:-1]

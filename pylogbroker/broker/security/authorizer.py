@@ -1,0 +1,62 @@
+"""The authorizer of this broker: the ACLs in force, and who always may do all."""
+
+from __future__ import annotations
+
+import attrs
+from twisted.logger import Logger
+
+from pylogbroker.broker.peer_log_limit import PeerLogLimit
+from pylogbroker.broker.runtime import Runtime
+from pylogbroker.broker.security.access import Access
+from pylogbroker.broker.security.acl_store import AclStore
+from pylogbroker.config import BrokerConfig
+from pylogbroker.config.access_settings import parse_super_users
+from pylogbroker.interfaces import ITree
+from pylogbroker.security.acls.authorizer import Authorizer
+from pylogbroker.security.acls.bindings import CLUSTER_NAME, AclOperation, AclResourceType
+from pylogbroker.security.acls.index import AclIndex
+
+log = Logger()
+
+
+@attrs.define(eq=False)
+class BrokerAuthorizer:
+    _decisions: Authorizer
+    _denials: PeerLogLimit
+    acls: AclStore = attrs.field(init=False)
+
+    @classmethod
+    def of(cls, config: BrokerConfig, runtime: Runtime, tree: ITree) -> BrokerAuthorizer | None:
+        """Return None if the settings have no authorizer."""
+        if not config.optional_text("authorizer.class.name"):
+            return None
+        users = parse_super_users(config.text("super.users"))
+        decisions = Authorizer(AclIndex(), users, config.boolean("allow.everyone.if.no.acl.found"))
+        denials = PeerLogLimit(runtime.clock, "{count} more requests from {host} were denied within a minute")
+        authorizer = cls(decisions, denials)
+        authorizer.acls = AclStore(tree, runtime, authorizer._set_acls)
+        return authorizer
+
+    def access(self, principal: str, host: str) -> Access:
+        """Return what a connection may do."""
+        return Access(principal, host, lambda: self._decisions, self._denials)
+
+    async def open(self) -> None:
+        await self.acls.open()
+
+    def close(self) -> None:
+        self.acls.close()
+        self._denials.log_suppressed()
+
+    def warn_of_brokers(self, principal: str, host: str) -> None:
+        """Log a warning if the cluster's brokers, which connect as `principal`, may not act as brokers."""
+        asked = AclOperation.CLUSTER_ACTION, AclResourceType.CLUSTER, CLUSTER_NAME
+        if not self._decisions.allows(principal, host, *asked):
+            log.warn(
+                "brokers of this cluster connect as {principal}, which may not act as a broker: partitions cannot be "
+                "replicated; add {principal} to super.users, or allow it ClusterAction on the cluster",
+                principal=principal,
+            )
+
+    def _set_acls(self, acls: AclIndex) -> None:
+        self._decisions = attrs.evolve(self._decisions, acls=acls)
