@@ -7,15 +7,17 @@ from twisted.internet.defer import Deferred
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.producer_fencing import error_for
+from pylogbroker.broker.security.rules import on_group, on_transactional_id
 from pylogbroker.broker.services import Services
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.metadata.topic_names import OFFSETS_TOPIC
+from pylogbroker.security.acls.bindings import AclOperation
 from pylogbroker.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 
 _FIRST_WITH_FENCED = 2
 
 
-@serves(AddOffsetsToTxnRequest)
+@serves(AddOffsetsToTxnRequest, access=[on_transactional_id(AclOperation.WRITE), on_group(AclOperation.READ)])
 async def handle(
     services: Services, context: RequestContext, request: AddOffsetsToTxnRequest
 ) -> AddOffsetsToTxnResponse:

@@ -6,7 +6,7 @@ If one cannot be added, the others get OPERATION_NOT_ATTEMPTED. Since version 4 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Generator, Mapping, Sequence
+from collections.abc import Awaitable, Collection, Generator, Mapping, Sequence
 from functools import partial
 
 from twisted.internet.defer import Deferred
@@ -15,11 +15,13 @@ from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.producer_fencing import error_for
 from pylogbroker.broker.requested_partitions import count_elements
+from pylogbroker.broker.security.rules import Narrowed
 from pylogbroker.broker.services import Services
-from pylogbroker.broker.slices import inline_if_short, map_in_steps
+from pylogbroker.broker.slices import at_once, inline_if_short, map_in_steps
 from pylogbroker.coordinators import TopicPartition
 from pylogbroker.errors import ErrorCode
 from pylogbroker.metadata.topic_names import INTERNAL_TOPICS
+from pylogbroker.security.acls.bindings import AclOperation
 from pylogbroker.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
     AddPartitionsToTxnRequest,
@@ -37,7 +39,21 @@ _FIRST_WITH_ABORTABLE = 5
 Errors = Mapping[TopicPartition, ErrorCode]
 
 
-@serves(AddPartitionsToTxnRequest)
+def _narrow(services: Services, context: RequestContext, request: AddPartitionsToTxnRequest) -> Narrowed | None:
+    access = context.required_access
+    if context.api_version >= _FIRST_WITH_SEVERAL:
+        if access.allows_on_cluster(AclOperation.CLUSTER_ACTION):
+            return None
+        return Narrowed(None, lambda _: AddPartitionsToTxnResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
+    if access.allows_on_transactional_id(AclOperation.WRITE, request.v3_and_below_transactional_id):
+        return None
+    topics, code = request.v3_and_below_topics, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    errors = {(topic.name, index): code for topic in topics for index in topic.partitions}
+    results = at_once(_results(errors, topics, context))
+    return Narrowed(None, lambda _: AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results))
+
+
+@serves(AddPartitionsToTxnRequest, access=[_narrow])
 def handle(
     services: Services, context: RequestContext, request: AddPartitionsToTxnRequest
 ) -> Awaitable[AddPartitionsToTxnResponse] | Generator[None, None, Awaitable[AddPartitionsToTxnResponse]]:
@@ -64,12 +80,12 @@ def _transactions(
 def _begin(
     services: Services, context: RequestContext, transactions: Sequence[AddPartitionsToTxnTransaction]
 ) -> Generator[None, None, Awaitable[AddPartitionsToTxnResponse]]:
-    from_client = context.api_version < _FIRST_WITH_SEVERAL
+    writable = _writable_topics(context, transactions)
     found = []
     for asked in transactions:
         yield
         partitions = [(topic.name, index) for topic in asked.topics for index in topic.partitions]
-        found.append((asked, partitions, (yield from _check_all(services, partitions, from_client))))
+        found.append((asked, partitions, (yield from _check_all(services, partitions, writable))))
     return _add_to_each(services, context, found)
 
 
@@ -92,17 +108,30 @@ async def _add_to_each(
 
 
 def _check_all(
-    services: Services, partitions: Sequence[TopicPartition], from_client: bool
+    services: Services, partitions: Sequence[TopicPartition], writable: Collection[str]
 ) -> Generator[None, None, Errors]:
-    found = yield from map_in_steps(partial(_check, services, from_client), partitions)
+    found = yield from map_in_steps(partial(_check, services, writable), partitions)
     if not any(found):
         return {}
     return {key: error or ErrorCode.OPERATION_NOT_ATTEMPTED for key, error in zip(partitions, found, strict=True)}
 
 
-def _check(services: Services, from_client: bool, key: TopicPartition) -> ErrorCode:
+def _writable_topics(context: RequestContext, transactions: Sequence[AddPartitionsToTxnTransaction]) -> Collection[str]:
+    """Return the topics that the sender may write to: a broker to all, a client to none of the broker's own."""
+    asked = {topic.name for transaction in transactions for topic in transaction.topics}
+    if context.api_version >= _FIRST_WITH_SEVERAL:
+        return asked
+    access = context.access
+    return {
+        name
+        for name in asked - set(INTERNAL_TOPICS)
+        if access is None or access.allows_on_topic(AclOperation.WRITE, name)
+    }
+
+
+def _check(services: Services, writable: Collection[str], key: TopicPartition) -> ErrorCode:
     name, index = key
-    if from_client and name in INTERNAL_TOPICS:
+    if name not in writable:
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED
     topic = services.metadata.topics.get(name)
     return ErrorCode.NONE if topic and index in topic.partitions else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

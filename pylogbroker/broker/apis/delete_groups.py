@@ -6,12 +6,24 @@ from collections.abc import Generator
 
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
+from pylogbroker.broker.security.access import Access
+from pylogbroker.broker.security.rules import on_each
 from pylogbroker.broker.services import Services
 from pylogbroker.broker.slices import inline_if_short
+from pylogbroker.errors import ErrorCode
+from pylogbroker.security.acls.bindings import AclOperation
 from pylogbroker.wire.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 
 
-@serves(DeleteGroupsRequest)
+def _may_delete(access: Access, group_id: str) -> bool:
+    return access.allows_on_group(AclOperation.DELETE, group_id)
+
+
+def _rejected(group_id: str) -> DeletableGroupResult:
+    return DeletableGroupResult(group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+
+
+@serves(DeleteGroupsRequest, access=[on_each("groups_names", "results", _may_delete, _rejected)])
 def handle(
     services: Services, context: RequestContext, request: DeleteGroupsRequest
 ) -> DeleteGroupsResponse | Generator[None, None, DeleteGroupsResponse]:

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.limits import ResponseBudget
+from pylogbroker.broker.security.access import Access
+from pylogbroker.broker.security.rules import Narrowed, on_each
+from pylogbroker.broker.security.visibility import may_see_topic
 from pylogbroker.broker.services import Services
-from pylogbroker.errors import KafkaError
+from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.security.acls.bindings import AclOperation
 from pylogbroker.transactions import TransactionDescription
 from pylogbroker.wire.messages.describe_transactions import (
     DescribeTransactionsRequest,
@@ -16,7 +22,27 @@ from pylogbroker.wire.messages.describe_transactions import (
 )
 
 
-@serves(DescribeTransactionsRequest)
+def _may_describe(access: Access, transactional_id: str) -> bool:
+    return access.allows_on_transactional_id(AclOperation.DESCRIBE, transactional_id)
+
+
+def _rejected(transactional_id: str) -> TransactionState:
+    return TransactionState(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, transactional_id)
+
+
+def _without_hidden_topics(services: Services, context: RequestContext, request: Any) -> Narrowed:
+    def complete(response: DescribeTransactionsResponse) -> DescribeTransactionsResponse:
+        for state in response.transaction_states:
+            state.topics = [each for each in state.topics if may_see_topic(context, each.topic)]
+        return response
+
+    return Narrowed(request, complete)
+
+
+@serves(
+    DescribeTransactionsRequest,
+    access=[on_each("transactional_ids", "transaction_states", _may_describe, _rejected), _without_hidden_topics],
+)
 async def handle(
     services: Services, context: RequestContext, request: DescribeTransactionsRequest
 ) -> DescribeTransactionsResponse:

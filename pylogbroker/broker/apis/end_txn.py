@@ -7,14 +7,16 @@ from twisted.internet.defer import Deferred
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.producer_fencing import error_for
+from pylogbroker.broker.security.rules import on_transactional_id
 from pylogbroker.broker.services import Services
 from pylogbroker.errors import ErrorCode
+from pylogbroker.security.acls.bindings import AclOperation
 from pylogbroker.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
 
 _FIRST_WITH_FENCED = 2
 
 
-@serves(EndTxnRequest)
+@serves(EndTxnRequest, access=[on_transactional_id(AclOperation.WRITE)])
 async def handle(services: Services, context: RequestContext, request: EndTxnRequest) -> EndTxnResponse:
     replied: Deferred[ErrorCode] = Deferred()
     services.transactions.end(

@@ -4,18 +4,40 @@ from __future__ import annotations
 
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
+from pylogbroker.broker.security.rules import Narrowed, split
 from pylogbroker.broker.services import Services
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.metadata.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from pylogbroker.security.acls.bindings import AclOperation, AclResourceType
 from pylogbroker.wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 
 _GROUP = 0
 _TRANSACTION = 1
 _FIRST_WITH_SEVERAL = 4
 _NOWHERE = -1
+_RESOURCES = {
+    _GROUP: (AclResourceType.GROUP, ErrorCode.GROUP_AUTHORIZATION_FAILED),
+    _TRANSACTION: (AclResourceType.TRANSACTIONAL_ID, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
+}
 
 
-@serves(FindCoordinatorRequest)
+def _narrow(services: Services, context: RequestContext, request: FindCoordinatorRequest) -> Narrowed | None:
+    if request.key_type not in _RESOURCES:
+        return None
+    access, (kind, code) = context.required_access, _RESOURCES[request.key_type]
+    several = context.api_version >= _FIRST_WITH_SEVERAL
+    keys = request.coordinator_keys if several else [request.key]
+    verdicts = [access.allows(AclOperation.DESCRIBE, kind, key) for key in keys]
+    if all(verdicts):
+        return None
+    if several:
+        return split(
+            request, "coordinator_keys", verdicts, "coordinators", lambda key: _nowhere(key, KafkaError("", code))
+        )
+    return Narrowed(None, lambda _: _single(_nowhere(request.key, KafkaError("", code))))
+
+
+@serves(FindCoordinatorRequest, access=[_narrow])
 async def handle(
     services: Services, context: RequestContext, request: FindCoordinatorRequest
 ) -> FindCoordinatorResponse:
@@ -29,12 +51,16 @@ async def handle(
         found = [_find(services, context, request.key_type, key) async for key in services.runtime.slices.over(keys)]
     if several:
         return FindCoordinatorResponse(coordinators=found)
+    return _single(found[0])
+
+
+def _single(found: Coordinator) -> FindCoordinatorResponse:
     return FindCoordinatorResponse(
-        error_code=found[0].error_code,
-        error_message=found[0].error_message,
-        node_id=found[0].node_id,
-        host=found[0].host,
-        port=found[0].port,
+        error_code=found.error_code,
+        error_message=found.error_message,
+        node_id=found.node_id,
+        host=found.host,
+        port=found.port,
     )
 
 

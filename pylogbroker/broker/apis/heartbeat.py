@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
+from pylogbroker.broker.security.rules import on_group
 from pylogbroker.broker.services import Services
 from pylogbroker.groups import Heartbeat
+from pylogbroker.security.acls.bindings import AclOperation
 from pylogbroker.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
 
-@serves(HeartbeatRequest)
+@serves(HeartbeatRequest, access=[on_group(AclOperation.READ)])
 def handle(services: Services, context: RequestContext, request: HeartbeatRequest) -> HeartbeatResponse:
     beat = Heartbeat(request.group_id, request.generation_id, request.member_id, request.group_instance_id)
     return HeartbeatResponse(error_code=services.groups.heartbeat(beat, services.runtime.now_ms()))

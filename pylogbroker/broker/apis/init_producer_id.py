@@ -11,15 +11,29 @@ from twisted.internet.defer import Deferred
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.producer_fencing import error_for
+from pylogbroker.broker.security.rules import Narrowed
 from pylogbroker.broker.services import Services
 from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.security.acls.bindings import AclOperation
 from pylogbroker.transactions import InitProducerId, InitResult
 from pylogbroker.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
 _FIRST_WITH_FENCED = 4
 
 
-@serves(InitProducerIdRequest)
+def _check_access(services: Services, context: RequestContext, request: InitProducerIdRequest) -> Narrowed | None:
+    access = context.required_access
+    if request.transactional_id is not None:
+        allowed = access.allows_on_transactional_id(AclOperation.WRITE, request.transactional_id)
+        code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    else:
+        is_idempotent = access.allows_on_cluster(AclOperation.IDEMPOTENT_WRITE, quietly=True)
+        allowed = is_idempotent or access.allows_on_any_topic(AclOperation.WRITE)
+        code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    return None if allowed else Narrowed(None, lambda _: _error_response(code))
+
+
+@serves(InitProducerIdRequest, access=[_check_access])
 async def handle(services: Services, context: RequestContext, request: InitProducerIdRequest) -> InitProducerIdResponse:
     if (request.producer_id == -1) != (request.producer_epoch == -1):
         return _error_response(ErrorCode.INVALID_REQUEST)

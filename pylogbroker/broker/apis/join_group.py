@@ -6,8 +6,11 @@ from twisted.internet.defer import Deferred
 
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
+from pylogbroker.broker.security.rules import on_group
 from pylogbroker.broker.services import Services
+from pylogbroker.errors import ErrorCode
 from pylogbroker.groups import Join, JoinResult
+from pylogbroker.security.acls.bindings import AclOperation
 from pylogbroker.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember
 
 _FIRST_WITH_REBALANCE_TIMEOUT = 1
@@ -16,7 +19,11 @@ _FIRST_WITH_NULL_PROTOCOL = 7
 _FIRST_WITH_SKIPPING = 9
 
 
-@serves(JoinGroupRequest)
+def _reject(context: RequestContext, request: JoinGroupRequest, code: ErrorCode) -> JoinGroupResponse:
+    return _response(JoinResult(code), context.api_version)
+
+
+@serves(JoinGroupRequest, access=[on_group(AclOperation.READ, _reject)])
 def handle(services: Services, context: RequestContext, request: JoinGroupRequest) -> Deferred[JoinGroupResponse]:
     replied: Deferred[JoinResult] = Deferred()
     services.groups.join(_join(context, request), replied.callback, services.runtime.now_ms())

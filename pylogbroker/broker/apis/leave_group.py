@@ -6,15 +6,17 @@ from collections.abc import Generator
 
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
+from pylogbroker.broker.security.rules import on_group
 from pylogbroker.broker.services import Services
 from pylogbroker.broker.slices import ITEMS_INLINE_MAX, inline_if_short
 from pylogbroker.groups import Leaving
+from pylogbroker.security.acls.bindings import AclOperation
 from pylogbroker.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberResponse
 
 _FIRST_WITH_SEVERAL = 3
 
 
-@serves(LeaveGroupRequest)
+@serves(LeaveGroupRequest, access=[on_group(AclOperation.READ)])
 def handle(
     services: Services, context: RequestContext, request: LeaveGroupRequest
 ) -> LeaveGroupResponse | Generator[None, None, LeaveGroupResponse]:

@@ -4,12 +4,21 @@ from __future__ import annotations
 
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
+from pylogbroker.broker.security.access import Access
+from pylogbroker.broker.security.rules import shows
 from pylogbroker.broker.services import Services
 from pylogbroker.groups import GROUP_TYPE
+from pylogbroker.security.acls.bindings import AclOperation, AclResourceType
 from pylogbroker.wire.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 
 
-@serves(ListGroupsRequest)
+def _may_list(access: Access, group: ListedGroup) -> bool:
+    return access.allows_on_cluster(AclOperation.DESCRIBE, quietly=True) or access.allows(
+        AclOperation.DESCRIBE, AclResourceType.GROUP, group.group_id, quietly=True
+    )
+
+
+@serves(ListGroupsRequest, access=[shows("groups", _may_list)])
 async def handle(services: Services, context: RequestContext, request: ListGroupsRequest) -> ListGroupsResponse:
     slices = services.runtime.slices
     error, groups = await slices.run(services.groups.list_groups(request.states_filter, request.types_filter))

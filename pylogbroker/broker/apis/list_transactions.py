@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
+from pylogbroker.broker.security.access import Access
+from pylogbroker.broker.security.rules import shows
 from pylogbroker.broker.services import Services
+from pylogbroker.security.acls.bindings import AclOperation, AclResourceType
 from pylogbroker.wire.messages.list_transactions import (
     ListTransactionsRequest,
     ListTransactionsResponse,
@@ -12,7 +15,11 @@ from pylogbroker.wire.messages.list_transactions import (
 )
 
 
-@serves(ListTransactionsRequest)
+def _may_describe(access: Access, found: TransactionState) -> bool:
+    return access.allows(AclOperation.DESCRIBE, AclResourceType.TRANSACTIONAL_ID, found.transactional_id, quietly=True)
+
+
+@serves(ListTransactionsRequest, access=[shows("transaction_states", _may_describe)])
 async def handle(
     services: Services, context: RequestContext, request: ListTransactionsRequest
 ) -> ListTransactionsResponse:

@@ -8,20 +8,29 @@ from functools import partial
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.requested_partitions import count_elements, existing_partitions
+from pylogbroker.broker.security.rules import on_group, on_topics
 from pylogbroker.broker.services import Services
 from pylogbroker.broker.slices import inline_if_short, map_in_steps
 from pylogbroker.errors import ErrorCode
 from pylogbroker.groups import DeleteOffsetsResult
+from pylogbroker.security.acls.bindings import AclOperation
 from pylogbroker.wire.messages.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
     OffsetDeleteResponse,
     OffsetDeleteResponsePartition,
     OffsetDeleteResponseTopic,
 )
 
 
-@serves(OffsetDeleteRequest)
+def _rejected(topic: OffsetDeleteRequestTopic) -> OffsetDeleteResponseTopic:
+    code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    partitions = [OffsetDeleteResponsePartition(each.partition_index, code) for each in topic.partitions]
+    return OffsetDeleteResponseTopic(topic.name, partitions)
+
+
+@serves(OffsetDeleteRequest, access=[on_group(AclOperation.DELETE), on_topics(AclOperation.READ, _rejected)])
 def handle(
     services: Services, context: RequestContext, request: OffsetDeleteRequest
 ) -> OffsetDeleteResponse | Generator[None, None, OffsetDeleteResponse]:

@@ -9,11 +9,14 @@ from typing import TypeVar
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.limits import ResponseBudget, distinct_partitions
+from pylogbroker.broker.security.rules import by_handler
+from pylogbroker.broker.security.visibility import may_see_topic
 from pylogbroker.broker.services import Services
 from pylogbroker.broker.slices import ITEMS_INLINE_MAX, inline_if_short, map_in_steps
 from pylogbroker.coordinators import TopicPartition
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.groups import CommittedOffset, FetchResult
+from pylogbroker.security.acls.bindings import AclOperation
 from pylogbroker.wire.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
@@ -36,7 +39,7 @@ R = TypeVar("R")
 Requested = Mapping[str, list[int]] | None  # partitions by topic; None for all with an offset
 
 
-@serves(OffsetFetchRequest)
+@serves(OffsetFetchRequest, access=[by_handler])
 def handle(
     services: Services, context: RequestContext, request: OffsetFetchRequest
 ) -> OffsetFetchResponse | Generator[None, None, OffsetFetchResponse]:
@@ -65,10 +68,12 @@ def _answer(
     if version >= _FIRST_WITH_GROUPS:
         response = OffsetFetchResponse()
         for group_id, partitions in (yield from _groups(request.groups)).items():
-            response.groups.append((yield from _group(services, group_id, partitions, request.require_stable, space)))
+            response.groups.append(
+                (yield from _group(services, context, group_id, partitions, request.require_stable, space))
+            )
         return response
     requested = _distinct(request.topics)
-    found = yield from _fetch(services, request.group_id, requested, request.require_stable, space)
+    found = yield from _fetch(services, context, request.group_id, requested, request.require_stable, space)
     if version < _FIRST_WITH_OWN_ERROR:
         found = _each_with_its_error(found, requested, version)
     response = OffsetFetchResponse(error_code=found.error)
@@ -100,9 +105,14 @@ def _distinct(topics: Sequence[OffsetFetchRequestTopic] | Sequence[OffsetFetchRe
 
 
 def _group(
-    services: Services, group_id: str, requested: Requested, require_stable: bool, space: ResponseBudget
+    services: Services,
+    context: RequestContext,
+    group_id: str,
+    requested: Requested,
+    require_stable: bool,
+    space: ResponseBudget,
 ) -> Generator[None, None, OffsetFetchResponseGroup]:
-    found = yield from _fetch(services, group_id, requested, require_stable, space)
+    found = yield from _fetch(services, context, group_id, requested, require_stable, space)
     group = OffsetFetchResponseGroup(group_id, [], found.error)
     for name, indexes in _answered(found, requested):
         of_topic = partial(_partition, OffsetFetchResponsePartitions, found, name)
@@ -111,17 +121,44 @@ def _group(
 
 
 def _fetch(
-    services: Services, group_id: str, requested: Requested, require_stable: bool, space: ResponseBudget
+    services: Services,
+    context: RequestContext,
+    group_id: str,
+    requested: Requested,
+    require_stable: bool,
+    space: ResponseBudget,
 ) -> Generator[None, None, FetchResult]:
-    partitions = None if requested is None else _partitions(requested)
+    """Return offsets of topics that the client may see; for others that it names, an error."""
+    if context.access is not None and not context.access.allows_on_group(AclOperation.DESCRIBE, group_id):
+        return FetchResult(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    hidden = _hidden_topics(context, requested)
+    partitions = None if requested is None else [key for key in _partitions(requested) if key[0] not in hidden]
     yield
     found = services.groups.fetch(group_id, partitions, require_stable)
     yield
+    if context.access is not None and not found.error:
+        found = _only_visible(context, found, requested, hidden)
     try:
         space.take(sum([len(each.metadata) for each in found.offsets.values() if isinstance(each, CommittedOffset)]))
     except KafkaError as error:
         return FetchResult(error.code)
     return found
+
+
+def _hidden_topics(context: RequestContext, requested: Requested) -> set[str]:
+    """Return the named topics that the client may not see."""
+    access = context.access
+    if access is None or requested is None:
+        return set()
+    return {name for name in requested if not access.allows_on_topic(AclOperation.DESCRIBE, name)}
+
+
+def _only_visible(context: RequestContext, found: FetchResult, requested: Requested, hidden: set[str]) -> FetchResult:
+    if requested is None:
+        seen = {name for name, _ in found.offsets if may_see_topic(context, name)}
+        return FetchResult(found.error, {key: offset for key, offset in found.offsets.items() if key[0] in seen})
+    denied = [key for key in _partitions(requested) if key[0] in hidden]
+    return FetchResult(found.error, {**found.offsets, **dict.fromkeys(denied, ErrorCode.TOPIC_AUTHORIZATION_FAILED)})
 
 
 def _partitions(requested: Requested) -> list[TopicPartition]:

@@ -6,15 +6,17 @@ from twisted.internet.defer import Deferred
 
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
+from pylogbroker.broker.security.rules import on_group
 from pylogbroker.broker.services import Services
 from pylogbroker.errors import ErrorCode
 from pylogbroker.groups import Sync, SyncResult
+from pylogbroker.security.acls.bindings import AclOperation
 from pylogbroker.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 _FIRST_WITH_PROTOCOL = 5
 
 
-@serves(SyncGroupRequest)
+@serves(SyncGroupRequest, access=[on_group(AclOperation.READ)])
 def handle(
     services: Services, context: RequestContext, request: SyncGroupRequest
 ) -> SyncGroupResponse | Deferred[SyncGroupResponse]:

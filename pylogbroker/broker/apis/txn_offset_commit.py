@@ -15,14 +15,17 @@ from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.partitions.transaction_verification import AskedCoordinator, ask_about
 from pylogbroker.broker.requested_partitions import count_elements, existing_partitions
+from pylogbroker.broker.security.rules import on_group, on_topics, on_transactional_id
 from pylogbroker.broker.services import Services
 from pylogbroker.broker.slices import inline_if_short, map_in_steps
 from pylogbroker.errors import ErrorCode
 from pylogbroker.groups import CommitResult, CommittedOffset, TransactionalCommit
 from pylogbroker.metadata.topic_names import OFFSETS_TOPIC
+from pylogbroker.security.acls.bindings import AclOperation
 from pylogbroker.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
     TxnOffsetCommitResponse,
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
@@ -34,7 +37,25 @@ _VERIFICATION_ERRORS = {ErrorCode.NETWORK_EXCEPTION: ErrorCode.COORDINATOR_LOAD_
 """Errors after which every client tries again."""
 
 
-@serves(TxnOffsetCommitRequest)
+def _rejected(
+    topic: TxnOffsetCommitRequestTopic, code: ErrorCode = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+) -> TxnOffsetCommitResponseTopic:
+    partitions = [TxnOffsetCommitResponsePartition(each.partition_index, code) for each in topic.partitions]
+    return TxnOffsetCommitResponseTopic(topic.name, partitions)
+
+
+def _reject(context: RequestContext, request: TxnOffsetCommitRequest, code: ErrorCode) -> TxnOffsetCommitResponse:
+    return TxnOffsetCommitResponse(topics=[_rejected(topic, code) for topic in request.topics])
+
+
+@serves(
+    TxnOffsetCommitRequest,
+    access=[
+        on_transactional_id(AclOperation.WRITE, _reject),
+        on_group(AclOperation.READ, _reject),
+        on_topics(AclOperation.READ, _rejected),
+    ],
+)
 def handle(
     services: Services, context: RequestContext, request: TxnOffsetCommitRequest
 ) -> Awaitable[TxnOffsetCommitResponse] | Generator[None, None, Awaitable[TxnOffsetCommitResponse]]:

@@ -12,10 +12,13 @@ from twisted.internet.defer import Deferred
 
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
+from pylogbroker.broker.security.access import Access
+from pylogbroker.broker.security.rules import required
 from pylogbroker.broker.services import Services
 from pylogbroker.broker.slices import Slices
 from pylogbroker.coordinators import TopicPartition
 from pylogbroker.errors import ErrorCode
+from pylogbroker.security.acls.bindings import AclOperation
 from pylogbroker.transactions import TransactionMarker
 from pylogbroker.wire.messages.write_txn_markers import (
     WritableTxnMarker,
@@ -27,7 +30,31 @@ from pylogbroker.wire.messages.write_txn_markers import (
 )
 
 
-@serves(WriteTxnMarkersRequest)
+def _may_write(access: Access, request: WriteTxnMarkersRequest) -> bool:
+    """Administrators may ALTER the cluster, brokers may act as such."""
+    return access.allows_on_cluster(AclOperation.ALTER, quietly=True) or access.allows_on_cluster(
+        AclOperation.CLUSTER_ACTION
+    )
+
+
+def _reject(context: RequestContext, request: WriteTxnMarkersRequest, code: ErrorCode) -> WriteTxnMarkersResponse:
+    return WriteTxnMarkersResponse(
+        [
+            WritableTxnMarkerResult(
+                marker.producer_id,
+                [
+                    WritableTxnMarkerTopicResult(
+                        topic.name, [WritableTxnMarkerPartitionResult(index, code) for index in topic.partition_indexes]
+                    )
+                    for topic in marker.topics
+                ],
+            )
+            for marker in request.markers
+        ]
+    )
+
+
+@serves(WriteTxnMarkersRequest, access=[required(_may_write, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, _reject)])
 async def handle(
     services: Services, context: RequestContext, request: WriteTxnMarkersRequest
 ) -> WriteTxnMarkersResponse:
