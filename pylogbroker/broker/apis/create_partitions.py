@@ -5,8 +5,10 @@ from __future__ import annotations
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.limits import PartitionAllowance, duplicate_error, duplicates_in_steps, too_many_partitions
+from pylogbroker.broker.security.rules import on_topics
 from pylogbroker.broker.services import Controller, Metadata, Services
-from pylogbroker.errors import KafkaError
+from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.security.acls.bindings import AclOperation
 from pylogbroker.wire.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
@@ -15,7 +17,11 @@ from pylogbroker.wire.messages.create_partitions import (
 )
 
 
-@serves(CreatePartitionsRequest)
+def _rejected(topic: CreatePartitionsTopic) -> CreatePartitionsTopicResult:
+    return CreatePartitionsTopicResult(topic.name, ErrorCode.TOPIC_AUTHORIZATION_FAILED, None)
+
+
+@serves(CreatePartitionsRequest, access=[on_topics(AclOperation.ALTER, _rejected, answers="results")])
 async def handle(
     services: Services, context: RequestContext, request: CreatePartitionsRequest
 ) -> CreatePartitionsResponse:

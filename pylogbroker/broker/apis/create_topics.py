@@ -16,11 +16,15 @@ from pylogbroker.broker.limits import (
     duplicates_in_steps,
     too_many_partitions,
 )
+from pylogbroker.broker.security.access import Access
+from pylogbroker.broker.security.rules import Narrowed, split
+from pylogbroker.broker.security.visibility import may_create_topic
 from pylogbroker.broker.services import Services
 from pylogbroker.config import TopicConfig, describe_topic
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.metadata.delta import NewTopic
 from pylogbroker.metadata.image import TopicImage
+from pylogbroker.security.acls.bindings import AclOperation
 from pylogbroker.wire.messages.create_topics import (
     CreatableTopic,
     CreatableTopicConfigs,
@@ -31,9 +35,22 @@ from pylogbroker.wire.messages.create_topics import (
 from pylogbroker.wire.schema import NO_ID
 
 
-@serves(CreateTopicsRequest)
+def _narrow(services: Services, context: RequestContext, request: CreateTopicsRequest) -> Narrowed | None:
+    """Reject topics that the client may not create. Those that are named twice are no topics to check."""
+    access = context.required_access
+    twice = duplicates(topic.name for topic in request.topics)
+    verdicts = [topic.name in twice or may_create_topic(access, topic.name) for topic in request.topics]
+    return None if all(verdicts) else split(request, "topics", verdicts, "topics", _rejected)
+
+
+def _rejected(wanted: CreatableTopic) -> CreatableTopicResult:
+    code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    return CreatableTopicResult(name=wanted.name, error_code=code, error_message=code.meaning)
+
+
+@serves(CreateTopicsRequest, access=[_narrow])
 async def handle(services: Services, context: RequestContext, request: CreateTopicsRequest) -> CreateTopicsResponse:
-    creation = _Creation(services, request.validate_only)
+    creation = _Creation(services, context.access, request.validate_only)
     twice = await services.runtime.slices.run(duplicates_in_steps(topic.name for topic in request.topics))
     excess = too_many_partitions() if _count_partitions(services, request) > creation.allowance.left else None
     results = {}
@@ -57,6 +74,7 @@ class _Creation:
     """State of one request. Topics with the same settings share their rows."""
 
     _services: Services
+    _access: Access | None
     _validate_only: bool
     allowance: PartitionAllowance = attrs.field(factory=PartitionAllowance, init=False)
     _described: dict[TopicConfig, list[CreatableTopicConfigs]] = attrs.field(factory=dict, init=False)
@@ -69,9 +87,13 @@ class _Creation:
             topic = await self._create(wanted, settings)
         except KafkaError as error:
             return CreatableTopicResult(name=wanted.name, error_code=error.code, error_message=error.detail)
+        topic_id = NO_ID if self._validate_only else topic.id
+        if self._access is not None and not self._access.allows_on_topic(AclOperation.DESCRIBE_CONFIGS, topic.name):
+            hidden = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            return CreatableTopicResult(topic.name, topic_id, error_message=None, topic_config_error_code=hidden)
         return CreatableTopicResult(
             name=topic.name,
-            topic_id=NO_ID if self._validate_only else topic.id,
+            topic_id=topic_id,
             error_message=None,
             num_partitions=len(topic.partitions),
             replication_factor=topic.replication_factor,

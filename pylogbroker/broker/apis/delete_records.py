@@ -10,15 +10,18 @@ from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.partitions.delayed_write import DelayedWrite
 from pylogbroker.broker.partitions.partition import Partition
 from pylogbroker.broker.partitions.purgatory import Mark
+from pylogbroker.broker.security.rules import on_topics
 from pylogbroker.broker.services import Services
 from pylogbroker.errors import ErrorCode, KafkaError, OffsetOutOfRange
 from pylogbroker.metadata.topic_names import INTERNAL_TOPICS
+from pylogbroker.security.acls.bindings import AclOperation
 from pylogbroker.storage import Log
 from pylogbroker.wire.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsPartitionResult,
     DeleteRecordsRequest,
     DeleteRecordsResponse,
+    DeleteRecordsTopic,
     DeleteRecordsTopicResult,
 )
 
@@ -26,7 +29,15 @@ TO_HIGH_WATERMARK = -1
 NO_LOW_WATERMARK = -1
 
 
-@serves(DeleteRecordsRequest)
+def _rejected(topic: DeleteRecordsTopic) -> DeleteRecordsTopicResult:
+    code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    return DeleteRecordsTopicResult(
+        topic.name,
+        [DeleteRecordsPartitionResult(each.partition_index, NO_LOW_WATERMARK, code) for each in topic.partitions],
+    )
+
+
+@serves(DeleteRecordsRequest, access=[on_topics(AclOperation.DELETE, _rejected)])
 async def handle(services: Services, context: RequestContext, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
     """Delete from each partition; wait until the low watermarks reach the offsets."""
     delayed = DelayedWrite(services.runtime.clock)

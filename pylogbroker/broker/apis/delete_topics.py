@@ -8,8 +8,11 @@ from itertools import chain
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.limits import duplicate_error
+from pylogbroker.broker.security.access import Access
+from pylogbroker.broker.security.rules import Narrowed, with_fields
 from pylogbroker.broker.services import Controller, Metadata, Services
 from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.security.acls.bindings import AclOperation
 from pylogbroker.wire.messages.delete_topics import (
     DeletableTopicResult,
     DeleteTopicsRequest,
@@ -19,7 +22,44 @@ from pylogbroker.wire.messages.delete_topics import (
 from pylogbroker.wire.schema import NO_ID
 
 
-@serves(DeleteTopicsRequest)
+def _narrow(services: Services, context: RequestContext, request: DeleteTopicsRequest) -> Narrowed | None:
+    """Reject topics that the client may not delete; the name of an id is a secret to those who may not see it."""
+    access, metadata = context.required_access, services.metadata
+    if access.allows_on_cluster(AclOperation.DELETE, quietly=True):
+        return None
+    by_id = [_rejected(access, metadata, each) for each in request.topics]
+    by_name = [_rejected(access, metadata, DeleteTopicState(name)) for name in request.topic_names]
+    rejected = [each for each in (*by_id, *by_name) if each is not None]
+    if not rejected:
+        return None
+
+    def complete(response: DeleteTopicsResponse) -> DeleteTopicsResponse:
+        response.responses += rejected
+        return response
+
+    left = with_fields(
+        request,
+        topics=[each for each, error in zip(request.topics, by_id, strict=True) if error is None],
+        topic_names=[each for each, error in zip(request.topic_names, by_name, strict=True) if error is None],
+    )
+    return Narrowed(left, complete)
+
+
+def _rejected(access: Access, metadata: Metadata, wanted: DeleteTopicState) -> DeletableTopicResult | None:
+    code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    known = metadata.image.topic_by_id(wanted.topic_id) if wanted.name is None else metadata.topics.get(wanted.name)
+    name = known.name if wanted.name is None and known is not None else wanted.name
+    if name is None:
+        return None  # an unknown id
+    is_seen = access.allows_on_topic(AclOperation.DESCRIBE, name)
+    if is_seen and (known is None or access.allows_on_topic(AclOperation.DELETE, name)):
+        return None
+    if wanted.name is None:
+        return DeletableTopicResult(name if is_seen else None, wanted.topic_id, code, code.meaning)
+    return DeletableTopicResult(name, NO_ID, code, code.meaning)
+
+
+@serves(DeleteTopicsRequest, access=[_narrow])
 async def handle(services: Services, context: RequestContext, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
     slices = services.runtime.slices
     distinct: dict[uuid.UUID | str, DeleteTopicState] = {}

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from pylogbroker.broker.acl_operations import CLUSTER_OPERATIONS, NOT_ASKED
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
+from pylogbroker.broker.security.rules import by_handler
+from pylogbroker.broker.security.visibility import cluster_operations
 from pylogbroker.broker.services import Services
 from pylogbroker.errors import ErrorCode
 from pylogbroker.wire.messages.describe_cluster import (
@@ -12,11 +13,12 @@ from pylogbroker.wire.messages.describe_cluster import (
     DescribeClusterRequest,
     DescribeClusterResponse,
 )
+from pylogbroker.wire.schema import NOT_ASKED
 
 BROKERS, CONTROLLERS = 1, 2
 
 
-@serves(DescribeClusterRequest)
+@serves(DescribeClusterRequest, access=[by_handler])
 def handle(services: Services, context: RequestContext, request: DescribeClusterRequest) -> DescribeClusterResponse:
     if request.endpoint_type != BROKERS:
         return _wrong_endpoint(request.endpoint_type)
@@ -29,7 +31,7 @@ def handle(services: Services, context: RequestContext, request: DescribeCluster
             for broker in services.node.live_brokers(image, context)
         ],
         cluster_authorized_operations=(
-            CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_ASKED
+            cluster_operations(context) if request.include_cluster_authorized_operations else NOT_ASKED
         ),
     )
 

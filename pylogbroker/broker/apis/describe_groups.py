@@ -2,28 +2,41 @@
 
 from __future__ import annotations
 
-from pylogbroker.broker.acl_operations import GROUP_OPERATIONS, NOT_ASKED
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.limits import ResponseBudget
+from pylogbroker.broker.security.access import Access
+from pylogbroker.broker.security.rules import on_each
+from pylogbroker.broker.security.visibility import authorized_operations
 from pylogbroker.broker.services import Services
-from pylogbroker.errors import KafkaError
+from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.groups import GroupDescription, MemberDescription
+from pylogbroker.security.acls.bindings import AclOperation, AclResourceType
 from pylogbroker.wire.messages.describe_groups import (
     DescribedGroup,
     DescribedGroupMember,
     DescribeGroupsRequest,
     DescribeGroupsResponse,
 )
+from pylogbroker.wire.schema import NOT_ASKED
 
 
-@serves(DescribeGroupsRequest)
+def _may_describe(access: Access, group_id: str) -> bool:
+    return access.allows_on_group(AclOperation.DESCRIBE, group_id)
+
+
+def _rejected(group_id: str) -> DescribedGroup:
+    return DescribedGroup(ErrorCode.GROUP_AUTHORIZATION_FAILED, group_id)
+
+
+@serves(DescribeGroupsRequest, access=[on_each("groups", "groups", _may_describe, _rejected)])
 async def handle(services: Services, context: RequestContext, request: DescribeGroupsRequest) -> DescribeGroupsResponse:
-    operations = GROUP_OPERATIONS if request.include_authorized_operations else NOT_ASKED
     space, response = ResponseBudget(), DescribeGroupsResponse()
     async for group_id in services.runtime.slices.over(dict.fromkeys(request.groups)):
         group = _fitting(services.groups.describe(group_id), space)
         members = [_member(member) async for member in services.runtime.slices.over(group.members)]
+        asks = request.include_authorized_operations and not group.error
+        operations = authorized_operations(context, AclResourceType.GROUP, group_id) if asks else NOT_ASKED
         response.groups.append(_group(group, members, operations))
     return response
 
@@ -48,7 +61,7 @@ def _group(group: GroupDescription, members: list[DescribedGroupMember], operati
         protocol_type=group.protocol_type,
         protocol_data=group.protocol_name,
         members=members,
-        authorized_operations=NOT_ASKED if group.error else operations,
+        authorized_operations=operations,
     )
 
 

@@ -8,21 +8,31 @@ from __future__ import annotations
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.limits import ResponseBudget, distinct_partitions
+from pylogbroker.broker.security.rules import on_topics
 from pylogbroker.broker.services import Services
-from pylogbroker.errors import KafkaError
+from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.security.acls.bindings import AclOperation
 from pylogbroker.storage import ProducerStateEntry
 from pylogbroker.wire.messages.describe_producers import (
     DescribeProducersRequest,
     DescribeProducersResponse,
     PartitionResponse,
     ProducerState,
+    TopicRequest,
     TopicResponse,
 )
 
 _PRODUCER_BYTES = 40  # in an answer
 
 
-@serves(DescribeProducersRequest, is_read=True)
+def _rejected(topic: TopicRequest) -> TopicResponse:
+    code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    return TopicResponse(
+        topic.name, [PartitionResponse(index, code, code.meaning) for index in topic.partition_indexes]
+    )
+
+
+@serves(DescribeProducersRequest, access=[on_topics(AclOperation.READ, _rejected)], is_read=True)
 async def handle(
     services: Services, context: RequestContext, request: DescribeProducersRequest
 ) -> DescribeProducersResponse:

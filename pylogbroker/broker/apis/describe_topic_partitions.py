@@ -10,14 +10,18 @@ from collections.abc import Generator, Iterator
 from heapq import merge
 from typing import Final
 
-from pylogbroker.broker.acl_operations import TOPIC_OPERATIONS
+import attrs
+
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.replica_views import ReplicaViews
+from pylogbroker.broker.security.rules import by_handler
+from pylogbroker.broker.security.visibility import authorized_operations, may_see_topic
 from pylogbroker.broker.services import Services
 from pylogbroker.errors import ErrorCode
 from pylogbroker.metadata.image import TopicImage
 from pylogbroker.metadata.topic_names import name_problem
+from pylogbroker.security.acls.bindings import AclResourceType
 from pylogbroker.wire.messages.describe_topic_partitions import (
     Cursor,
     DescribeTopicPartitionsRequest,
@@ -29,7 +33,7 @@ from pylogbroker.wire.messages.describe_topic_partitions import (
 _NAMES_PER_STEP: Final = 1000
 
 
-@serves(DescribeTopicPartitionsRequest)
+@serves(DescribeTopicPartitionsRequest, access=[by_handler])
 async def handle(
     services: Services, context: RequestContext, request: DescribeTopicPartitionsRequest
 ) -> DescribeTopicPartitionsResponse:
@@ -38,8 +42,9 @@ async def handle(
         return await _error_response(services, request)
     limit = min(request.response_partition_limit, services.config.integer("max.request.partition.size.limit"))
     asked = {topic.name for topic in request.topics} or services.metadata.topics
+    page = _Page(services, context, ReplicaViews.of(services, context), is_named=bool(request.topics))
     names = await services.runtime.slices.run(_sorted([name for name in asked if name >= start.topic_name]))
-    return await _page(services, ReplicaViews.of(services, context), names, start, max(limit, 1))
+    return await page.fill(names, start, max(limit, 1))
 
 
 async def _error_response(
@@ -64,37 +69,53 @@ def _sorted(names: list[str]) -> Generator[None, None, Iterator[str]]:
     return merge(*parts)
 
 
-async def _page(
-    services: Services, views: ReplicaViews, names: Iterator[str], start: Cursor, room: int
-) -> DescribeTopicPartitionsResponse:
-    page = DescribeTopicPartitionsResponse()
-    async for name in services.runtime.slices.over(names):
-        if not room:
-            page.next_cursor = Cursor(name, 0)
-            break
-        first = start.partition_index if name == start.topic_name else 0
-        described, more = _describe(services, views, name, first, room)
-        page.topics.append(described)
-        if more:
-            page.next_cursor = Cursor(name, described.partitions[-1].partition_index + 1)
-            break
-        room -= len(described.partitions)
-    return page
+@attrs.frozen
+class _Page:
+    """A page for one client. Of named topics, those that it may not see are errors; otherwise they are left out."""
+
+    _services: Services
+    _context: RequestContext
+    _views: ReplicaViews
+    _is_named: bool
+
+    async def fill(self, names: Iterator[str], start: Cursor, room: int) -> DescribeTopicPartitionsResponse:
+        page, hidden = DescribeTopicPartitionsResponse(), []
+        async for name in self._services.runtime.slices.over(names):
+            if not may_see_topic(self._context, name):
+                hidden += [name] if self._is_named else []
+                continue
+            if not room:
+                page.next_cursor = Cursor(name, 0)
+                break
+            first = start.partition_index if name == start.topic_name else 0
+            described, more = self._describe(name, first, room)
+            page.topics.append(described)
+            if more:
+                page.next_cursor = Cursor(name, described.partitions[-1].partition_index + 1)
+                break
+            room -= len(described.partitions)
+        page.topics += [_hidden(name) for name in hidden]
+        return page
+
+    def _describe(self, name: str, first: int, room: int) -> tuple[DescribeTopicPartitionsResponseTopic, bool]:
+        described = DescribeTopicPartitionsResponseTopic(
+            name=name, topic_authorized_operations=authorized_operations(self._context, AclResourceType.TOPIC, name)
+        )
+        topic = self._services.metadata.topics.get(name)
+        if topic is None:
+            illegal = name_problem(name) is not None
+            described.error_code = (
+                ErrorCode.INVALID_TOPIC_EXCEPTION if illegal else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            )
+            return described, False
+        described.topic_id, described.is_internal = topic.id, topic.internal
+        numbers = [number for number in topic.partitions if number >= first]
+        described.partitions = [_partition(self._views, topic, number) for number in numbers[:room]]
+        return described, len(numbers) > room
 
 
-def _describe(
-    services: Services, views: ReplicaViews, name: str, first: int, room: int
-) -> tuple[DescribeTopicPartitionsResponseTopic, bool]:
-    described = DescribeTopicPartitionsResponseTopic(name=name, topic_authorized_operations=TOPIC_OPERATIONS)
-    topic = services.metadata.topics.get(name)
-    if topic is None:
-        illegal = name_problem(name) is not None
-        described.error_code = ErrorCode.INVALID_TOPIC_EXCEPTION if illegal else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        return described, False
-    described.topic_id, described.is_internal = topic.id, topic.internal
-    numbers = [number for number in topic.partitions if number >= first]
-    described.partitions = [_partition(views, topic, number) for number in numbers[:room]]
-    return described, len(numbers) > room
+def _hidden(name: str) -> DescribeTopicPartitionsResponseTopic:
+    return DescribeTopicPartitionsResponseTopic(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=name)
 
 
 def _partition(views: ReplicaViews, topic: TopicImage, number: int) -> DescribeTopicPartitionsResponsePartition:

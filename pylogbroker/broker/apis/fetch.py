@@ -14,6 +14,7 @@ from pylogbroker.broker.fetch.session import (
 )
 from pylogbroker.broker.fetch.sessions import FINAL_EPOCH, FIRST_EPOCH
 from pylogbroker.broker.requested_partitions import count_elements
+from pylogbroker.broker.security.rules import by_handler
 from pylogbroker.broker.services import Services
 from pylogbroker.broker.slices import ITEMS_INLINE_MAX
 from pylogbroker.errors import KafkaError
@@ -25,7 +26,7 @@ _FIRST_WITH_IDS = 13
 Answer = FetchResponse | Awaitable[FetchResponse]
 
 
-@serves(FetchRequest, is_read=True)
+@serves(FetchRequest, access=[by_handler], is_read=True)
 def handle(
     services: Services, context: RequestContext, request: FetchRequest
 ) -> Answer | Generator[None, None, Answer]:

@@ -26,8 +26,10 @@ from pylogbroker.broker.fetch.readahead import read_ahead
 from pylogbroker.broker.limits import duplicates_in_steps
 from pylogbroker.broker.partitions.partition import Partition
 from pylogbroker.broker.partitions.segment_offsets import visible_offsets_before
+from pylogbroker.broker.security.rules import on_topics
 from pylogbroker.broker.services import Services
 from pylogbroker.errors import ErrorCode, KafkaError, StorageFailure
+from pylogbroker.security.acls.bindings import AclOperation
 from pylogbroker.storage import Log, NotCached
 from pylogbroker.wire.messages.list_offsets import (
     EARLIEST,
@@ -39,6 +41,7 @@ from pylogbroker.wire.messages.list_offsets import (
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
     ListOffsetsResponse,
+    ListOffsetsTopic,
     ListOffsetsTopicResponse,
 )
 
@@ -80,7 +83,14 @@ class _Pending:
     blocking: BlockingCall
 
 
-@serves(ListOffsetsRequest, is_read=True)
+def _rejected(topic: ListOffsetsTopic) -> ListOffsetsTopicResponse:
+    code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    return ListOffsetsTopicResponse(
+        topic.name, [ListOffsetsPartitionResponse(each.partition_index, code) for each in topic.partitions]
+    )
+
+
+@serves(ListOffsetsRequest, access=[on_topics(AclOperation.DESCRIBE, _rejected)], is_read=True)
 async def handle(services: Services, context: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
     return await _Query(services, request, context.api_version, context.caller).answer()
 

@@ -6,14 +6,26 @@ creation.
 
 from __future__ import annotations
 
-from pylogbroker.broker.acl_operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
+from uuid import UUID
+
+import attrs
+
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.limits import PartitionAllowance
 from pylogbroker.broker.replica_views import ReplicaViews
+from pylogbroker.broker.security.rules import Narrowed, with_fields
+from pylogbroker.broker.security.visibility import (
+    authorized_operations,
+    cluster_operations,
+    may_create_topic,
+    may_see_topic,
+)
 from pylogbroker.broker.services import Services
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.metadata.image import TopicImage
+from pylogbroker.metadata.topic_names import INTERNAL_TOPICS
+from pylogbroker.security.acls.bindings import AclOperation, AclResourceType
 from pylogbroker.wire.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
@@ -22,7 +34,7 @@ from pylogbroker.wire.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from pylogbroker.wire.schema import NO_ID
+from pylogbroker.wire.schema import NO_ID, NOT_ASKED
 
 _FIRST_WITH_NULL = 1
 _FIRST_WITH_ALL_REPLICAS = 1
@@ -31,20 +43,84 @@ _FIRST_WITH_LISTENER_ERROR = 6
 _FIRST_WITH_IDS_ALONE = 12
 
 
-@serves(MetadataRequest, is_read=True)
+def _narrow(services: Services, context: RequestContext, request: MetadataRequest) -> Narrowed | None:
+    """Answer named topics as denied that the client may not see, or not create. A list of all leaves them out."""
+    wanted = _all_or(request.topics, context.api_version)
+    if wanted is None:
+        return None
+    query = _AccessQuery(services, context, request)
+    left, rejected = [], []
+    for each in wanted:
+        denied = query.rejected(each)
+        if denied is None:
+            left.append(each)
+        else:
+            rejected.append(denied)
+    if not rejected:
+        return None
+
+    def complete(response: MetadataResponse) -> MetadataResponse:
+        response.topics = (response.topics if left else []) + rejected
+        return response
+
+    return Narrowed(with_fields(request, topics=left), complete)
+
+
+@attrs.frozen
+class _AccessQuery:
+    _services: Services
+    _context: RequestContext
+    _request: MetadataRequest
+
+    def rejected(self, wanted: MetadataRequestTopic) -> MetadataResponseTopic | None:
+        """Return the answer about a topic that the client may not see or create, or None."""
+        access, topics = self._context.required_access, self._services.metadata.image
+        if wanted.topic_id != NO_ID:
+            known = topics.topic_by_id(wanted.topic_id)
+            if known is None or access.allows_on_topic(AclOperation.DESCRIBE, known.name):
+                return None
+            return _denied(None, wanted.topic_id)
+        name = wanted.name
+        if name is None:
+            return None
+        if not access.allows_on_topic(AclOperation.DESCRIBE, name):
+            return _denied(name, NO_ID)
+        if name not in topics.topics and self._creates and not may_create_topic(access, name):
+            return _denied(name, NO_ID, name in INTERNAL_TOPICS)
+        return None
+
+    @property
+    def _creates(self) -> bool:
+        is_enabled = self._services.config.boolean("auto.create.topics.enable")
+        return is_enabled and _asks_for_creation(self._request, self._context.api_version)
+
+
+def _denied(name: str | None, topic_id: UUID, is_internal: bool = False) -> MetadataResponseTopic:
+    return MetadataResponseTopic(ErrorCode.TOPIC_AUTHORIZATION_FAILED, name, topic_id, is_internal)
+
+
+def _asks_for_creation(request: MetadataRequest, version: int) -> bool:
+    return request.allow_auto_topic_creation or version < _FIRST_WITH_CREATION_ASKED
+
+
+def _operations(context: RequestContext, request: MetadataRequest, topic: str) -> int:
+    asks = request.include_topic_authorized_operations
+    return authorized_operations(context, AclResourceType.TOPIC, topic) if asks else NOT_ASKED
+
+
+@serves(MetadataRequest, access=[_narrow], is_read=True)
 async def handle(services: Services, context: RequestContext, request: MetadataRequest) -> MetadataResponse:
     wanted = _all_or(request.topics, context.api_version)
     views = ReplicaViews.of(services, context)
     if wanted is None:
         topics = await services.runtime.slices.each(
-            tuple(services.metadata.topics.values()),
+            [topic for topic in services.metadata.topics.values() if may_see_topic(context, topic.name)],
             lambda topic: topic.partitions,
             lambda topic, index: _partition(views, topic, index, context.api_version),
-            lambda topic, partitions: _describe(topic, partitions, request),
+            lambda topic, partitions: _describe(context, topic, partitions, request),
         )
     else:
-        may_create = request.allow_auto_topic_creation or context.api_version < _FIRST_WITH_CREATION_ASKED
-        allowance = PartitionAllowance() if may_create else None
+        allowance = PartitionAllowance() if _asks_for_creation(request, context.api_version) else None
         slices = services.runtime.slices
         distinct = {(topic.name, topic.topic_id): topic async for topic in slices.over(wanted)}
         asked = slices.over(distinct.values())
@@ -58,7 +134,7 @@ async def handle(services: Services, context: RequestContext, request: MetadataR
         controller_id=services.metadata.image.controller_id,
         topics=topics,
         cluster_authorized_operations=(
-            CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_ASKED
+            cluster_operations(context) if request.include_cluster_authorized_operations else NOT_ASKED
         ),
     )
 
@@ -85,7 +161,7 @@ async def _find(
         )
     indexes, version = services.runtime.slices.over(topic.partitions), context.api_version
     partitions = [_partition(views, topic, index, version) async for index in indexes]
-    return _describe(topic, partitions, request)
+    return _describe(context, topic, partitions, request)
 
 
 def _find_topic(
@@ -101,7 +177,10 @@ def _find_topic(
 
 
 def _describe(
-    topic: TopicImage, partitions: list[MetadataResponsePartition], request: MetadataRequest
+    context: RequestContext,
+    topic: TopicImage,
+    partitions: list[MetadataResponsePartition],
+    request: MetadataRequest,
 ) -> MetadataResponseTopic:
     return MetadataResponseTopic(
         ErrorCode.NONE,
@@ -109,7 +188,7 @@ def _describe(
         topic.id,
         topic.internal,
         partitions,
-        TOPIC_OPERATIONS if request.include_topic_authorized_operations else NOT_ASKED,
+        _operations(context, request, topic.name),
     )
 
 

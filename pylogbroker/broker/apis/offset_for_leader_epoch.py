@@ -7,18 +7,36 @@ from __future__ import annotations
 
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
+from pylogbroker.broker.security.access import Access
+from pylogbroker.broker.security.rules import on_each
 from pylogbroker.broker.services import Services
-from pylogbroker.errors import KafkaError
+from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.security.acls.bindings import AclOperation
 from pylogbroker.wire.messages.offset_for_leader_epoch import (
     EpochEndOffset,
     OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochResponse,
     OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
     OffsetForLeaderTopicResult,
 )
 
 
-@serves(OffsetForLeaderEpochRequest, is_read=True)
+def _may_describe(access: Access, topic: OffsetForLeaderTopic) -> bool:
+    """Brokers may act as such; consumers need to see the topic."""
+    return access.allows_on_cluster(AclOperation.CLUSTER_ACTION, quietly=True) or access.allows_on_topic(
+        AclOperation.DESCRIBE, topic.topic
+    )
+
+
+def _rejected(topic: OffsetForLeaderTopic) -> OffsetForLeaderTopicResult:
+    code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    return OffsetForLeaderTopicResult(
+        topic.topic, [EpochEndOffset(error_code=code, partition=each.partition) for each in topic.partitions]
+    )
+
+
+@serves(OffsetForLeaderEpochRequest, access=[on_each("topics", "topics", _may_describe, _rejected)], is_read=True)
 async def handle(
     services: Services, context: RequestContext, request: OffsetForLeaderEpochRequest
 ) -> OffsetForLeaderEpochResponse:

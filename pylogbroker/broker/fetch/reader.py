@@ -13,6 +13,7 @@ An error of one partition leaves the answers of the others alone.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from uuid import UUID
 
 import attrs
 
@@ -22,10 +23,12 @@ from pylogbroker.broker.fetch.conversion import FIRST_WITH_BYTE_LIMIT, FIRST_WIT
 from pylogbroker.broker.fetch.readahead import READ_INLINE_BYTES_MAX, is_cached, magic_if_cached, read_if_cached
 from pylogbroker.broker.fetch.session import CONSUMER, RequestedPartition, fetcher_of
 from pylogbroker.broker.partitions.partition import Partition
+from pylogbroker.broker.security.access import Access
 from pylogbroker.broker.services import Services
 from pylogbroker.errors import ErrorCode, KafkaError, StorageFailure
 from pylogbroker.records import HEADER_V2, MAGIC_AT
 from pylogbroker.replication import EpochEnd, FollowerFetch
+from pylogbroker.security.acls.bindings import AclOperation
 from pylogbroker.storage import FileRegion, Log, NotCached
 from pylogbroker.wire.messages.fetch import (
     AbortedTransaction,
@@ -74,12 +77,14 @@ class FetchReader:
     announces_high_watermarks: bool = attrs.field(init=False)
     """Whether a follower gets a higher high watermark at once, since consumers may wait for it there (KIP-392)."""
     needs_v2: bool = attrs.field(init=False)
+    _access: Access | None = attrs.field(init=False)
     _replica: int = attrs.field(init=False)
     _may_follow: bool = attrs.field(init=False)
     _rack: str = attrs.field(init=False)  # empty if the leader serves all racks
 
     def __attrs_post_init__(self) -> None:
         request, version, fetches = self.request, self._context.api_version, self._services.fetches
+        self._access = self._context.access
         self._replica = fetcher_of(request)
         if self._replica > CONSUMER:
             self.is_follower, self.announces_high_watermarks = True, fetches.selects_by_rack
@@ -122,8 +127,20 @@ class FetchReader:
         return replication is not None and not replication.is_in_sync(self._replica)
 
     def find(self, asked: RequestedPartition) -> Partition:
-        """Return a partition that may serve this fetcher; raise KafkaError if it is not here."""
+        """Return a partition that may serve this fetcher; raise KafkaError if it may not, or is not here."""
+        if self._access is not None:
+            self._check_access(self._access, asked.topic)
         return self._services.partitions.find(asked.topic, asked.partition.partition, self._may_follow)
+
+    def _check_access(self, access: Access, wanted: str | UUID) -> None:
+        """Raise KafkaError unless consumers may read the topic, and followers may act as brokers."""
+        if self.is_follower:
+            allowed = access.allows_on_cluster(AclOperation.CLUSTER_ACTION)
+        else:
+            name = wanted if isinstance(wanted, str) else self._services.metadata.require_topic(wanted).name
+            allowed = access.allows_on_topic(AclOperation.READ, name)
+        if not allowed:
+            raise KafkaError("the topic may not be read", ErrorCode.TOPIC_AUTHORIZATION_FAILED)
 
     def read(self, some: Sequence[RequestedPartition], may_wait: bool = False) -> None:
         """Read the next partitions; with `may_wait`, also from the disk."""
@@ -149,6 +166,8 @@ class FetchReader:
 
     def _read_partition(self, asked: RequestedPartition, left: int, min_one: bool, may_wait: bool) -> PartitionData:
         wanted = asked.partition
+        if self._access is not None:
+            self._check_access(self._access, asked.topic)
         partition = self._services.partitions.find(asked.topic, wanted.partition, self._may_follow)
         if self._context.api_version < _FIRST_WITH_ZSTD:
             self._check_age(partition)

@@ -52,7 +52,7 @@ class Legacy07Protocol(KafkaProtocol):
             return
         route = _CHANGE if isinstance(request, Produce | MultiProduce) else _READ
         try:
-            answer = requests.handle(self.factory.services, request, self._caller)
+            answer = requests.handle(self.factory.services, request, self._caller, self._current_access())
         except ProtocolViolation as violation:
             self._violated(f"bad request: {violation}")
             return

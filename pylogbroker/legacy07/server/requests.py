@@ -21,6 +21,8 @@ from pylogbroker.broker.context import Caller
 from pylogbroker.broker.fetch.readahead import READ_INLINE_BYTES_MAX, is_cached, read_ahead, read_if_cached
 from pylogbroker.broker.partitions.partition import Partition
 from pylogbroker.broker.partitions.segment_offsets import visible_offsets_before
+from pylogbroker.broker.security.access import Access
+from pylogbroker.broker.security.visibility import may_create_topic
 from pylogbroker.broker.services import Services
 from pylogbroker.errors import ErrorCode, KafkaError, OffsetOutOfRange, ProtocolViolation, StorageFailure
 from pylogbroker.legacy07.wire import (
@@ -44,6 +46,7 @@ from pylogbroker.legacy07.wire import (
 )
 from pylogbroker.metadata.delta import NewTopic
 from pylogbroker.metadata.topic_names import INTERNAL_TOPICS, check_name
+from pylogbroker.security.acls.bindings import AclOperation
 from pylogbroker.storage import FileRegion, Log, Origin
 from pylogbroker.wire import Chunk
 
@@ -64,34 +67,47 @@ class _ReadResult:
 
 
 def handle(
-    services: Services, request: Legacy07Request, caller: Caller | None = None
+    services: Services, request: Legacy07Request, caller: Caller | None = None, access: Access | None = None
 ) -> Answer | Coroutine[Any, Any, Answer]:
     """Return the encoded response, or a coroutine of it; raise ProtocolViolation for a failed produce.
 
-    Workers stop reading for a gone `caller`.
+    Workers stop reading for a gone `caller`. Without an authorizer `access` is None.
     """
     caller = caller or Caller()
     match request:
         case Produce(part):
-            return _produce(services, [part])
+            return _produce(services, access, [part])
         case MultiProduce(productions):
-            return _produce(services, productions)
+            return _produce(services, access, productions)
         case Fetch(wanted):
-            return _send(services, caller, [_read(services, wanted, RESPONSE_BYTES_MAX - HEAD_SIZE)], is_multi=False)
+            found = _read(services, access, wanted, RESPONSE_BYTES_MAX - HEAD_SIZE)
+            return _send(services, caller, [found], is_multi=False)
         case MultiFetch(ranges):
-            return _send(services, caller, _read_all(services, ranges), is_multi=True)
+            return _send(services, caller, _read_all(services, access, ranges), is_multi=True)
         case Offsets():
-            return _offsets(services, request)
+            return _offsets(services, access, request)
 
 
 # Produce
 
 
-def _produce(services: Services, parts: Sequence[Production]) -> Answer | Coroutine[Any, Any, Answer]:
+def _produce(
+    services: Services, access: Access | None, parts: Sequence[Production]
+) -> Answer | Coroutine[Any, Any, Answer]:
+    if access is not None:
+        _check_access(services, access, parts)
     for number, part in enumerate(parts):
         if not _append_at_once(services, part):
             return _append_rest(services, parts[number:])
     return None
+
+
+def _check_access(services: Services, access: Access, parts: Sequence[Production]) -> None:
+    """Raise ProtocolViolation unless the client may write to each topic, and create the missing ones."""
+    for topic in {part.topic for part in parts}:
+        is_allowed = access.allows_on_topic(AclOperation.WRITE, topic)
+        if not is_allowed or not (topic in services.metadata.topics or may_create_topic(access, topic)):
+            raise ProtocolViolation(f"a produce to {topic!r} is not authorized")
 
 
 async def _append_rest(services: Services, parts: Sequence[Production]) -> None:
@@ -166,19 +182,19 @@ def _violation(services: Services, part: Production, error: KafkaError) -> Proto
 # Fetch
 
 
-def _read_all(services: Services, ranges: Sequence[FetchRange]) -> list[_ReadResult]:
+def _read_all(services: Services, access: Access | None, ranges: Sequence[FetchRange]) -> list[_ReadResult]:
     bytes_left = RESPONSE_BYTES_MAX - HEAD_SIZE * (1 + len(ranges))
     found = []
     for wanted in ranges:
-        found.append(_read(services, wanted, bytes_left))
+        found.append(_read(services, access, wanted, bytes_left))
         bytes_left -= len(found[-1].region or b"")
     return found
 
 
-def _read(services: Services, wanted: FetchRange, bytes_left: int) -> _ReadResult:
+def _read(services: Services, access: Access | None, wanted: FetchRange, bytes_left: int) -> _ReadResult:
     if wanted.max_size <= 0:
         return _ReadResult(Legacy07ErrorCode.INVALID_FETCH_SIZE)
-    error, partition = _find(services, wanted.topic, wanted.partition)
+    error, partition = _find(services, access, AclOperation.READ, wanted.topic, wanted.partition)
     if partition is None:
         return _ReadResult(error)
     log = partition.log
@@ -192,8 +208,12 @@ def _read(services: Services, wanted: FetchRange, bytes_left: int) -> _ReadResul
         return _ReadResult(Legacy07ErrorCode.UNKNOWN)
 
 
-def _find(services: Services, topic: str, index: int) -> tuple[Legacy07ErrorCode, Partition | None]:
-    """Return the partition; None without an error for a missing topic."""
+def _find(
+    services: Services, access: Access | None, operation: AclOperation, topic: str, index: int
+) -> tuple[Legacy07ErrorCode, Partition | None]:
+    """Return the partition; None without an error for a missing topic. Denied access is the error UNKNOWN."""
+    if access is not None and not access.allows_on_topic(operation, topic):
+        return Legacy07ErrorCode.UNKNOWN, None
     known = services.metadata.topics.get(topic)
     count = services.config.integer("num.partitions") if known is None else len(known.partitions)
     if not 0 <= index < count:
@@ -250,8 +270,8 @@ async def _read_ahead(services: Services, caller: Caller, found: _ReadResult) ->
 # Offsets
 
 
-def _offsets(services: Services, request: Offsets) -> Answer:
-    error, partition = _find(services, request.topic, request.partition)
+def _offsets(services: Services, access: Access | None, request: Offsets) -> Answer:
+    error, partition = _find(services, access, AclOperation.DESCRIBE, request.topic, request.partition)
     if partition is None:
         is_empty = error is Legacy07ErrorCode.NONE and request.time in (LATEST, EARLIEST) and request.max_count > 0
         return encode_offsets(error, [0] if is_empty else [])
