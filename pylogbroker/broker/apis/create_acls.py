@@ -1,15 +1,52 @@
-"""CreateAcls (30): reject all: there is no authorizer."""
+"""CreateAcls (30): add ACLs, each for itself; those that exist are no error."""
 
 from __future__ import annotations
 
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
+from pylogbroker.broker.security.acl_requests import NO_AUTHORIZER, new_binding
+from pylogbroker.broker.security.rules import on_cluster
 from pylogbroker.broker.services import Services
-from pylogbroker.errors import ErrorCode
-from pylogbroker.wire.messages.create_acls import AclCreationResult, CreateAclsRequest, CreateAclsResponse
+from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.security.acls.bindings import AclBinding, AclOperation, ResourcePattern
+from pylogbroker.wire.messages.create_acls import (
+    AclCreation,
+    AclCreationResult,
+    CreateAclsRequest,
+    CreateAclsResponse,
+)
 
 
-@serves(CreateAclsRequest)
-def handle(services: Services, context: RequestContext, request: CreateAclsRequest) -> CreateAclsResponse:
-    rejected = AclCreationResult(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
-    return CreateAclsResponse(results=[rejected] * len(request.creations))
+def _reject(context: RequestContext, request: CreateAclsRequest, code: ErrorCode) -> CreateAclsResponse:
+    return CreateAclsResponse(results=[AclCreationResult(code, code.meaning)] * len(request.creations))
+
+
+@serves(CreateAclsRequest, access=[on_cluster(AclOperation.ALTER, _reject)])
+async def handle(services: Services, context: RequestContext, request: CreateAclsRequest) -> CreateAclsResponse:
+    if services.authorizer is None:
+        rejected = AclCreationResult(ErrorCode.SECURITY_DISABLED, f"{NO_AUTHORIZER}.")
+        return CreateAclsResponse(results=[rejected] * len(request.creations))
+    outcomes = [_checked(each) for each in request.creations]
+    by_resource: dict[ResourcePattern, list[AclBinding]] = {}
+    for each in outcomes:
+        if isinstance(each, AclBinding):
+            by_resource.setdefault(each.resource, []).append(each)
+    failed: dict[ResourcePattern, KafkaError] = {}
+    for resource, bindings in by_resource.items():
+        try:
+            await services.authorizer.acls.add(resource, frozenset(each.entry for each in bindings))
+        except KafkaError as error:
+            failed[resource] = error
+    errors = [failed.get(each.resource) if isinstance(each, AclBinding) else each for each in outcomes]
+    return CreateAclsResponse(
+        results=[
+            AclCreationResult() if error is None else AclCreationResult(error.code, error.detail) for error in errors
+        ]
+    )
+
+
+def _checked(wanted: AclCreation) -> AclBinding | KafkaError:
+    try:
+        return new_binding(wanted)
+    except KafkaError as error:
+        return error

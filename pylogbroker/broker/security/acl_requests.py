@@ -1,0 +1,97 @@
+"""ACLs and filters as requests have them: numbers are checked."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Final, Protocol, TypeVar
+
+from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.security.acls import tree_layout
+from pylogbroker.security.acls.bindings import (
+    CLUSTER_NAME,
+    AccessControlEntry,
+    AclBinding,
+    AclFilter,
+    AclOperation,
+    AclPermission,
+    AclResourceType,
+    PatternType,
+    ResourcePattern,
+)
+from pylogbroker.wire.messages.create_acls import AclCreation
+
+NO_AUTHORIZER: Final = "No Authorizer is configured"
+
+E = TypeVar("E", bound=IntEnum)
+
+
+class FilterInRequest(Protocol):
+    @property
+    def resource_type_filter(self) -> int: ...
+    @property
+    def resource_name_filter(self) -> str | None: ...
+    @property
+    def pattern_type_filter(self) -> int: ...
+    @property
+    def principal_filter(self) -> str | None: ...
+    @property
+    def host_filter(self) -> str | None: ...
+    @property
+    def operation(self) -> int: ...
+    @property
+    def permission_type(self) -> int: ...
+
+
+def acl_filter(asked: FilterInRequest) -> AclFilter:
+    """Return a request's filter; raise INVALID_REQUEST."""
+    return AclFilter(
+        _known(AclResourceType, asked.resource_type_filter, "resource type"),
+        asked.resource_name_filter,
+        _known(PatternType, asked.pattern_type_filter, "pattern type"),
+        asked.principal_filter,
+        asked.host_filter,
+        _known(AclOperation, asked.operation, "operation"),
+        _known(AclPermission, asked.permission_type, "permission"),
+    )
+
+
+def new_binding(asked: AclCreation) -> AclBinding:
+    """Return the ACL to create; raise INVALID_REQUEST."""
+    kind = _specific(AclResourceType, asked.resource_type, "resource type")
+    pattern = _known(PatternType, asked.resource_pattern_type, "pattern type")
+    operation = _specific(AclOperation, asked.operation, "operation")
+    permission = _specific(AclPermission, asked.permission_type, "permission")
+    if pattern not in tree_layout.STORED_PATTERNS:
+        raise _invalid(f"An ACL has a literal or prefixed name, not the pattern type {pattern.name}")
+    if kind is AclResourceType.CLUSTER and asked.resource_name != CLUSTER_NAME:
+        raise _invalid(f"The only valid name for the CLUSTER resource is {CLUSTER_NAME}")
+    if not asked.resource_name:
+        raise _invalid("An ACL needs a resource name; * stands for all")
+    if not tree_layout.can_be_stored(asked.resource_name):
+        raise _invalid("Names of resources in ACLs cannot have a slash, or be . or ..; use a prefix")
+    principal_type, _, principal = asked.principal.partition(":")
+    if not (principal_type and principal):
+        raise _invalid(f"{asked.principal!r} is no principal; expected User:name, or User:* for everybody")
+    if not asked.host:
+        raise _invalid("An ACL needs a host, an IP address; * stands for all")
+    entry = AccessControlEntry(asked.principal, asked.host, operation, permission)
+    return AclBinding(ResourcePattern(kind, asked.resource_name, pattern), entry)
+
+
+def _known(kind: type[E], number: int, what: str) -> E:
+    try:
+        return kind(number)
+    except ValueError:
+        raise _invalid(f"There is no {what} {number}") from None
+
+
+def _specific(kind: type[E], number: int, what: str) -> E:
+    """Return a member other than ANY."""
+    found = _known(kind, number, what)
+    if found.name == "ANY":
+        raise _invalid(f"ANY is a {what} of filters, not of ACLs")
+    return found
+
+
+def _invalid(detail: str) -> KafkaError:
+    return KafkaError(detail, ErrorCode.INVALID_REQUEST)
