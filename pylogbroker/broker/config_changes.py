@@ -7,11 +7,13 @@ from typing import Final, Protocol, TypeVar
 
 import attrs
 
-from pylogbroker.broker.config_resources import Resource, ResourceType, find_resource
+from pylogbroker.broker.config_resources import Resource, ResourceType, find_resource, is_allowed
 from pylogbroker.broker.limits import duplicate_error, duplicates, duplicates_in_steps
+from pylogbroker.broker.security.access import Access
 from pylogbroker.broker.services import Services
 from pylogbroker.config import ConfigOperation, SettingChange, apply
 from pylogbroker.errors import ConfigError, ErrorCode, KafkaError
+from pylogbroker.security.acls.bindings import AclOperation
 
 SETTINGS_MAX: Final = 1000
 """Settings that one resource may name: more than exist."""
@@ -36,6 +38,10 @@ class ConfigAlteration:
     name: str
     changes: Sequence[tuple[str, int, str | None]]
     keep: bool
+
+
+def may_alter(access: Access, wanted: RequestedResource) -> bool:
+    return is_allowed(access, AclOperation.ALTER_CONFIGS, wanted.resource_type, wanted.resource_name)
 
 
 async def alter(

@@ -15,6 +15,7 @@ from typing import Protocol
 
 import attrs
 
+from pylogbroker.broker.security.access import Access
 from pylogbroker.broker.security.tls_listeners import TlsListeners
 from pylogbroker.broker.services import Controller, Metadata, Services
 from pylogbroker.config import (
@@ -38,6 +39,7 @@ from pylogbroker.metadata.image import (
     topic_resource,
 )
 from pylogbroker.metadata.topic_names import check_name
+from pylogbroker.security.acls.bindings import AclOperation
 
 
 class ResourceType(IntEnum):
@@ -142,6 +144,19 @@ class LoggerResource:
 
     async def alter(self, change: ConfigChange) -> None:
         await self.check(change)
+
+
+def is_allowed(access: Access, operation: AclOperation, kind: int, name: str) -> bool:
+    """Return whether an operation on a resource's settings is allowed; kinds without settings are not checked."""
+    if kind == ResourceType.TOPIC:
+        return access.allows_on_topic(operation, name)
+    return kind not in tuple(ResourceType) or access.allows_on_cluster(operation)
+
+
+def config_error(kind: int) -> ErrorCode:
+    """Return the error for settings of a resource that may not be read or changed."""
+    is_topic = kind == ResourceType.TOPIC
+    return ErrorCode.TOPIC_AUTHORIZATION_FAILED if is_topic else ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
 
 def find_resource(services: Services, kind: int, name: str) -> Resource:

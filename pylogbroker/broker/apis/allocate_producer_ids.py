@@ -5,11 +5,13 @@ from __future__ import annotations
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.membership.control import ClusterServices
+from pylogbroker.broker.security.rules import on_cluster
 from pylogbroker.errors import KafkaError
+from pylogbroker.security.acls.bindings import AclOperation
 from pylogbroker.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 
 
-@serves(AllocateProducerIdsRequest, cluster_only=True)
+@serves(AllocateProducerIdsRequest, access=[on_cluster(AclOperation.CLUSTER_ACTION)], cluster_only=True)
 async def handle(
     services: ClusterServices, context: RequestContext, request: AllocateProducerIdsRequest
 ) -> AllocateProducerIdsResponse:

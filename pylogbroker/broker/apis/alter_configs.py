@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from pylogbroker.broker.api import serves
-from pylogbroker.broker.config_changes import ConfigAlteration, alter
+from pylogbroker.broker.config_changes import ConfigAlteration, alter, may_alter
+from pylogbroker.broker.config_resources import config_error
 from pylogbroker.broker.context import RequestContext
+from pylogbroker.broker.security.rules import on_each
 from pylogbroker.broker.services import Services
 from pylogbroker.config import ConfigOperation
 from pylogbroker.wire.messages.alter_configs import (
@@ -15,7 +17,12 @@ from pylogbroker.wire.messages.alter_configs import (
 )
 
 
-@serves(AlterConfigsRequest)
+def _rejected(resource: AlterConfigsResource) -> AlterConfigsResourceResponse:
+    code = config_error(resource.resource_type)
+    return AlterConfigsResourceResponse(code, code.meaning, resource.resource_type, resource.resource_name)
+
+
+@serves(AlterConfigsRequest, access=[on_each("resources", "responses", may_alter, _rejected)])
 async def handle(services: Services, context: RequestContext, request: AlterConfigsRequest) -> AlterConfigsResponse:
     return AlterConfigsResponse(
         responses=await alter(

@@ -8,9 +8,11 @@ from __future__ import annotations
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.membership.control import ClusterServices
+from pylogbroker.broker.security.rules import on_cluster
 from pylogbroker.controller.isr_changes import WantedIsr
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.metadata.image import ClusterImage, LeaderRecovery, PartitionKey, PartitionState
+from pylogbroker.security.acls.bindings import AclOperation
 from pylogbroker.wire.messages.alter_partition import (
     AlterPartitionData,
     AlterPartitionDataResponse,
@@ -25,7 +27,7 @@ _FIRST_WITH_EPOCHS = 3
 Outcomes = dict[PartitionKey, PartitionState | ErrorCode]
 
 
-@serves(AlterPartitionRequest, cluster_only=True)
+@serves(AlterPartitionRequest, access=[on_cluster(AclOperation.CLUSTER_ACTION)], cluster_only=True)
 async def handle(
     services: ClusterServices, context: RequestContext, request: AlterPartitionRequest
 ) -> AlterPartitionResponse:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.membership.control import ClusterServices
-from pylogbroker.errors import KafkaError
+from pylogbroker.broker.security.rules import on_cluster
+from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.security.acls.bindings import AclOperation
 from pylogbroker.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
@@ -14,7 +16,23 @@ from pylogbroker.wire.messages.alter_partition_reassignments import (
 )
 
 
-@serves(AlterPartitionReassignmentsRequest, cluster_only=True)
+def _reject(
+    context: RequestContext, request: AlterPartitionReassignmentsRequest, code: ErrorCode
+) -> AlterPartitionReassignmentsResponse:
+    return AlterPartitionReassignmentsResponse(
+        error_code=code,
+        error_message=code.meaning,
+        responses=[
+            ReassignableTopicResponse(
+                topic.name,
+                [ReassignablePartitionResponse(each.partition_index, code, code.meaning) for each in topic.partitions],
+            )
+            for topic in request.topics
+        ],
+    )
+
+
+@serves(AlterPartitionReassignmentsRequest, access=[on_cluster(AclOperation.ALTER, _reject)], cluster_only=True)
 async def handle(
     services: ClusterServices, context: RequestContext, request: AlterPartitionReassignmentsRequest
 ) -> AlterPartitionReassignmentsResponse:

@@ -14,8 +14,10 @@ import os
 
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
+from pylogbroker.broker.security.rules import on_cluster
 from pylogbroker.broker.services import Services
 from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.security.acls.bindings import AclOperation
 from pylogbroker.wire.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirPartitionResult,
     AlterReplicaLogDirsRequest,
@@ -24,7 +26,21 @@ from pylogbroker.wire.messages.alter_replica_log_dirs import (
 )
 
 
-@serves(AlterReplicaLogDirsRequest)
+def _reject(
+    context: RequestContext, request: AlterReplicaLogDirsRequest, code: ErrorCode
+) -> AlterReplicaLogDirsResponse:
+    return AlterReplicaLogDirsResponse(
+        results=[
+            AlterReplicaLogDirTopicResult(
+                topic.name, [AlterReplicaLogDirPartitionResult(index, code) for index in topic.partitions]
+            )
+            for home in request.dirs
+            for topic in home.topics
+        ]
+    )
+
+
+@serves(AlterReplicaLogDirsRequest, access=[on_cluster(AclOperation.ALTER, _reject)])
 async def handle(
     services: Services, context: RequestContext, request: AlterReplicaLogDirsRequest
 ) -> AlterReplicaLogDirsResponse:

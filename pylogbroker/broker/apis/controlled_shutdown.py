@@ -5,7 +5,9 @@ from __future__ import annotations
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.membership.control import ClusterServices
+from pylogbroker.broker.security.rules import on_cluster
 from pylogbroker.errors import KafkaError
+from pylogbroker.security.acls.bindings import AclOperation
 from pylogbroker.wire.messages.controlled_shutdown import (
     ControlledShutdownRequest,
     ControlledShutdownResponse,
@@ -13,7 +15,7 @@ from pylogbroker.wire.messages.controlled_shutdown import (
 )
 
 
-@serves(ControlledShutdownRequest, cluster_only=True)
+@serves(ControlledShutdownRequest, access=[on_cluster(AclOperation.CLUSTER_ACTION)], cluster_only=True)
 async def handle(
     services: ClusterServices, context: RequestContext, request: ControlledShutdownRequest
 ) -> ControlledShutdownResponse:

@@ -8,14 +8,18 @@ from __future__ import annotations
 import attrs
 
 from pylogbroker.broker.api import serves
-from pylogbroker.broker.config_resources import Resource, TopicResource, find_resource
+from pylogbroker.broker.config_resources import Resource, TopicResource, config_error, find_resource, is_allowed
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.limits import ResponseBudget
+from pylogbroker.broker.security.access import Access
+from pylogbroker.broker.security.rules import on_each
 from pylogbroker.broker.services import Services
 from pylogbroker.config import ConfigSource, Description, TopicConfig, describe_topic
 from pylogbroker.errors import KafkaError
+from pylogbroker.security.acls.bindings import AclOperation
 from pylogbroker.wire.messages.describe_configs import (
     DescribeConfigsRequest,
+    DescribeConfigsResource,
     DescribeConfigsResourceResult,
     DescribeConfigsResponse,
     DescribeConfigsResult,
@@ -23,7 +27,16 @@ from pylogbroker.wire.messages.describe_configs import (
 )
 
 
-@serves(DescribeConfigsRequest, is_read=True)
+def _may_describe(access: Access, wanted: DescribeConfigsResource) -> bool:
+    return is_allowed(access, AclOperation.DESCRIBE_CONFIGS, wanted.resource_type, wanted.resource_name)
+
+
+def _rejected(wanted: DescribeConfigsResource) -> DescribeConfigsResult:
+    code = config_error(wanted.resource_type)
+    return DescribeConfigsResult(code, code.meaning, wanted.resource_type, wanted.resource_name)
+
+
+@serves(DescribeConfigsRequest, access=[on_each("resources", "results", _may_describe, _rejected)], is_read=True)
 async def handle(
     services: Services, context: RequestContext, request: DescribeConfigsRequest
 ) -> DescribeConfigsResponse:

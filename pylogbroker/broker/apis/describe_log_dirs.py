@@ -12,8 +12,10 @@ import os
 
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
+from pylogbroker.broker.security.rules import on_cluster
 from pylogbroker.broker.services import Services
 from pylogbroker.errors import ErrorCode
+from pylogbroker.security.acls.bindings import AclOperation
 from pylogbroker.storage import Log, LogDirectory
 from pylogbroker.wire.messages.describe_log_dirs import (
     DescribeLogDirsPartition,
@@ -24,7 +26,7 @@ from pylogbroker.wire.messages.describe_log_dirs import (
 )
 
 
-@serves(DescribeLogDirsRequest, is_read=True)
+@serves(DescribeLogDirsRequest, access=[on_cluster(AclOperation.DESCRIBE)], is_read=True)
 async def handle(
     services: Services, context: RequestContext, request: DescribeLogDirsRequest
 ) -> DescribeLogDirsResponse:

@@ -10,9 +10,11 @@ from collections.abc import Mapping
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.membership.control import ClusterServices
+from pylogbroker.broker.security.rules import on_cluster
 from pylogbroker.controller.requested_elections import ElectionKind
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.metadata.image import PartitionKey
+from pylogbroker.security.acls.bindings import AclOperation
 from pylogbroker.wire.messages.elect_leaders import (
     ElectLeadersPartitionResult,
     ElectLeadersRequest,
@@ -20,8 +22,16 @@ from pylogbroker.wire.messages.elect_leaders import (
     ReplicaElectionResult,
 )
 
+_FIRST_WITH_ERROR = 1
 
-@serves(ElectLeadersRequest, cluster_only=True)
+
+def _reject(context: RequestContext, request: ElectLeadersRequest, code: ErrorCode) -> ElectLeadersResponse:
+    results = dict.fromkeys(_keys(request) or (), code)
+    top_level = code if context.api_version >= _FIRST_WITH_ERROR else ErrorCode.NONE
+    return ElectLeadersResponse(error_code=top_level, replica_election_results=_by_topic(results))
+
+
+@serves(ElectLeadersRequest, access=[on_cluster(AclOperation.ALTER, _reject)], cluster_only=True)
 async def handle(
     services: ClusterServices, context: RequestContext, request: ElectLeadersRequest
 ) -> ElectLeadersResponse:

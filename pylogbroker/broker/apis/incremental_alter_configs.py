@@ -6,8 +6,10 @@ Operations: 0 sets a value, 1 restores the default, 2 appends to a list, 3 takes
 from __future__ import annotations
 
 from pylogbroker.broker.api import serves
-from pylogbroker.broker.config_changes import ConfigAlteration, alter
+from pylogbroker.broker.config_changes import ConfigAlteration, alter, may_alter
+from pylogbroker.broker.config_resources import config_error
 from pylogbroker.broker.context import RequestContext
+from pylogbroker.broker.security.rules import on_each
 from pylogbroker.broker.services import Services
 from pylogbroker.wire.messages.incremental_alter_configs import (
     AlterConfigsResource,
@@ -17,7 +19,12 @@ from pylogbroker.wire.messages.incremental_alter_configs import (
 )
 
 
-@serves(IncrementalAlterConfigsRequest)
+def _rejected(resource: AlterConfigsResource) -> AlterConfigsResourceResponse:
+    code = config_error(resource.resource_type)
+    return AlterConfigsResourceResponse(code, code.meaning, resource.resource_type, resource.resource_name)
+
+
+@serves(IncrementalAlterConfigsRequest, access=[on_each("resources", "responses", may_alter, _rejected)])
 async def handle(
     services: Services, context: RequestContext, request: IncrementalAlterConfigsRequest
 ) -> IncrementalAlterConfigsResponse:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.membership.control import ClusterServices
+from pylogbroker.broker.security.rules import on_cluster
 from pylogbroker.errors import KafkaError
 from pylogbroker.metadata.image import PartitionKey
+from pylogbroker.security.acls.bindings import AclOperation
 from pylogbroker.wire.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
@@ -15,7 +17,7 @@ from pylogbroker.wire.messages.list_partition_reassignments import (
 )
 
 
-@serves(ListPartitionReassignmentsRequest, is_read=True, cluster_only=True)
+@serves(ListPartitionReassignmentsRequest, access=[on_cluster(AclOperation.DESCRIBE)], is_read=True, cluster_only=True)
 async def handle(
     services: ClusterServices, context: RequestContext, request: ListPartitionReassignmentsRequest
 ) -> ListPartitionReassignmentsResponse:

@@ -11,7 +11,9 @@ from typing import Final
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.membership.control import ClusterServices
+from pylogbroker.broker.security.rules import on_cluster
 from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.security.acls.bindings import AclOperation
 from pylogbroker.wire.messages.update_features import (
     FeatureUpdateKey,
     UpdatableFeatureResult,
@@ -25,7 +27,7 @@ _SAFE_DOWNGRADE: Final = 2
 _UNSAFE_DOWNGRADE: Final = 3
 
 
-@serves(UpdateFeaturesRequest, cluster_only=True)
+@serves(UpdateFeaturesRequest, access=[on_cluster(AclOperation.ALTER)], cluster_only=True)
 def handle(
     services: ClusterServices, context: RequestContext, request: UpdateFeaturesRequest
 ) -> UpdateFeaturesResponse:

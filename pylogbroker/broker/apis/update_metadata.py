@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
+from pylogbroker.broker.security.rules import on_cluster
 from pylogbroker.broker.services import Services
+from pylogbroker.security.acls.bindings import AclOperation
 from pylogbroker.wire.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
 
 
-@serves(UpdateMetadataRequest, cluster_only=True)
+@serves(UpdateMetadataRequest, access=[on_cluster(AclOperation.CLUSTER_ACTION)], cluster_only=True)
 async def handle(services: Services, context: RequestContext, request: UpdateMetadataRequest) -> UpdateMetadataResponse:
     return await services.membership.update_metadata(request)
