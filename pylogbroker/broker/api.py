@@ -60,7 +60,7 @@ class Api:
 
 
 def serves(
-    request: type[Request], *, access: Sequence[Rule] = (), is_read: bool = False, cluster_only: bool = False
+    request: type[Request], *, access: Sequence[Rule], is_read: bool = False, cluster_only: bool = False
 ) -> Callable[[H], H]:
     def register(handle: H) -> H:
         api = Api(request, handle, is_read, cluster_only, tuple(access))

@@ -247,9 +247,7 @@ def _topic_defaults(broker: Values) -> TopicDefaults:
 
 
 def _warnings(static: Texts) -> Iterator[str]:
-    for name, text in static.items():
-        if text and (rejected := unused_settings.reason_to_reject(name)):
-            raise ConfigError(f"{name}: must not be set: {rejected}")
+    for name in static:
         known = table.broker_setting(name)
         reason = known.no_effect if known else unused_settings.reason_without_effect(name)
         if known and not reason:

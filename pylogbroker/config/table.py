@@ -8,6 +8,7 @@ from difflib import get_close_matches
 
 import attrs
 
+from pylogbroker.config.access_settings import ACCESS_SETTINGS
 from pylogbroker.config.cleaner_settings import CLEANER_SETTINGS
 from pylogbroker.config.client_settings import CLIENT_SETTINGS
 from pylogbroker.config.cluster_settings import CLUSTER_SETTINGS
@@ -41,6 +42,7 @@ BROKER: Mapping[str, Setting] = _by_name(
         *CLUSTER_SETTINGS,
         *CLIENT_SETTINGS,
         *TRANSACTION_SETTINGS,
+        *ACCESS_SETTINGS,
         *(setting for setting in UNUSED_SETTINGS if setting.scope is Scope.BROKER),
     )
 )

@@ -1,7 +1,7 @@
 """Settings of Kafka that this broker accepts, stores and shows, but does not use.
 
 `kafka_settings.tsv` lists those of Kafka 3.9 and 4.x: name, type, default, mode, bounds. Values are validated like
-Kafka's. Setting one is a warning; in the file, promising absent protection is an error.
+Kafka's. Setting one is a warning.
 """
 
 from __future__ import annotations
@@ -95,7 +95,6 @@ _REASONS: tuple[tuple[str, str], ...] = (
     ("server.max.startup.time.ms", "the start has no time limit"),
     ("unstable.*", "no unstable features are offered"),
 )
-_REJECTED = {"authorizer.class.name": "no authorizer can be loaded; without one everything would be allowed"}
 
 
 def _read() -> Iterator[Setting]:
@@ -115,7 +114,7 @@ def _setting(
     internal: str,
 ) -> Setting:
     kind = ValueKind(ConfigType[type_name], low=_bound(least), high=_bound(most))
-    reason = reason_to_reject(name) or reason_without_effect(name) or ""
+    reason = reason_without_effect(name) or ""
     return Setting(
         name=name,
         kind=kind,
@@ -143,11 +142,6 @@ def _matches(name: str, pattern: str) -> bool:
     if pattern.endswith("*"):
         return name.startswith(pattern[:-1])
     return name.endswith(pattern[1:]) if pattern.startswith("*") else name == pattern
-
-
-def reason_to_reject(name: str) -> str | None:
-    """Return why Kafka's setting must not be set, or None."""
-    return _REJECTED.get(name)
 
 
 UNUSED_SETTINGS: tuple[Setting, ...] = tuple(_read())

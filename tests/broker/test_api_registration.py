@@ -8,6 +8,7 @@ import pytest
 
 from pylogbroker.broker import apis
 from pylogbroker.broker.api import serves
+from pylogbroker.broker.security.rules import unchecked
 from pylogbroker.wire import SUPPORTED
 from pylogbroker.wire.messages.fetch import FetchRequest
 
@@ -46,4 +47,9 @@ def test_apis_of_clusters_are_marked() -> None:
 
 def test_an_api_has_one_handler() -> None:
     with pytest.raises(ValueError, match=r"Fetch has two handlers: pylogbroker.broker.apis.fetch and .*test_api_reg"):
-        serves(FetchRequest)(lambda broker, context, request: None)
+        serves(FetchRequest, access=[unchecked])(lambda broker, context, request: None)
+
+
+def test_every_api_says_what_its_sender_must_be_allowed() -> None:
+    assert [api.name for api in apis.APIS if not api.access] == []
+    assert {api.name for api in apis.APIS if unchecked in api.access} == {"ApiVersions"}

@@ -8,6 +8,7 @@ from weakref import ref
 import pytest
 
 from pylogbroker.config import BrokerConfig, ConfigSource, ConfigType, table
+from pylogbroker.config.access_settings import parse_super_users
 from pylogbroker.config.value_kinds import render
 from pylogbroker.errors import ConfigError
 
@@ -176,9 +177,7 @@ TEXTS = (ConfigType.STRING, ConfigType.CLASS, ConfigType.LIST, ConfigType.PASSWO
 
 def test_kafkas_other_settings_are_not_taken_for_misspelt_ones() -> None:
     unused = [setting for setting in table.BROKER.values() if setting.no_effect]
-    others = {
-        setting.name: render(setting.default) or "" for setting in unused if setting.name != "authorizer.class.name"
-    }
+    others = {setting.name: render(setting.default) or "" for setting in unused}
     others = {name: text for name, text in others.items() if text or table.BROKER[name].kind.type in TEXTS}
     warnings = BrokerConfig(others).warnings
     assert len(others) > 200
@@ -192,8 +191,27 @@ def test_a_value_without_effect_is_checked_too() -> None:
 
 
 def test_protection_that_would_not_be_there_is_rejected() -> None:
-    with pytest.raises(ConfigError, match=r"authorizer\.class\.name: must not be set"):
-        BrokerConfig({"authorizer.class.name": "kafka.security.authorizer.AclAuthorizer"})
+    with pytest.raises(ConfigError, match=r"authorizer\.class\.name: 'com\.example\.Own' is not accepted"):
+        BrokerConfig({"authorizer.class.name": "com.example.Own"})
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "kafka.security.authorizer.AclAuthorizer",
+        "kafka.security.auth.SimpleAclAuthorizer",
+    ],
+)
+def test_kafkas_authorizers_are_the_one_of_this_broker(name: str) -> None:
+    config = BrokerConfig({"authorizer.class.name": name, "super.users": "User:a; User:CN=b,O=c;"})
+    assert not config.warnings
+    assert parse_super_users(config.text("super.users")) == {"User:a", "User:CN=b,O=c"}
+
+
+def test_super_users_are_principals() -> None:
+    with pytest.raises(ConfigError, match=r"super\.users: .* is not accepted; 'b' is no principal"):
+        BrokerConfig({"super.users": "User:a;b"})
 
 
 def test_asking_for_another_type_is_a_mistake() -> None:

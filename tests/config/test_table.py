@@ -33,6 +33,8 @@ OWN = {
     ("broker", "follower.replication.throttled.rate"),  # Kafka has it too, but not among a broker's settings
     ("broker", "leader.replication.throttled.rate"),
     ("broker", "replica.alter.log.dirs.io.max.bytes.per.second"),
+    ("broker", "super.users"),  # Kafka's authorizer defines these itself
+    ("broker", "allow.everyone.if.no.acl.found"),
     ("broker", "max.partitions"),  # a broker of Kafka is protected by quotas and authorization
     ("broker", "ssl.store.check.interval.ms"),  # Kafka reads stores again only when it is asked to
     ("broker", "connection.setup.timeout.ms"),  # a broker of Kafka waits for ten minutes

@@ -16,11 +16,21 @@ from pylogbroker.broker.apis import (
     list_offsets,
     produce,
 )
+from pylogbroker.broker.context import Caller
+from pylogbroker.broker.security.access import Access
 from pylogbroker.config import BrokerConfig
 from pylogbroker.errors import ConfigError, ErrorCode, ProtocolViolation
 from pylogbroker.legacy07.server import requests
 from pylogbroker.legacy07.wire import decode_legacy07_request
 from pylogbroker.records import Codec, Record, build
+from pylogbroker.security.acls.bindings import (
+    AccessControlEntry,
+    AclOperation,
+    AclPermission,
+    AclResourceType,
+    ResourcePattern,
+)
+from pylogbroker.security.principals import ANONYMOUS
 from pylogbroker.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from pylogbroker.wire.messages.delete_records import (
     DeleteRecordsPartition,
@@ -382,3 +392,49 @@ class BrokerWideTests(SynchronousTestCase):
     def test_the_format_is_not_for_all_topics(self) -> None:
         with self.assertRaises(ConfigError):
             BrokerConfig({"log.message.format.version": "0.7"})
+
+
+class AccessTests(NodeTests):
+    """Clients of 0.7 have no identity: they are User:ANONYMOUS."""
+
+    settings = {
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "listeners": "PLAINTEXT://:9092,SIMPLE://:9093",
+    }
+
+    def setUp(self) -> None:
+        super().setUp()
+        assert self.node.broker.authorizer is not None
+        self.acls = self.node.broker.authorizer.acls
+        self.access = self.node.broker.authorizer.access(ANONYMOUS, "10.0.0.1")
+
+    def allow(self, operation: AclOperation, kind: AclResourceType = AclResourceType.TOPIC, name: str = "t") -> None:
+        entry = AccessControlEntry(ANONYMOUS, "*", operation, AclPermission.ALLOW)
+        now(self.acls.add(ResourcePattern(kind, name), frozenset({entry})))
+
+    def send_as(self, access: Access, request: bytes) -> Any:
+        return requests.handle(self.node.broker, decode_legacy07_request(memoryview(request)[4:]), Caller(), access)
+
+    def test_requests_without_access_are_denied(self) -> None:
+        self.node.create("t", message_format_version="0.7")
+        with self.assertRaisesRegex(ProtocolViolation, "not authorized"):
+            self.send_as(self.access, message_sets.PRODUCE_ONE)
+        unknown = (-1).to_bytes(2, "big", signed=True)
+        for request in (message_sets.FETCH, message_sets.LATEST):
+            answer = b"".join(map(bytes, self.send_as(self.access, request)))
+            self.assertEqual(answer[4:6], unknown)
+        self.allow(AclOperation.WRITE)
+        self.send_as(self.access, message_sets.PRODUCE_ONE)
+        self.assertGreater(self.node.broker.partitions.find("t", 0).log.log_end_offset, 0)
+        self.allow(AclOperation.READ)
+        for request in (message_sets.FETCH, message_sets.LATEST):
+            answer = b"".join(map(bytes, self.send_as(self.access, request)))
+            self.assertEqual(answer[4:6], bytes(2))
+
+    def test_a_topic_is_created_only_for_those_who_may(self) -> None:
+        self.allow(AclOperation.WRITE)
+        with self.assertRaisesRegex(ProtocolViolation, "not authorized"):
+            self.send_as(self.access, message_sets.PRODUCE_ONE)
+        self.allow(AclOperation.CREATE, AclResourceType.CLUSTER, "kafka-cluster")
+        now(self.send_as(self.access, message_sets.PRODUCE_ONE))
+        self.assertIn("t", self.node.broker.metadata.topics)

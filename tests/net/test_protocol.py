@@ -100,6 +100,21 @@ class ProtocolTests(SynchronousTestCase):
     def settle(self) -> None:
         self.factory.reactor.advance(0)
 
+    def test_requests_have_the_access_of_their_connection(self) -> None:
+        """Requests share one, so that verdicts are remembered."""
+        asked: list[tuple[str, str]] = []
+
+        def access(principal: str, host: str) -> SimpleNamespace:
+            asked.append((principal, host))
+            return SimpleNamespace(principal=principal)
+
+        self.factory.authorizer = SimpleNamespace(access=access)
+        self.protocol.dataReceived(heartbeat(1) + heartbeat(2, version=3))
+        first, second = self.handlers.contexts
+        self.assertEqual(asked, [("User:ANONYMOUS", "10.0.0.1")])
+        self.assertIs(first.access, second.access)
+        self.assertEqual(first.principal, "User:ANONYMOUS")
+
     def test_an_answer_that_cannot_be_encoded_costs_a_line_and_the_connection(self) -> None:
         """An error of the broker; many of them do not fill the log."""
         at_once, late = HeartbeatResponse(throttle_time_ms=2**40), MetadataResponse(throttle_time_ms=2**40)

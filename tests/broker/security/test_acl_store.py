@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from math import inf
 from pathlib import Path
 from typing import cast
 
@@ -49,6 +50,7 @@ class Cluster:
     def store(self) -> AclStore:
         threads = Threads()
         runtime = Runtime.on(self.clock, threads, threads)
+        runtime.slices.seconds = inf  # the test's clock does not go on by itself
         store = AclStore(cast(ITree, self.tree), runtime, self._changed)
         now(store.open())
         return store

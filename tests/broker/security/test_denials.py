@@ -1,0 +1,182 @@
+"""Denials and their log, changes of ACLs, and requests that only brokers send."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pylogbroker.broker.apis import APIS
+from pylogbroker.broker.context import RequestContext
+from pylogbroker.errors import ErrorCode, ProtocolViolation
+from pylogbroker.security.acls.bindings import AclOperation
+from pylogbroker.wire import Request
+from pylogbroker.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
+from pylogbroker.wire.messages.alter_partition import AlterPartitionRequest
+from pylogbroker.wire.messages.controlled_shutdown import ControlledShutdownRequest
+from pylogbroker.wire.messages.create_acls import AclCreation, CreateAclsRequest
+from pylogbroker.wire.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
+from pylogbroker.wire.messages.describe_acls import DescribeAclsRequest
+from pylogbroker.wire.messages.describe_groups import DescribeGroupsRequest
+from pylogbroker.wire.messages.leader_and_isr import LeaderAndIsrRequest
+from pylogbroker.wire.messages.list_groups import ListGroupsRequest
+from pylogbroker.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from pylogbroker.wire.messages.stop_replica import StopReplicaRequest
+from pylogbroker.wire.messages.update_metadata import UpdateMetadataRequest
+from tests.broker.log_lines import logged_lines
+from tests.broker.nodes import Node, opened_node
+from tests.broker.security import cases
+from tests.broker.security.cases import batch
+
+HOST = "10.0.0.7"
+ANYBODY = "User:ANONYMOUS"
+BETWEEN_BROKERS: tuple[Request, ...] = (
+    LeaderAndIsrRequest(),
+    StopReplicaRequest(),
+    UpdateMetadataRequest(),
+    ControlledShutdownRequest(),
+    AlterPartitionRequest(),
+    AllocateProducerIdsRequest(),
+)
+READ, ALTER, DESCRIBE = 3, 7, 8
+TOPIC, GROUP, CLUSTER = 2, 3, 4
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Iterator[Node]:
+    """A broker whose ACLs clients at 10.0.0.1 may change."""
+    settings = {"authorizer.class.name": "kafka.security.authorizer.AclAuthorizer", "super.users": "User:admin"}
+    with opened_node((str(tmp_path),), settings) as opened:
+        yield opened
+
+
+def ask(node: Node, request: Request, principal: str = ANYBODY, version: int | None = None) -> Any:
+    api = next(each for each in APIS if each.key == request.api_key).guarded()
+    return node.ask(api.handle, request, version, HOST, principal)
+
+
+def allow(node: Node, kind: int, name: str, operation: int, host: str = "*") -> None:
+    request = CreateAclsRequest([AclCreation(kind, name, 3, ANYBODY, host, operation, 3)])
+    assert [each.error_code for each in ask(node, request, "User:admin").results] == [0]
+
+
+def is_denied(node: Node) -> bool:
+    [group] = ask(node, DescribeGroupsRequest(["g"])).groups
+    return bool(group.error_code == ErrorCode.GROUP_AUTHORIZATION_FAILED)
+
+
+def test_every_api_is_compared_with_kafka_but_those_between_brokers() -> None:
+    compared = {
+        each[0](cases.Setting(dict.fromkeys(cases.TOPICS, cases.UUID(int=1)), 1)).api_key
+        for each in cases.REQUESTS.values()
+    }
+    assert {api.key for api in APIS} - compared == {each.api_key for each in BETWEEN_BROKERS}
+
+
+@pytest.mark.parametrize("request_", BETWEEN_BROKERS, ids=lambda request: type(request).__name__)
+def test_requests_between_brokers_are_denied_to_clients(node: Node, request_: Request) -> None:
+    assert ask(node, request_).error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+
+
+def test_a_verdict_lasts_until_acls_change(node: Node) -> None:
+    assert is_denied(node)
+    allow(node, GROUP, "g", READ)
+    assert not is_denied(node)
+    found = ask(node, DescribeAclsRequest(GROUP, "g", 2, None, None, 1, 1), "User:admin").resources
+    assert [(each.resource_name, [acl.operation for acl in each.acls]) for each in found] == [("g", [READ])]
+    deleted = ask(node, DeleteAclsRequest([DeleteAclsFilter(GROUP, "g", 3, None, None, 1, 1)]), "User:admin")
+    assert [len(each.matching_acls) for each in deleted.filter_results] == [1]
+    assert is_denied(node)
+
+
+def test_one_connections_verdicts_follow_acls(node: Node) -> None:
+    assert node.broker.authorizer is not None
+    access = node.broker.authorizer.access(ANYBODY, HOST)
+    for name in ("g", "g", "h"):
+        assert not access.allows_on_group(AclOperation.READ, name)
+    allow(node, GROUP, "g", READ, HOST)
+    assert [access.allows_on_group(AclOperation.READ, name) for name in ("g", "g", "h")] == [True, True, False]
+
+
+def test_hosts_count(node: Node) -> None:
+    allow(node, GROUP, "g", READ, "10.0.0.8")
+    assert is_denied(node)
+
+
+@pytest.mark.parametrize(
+    "creation",
+    [
+        AclCreation(1, "t", 3, ANYBODY, "*", READ, 3),
+        AclCreation(99, "t", 3, ANYBODY, "*", READ, 3),
+        AclCreation(TOPIC, "t", 2, ANYBODY, "*", READ, 3),
+        AclCreation(TOPIC, "t", 3, "alice", "*", READ, 3),
+        AclCreation(TOPIC, "t", 3, ANYBODY, "", READ, 3),
+        AclCreation(TOPIC, "t", 3, ANYBODY, "*", 1, 3),
+        AclCreation(TOPIC, "t", 3, ANYBODY, "*", READ, 1),
+        AclCreation(TOPIC, "", 3, ANYBODY, "*", READ, 3),
+        AclCreation(GROUP, "a/b", 3, ANYBODY, "*", READ, 3),
+        AclCreation(CLUSTER, "cluster", 3, ANYBODY, "*", ALTER, 3),
+    ],
+)
+def test_acls_that_mean_nothing(node: Node, creation: AclCreation) -> None:
+    good = AclCreation(GROUP, "g", 3, ANYBODY, "*", READ, 3)
+    results = ask(node, CreateAclsRequest([creation, good]), "User:admin").results
+    assert [each.error_code for each in results] == [ErrorCode.INVALID_REQUEST, ErrorCode.NONE]
+
+
+def test_filters_that_mean_nothing(node: Node) -> None:
+    described = ask(node, DescribeAclsRequest(99, None, 1, None, None, 1, 1), "User:admin")
+    deleted = ask(node, DeleteAclsRequest([DeleteAclsFilter(1, None, 1, None, None, 99, 1)]), "User:admin")
+    codes = [described.error_code, *(each.error_code for each in deleted.filter_results)]
+    assert codes == [ErrorCode.INVALID_REQUEST] * 2
+
+
+def test_a_denied_produce_without_answer_closes_the_connection(node: Node) -> None:
+    node.create("t")
+    data = TopicProduceData("t", [PartitionProduceData(0, batch())])
+    with pytest.raises(ProtocolViolation, match="not authorized"):
+        ask(node, ProduceRequest(None, 0, 1000, [data]))
+    assert node.broker.partitions.find("t", 0).log.log_end_offset == 0
+
+
+def test_a_request_without_identity_is_not_served(node: Node) -> None:
+    api = next(each for each in node.broker.apis if each.name == "ListGroups")
+    with pytest.raises(LookupError):
+        api.handle(node.broker, RequestContext(4), ListGroupsRequest())
+
+
+def test_denials_are_logged_and_lists_are_not(node: Node) -> None:
+    with logged_lines() as lines:
+        ask(node, ListGroupsRequest())
+    assert lines == []
+    with logged_lines() as lines:
+        ask(node, DescribeGroupsRequest(["g\nforged line"]))
+    assert lines == [
+        "Principal = User:ANONYMOUS is Denied operation = DESCRIBE from host = 10.0.0.7 "
+        "on resource = GROUP:LITERAL:g\\nforged line"
+    ]
+
+
+def test_many_denials_are_few_lines(node: Node) -> None:
+    with logged_lines() as lines:
+        for number in range(100):
+            ask(node, DescribeGroupsRequest([f"g{number}"]))
+        node.clock.advance(60)
+    assert len(lines) < 20
+    assert lines[-1] == f"{100 - len(lines) + 1} more requests from 10.0.0.7 were denied within a minute"
+
+
+@pytest.mark.parametrize(
+    ("entry", "is_warned"), [(None, True), (AclOperation.CLUSTER_ACTION, False), (AclOperation.ALTER, True)]
+)
+def test_a_warning_says_that_brokers_may_not_be_brokers(
+    node: Node, entry: AclOperation | None, is_warned: bool
+) -> None:
+    if entry is not None:
+        allow(node, CLUSTER, "kafka-cluster", entry)
+    assert node.broker.authorizer is not None
+    with logged_lines() as lines:
+        node.broker.authorizer.warn_of_brokers(ANYBODY, "10.0.0.9")
+    assert ["User:ANONYMOUS, which may not act as a broker" in line for line in lines] == [True] * is_warned
