@@ -42,7 +42,7 @@ from pylogbroker.broker.throttles import FOLLOWER_RATE, throttle_of
 from pylogbroker.config import BrokerConfig, TopicConfig
 from pylogbroker.controller.ports import ControllerSettings
 from pylogbroker.interfaces import ITree
-from pylogbroker.metadata import registration
+from pylogbroker.metadata import registration, zk_paths
 from pylogbroker.metadata.image import PartitionKey, TopicImage
 from pylogbroker.metadata.zk_image import read_image
 from pylogbroker.metadata.zk_schema import BrokerNode
@@ -147,7 +147,11 @@ class ClusterRole:
             self._isr_updates,
         )
         self.orders = ControllerOrders(
-            self._metadata, self.replicas, self._topic_config, self._config_watch.read_topics
+            self._metadata,
+            self.replicas,
+            self._topic_config,
+            self._config_watch.read_topics,
+            lambda: self._tree.children(zk_paths.TOPICS),
         )
         partitions.on_offline += [self.replicas.on_partition_offline, self._log_dir_failures.on_partition_offline]
         self._member.on_departed.append(self.orders.departed)

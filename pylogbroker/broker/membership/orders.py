@@ -17,7 +17,7 @@ Requests are carried out one after the other, in the order of arrival. Source: K
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final
 from uuid import UUID
 
@@ -83,19 +83,25 @@ ControllerRequest = LeaderAndIsrRequest | UpdateMetadataRequest | StopReplicaReq
 
 @attrs.define(eq=False)
 class ControllerOrders:
-    """`read_topics` reads settings of new topics into the image; it raises CoordinationError."""
+    """`read_topics` reads settings of new topics into the image, `topic_names` the names of all topics.
+
+    Both raise CoordinationError.
+    """
 
     _metadata: ClusterMetadata
     _replicas: Replicas
     _topic_config: Callable[[str], TopicConfig]
     _read_topics: Callable[[Sequence[str]], Awaitable[None]]
+    _topic_names: Callable[[], Awaitable[Collection[str]]]
     broker_epoch: int = attrs.field(default=_UNKNOWN_EPOCH, init=False)
+    _may_know_deleted: bool = attrs.field(default=False, init=False)
     is_departing: bool = attrs.field(default=False, init=False)
     _controller_epoch: int = attrs.field(default=0, init=False)
     _lock: DeferredLock = attrs.field(factory=DeferredLock, init=False)
 
     def set_broker_epoch(self, epoch: int) -> None:
         self.broker_epoch = epoch
+        self._may_know_deleted = True
 
     def departed(self) -> None:
         self.is_departing = False
@@ -136,6 +142,8 @@ class ControllerOrders:
             topics = _metadata_topics_of(request)
             if error := await self._read_settings(topics):
                 return UpdateMetadataResponse(error)
+            if self._may_know_deleted:
+                await self._forget_deleted()
             changes: list[Change] = [*self._broker_changes(request.live_brokers)]
             if request.controller_id != self._metadata.image.controller_id:
                 changes.append(ControllerElected(request.controller_id))
@@ -190,6 +198,23 @@ class ControllerOrders:
         except CoordinationError:
             return ErrorCode.STALE_BROKER_EPOCH
         return None
+
+    async def _forget_deleted(self) -> None:
+        """Forget topics that were deleted before the controller knew of this registration: no order names them.
+
+        Logs that are left of them are kept: a tree without topics may be a mistake.
+        """
+        try:
+            names = set(await self._topic_names())
+        except CoordinationError:
+            return  # the next order will do
+        self._may_know_deleted = False
+        deleted = [topic for name, topic in self._metadata.topics.items() if name not in names]
+        if deleted:
+            await self._metadata.publish(Delta.of(*map(TopicDeleted, deleted)))
+            await self._replicas.stop(
+                {(topic.name, index): (_UNKNOWN_EPOCH, False) for topic in deleted for index in topic.partitions}
+            )
 
     def _is_new(self, topic: LeaderAndIsrTopicState | UpdateMetadataTopicState) -> bool:
         known = self._metadata.topics.get(topic.topic_name)

@@ -169,6 +169,18 @@ class MetadataTests(ClusterTests):
         self.assertEqual(list(led), [])
         self.assertEqual(list(self.cluster.nodes[1].broker.partitions.hosted), [KEY])
 
+    def test_a_topic_that_was_deleted_before_the_registration_is_forgotten(self) -> None:
+        """Its name is not in the tree, and no order says so; its log is kept."""
+        self.create()
+        self.cluster.announce(1, 2)
+        self.cluster.announce(1, 2, topics=False)
+        self.assertEqual(self.topic_id(), TOPIC_ID)
+        broker = self.cluster.nodes[1].broker
+        broker.membership.set_broker_epoch(10)  # type: ignore[attr-defined]
+        self.cluster.announce(1, 2, topics=False)
+        self.assertIsNone(self.topic_id())
+        self.assertEqual((list(broker.partitions.led), list(broker.partitions.hosted)), ([], [KEY]))
+
     def test_a_topic_is_deleted_or_another_has_its_name(self) -> None:
         self.create()
         self.update(leader=1, topic_id=UUID(int=8))
