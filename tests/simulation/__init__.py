@@ -11,6 +11,7 @@
     groups        members of a consumer group, and what they have committed
     copiers       records copied in transactions, with their offsets
     reassigner    moves of replicas
+    recreator     deletions of a topic, which is created again
     faults        lost connections, cuts, pauses, kills, losses of power, expired sessions
     replica_log   records in replicas' files
     invariants    checked after each event

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
+from pylogbroker.metadata import zk_paths
 from pylogbroker.metadata.image import PartitionKey, PartitionState
 from pylogbroker.replication import FollowerReplica, LeaderReplica
 from tests.cluster.replica_logs import records_in
@@ -20,6 +22,7 @@ def unrest(cluster: SimulatedCluster) -> Iterator[str]:
         return
     for key, state in cluster.states().items():
         yield from _partition_unrest(cluster, key, state)
+    yield from _deletion_unrest(cluster)
 
 
 def _partition_unrest(cluster: SimulatedCluster, key: PartitionKey, state: PartitionState) -> Iterator[str]:
@@ -43,6 +46,22 @@ def _partition_unrest(cluster: SimulatedCluster, key: PartitionKey, state: Parti
         if not isinstance(replica.role, wanted) or replica.role.leader_epoch != state.leader_epoch:
             yield f"broker {number} has another role in {key}"
     yield from _log_unrest(key, replicas)
+
+
+def _deletion_unrest(cluster: SimulatedCluster) -> Iterator[str]:
+    """Yield what is left of deleted topics."""
+    for name in cluster.tree.names(zk_paths.DELETE_TOPICS):
+        yield f"the deletion of {name} is not complete"
+    topics = set(cluster.tree.names(zk_paths.TOPICS))
+    for broker in cluster.serving:
+        assert broker.broker is not None
+        for name in broker.broker.metadata.topics:
+            if name not in topics:
+                yield f"broker {broker.id} still knows {name}"
+        for path in () if cluster.setup.reassigners else os.listdir(broker.directory):  # moved away: may be left
+            name, separator, _ = path.rpartition("_")
+            if separator and name not in topics:
+                yield f"broker {broker.id} still has {path}"
 
 
 def _announced(state: PartitionState) -> tuple[object, ...]:

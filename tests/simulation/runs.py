@@ -25,6 +25,7 @@ from tests.simulation.faults import FAULTS, Faults
 from tests.simulation.groups import CommittedOffsets, GroupMember, OffsetReader
 from tests.simulation.invariants import Invariants
 from tests.simulation.reassigner import Reassigner
+from tests.simulation.recreator import RecreatedReader, Recreator
 from tests.simulation.rest import check_kept, unrest
 from tests.simulation.seams import Surroundings
 from tests.simulation.setup import TOPIC, Setup
@@ -72,6 +73,10 @@ class Run:
             reader = CopyReader(self.cluster, _LAST_CLIENT)
             self._finish(reader, "copies are not answered")
             self.copied = reader.copied
+        for client in self.clients:
+            if isinstance(client, Recreator):
+                checker = RecreatedReader(self.cluster, _LAST_CLIENT, client)
+                self._finish(checker, "the records of a topic are not answered")
 
     def _start(self) -> None:
         cluster = self.cluster
@@ -89,6 +94,8 @@ class Run:
             self.clients.append(Copier(cluster, len(self.clients) + 1))
         for _ in range(cluster.setup.reassigners):
             self.clients.append(Reassigner(cluster, len(self.clients) + 1))
+        for _ in range(cluster.setup.recreators):
+            self.clients.append(Recreator(cluster, len(self.clients) + 1))
         for client in self.clients:
             client.start()
 
@@ -192,6 +199,7 @@ class Summary:
     copied: int = 0
     """Records copied in transactions."""
     reassignments: int = 0
+    deletions: int = 0
     trace: str = ""
 
     def add(self, found: Run) -> None:
@@ -204,6 +212,7 @@ class Summary:
         self.offsets += found.offsets.acknowledged
         self.copied += found.copied
         self.reassignments += sum(each.accepted for each in found.clients if isinstance(each, Reassigner))
+        self.deletions += sum(each.deletions for each in found.clients if isinstance(each, Recreator))
         self.trace = found.world.trace
 
 

@@ -12,6 +12,7 @@ from tests.simulation.network import Latency
 
 TOPIC: Final = "orders"
 COPIES: Final = "copies"
+RECREATED: Final = "passing"
 _CLIENTS: Final = 3  # of each run
 
 
@@ -33,6 +34,7 @@ class Setup:
     group_members: int = 0
     copiers: int = 0
     reassigners: int = 0
+    recreators: int = 0
     seconds: float = 20.0
     """Time with clients and faults; afterwards the cluster must come to rest."""
 
@@ -52,12 +54,13 @@ class Setup:
             rng.choice((0, 0, 1, 2)),
             rng.choice((0, 0, 0, 1, 2)),
             rng.choice((0, 0, 1)),
+            rng.choice((0, 0, 1)),
         )
         return attrs.evolve(chosen, **fixed)
 
     @property
     def clients(self) -> int:
-        return _CLIENTS + self.group_members + self.copiers + self.reassigners
+        return _CLIENTS + self.group_members + self.copiers + self.reassigners + self.recreators
 
     @property
     def topics(self) -> tuple[str, ...]:
@@ -72,6 +75,7 @@ class Setup:
             "replica.socket.timeout.ms": "2000",
             "replica.fetch.backoff.ms": "200",
             "controlled.shutdown.retry.backoff.ms": "500",
+            "auto.create.topics.enable": "false",
             "offsets.topic.num.partitions": "2",
             "transaction.state.log.num.partitions": "2",
             "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",

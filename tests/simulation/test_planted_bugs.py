@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import attrs
@@ -10,6 +10,7 @@ import pytest
 
 from pylogbroker.broker.coordinators.internal_topic import InternalTopic
 from pylogbroker.broker.membership.cluster_role import ClusterRole
+from pylogbroker.broker.partitions.service import Partitions
 from pylogbroker.controller import reassignment_phases, reassignments
 from pylogbroker.controller.controlled_cluster import ControlledCluster
 from pylogbroker.metadata.image import PartitionKey, PartitionState
@@ -27,6 +28,7 @@ SETUP: Mapping[str, Any] = {
     "group_members": 0,
     "copiers": 0,
     "reassigners": 0,
+    "recreators": 0,
 }
 
 
@@ -84,3 +86,14 @@ def test_a_reassignment_that_does_not_wait_for_its_new_replicas(monkeypatch: pyt
     monkeypatch.setattr(reassignments, "is_complete", lambda state, live: bool({*live} & {*state.target}))
     monkeypatch.setattr(reassignment_phases, "_led_by_target", led_by_target)
     check_found_again(("lose_connection", "pause"), "2", brokers=5, reassigners=1)
+
+
+def test_logs_of_deleted_topics_that_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def delete(partitions: Partitions, topic: str, indexes: Iterable[int]) -> list[int]:
+        for index in indexes:
+            partitions.led.pop((topic, index), None)
+            partitions.hosted.pop((topic, index), None)
+        return []
+
+    monkeypatch.setattr(Partitions, "delete", delete)
+    check_found_again(("lose_connection", "pause"), "13", "no rest without faults", recreators=1)
