@@ -13,7 +13,7 @@ from pylogbroker.records import Record
 from pylogbroker.wire import EncodingError
 
 RECORDS_INLINE_MAX = 500
-"""Records encoded at once, in about 1 ms; a thread encodes more."""
+"""Records, or members of a group's record, encoded at once, in about 1 ms; a thread encodes more."""
 
 APPEND_ERRORS: Mapping[ErrorCode, ErrorCode] = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -32,10 +32,15 @@ def record(key: bytes, value: bytes | None, now_ms: int) -> Record:
 
 @attrs.frozen
 class LazyRecords(Collection[Record]):
-    """`count` records that `encode` yields on each iteration, in any thread."""
+    """`count` records, or `elements` in them, that `encode` yields on each iteration, in any thread."""
 
     _count: int
     _encode: Callable[[], Iterator[Record]]
+    _elements: int = 0
+
+    @property
+    def is_long(self) -> bool:
+        return max(self._count, self._elements) > RECORDS_INLINE_MAX
 
     def __len__(self) -> int:
         return self._count
@@ -70,7 +75,7 @@ class RecordWriter:
         """
         report = self._events.as_event(lambda error, done_ms: done(errors.get(error, error), done_ms))
         try:
-            encoded = list(records) if len(records) <= RECORDS_INLINE_MAX else records
+            encoded = records if isinstance(records, LazyRecords) and records.is_long else list(records)
         except EncodingError:
             report(ErrorCode.MESSAGE_TOO_LARGE, now_ms)
         else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
+from typing import Any
 
 import attrs
 
@@ -18,7 +19,6 @@ from pylogbroker.coordinators import (
 from pylogbroker.errors import ErrorCode
 from pylogbroker.groups import record_schema
 from pylogbroker.groups.classic.group import Group
-from pylogbroker.groups.classic.member import Member
 from pylogbroker.groups.requests import CommittedOffset
 from pylogbroker.records import Record
 
@@ -43,14 +43,17 @@ class GroupRecordWriter:
     _writer: RecordWriter
 
     def write_group(self, group: Group, assignments: Mapping[str, bytes], now_ms: int, done: AppendCallback) -> None:
-        value = _group_value(group, assignments)
+        value = _group_value(group)
+        members = _members(group, assignments)
 
         def encode() -> Iterator[Record]:
+            value.members = [record_schema.MemberMetadata(*member) for member in members]
             yield record(
                 record_schema.encode_group_key(group.group_id), record_schema.encode_group_value(value), now_ms
             )
 
-        self._writer.append(group.partition, LazyRecords(1, encode), now_ms, done, GROUP_ERRORS)
+        records = LazyRecords(1, encode, elements=len(members))
+        self._writer.append(group.partition, records, now_ms, done, GROUP_ERRORS)
 
     def write_offsets(
         self,
@@ -87,25 +90,29 @@ class GroupRecordWriter:
             self._writer.append(group.partition, LazyRecords(count, encode), now_ms, lambda error, done_ms: None)
 
 
-def _group_value(group: Group, assignments: Mapping[str, bytes]) -> record_schema.GroupMetadataValue:
+def _group_value(group: Group) -> record_schema.GroupMetadataValue:
     return record_schema.GroupMetadataValue(
         group.protocol_type or "",
         group.generation,
         group.protocol_name,
         group.leader,
         record_schema.UNKNOWN_TIME if group.since is None else group.since,
-        [_member_value(group, member, assignments) for member in group.members.values()],
     )
 
 
-def _member_value(group: Group, member: Member, assignments: Mapping[str, bytes]) -> record_schema.MemberMetadata:
-    return record_schema.MemberMetadata(
-        member.member_id,
-        member.instance_id,
-        member.client_id,
-        member.client_host,
-        member.rebalance_timeout_ms,
-        member.session_timeout_ms,
-        member.metadata(group.protocol_name),
-        assignments.get(member.member_id, b""),
-    )
+def _members(group: Group, assignments: Mapping[str, bytes]) -> list[tuple[Any, ...]]:
+    """Return the fields of `MemberMetadata` for each member."""
+    protocol = group.protocol_name
+    return [
+        (
+            member.member_id,
+            member.instance_id,
+            member.client_id,
+            member.client_host,
+            member.rebalance_timeout_ms,
+            member.session_timeout_ms,
+            member.metadata(protocol),
+            assignments.get(member.member_id, b""),
+        )
+        for member in group.members.values()
+    ]

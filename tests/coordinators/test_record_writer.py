@@ -89,6 +89,13 @@ def test_many_records_are_encoded_by_the_log() -> None:
     assert few[0] in many
 
 
+def test_a_record_of_many_elements_is_encoded_by_the_log() -> None:
+    log = Log()
+    large = LazyRecords(1, records(1)._encode, elements=RECORDS_INLINE_MAX + 1)
+    RecordWriter(log, EventQueue()).append(0, large, 10, lambda error, now_ms: None)
+    assert log.appends[0][1] is large
+
+
 def test_what_cannot_be_encoded_is_too_large() -> None:
     def encode() -> Iterator[Record]:
         yield record(b"key", None, 10)

@@ -11,7 +11,7 @@ from pylogbroker.broker.coordinators.partition_writer import PartitionWriter
 from pylogbroker.broker.partitions.partition import Partition
 from pylogbroker.broker.services import LogServices
 from pylogbroker.config import BrokerConfig
-from pylogbroker.coordinators import RECORDS_INLINE_MAX, AppendCallback, ProducerIdAndEpoch
+from pylogbroker.coordinators import AppendCallback, LazyRecords, ProducerIdAndEpoch
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.metadata.delta import NewTopic
 from pylogbroker.metadata.image import TopicImage
@@ -71,7 +71,7 @@ class InternalTopic:
     ) -> None:
         """Append as in `LogPort`; a worker thread builds long batches."""
         build_batch = partial(_build, records, self.codec, producer)
-        batch = build_batch if len(records) > RECORDS_INLINE_MAX else build_batch()
+        batch = build_batch if isinstance(records, LazyRecords) else build_batch()
         self._writer.append((self.name, partition), batch, done, on_disk)
 
 
