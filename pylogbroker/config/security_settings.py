@@ -136,4 +136,11 @@ SECURITY_SETTINGS: Final[tuple[Setting, ...]] = (
         "medium",
         "Time for the TLS handshake and authentication, after which the broker closes a connection.",
     ),
+    fixed(
+        "connection.setup.max.per.ip",
+        at_least(1),
+        1000,
+        "medium",
+        "Maximum number of connections from one address that have not finished the TLS handshake and authentication.",
+    ),
 )

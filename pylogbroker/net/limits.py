@@ -94,22 +94,32 @@ C = TypeVar("C")
 
 
 @attrs.define(eq=False)
-class SetupDeadlines:
-    """Time that connections may take until their first request: handshakes, authentication."""
+class SetupLimit:
+    """Time and number of connections before their first request: in handshakes, or in authentication."""
 
     _clock: IReactorTime
     ms: int
-    _running: dict[object, IDelayedCall] = attrs.field(factory=dict, init=False)
+    most_per_host: int
+    _running: dict[object, tuple[str, IDelayedCall]] = attrs.field(factory=dict, init=False)
+    _hosts: Counter[str] = attrs.field(factory=Counter, init=False)
 
-    def start(self, connection: C, expire: Callable[[C], object]) -> None:
-        self._running[connection] = self._clock.callLater(self.ms / 1000, self._expired, connection, expire)
+    def reject(self, host: str) -> str | None:
+        """Return why a new connection is rejected, or None."""
+        if self._hosts[host] < self.most_per_host:
+            return None
+        return f"{host} has {self.most_per_host} connections that are not set up (connection.setup.max.per.ip)"
+
+    def start(self, connection: C, host: str, expire: Callable[[C], object]) -> None:
+        self._hosts[host] += 1
+        self._running[connection] = host, self._clock.callLater(self.ms / 1000, expire, connection)
 
     def stop(self, connection: object) -> None:
-        """End the watch of a connection that is set up, or closed."""
-        deadline = self._running.pop(connection, None)
-        if deadline is not None:
+        """Forget a connection that is set up, or closed."""
+        host, deadline = self._running.pop(connection, ("", None))
+        if deadline is None:
+            return
+        self._hosts[host] -= 1
+        if not self._hosts[host]:
+            del self._hosts[host]
+        if deadline.active():
             deadline.cancel()
-
-    def _expired(self, connection: C, expire: Callable[[C], object]) -> None:
-        del self._running[connection]
-        expire(connection)

@@ -518,6 +518,11 @@ class KafkaProtocol(Protocol):
             self._close()
 
     @property
+    def host(self) -> str:
+        """Address of the peer."""
+        return self._host
+
+    @property
     def peer(self) -> str:
         """Address of the peer and its listener."""
         host = f"[{self._host}]" if ":" in self._host else self._host

@@ -19,7 +19,7 @@ from pylogbroker.broker.peer_log_limit import PeerLogLimit
 from pylogbroker.broker.runtime import PeriodicCall
 from pylogbroker.broker.services import Services
 from pylogbroker.config import Listener
-from pylogbroker.net.limits import ConnectionLimit, MemoryLimit, SetupDeadlines, automatic_memory_bound
+from pylogbroker.net.limits import ConnectionLimit, MemoryLimit, SetupLimit, automatic_memory_bound
 from pylogbroker.net.protocol import KafkaProtocol
 from pylogbroker.net.routes import Routes
 from pylogbroker.net.transport import ChunkPort, ChunkServerEndpoint
@@ -38,6 +38,7 @@ class SharedLimits:
     connections: ConnectionLimit
     bad_requests: PeerLogLimit
     not_offered: PeerLogLimit
+    setup: SetupLimit
     rejected: PeerLogLimit
     not_secured: PeerLogLimit
 
@@ -54,6 +55,11 @@ class SharedLimits:
             ),
             PeerLogLimit(clock, "closed {count} more connections from {host} for bad requests within a minute"),
             PeerLogLimit(clock, "closed {count} more connections from {host} within a minute", 1),
+            SetupLimit(
+                clock,
+                config.integer("connection.setup.timeout.ms"),
+                config.integer("connection.setup.max.per.ip"),
+            ),
             PeerLogLimit(clock, "rejected {count} more connections from {host} within a minute"),
             PeerLogLimit(clock, "closed {count} more connections from {host} within a minute", TLS_LINES_MAX),
         )
@@ -81,7 +87,7 @@ class KafkaFactory(Factory):
         self.not_offered = bounds.not_offered
         self._rejected = bounds.rejected
         self._not_secured = bounds.not_secured
-        self._setup = SetupDeadlines(reactor, services.config.integer("connection.setup.timeout.ms"))
+        self._setup = bounds.setup
         self.routes = Routes(services.apis)
         self.max_request_bytes = services.config.integer("socket.request.max.bytes")
         self.connections: dict[KafkaProtocol, None] = {}
@@ -95,7 +101,8 @@ class KafkaFactory(Factory):
 
     def buildProtocol(self, addr: IAddress | None) -> KafkaProtocol | None:  # type: ignore[override]
         host, port = cast(str, getattr(addr, "host", "")), cast(int, getattr(addr, "port", 0))
-        rejection = self._bound.admit(host)
+        rejection = self._setup.reject(host) if self._security.has_tls else None
+        rejection = rejection or self._bound.admit(host)
         if rejection is not None:
             if self._rejected.is_due(host):
                 log.warn(
@@ -113,7 +120,7 @@ class KafkaFactory(Factory):
     def connection_made(self, protocol: KafkaProtocol) -> None:
         self.connections[protocol] = None
         if self._security.has_tls:
-            self._setup.start(protocol, self._setup_timed_out)
+            self._setup.start(protocol, protocol.host, self._setup_timed_out)
         for option, size in self._socket_buffers:
             if size > 0:
                 protocol.transport.socket.setsockopt(socket.SOL_SOCKET, option, size)

@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable
 from typing import Any, Protocol, cast
 
-from twisted.internet import tcp
+from twisted.internet import main, tcp
 from twisted.internet.defer import Deferred, execute
 from twisted.internet.error import ConnectionDone
 from twisted.internet.interfaces import IListeningPort, IProtocolFactory, IStreamServerEndpoint
@@ -110,6 +110,11 @@ class TlsServer(TlsConnection, ChunkServer):
 
     def tls_failed(self, cause: str) -> None:
         cast(TlsReceiver, self.protocol).tls_failed(cause)
+
+    def _ended(self) -> Any:
+        if not self._engine.has_begun:
+            return main.CONNECTION_DONE  # a look whether the port is open, not worth a line in the log
+        return super()._ended()
 
     def _others_wait(self) -> bool:
         return others_wait(self.reactor, self.socket.fileno())

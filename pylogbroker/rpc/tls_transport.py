@@ -35,7 +35,7 @@ _JOINED_BYTES_MAX: Final = 4096  # smaller chunks are joined, because each write
 class TlsConnection(ChunkConnection):
     """Mixin before the mixin or class of a plain connection; `begin_tls` gives it its engine."""
 
-    bufferSize = 64 * 1024
+    bufferSize = 128 * 1024  # with fewer bytes at a time, large requests cost more iterations of the reactor
     _engine: TlsEngine
     _records: memoryview | None = None  # encrypted and not sent
     _is_secured = False
@@ -61,11 +61,15 @@ class TlsConnection(ChunkConnection):
             except OSError:
                 return main.CONNECTION_LOST
             if not data:
-                return main.CONNECTION_DONE if self._is_secured else self._failed("the peer closed the connection")
+                return self._ended()
             outcome = self._feed(data)
             if outcome is not None or len(data) < size or self._is_paused or not self.connected:
                 return outcome
         return None
+
+    def _ended(self) -> Any:
+        """Return why the connection ends, as the peer has closed it."""
+        return main.CONNECTION_DONE if self._is_secured else self._failed("the peer closed the connection")
 
     def stopReading(self) -> None:
         self._is_paused = True

@@ -37,6 +37,7 @@ OWN = {
     ("broker", "allow.everyone.if.no.acl.found"),
     ("broker", "max.partitions"),  # a broker of Kafka is protected by quotas and authorization
     ("broker", "ssl.store.check.interval.ms"),  # Kafka reads stores again only when it is asked to
+    ("broker", "connection.setup.max.per.ip"),
     ("broker", "connection.setup.timeout.ms"),  # a broker of Kafka waits for ten minutes
     ("broker", "reactor.stall.warn.ms"),  # one thread serves all connections
 }

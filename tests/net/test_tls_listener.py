@@ -69,6 +69,20 @@ class TlsListenerTests(NodeTests):
         self.assertEqual(lines, [f"closed the connection from 10.0.0.1:5000 on SSL: TLS: {cause}"])
         slow.connectionLost()
 
+    def test_an_address_may_have_few_connections_that_are_not_set_up(self) -> None:
+        self.limits.setup.most_per_host = 2
+        first, _ = self.connect()
+        second, _ = self.connect()
+        address = IPv4Address("TCP", "10.0.0.1", 5000)
+        with logged_lines() as lines:
+            self.assertIsNone(self.factory.buildProtocol(address))
+        self.assertRegex(lines[0], "rejected .* 10.0.0.1 has 2 connections that are not set up")
+        self.assertIsNotNone(self.factory.buildProtocol(IPv4Address("TCP", "10.0.0.2", 5000)))
+        first.secured(None)
+        self.assertIsNotNone(self.factory.buildProtocol(address))
+        second.connectionLost()
+        self.connect()
+
     def test_of_many_failures_few_are_reported(self) -> None:
         protocol, _ = self.connect()
         with logged_lines() as lines:

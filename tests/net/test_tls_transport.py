@@ -225,7 +225,14 @@ class TlsTransportTests(SynchronousTestCase):
         self.assertEqual(pair.receiver.causes, [])
         silent = self.pair(connected=False)
         silent.peer.close()
-        self.assertIsInstance(silent.transport.doRead(), TlsFailed)
+        self.assertIs(silent.transport.doRead(), CONNECTION_DONE)
+        self.assertEqual(silent.receiver.causes, [])
+        begun = self.pair(connected=False)
+        begun.peer.send(b"\x16\x03\x01")
+        begun.transport.doRead()
+        begun.peer.close()
+        self.assertIsInstance(begun.transport.doRead(), TlsFailed)
+        self.assertEqual(begun.receiver.causes, ["the peer closed the connection"])
 
     def test_a_peer_that_is_gone_frees_what_waits(self) -> None:
         pair = self.pair()
