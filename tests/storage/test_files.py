@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from pylogbroker.errors import StorageFailure
 from pylogbroker.storage import files
-from pylogbroker.storage.files import FileHandle, FileRegion, ResourcePool, read_at, replace_file, write_at
+from pylogbroker.storage.files import FileHandle, FileRegion, NotCached, ResourcePool, read_at, replace_file, write_at
 
 
 class ShortWrites:
@@ -121,3 +121,28 @@ def test_a_member_too_large_for_the_pool_is_alone_in_it() -> None:
     pool.admit(small, 1)
     pool.admit(large, 20)
     assert (small.released, large.released, pool.held) == (1, 0, 20)
+
+
+@pytest.mark.parametrize(("known", "cached"), [(True, True), (True, False), (False, False)])
+def test_a_file_system_that_knows_what_is_cached(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, known: bool, cached: bool
+) -> None:
+    """Files of tests may be in memory, where the flag is unknown: here it is answered as a disk's file system does."""
+
+    def read_now(fd: int, buffers: list[bytearray], position: int, flags: int) -> int:
+        assert flags == os.RWF_NOWAIT
+        if not known:
+            raise OSError(errno.EOPNOTSUPP, "")
+        if not cached:
+            raise BlockingIOError(errno.EAGAIN, "")
+        return real(fd, buffers, position)
+
+    real = os.preadv
+    monkeypatch.setattr(os, "preadv", read_now)
+    (tmp_path / "file").write_bytes(b"0123456789")
+    handle = FileHandle.open(str(tmp_path / "file"))
+    if cached or not known:
+        assert bytes(handle.read_cached(4, 3)) == b"3456"
+    else:
+        with pytest.raises(NotCached):
+            handle.read_cached(4, 3)
