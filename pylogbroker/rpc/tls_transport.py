@@ -15,6 +15,7 @@ is sent, so that a connection holds little more than its chunks.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable
 from typing import Any, Final, cast
 
@@ -23,19 +24,29 @@ from twisted.internet.interfaces import IDelayedCall
 from twisted.python.failure import Failure
 
 from pylogbroker.rpc.transport import BUFFERS, ChunkConnection
-from pylogbroker.security.tls.engine import TlsEngine
+from pylogbroker.security.tls.engine import Buffer, TlsEngine
 from pylogbroker.security.tls.failures import TlsFailed
 
 PIECE_BYTES: Final = 64 * 1024  # encrypted at a time: larger ones are no faster
-READS_MAX: Final = 4  # of `bufferSize`, before other connections are read
+RECEIVED_BYTES: Final = 128 * 1024  # with fewer at a time, large requests cost more iterations of the reactor
+READS_MAX: Final = 4  # of so many bytes, before other connections are read
 YIELD_BYTES: Final = 256 * 1024  # sent, before others may send
 _JOINED_BYTES_MAX: Final = 4096  # smaller chunks are joined, because each write makes a record
+
+
+class _ReceiveBuffer(threading.local):
+    """Memory that the connections of a thread share: the engine copies from it at once."""
+
+    def __init__(self) -> None:
+        self.view = memoryview(bytearray(RECEIVED_BYTES))
+
+
+_received = _ReceiveBuffer()
 
 
 class TlsConnection(ChunkConnection):
     """Mixin before the mixin or class of a plain connection; `begin_tls` gives it its engine."""
 
-    bufferSize = 128 * 1024  # with fewer bytes at a time, large requests cost more iterations of the reactor
     _engine: TlsEngine
     _records: memoryview | None = None  # encrypted and not sent
     _is_secured = False
@@ -52,18 +63,18 @@ class TlsConnection(ChunkConnection):
     # -- receiving -----------------------------------------------------------------------------------------------
 
     def doRead(self) -> Any:
-        size = self.bufferSize
+        buffer = _received.view
         for _ in range(READS_MAX):
             try:
-                data = self.socket.recv(size)
+                count = self.socket.recv_into(buffer)
             except BlockingIOError:
                 return None
             except OSError:
                 return main.CONNECTION_LOST
-            if not data:
+            if not count:
                 return self._ended()
-            outcome = self._feed(data)
-            if outcome is not None or len(data) < size or self._is_paused or not self.connected:
+            outcome = self._feed(buffer[:count])
+            if outcome is not None or count < len(buffer) or self._is_paused or not self.connected:
                 return outcome
         return None
 
@@ -87,7 +98,7 @@ class TlsConnection(ChunkConnection):
         if outcome is not None and self.connected:
             self.connectionLost(Failure(outcome))
 
-    def _feed(self, data: bytes) -> Any:
+    def _feed(self, data: Buffer) -> Any:
         """Pass received bytes on; return None, or why the connection ends."""
         try:
             if data:
