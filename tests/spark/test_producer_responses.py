@@ -41,6 +41,7 @@ class Leader:
         self.pending = 0
         self.address = Address("nowhere", 1)
         self.is_open = True
+        self.has_received = False
         self._readable, writer = socket.socketpair()
         writer.send(b"x")
         self._writer = writer

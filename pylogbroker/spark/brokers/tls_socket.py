@@ -11,6 +11,7 @@ from pylogbroker.security.tls.engine import TlsEngine
 from pylogbroker.security.tls.failures import TlsFailed
 
 _RECEIVED_BYTES: Final = 64 * 1024
+_CLOSED: Final = "TLS: the broker closed the connection"
 
 
 class TlsSocket:
@@ -34,12 +35,14 @@ class TlsSocket:
             self._flush()
             while not self._engine.is_established:
                 if not self._feed():
-                    raise ConnectionResetError("TLS: the broker closed the connection")
+                    raise ConnectionResetError
                 self._flush()
         except TlsFailed as failure:
             with suppress(OSError):
                 self._flush()  # the alert
             raise ConnectionResetError(f"TLS: {failure}") from None
+        except (ConnectionResetError, BrokenPipeError):
+            raise ConnectionResetError(_CLOSED) from None
 
     def recv(self, size: int, flags: int = 0) -> bytearray:
         """Return `size` bytes, or fewer at the end: MSG_WAITALL."""
