@@ -15,6 +15,7 @@ from random import Random
 from typing import Any
 
 import attrs
+import pyarrow as pa
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.helpers import create_ssl_context
@@ -27,6 +28,11 @@ from pylogbroker.client.settings import CONSUMER, read
 from pylogbroker.errors import PylogbrokerError
 from pylogbroker.spark.brokers.cluster import BlockingCluster
 from pylogbroker.spark.brokers.fetcher import PartitionFetcher
+from pylogbroker.spark.options import WriteOptions
+from pylogbroker.spark.writing.columns import Fields
+from pylogbroker.spark.writing.producer import IdempotentProducer
+from pylogbroker.spark.writing.producer_ids import identify
+from pylogbroker.spark.writing.task import TaskWriter
 from tests.peers import available, tools
 from tests.support.broker_process import BrokerProcess
 from tests.support.certificates import HOSTS, Certificates, authority, identity
@@ -154,12 +160,12 @@ def test_this_packages_client(broker: SecureBroker) -> None:
 
 
 def test_sparks_part(broker: SecureBroker) -> None:
-    """Its blocking connections fetch, with files named as librdkafka does."""
+    """Its blocking connections write and fetch, with files named as librdkafka does."""
     files = {"bootstrap.servers": broker.at("MUTUAL"), **broker.files("spark")}
-    producer = Producer(files)
-    for _ in range(3):
-        producer.produce("spark", LARGE)
-    assert producer.flush(30) == 0
+    wanted = WriteOptions.parse({"topic": "spark", **{f"kafka.{name}": text for name, text in files.items()}})
+    rows = pa.record_batch({"value": [LARGE] * 3})
+    with BlockingCluster(wanted.settings) as cluster, IdempotentProducer(cluster, identify(cluster)) as writer:
+        TaskWriter(wanted, Fields(value=0), cluster, writer).write([rows])
     with BlockingCluster(read(CONSUMER, files)) as cluster:
         fetched = b"".join(bytes(found.records) for found in PartitionFetcher(cluster, "spark", 0, 0, 3))
     assert fetched.count(LARGE) == 3

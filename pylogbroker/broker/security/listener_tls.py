@@ -11,7 +11,7 @@ from pylogbroker.config import BrokerConfig, Listener
 from pylogbroker.errors import ConfigError
 from pylogbroker.security.principals import ANONYMOUS, NoRule, PrincipalMapping
 from pylogbroker.security.tls.contexts import ClientTls, server_context
-from pylogbroker.security.tls.engine import TlsEngine
+from pylogbroker.security.tls.engine import TlsEngine, check_handshake
 from pylogbroker.security.tls.failures import TlsFailed
 from pylogbroker.security.tls.names import distinguished_name
 from pylogbroker.security.tls.settings import NONE, TlsSettings
@@ -31,6 +31,16 @@ class _FileState:
         except OSError:
             return cls(path, (0, 0, 0))
         return cls(path, (found.st_ino, found.st_size, found.st_mtime_ns))
+
+
+def _client_of(settings: TlsSettings, server: ssl.SSLContext) -> ClientTls:
+    """Return the client's side of a broker; raise ConfigError if brokers with the same stores could not connect."""
+    unnamed = ClientTls.of(attrs.evolve(settings, checks_host=False))
+    try:
+        check_handshake(TlsEngine(server, is_server=True), unnamed.engine("localhost"))
+    except TlsFailed as failure:
+        raise ConfigError(f"brokers with these stores could not connect to each other: {failure}") from None
+    return ClientTls.of(settings)
 
 
 @attrs.frozen(eq=False)
@@ -64,7 +74,7 @@ class ListenerTls:
         mapping = PrincipalMapping.parse(values.text("ssl.principal.mapping.rules"))
         server = server_context(settings)
         is_inter_broker = config.in_cluster and listener == config.inter_broker_listener
-        client = ClientTls.of(settings) if is_inter_broker else None
+        client = _client_of(settings, server) if is_inter_broker else None
         return cls(settings, client, server, mapping, files)
 
     @property

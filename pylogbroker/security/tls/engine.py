@@ -22,6 +22,7 @@ from pylogbroker.security.tls.failures import TlsFailed, describe
 _HANDSHAKE: Final = 22  # first byte of every TLS connection
 _HTTP: Final = (b"GET ", b"HEAD", b"POST", b"PUT ", b"OPTI", b"CONN", b"PRI ")
 _RECORD_BYTES_MAX: Final = 16 * 1024
+_FLIGHTS_MAX: Final = 3  # of each side in a handshake
 
 Buffer = bytes | bytearray | memoryview
 
@@ -170,3 +171,13 @@ class TlsEngine:
         self._is_closed = True
         what = "HTTP" if self._seen.startswith(_HTTP) else "plaintext: connect with security.protocol=SSL"
         raise TlsFailed(f"the listener speaks TLS, and the client sent {what}")
+
+
+def check_handshake(server: TlsEngine, client: TlsEngine) -> None:
+    """Let two sides shake hands without a network; raise TlsFailed if they cannot."""
+    client.start()
+    for _ in range(_FLIGHTS_MAX):
+        for receiver, sender in ((server, client), (client, server)):
+            output = sender.take_output()
+            if output:
+                receiver.feed(output)

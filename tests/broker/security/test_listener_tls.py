@@ -13,7 +13,7 @@ from pylogbroker.config import BrokerConfig
 from pylogbroker.errors import ConfigError
 from pylogbroker.security.tls.engine import TlsEngine
 from pylogbroker.security.tls.failures import TlsFailed
-from tests.support.certificates import Certificates, identity
+from tests.support.certificates import Certificates, authority, identity
 
 ALICE = identity("alice").certificate.public_bytes(Encoding.DER)
 
@@ -78,3 +78,17 @@ def test_the_listener_of_brokers_connects_to_others(certificates: Certificates) 
     tls = load({**certificates.broker, "zookeeper.connect": "localhost"})
     assert tls.client is not None
     assert isinstance(tls.client.engine("localhost"), TlsEngine)
+
+
+@pytest.mark.parametrize("client_auth", ["none", "required"])
+def test_brokers_that_could_not_connect_to_each_other_do_not_start(
+    certificates: Certificates, client_auth: str
+) -> None:
+    other = certificates.file("another.pem", authority("another").identity.certificate_pem)
+    settings = {**certificates.broker, "ssl.truststore.location": other, "ssl.client.auth": client_auth}
+    load(settings)
+    problem = (
+        "^listener OUT: brokers with these stores could not connect to each other: the broker's certificate is not"
+    )
+    with pytest.raises(ConfigError, match=problem):
+        load({**settings, "zookeeper.connect": "localhost"})
