@@ -97,9 +97,11 @@ def by_handler(services: Any, context: RequestContext, request: Any) -> None:
 
 
 def reject_with_code(context: RequestContext, request: Request, code: ErrorCode) -> Any:
-    """Return an empty response with an error code."""
+    """Return an empty response with an error code, and its text: librdkafka shows some errors only with one."""
     response: Any = empty_response(request)
     response.error_code = code
+    if hasattr(response, "error_message"):
+        response.error_message = code.meaning
     return response
 
 

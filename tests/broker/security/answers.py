@@ -17,7 +17,7 @@ from pylogbroker.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRe
 from pylogbroker.wire.messages.create_acls import AclCreation, CreateAclsRequest
 from pylogbroker.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from pylogbroker.wire.messages.describe_acls import DescribeAclsRequest
-from pylogbroker.wire.messages.find_coordinator import FindCoordinatorRequest
+from pylogbroker.wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest
 from pylogbroker.wire.messages.init_producer_id import InitProducerIdRequest
 from pylogbroker.wire.messages.metadata import MetadataRequest
 from pylogbroker.wire.messages.offset_commit import (
@@ -36,7 +36,6 @@ LEFT_OUT = {
     "brokers",
     "cluster_id",
     "controller_id",
-    "error_message",
     "host",
     "port",
     "node_id",
@@ -49,7 +48,7 @@ LEFT_OUT = {
     "finalized_features",
     "finalized_features_epoch",
 }
-"""Fields that differ between two brokers, and texts."""
+"""Fields that differ between two brokers."""
 
 ASSIGNED = {"producer_id", "transaction_start_time_ms", "start_time_ms"}
 
@@ -125,6 +124,8 @@ def plain(value: Any, setting: Setting) -> Any:
         return sorted((plain(each, setting) for each in value), key=repr)
     if attrs.has(type(value)):
         fields = {field.name: getattr(value, field.name) for field in attrs.fields(type(value))}
+        if not fields.get("error_code") or isinstance(value, Coordinator):  # Kafka gives those no texts
+            fields.pop("error_message", None)
         return {name: plain(_usual(name, each), setting) for name, each in fields.items() if name not in LEFT_OUT}
     if isinstance(value, UUID):
         return next((f"id of {name}" for name, each in setting.ids.items() if each == value), str(value))
@@ -132,8 +133,10 @@ def plain(value: Any, setting: Setting) -> Any:
 
 
 def _usual(name: str, value: Any) -> Any:
-    """Return a stand-in for numbers that no two brokers assign alike, and whether there are settings."""
+    """Return a stand-in for numbers that no two brokers assign alike, and whether there are texts and settings."""
     if name == "configs":
+        return bool(value)
+    if name == "error_message":
         return bool(value)
     return "assigned" if name in ASSIGNED and isinstance(value, int) and value > 0 else value
 
