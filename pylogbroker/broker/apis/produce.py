@@ -22,7 +22,7 @@ from pylogbroker.broker.partitions.delayed_write import ACKS_ALL, ACKS_LEADER, D
 from pylogbroker.broker.partitions.partition import Partition
 from pylogbroker.broker.partitions.transaction_verification import AskedCoordinator, ask_coordinator, verify
 from pylogbroker.broker.security.access import Access
-from pylogbroker.broker.security.rules import Narrowed, on_topics, required
+from pylogbroker.broker.security.rules import Narrowed, split
 from pylogbroker.broker.services import Services
 from pylogbroker.errors import (
     CorruptRecords,
@@ -63,17 +63,25 @@ _APPEND_COST_BYTES = 4096  # what an append costs besides the bytes
 Answer = ProduceResponse | Awaitable[ProduceResponse] | None
 
 
-def _may_write_transaction(access: Access, request: ProduceRequest) -> bool:
+def _narrow(services: Services, context: RequestContext, request: ProduceRequest) -> Narrowed | None:
+    access = context.required_access
+    if request.transactional_id is not None and not _may_write_transaction(access, request.transactional_id, request):
+        code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        narrowed = Narrowed(None, lambda _: ProduceResponse([_rejected(each, code) for each in request.topic_data]))
+    else:
+        verdicts = [access.allows_on_topic(AclOperation.WRITE, topic.name) for topic in request.topic_data]
+        if all(verdicts):
+            return None
+        narrowed = split(request, "topic_data", verdicts, "responses", _rejected)
+    return narrowed if request.acks else Narrowed(narrowed.request, _close)
+
+
+def _may_write_transaction(access: Access, transactional_id: str, request: ProduceRequest) -> bool:
     """Return False for records of a transaction whose id the client may not use."""
-    transactional_id = request.transactional_id
-    if transactional_id is None or not _has_transactional_records(request):
+    records = (data.records or b"" for topic in request.topic_data for data in topic.partition_data)
+    if not any(len(each) > _ATTRIBUTES_AT and each[_ATTRIBUTES_AT] & TRANSACTIONAL for each in records):
         return True
     return access.allows_on_transactional_id(AclOperation.WRITE, transactional_id)
-
-
-def _has_transactional_records(request: ProduceRequest) -> bool:
-    records = (data.records or b"" for topic in request.topic_data for data in topic.partition_data)
-    return any(len(each) > _ATTRIBUTES_AT and each[_ATTRIBUTES_AT] & TRANSACTIONAL for each in records)
 
 
 def _rejected(topic: TopicProduceData, code: ErrorCode = ErrorCode.TOPIC_AUTHORIZATION_FAILED) -> TopicProduceResponse:
@@ -82,34 +90,11 @@ def _rejected(topic: TopicProduceData, code: ErrorCode = ErrorCode.TOPIC_AUTHORI
     )
 
 
-def _reject(context: RequestContext, request: ProduceRequest, code: ErrorCode) -> ProduceResponse:
-    if not request.acks:
-        raise _denied_without_answer()
-    return ProduceResponse([_rejected(topic, code) for topic in request.topic_data])
+def _close(_: object) -> None:
+    raise ProtocolViolation("a produce with acks=0 is not authorized, and has no answer that could say so")
 
 
-def _only_writable(services: Services, context: RequestContext, request: ProduceRequest) -> Narrowed | None:
-    narrowed = _writable_topics(services, context, request)
-    if narrowed is None or request.acks:
-        return narrowed
-
-    def complete(_: object) -> None:
-        raise _denied_without_answer()
-
-    return Narrowed(narrowed.request, complete)
-
-
-def _denied_without_answer() -> ProtocolViolation:
-    return ProtocolViolation("a produce with acks=0 is not authorized, and has no answer that could say so")
-
-
-_writable_topics = on_topics(AclOperation.WRITE, _rejected, "topic_data", "responses")
-
-
-@serves(
-    ProduceRequest,
-    access=[required(_may_write_transaction, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, _reject), _only_writable],
-)
+@serves(ProduceRequest, access=[_narrow])
 def handle(
     services: Services, context: RequestContext, request: ProduceRequest
 ) -> Answer | Generator[None, None, Answer]:

@@ -29,6 +29,8 @@ class AclOperation(IntEnum):
     CREATE_TOKENS = 13
     DESCRIBE_TOKENS = 14
 
+    __hash__ = int.__hash__  # that of enumerations is slow, and verdicts are looked up for each request
+
 
 class AclResourceType(IntEnum):
     ANY = 1  # in filters alone
@@ -38,6 +40,8 @@ class AclResourceType(IntEnum):
     TRANSACTIONAL_ID = 5
     DELEGATION_TOKEN = 6
     USER = 7
+
+    __hash__ = int.__hash__
 
 
 class PatternType(IntEnum):
