@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from pylogbroker.broker.apis import APIS
 from pylogbroker.wire import Request
 from tests.broker.nodes import opened_node
-from tests.broker.security.answers import answers, asking
+from tests.broker.security import broker_requests
+from tests.broker.security.answers import Ask, answers, asking
+from tests.broker.security.broker_requests import denied_answers
 from tests.broker.security.cases import SETTINGS, question
 from tests.peers.kafka import KafkaBroker
+from tests.peers.zookeeper import ZooKeeper
+from tests.peers.zookeeper_mode import ZooKeeperModeBroker
 from tests.support.oracle_answers import OracleAnswers
 
 AUTHORIZER = {"authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer"}
@@ -22,19 +28,38 @@ def of_kafka(directory: Path) -> dict[str, Any]:
         return answers(ask)
 
 
-def of_ours(directory: Path) -> dict[str, Any]:
+@contextmanager
+def asking_ours(directory: Path) -> Iterator[Ask]:
     with opened_node((str(directory),), {**SETTINGS, **AUTHORIZER}) as node:
         apis = {api.key: api.guarded() for api in APIS}  # also those of clusters
 
         def ask(host: str, request: Request, version: int) -> Any:
             return node.ask(apis[request.api_key].handle, request, version, host)
 
-        return answers(ask)
+        yield ask
+
+
+def of_kafka_in_zookeeper_mode(directory: Path) -> dict[str, Any]:
+    settings = {**SETTINGS, "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer"}
+    with (
+        ZooKeeper(directory / "zookeeper") as server,
+        ZooKeeperModeBroker(directory / "kafka", settings, broker_id=1, zookeeper=server.address) as kafka,
+        asking(kafka.port) as ask,
+    ):
+        return denied_answers(ask)
+
+
+def test_requests_between_brokers_are_denied_as_by_kafka(oracle: OracleAnswers, tmp_path: Path) -> None:
+    question = repr([(type(request).__name__, version) for request, version in broker_requests.REQUESTS])
+    kafkas = oracle.answer("access-of-brokers", question, lambda: of_kafka_in_zookeeper_mode(tmp_path))
+    with asking_ours(tmp_path) as ask:
+        assert denied_answers(ask) == kafkas
 
 
 def test_kafka_answers_alike(oracle: OracleAnswers, tmp_path: Path) -> None:
     kafkas = oracle.answer("access", question(), lambda: of_kafka(tmp_path / "kafka"))
-    ours = of_ours(tmp_path)
+    with asking_ours(tmp_path) as ask:
+        ours = answers(ask)
     different = [
         f"{name}\n    ours   {ours[name]}\n    kafka  {kafkas[name]}" for name in kafkas if ours[name] != kafkas[name]
     ]

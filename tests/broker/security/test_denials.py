@@ -13,33 +13,19 @@ from pylogbroker.broker.context import RequestContext
 from pylogbroker.errors import ErrorCode, ProtocolViolation
 from pylogbroker.security.acls.bindings import AclOperation
 from pylogbroker.wire import Request
-from pylogbroker.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
-from pylogbroker.wire.messages.alter_partition import AlterPartitionRequest
-from pylogbroker.wire.messages.controlled_shutdown import ControlledShutdownRequest
 from pylogbroker.wire.messages.create_acls import AclCreation, CreateAclsRequest
 from pylogbroker.wire.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from pylogbroker.wire.messages.describe_acls import DescribeAclsRequest
 from pylogbroker.wire.messages.describe_groups import DescribeGroupsRequest
-from pylogbroker.wire.messages.leader_and_isr import LeaderAndIsrRequest
 from pylogbroker.wire.messages.list_groups import ListGroupsRequest
 from pylogbroker.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from pylogbroker.wire.messages.stop_replica import StopReplicaRequest
-from pylogbroker.wire.messages.update_metadata import UpdateMetadataRequest
 from tests.broker.log_lines import logged_lines
 from tests.broker.nodes import Node, opened_node
-from tests.broker.security import cases
+from tests.broker.security import broker_requests, cases
 from tests.broker.security.cases import batch
 
 HOST = "10.0.0.7"
 ANYBODY = "User:ANONYMOUS"
-BETWEEN_BROKERS: tuple[Request, ...] = (
-    LeaderAndIsrRequest(),
-    StopReplicaRequest(),
-    UpdateMetadataRequest(),
-    ControlledShutdownRequest(),
-    AlterPartitionRequest(),
-    AllocateProducerIdsRequest(),
-)
 READ, ALTER, DESCRIBE = 3, 7, 8
 TOPIC, GROUP, CLUSTER = 2, 3, 4
 
@@ -72,12 +58,7 @@ def test_every_api_is_compared_with_kafka_but_those_between_brokers() -> None:
         each[0](cases.Setting(dict.fromkeys(cases.TOPICS, cases.UUID(int=1)), 1)).api_key
         for each in cases.REQUESTS.values()
     }
-    assert {api.key for api in APIS} - compared == {each.api_key for each in BETWEEN_BROKERS}
-
-
-@pytest.mark.parametrize("request_", BETWEEN_BROKERS, ids=lambda request: type(request).__name__)
-def test_requests_between_brokers_are_denied_to_clients(node: Node, request_: Request) -> None:
-    assert ask(node, request_).error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    assert {api.key for api in APIS} - compared == {request.api_key for request, _ in broker_requests.REQUESTS}
 
 
 def test_a_verdict_lasts_until_acls_change(node: Node) -> None:
