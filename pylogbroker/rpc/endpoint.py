@@ -55,6 +55,8 @@ class TlsClient(TlsConnection, ChunkClient):
         self._cause = TlsFailed(f"TLS: {cause}")
 
     def connectionLost(self, reason: Any) -> None:
+        if self.connected and not self._is_secured and self._cause is None:
+            self.tls_failed("the peer closed the connection")
         if self._cause is not None:
             reason = Failure(self._cause)
         super().connectionLost(reason)

@@ -70,7 +70,7 @@ class TlsConnection(ChunkConnection):
             except BlockingIOError:
                 return None
             except OSError:
-                return main.CONNECTION_LOST
+                return main.CONNECTION_LOST if self._is_secured else self._ended()
             if not count:
                 return self._ended()
             outcome = self._feed(buffer[:count])
