@@ -25,7 +25,7 @@ from pylogbroker.errors import ErrorCode
 
 ACKS_ALL = -1
 PARTITIONS_PER_TOPIC = 100
-FAILOVER_SECONDS_MAX = 120.0
+FAILOVER_SECONDS_MAX = 300.0
 RETRY_SECONDS = 0.001
 Measure = Callable[[MeasuredCluster, int, float], Figures]
 

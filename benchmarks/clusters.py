@@ -26,6 +26,7 @@ from tests.peers.zookeeper import ZooKeeper
 
 BROKERS = 3
 EXPIRY_SECONDS_MAX = 60.0
+START_SECONDS_MAX = 300.0  # after a kill, Kafka looks at thousands of logs
 POLL_SECONDS = 0.02  # metadata of 100 partitions cost a broker half a millisecond
 SETTINGS: Mapping[str, str] = {
     "zookeeper.session.timeout.ms": "6000",
@@ -151,7 +152,7 @@ def _are_led(found: Sequence[tuple[int, Sequence[int]]], brokers: Sequence[int],
 
 KINDS: Mapping[str, Maker] = {
     "pylogbroker": own,
-    "Apache Kafka": partial(apache, java_options=(*HEAP, *COLLECTOR)),
+    "Apache Kafka": partial(apache, java_options=(*HEAP, *COLLECTOR), start_timeout=START_SECONDS_MAX),
 }
 
 

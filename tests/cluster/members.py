@@ -73,7 +73,9 @@ class Maker(Protocol):
 class ApacheMember(KafkaProcess):
     """Apache Kafka in ZooKeeper mode."""
 
-    def __init__(self, place: Place, release: str, protocol: str | None, java_options: tuple[str, ...]) -> None:
+    def __init__(
+        self, place: Place, release: str, protocol: str | None, java_options: tuple[str, ...], start_timeout: float
+    ) -> None:
         self._kafka = ZooKeeperModeBroker(
             place.directory,
             place.settings,
@@ -83,6 +85,7 @@ class ApacheMember(KafkaProcess):
             protocol=protocol,
             kafka_release=release,
             java_options=java_options,
+            start_timeout=start_timeout,
         )
 
     @property
@@ -104,9 +107,10 @@ def apache(
     release: str = "kafka-3.9",
     protocol: str | None = None,
     java_options: tuple[str, ...] = SHORT_LIVED,
+    start_timeout: float = 60.0,
 ) -> ApacheMember:
     """Make a broker of Apache Kafka; its inter-broker protocol is that of its release, or an older one."""
-    return ApacheMember(place, release, protocol, java_options)
+    return ApacheMember(place, release, protocol, java_options, start_timeout)
 
 
 def own(place: Place) -> BrokerProcess:
