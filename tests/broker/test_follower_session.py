@@ -13,6 +13,7 @@ from pylogbroker.broker.fetch.follower_session import PASS_MS
 from pylogbroker.broker.fetch.reader import FetchReader
 from pylogbroker.broker.fetch.session import RequestedPartition
 from pylogbroker.errors import ErrorCode
+from pylogbroker.replication import LeaderReplica
 from pylogbroker.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic, ReplicaState
 from tests.broker.nodes import NODE_ID
 from tests.broker.replicas import OTHER, TOPIC_ID, ReplicaTests
@@ -158,6 +159,14 @@ class FollowerSessionTests(ReplicaTests):
         self.assertEqual(self.shrunk(1), ())
         self.node.clock.advance(2 * LAG_MS / 1000)
         self.assertEqual(self.shrunk(1), (NODE_ID,))
+
+    def test_a_fetch_that_goes_on_after_a_wait_counts_once(self) -> None:
+        self.answered(self.send({1: 0}, max_wait_ms=0))
+        with patch.object(LeaderReplica, "fetch", autospec=True, side_effect=LeaderReplica.fetch) as noted:
+            waiting = self.send({1: 0})
+            self.node.produce("t", 1, 1)
+            self.assertEqual(list(self.answered(waiting)), [1])
+        self.assertEqual(noted.call_count, 1)
 
     def leader(self, index: int) -> Any:
         replication: Any = self.partitions.led["t", index].replication

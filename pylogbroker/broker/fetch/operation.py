@@ -240,7 +240,7 @@ class FetchOperation:
     # -- READING ---------------------------------------------------------------------------------------------------
 
     def _read(self) -> None:
-        self._reader.begin()
+        self._reader.begin(resumes=self._deadline is not None)
         self._reader.read(self.asked)
 
     def _found(self) -> FetchEvent:
@@ -257,14 +257,15 @@ class FetchOperation:
         )
 
     async def _read_in_slices_and_watch(self) -> FetchEvent:
-        is_first = self._deadline is None and not self._is_last and self.request.max_wait_ms > 0
+        resumes = self._deadline is not None
+        is_first = not resumes and not self._is_last and self.request.max_wait_ms > 0
         if is_first:
             self._begin_waiting()
-        await self._read_in_slices(watch=is_first)
+        await self._read_in_slices(watch=is_first, resumes=resumes)
         return self._found()
 
-    async def _read_in_slices(self, may_wait: bool = False, watch: bool = False) -> None:
-        self._reader.begin()
+    async def _read_in_slices(self, may_wait: bool = False, watch: bool = False, resumes: bool = False) -> None:
+        self._reader.begin(resumes)
         async for place in self._slices():
             if watch:
                 self._watch(self.asked[place])

@@ -71,6 +71,7 @@ class FetchReader:
     log_ends: dict[Partition, int] = attrs.field(init=False)
     leaders: dict[int, NodeEndpoint] = attrs.field(init=False)  # that errors name
     throttled: int = attrs.field(init=False)
+    _resumes: bool = attrs.field(init=False)
     _is_exceeded: bool = attrs.field(init=False)
     is_committed: bool = attrs.field(init=False)
     is_follower: bool = attrs.field(init=False)
@@ -104,7 +105,12 @@ class FetchReader:
     def size(self) -> int:
         return self.limit - self.left
 
-    def begin(self) -> None:
+    def begin(self, resumes: bool = False) -> None:
+        """Begin a pass; one that `resumes` the request after a wait counts as no other fetch of a follower.
+
+        The wait shows that the logs do not diverge: such news would have been answered at once.
+        """
+        self._resumes = resumes
         self.answers = []
         self.left = self.limit
         self.is_urgent = False
@@ -227,6 +233,9 @@ class FetchReader:
         if partition.replication is None:
             detail = f"{partition.topic}-{partition.index} has no replica on broker {self._replica}"
             raise KafkaError(detail, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        if self._resumes:
+            partition.check_epoch(wanted.current_leader_epoch)
+            return None
         return partition.replication.follower_fetched(
             FollowerFetch(
                 self._replica,
