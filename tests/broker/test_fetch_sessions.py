@@ -10,7 +10,14 @@ from pylogbroker.broker.fetch.session import FetchSession, requested_partitions,
 from pylogbroker.broker.fetch.sessions import MIN_IDLE_MS, FetchSessions
 from pylogbroker.broker.slices import STEP_ITEMS, at_once
 from pylogbroker.errors import ErrorCode, KafkaError
-from pylogbroker.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic, PartitionData
+from pylogbroker.wire.messages.fetch import (
+    EpochEndOffset,
+    FetchPartition,
+    FetchRequest,
+    FetchTopic,
+    ForgottenTopic,
+    PartitionData,
+)
 
 ID = UUID(int=7)
 
@@ -61,6 +68,15 @@ def test_another_leader_epoch_lets_all_be_sent_again() -> None:
     assert enter(sessions, change, 0) is session
     assert session.partitions["t", 1].changed(answer)
     assert keys(session) == [("t", 0), ("t", 1)]
+
+
+def test_a_diverging_epoch_lets_the_high_watermark_be_sent_again() -> None:
+    """A follower takes none from such an answer."""
+    asked, answer = begin(FetchSessions(10)).partitions["t", 1], PartitionData(1, high_watermark=5)
+    assert asked.changed(answer)
+    diverging = PartitionData(1, high_watermark=5, diverging_epoch=EpochEndOffset(0, 3))
+    assert [asked.changed(diverging), asked.changed(diverging)] == [True, True]
+    assert [asked.changed(answer), asked.changed(answer)] == [True, False]
 
 
 def test_epochs_go_up_by_one_and_round_to_one() -> None:

@@ -30,9 +30,10 @@ class RequestedPartition:
         moved = answer.high_watermark != self.sent_high_watermark or answer.log_start_offset != self.sent_log_start
         self.sent_high_watermark = answer.high_watermark
         self.sent_log_start = answer.log_start_offset
-        if answer.error_code:
-            self.sent_high_watermark = -1  # the recovery must be sent
-        return bool(moved or answer.error_code or answer.records or answer.preferred_read_replica >= 0)
+        diverges = answer.diverging_epoch.end_offset >= 0
+        if answer.error_code or diverges:
+            self.sent_high_watermark = -1  # sent again then: followers take none from such an answer (KAFKA-14704)
+        return bool(moved or answer.error_code or diverges or answer.records or answer.preferred_read_replica >= 0)
 
 
 def fetcher_of(request: FetchRequest) -> int:
