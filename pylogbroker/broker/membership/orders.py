@@ -112,7 +112,7 @@ class ControllerOrders:
             if error := self._rejection(request):
                 return LeaderAndIsrResponse(error)
             topics = _topics_of(request)
-            if error := await self._read_settings(topics):
+            if error := await self._read_settings(topics) or self._rejection(request):  # a session may have passed
                 return LeaderAndIsrResponse(error)
             by_id = version >= _FIRST_LEADER_AND_ISR_BY_ID
             response = LeaderAndIsrResponse()
@@ -140,7 +140,7 @@ class ControllerOrders:
             if error := self._rejection(request):
                 return UpdateMetadataResponse(error)
             topics = _metadata_topics_of(request)
-            if error := await self._read_settings(topics):
+            if error := await self._read_settings(topics) or self._rejection(request):  # a session may have passed
                 return UpdateMetadataResponse(error)
             if self._may_know_deleted:
                 await self._forget_deleted()

@@ -288,6 +288,15 @@ class ConfigWatchTests(ClusterTests):
             answer = self.cluster.nodes[1].ask(leader_and_isr.handle, request)
         self.assertEqual(answer.error_code, ErrorCode.STALE_BROKER_EPOCH)
 
+    def test_orders_that_waited_beyond_their_session_are_not_obeyed(self) -> None:
+        node = self.cluster.nodes[1]
+        with self.unreachable():
+            request = attrs.evolve(self.cluster.leader_and_isr(is_new=True), broker_epoch=9)
+            answer = node.send(leader_and_isr.handle, request)
+            node.broker.membership.set_broker_epoch(10)  # type: ignore[attr-defined]
+        self.cluster.settle(1.1)
+        self.assertEqual(self.successResultOf(answer).error_code, ErrorCode.STALE_BROKER_EPOCH)
+
     def test_a_stopped_broker_waits_for_no_settings(self) -> None:
         node = self.cluster.nodes[1]
         with self.unreachable():
