@@ -1,35 +1,56 @@
 """Waits until clients can use all of several brokers: each knows the others and a controller.
 
 Brokers learn both from the controller, after they have registered. A client that asks before gets an answer without
-brokers or controller, and may wait a minute until it asks again. A broker without a PLAINTEXT listener is not asked:
-others may want a certificate or a password, which the supervisor does not have.
+brokers or controller, and may wait a minute until it asks again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Mapping
+from functools import partial
 from typing import Any, Final
 
 import attrs
 from twisted.internet.task import deferLater
 
-from pylogbroker.config.listeners import PLAINTEXT
+from pylogbroker.config import BrokerConfig
 from pylogbroker.metadata.zk_schema import BrokerNode, parse_endpoint
 from pylogbroker.rpc.connection import connect
 from pylogbroker.rpc.errors import ClientError
 from pylogbroker.rpc.settings import Address, ConnectionSettings
+from pylogbroker.security.tls.engine import MakeEngine
 from pylogbroker.wire.messages.metadata import MetadataRequest, MetadataResponse
 
 RETRY_SECONDS: Final = 0.1
 _VERSIONS: Final = {MetadataRequest.api_key: 1}  # the first one with a controller
-_SETTINGS: Final = ConnectionSettings(setup_timeout=5.0, request_timeout=5.0)
+_SECONDS_MAX: Final = 5.0  # for a connection, and for an answer
 
-AskMetadata = Callable[[Any, Address], Awaitable[MetadataResponse]]
+AskMetadata = Callable[[Address], Awaitable[MetadataResponse]]
 
 
-async def ask_metadata(reactor: Any, address: Address) -> MetadataResponse:
-    """Ask for a broker's metadata without topics; raise ClientError."""
-    connection = await connect(reactor, address, _SETTINGS, _VERSIONS)
+def metadata_question(reactor: Any, config: BrokerConfig) -> AskMetadata | None:
+    """Return how to ask a broker as others do; None if they log in by SASL. Raise ConfigError. Blocks."""
+    if config.inter_broker_listener.security.has_sasl:
+        return None
+    settings = ConnectionSettings(
+        setup_timeout=_SECONDS_MAX, request_timeout=_SECONDS_MAX, make_engine=_make_engine(config)
+    )
+    return partial(_ask, reactor, settings)
+
+
+def _make_engine(config: BrokerConfig) -> MakeEngine | None:
+    listener = config.inter_broker_listener
+    if not listener.security.has_tls:
+        return None
+    from pylogbroker.security.tls.contexts import ClientTls  # few need the libraries of TLS
+    from pylogbroker.security.tls.settings import NONE, TlsSettings
+
+    return ClientTls.of(TlsSettings.of(config.of_listener(listener), NONE)).engine
+
+
+async def _ask(reactor: Any, settings: ConnectionSettings, address: Address) -> MetadataResponse:
+    """Ask for metadata without topics; raise ClientError."""
+    connection = await connect(reactor, address, settings, _VERSIONS)
     try:
         response: MetadataResponse = await connection.request(MetadataRequest(topics=[]))
         return response
@@ -39,12 +60,16 @@ async def ask_metadata(reactor: Any, address: Address) -> MetadataResponse:
 
 @attrs.frozen
 class MetadataWait:
-    """Waits for the metadata of `brokers`; `registrations` returns the addresses that they have now."""
+    """Waits for the metadata of brokers, which are asked on the listener of this name.
+
+    `registrations` returns those that there are, none without a controller. Without `ask`, they are all that is needed.
+    """
 
     _reactor: Any
     _brokers: Collection[int]
     _registrations: Callable[[], Mapping[int, BrokerNode]]
-    _ask: AskMetadata = ask_metadata
+    _listener: str
+    _ask: AskMetadata | None
 
     async def finish(self) -> None:
         """Return once each broker has known all of them and a controller."""
@@ -56,20 +81,15 @@ class MetadataWait:
                 await deferLater(self._reactor, RETRY_SECONDS)
 
     async def _is_ready(self, broker: BrokerNode | None) -> bool:
-        if broker is None:
-            return False
-        address = _plaintext_address(broker)
-        if address is None:
-            return True
+        if broker is None or self._ask is None:
+            return broker is not None
         try:
-            metadata = await self._ask(self._reactor, address)
+            metadata = await self._ask(self._address(broker))
         except ClientError:
             return False
         found = {each.node_id for each in metadata.brokers}
         return found.issuperset(self._brokers) and metadata.controller_id in found
 
-
-def _plaintext_address(broker: BrokerNode) -> Address | None:
-    endpoints = map(parse_endpoint, broker.endpoints)
-    found = (Address(host, port) for name, host, port in endpoints if broker.protocols[name] == PLAINTEXT)
-    return next(found, None)
+    def _address(self, broker: BrokerNode) -> Address:
+        endpoints = map(parse_endpoint, broker.endpoints)
+        return next(Address(host, port) for name, host, port in endpoints if name == self._listener)

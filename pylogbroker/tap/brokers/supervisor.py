@@ -24,6 +24,7 @@ from twisted.internet.threads import deferToThread
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
+from pylogbroker.config import BrokerConfig
 from pylogbroker.coordination.database import TreeDatabase, wall_clock_ms
 from pylogbroker.coordination.rows import Row
 from pylogbroker.coordination.server.factory import ServerSettings, ZooKeeperFactory
@@ -34,8 +35,8 @@ from pylogbroker.metadata import zk_paths
 from pylogbroker.metadata.zk_schema import BrokerNode, decode_broker, decode_controller
 from pylogbroker.tap.brokers.child import BrokerProcess
 from pylogbroker.tap.brokers.data import known_ids
-from pylogbroker.tap.brokers.plan import BrokersPlan, check_shrinking, plan
-from pylogbroker.tap.brokers.readiness import MetadataWait
+from pylogbroker.tap.brokers.plan import BrokersPlan, PlannedBroker, check_shrinking, plan
+from pylogbroker.tap.brokers.readiness import MetadataWait, metadata_question
 from pylogbroker.tap.preflight import check_data_of_several
 from pylogbroker.tap.process_log import PROCESS_LOG
 
@@ -63,6 +64,7 @@ class Supervisor(Service):
         self._settings = settings
         self._count = count
         self._arguments = arguments
+        self._planned: Sequence[PlannedBroker] = ()
         self._brokers: dict[int, _Supervised] = {}
         self._database: TreeDatabase | None = None
         self._factory: ZooKeeperFactory | None = None
@@ -76,6 +78,7 @@ class Supervisor(Service):
 
     async def _start(self) -> None:
         planned = await deferToThread(self._plan)
+        self._planned = planned.brokers
         file = await deferToThread(TreeFile.open, planned.tree_directory, wall_clock_ms(), keeps_sessions=True)
         self._database = TreeDatabase(file, deferToThread)
         self._database.listen(self._on_write)
@@ -127,13 +130,20 @@ class Supervisor(Service):
             self._announcing.addErrback(lambda failure: failure.trap(CancelledError)).addErrback(self._fail)
 
     async def _announce(self) -> None:
-        await MetadataWait(self._reactor, self._brokers, self._registrations).finish()
+        config = BrokerConfig(self._settings | self._planned[0].overrides)
+        ask = await deferToThread(metadata_question, self._reactor, config)
+        listener = config.inter_broker_listener.name
+        await MetadataWait(self._reactor, self._brokers, self._governed, listener, ask).finish()
         endpoints = ", ".join(endpoint for node in self._registrations().values() for endpoint in node.endpoints)
         log.info("{count} brokers serve: {endpoints}", count=self._count, endpoints=endpoints)
 
     def _registrations(self) -> dict[int, BrokerNode]:
         rows = {each: self._row(zk_paths.broker(each)) for each in self._brokers}
         return {each: decode_broker(row.data) for each, row in rows.items() if row is not None}
+
+    def _governed(self) -> dict[int, BrokerNode]:
+        """Return the registrations once there is a controller: before, no broker can know it."""
+        return {} if self._controller() is None else self._registrations()
 
     def _row(self, path: str) -> Row | None:
         return None if self._database is None else self._database.nodes.get(path)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import attrs
 import pytest
 from twisted.internet.defer import Deferred, ensureDeferred
@@ -28,11 +26,11 @@ class Brokers:
     asked: list[str] = attrs.field(factory=list)
     clock: Clock = attrs.field(factory=Clock)
 
-    def register(self, broker_id: int, host: str, protocol: str = "PLAINTEXT") -> None:
-        endpoints = ("OLD://old:1", f"NEW://{host}:9092")
-        self.registered[broker_id] = BrokerNode(endpoints, {"OLD": "SIMPLE", "NEW": protocol})
+    def register(self, broker_id: int, host: str) -> None:
+        endpoints = ("OUTSIDE://other:1", f"INSIDE://{host}:9092")
+        self.registered[broker_id] = BrokerNode(endpoints, dict.fromkeys(("OUTSIDE", "INSIDE"), "PLAINTEXT"))
 
-    async def ask(self, reactor: Any, address: Address) -> MetadataResponse:
+    async def ask(self, address: Address) -> MetadataResponse:
         self.asked.append(address.host)
         answer = self.metadata[address.host]
         if answer is None:
@@ -40,8 +38,9 @@ class Brokers:
         known, controller = answer
         return MetadataResponse(brokers=[MetadataResponseBroker(each) for each in known], controller_id=controller)
 
-    def wait(self) -> Deferred[None]:
-        return ensureDeferred(MetadataWait(self.clock, BOTH, lambda: self.registered, self.ask).finish())
+    def wait(self, asks: bool = True) -> Deferred[None]:
+        ask = self.ask if asks else None
+        return ensureDeferred(MetadataWait(self.clock, BOTH, lambda: self.registered, "INSIDE", ask).finish())
 
 
 @pytest.mark.parametrize("missing", [((), -1), ((2,), 2), (BOTH, -1), None])
@@ -71,12 +70,11 @@ def test_a_broker_may_end_and_come_back_elsewhere() -> None:
     assert brokers.asked == ["one", "two", "three"]
 
 
-def test_a_broker_that_wants_certificates_is_not_asked() -> None:
-    brokers = Brokers({"one": READY})
+def test_brokers_that_want_passwords_are_ready_with_their_registration() -> None:
+    brokers = Brokers({})
     brokers.register(1, "one")
-    waiting = brokers.wait()
+    waiting = brokers.wait(asks=False)
     assert not waiting.called
-    brokers.register(2, "two", "SSL")
+    brokers.register(2, "two")
     brokers.clock.advance(RETRY_SECONDS)
     assert waiting.called
-    assert brokers.asked == ["one"]
