@@ -18,6 +18,7 @@ import attrs
 import pyarrow as pa
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from aiokafka.errors import KafkaConnectionError
 from aiokafka.helpers import create_ssl_context
 from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
@@ -109,10 +110,13 @@ def test_librdkafka(broker: SecureBroker) -> None:
 
 
 def test_kafka_python(broker: SecureBroker) -> None:
+    certificate = broker.files("python")["ssl.certificate.location"]
     how = {
-        "bootstrap_servers": broker.at("SSL"),
+        "bootstrap_servers": broker.at("MUTUAL"),
         "security_protocol": "SSL",
         "ssl_cafile": broker.certificates.authority_file,
+        "ssl_certfile": certificate,
+        "ssl_keyfile": certificate,
     }
     with closing(KafkaProducer(**how)) as producer:
         producer.send("python", LARGE).get(20)
@@ -132,6 +136,25 @@ def test_aiokafka(broker: SecureBroker) -> None:
         return bytes(message.value)
 
     assert asyncio.run(talk()) == b"value"
+
+
+@pytest.mark.parametrize(
+    ("listener", "issuer"), [("SSL", "another"), ("ELSEWHERE", "authority"), ("MUTUAL", "authority")]
+)
+def test_aiokafka_is_not_served(broker: SecureBroker, listener: str, issuer: str) -> None:
+    """Of an unknown authority, of another host, without a certificate of its own."""
+    context = create_ssl_context(cadata=authority(issuer).identity.certificate_pem)
+
+    async def connect() -> None:
+        how = {"bootstrap_servers": broker.at(listener), "security_protocol": "SSL", "ssl_context": context}
+        producer = AIOKafkaProducer(**how)
+        try:
+            with pytest.raises(KafkaConnectionError):
+                await producer.start()
+        finally:
+            await producer.stop()
+
+    asyncio.run(connect())
 
 
 @pytest.mark.skipif(not available(), reason="needs a JDK and Maven")
