@@ -31,12 +31,13 @@ STORED_TYPES: Final = tuple(kind for kind in AclResourceType if kind is not AclR
 STORED_PATTERNS: Final = tuple(_ROOTS)
 
 
-def _words(number: AclOperation | AclResourceType | AclPermission) -> str:
+def words(number: AclOperation | AclResourceType | AclPermission) -> str:
+    """Return a name as Kafka writes it in nodes and in its log: `TransactionalId`."""
     return "".join(word.capitalize() for word in number.name.split("_"))
 
 
-_OPERATIONS: Final = {_words(each): each for each in AclOperation if each is not AclOperation.ANY}
-_PERMISSIONS: Final = {_words(each): each for each in (AclPermission.ALLOW, AclPermission.DENY)}
+_OPERATIONS: Final = {words(each): each for each in AclOperation if each is not AclOperation.ANY}
+_PERMISSIONS: Final = {words(each): each for each in (AclPermission.ALLOW, AclPermission.DENY)}
 
 
 class BadAcls(ValueError):
@@ -44,7 +45,7 @@ class BadAcls(ValueError):
 
 
 def type_path(pattern: PatternType, kind: AclResourceType) -> str:
-    return f"{_ROOTS[pattern]}/{_words(kind)}"
+    return f"{_ROOTS[pattern]}/{words(kind)}"
 
 
 def path(resource: ResourcePattern) -> str:
@@ -78,9 +79,9 @@ def encode_entries(entries: Iterable[AccessControlEntry]) -> bytes:
     acls = [
         {
             "principal": entry.principal,
-            "permissionType": _words(entry.permission),
+            "permissionType": words(entry.permission),
             "host": entry.host,
-            "operation": _words(entry.operation),
+            "operation": words(entry.operation),
         }
         for entry in sorted(entries, key=lambda each: (each.principal, each.operation, each.permission, each.host))
     ]

@@ -136,7 +136,7 @@ def test_denials_are_logged_and_lists_are_not(node: Node) -> None:
         ask(node, DescribeGroupsRequest(["g\nforged line"]))
     assert lines == [
         "Principal = User:ANONYMOUS is Denied operation = DESCRIBE from host = 10.0.0.7 "
-        "on resource = GROUP:LITERAL:g\\nforged line"
+        "on resource = Group:LITERAL:g\\nforged line"
     ]
 
 
