@@ -34,7 +34,7 @@ from pylogbroker.errors import (
 )
 from pylogbroker.records import Buffer, Codec, entries
 from pylogbroker.records.batch import TRANSACTIONAL
-from pylogbroker.security.acls.bindings import AclOperation
+from pylogbroker.security.acls.bindings import AclOperation, AclResourceType
 from pylogbroker.storage import Appended
 from pylogbroker.wire.messages.produce import (
     BatchIndexAndErrorMessage,
@@ -69,7 +69,8 @@ def _narrow(services: Services, context: RequestContext, request: ProduceRequest
         code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
         narrowed = Narrowed(None, lambda _: ProduceResponse([_rejected(each, code) for each in request.topic_data]))
     else:
-        verdicts = [access.allows_on_topic(AclOperation.WRITE, topic.name) for topic in request.topic_data]
+        allows, write, kind = access.allows, AclOperation.WRITE, AclResourceType.TOPIC
+        verdicts = [allows(write, kind, topic.name) for topic in request.topic_data]
         if all(verdicts):
             return None
         narrowed = split(request, "topic_data", verdicts, "responses", _rejected)

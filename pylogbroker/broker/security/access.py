@@ -8,8 +8,7 @@ it is first decided. The lines are those of Kafka's authorizer, without the requ
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final
+from typing import Final, Protocol
 
 import attrs
 from twisted.logger import Logger
@@ -28,6 +27,11 @@ _LINE: Final = (
 _Asked = tuple[AclOperation, AclResourceType, str]
 
 
+class HasDecisions(Protocol):
+    decisions: Authorizer
+    """The decisions in force; a change of ACLs replaces them."""
+
+
 @attrs.define(eq=False)
 class Access:
     """Access of one principal from one host.
@@ -37,18 +41,18 @@ class Access:
 
     principal: str
     _host: str
-    _authorizer: Callable[[], Authorizer]
+    _source: HasDecisions
     _denials: PeerLogLimit
     _known_of: Authorizer = attrs.field(init=False)
     _known: dict[_Asked, bool] = attrs.field(factory=dict, init=False)
 
     def __attrs_post_init__(self) -> None:
         self._host = kafka_host(self._host)
-        self._known_of = self._authorizer()
+        self._known_of = self._source.decisions
 
     def allows(self, operation: AclOperation, kind: AclResourceType, name: str, quietly: bool = False) -> bool:
         asked = operation, kind, name
-        authorizer = self._authorizer()
+        authorizer = self._source.decisions
         verdict = self._known.get(asked) if authorizer is self._known_of else None
         if verdict is None:
             verdict = authorizer.allows(self.principal, self._host, operation, kind, name)
@@ -72,11 +76,11 @@ class Access:
         return self.allows(operation, AclResourceType.TRANSACTIONAL_ID, transactional_id)
 
     def allows_on_any_topic(self, operation: AclOperation) -> bool:
-        return self._authorizer().allows_on_any(self.principal, self._host, operation, AclResourceType.TOPIC)
+        return self._source.decisions.allows_on_any(self.principal, self._host, operation, AclResourceType.TOPIC)
 
     def operations(self, kind: AclResourceType, name: str) -> int:
         """Return the allowed operations as the bit field in responses."""
-        return self._authorizer().operations(self.principal, self._host, kind, name)
+        return self._source.decisions.operations(self.principal, self._host, kind, name)
 
     def _remember(self, authorizer: Authorizer, asked: _Asked, verdict: bool) -> None:
         if authorizer is not self._known_of or len(self._known) >= _VERDICTS_MAX:

@@ -21,7 +21,7 @@ log = Logger()
 
 @attrs.define(eq=False)
 class BrokerAuthorizer:
-    _decisions: Authorizer
+    decisions: Authorizer
     _denials: PeerLogLimit
     acls: AclStore = attrs.field(init=False)
 
@@ -39,7 +39,7 @@ class BrokerAuthorizer:
 
     def access(self, principal: str, host: str) -> Access:
         """Return what a connection may do."""
-        return Access(principal, host, lambda: self._decisions, self._denials)
+        return Access(principal, host, self, self._denials)
 
     async def open(self) -> None:
         await self.acls.open()
@@ -51,7 +51,7 @@ class BrokerAuthorizer:
     def warn_of_brokers(self, principal: str, host: str) -> None:
         """Log a warning if the cluster's brokers, which connect as `principal`, may not act as brokers."""
         asked = AclOperation.CLUSTER_ACTION, AclResourceType.CLUSTER, CLUSTER_NAME
-        if not self._decisions.allows(principal, host, *asked):
+        if not self.decisions.allows(principal, host, *asked):
             log.warn(
                 "brokers of this cluster connect as {principal}, which may not act as a broker: partitions cannot be "
                 "replicated; add {principal} to super.users, or allow it ClusterAction on the cluster",
@@ -59,4 +59,4 @@ class BrokerAuthorizer:
             )
 
     def _set_acls(self, acls: AclIndex) -> None:
-        self._decisions = attrs.evolve(self._decisions, acls=acls)
+        self.decisions = attrs.evolve(self.decisions, acls=acls)
