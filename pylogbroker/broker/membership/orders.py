@@ -186,6 +186,7 @@ class ControllerOrders:
                 newest=self._controller_epoch,
             )
             return ErrorCode.STALE_CONTROLLER_EPOCH
+        self._may_know_deleted |= request.controller_epoch > self._controller_epoch
         self._controller_epoch = request.controller_epoch
         return None
 
@@ -200,9 +201,9 @@ class ControllerOrders:
         return None
 
     async def _forget_deleted(self) -> None:
-        """Forget topics that were deleted before the controller knew of this registration: no order names them.
+        """Forget topics that were deleted before this controller was elected, or knew of this registration.
 
-        Logs that are left of them are kept: a tree without topics may be a mistake.
+        No order of it names them. Logs that are left of them are kept: a tree without topics may be a mistake.
         """
         try:
             names = set(await self._topic_names())

@@ -181,6 +181,13 @@ class MetadataTests(ClusterTests):
         self.assertIsNone(self.topic_id())
         self.assertEqual((list(broker.partitions.led), list(broker.partitions.hosted)), ([], [KEY]))
 
+    def test_a_topic_that_a_former_controller_deleted_is_forgotten(self) -> None:
+        self.create()
+        self.cluster.announce(1, 2)
+        request = UpdateMetadataRequest(CONTROLLER, controller_epoch=2)
+        self.assertEqual(self.cluster.nodes[1].ask(update_metadata.handle, request).error_code, 0)
+        self.assertIsNone(self.topic_id())
+
     def test_a_topic_is_deleted_or_another_has_its_name(self) -> None:
         self.create()
         self.update(leader=1, topic_id=UUID(int=8))
