@@ -1,0 +1,11 @@
+"""SASL of the broker's side, without I/O: PLAIN (RFC 4616) and SCRAM (RFC 5802, RFC 7677).
+
+| module         | content                                                              |
+|----------------|----------------------------------------------------------------------|
+| `authentication` | states of a connection until its client is authenticated                      |
+| `plain`        | the mechanism PLAIN                                                  |
+| `scram`        | the mechanisms SCRAM-SHA-256 and SCRAM-SHA-512                       |
+| `users`        | passwords and keys of users; stand-ins for users that do not exist   |
+| `users_file`   | the file of the setting `users`                                      |
+| `jaas`         | Java's syntax of logins, for accounts of PLAIN                       |
+"""

@@ -1,0 +1,100 @@
+"""SCRAM (RFC 5802, RFC 7677), the server's side, without channel binding.
+
+    client first    n,[a=authorization],n=user,r=client nonce[,extensions]
+    server first    r=client nonce and server nonce,s=salt,i=iterations
+    client final    c=base64 of the first part,r=both nonces[,extensions],p=proof
+    server final    v=signature
+
+As in Kafka, names and passwords are not prepared by SASLprep, and extensions are ignored.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hmac
+import re
+from collections.abc import Callable
+from secrets import token_urlsafe
+from typing import Final
+
+import attrs
+
+from pylogbroker.security.sasl.authentication import AuthenticationFailed
+from pylogbroker.security.sasl.users import HASHES, Users, digest
+
+_VALUE: Final = r"[^,\0]"
+_NAME: Final = r"(?:[^,=\0]|=2C|=3D)+"
+_NONCE: Final = r"[\x21-\x2b\x2d-\x7e]+"
+_EXTENSIONS: Final = rf"(?:,[A-Za-z]={_VALUE}+)*"
+_FIRST: Final = re.compile(
+    rf"(?P<header>n,(?:a=(?P<authorization>{_NAME}))?,)(?P<bare>n=(?P<name>{_NAME}),r=(?P<nonce>{_NONCE}){_EXTENSIONS})"
+)
+_FINAL: Final = re.compile(
+    rf"(?P<unsigned>c=(?P<header>[A-Za-z0-9+/=]+),r=(?P<nonce>{_NONCE}){_EXTENSIONS}),p=(?P<proof>[A-Za-z0-9+/=]+)"
+)
+_NO_HEADER: Final = b"n,,"  # which Java's clients send even with an authorization
+
+
+@attrs.define
+class ScramServer:
+    """Answers the two messages of a client; `user` is set after the second."""
+
+    _users: Users
+    _mechanism: str
+    _make_nonce: Callable[[], str] = token_urlsafe
+    user: str | None = None
+    _first: re.Match[str] | None = attrs.field(default=None, init=False)
+    _challenge: str = attrs.field(default="", init=False)
+    _nonce: str = attrs.field(default="", init=False)
+
+    def respond(self, token: bytes) -> bytes:
+        """Return the answer to the next message; raise AuthenticationFailed."""
+        try:
+            text = token.decode()
+        except UnicodeDecodeError:
+            raise AuthenticationFailed("the message is not UTF-8") from None
+        return (self._begin(text) if self._first is None else self._end(self._first, text)).encode()
+
+    def _begin(self, text: str) -> str:
+        first = _FIRST.fullmatch(text)
+        if first is None:
+            raise AuthenticationFailed("the first message is malformed, or asks for channel binding")
+        if first["authorization"] not in (None, first["name"]):
+            raise AuthenticationFailed("the client asks to be another user")
+        self._first = first
+        self._nonce = first["nonce"] + self._make_nonce()
+        salt, iterations = self._users.challenge(self._mechanism, _user(first))
+        self._challenge = f"r={self._nonce},s={base64.b64encode(salt).decode()},i={iterations}"
+        return self._challenge
+
+    def _end(self, first: re.Match[str], text: str) -> str:
+        final = _FINAL.fullmatch(text)
+        if final is None or not hmac.compare_digest(final["nonce"].encode(), self._nonce.encode()):
+            raise AuthenticationFailed("the final message is malformed, or has another nonce")
+        proof = _decoded(final["proof"])
+        if _decoded(final["header"]) not in (_NO_HEADER, first["header"].encode()):
+            raise AuthenticationFailed("the final message has another header than the first one")
+        keys, exists = self._users.scram_keys(self._mechanism, _user(first))
+        name = HASHES[self._mechanism]
+        signed = f"{first['bare']},{self._challenge},{final['unsigned']}".encode()
+        signature = hmac.digest(keys.stored_key, signed, name)
+        if len(proof) != len(signature):
+            raise AuthenticationFailed("the proof is wrong")
+        client_key = bytes(left ^ right for left, right in zip(proof, signature, strict=True))
+        is_right = hmac.compare_digest(digest(name, client_key), keys.stored_key)
+        if not (is_right and exists):
+            raise AuthenticationFailed("the user or the password is wrong")
+        self.user = _user(first)
+        return f"v={base64.b64encode(hmac.digest(keys.server_key, signed, name)).decode()}"
+
+
+def _user(first: re.Match[str]) -> str:
+    return first["name"].replace("=2C", ",").replace("=3D", "=")
+
+
+def _decoded(text: str) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)
+    except binascii.Error:
+        raise AuthenticationFailed("the final message is not base64") from None
