@@ -20,8 +20,6 @@ from pylogbroker.wire import SUPPORTED, Chunk, request_codec, response_codec
 from pylogbroker.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 
 _OTHER_APIS = {
-    17: "SaslHandshake",
-    36: "SaslAuthenticate",
     38: "CreateDelegationToken",
     39: "RenewDelegationToken",
     40: "ExpireDelegationToken",
@@ -51,7 +49,6 @@ _OTHER_APIS = {
 }
 """Names for the log: APIs for clients that are not declared."""
 
-_SASL = (17, 36)
 _CONTROLLED_SHUTDOWN = 7
 _HEADER = struct.Struct(">hhih")
 
@@ -128,8 +125,7 @@ def _not_offered(key: int) -> NotOffered:
     name = _OTHER_APIS.get(key, "an API that is not known")
     if key in SUPPORTED:
         name = SUPPORTED[key][0].__name__.removesuffix("Request")
-    hint = "; SASL is not offered, connect without it (security.protocol=PLAINTEXT)" if key in _SASL else ""
-    return NotOffered(f"{name} ({key})", f"{name} ({key}) is not offered{hint}")
+    return NotOffered(f"{name} ({key})", f"{name} ({key}) is not offered")
 
 
 def _route(api: Api, version: int) -> Route:

@@ -125,7 +125,6 @@ def _simple_request() -> bytes:
 BAD_FRAMES = {
     "tls": (b"\x16\x03\x01\x02\x00\x01\x00", "this looks like TLS"),
     "kafka 0.7": (_simple_request(), "this looks like a request of Kafka 0.7's protocol (Produce of topic 'my_topic')"),
-    "sasl": (struct.pack(">ihhih", 10, 17, 1, 1, -1), "SaslHandshake (17) is not offered; SASL is not offered"),
     "negative length": (struct.pack(">i", -1), "negative"),
     "oversized": (struct.pack(">i", 2**31 - 1), "larger than socket.request.max.bytes"),
     "nonsense": (b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", "this looks like HTTP"),

@@ -1,0 +1,26 @@
+"""SaslHandshake (key 17): choose a mechanism.
+
+Versions::
+
+    0  tokens without headers follow
+    1  SaslAuthenticate follows
+"""
+
+from pylogbroker.wire.schema import Int16, Request, Response, String, Versions, fresh, struct
+
+
+@struct
+class SaslHandshakeRequest(Request):
+    api_key = 17
+    versions = Versions(0, 1)
+
+    mechanism: String = ""
+
+
+@struct
+class SaslHandshakeResponse(Response):
+    api_key = 17
+    versions = Versions(0, 1)
+
+    error_code: Int16 = 0
+    mechanisms: list[String] = fresh(list)
