@@ -30,6 +30,7 @@ from pylogbroker.broker.partitions.service import Partitions
 from pylogbroker.broker.producer_ids import ProducerIds
 from pylogbroker.broker.runtime import Runtime
 from pylogbroker.broker.security.authorizer import BrokerAuthorizer
+from pylogbroker.broker.security.sasl_listeners import SaslListeners
 from pylogbroker.broker.security.tls_listeners import TlsListeners
 from pylogbroker.broker.services import Controller, ControllerOrdersTaker
 from pylogbroker.broker.sole_role import SoleRole
@@ -76,6 +77,7 @@ class Broker:
     log_moves: LogMoves
     log_maintenance: LogMaintenance
     tls: TlsListeners
+    sasl: SaslListeners
     authorizer: BrokerAuthorizer | None
     coordinators_loaded: Deferred[Any] = attrs.field(factory=Deferred, init=False)
     """Fires when the coordinators have replayed their records."""
@@ -138,6 +140,7 @@ class Broker:
 
     def release(self) -> None:
         self.tls.stop()
+        self.sasl.stop()
         if self.authorizer is not None:
             self.authorizer.close()
         self.role.close()
@@ -213,5 +216,6 @@ def assemble(
         LogMoves(runtime, partitions, logs, throttle_of(config, MOVES_RATE, runtime), log_cleaner.is_busy_with),
         LogMaintenance(config, runtime, logs, partitions, log_cleaner, disk, role.reopen_offline_partitions),
         tls,
+        SaslListeners(config, runtime),
         authorizer,
     )

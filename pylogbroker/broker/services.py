@@ -19,6 +19,7 @@ from pylogbroker.broker.local_node import LocalNode
 from pylogbroker.broker.partitions.partition import Partition
 from pylogbroker.broker.runtime import Runtime
 from pylogbroker.broker.security.access import Access
+from pylogbroker.broker.security.sasl_listeners import SaslListeners
 from pylogbroker.broker.security.tls_listeners import TlsListeners
 from pylogbroker.config import BrokerConfig
 from pylogbroker.errors import ErrorCode, InvalidRecords, KafkaError, StorageFailure
@@ -203,6 +204,8 @@ class Services(LogServices, Protocol):
     def producer_ids(self) -> ProducerIdSource: ...
     @property
     def tls(self) -> TlsListeners: ...
+    @property
+    def sasl(self) -> SaslListeners: ...
     @property
     def membership(self) -> ControllerOrdersTaker:
         """For APIs that are offered in clusters only."""

@@ -16,7 +16,7 @@ from copy import copy
 import attrs
 
 from pylogbroker.config import listeners, table, unused_settings
-from pylogbroker.config.security_settings import SECURITY_SETTINGS
+from pylogbroker.config.security_settings import LISTENER_SETTINGS
 from pylogbroker.config.setting import ConfigSource, Mode, Setting, Synonym
 from pylogbroker.config.topic_config import TopicCheck, TopicConfig, TopicDefaults, check_format, check_together
 from pylogbroker.config.value_kinds import Value
@@ -28,7 +28,6 @@ Texts = Mapping[str, str]
 _CONTROLLERS = "controller.listener.names"
 _TYPO_SIMILARITY_MIN = 0.92  # a name this similar to a used setting is a typo, not another of Kafka's
 _INTER_BROKER = "inter.broker.listener.name"
-_LISTENER_SETTINGS = tuple(setting.name for setting in SECURITY_SETTINGS if setting.name.startswith("ssl."))
 _DYNAMIC = (ConfigSource.DYNAMIC_BROKER_CONFIG, ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG)
 
 
@@ -102,18 +101,19 @@ class BrokerConfig(Values):
 
     def of_listener(self, listener: listeners.Listener) -> Values:
         """Return the values of security settings for one listener: its own, or else those of all."""
-        values = {name: self[name] for name in _LISTENER_SETTINGS}
-        for name in _LISTENER_SETTINGS:
-            text = self._set_text(listener.prefix + name)
+        values = {name: self[name] for name in LISTENER_SETTINGS}
+        for name in LISTENER_SETTINGS:
+            text = self.set_text(listener.prefix + name)
             if text is not None:
                 values[name] = _parse(listener.prefix + name, text)
         return Values(values)
 
     def is_set(self, name: str) -> bool:
         """Return whether a file, a command line or AlterConfigs has set it."""
-        return self._set_text(name) is not None
+        return self.set_text(name) is not None
 
-    def _set_text(self, name: str) -> str | None:
+    def set_text(self, name: str) -> str | None:
+        """Return the text that a file, a command line or AlterConfigs has for a name."""
         layers = (self._layers.get(source, {}) for source in (*_DYNAMIC, ConfigSource.STATIC_BROKER_CONFIG))
         return next((layer[name] for layer in layers if name in layer), None)
 
@@ -325,7 +325,7 @@ def _check_dynamic(name: str, text: str | None, source: ConfigSource) -> str:
         raise ConfigError(f"{name}: cannot be changed while the broker runs")
     if source is ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG and setting.mode is Mode.PER_BROKER:
         raise ConfigError(f"{name}: can be changed for one broker only, not for all")
-    if name in _LISTENER_SETTINGS:
+    if name in LISTENER_SETTINGS:
         prefix = f"{listeners.LISTENER_PREFIX}<listener in lower case>."
         raise ConfigError(f"{name}: can be changed for one listener only; set {prefix}{name}")
     if text is None:

@@ -33,14 +33,13 @@ class SecurityProtocol:
 
     has_tls: bool = False
     has_sasl: bool = False
-    is_offered: bool = True
 
 
 PROTOCOLS = {
     PLAINTEXT: SecurityProtocol(),
     SSL: SecurityProtocol(has_tls=True),
-    SASL_PLAINTEXT: SecurityProtocol(has_sasl=True, is_offered=False),
-    SASL_SSL: SecurityProtocol(has_tls=True, has_sasl=True, is_offered=False),
+    SASL_PLAINTEXT: SecurityProtocol(has_sasl=True),
+    SASL_SSL: SecurityProtocol(has_tls=True, has_sasl=True),
     SIMPLE: SecurityProtocol(),
 }
 
@@ -173,7 +172,4 @@ def _protocol(endpoint: Endpoint, spoken: dict[str, str]) -> str:
     protocol = spoken.get(endpoint.name, SIMPLE if endpoint.name == SIMPLE else None)
     if protocol is None:
         raise ValueError(f"listener.security.protocol.map: expected a protocol for the listener {endpoint.name}")
-    if not PROTOCOLS[protocol].is_offered:
-        offered = " or ".join(name for name, each in PROTOCOLS.items() if each.is_offered and name != SIMPLE)
-        raise ValueError(f"listeners: expected {offered} for {endpoint.name}, because {protocol} is not offered yet")
     return protocol

@@ -1,4 +1,4 @@
-"""Settings of TLS, for brokers and clients.
+"""Settings of TLS and SASL, for brokers and clients.
 
 A broker's may be set for one listener alone: `listener.name.<name in lower case>.<setting>`.
 """
@@ -83,7 +83,7 @@ CLIENT_TLS_SETTINGS: Final[tuple[Setting, ...]] = (*_STORES, *_PROTOCOL)
 
 
 def _check_protocol(text: str) -> None:
-    if text.upper() not in PROTOCOLS or not PROTOCOLS[text.upper()].is_offered or text.upper() == SIMPLE:
+    if text.upper() not in PROTOCOLS or PROTOCOLS[text.upper()].has_sasl or text.upper() == SIMPLE:
         raise ValueError("not offered")
 
 
@@ -102,6 +102,50 @@ CLIENT_SECURITY_SETTINGS: Final[tuple[Setting, ...]] = (
 )
 """For this package's client and Spark's part."""
 
+_SASL: Final = (
+    fixed(
+        "sasl.enabled.mechanisms",
+        any_of("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"),
+        ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"),
+        "medium",
+        "Mechanisms of SASL that clients may choose.",
+    ),
+    fixed(
+        "sasl.jaas.config",
+        PASSWORD,
+        None,
+        "medium",
+        "Accounts of PLAIN in Java's syntax, the options user_NAME of PlainLoginModule. As a rule set for one listener "
+        "and mechanism: listener.name.<name>.plain.sasl.jaas.config.",
+    ),
+)
+_AUTHENTICATION: Final = (
+    fixed(
+        "users",
+        TEXT,
+        None,
+        "medium",
+        "File of the users of SASL listeners, a line for each: name:password, or "
+        "name:SCRAM-SHA-256$iterations$salt$stored key$server key. It is read again when it changes.",
+    ),
+    fixed(
+        "users.check.interval.ms", at_least(0), 5_000, "low", "How often to look whether users has changed; 0: never."
+    ),
+    fixed(
+        "sasl.server.max.receive.size",
+        at_least(1),
+        524_288,
+        "medium",
+        "Largest request or token of a client that is not authenticated, in bytes.",
+    ),
+    fixed(
+        "connection.failed.authentication.delay.ms",
+        at_least(0),
+        100,
+        "low",
+        "Time from a client's credentials to the answer that they are wrong, which slows down guesses.",
+    ),
+)
 TLS_DEFAULTS: Final[Mapping[str, Value]] = {setting.name: setting.default for setting in CLIENT_TLS_SETTINGS}
 
 SECURITY_SETTINGS: Final[tuple[Setting, ...]] = (
@@ -136,6 +180,8 @@ SECURITY_SETTINGS: Final[tuple[Setting, ...]] = (
         "medium",
         "Time for the TLS handshake and authentication, after which the broker closes a connection.",
     ),
+    *_SASL,
+    *_AUTHENTICATION,
     fixed(
         "connection.setup.max.per.ip",
         at_least(1),
@@ -144,3 +190,8 @@ SECURITY_SETTINGS: Final[tuple[Setting, ...]] = (
         "Maximum number of connections from one address that have not finished the TLS handshake and authentication.",
     ),
 )
+
+LISTENER_SETTINGS: Final = tuple(
+    setting.name for setting in SECURITY_SETTINGS if setting.name.startswith("ssl.") or setting in _SASL
+)
+"""Those that may be set for one listener alone."""

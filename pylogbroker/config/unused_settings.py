@@ -14,7 +14,7 @@ from pylogbroker.config.value_kinds import ConfigType, ValueKind
 
 FILE_NAME = "kafka_settings.tsv"
 
-_NO_SASL = "SASL is not offered"
+_NO_SASL = "of SASL, PLAIN and SCRAM are offered to clients"
 _ONE_NODE = "the broker is the only one of its cluster"
 _CLASSIC = "only the classic group protocol is offered"
 _TIERED = "tiered storage is not offered"
@@ -40,11 +40,10 @@ _REASONS: tuple[tuple[str, str], ...] = (
     ("sasl.*", _NO_SASL),
     ("security.providers", "OpenSSL does the work of Java's classes"),
     ("principal.builder.class", "classes written in Java cannot be loaded; ssl.principal.mapping.rules maps names"),
-    ("connections.max.reauth.ms", _NO_SASL),
-    ("connection.failed.authentication.delay.ms", _NO_SASL),
+    ("connections.max.reauth.ms", "clients do not authenticate again on the same connection"),
     ("password.encoder.*", "stored passwords are not encrypted"),
     ("delegation.token.*", "delegation tokens are not offered"),
-    ("listener.name.*", "only settings of TLS can be set for one listener"),
+    ("listener.name.*", "only settings of TLS and SASL can be set for one listener"),
     ("early.start.listeners", _ONE_NODE),
     ("control.plane.listener.name", _ONE_NODE),
     ("inter.broker.*", _ONE_NODE),

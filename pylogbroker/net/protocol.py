@@ -178,6 +178,7 @@ class KafkaProtocol(Protocol):
 
     def connectionMade(self) -> None:
         self._frames = FrameSplitter(self.factory.max_request_bytes)
+        self._routes = self.factory.routes
         self.idle_since = self.factory.idle_tick
         self.factory.connection_made(self)
 
@@ -364,7 +365,7 @@ class KafkaProtocol(Protocol):
         self._work()
 
     def _resolve(self, key: int, version: int, id_size: int, client_id: bytes) -> tuple[Route, RequestContext]:
-        route = self.factory.routes.find(key, version)
+        route = self._routes.find(key, version)
         try:
             name = client_id.decode() if id_size >= 0 else None
         except UnicodeDecodeError:

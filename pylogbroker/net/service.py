@@ -22,7 +22,9 @@ from pylogbroker.config import Listener
 from pylogbroker.net.limits import ConnectionLimit, MemoryLimit, SetupLimit, automatic_memory_bound
 from pylogbroker.net.protocol import KafkaProtocol
 from pylogbroker.net.routes import Routes
+from pylogbroker.net.sasl_protocol import SaslProtocol
 from pylogbroker.net.transport import ChunkPort, ChunkServerEndpoint
+from pylogbroker.security.principals import ANONYMOUS
 from pylogbroker.security.tls.engine import TlsEngine
 
 log = Logger()
@@ -81,6 +83,9 @@ class KafkaFactory(Factory):
         self.authorizer = services.authorizer
         self.listener_name = listener.name
         self._security = listener.security
+        self._has_setup = listener.security.has_tls or listener.security.has_sasl
+        if listener.security.has_sasl:
+            self.protocol_class = SaslProtocol
         self.deferred_actions = services.runtime.deferred_actions
         self.memory = bounds.memory
         self.bad_requests = bounds.bad_requests
@@ -101,7 +106,7 @@ class KafkaFactory(Factory):
 
     def buildProtocol(self, addr: IAddress | None) -> KafkaProtocol | None:  # type: ignore[override]
         host, port = cast(str, getattr(addr, "host", "")), cast(int, getattr(addr, "port", 0))
-        rejection = self._setup.reject(host) if self._security.has_tls else None
+        rejection = self._setup.reject(host) if self._has_setup else None
         rejection = rejection or self._bound.admit(host)
         if rejection is not None:
             if self._rejected.is_due(host):
@@ -119,14 +124,19 @@ class KafkaFactory(Factory):
 
     def connection_made(self, protocol: KafkaProtocol) -> None:
         self.connections[protocol] = None
-        if self._security.has_tls:
+        if self._has_setup:
             self._setup.start(protocol, protocol.host, self._setup_timed_out)
         for option, size in self._socket_buffers:
             if size > 0:
                 protocol.transport.socket.setsockopt(socket.SOL_SOCKET, option, size)
 
     def connection_secured(self, protocol: KafkaProtocol, certificate: bytes | None) -> str:
-        """Return the principal of a client whose handshake is over; raise TlsFailed if it has none."""
+        """Return the principal of a client whose handshake is over; raise TlsFailed if it has none.
+
+        With SASL, the certificate does not count, and authentication follows.
+        """
+        if self._security.has_sasl:
+            return ANONYMOUS
         principal = self.services.tls[self.listener_name].principal_of(certificate)
         self._setup.stop(protocol)
         return principal
@@ -135,8 +145,19 @@ class KafkaFactory(Factory):
         if self._not_secured.is_due(f"{host}: TLS: {cause},"):
             log.warn("closed the connection from {peer}: TLS: {cause}", peer=protocol.peer, cause=cause)
 
+    def authenticated(self, protocol: KafkaProtocol) -> None:
+        self._setup.stop(protocol)
+
+    def authentication_failed(self, protocol: KafkaProtocol, cause: str) -> None:
+        if self._not_secured.is_due(f"{protocol.host}: SASL: {cause},"):
+            log.warn("closed the connection from {peer}: SASL: {cause}", peer=protocol.peer, cause=cause)
+
     def _setup_timed_out(self, protocol: KafkaProtocol) -> None:
-        protocol.tls_failed(f"the handshake took longer than connection.setup.timeout.ms={self._setup.ms}")
+        limit = f"connection.setup.timeout.ms={self._setup.ms}"
+        if self._security.has_sasl:
+            self.authentication_failed(protocol, f"the authentication took longer than {limit}")
+        else:
+            protocol.tls_failed(f"the handshake took longer than {limit}")
         protocol.transport.abortConnection()
 
     def connection_lost(self, protocol: KafkaProtocol, host: str) -> None:

@@ -26,6 +26,7 @@ from pylogbroker.broker.assembly import Broker, assemble
 from pylogbroker.broker.partitions.delete_policies import DeletePolicies
 from pylogbroker.broker.partitions.log_config import opening_configs
 from pylogbroker.broker.runtime import InThread, Runtime
+from pylogbroker.broker.security.sasl_listeners import check_sasl
 from pylogbroker.broker.security.tls_listeners import check_tls
 from pylogbroker.broker.slices import SLICE_SECONDS
 from pylogbroker.config import SIMPLE, BrokerConfig, ConfigSource, Endpoint, Listener, Reloaded
@@ -161,6 +162,7 @@ class BrokerStart:
         await self._open_services(broker)
         changes.attach()
         await broker.tls.open()
+        await broker.sasl.open()
         await listeners.start()
         self._undo.add(broker.role.leave)
         await broker.role.register(_announcement(broker))
@@ -278,6 +280,7 @@ def _check(config: BrokerConfig) -> DeletePolicies:
     except ConfigError as error:
         raise StartupError(str(error)) from error
     check_tls(config)
+    check_sasl(config)
     preflight.check_ports(config.listeners)
     preflight.check(config)
     return policies

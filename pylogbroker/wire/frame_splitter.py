@@ -28,16 +28,20 @@ class FrameSplitter:
     An invalid size sets `violation`. Frames before it are returned; after it, nothing is read.
     """
 
-    __slots__ = ("_buffer", "_filled", "_growing", "_head", "_max_size", "_size", "violation")
+    __slots__ = ("_buffer", "_filled", "_growing", "_head", "_max_size", "_setting", "_size", "violation")
 
     def __init__(self, max_size: int) -> None:
-        self._max_size = max_size
+        self.limit(max_size, "socket.request.max.bytes")
         self._head = b""
         self._buffer: memoryview | None = None
         self._growing: mmap.mmap | None = None  # memory of `_buffer`, if that may be shorter than the frame
         self._size = 0
         self._filled = 0
         self.violation: WireError | None = None
+
+    def limit(self, max_size: int, setting: str) -> None:
+        """Limit the frames that begin from now on; `setting` names the limit in errors."""
+        self._max_size, self._setting = max_size, setting
 
     @property
     def held(self) -> int:
@@ -127,7 +131,7 @@ class FrameSplitter:
             return WireError(other_protocol)
         if length < 0:
             return WireError(f"a frame's length is {length}, which is negative")
-        return WireError(f"a frame of {length} bytes is larger than socket.request.max.bytes={self._max_size}")
+        return WireError(f"a frame of {length} bytes is larger than {self._setting}={self._max_size}")
 
 
 def _free(memory: mmap.mmap) -> None:

@@ -22,6 +22,7 @@ OTHER_DEFAULTS = {
     "socket.receive.buffer.bytes": -1,  # Kafka's 100 KiB keep the system from adapting the buffers
     "socket.send.buffer.bytes": -1,
     "socket.listen.backlog.size": 1024,  # beyond 50 connections at once each waits a second
+    "sasl.enabled.mechanisms": ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"),  # GSSAPI is not offered
     "listener.security.protocol.map": BROKER["listener.security.protocol.map"].default,  # Kafka's has no order
 }
 
@@ -39,6 +40,8 @@ OWN = {
     ("broker", "ssl.store.check.interval.ms"),  # Kafka reads stores again only when it is asked to
     ("broker", "connection.setup.max.per.ip"),
     ("broker", "connection.setup.timeout.ms"),  # a broker of Kafka waits for ten minutes
+    ("broker", "users"),  # Kafka has them in the tree, and in settings
+    ("broker", "users.check.interval.ms"),
     ("broker", "reactor.stall.warn.ms"),  # one thread serves all connections
 }
 # Settings that no code reads, though their texts promise nothing that a single broker could do.
@@ -127,7 +130,7 @@ def test_a_setting_without_use_is_as_kafka_defines_it() -> None:
 
 def test_secrets_without_use_are_secrets() -> None:
     secrets = {setting.name for setting in UNUSED if setting.kind.type is ConfigType.PASSWORD}
-    assert {"sasl.jaas.config", "delegation.token.secret.key"} <= secrets
+    assert {"password.encoder.secret", "delegation.token.secret.key"} <= secrets
     assert all(BROKER[name].sensitive for name in secrets)
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import ssl
 
 import attrs
 
+from pylogbroker.broker.security.file_state import FileState
 from pylogbroker.config import BrokerConfig, Listener
 from pylogbroker.errors import ConfigError
 from pylogbroker.security.principals import ANONYMOUS, NoRule, PrincipalMapping
@@ -17,20 +17,6 @@ from pylogbroker.security.tls.names import distinguished_name
 from pylogbroker.security.tls.settings import NONE, TlsSettings
 
 _CLIENT_AUTH = "ssl.client.auth"
-
-
-@attrs.frozen
-class _FileState:
-    path: str
-    identity: tuple[int, int, int]  # inode, size, time of the last change
-
-    @classmethod
-    def of(cls, path: str) -> _FileState:
-        try:
-            found = os.stat(path)
-        except OSError:
-            return cls(path, (0, 0, 0))
-        return cls(path, (found.st_ino, found.st_size, found.st_mtime_ns))
 
 
 def _client_of(settings: TlsSettings, server: ssl.SSLContext) -> ClientTls:
@@ -54,7 +40,7 @@ class ListenerTls:
     client: ClientTls | None
     _server: ssl.SSLContext
     _mapping: PrincipalMapping
-    _files: tuple[_FileState, ...]
+    _files: tuple[FileState, ...]
 
     @classmethod
     def load(cls, config: BrokerConfig, listener: Listener) -> ListenerTls:
@@ -70,7 +56,7 @@ class ListenerTls:
         own_client_auth = config.is_set(listener.prefix + _CLIENT_AUTH)
         is_asked = not listener.security.has_sasl or own_client_auth  # KIP-684
         settings = TlsSettings.of(values, values.text(_CLIENT_AUTH) if is_asked else NONE)
-        files = tuple(map(_FileState.of, settings.paths))  # before they are read: a later change is noticed
+        files = tuple(map(FileState.of, settings.paths))  # before they are read: a later change is noticed
         mapping = PrincipalMapping.parse(values.text("ssl.principal.mapping.rules"))
         server = server_context(settings)
         is_inter_broker = config.in_cluster and listener == config.inter_broker_listener
@@ -80,7 +66,7 @@ class ListenerTls:
     @property
     def is_outdated(self) -> bool:
         """Whether a file has changed. Blocks."""
-        return any(file != _FileState.of(file.path) for file in self._files)
+        return any(file != FileState.of(file.path) for file in self._files)
 
     def engine(self) -> TlsEngine:
         """Return the engine of a new connection from a client."""

@@ -1,0 +1,169 @@
+"""A connection of a listener with SASL: until its client is authenticated, it has no route to other APIs.
+
+Requests behind one of authentication wait until it is over. A failure drops them, and the connection ends after the
+answer, `connection.failed.authentication.delay.ms` after the credentials came.
+"""
+
+from __future__ import annotations
+
+import struct
+from functools import partial
+from typing import Any, Final, Protocol
+
+import attrs
+from twisted.internet.defer import Deferred, ensureDeferred
+from twisted.internet.task import deferLater
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from pylogbroker.broker.api import Api
+from pylogbroker.broker.apis import api_versions
+from pylogbroker.broker.context import RequestContext
+from pylogbroker.broker.services import Services
+from pylogbroker.errors import ErrorCode, ProtocolViolation
+from pylogbroker.net.protocol import ConnectionFactory, KafkaProtocol
+from pylogbroker.net.routes import Routes
+from pylogbroker.security.sasl.authentication import Authentication, AuthenticationFailed, IllegalState, State
+from pylogbroker.security.sasl.users import MECHANISMS
+from pylogbroker.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from pylogbroker.wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
+from pylogbroker.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+
+log = Logger()
+
+_SIZE: Final = struct.Struct(">i")
+
+
+class SaslFactory(ConnectionFactory, Protocol):
+    def authenticated(self, protocol: KafkaProtocol, /) -> None:
+        """Take note that a connection is set up."""
+
+    def authentication_failed(self, protocol: KafkaProtocol, cause: str, /) -> None:
+        """Log the cause."""
+
+
+@attrs.define(eq=False)
+class _Handlers:
+    """Handlers of the only requests before authentication is over."""
+
+    protocol: SaslProtocol
+    authentication: Authentication
+
+    def routes(self) -> Routes:
+        return Routes(
+            (
+                Api(SaslHandshakeRequest, self.handshake),
+                Api(ApiVersionsRequest, self.versions),
+                Api(SaslAuthenticateRequest, self.authenticate),
+            )
+        )
+
+    def versions(self, services: Services, context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse:
+        self._checked(self.authentication.versions_asked)
+        return api_versions.handle(services, context, request)
+
+    def handshake(
+        self, services: Services, context: RequestContext, request: SaslHandshakeRequest
+    ) -> SaslHandshakeResponse:
+        authentication = self.authentication
+        is_enabled = self._checked(partial(authentication.begin, request.mechanism, context.api_version))
+        answer = SaslHandshakeResponse(mechanisms=list(authentication.mechanisms))
+        if is_enabled:
+            return answer
+        answer.error_code = ErrorCode.UNSUPPORTED_SASL_MECHANISM
+        self.protocol.end(_not_enabled(request.mechanism, authentication))
+        return answer
+
+    async def authenticate(
+        self, services: Services, context: RequestContext, request: SaslAuthenticateRequest
+    ) -> SaslAuthenticateResponse:
+        try:
+            return SaslAuthenticateResponse(auth_bytes=await self.protocol.respond(bytes(request.auth_bytes)))
+        except IllegalState as error:
+            answer = SaslAuthenticateResponse(ErrorCode.ILLEGAL_SASL_STATE, str(error))
+            self.protocol.end(str(error))
+        except AuthenticationFailed as error:
+            answer = SaslAuthenticateResponse(ErrorCode.SASL_AUTHENTICATION_FAILED, self.authentication.failure_text)
+            self.protocol.end(str(error))
+        return answer
+
+    def _checked(self, change: Any) -> Any:
+        try:
+            return change()
+        except AuthenticationFailed as error:
+            raise ProtocolViolation(f"SASL: {error}") from None
+
+
+def _not_enabled(mechanism: str, authentication: Authentication) -> str:
+    known = mechanism if mechanism in (*MECHANISMS, "GSSAPI", "OAUTHBEARER") else "a mechanism that is not known"
+    return f"{known} is not enabled, but {', '.join(authentication.mechanisms)}"
+
+
+class SaslProtocol(KafkaProtocol):
+    factory: SaslFactory
+
+    def connectionMade(self) -> None:
+        super().connectionMade()
+        services = self.factory.services
+        self._authentication: Authentication | None = services.sasl.authentication(self.factory.listener_name)
+        self._routes = _Handlers(self, self._authentication).routes()
+        setting = "sasl.server.max.receive.size"
+        self._frames.limit(services.config.integer(setting), setting)
+
+    def _request(self, frame: memoryview) -> None:
+        authentication = self._authentication
+        if authentication is None:
+            super()._request(frame)
+        elif authentication.state is State.RAW:
+            ensureDeferred(self._token(bytes(frame))).addErrback(self._broken)
+        elif authentication.state is not State.FAILED:  # else dropped: it came behind a failure
+            super()._request(frame)
+
+    async def _token(self, token: bytes) -> None:
+        """Handle a token without a header, as after SaslHandshake 0; a failure has no answer."""
+        try:
+            answer = await self.respond(token)
+        except AuthenticationFailed as error:
+            self.end(str(error))
+        else:
+            if not self._closing:
+                self._send([_SIZE.pack(len(answer)) + answer])
+
+    def _broken(self, failure: Failure) -> None:
+        log.failure("the authentication of {peer} failed", failure, peer=self.peer)
+        self.close_because("its authentication failed")
+
+    def respond(self, token: bytes) -> Deferred[bytes]:
+        """Return the mechanism's answer, or a failure after the delay; other requests wait for it."""
+        authentication, services = self._authentication, self.factory.services
+        assert authentication is not None
+        self._busy += 1
+        began = services.runtime.clock.seconds()
+
+        def failed(failure: Failure) -> Deferred[Failure]:
+            delay = services.config.integer("connection.failed.authentication.delay.ms") / 1000
+            left = max(0.0, delay - (services.runtime.clock.seconds() - began))
+            return deferLater(services.runtime.clock, left, lambda: failure)
+
+        def go_on(result: Any) -> Any:
+            self.factory.reactor.callLater(0, self._go_on)  # after the answer
+            return result
+
+        done = services.sasl.run(authentication.respond, token)
+        return done.addCallback(self._responded).addErrback(failed).addBoth(go_on)
+
+    def _responded(self, token: bytes) -> bytes:
+        user = self._authentication.user if self._authentication is not None else None
+        if user is not None:
+            self._principal = f"User:{user}"
+            self._authentication = None
+            self._routes = self.factory.routes
+            self._callers.clear()
+            self._frames.limit(self.factory.max_request_bytes, "socket.request.max.bytes")
+            self.factory.authenticated(self)
+        return token
+
+    def end(self, cause: str) -> None:
+        """End the connection after the answer; drop what came behind."""
+        self.factory.authentication_failed(self, cause)
+        self.factory.reactor.callLater(0, self.finish)

@@ -1,0 +1,127 @@
+"""Clients with SASL: each mechanism, with and without TLS; right, wrong and missing credentials. One broker."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any
+
+import attrs
+import pytest
+from aiokafka import AIOKafkaProducer
+from aiokafka.helpers import create_ssl_context
+from confluent_kafka import Consumer, KafkaException, Producer
+from confluent_kafka.admin import AdminClient
+from kafka import KafkaConsumer, KafkaProducer
+
+from tests.support.broker_process import BrokerProcess
+from tests.support.certificates import Certificates
+from tests.support.waiting import wait_until
+
+LISTENERS = ("SASL_PLAINTEXT", "SASL_SSL")
+MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+
+
+@attrs.define
+class SaslBroker:
+    process: BrokerProcess
+    certificates: Certificates
+    ports: dict[str, int]
+
+    def files(self, protocol: str, mechanism: str, password: str = "secret", user: str = "alice") -> dict[str, str]:
+        """Settings of librdkafka."""
+        return {
+            "bootstrap.servers": f"localhost:{self.ports[protocol]}",
+            "security.protocol": protocol,
+            "sasl.mechanism": mechanism,
+            "sasl.username": user,
+            "sasl.password": password,
+            "ssl.ca.location": self.certificates.authority_file,
+        }
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SaslBroker]:
+    directory = tmp_path_factory.mktemp("sasl")
+    certificates = Certificates(directory / "certificates")
+    (directory / "users").write_text("alice:secret\n")
+    process = BrokerProcess(
+        directory,
+        {
+            **certificates.broker,
+            "listeners": ",".join(f"{name}://127.0.0.1:0" for name in ("PLAINTEXT", *LISTENERS)),
+            "users": str(directory / "users"),
+        },
+    )
+    process.start()
+    ports = {name: int(process.process.expect(rf"{name}://127\.0\.0\.1:([1-9]\d*)")[1]) for name in LISTENERS}
+    yield SaslBroker(process, certificates, ports)
+    assert not [line for line in process.log_lines() if "secret" in line]
+    assert process.stop() == 0
+    assert process.unexpected_errors() == []
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+@pytest.mark.parametrize("protocol", LISTENERS)
+def test_librdkafka(broker: SaslBroker, protocol: str, mechanism: str) -> None:
+    how, topic = broker.files(protocol, mechanism), f"librdkafka-{protocol}-{mechanism}"
+    producer = Producer(how)
+    producer.produce(topic, b"value")
+    assert producer.flush(30) == 0
+    with closing(Consumer({**how, "group.id": topic, "auto.offset.reset": "earliest"})) as consumer:
+        consumer.subscribe([topic])
+        message = consumer.poll(30)
+    assert message is not None
+    assert (message.error(), message.value()) == (None, b"value")
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_kafka_python(broker: SaslBroker, mechanism: str) -> None:
+    how = {
+        "bootstrap_servers": f"localhost:{broker.ports['SASL_PLAINTEXT']}",
+        "security_protocol": "SASL_PLAINTEXT",
+        "sasl_mechanism": mechanism,
+        "sasl_plain_username": "alice",
+        "sasl_plain_password": "secret",
+    }
+    with closing(KafkaProducer(**how)) as producer:
+        producer.send(f"python-{mechanism}", b"value").get(20)
+    with closing(KafkaConsumer(f"python-{mechanism}", auto_offset_reset="earliest", **how)) as consumer:
+        assert next(consumer).value == b"value"
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_aiokafka(broker: SaslBroker, mechanism: str) -> None:
+    async def send() -> int:
+        producer = AIOKafkaProducer(
+            bootstrap_servers=f"localhost:{broker.ports['SASL_SSL']}",
+            security_protocol="SASL_SSL",
+            ssl_context=create_ssl_context(cafile=broker.certificates.authority_file),
+            sasl_mechanism=mechanism,
+            sasl_plain_username="alice",
+            sasl_plain_password="secret",
+        )
+        async with producer:
+            return int((await producer.send_and_wait(f"aio-{mechanism}", b"value")).offset)
+
+    assert asyncio.run(send()) == 0
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+@pytest.mark.parametrize(("user", "password"), [("alice", "wrong"), ("nobody", "secret")])
+def test_wrong_credentials(broker: SaslBroker, mechanism: str, user: str, password: str) -> None:
+    """The client learns neither which of both is wrong, nor anything of the broker."""
+    errors: list[str] = []
+    how: dict[str, Any] = broker.files("SASL_PLAINTEXT", mechanism, password, user)
+    client = AdminClient({**how, "log_level": 0, "error_cb": lambda error: errors.append(error.str())})
+    wait_until(lambda: bool(client.poll(0.1)) or bool(errors), 20)
+    assert f"invalid credentials with SASL mechanism {mechanism}" in errors[0]
+    with pytest.raises(KafkaException):
+        client.list_topics(timeout=0.2)
+
+
+def test_missing_credentials(broker: SaslBroker) -> None:
+    where: dict[str, Any] = {"bootstrap.servers": f"localhost:{broker.ports['SASL_PLAINTEXT']}", "log_level": 0}
+    with pytest.raises(KafkaException):
+        AdminClient(where).list_topics(timeout=0.5)

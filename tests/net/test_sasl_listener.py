@@ -1,0 +1,275 @@
+"""Connections of a listener with SASL: the authentication, and attempts to get around it."""
+
+from __future__ import annotations
+
+import struct
+import tempfile
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from twisted.internet.address import IPv4Address
+from twisted.internet.defer import ensureDeferred
+
+from pylogbroker.broker.security.sasl_listeners import check_sasl
+from pylogbroker.config import BrokerConfig
+from pylogbroker.errors import ConfigError, ErrorCode
+from pylogbroker.net.protocol import KafkaProtocol
+from pylogbroker.net.service import KafkaFactory, SharedLimits
+from pylogbroker.wire import SUPPORTED, decode_response_header, response_codec
+from pylogbroker.wire.messages.api_versions import ApiVersionsRequest
+from pylogbroker.wire.messages.list_groups import ListGroupsRequest
+from pylogbroker.wire.messages.sasl_authenticate import SaslAuthenticateRequest
+from pylogbroker.wire.messages.sasl_handshake import SaslHandshakeRequest
+from tests.broker.log_lines import logged_lines
+from tests.broker.nodes import NodeTests
+from tests.net.fakes import FakeTransport, frame
+
+PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
+RIGHT, WRONG, UNKNOWN = b"\0alice\0secret", b"\0alice\0wrong", b"\0nobody\0secret"
+SOFTWARE = ApiVersionsRequest(client_software_name="x", client_software_version="1")
+
+
+def raw(token: bytes) -> bytes:
+    return struct.pack(">i", len(token)) + token
+
+
+class Peer:
+    """A client that sends requests, and reads the answers that were sent."""
+
+    def __init__(self, test: SaslListenerTests) -> None:
+        self.clock, self.transport = test.node.clock, FakeTransport()
+        self.protocol = cast(KafkaProtocol, test.factory.buildProtocol(IPv4Address("TCP", "10.0.0.1", 5000)))
+        self.protocol.makeConnection(cast(Any, self.transport))
+
+    def send(self, *requests: tuple[Any, int] | bytes) -> None:
+        parts = [each if isinstance(each, bytes) else frame(each[0], each[1], 1) for each in requests]
+        self.protocol.dataReceived(b"".join(parts))
+        self.clock.advance(0)
+        self.clock.advance(0)
+
+    def frames(self) -> list[bytes]:
+        data, found = b"".join(map(bytes, self.transport.sent)), []
+        while data:
+            (size,) = struct.unpack_from(">i", data)
+            found.append(data[4 : 4 + size])
+            data = data[4 + size :]
+        self.transport.sent.clear()
+        return found
+
+    def ask(self, request: Any, version: int) -> Any:
+        self.send((request, version))
+        return self.read(request, version)
+
+    def read(self, request: Any, version: int) -> Any:
+        [found] = self.frames()
+        body = memoryview(found)
+        _, position = decode_response_header(body, request.api_key, version)
+        return response_codec(request.api_key, version).decode(body, position)
+
+    def log_in(self, token: bytes = RIGHT, version: int = 2) -> Any:
+        assert self.ask(SaslHandshakeRequest("PLAIN"), 1).error_code == 0
+        return self.ask(SaslAuthenticateRequest(token), version)
+
+    @property
+    def principal(self) -> str:
+        return self.protocol._resolve(18, 0, -1, b"")[1].principal
+
+
+class SaslListenerTests(NodeTests):
+    def setUp(self) -> None:
+        self.file = Path(self.enterContext(tempfile.TemporaryDirectory())) / "users"
+        self.file.write_text("alice:secret\n")
+        self.settings = {
+            "listeners": "SASL_PLAINTEXT://localhost:9093",
+            "users": str(self.file),
+            "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256",
+            "sasl.server.max.receive.size": "1000",
+            "connection.setup.timeout.ms": "5000",
+        }
+        super().setUp()
+        broker = self.node.broker
+        self.successResultOf(ensureDeferred(broker.sasl.open()))
+        self.addCleanup(broker.sasl.stop)
+        self.factory = KafkaFactory(self.node.clock, broker, broker.config.listeners[0], SharedLimits.of(broker))
+
+    def test_the_authentication_with_requests(self) -> None:
+        peer = Peer(self)
+        known = {each.api_key for each in peer.ask(SOFTWARE, 3).api_keys}
+        self.assertTrue({0, 1, 3, 17, 36} <= known)
+        shaken = peer.ask(SaslHandshakeRequest("PLAIN"), 1)
+        self.assertEqual((shaken.error_code, shaken.mechanisms), (0, ["PLAIN", "SCRAM-SHA-256"]))
+        answer = peer.ask(SaslAuthenticateRequest(RIGHT), 2)
+        self.assertEqual((answer.error_code, answer.error_message, answer.auth_bytes), (0, None, b""))
+        self.assertEqual(peer.principal, "User:alice")
+        self.assertEqual(peer.ask(ListGroupsRequest(), 4).error_code, 0)
+        self.node.clock.advance(10)
+        self.assertEqual(peer.transport.closed, "")
+
+    def test_the_authentication_with_tokens_alone(self) -> None:
+        peer = Peer(self)
+        self.assertEqual(peer.ask(SaslHandshakeRequest("PLAIN"), 0).error_code, 0)
+        peer.send(raw(RIGHT))
+        self.assertEqual(peer.frames(), [b""])
+        self.assertEqual(peer.ask(ListGroupsRequest(), 4).error_code, 0)
+
+    def test_a_wrong_password_and_an_unknown_user_get_the_same_answer_at_the_same_time(self) -> None:
+        answers = []
+        for token in (WRONG, UNKNOWN):
+            peer = Peer(self)
+            peer.ask(SaslHandshakeRequest("PLAIN"), 1)
+            peer.send((SaslAuthenticateRequest(token), 2), (ListGroupsRequest(), 4))
+            self.node.clock.advance(0.09)
+            self.assertEqual((peer.transport.sent, peer.transport.closed), ([], ""))
+            self.node.clock.advance(0.02)
+            self.node.clock.advance(0)
+            answers.append(peer.read(SaslAuthenticateRequest(), 2))
+            self.assertEqual(peer.transport.closed, "after sending")
+            self.assertEqual(peer.principal, "User:ANONYMOUS")
+        self.assertEqual(answers[0], answers[1])
+        self.assertEqual(answers[0].error_code, ErrorCode.SASL_AUTHENTICATION_FAILED)
+        text = "Authentication failed during authentication due to invalid credentials with SASL mechanism PLAIN"
+        self.assertEqual(answers[0].error_message, text)
+
+    def test_a_wrong_token_without_a_header_has_no_answer(self) -> None:
+        peer = Peer(self)
+        peer.ask(SaslHandshakeRequest("PLAIN"), 0)
+        with logged_lines() as lines:
+            peer.send(raw(WRONG), raw(RIGHT), (ListGroupsRequest(), 4))
+            self.assertEqual(peer.transport.closed, "")
+            self.node.clock.advance(0.11)
+            self.node.clock.advance(0)
+        self.assertEqual((peer.frames(), peer.transport.closed), ([], "after sending"))
+        cause = "the user or the password is wrong"
+        self.assertEqual(lines, [f"closed the connection from 10.0.0.1:5000 on SASL_PLAINTEXT: SASL: {cause}"])
+
+    def test_no_other_request_is_served_before_authentication(self) -> None:
+        """Each API, in each version, at the start and behind a handshake: no answer, but the end."""
+        for key, (request, _) in SUPPORTED.items():
+            if key in (17, 18, 36):
+                continue
+            for shaken in (False, True):
+                peer = Peer(self)
+                if shaken:
+                    peer.ask(SaslHandshakeRequest("PLAIN"), 1)
+                peer.send(struct.pack(">ihhih", 10, key, request.versions.first, 1, -1))
+                self.assertEqual((peer.frames(), peer.transport.closed), ([], "at once"), request.__name__)
+
+    def test_requests_behind_a_failure_are_dropped(self) -> None:
+        peer = Peer(self)
+        authenticate = SaslAuthenticateRequest(WRONG), 2
+        right = (SaslHandshakeRequest("PLAIN"), 1), (SaslAuthenticateRequest(RIGHT), 2)
+        peer.send((SaslHandshakeRequest("PLAIN"), 1), authenticate, *right, (ListGroupsRequest(), 4))
+        self.node.clock.advance(0.11)
+        self.node.clock.advance(0)
+        self.assertEqual(len(peer.frames()), 2)
+        self.assertEqual((peer.transport.closed, peer.principal), ("after sending", "User:ANONYMOUS"))
+
+    def test_requests_behind_a_success_wait_for_it(self) -> None:
+        peer = Peer(self)
+        self.node.threads.holding = True
+        peer.send((SaslHandshakeRequest("PLAIN"), 1), (SaslAuthenticateRequest(RIGHT), 2), (ListGroupsRequest(), 4))
+        self.assertEqual(len(peer.frames()), 1)
+        self.node.threads.holding = False
+        self.node.threads.run_one()
+        self.node.clock.advance(0)
+        self.assertEqual(len(peer.frames()), 2)
+        self.assertEqual(peer.principal, "User:alice")
+
+    def test_a_client_cannot_become_another_user(self) -> None:
+        peer = Peer(self)
+        peer.log_in()
+        self.assertEqual(peer.ask(SaslHandshakeRequest("PLAIN"), 1).error_code, ErrorCode.ILLEGAL_SASL_STATE)
+        again = peer.ask(SaslAuthenticateRequest(b"\0bob\0secret"), 2)
+        self.assertEqual(again.error_code, ErrorCode.ILLEGAL_SASL_STATE)
+        self.assertEqual(peer.principal, "User:alice")
+
+    def test_requests_out_of_order_end_the_connection(self) -> None:
+        handshake = SaslHandshakeRequest("PLAIN")
+        for before in (
+            [(SOFTWARE, 3), (SOFTWARE, 3)],
+            [(handshake, 1), (handshake, 1)],
+            [(handshake, 1), (SOFTWARE, 3)],
+        ):
+            peer = Peer(self)
+            peer.send(*before)
+            self.assertEqual((len(peer.frames()), peer.transport.closed), (1, "at once"))
+        peer = Peer(self)
+        peer.send((SaslAuthenticateRequest(RIGHT), 2))
+        self.node.clock.advance(0.11)
+        self.node.clock.advance(0)
+        self.assertEqual(peer.read(SaslAuthenticateRequest(), 2).error_code, ErrorCode.ILLEGAL_SASL_STATE)
+        self.assertEqual((peer.transport.closed, peer.principal), ("after sending", "User:ANONYMOUS"))
+
+    def test_versions_may_be_asked_again_after_one_that_is_not_known(self) -> None:
+        peer = Peer(self)
+        peer.send(struct.pack(">ihhih", 10, 18, 99, 1, -1))
+        self.assertEqual(len(peer.frames()), 1)
+        self.assertEqual(peer.ask(SOFTWARE, 3).error_code, 0)
+
+    def test_a_mechanism_that_is_not_enabled(self) -> None:
+        for mechanism in ("SCRAM-SHA-512", "GSSAPI", "\n"):
+            peer = Peer(self)
+            answer = peer.ask(SaslHandshakeRequest(mechanism), 1)
+            self.assertEqual(answer.error_code, ErrorCode.UNSUPPORTED_SASL_MECHANISM)
+            self.assertEqual(answer.mechanisms, ["PLAIN", "SCRAM-SHA-256"])
+            self.assertEqual(peer.transport.closed, "after sending")
+
+    def test_huge_tokens_are_not_received(self) -> None:
+        peer = Peer(self)
+        with logged_lines() as lines:
+            peer.send(struct.pack(">i", 1001))
+        self.assertEqual(peer.transport.closed, "at once")
+        self.assertIn("larger than sasl.server.max.receive.size=1000", lines[0])
+        served = Peer(self)
+        served.log_in()
+        served.send(struct.pack(">i", 1001))
+        self.assertEqual(served.transport.closed, "")
+
+    def test_slow_authentication_ends(self) -> None:
+        peer = Peer(self)
+        peer.ask(SaslHandshakeRequest("PLAIN"), 1)
+        with logged_lines() as lines:
+            self.node.clock.advance(5.1)
+        self.assertEqual(peer.transport.closed, "at once")
+        self.assertIn("SASL: the authentication took longer than connection.setup.timeout.ms=5000", lines[0])
+        peer.protocol.connectionLost()
+
+    def test_changed_users_are_read_again(self) -> None:
+        self.file.write_text("bob:another one\n")
+        self.node.clock.advance(5)
+        self.assertEqual(Peer(self).log_in(b"\0bob\0another one").error_code, 0)
+        self.file.write_text("no user")
+        with logged_lines() as lines:
+            self.node.clock.advance(5)
+        self.assertIn("the former users stay", lines[0])
+        self.assertNotIn("no user", lines[0])
+        self.assertEqual(Peer(self).log_in(b"\0bob\0another one").error_code, 0)
+
+
+def config(**settings: str) -> BrokerConfig:
+    listeners = {"listeners": "OPEN://localhost:1,INSIDE://localhost:2"}
+    protocols = {"listener.security.protocol.map": "OPEN:PLAINTEXT,INSIDE:SASL_PLAINTEXT"}
+    return BrokerConfig({**listeners, **protocols, **{name.replace("_", "."): text for name, text in settings.items()}})
+
+
+def test_a_start_without_users_says_how_to_add_one() -> None:
+    with pytest.raises(ConfigError, match=r"users: listener INSIDE has no user .* write a line name:password"):
+        check_sasl(config())
+    with pytest.raises(ConfigError, match=r"users: /none: No such file"):
+        check_sasl(config(users="/none"))
+
+
+def test_accounts_of_java_are_users() -> None:
+    accounts = f'{PLAIN} required user_bob="secret";'
+    for name in ("sasl.jaas.config", "listener.name.inside.plain.sasl.jaas.config"):
+        with logged_lines() as lines:
+            check_sasl(config(**{name: accounts}))
+        assert "listener INSIDE takes passwords without encryption" in lines[0]
+    with pytest.raises(ConfigError, match="has no user"):
+        check_sasl(config(**{"listener.name.inside.scram-sha-256.sasl.jaas.config": accounts}))
+
+
+def test_brokers_do_not_connect_to_each_other_with_sasl() -> None:
+    with pytest.raises(ConfigError, match=r"listeners: brokers connect to each other on INSIDE"):
+        check_sasl(config(zookeeper_connect="localhost:1", inter_broker_listener_name="INSIDE"))
