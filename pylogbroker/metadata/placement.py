@@ -132,19 +132,21 @@ def spread(
     are_racks_known = None not in racks.values()
     if are_racks_known:
         brokers = _alternating(racks)
-    number, spread_out = len(brokers), {}
-    for partition in range(first, first + count):
+    number = len(brokers)
+
+    def replicas_of(partition: int) -> tuple[int, ...]:
         place = (partition + start) % number
         gap = shift + _rounds(first, partition, number)
         if are_racks_known:
             gap *= len(distinct)
         behind = (brokers[_behind(place, gap + step, number)] for step in itertools.count())
-        leader = brokers[place]
         if are_racks_known:
-            spread_out[partition] = _of_racks(leader, behind, replication_factor, racks, len(distinct))
-        else:
-            spread_out[partition] = leader, *itertools.islice(behind, replication_factor - 1)
-    return spread_out
+            return _of_racks(brokers[place], behind, replication_factor, racks, len(distinct))
+        return brokers[place], *itertools.islice(behind, replication_factor - 1)
+
+    period = number * max(number - 1, 1)  # then places and gaps come again
+    pattern = [replicas_of(partition) for partition in range(first, first + min(count, period))]
+    return dict(zip(range(first, first + count), itertools.cycle(pattern), strict=False))
 
 
 def _rounds(first: int, partition: int, brokers: int) -> int:
