@@ -11,6 +11,7 @@ import gc
 import random
 from collections.abc import Callable
 from contextlib import ExitStack
+from math import inf
 from typing import Any
 from unittest.mock import patch
 
@@ -186,6 +187,7 @@ class GoneTests(NodeTests):
             deferred_actions=broker.runtime.deferred_actions,  # type: ignore[arg-type]
         )
         protocol = kind("10.0.0.1")
+        protocol.work_seconds = inf  # no pause
         protocol.factory = factory  # type: ignore[assignment]
         transport = FakeTransport()
         protocol.makeConnection(transport)  # type: ignore[arg-type]
