@@ -60,8 +60,12 @@ async def _ask(cluster: ControlledCluster, name: str) -> None:
 
 
 def resume(cluster: ControlledCluster, started: Collection[int]) -> None:
-    """Ask brokers that have started for the deletion of their replicas."""
+    """Ask brokers that have started for the deletion of their replicas.
+
+    A broker with a new session may still know the topic: the request to forget it was for the session before.
+    """
     for name, begun in cluster.deletions.items():
+        cluster.requests.remove_metadata(begun.topic)
         for number, broker in begun.remaining():
             if broker in started:
                 cluster.requests.stop(broker, (name, number), EPOCH_OF_DELETED, delete=True)

@@ -189,6 +189,18 @@ class TestDeletions:
         assert not [path for path in cluster.tree.entries if path.endswith("/t")]
         check_quiet(cluster)
 
+    def test_a_broker_with_a_new_session_forgets_the_topic(self) -> None:
+        cluster = running((1, 2))
+        known = cluster.brokers[3].metadata
+        cluster.bounce(3)
+        cluster.brokers[3].metadata = known
+        cluster.kill(2)
+        cluster.mark_deleted("t")
+        cluster.deliver_watch("/admin/delete_topics")  # the requests are for the session before
+        cluster.settle()
+        assert "/brokers/topics/t" in cluster.tree.entries
+        assert not known
+
     def test_a_new_controller_repeats_it(self) -> None:
         cluster = running((1, 2))
         cluster.mark_deleted("t")
