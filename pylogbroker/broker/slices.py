@@ -52,6 +52,16 @@ def map_in_steps(make: Callable[[T], R], items: Iterable[T]) -> Generator[None, 
     return made
 
 
+def map_to_steps(make: Callable[[T], Generator[None, None, R]], items: Iterable[T]) -> Generator[None, None, list[R]]:
+    """Return what the steps of each item make; yield before each `STEP_ITEMS`, too."""
+    made: list[R] = []
+    for number, item in enumerate(items):
+        if number % STEP_ITEMS == 0:
+            yield
+        made += [(yield from make(item))]
+    return made
+
+
 def at_once(steps: Generator[None, None, _Result]) -> _Result:
     """Return the result of short work, without a pause."""
     while True:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -131,6 +132,16 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
     running.kill()
 
 
+@pytest.fixture
+def denied_client(tmp_path: Path) -> Iterator[Client]:
+    """A client that may do nothing."""
+    authorizer = {"authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer"}
+    running = BrokerProcess(tmp_path, {**watching(), **authorizer})
+    running.start()
+    yield Client(running)
+    running.kill()
+
+
 def coordinate(client: Client, key: str, kind: int) -> None:
     """Let the broker make and load the internal topic of a kind of coordinator."""
     while client.ask(FindCoordinatorRequest(key_type=kind, coordinator_keys=[key])).coordinators[0].error_code:
@@ -237,3 +248,18 @@ def many_element_requests() -> Iterator[Request]:
 def test_requests_with_many_elements_give_way(client: Client) -> None:
     for request in many_element_requests():
         client.ask(request)
+
+
+def many_partition_requests() -> Iterator[Request]:
+    """Requests that name many partitions of one topic."""
+    many = range(4 * PARTITIONS)
+    offsets = [OffsetCommitRequestPartition(index, 1) for index in many]
+    yield OffsetCommitRequest("g", -1, "", topics=[OffsetCommitRequestTopic("name", offsets)])
+    yield ListOffsetsRequest(-1, 0, [ListOffsetsTopic("name", [ListOffsetsPartition(index, -1, -1) for index in many])])
+    yield DescribeProducersRequest([TopicRequest("name", list(many))])
+    yield WriteTxnMarkersRequest([WritableTxnMarker(1, 0, True, [WritableTxnMarkerTopic("name", list(many))])])
+
+
+def test_denials_give_way(denied_client: Client) -> None:
+    for request in (*many_element_requests(), *many_partition_requests()):
+        denied_client.ask(request)

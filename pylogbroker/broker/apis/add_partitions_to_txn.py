@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Collection, Generator, Mapping, Sequence
 from functools import partial
+from itertools import compress
 
 from twisted.internet.defer import Deferred
 
@@ -15,9 +16,10 @@ from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.producer_fencing import error_for
 from pylogbroker.broker.requested_partitions import count_elements
-from pylogbroker.broker.security.rules import Narrowed
+from pylogbroker.broker.security.rejections import reject_partitions, reject_topics
+from pylogbroker.broker.security.rules import Narrowed, Steps
 from pylogbroker.broker.services import Services
-from pylogbroker.broker.slices import at_once, inline_if_short, map_in_steps
+from pylogbroker.broker.slices import inline_if_short, map_in_steps
 from pylogbroker.coordinators import TopicPartition
 from pylogbroker.errors import ErrorCode
 from pylogbroker.metadata.topic_names import INTERNAL_TOPICS
@@ -39,6 +41,13 @@ _FIRST_WITH_ABORTABLE = 5
 Errors = Mapping[TopicPartition, ErrorCode]
 
 
+_reject = reject_topics(
+    lambda topics: AddPartitionsToTxnResponse(results_by_topic_v3_and_below=topics),
+    reject_partitions(AddPartitionsToTxnTopicResult, AddPartitionsToTxnPartitionResult),
+    "v3_and_below_topics",
+)
+
+
 def _narrow(services: Services, context: RequestContext, request: AddPartitionsToTxnRequest) -> Narrowed | None:
     access = context.required_access
     if context.api_version >= _FIRST_WITH_SEVERAL:
@@ -47,10 +56,7 @@ def _narrow(services: Services, context: RequestContext, request: AddPartitionsT
         return Narrowed(None, lambda _: AddPartitionsToTxnResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
     if access.allows_on_transactional_id(AclOperation.WRITE, request.v3_and_below_transactional_id):
         return None
-    topics, code = request.v3_and_below_topics, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-    errors = {(topic.name, index): code for topic in topics for index in topic.partitions}
-    results = at_once(_results(errors, topics, context))
-    return Narrowed(None, lambda _: AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results))
+    return Narrowed(None, lambda _: _reject(context, request, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
 
 
 @serves(AddPartitionsToTxnRequest, access=[_narrow])
@@ -80,7 +86,7 @@ def _transactions(
 def _begin(
     services: Services, context: RequestContext, transactions: Sequence[AddPartitionsToTxnTransaction]
 ) -> Generator[None, None, Awaitable[AddPartitionsToTxnResponse]]:
-    writable = _writable_topics(context, transactions)
+    writable = yield from _writable_topics(context, transactions)
     found = []
     for asked in transactions:
         yield
@@ -116,17 +122,18 @@ def _check_all(
     return {key: error or ErrorCode.OPERATION_NOT_ATTEMPTED for key, error in zip(partitions, found, strict=True)}
 
 
-def _writable_topics(context: RequestContext, transactions: Sequence[AddPartitionsToTxnTransaction]) -> Collection[str]:
+def _writable_topics(
+    context: RequestContext, transactions: Sequence[AddPartitionsToTxnTransaction]
+) -> Steps[Collection[str]]:
     """Return the topics that the sender may write to: a broker to all, a client to none of the broker's own."""
     asked = {topic.name for transaction in transactions for topic in transaction.topics}
     if context.api_version >= _FIRST_WITH_SEVERAL:
         return asked
-    access = context.access
-    return {
-        name
-        for name in asked - set(INTERNAL_TOPICS)
-        if access is None or access.allows_on_topic(AclOperation.WRITE, name)
-    }
+    asked -= set(INTERNAL_TOPICS)
+    if context.access is None:
+        return asked
+    may_write = partial(context.access.allows_on_topic, AclOperation.WRITE)
+    return set(compress(asked, (yield from map_in_steps(may_write, asked))))
 
 
 def _check(services: Services, writable: Collection[str], key: TopicPartition) -> ErrorCode:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 
 import attrs
@@ -17,7 +18,7 @@ from pylogbroker.broker.limits import (
     too_many_partitions,
 )
 from pylogbroker.broker.security.access import Access
-from pylogbroker.broker.security.rules import Narrowed, split
+from pylogbroker.broker.security.rules import Decision, Steps, narrow_each
 from pylogbroker.broker.security.visibility import may_create_topic
 from pylogbroker.broker.services import Services
 from pylogbroker.config import TopicConfig, describe_topic
@@ -35,12 +36,15 @@ from pylogbroker.wire.messages.create_topics import (
 from pylogbroker.wire.schema import NO_ID
 
 
-def _narrow(services: Services, context: RequestContext, request: CreateTopicsRequest) -> Narrowed | None:
+def _narrow(services: Services, context: RequestContext, request: CreateTopicsRequest) -> Decision | Steps[Decision]:
     """Reject topics that the client may not create. Those that are named twice are no topics to check."""
     access = context.required_access
-    twice = duplicates(topic.name for topic in request.topics)
-    verdicts = [topic.name in twice or may_create_topic(access, topic.name) for topic in request.topics]
-    return None if all(verdicts) else split(request, "topics", verdicts, "topics", _rejected)
+    times = Counter(topic.name for topic in request.topics)
+
+    def may_create(topic: CreatableTopic) -> bool:
+        return times[topic.name] > 1 or may_create_topic(access, topic.name)
+
+    return narrow_each(request, "topics", "topics", may_create, _rejected)
 
 
 def _rejected(wanted: CreatableTopic) -> CreatableTopicResult:

@@ -10,6 +10,7 @@ from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.partitions.delayed_write import DelayedWrite
 from pylogbroker.broker.partitions.partition import Partition
 from pylogbroker.broker.partitions.purgatory import Mark
+from pylogbroker.broker.security.rejections import reject_partitions
 from pylogbroker.broker.security.rules import on_topics
 from pylogbroker.broker.services import Services
 from pylogbroker.errors import ErrorCode, KafkaError, OffsetOutOfRange
@@ -21,7 +22,6 @@ from pylogbroker.wire.messages.delete_records import (
     DeleteRecordsPartitionResult,
     DeleteRecordsRequest,
     DeleteRecordsResponse,
-    DeleteRecordsTopic,
     DeleteRecordsTopicResult,
 )
 
@@ -29,15 +29,13 @@ TO_HIGH_WATERMARK = -1
 NO_LOW_WATERMARK = -1
 
 
-def _rejected(topic: DeleteRecordsTopic) -> DeleteRecordsTopicResult:
-    code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    return DeleteRecordsTopicResult(
-        topic.name,
-        [DeleteRecordsPartitionResult(each.partition_index, NO_LOW_WATERMARK, code) for each in topic.partitions],
-    )
+_reject_topic = reject_partitions(
+    DeleteRecordsTopicResult,
+    lambda each, code: DeleteRecordsPartitionResult(each.partition_index, NO_LOW_WATERMARK, code),
+)
 
 
-@serves(DeleteRecordsRequest, access=[on_topics(AclOperation.DELETE, _rejected)])
+@serves(DeleteRecordsRequest, access=[on_topics(AclOperation.DELETE, _reject_topic)])
 async def handle(services: Services, context: RequestContext, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
     """Delete from each partition; wait until the low watermarks reach the offsets."""
     delayed = DelayedWrite(services.runtime.clock)

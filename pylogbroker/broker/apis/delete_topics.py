@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Callable
+from functools import partial
 from itertools import chain
 
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.limits import duplicate_error
 from pylogbroker.broker.security.access import Access
-from pylogbroker.broker.security.rules import Narrowed, with_fields
+from pylogbroker.broker.security.rules import Decision, Narrowed, Steps, with_fields
 from pylogbroker.broker.services import Controller, Metadata, Services
+from pylogbroker.broker.slices import inline_if_short, map_in_steps
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.security.acls.bindings import AclOperation
 from pylogbroker.wire.messages.delete_topics import (
@@ -22,13 +25,20 @@ from pylogbroker.wire.messages.delete_topics import (
 from pylogbroker.wire.schema import NO_ID
 
 
-def _narrow(services: Services, context: RequestContext, request: DeleteTopicsRequest) -> Narrowed | None:
+def _narrow(services: Services, context: RequestContext, request: DeleteTopicsRequest) -> Decision | Steps[Decision]:
     """Reject topics that the client may not delete; the name of an id is a secret to those who may not see it."""
-    access, metadata = context.required_access, services.metadata
+    access = context.required_access
     if access.allows_on_cluster(AclOperation.DELETE, quietly=True):
         return None
-    by_id = [_rejected(access, metadata, each) for each in request.topics]
-    by_name = [_rejected(access, metadata, DeleteTopicState(name)) for name in request.topic_names]
+    steps = _narrow_topics(request, partial(_rejected, access, services.metadata))
+    return inline_if_short(steps, len(request.topics) + len(request.topic_names))
+
+
+def _narrow_topics(
+    request: DeleteTopicsRequest, reject: Callable[[DeleteTopicState], DeletableTopicResult | None]
+) -> Steps[Decision]:
+    by_id = yield from map_in_steps(reject, request.topics)
+    by_name = yield from map_in_steps(reject, map(DeleteTopicState, request.topic_names))
     rejected = [each for each in (*by_id, *by_name) if each is not None]
     if not rejected:
         return None

@@ -8,9 +8,10 @@ from __future__ import annotations
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.limits import ResponseBudget, distinct_partitions
+from pylogbroker.broker.security.rejections import reject_partitions
 from pylogbroker.broker.security.rules import on_topics
 from pylogbroker.broker.services import Services
-from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.errors import KafkaError
 from pylogbroker.security.acls.bindings import AclOperation
 from pylogbroker.storage import ProducerStateEntry
 from pylogbroker.wire.messages.describe_producers import (
@@ -18,21 +19,18 @@ from pylogbroker.wire.messages.describe_producers import (
     DescribeProducersResponse,
     PartitionResponse,
     ProducerState,
-    TopicRequest,
     TopicResponse,
 )
 
 _PRODUCER_BYTES = 40  # in an answer
 
 
-def _rejected(topic: TopicRequest) -> TopicResponse:
-    code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    return TopicResponse(
-        topic.name, [PartitionResponse(index, code, code.meaning) for index in topic.partition_indexes]
-    )
+_reject_topic = reject_partitions(
+    TopicResponse, lambda index, code: PartitionResponse(index, code, code.meaning), "partition_indexes"
+)
 
 
-@serves(DescribeProducersRequest, access=[on_topics(AclOperation.READ, _rejected)], is_read=True)
+@serves(DescribeProducersRequest, access=[on_topics(AclOperation.READ, _reject_topic)], is_read=True)
 async def handle(
     services: Services, context: RequestContext, request: DescribeProducersRequest
 ) -> DescribeProducersResponse:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from itertools import compress
 from typing import Any
 
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.limits import ResponseBudget
 from pylogbroker.broker.security.access import Access
-from pylogbroker.broker.security.rules import Narrowed, on_each
+from pylogbroker.broker.security.rules import Narrowed, Steps, on_each
 from pylogbroker.broker.security.visibility import may_see_topic
 from pylogbroker.broker.services import Services
+from pylogbroker.broker.slices import map_in_steps
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.security.acls.bindings import AclOperation
 from pylogbroker.transactions import TransactionDescription
@@ -31,12 +33,15 @@ def _rejected(transactional_id: str) -> TransactionState:
 
 
 def _without_hidden_topics(services: Services, context: RequestContext, request: Any) -> Narrowed:
-    def complete(response: DescribeTransactionsResponse) -> DescribeTransactionsResponse:
+    def is_seen(topic: TopicData) -> bool:
+        return may_see_topic(context, topic.topic)
+
+    def leave_out(response: DescribeTransactionsResponse) -> Steps[DescribeTransactionsResponse]:
         for state in response.transaction_states:
-            state.topics = [each for each in state.topics if may_see_topic(context, each.topic)]
+            state.topics = list(compress(state.topics, (yield from map_in_steps(is_seen, state.topics))))
         return response
 
-    return Narrowed(request, complete)
+    return Narrowed(request, leave_out)
 
 
 @serves(

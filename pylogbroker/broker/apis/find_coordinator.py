@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
-from pylogbroker.broker.security.rules import Narrowed, split
+from pylogbroker.broker.security.rules import Decision, Narrowed, Steps, narrow_each
 from pylogbroker.broker.services import Services
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.metadata.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
@@ -21,20 +23,15 @@ _RESOURCES = {
 }
 
 
-def _narrow(services: Services, context: RequestContext, request: FindCoordinatorRequest) -> Narrowed | None:
+def _narrow(services: Services, context: RequestContext, request: FindCoordinatorRequest) -> Decision | Steps[Decision]:
     if request.key_type not in _RESOURCES:
         return None
-    access, (kind, code) = context.required_access, _RESOURCES[request.key_type]
-    several = context.api_version >= _FIRST_WITH_SEVERAL
-    keys = request.coordinator_keys if several else [request.key]
-    verdicts = [access.allows(AclOperation.DESCRIBE, kind, key) for key in keys]
-    if all(verdicts):
-        return None
-    if several:
-        return split(
-            request, "coordinator_keys", verdicts, "coordinators", lambda key: _nowhere(key, KafkaError("", code))
-        )
-    return Narrowed(None, lambda _: _single(_nowhere(request.key, KafkaError("", code))))
+    kind, code = _RESOURCES[request.key_type]
+    may_find = partial(context.required_access.allows, AclOperation.DESCRIBE, kind)
+    reject = partial(_nowhere, error=KafkaError("", code))
+    if context.api_version >= _FIRST_WITH_SEVERAL:
+        return narrow_each(request, "coordinator_keys", "coordinators", may_find, reject)
+    return None if may_find(request.key) else Narrowed(None, lambda _: _single(reject(request.key)))
 
 
 @serves(FindCoordinatorRequest, access=[_narrow])

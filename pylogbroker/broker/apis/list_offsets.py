@@ -26,6 +26,7 @@ from pylogbroker.broker.fetch.readahead import read_ahead
 from pylogbroker.broker.limits import duplicates_in_steps
 from pylogbroker.broker.partitions.partition import Partition
 from pylogbroker.broker.partitions.segment_offsets import visible_offsets_before
+from pylogbroker.broker.security.rejections import reject_partitions
 from pylogbroker.broker.security.rules import on_topics
 from pylogbroker.broker.services import Services
 from pylogbroker.errors import ErrorCode, KafkaError, StorageFailure
@@ -41,7 +42,6 @@ from pylogbroker.wire.messages.list_offsets import (
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
     ListOffsetsResponse,
-    ListOffsetsTopic,
     ListOffsetsTopicResponse,
 )
 
@@ -83,14 +83,12 @@ class _Pending:
     blocking: BlockingCall
 
 
-def _rejected(topic: ListOffsetsTopic) -> ListOffsetsTopicResponse:
-    code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    return ListOffsetsTopicResponse(
-        topic.name, [ListOffsetsPartitionResponse(each.partition_index, code) for each in topic.partitions]
-    )
+_reject_topic = reject_partitions(
+    ListOffsetsTopicResponse, lambda each, code: ListOffsetsPartitionResponse(each.partition_index, code)
+)
 
 
-@serves(ListOffsetsRequest, access=[on_topics(AclOperation.DESCRIBE, _rejected)], is_read=True)
+@serves(ListOffsetsRequest, access=[on_topics(AclOperation.DESCRIBE, _reject_topic)], is_read=True)
 async def handle(services: Services, context: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
     return await _Query(services, request, context.api_version, context.caller).answer()
 

@@ -14,7 +14,8 @@ from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.limits import PartitionAllowance
 from pylogbroker.broker.replica_views import ReplicaViews
-from pylogbroker.broker.security.rules import Narrowed, with_fields
+from pylogbroker.broker.security.access import Access
+from pylogbroker.broker.security.rules import Decision, Narrowed, Steps, with_fields
 from pylogbroker.broker.security.visibility import (
     authorized_operations,
     cluster_operations,
@@ -22,8 +23,9 @@ from pylogbroker.broker.security.visibility import (
     may_see_topic,
 )
 from pylogbroker.broker.services import Services
+from pylogbroker.broker.slices import inline_if_short, map_in_steps
 from pylogbroker.errors import ErrorCode, KafkaError
-from pylogbroker.metadata.image import TopicImage
+from pylogbroker.metadata.image import ClusterImage, TopicImage
 from pylogbroker.metadata.topic_names import INTERNAL_TOPICS
 from pylogbroker.security.acls.bindings import AclOperation, AclResourceType
 from pylogbroker.wire.messages.metadata import (
@@ -43,19 +45,20 @@ _FIRST_WITH_LISTENER_ERROR = 6
 _FIRST_WITH_IDS_ALONE = 12
 
 
-def _narrow(services: Services, context: RequestContext, request: MetadataRequest) -> Narrowed | None:
+def _narrow(services: Services, context: RequestContext, request: MetadataRequest) -> Decision | Steps[Decision]:
     """Answer named topics as denied that the client may not see, or not create. A list of all leaves them out."""
     wanted = _all_or(request.topics, context.api_version)
     if wanted is None:
         return None
-    query = _AccessQuery(services, context, request)
-    left, rejected = [], []
-    for each in wanted:
-        denied = query.rejected(each)
-        if denied is None:
-            left.append(each)
-        else:
-            rejected.append(denied)
+    return inline_if_short(_narrow_topics(_AccessQuery.of(services, context, request), request, wanted), len(wanted))
+
+
+def _narrow_topics(
+    query: _AccessQuery, request: MetadataRequest, wanted: list[MetadataRequestTopic]
+) -> Steps[Decision]:
+    found = yield from map_in_steps(query.rejected, wanted)
+    left = [each for each, denied in zip(wanted, found, strict=True) if denied is None]
+    rejected = [denied for denied in found if denied is not None]
     if not rejected:
         return None
 
@@ -68,13 +71,20 @@ def _narrow(services: Services, context: RequestContext, request: MetadataReques
 
 @attrs.frozen
 class _AccessQuery:
-    _services: Services
-    _context: RequestContext
-    _request: MetadataRequest
+    _access: Access
+    _image: ClusterImage
+    _creates: bool
+    """A topic that does not exist would be created."""
+
+    @classmethod
+    def of(cls, services: Services, context: RequestContext, request: MetadataRequest) -> _AccessQuery:
+        is_enabled = services.config.boolean("auto.create.topics.enable")
+        creates = is_enabled and _asks_for_creation(request, context.api_version)
+        return cls(context.required_access, services.metadata.image, creates)
 
     def rejected(self, wanted: MetadataRequestTopic) -> MetadataResponseTopic | None:
         """Return the answer about a topic that the client may not see or create, or None."""
-        access, topics = self._context.required_access, self._services.metadata.image
+        access, topics = self._access, self._image
         if wanted.topic_id != NO_ID:
             known = topics.topic_by_id(wanted.topic_id)
             if known is None or access.allows_on_topic(AclOperation.DESCRIBE, known.name):
@@ -88,11 +98,6 @@ class _AccessQuery:
         if name not in topics.topics and self._creates and not may_create_topic(access, name):
             return _denied(name, NO_ID, name in INTERNAL_TOPICS)
         return None
-
-    @property
-    def _creates(self) -> bool:
-        is_enabled = self._services.config.boolean("auto.create.topics.enable")
-        return is_enabled and _asks_for_creation(self._request, self._context.api_version)
 
 
 def _denied(name: str | None, topic_id: UUID, is_internal: bool = False) -> MetadataResponseTopic:
@@ -114,7 +119,7 @@ async def handle(services: Services, context: RequestContext, request: MetadataR
     views = ReplicaViews.of(services, context)
     if wanted is None:
         topics = await services.runtime.slices.each(
-            [topic for topic in services.metadata.topics.values() if may_see_topic(context, topic.name)],
+            await _visible_topics(services, context),
             lambda topic: topic.partitions,
             lambda topic, index: _partition(views, topic, index, context.api_version),
             lambda topic, partitions: _describe(context, topic, partitions, request),
@@ -137,6 +142,13 @@ async def handle(services: Services, context: RequestContext, request: MetadataR
             cluster_operations(context) if request.include_cluster_authorized_operations else NOT_ASKED
         ),
     )
+
+
+async def _visible_topics(services: Services, context: RequestContext) -> list[TopicImage]:
+    topics = list(services.metadata.topics.values())
+    if context.access is None:
+        return topics
+    return [topic async for topic in services.runtime.slices.over(topics) if may_see_topic(context, topic.name)]
 
 
 def _all_or(topics: list[MetadataRequestTopic] | None, version: int) -> list[MetadataRequestTopic] | None:

@@ -15,6 +15,7 @@ from twisted.internet.defer import Deferred
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.requested_partitions import count_elements, existing_partitions
+from pylogbroker.broker.security.rejections import reject_partitions, reject_topics
 from pylogbroker.broker.security.rules import on_group, on_topics
 from pylogbroker.broker.services import Services
 from pylogbroker.broker.slices import inline_if_short, map_in_steps
@@ -24,7 +25,6 @@ from pylogbroker.security.acls.bindings import AclOperation
 from pylogbroker.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
@@ -36,18 +36,13 @@ _TIMESTAMP_MAX = 2**63 - 1
 Answer = OffsetCommitResponse | Awaitable[OffsetCommitResponse]
 
 
-def _rejected(
-    topic: OffsetCommitRequestTopic, code: ErrorCode = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-) -> OffsetCommitResponseTopic:
-    partitions = [OffsetCommitResponsePartition(each.partition_index, code) for each in topic.partitions]
-    return OffsetCommitResponseTopic(topic.name, partitions)
+_reject_topic = reject_partitions(
+    OffsetCommitResponseTopic, lambda each, code: OffsetCommitResponsePartition(each.partition_index, code)
+)
+_reject = reject_topics(lambda topics: OffsetCommitResponse(topics=topics), _reject_topic)
 
 
-def _reject(context: RequestContext, request: OffsetCommitRequest, code: ErrorCode) -> OffsetCommitResponse:
-    return OffsetCommitResponse(topics=[_rejected(topic, code) for topic in request.topics])
-
-
-@serves(OffsetCommitRequest, access=[on_group(AclOperation.READ, _reject), on_topics(AclOperation.READ, _rejected)])
+@serves(OffsetCommitRequest, access=[on_group(AclOperation.READ, _reject), on_topics(AclOperation.READ, _reject_topic)])
 def handle(
     services: Services, context: RequestContext, request: OffsetCommitRequest
 ) -> Answer | Generator[None, None, Answer]:

@@ -8,6 +8,7 @@ from functools import partial
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.requested_partitions import count_elements, existing_partitions
+from pylogbroker.broker.security.rejections import reject_partitions
 from pylogbroker.broker.security.rules import on_group, on_topics
 from pylogbroker.broker.services import Services
 from pylogbroker.broker.slices import inline_if_short, map_in_steps
@@ -17,20 +18,17 @@ from pylogbroker.security.acls.bindings import AclOperation
 from pylogbroker.wire.messages.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
-    OffsetDeleteRequestTopic,
     OffsetDeleteResponse,
     OffsetDeleteResponsePartition,
     OffsetDeleteResponseTopic,
 )
 
-
-def _rejected(topic: OffsetDeleteRequestTopic) -> OffsetDeleteResponseTopic:
-    code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    partitions = [OffsetDeleteResponsePartition(each.partition_index, code) for each in topic.partitions]
-    return OffsetDeleteResponseTopic(topic.name, partitions)
+_reject_topic = reject_partitions(
+    OffsetDeleteResponseTopic, lambda each, code: OffsetDeleteResponsePartition(each.partition_index, code)
+)
 
 
-@serves(OffsetDeleteRequest, access=[on_group(AclOperation.DELETE), on_topics(AclOperation.READ, _rejected)])
+@serves(OffsetDeleteRequest, access=[on_group(AclOperation.DELETE), on_topics(AclOperation.READ, _reject_topic)])
 def handle(
     services: Services, context: RequestContext, request: OffsetDeleteRequest
 ) -> OffsetDeleteResponse | Generator[None, None, OffsetDeleteResponse]:

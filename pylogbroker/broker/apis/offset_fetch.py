@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
 from functools import partial
+from itertools import compress
 from typing import TypeVar
 
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.limits import ResponseBudget, distinct_partitions
-from pylogbroker.broker.security.rules import by_handler
+from pylogbroker.broker.security.rules import Steps, by_handler
 from pylogbroker.broker.security.visibility import may_see_topic
 from pylogbroker.broker.services import Services
 from pylogbroker.broker.slices import ITEMS_INLINE_MAX, inline_if_short, map_in_steps
@@ -129,15 +130,16 @@ def _fetch(
     space: ResponseBudget,
 ) -> Generator[None, None, FetchResult]:
     """Return offsets of topics that the client may see; for others that it names, an error."""
+    yield
     if context.access is not None and not context.access.allows_on_group(AclOperation.DESCRIBE, group_id):
         return FetchResult(ErrorCode.GROUP_AUTHORIZATION_FAILED)
-    hidden = _hidden_topics(context, requested)
+    hidden = yield from _hidden_topics(context, requested)
     partitions = None if requested is None else [key for key in _partitions(requested) if key[0] not in hidden]
     yield
     found = services.groups.fetch(group_id, partitions, require_stable)
     yield
     if context.access is not None and not found.error:
-        found = _only_visible(context, found, requested, hidden)
+        found = yield from _only_visible(context, found, requested, hidden)
     try:
         space.take(sum([len(each.metadata) for each in found.offsets.values() if isinstance(each, CommittedOffset)]))
     except KafkaError as error:
@@ -145,17 +147,21 @@ def _fetch(
     return found
 
 
-def _hidden_topics(context: RequestContext, requested: Requested) -> set[str]:
+def _hidden_topics(context: RequestContext, requested: Requested) -> Steps[set[str]]:
     """Return the named topics that the client may not see."""
     access = context.access
     if access is None or requested is None:
         return set()
-    return {name for name in requested if not access.allows_on_topic(AclOperation.DESCRIBE, name)}
+    may_see = yield from map_in_steps(partial(access.allows_on_topic, AclOperation.DESCRIBE), requested)
+    return {name for name, seen in zip(requested, may_see, strict=True) if not seen}
 
 
-def _only_visible(context: RequestContext, found: FetchResult, requested: Requested, hidden: set[str]) -> FetchResult:
+def _only_visible(
+    context: RequestContext, found: FetchResult, requested: Requested, hidden: set[str]
+) -> Steps[FetchResult]:
     if requested is None:
-        seen = {name for name, _ in found.offsets if may_see_topic(context, name)}
+        names = {name for name, _ in found.offsets}
+        seen = set(compress(names, (yield from map_in_steps(partial(may_see_topic, context), names))))
         return FetchResult(found.error, {key: offset for key, offset in found.offsets.items() if key[0] in seen})
     denied = [key for key in _partitions(requested) if key[0] in hidden]
     return FetchResult(found.error, {**found.offsets, **dict.fromkeys(denied, ErrorCode.TOPIC_AUTHORIZATION_FAILED)})

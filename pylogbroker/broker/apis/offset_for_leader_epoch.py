@@ -8,9 +8,10 @@ from __future__ import annotations
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.security.access import Access
+from pylogbroker.broker.security.rejections import reject_partitions
 from pylogbroker.broker.security.rules import on_each
 from pylogbroker.broker.services import Services
-from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.errors import KafkaError
 from pylogbroker.security.acls.bindings import AclOperation
 from pylogbroker.wire.messages.offset_for_leader_epoch import (
     EpochEndOffset,
@@ -29,14 +30,14 @@ def _may_describe(access: Access, topic: OffsetForLeaderTopic) -> bool:
     )
 
 
-def _rejected(topic: OffsetForLeaderTopic) -> OffsetForLeaderTopicResult:
-    code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    return OffsetForLeaderTopicResult(
-        topic.topic, [EpochEndOffset(error_code=code, partition=each.partition) for each in topic.partitions]
-    )
+_reject_topic = reject_partitions(
+    OffsetForLeaderTopicResult,
+    lambda each, code: EpochEndOffset(error_code=code, partition=each.partition),
+    name="topic",
+)
 
 
-@serves(OffsetForLeaderEpochRequest, access=[on_each("topics", "topics", _may_describe, _rejected)], is_read=True)
+@serves(OffsetForLeaderEpochRequest, access=[on_each("topics", "topics", _may_describe, _reject_topic)], is_read=True)
 async def handle(
     services: Services, context: RequestContext, request: OffsetForLeaderEpochRequest
 ) -> OffsetForLeaderEpochResponse:

@@ -22,8 +22,10 @@ from pylogbroker.broker.partitions.delayed_write import ACKS_ALL, ACKS_LEADER, D
 from pylogbroker.broker.partitions.partition import Partition
 from pylogbroker.broker.partitions.transaction_verification import AskedCoordinator, ask_coordinator, verify
 from pylogbroker.broker.security.access import Access
-from pylogbroker.broker.security.rules import Narrowed, split
+from pylogbroker.broker.security.rejections import reject_partitions, reject_topics
+from pylogbroker.broker.security.rules import Decision, Narrowed, Steps, narrow_in_steps
 from pylogbroker.broker.services import Services
+from pylogbroker.broker.slices import inline_if_short, map_in_steps
 from pylogbroker.errors import (
     CorruptRecords,
     ErrorCode,
@@ -44,7 +46,6 @@ from pylogbroker.wire.messages.produce import (
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
-    TopicProduceData,
     TopicProduceResponse,
 )
 
@@ -63,32 +64,44 @@ _APPEND_COST_BYTES = 4096  # what an append costs besides the bytes
 Answer = ProduceResponse | Awaitable[ProduceResponse] | None
 
 
-def _narrow(services: Services, context: RequestContext, request: ProduceRequest) -> Narrowed | None:
+def _narrow(services: Services, context: RequestContext, request: ProduceRequest) -> Decision | Steps[Decision]:
+    partitions = sum(map(len, map(_partition_data, request.topic_data)))
+    return inline_if_short(_narrow_topics(context, request), partitions)
+
+
+def _narrow_topics(context: RequestContext, request: ProduceRequest) -> Steps[Decision]:
     access = context.required_access
-    if request.transactional_id is not None and not _may_write_transaction(access, request.transactional_id, request):
-        code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-        narrowed = Narrowed(None, lambda _: ProduceResponse([_rejected(each, code) for each in request.topic_data]))
-    else:
+    narrowed: Decision
+    if (yield from _may_write_transaction(access, request)):
         allows, write, kind = access.allows, AclOperation.WRITE, AclResourceType.TOPIC
-        verdicts = [allows(write, kind, topic.name) for topic in request.topic_data]
-        if all(verdicts):
-            return None
-        narrowed = split(request, "topic_data", verdicts, "responses", _rejected)
-    return narrowed if request.acks else Narrowed(narrowed.request, _close)
+        narrowed = yield from narrow_in_steps(
+            request, "topic_data", "responses", lambda topic: allows(write, kind, topic.name), _reject_topic
+        )
+    else:
+        code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        narrowed = Narrowed(None, lambda _: _reject(context, request, code))
+    return narrowed if narrowed is None or request.acks else Narrowed(narrowed.request, _close)
 
 
-def _may_write_transaction(access: Access, transactional_id: str, request: ProduceRequest) -> bool:
+def _may_write_transaction(access: Access, request: ProduceRequest) -> Steps[bool]:
     """Return False for records of a transaction whose id the client may not use."""
-    records = (data.records or b"" for topic in request.topic_data for data in topic.partition_data)
-    if not any(len(each) > _ATTRIBUTES_AT and each[_ATTRIBUTES_AT] & TRANSACTIONAL for each in records):
+    if request.transactional_id is None:
         return True
-    return access.allows_on_transactional_id(AclOperation.WRITE, transactional_id)
+    for topic in request.topic_data:
+        if any((yield from map_in_steps(_is_transactional, topic.partition_data))):
+            return access.allows_on_transactional_id(AclOperation.WRITE, request.transactional_id)
+    return True
 
 
-def _rejected(topic: TopicProduceData, code: ErrorCode = ErrorCode.TOPIC_AUTHORIZATION_FAILED) -> TopicProduceResponse:
-    return TopicProduceResponse(
-        topic.name, [PartitionProduceResponse(data.index, code, -1) for data in topic.partition_data]
-    )
+def _is_transactional(data: PartitionProduceData) -> bool:
+    records = data.records or b""
+    return len(records) > _ATTRIBUTES_AT and bool(records[_ATTRIBUTES_AT] & TRANSACTIONAL)
+
+
+_reject_topic = reject_partitions(
+    TopicProduceResponse, lambda data, code: PartitionProduceResponse(data.index, code, -1), "partition_data"
+)
+_reject = reject_topics(ProduceResponse, _reject_topic, "topic_data")
 
 
 def _close(_: object) -> None:

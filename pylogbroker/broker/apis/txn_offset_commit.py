@@ -15,6 +15,7 @@ from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.partitions.transaction_verification import AskedCoordinator, ask_about
 from pylogbroker.broker.requested_partitions import count_elements, existing_partitions
+from pylogbroker.broker.security.rejections import reject_partitions, reject_topics
 from pylogbroker.broker.security.rules import on_group, on_topics, on_transactional_id
 from pylogbroker.broker.services import Services
 from pylogbroker.broker.slices import inline_if_short, map_in_steps
@@ -25,7 +26,6 @@ from pylogbroker.security.acls.bindings import AclOperation
 from pylogbroker.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
-    TxnOffsetCommitRequestTopic,
     TxnOffsetCommitResponse,
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
@@ -37,15 +37,10 @@ _VERIFICATION_ERRORS = {ErrorCode.NETWORK_EXCEPTION: ErrorCode.COORDINATOR_LOAD_
 """Errors after which every client tries again."""
 
 
-def _rejected(
-    topic: TxnOffsetCommitRequestTopic, code: ErrorCode = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-) -> TxnOffsetCommitResponseTopic:
-    partitions = [TxnOffsetCommitResponsePartition(each.partition_index, code) for each in topic.partitions]
-    return TxnOffsetCommitResponseTopic(topic.name, partitions)
-
-
-def _reject(context: RequestContext, request: TxnOffsetCommitRequest, code: ErrorCode) -> TxnOffsetCommitResponse:
-    return TxnOffsetCommitResponse(topics=[_rejected(topic, code) for topic in request.topics])
+_reject_topic = reject_partitions(
+    TxnOffsetCommitResponseTopic, lambda each, code: TxnOffsetCommitResponsePartition(each.partition_index, code)
+)
+_reject = reject_topics(lambda topics: TxnOffsetCommitResponse(topics=topics), _reject_topic)
 
 
 @serves(
@@ -53,7 +48,7 @@ def _reject(context: RequestContext, request: TxnOffsetCommitRequest, code: Erro
     access=[
         on_transactional_id(AclOperation.WRITE, _reject),
         on_group(AclOperation.READ, _reject),
-        on_topics(AclOperation.READ, _rejected),
+        on_topics(AclOperation.READ, _reject_topic),
     ],
 )
 def handle(

@@ -7,15 +7,17 @@ readers of committed records.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
 from twisted.internet.defer import Deferred
 
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.security.access import Access
-from pylogbroker.broker.security.rules import required
+from pylogbroker.broker.security.rejections import reject_partitions
+from pylogbroker.broker.security.rules import Steps, required
 from pylogbroker.broker.services import Services
-from pylogbroker.broker.slices import Slices
+from pylogbroker.broker.slices import Slices, map_to_steps
 from pylogbroker.coordinators import TopicPartition
 from pylogbroker.errors import ErrorCode
 from pylogbroker.security.acls.bindings import AclOperation
@@ -37,21 +39,18 @@ def _may_write(access: Access, request: WriteTxnMarkersRequest) -> bool:
     )
 
 
-def _reject(context: RequestContext, request: WriteTxnMarkersRequest, code: ErrorCode) -> WriteTxnMarkersResponse:
-    return WriteTxnMarkersResponse(
-        [
-            WritableTxnMarkerResult(
-                marker.producer_id,
-                [
-                    WritableTxnMarkerTopicResult(
-                        topic.name, [WritableTxnMarkerPartitionResult(index, code) for index in topic.partition_indexes]
-                    )
-                    for topic in marker.topics
-                ],
-            )
-            for marker in request.markers
-        ]
-    )
+_reject_topic = reject_partitions(WritableTxnMarkerTopicResult, WritableTxnMarkerPartitionResult, "partition_indexes")
+
+
+def _reject_marker(marker: WritableTxnMarker, code: ErrorCode) -> Steps[WritableTxnMarkerResult]:
+    rejected = yield from map_to_steps(partial(_reject_topic, code=code), marker.topics)
+    return WritableTxnMarkerResult(marker.producer_id, rejected)
+
+
+def _reject(
+    context: RequestContext, request: WriteTxnMarkersRequest, code: ErrorCode
+) -> Steps[WriteTxnMarkersResponse]:
+    return WriteTxnMarkersResponse((yield from map_to_steps(partial(_reject_marker, code=code), request.markers)))
 
 
 @serves(WriteTxnMarkersRequest, access=[required(_may_write, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, _reject)])

@@ -5,6 +5,8 @@ A rule looks at a request before its handler does:
     None      it may pass as it is
     Narrowed  its handler gets what is allowed; the answer gets the rest as errors, or not at all
 
+Checks of many elements are steps: a rule may return a generator of its decision.
+
 So handlers know nothing of authorization, unless they serve "all" of something, or create what is missing: those ask
 `RequestContext.access` themselves. Without an authorizer no rule is called.
 """
@@ -12,24 +14,30 @@ So handlers know nothing of authorization, unless they serve "all" of something,
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Generator, Sequence
+from functools import partial
 from inspect import isawaitable
+from itertools import compress
+from operator import not_
 from types import GeneratorType
-from typing import Any
+from typing import Any, TypeVar
 
 import attrs
 
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.security.access import Access
+from pylogbroker.broker.slices import inline_if_short, map_in_steps
 from pylogbroker.errors import ErrorCode
 from pylogbroker.security.acls.bindings import AclOperation, AclResourceType
 from pylogbroker.wire import SUPPORTED, Request, Response
 
+T = TypeVar("T")
+Steps = Generator[None, None, T]
 Complete = Callable[[Any], Any]
 
 
 @attrs.frozen
 class Narrowed:
-    """Rest of a request, None if nothing is left. `complete` makes the answer of the handler's.
+    """Rest of a request, None if nothing is left. `complete` makes the answer of the handler's, also in steps.
 
     If nothing is left the handler is not asked, and `complete` gets an empty answer.
     """
@@ -38,8 +46,9 @@ class Narrowed:
     complete: Complete
 
 
-Rule = Callable[[Any, RequestContext, Any], Narrowed | None]
-Reject = Callable[[RequestContext, Any, ErrorCode], Response]
+Decision = Narrowed | None
+Rule = Callable[[Any, RequestContext, Any], Decision | Steps[Decision]]
+Reject = Callable[[RequestContext, Any, ErrorCode], Response | Steps[Response]]
 Check = Callable[[Access, Any], bool]
 
 
@@ -52,31 +61,39 @@ def guard(handle: Callable[..., Any], rules: Sequence[Rule]) -> Callable[..., An
 
 def _guard(handle: Callable[..., Any], rule: Rule) -> Callable[..., Any]:
     def guarded(services: Any, context: RequestContext, request: Any) -> Any:
-        narrowed = rule(services, context, request)
-        if narrowed is None:
+        decision = rule(services, context, request)
+        if decision is None:
             return handle(services, context, request)
-        if narrowed.request is None:
-            return narrowed.complete(empty_response(request))
-        return _completed(handle(services, context, narrowed.request), narrowed.complete)
+        if isinstance(decision, Narrowed):
+            return follow(services, context, request, decision)
+        return _after(decision, partial(follow, services, context, request))
+
+    def follow(services: Any, context: RequestContext, request: Any, decision: Decision) -> Any:
+        if decision is None:
+            return handle(services, context, request)
+        if decision.request is None:
+            return decision.complete(empty_response(request))
+        return _completed(services, decision.complete, handle(services, context, decision.request))
 
     return guarded
 
 
-def _completed(answer: Any, complete: Complete) -> Any:
+def _completed(services: Any, complete: Complete, answer: Any) -> Any:
     """Complete an answer of any kind that a handler may return."""
     if type(answer) is GeneratorType:
-        return _completed_steps(answer, complete)
-    if isawaitable(answer):
-        return _completed_later(answer, complete)
-    return complete(answer)
+        return _after(answer, partial(_completed, services, complete))
+    return _complete_later(services, complete, answer) if isawaitable(answer) else complete(answer)
 
 
-def _completed_steps(steps: Generator[None, None, Any], complete: Complete) -> Generator[None, None, Any]:
-    return _completed((yield from steps), complete)
+def _after(steps: Steps[Any], then: Callable[[Any], Any]) -> Steps[Any]:
+    """Do what follows some steps, which may be steps, too."""
+    result = then((yield from steps))
+    return (yield from result) if type(result) is GeneratorType else result
 
 
-async def _completed_later(answer: Awaitable[Any], complete: Complete) -> Any:
-    return complete(await answer)
+async def _complete_later(services: Any, complete: Complete, answer: Awaitable[Any]) -> Any:
+    completed = complete(await answer)
+    return await services.runtime.slices.run(completed) if type(completed) is GeneratorType else completed
 
 
 def empty_response(request: Request) -> Response:
@@ -149,27 +166,40 @@ def on_each(
     `elements` and `answers` are the fields of request and response.
     """
 
-    def rule(services: Any, context: RequestContext, request: Any) -> Narrowed | None:
-        access = context.required_access
-        verdicts = [check(access, each) for each in getattr(request, elements)]
-        return None if all(verdicts) else split(request, elements, verdicts, answers, rejected)
+    def rule(services: Any, context: RequestContext, request: Any) -> Decision | Steps[Decision]:
+        return narrow_each(request, elements, answers, partial(check, context.required_access), rejected)
 
     return rule
 
 
-def split(
-    request: Any, elements: str, verdicts: Sequence[bool], answers: str, rejected: Callable[[Any], Any]
-) -> Narrowed:
-    """Leave the elements without a verdict out of a request; `rejected` answers them, behind the others."""
-    asked = getattr(request, elements)
+def narrow_each(
+    request: Any, elements: str, answers: str, check: Callable[[Any], bool], rejected: Callable[[Any], Any]
+) -> Decision | Steps[Decision]:
+    """Leave the elements that `check` does not allow out of a request.
 
-    def complete(response: Any) -> Any:
-        denied = (each for each, allowed in zip(asked, verdicts, strict=True) if not allowed)
-        getattr(response, answers).extend(map(rejected, denied))
+    `rejected` answers them, behind the others; its answers may be steps.
+    """
+    asked = getattr(request, elements)
+    return inline_if_short(narrow_in_steps(request, elements, answers, check, rejected), len(asked))
+
+
+def narrow_in_steps(
+    request: Any, elements: str, answers: str, check: Callable[[Any], bool], rejected: Callable[[Any], Any]
+) -> Steps[Decision]:
+    asked = getattr(request, elements)
+    verdicts = yield from map_in_steps(check, asked)
+    if all(verdicts):
+        return None
+    left = list(compress(asked, verdicts))
+    denied = list(compress(asked, map(not_, verdicts)))
+
+    def add_rejected(response: Any) -> Steps[Any]:
+        for found in (yield from map_in_steps(rejected, denied)):
+            answer = (yield from found) if type(found) is GeneratorType else found
+            getattr(response, answers).append(answer)
         return response
 
-    left = [each for each, allowed in zip(asked, verdicts, strict=True) if allowed]
-    return Narrowed(with_fields(request, **{elements: left}) if left else None, complete)
+    return Narrowed(with_fields(request, **{elements: left}) if left else None, add_rejected)
 
 
 def on_topics(
@@ -189,13 +219,14 @@ def shows(answers: str, check: Check) -> Rule:
     """Leave those of the response's `answers` out that `check` does not allow to be seen."""
 
     def rule(services: Any, context: RequestContext, request: Any) -> Narrowed:
-        access = context.required_access
+        allowed = partial(check, context.required_access)
 
-        def complete(response: Any) -> Any:
+        def leave_out(response: Any) -> Steps[Any]:
             found = getattr(response, answers)
-            setattr(response, answers, [each for each in found if check(access, each)])
+            verdicts = yield from map_in_steps(allowed, found)
+            setattr(response, answers, list(compress(found, verdicts)))
             return response
 
-        return Narrowed(request, complete)
+        return Narrowed(request, lambda response: inline_if_short(leave_out(response), len(getattr(response, answers))))
 
     return rule
