@@ -5,7 +5,7 @@ Modules here and in `apis` import no implementation, so each can be replaced, wi
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 from uuid import UUID
 
@@ -29,7 +29,7 @@ from pylogbroker.metadata.image import ClusterImage, ConfigChange, ConfigResourc
 from pylogbroker.metadata.persistent_map import PersistentMap
 from pylogbroker.metadata.zk_schema import ProducerIdBlock
 from pylogbroker.replication.throttle import ReplicationThrottle
-from pylogbroker.security.acls.bindings import AclBinding, AclFilter, ResourcePattern
+from pylogbroker.security.acls.bindings import AclBinding, ResourcePattern
 from pylogbroker.security.acls.index import AclIndex, Entries
 from pylogbroker.storage import Log, LogManager
 from pylogbroker.transactions import MarkersCallback, TransactionCoordinator, TransactionMarker
@@ -173,8 +173,8 @@ class Acls(Protocol):
     async def add(self, resource: ResourcePattern, new: Entries, /) -> None:
         """Add entries of a resource; raise KafkaError."""
 
-    async def remove(self, filters: Sequence[AclFilter], /) -> dict[AclBinding, KafkaError | None]:
-        """Remove the bindings that some filter matches; return them, with the error of those that remain."""
+    async def remove(self, bindings: Iterable[AclBinding], /) -> dict[AclBinding, KafkaError | None]:
+        """Return the bindings that are removed, and those that remain because of an error."""
 
 
 class Services(LogServices, Protocol):

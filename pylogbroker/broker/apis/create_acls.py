@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.security.acl_requests import NO_AUTHORIZER, new_binding
@@ -26,23 +28,24 @@ async def handle(services: Services, context: RequestContext, request: CreateAcl
     if services.authorizer is None:
         rejected = AclCreationResult(ErrorCode.SECURITY_DISABLED, f"{NO_AUTHORIZER}.")
         return CreateAclsResponse(results=[rejected] * len(request.creations))
-    outcomes = [_checked(each) for each in request.creations]
+    slices = services.runtime.slices
+    outcomes = [_checked(each) async for each in slices.over(request.creations)]
     by_resource: dict[ResourcePattern, list[AclBinding]] = {}
-    for each in outcomes:
+    async for each in slices.over(outcomes):
         if isinstance(each, AclBinding):
             by_resource.setdefault(each.resource, []).append(each)
     failed: dict[ResourcePattern, KafkaError] = {}
-    for resource, bindings in by_resource.items():
+    async for resource, bindings in slices.over(by_resource.items()):
         try:
             await services.authorizer.acls.add(resource, frozenset(each.entry for each in bindings))
         except KafkaError as error:
             failed[resource] = error
-    errors = [failed.get(each.resource) if isinstance(each, AclBinding) else each for each in outcomes]
-    return CreateAclsResponse(
-        results=[
-            AclCreationResult() if error is None else AclCreationResult(error.code, error.detail) for error in errors
-        ]
-    )
+    return CreateAclsResponse(results=[_result(each, failed) async for each in slices.over(outcomes)])
+
+
+def _result(outcome: AclBinding | KafkaError, failed: Mapping[ResourcePattern, KafkaError]) -> AclCreationResult:
+    error = failed.get(outcome.resource) if isinstance(outcome, AclBinding) else outcome
+    return AclCreationResult() if error is None else AclCreationResult(error.code, error.detail)
 
 
 def _checked(wanted: AclCreation) -> AclBinding | KafkaError:

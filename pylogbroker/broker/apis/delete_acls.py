@@ -1,9 +1,17 @@
-"""DeleteAcls (31): delete the ACLs that filters match, and name them."""
+"""DeleteAcls (31): delete the ACLs that filters match, and name them for each filter.
+
+If the answer would be too long, none is deleted.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from itertools import chain
+from typing import Final
+
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
+from pylogbroker.broker.limits import ResponseBudget
 from pylogbroker.broker.security.acl_requests import NO_AUTHORIZER, acl_filter
 from pylogbroker.broker.security.rules import on_cluster
 from pylogbroker.broker.services import Services
@@ -17,6 +25,8 @@ from pylogbroker.wire.messages.delete_acls import (
     DeleteAclsResponse,
 )
 
+_BYTES_PER_ACL: Final = 100
+
 
 def _reject(context: RequestContext, request: DeleteAclsRequest, code: ErrorCode) -> DeleteAclsResponse:
     return DeleteAclsResponse(filter_results=[DeleteAclsFilterResult(code, code.meaning)] * len(request.filters))
@@ -27,9 +37,25 @@ async def handle(services: Services, context: RequestContext, request: DeleteAcl
     if services.authorizer is None:
         rejected = DeleteAclsFilterResult(ErrorCode.SECURITY_DISABLED, f"{NO_AUTHORIZER}.")
         return DeleteAclsResponse(filter_results=[rejected] * len(request.filters))
-    filters = [_checked(each) for each in request.filters]
-    removed = await services.authorizer.acls.remove([each for each in filters if isinstance(each, AclFilter)])
-    return DeleteAclsResponse(filter_results=[_result(each, removed) for each in filters])
+    slices, acls = services.runtime.slices, services.authorizer.acls
+    filters = [_checked(each) async for each in slices.over(request.filters)]
+    matched: dict[AclFilter, list[AclBinding]] = {}
+    space = ResponseBudget()
+    async for wanted in slices.over(filters):
+        if isinstance(wanted, AclFilter):
+            if wanted not in matched:
+                matched[wanted] = [each async for each in slices.over(acls.index.select(wanted))]
+            try:
+                space.take(_BYTES_PER_ACL * len(matched[wanted]))
+            except KafkaError as error:
+                return DeleteAclsResponse(filter_results=[_error(error)] * len(filters))
+    removed = await acls.remove(chain.from_iterable(matched.values()))
+    return DeleteAclsResponse(
+        filter_results=[
+            _error(each) if isinstance(each, KafkaError) else _result(matched[each], removed)
+            async for each in slices.over(filters)
+        ]
+    )
 
 
 def _checked(wanted: DeleteAclsFilter) -> AclFilter | KafkaError:
@@ -39,12 +65,13 @@ def _checked(wanted: DeleteAclsFilter) -> AclFilter | KafkaError:
         return error
 
 
-def _result(wanted: AclFilter | KafkaError, removed: dict[AclBinding, KafkaError | None]) -> DeleteAclsFilterResult:
-    if isinstance(wanted, KafkaError):
-        return DeleteAclsFilterResult(wanted.code, wanted.detail)
+def _error(error: KafkaError) -> DeleteAclsFilterResult:
+    return DeleteAclsFilterResult(error.code, error.detail)
+
+
+def _result(matched: Sequence[AclBinding], removed: Mapping[AclBinding, KafkaError | None]) -> DeleteAclsFilterResult:
     return DeleteAclsFilterResult(
-        error_message=None,
-        matching_acls=[_matching(each, error) for each, error in removed.items() if wanted.matches(each)],
+        error_message=None, matching_acls=[_matching(each, removed[each]) for each in matched if each in removed]
     )
 
 

@@ -15,8 +15,7 @@ from twisted.logger import Logger
 
 from pylogbroker.broker.peer_log_limit import PeerLogLimit
 from pylogbroker.security.acls.authorizer import Authorizer, kafka_host
-from pylogbroker.security.acls.bindings import CLUSTER_NAME, AclOperation, AclResourceType
-from pylogbroker.security.acls.tree_layout import words
+from pylogbroker.security.acls.bindings import CLUSTER_NAME, AclOperation, AclResourceType, kafka_name
 
 log = Logger()
 _VERDICTS_MAX: Final = 10_000
@@ -90,7 +89,7 @@ class Access:
 
     def _shown(self, asked: _Asked) -> dict[str, str]:
         operation, kind, name = asked
-        resource = f"{words(kind)}:LITERAL:{_printable(name)}"
+        resource = f"{kafka_name(kind)}:LITERAL:{_printable(name)}"
         return {
             "principal": _printable(self.principal),
             "operation": operation.name,

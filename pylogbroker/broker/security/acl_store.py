@@ -10,7 +10,7 @@ reads them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from functools import partial
 from typing import Final
 
@@ -40,7 +40,7 @@ from pylogbroker.interfaces import (
 )
 from pylogbroker.metadata.registration import create_permanent_nodes
 from pylogbroker.security.acls import tree_layout
-from pylogbroker.security.acls.bindings import AccessControlEntry, AclBinding, AclFilter, PatternType, ResourcePattern
+from pylogbroker.security.acls.bindings import AccessControlEntry, AclBinding, PatternType, ResourcePattern
 from pylogbroker.security.acls.index import AclIndex, Entries
 from pylogbroker.security.acls.tree_layout import BadAcls
 
@@ -100,21 +100,19 @@ class AclStore:
         """Add entries of a resource; raise KafkaError."""
         await self._change(resource, lambda before: before | new)
 
-    async def remove(self, filters: Sequence[AclFilter]) -> dict[AclBinding, KafkaError | None]:
-        """Remove the bindings that some filter matches; return them, with the error of those that remain."""
-        matched: dict[ResourcePattern, list[AclFilter]] = {}
-        for wanted in filters:
-            for resource in {each.resource: None for each in self.index.select(wanted)}:
-                matched.setdefault(resource, []).append(wanted)
+    async def remove(self, bindings: Iterable[AclBinding]) -> dict[AclBinding, KafkaError | None]:
+        """Return the bindings that are removed, and those that remain because of an error."""
+        entries: dict[ResourcePattern, set[AccessControlEntry]] = {}
+        async for binding in self._runtime.slices.over(bindings):
+            entries.setdefault(binding.resource, set()).add(binding.entry)
         outcomes: dict[AclBinding, KafkaError | None] = {}
-        for resource, by in matched.items():
-            wanted_away = [each for each in self.index.entries(resource) if any(f.matches_entry(each) for f in by)]
-            error = None
+        async for resource, old in self._runtime.slices.over(entries.items()):
+            error, concerned = None, list(old)
             try:
-                wanted_away = await self._change(resource, partial(_without, by))
+                concerned = await self._change(resource, partial(_without, old))
             except KafkaError as failure:
                 error = failure
-            outcomes |= {AclBinding(resource, entry): error for entry in wanted_away}
+            outcomes |= {AclBinding(resource, entry): error for entry in concerned}
         return outcomes
 
     async def _change(self, resource: ResourcePattern, change: Change) -> list[AccessControlEntry]:
@@ -232,5 +230,5 @@ def _operations(resource: ResourcePattern, node: Node | None, after: Entries) ->
     return [change, notification]
 
 
-def _without(filters: Sequence[AclFilter], entries: Entries) -> Entries:
-    return frozenset(each for each in entries if not any(wanted.matches_entry(each) for wanted in filters))
+def _without(old: Set[AccessControlEntry], entries: Entries) -> Entries:
+    return entries - old

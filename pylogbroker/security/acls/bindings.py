@@ -57,6 +57,14 @@ class AclPermission(IntEnum):
     ALLOW = 3
 
 
+_SEVERAL: Final = (PatternType.ANY, PatternType.MATCH)
+
+
+def kafka_name(number: AclOperation | AclResourceType | AclPermission) -> str:
+    """Return a name as Kafka writes it in nodes and in its log: `TransactionalId`."""
+    return "".join(word.capitalize() for word in number.name.split("_"))
+
+
 @attrs.frozen
 class ResourcePattern:
     """Resources of a type: the one with a name, those whose names have a prefix, or with `WILDCARD` all."""
@@ -73,7 +81,7 @@ class ResourcePattern:
 
 @attrs.frozen
 class AccessControlEntry:
-    """AclPermission of a principal, `User:name`, that connects from a host."""
+    """Permission of a principal, `User:name`, that connects from a host."""
 
     principal: str
     host: str
@@ -101,6 +109,13 @@ class AclFilter:
 
     def matches(self, binding: AclBinding) -> bool:
         return self.matches_resource(binding.resource) and self.matches_entry(binding.entry)
+
+    @property
+    def exact_resource(self) -> ResourcePattern | None:
+        """The only pattern whose bindings can match, if there is only one."""
+        if self.name is None or self.type is AclResourceType.ANY or self.pattern in _SEVERAL:
+            return None
+        return ResourcePattern(self.type, self.name, self.pattern)
 
     def matches_resource(self, resource: ResourcePattern) -> bool:
         if self.type not in (AclResourceType.ANY, resource.type):

@@ -104,11 +104,19 @@ class AclIndex:
             yield from self.of_type(kind)
 
     def select(self, wanted: AclFilter) -> Iterator[AclBinding]:
+        for resource, entries in self._selected_resources(wanted):
+            for entry in entries:
+                if wanted.matches_entry(entry):
+                    yield AclBinding(resource, entry)
+
+    def _selected_resources(self, wanted: AclFilter) -> Iterator[tuple[ResourcePattern, Entries]]:
+        exact = wanted.exact_resource
+        if exact is not None:
+            yield exact, self.entries(exact)
+            return
         for resource, acls in self.resources():
             if wanted.matches_resource(resource):
-                for entry in acls.entries:
-                    if wanted.matches_entry(entry):
-                        yield AclBinding(resource, entry)
+                yield resource, acls.entries
 
     def with_entries(self, changed: Mapping[ResourcePattern, Entries]) -> AclIndex:
         """Return an index in which resources have other entries; without any, they are forgotten."""

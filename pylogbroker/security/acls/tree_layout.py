@@ -21,6 +21,7 @@ from pylogbroker.security.acls.bindings import (
     AclResourceType,
     PatternType,
     ResourcePattern,
+    kafka_name,
 )
 
 _VERSION: Final = 1
@@ -31,13 +32,8 @@ STORED_TYPES: Final = tuple(kind for kind in AclResourceType if kind is not AclR
 STORED_PATTERNS: Final = tuple(_ROOTS)
 
 
-def words(number: AclOperation | AclResourceType | AclPermission) -> str:
-    """Return a name as Kafka writes it in nodes and in its log: `TransactionalId`."""
-    return "".join(word.capitalize() for word in number.name.split("_"))
-
-
-_OPERATIONS: Final = {words(each): each for each in AclOperation if each is not AclOperation.ANY}
-_PERMISSIONS: Final = {words(each): each for each in (AclPermission.ALLOW, AclPermission.DENY)}
+_OPERATIONS: Final = {kafka_name(each): each for each in AclOperation if each is not AclOperation.ANY}
+_PERMISSIONS: Final = {kafka_name(each): each for each in (AclPermission.ALLOW, AclPermission.DENY)}
 
 
 class BadAcls(ValueError):
@@ -45,7 +41,7 @@ class BadAcls(ValueError):
 
 
 def type_path(pattern: PatternType, kind: AclResourceType) -> str:
-    return f"{_ROOTS[pattern]}/{words(kind)}"
+    return f"{_ROOTS[pattern]}/{kafka_name(kind)}"
 
 
 def path(resource: ResourcePattern) -> str:
@@ -79,9 +75,9 @@ def encode_entries(entries: Iterable[AccessControlEntry]) -> bytes:
     acls = [
         {
             "principal": entry.principal,
-            "permissionType": words(entry.permission),
+            "permissionType": kafka_name(entry.permission),
             "host": entry.host,
-            "operation": words(entry.operation),
+            "operation": kafka_name(entry.operation),
         }
         for entry in sorted(entries, key=lambda each: (each.principal, each.operation, each.permission, each.host))
     ]

@@ -89,17 +89,17 @@ def test_all_brokers_see_a_change(tmp_path: Path) -> None:
             assert tree_layout.decode_entries(now(brokers.tree.get(tree_layout.path(resource))).data) == {ALICE, BOB}
 
 
-def test_what_filters_match_is_removed_everywhere(tmp_path: Path) -> None:
+def test_acls_are_removed_everywhere(tmp_path: Path) -> None:
     with cluster(tmp_path) as brokers:
         first, second = brokers.store(), brokers.store()
         now(first.add(TOPIC, frozenset({ALICE, BOB})))
         now(first.add(PREFIX, frozenset({ALICE})))
-        removed = now(second.remove([AclFilter(principal="User:alice"), AclFilter(AclResourceType.GROUP)]))
+        removed = now(second.remove(second.index.select(AclFilter(principal="User:alice"))))
         assert removed == {AclBinding(TOPIC, ALICE): None, AclBinding(PREFIX, ALICE): None}
         assert entries(first, TOPIC) == {BOB}
         assert not list(first.index.of_type(AclResourceType.GROUP))
         assert now(brokers.tree.exists(tree_layout.path(PREFIX))) is None
-        assert now(second.remove([AclFilter(principal="User:alice")])) == {}
+        assert now(second.remove([AclBinding(TOPIC, ALICE)])) == {}
 
 
 def test_adding_what_is_there_changes_nothing(tmp_path: Path) -> None:
@@ -126,7 +126,7 @@ def test_nothing_changes_while_the_tree_is_not_reached(tmp_path: Path) -> None:
         brokers.tree.is_suspended = True
         with pytest.raises(KafkaError):
             now(store.add(TOPIC, frozenset({BOB})))
-        [(binding, error)] = now(store.remove([AclFilter()])).items()
+        [(binding, error)] = now(store.remove([AclBinding(TOPIC, ALICE)])).items()
         assert binding == AclBinding(TOPIC, ALICE)
         assert isinstance(error, KafkaError)
         assert entries(store, TOPIC) == {ALICE}

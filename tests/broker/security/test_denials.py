@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from pylogbroker.broker import limits
 from pylogbroker.broker.apis import APIS
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.errors import ErrorCode, ProtocolViolation
@@ -116,6 +117,24 @@ def test_filters_that_mean_nothing(node: Node) -> None:
     deleted = ask(node, DeleteAclsRequest([DeleteAclsFilter(1, None, 1, None, None, 99, 1)]), "User:admin")
     codes = [described.error_code, *(each.error_code for each in deleted.filter_results)]
     assert codes == [ErrorCode.INVALID_REQUEST] * 2
+
+
+def test_each_filter_names_what_it_deletes(node: Node) -> None:
+    for name in ("a", "b"):
+        allow(node, GROUP, name, READ)
+    filters = [DeleteAclsFilter(GROUP, name, 3, None, None, 1, 1) for name in ("a", None, "a", "c")]
+    deleted = ask(node, DeleteAclsRequest(filters), "User:admin").filter_results
+    names = [sorted(acl.resource_name for acl in each.matching_acls) for each in deleted]
+    assert names == [["a"], ["a", "b"], ["a"], []]
+
+
+def test_nothing_is_deleted_if_the_answer_would_be_too_long(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    allow(node, GROUP, "g", READ)
+    monkeypatch.setattr(limits, "RESPONSE_BYTES_MAX", 1000)
+    filters = [DeleteAclsFilter(GROUP, "g", 3, None, None, 1, 1)] * 100
+    answered = ask(node, DeleteAclsRequest(filters), "User:admin").filter_results
+    assert {each.error_code for each in answered} == {ErrorCode.INVALID_REQUEST}
+    assert not is_denied(node)
 
 
 def test_a_denied_produce_without_answer_closes_the_connection(node: Node) -> None:

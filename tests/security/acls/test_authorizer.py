@@ -78,6 +78,16 @@ def test_an_index_may_grow_and_shrink_by_resources(random: Random) -> None:
             assert len(list(index.covering(kind, name))) == len(list(wanted.covering(kind, name)))
 
 
+@given(st.randoms(use_true_random=False))
+def test_filters_select_what_matches(random: Random) -> None:
+    bindings = random_case(random, 12, 0).bindings
+    index = AclIndex.of(bindings)
+    for pattern in PatternType:
+        for each in bindings:
+            wanted = AclFilter(each.resource.type, each.resource.name, pattern, each.entry.principal)
+            assert set(index.select(wanted)) == {binding for binding in bindings if wanted.matches(binding)}
+
+
 def test_kafka_decides_alike(oracle: OracleAnswers) -> None:
     random = Random(3)
     cases = [random_case(random, 25, CHECKS_OF_CASE) for _ in range(40)]
