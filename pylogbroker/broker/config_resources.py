@@ -14,6 +14,7 @@ from enum import IntEnum
 from typing import Protocol
 
 import attrs
+from twisted.internet.defer import ensureDeferred
 
 from pylogbroker.broker.security.access import Access
 from pylogbroker.broker.security.tls_listeners import TlsListeners
@@ -119,6 +120,10 @@ class BrokerResource:
             raise KafkaError(str(error), ErrorCode.INVALID_REQUEST) from None
 
     async def alter(self, change: ConfigChange) -> None:
+        """Check and store, one change at a time: two that fit alone may not fit together."""
+        await self._tls.changes.run(lambda: ensureDeferred(self._alter(change)))
+
+    async def _alter(self, change: ConfigChange) -> None:
         await self.check(change)
         await self._controller.alter_config(self._resource, change)
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 import attrs
-from twisted.internet.defer import Deferred, ensureDeferred
+from twisted.internet.defer import Deferred, DeferredLock, ensureDeferred
 from twisted.logger import Logger
 
 from pylogbroker.broker.runtime import PeriodicCall, Runtime
@@ -59,6 +59,8 @@ class TlsListeners:
     _runtime: Runtime
     _loaded: dict[str, ListenerTls] = attrs.field(factory=dict, init=False)
     _file_check: PeriodicCall | None = attrs.field(default=None, init=False)
+    changes: DeferredLock = attrs.field(factory=DeferredLock, init=False)
+    """Held while a change of the broker's settings is checked and stored."""
 
     async def open(self) -> None:
         """Read the stores, and watch them from now on; raise ConfigError."""

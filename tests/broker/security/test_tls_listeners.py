@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
 from cryptography import x509
 from twisted.internet.defer import ensureDeferred
 
+from pylogbroker.broker.config_resources import BrokerResource
 from pylogbroker.config import ConfigSource
-from pylogbroker.errors import ConfigError
+from pylogbroker.errors import ConfigError, KafkaError
+from pylogbroker.metadata.image import broker_resource
 from pylogbroker.security.tls.contexts import client_context
 from pylogbroker.security.tls.engine import TlsEngine
 from tests.broker.log_lines import logged_lines
@@ -18,6 +22,10 @@ from tests.security.engines import EnginePair, trusting
 from tests.support.certificates import HOSTS, Certificates, identity, tls_settings
 
 OWN = "listener.name.ssl."
+
+
+def with_changes(changes: Mapping[str, str], before: Mapping[str, str]) -> dict[str, str]:
+    return {**before, **changes}
 
 
 class ReloadTests(NodeTests):
@@ -74,6 +82,20 @@ class ReloadTests(NodeTests):
         self.assertEqual(self.shown_name(), "CN=other")
         config.set_dynamic(ConfigSource.DYNAMIC_BROKER_CONFIG, {f"{OWN}ssl.client.auth": "required"})
         self.assertEqual(self.tls["SSL"].settings.client_auth, "required")
+
+    def test_a_change_is_tried_when_the_one_before_it_is_stored(self) -> None:
+        broker, threads = self.node.broker, self.node.threads
+        resource = BrokerResource(broker.config, broker.controller, self.tls, broker_resource(broker.node.id))
+        threads.holding = True
+        changes = [{f"{OWN}ssl.client.auth": "requested"}, {f"{OWN}ssl.keystore.location": "/none"}]
+        first, second = [ensureDeferred(resource.alter(partial(with_changes, each))) for each in changes]
+        self.assertEqual(len(threads.held), 1)
+        threads.run_one()
+        self.successResultOf(first)
+        self.assertEqual(broker.config.of_listener(broker.config.listeners[1]).text("ssl.client.auth"), "requested")
+        threads.run_one()  # reads the stores again for the first change
+        threads.run_one()
+        self.failureResultOf(second, KafkaError)
 
     def test_settings_are_tried_before_they_are_stored(self) -> None:
         self.successResultOf(ensureDeferred(self.tls.check({"log.retention.ms": "1"})))
