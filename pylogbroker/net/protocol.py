@@ -76,8 +76,8 @@ class ConnectionFactory(Structure):
 
     def connection_made(self, protocol: KafkaProtocol, /) -> None: ...
     def connection_secured(self, protocol: KafkaProtocol, certificate: bytes | None, /) -> str: ...
-    def handshake_failed(self, protocol: KafkaProtocol, host: str, cause: str, /) -> None: ...
-    def connection_lost(self, protocol: KafkaProtocol, host: str, /) -> None: ...
+    def setup_failed(self, protocol: KafkaProtocol, step: str, cause: str, /) -> None: ...
+    def connection_lost(self, protocol: KafkaProtocol, /) -> None: ...
 
 
 class ResponseEncoder(Structure):
@@ -194,7 +194,7 @@ class KafkaProtocol(Protocol):
         waiting, self._waiting = self._waiting, deque()
         memory = self.factory.memory
         memory.leaves(self, sum([slot.detach(memory) for slot in waiting]))
-        self.factory.connection_lost(self, self._host)
+        self.factory.connection_lost(self)
 
     def dataReceived(self, data: bytes) -> None:
         if self._closing:
@@ -222,7 +222,7 @@ class KafkaProtocol(Protocol):
 
     def tls_failed(self, cause: str) -> None:
         if not self._closing:
-            self.factory.handshake_failed(self, self._host, cause)
+            self.factory.setup_failed(self, "TLS", cause)
 
     def chunks_sent(self) -> None:
         self.idle_since = self.factory.idle_tick

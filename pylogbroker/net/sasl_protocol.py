@@ -38,9 +38,6 @@ class SaslFactory(ConnectionFactory, Protocol):
     def authenticated(self, protocol: KafkaProtocol, /) -> None:
         """Take note that a connection is set up."""
 
-    def authentication_failed(self, protocol: KafkaProtocol, cause: str, /) -> None:
-        """Log the cause."""
-
 
 @attrs.define(eq=False)
 class _Handlers:
@@ -165,5 +162,5 @@ class SaslProtocol(KafkaProtocol):
 
     def end(self, cause: str) -> None:
         """End the connection after the answer; drop what came behind."""
-        self.factory.authentication_failed(self, cause)
+        self.factory.setup_failed(self, "SASL", cause)
         self.factory.reactor.callLater(0, self.finish)

@@ -141,27 +141,24 @@ class KafkaFactory(Factory):
         self._setup.stop(protocol)
         return principal
 
-    def handshake_failed(self, protocol: KafkaProtocol, host: str, cause: str) -> None:
-        if self._not_secured.is_due(f"{host}: TLS: {cause},"):
-            log.warn("closed the connection from {peer}: TLS: {cause}", peer=protocol.peer, cause=cause)
+    def setup_failed(self, protocol: KafkaProtocol, step: str, cause: str) -> None:
+        """Log why the step TLS or SASL failed, a few times a minute for each cause."""
+        if self._not_secured.is_due(f"{protocol.host}: {step}: {cause},"):
+            log.warn("closed the connection from {peer}: {step}: {cause}", peer=protocol.peer, step=step, cause=cause)
 
     def authenticated(self, protocol: KafkaProtocol) -> None:
         self._setup.stop(protocol)
 
-    def authentication_failed(self, protocol: KafkaProtocol, cause: str) -> None:
-        if self._not_secured.is_due(f"{protocol.host}: SASL: {cause},"):
-            log.warn("closed the connection from {peer}: SASL: {cause}", peer=protocol.peer, cause=cause)
-
     def _setup_timed_out(self, protocol: KafkaProtocol) -> None:
         limit = f"connection.setup.timeout.ms={self._setup.ms}"
         if self._security.has_sasl:
-            self.authentication_failed(protocol, f"the authentication took longer than {limit}")
+            self.setup_failed(protocol, "SASL", f"the authentication took longer than {limit}")
         else:
             protocol.tls_failed(f"the handshake took longer than {limit}")
         protocol.transport.abortConnection()
 
-    def connection_lost(self, protocol: KafkaProtocol, host: str) -> None:
-        self._bound.leave(host)
+    def connection_lost(self, protocol: KafkaProtocol) -> None:
+        self._bound.leave(protocol.host)
         self._setup.stop(protocol)
         self.connections.pop(protocol, None)
         if not self.connections and self._all_closed is not None:
