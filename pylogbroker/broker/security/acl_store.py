@@ -19,8 +19,8 @@ from twisted.internet.defer import DeferredLock, ensureDeferred
 from twisted.logger import Logger
 
 from pylogbroker.broker.coordination_errors import kafka_error
+from pylogbroker.broker.new_sessions import NewSessions
 from pylogbroker.broker.notifications import Notifications
-from pylogbroker.broker.pauses import RetryPauses
 from pylogbroker.broker.runtime import Runtime
 from pylogbroker.errors import KafkaError, StartupError
 from pylogbroker.interfaces import (
@@ -33,9 +33,6 @@ from pylogbroker.interfaces import (
     NodeExists,
     NoNode,
     Operation,
-    SessionEvent,
-    SessionExpired,
-    SessionState,
     SetData,
 )
 from pylogbroker.metadata.registration import create_permanent_nodes
@@ -46,7 +43,6 @@ from pylogbroker.security.acls.tree_layout import BadAcls
 
 log = Logger()
 _ATTEMPTS_MAX: Final = 10
-_RETRY_SECONDS: Final = 1.0
 _NO_ENTRIES: Final[Entries] = frozenset()
 
 Change = Callable[[Entries], Entries]
@@ -60,14 +56,13 @@ class AclStore:
     _runtime: Runtime
     _on_change: Callable[[AclIndex], None]
     index: AclIndex = attrs.field(factory=AclIndex, init=False)
-    _session_id: int = attrs.field(init=False)
     _is_open: bool = attrs.field(default=False, init=False)
-    _pauses: RetryPauses = attrs.field(init=False)
+    _sessions: NewSessions = attrs.field(init=False)
     _lock: DeferredLock = attrs.field(factory=DeferredLock, init=False)
     _notifications: Sequence[Notifications] = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self._pauses = RetryPauses(self._runtime.clock)
+        self._sessions = NewSessions(self._tree, self._runtime, "ACLs", self._read_all)
         self._notifications = [
             Notifications(
                 self._tree,
@@ -83,8 +78,7 @@ class AclStore:
     async def open(self) -> None:
         """Read all ACLs; raise StartupError if some cannot be read."""
         await create_permanent_nodes(self._tree, tree_layout.permanent_paths())
-        self._session_id = self._tree.session_id
-        self._tree.watch_session(self._session_changed)
+        self._sessions.follow()
         try:
             await self._read_all()
         except BadAcls as error:
@@ -92,7 +86,7 @@ class AclStore:
         self._is_open = True
 
     def close(self) -> None:
-        self._pauses.end()
+        self._sessions.stop()
         for each in self._notifications:
             each.stop()
 
@@ -183,28 +177,6 @@ class AclStore:
                 names = await self._tree.children(tree_layout.type_path(pattern, kind))
                 known += [ResourcePattern(kind, name, pattern) for name in names]
         return dict.fromkeys(known)
-
-    def _session_changed(self, event: SessionEvent) -> None:
-        """Read all again in a new session: notifications may have been missed."""
-        if (
-            event.state is SessionState.CONNECTED
-            and event.session_id != self._session_id
-            and not self._pauses.has_ended
-        ):
-            self._session_id = event.session_id
-            ensureDeferred(self._resume())
-
-    async def _resume(self) -> None:
-        while not self._pauses.has_ended:
-            try:
-                await self._read_all()
-                return
-            except SessionExpired:
-                return  # the next session reads them
-            except CoordinationError as error:
-                if self._runtime.may_log("reading ACLs again"):
-                    log.warn("ACLs cannot be read now, changes are missed: {why}", why=error)
-                await self._pauses.pause(_RETRY_SECONDS)
 
     def _decoded(self, resource: ResourcePattern, node: Node) -> Entries:
         try:
