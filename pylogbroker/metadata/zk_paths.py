@@ -1,4 +1,4 @@
-"""Paths of the coordination tree; all but two are Kafka's.
+"""Paths of the coordination tree; most are Kafka's.
 
 /cluster/id                                     cluster id
 /controller                                     broker that is the controller (ephemeral)
@@ -11,6 +11,8 @@
 /brokers/topics/<topic>/partitions/<n>/state    a partition's leader, epoch and in-sync replicas
 /config/topics/<topic>                          settings of a topic
 /config/brokers/<id> , /config/brokers/<default>    dynamic settings of one broker, of all brokers
+/config/users/<user>                            credentials and quotas of a user
+/config/users-secret                            makes challenges for users that do not exist (not Kafka's)
 /config/changes/config_change_<seq>             settings that changed
 /admin/delete_topics/<topic>                    topic under deletion
 /admin/preferred_replica_election               preferred elections wanted by an old tool
@@ -28,6 +30,8 @@ Only consumers use /consumers. Brokers of Apache Kafka in the same cluster use t
 
 from __future__ import annotations
 
+from pylogbroker.metadata.entity_names import sanitized
+
 CLUSTER_ID = "/cluster/id"
 CONTROLLER = "/controller"
 CONTROLLER_EPOCH = "/controller_epoch"
@@ -38,6 +42,7 @@ BROKER_SEQUENCE = "/brokers/seqid"
 TOPICS = "/brokers/topics"
 CONFIG_TOPICS = "/config/topics"
 CONFIG_USERS = "/config/users"
+USERS_SECRET = "/config/users-secret"
 CONFIG_BROKERS = "/config/brokers"
 CONFIG_CHANGES = "/config/changes"
 CONFIG_CHANGE_PREFIX = "/config/changes/config_change_"
@@ -116,6 +121,10 @@ def topic_config(name: str) -> str:
 def broker_config(broker_id: int | None) -> str:
     """None stands for all brokers."""
     return f"{CONFIG_BROKERS}/{DEFAULT_BROKER if broker_id is None else broker_id}"
+
+
+def user_config(name: str) -> str:
+    return f"{CONFIG_USERS}/{sanitized(name)}"
 
 
 def deleted_topic(name: str) -> str:

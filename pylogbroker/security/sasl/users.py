@@ -9,7 +9,7 @@ import hashlib
 import hmac
 from collections.abc import Mapping
 from hashlib import pbkdf2_hmac
-from typing import Final
+from typing import Final, NamedTuple, Protocol
 
 import attrs
 
@@ -23,7 +23,23 @@ ITERATIONS_MIN: Final = 4096
 ITERATIONS_MAX: Final = 16384
 
 _SALT_BYTES: Final = 24
-_DEFAULT_SHAPE: Final = (ITERATIONS_MIN, _SALT_BYTES)
+_ALPHABET: Final = b"0123456789abcdefghijklmnopqrstuvwxyz"
+
+
+class SaltShape(NamedTuple):
+    """Shape of a challenge. Salts of Java's clients are text: digits and lower-case letters."""
+
+    iterations: int
+    size: int
+    is_text: bool
+
+    def salt(self, material: bytes) -> bytes:
+        """Make a salt of some random bytes."""
+        material = (material * (self.size // len(material) + 1))[: self.size]
+        return bytes(_ALPHABET[each % len(_ALPHABET)] for each in material) if self.is_text else material
+
+
+_DEFAULT_SHAPE: Final = SaltShape(ITERATIONS_MIN, _SALT_BYTES, False)
 
 
 @attrs.frozen
@@ -36,13 +52,22 @@ class ScramKeys:
     stored_key: bytes = attrs.field(repr=False)
     server_key: bytes = attrs.field(repr=False)
 
+    @property
+    def shape(self) -> SaltShape:
+        return SaltShape(self.iterations, len(self.salt), not self.salt.strip(_ALPHABET))
+
+    @classmethod
+    def of_salted(cls, mechanism: str, salted: bytes, salt: bytes, iterations: int) -> ScramKeys:
+        """Compute the keys of a salted password."""
+        name = HASHES[mechanism]
+        client_key = hmac.digest(salted, b"Client Key", name)
+        return cls(mechanism, iterations, salt, digest(name, client_key), hmac.digest(salted, b"Server Key", name))
+
     @classmethod
     def derive(cls, mechanism: str, password: str, salt: bytes, iterations: int) -> ScramKeys:
         """Compute the keys, which takes milliseconds."""
-        name = HASHES[mechanism]
-        salted = pbkdf2_hmac(name, password.encode(), salt, iterations)
-        client_key = hmac.digest(salted, b"Client Key", name)
-        return cls(mechanism, iterations, salt, digest(name, client_key), hmac.digest(salted, b"Server Key", name))
+        salted = pbkdf2_hmac(HASHES[mechanism], password.encode(), salt, iterations)
+        return cls.of_salted(mechanism, salted, salt, iterations)
 
     def is_of(self, password: str) -> bool:
         derived = ScramKeys.derive(self.mechanism, password, self.salt, self.iterations)
@@ -53,42 +78,77 @@ def digest(name: str, data: bytes) -> bytes:
     return hashlib.new(name, data).digest()
 
 
+class KeyTable(Protocol):
+    """Keys of users who are kept elsewhere. Any thread may ask."""
+
+    @property
+    def shapes(self) -> tuple[SaltShape, ...]:
+        """Shapes of the users' challenges, sorted."""
+
+    def get(self, mechanism: str, name: str, /) -> ScramKeys | None: ...
+
+
 @attrs.frozen
 class Users:
-    """Users by name, for all mechanisms. `secret` makes the salts of passwords, and of users that do not exist."""
+    """Users by name, for all mechanisms. `secret` makes the salts of passwords, and of users that do not exist.
+
+    Users in `stored` have keys only; a name that has a password or keys here has none there.
+    """
 
     passwords: Mapping[str, str] = attrs.field(repr=False)
     keys: Mapping[tuple[str, str], ScramKeys] = attrs.field(repr=False)  # by mechanism and name
     _secret: bytes = attrs.field(repr=False)
+    _stored: KeyTable | None = attrs.field(default=None, repr=False)
+    _names: frozenset[str] = attrs.field(init=False, repr=False)
+    _shapes: frozenset[SaltShape] = attrs.field(init=False, repr=False)
+
+    @_names.default
+    def _names_here(self) -> frozenset[str]:
+        return frozenset(self.passwords) | {name for _, name in self.keys}
+
+    @_shapes.default
+    def _shapes_here(self) -> frozenset[SaltShape]:
+        return frozenset(keys.shape for keys in self.keys.values())
 
     @property
     def is_empty(self) -> bool:
-        return not self.passwords and not self.keys
+        return not self._names and (self._stored is None or not self._stored.shapes)
 
     def check(self, name: str, password: str) -> bool:
         """Check a password, against the keys of any mechanism if there are some. Takes milliseconds."""
-        mechanism = next((each for each in HASHES if (each, name) in self.keys), SCRAM_SHA_256)
+        mechanism = next((each for each in HASHES if self._found(each, name) is not None), SCRAM_SHA_256)
         keys, exists = self.scram_keys(mechanism, name)
         return keys.is_of(password) and exists
 
     def challenge(self, mechanism: str, name: str) -> tuple[bytes, int]:
         """Return salt and iterations, also for a user that does not exist."""
-        found = self.keys.get((mechanism, name))
+        found = self._found(mechanism, name)
         if found is not None:
             return found.salt, found.iterations
-        material = hmac.digest(self._secret, f"{mechanism}\0{name}".encode(), "sha512")
-        shapes = sorted({(keys.iterations, len(keys.salt)) for keys in self.keys.values()})
-        if name in self.passwords or not shapes:
-            shapes = [_DEFAULT_SHAPE]
-        iterations, size = shapes[material[-1] % len(shapes)]
-        return material[:size], iterations
+        shape = self._stand_in(name)
+        return shape.salt(self._random(f"{mechanism}\0{name}")), shape.iterations
 
     def scram_keys(self, mechanism: str, name: str) -> tuple[ScramKeys, bool]:
         """Return keys, and whether the user exists. Takes milliseconds."""
-        found = self.keys.get((mechanism, name))
+        found = self._found(mechanism, name)
         if found is not None:
             return found, True
         salt, iterations = self.challenge(mechanism, name)
         password = self.passwords.get(name)
         secret = self._secret.hex() if password is None else password
         return ScramKeys.derive(mechanism, secret, salt, iterations), password is not None
+
+    def _found(self, mechanism: str, name: str) -> ScramKeys | None:
+        if name in self._names or self._stored is None:
+            return self.keys.get((mechanism, name))
+        return self._stored.get(mechanism, name)
+
+    def _stand_in(self, name: str) -> SaltShape:
+        """Return the shape of a user's challenge who has no keys: one that other users have."""
+        shapes = self._shapes.union(() if self._stored is None else self._stored.shapes)
+        if self.passwords or not shapes:
+            shapes |= {_DEFAULT_SHAPE}
+        return _DEFAULT_SHAPE if name in self.passwords else sorted(shapes)[self._random(name)[0] % len(shapes)]
+
+    def _random(self, text: str) -> bytes:
+        return hmac.digest(self._secret, text.encode(), "sha512")

@@ -25,6 +25,10 @@ class FileContent:
     passwords: dict[str, str] = attrs.field(factory=dict, repr=False)
     keys: dict[tuple[str, str], ScramKeys] = attrs.field(factory=dict, repr=False)
 
+    @property
+    def names(self) -> frozenset[str]:
+        return frozenset(self.passwords) | {name for _, name in self.keys}
+
 
 def parse(text: str, where: str) -> FileContent:
     """Parse the file; raise ConfigError, which names the line, not its content."""
