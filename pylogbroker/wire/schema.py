@@ -202,8 +202,12 @@ def _equal(one: Any, other: object) -> Any:
     return all(getattr(one, name) == getattr(other, name) for name in _names(one))
 
 
+_SECRETS: Final = frozenset({"auth_bytes", "salted_password"})
+"""Fields that are not shown."""
+
+
 def _shown(value: Any) -> str:
-    values = ", ".join(f"{name}={getattr(value, name)!r}" for name in _names(value))
+    values = ", ".join(f"{name}={'?' if name in _SECRETS else repr(getattr(value, name))}" for name in _names(value))
     return f"{type(value).__name__}({values})"
 
 

@@ -1,0 +1,43 @@
+"""AlterUserScramCredentials (key 51): set and delete credentials of users for mechanisms of SCRAM."""
+
+from pylogbroker.wire.schema import Bytes, Int8, Int16, Int32, Request, Response, String, Versions, fresh, struct
+
+
+@struct
+class ScramCredentialDeletion:
+    name: String = ""
+    mechanism: Int8 = 0
+
+
+@struct
+class ScramCredentialUpsertion:
+    name: String = ""
+    mechanism: Int8 = 0
+    iterations: Int32 = 0
+    salt: Bytes = b""
+    salted_password: Bytes = b""
+
+
+@struct
+class AlterUserScramCredentialsRequest(Request):
+    api_key = 51
+    versions = Versions(0, 0, flexible=0)
+
+    deletions: list[ScramCredentialDeletion] = fresh(list)
+    upsertions: list[ScramCredentialUpsertion] = fresh(list)
+
+
+@struct
+class AlterUserScramCredentialsResult:
+    user: String = ""
+    error_code: Int16 = 0
+    error_message: String | None = ""
+
+
+@struct
+class AlterUserScramCredentialsResponse(Response):
+    api_key = 51
+    versions = Versions(0, 0, flexible=0)
+
+    throttle_time_ms: Int32 = 0
+    results: list[AlterUserScramCredentialsResult] = fresh(list)

@@ -1,0 +1,43 @@
+"""DescribeUserScramCredentials (key 50): which mechanisms of SCRAM users have credentials for."""
+
+from pylogbroker.wire.schema import Int8, Int16, Int32, Request, Response, String, Versions, fresh, struct
+
+
+@struct
+class UserName:
+    name: String = ""
+
+
+@struct
+class DescribeUserScramCredentialsRequest(Request):
+    """Null, or an empty list, asks for all users."""
+
+    api_key = 50
+    versions = Versions(0, 0, flexible=0)
+
+    users: list[UserName] | None = fresh(list)
+
+
+@struct
+class CredentialInfo:
+    mechanism: Int8 = 0
+    iterations: Int32 = 0
+
+
+@struct
+class DescribeUserScramCredentialsResult:
+    user: String = ""
+    error_code: Int16 = 0
+    error_message: String | None = ""
+    credential_infos: list[CredentialInfo] = fresh(list)
+
+
+@struct
+class DescribeUserScramCredentialsResponse(Response):
+    api_key = 50
+    versions = Versions(0, 0, flexible=0)
+
+    throttle_time_ms: Int32 = 0
+    error_code: Int16 = 0
+    error_message: String | None = ""
+    results: list[DescribeUserScramCredentialsResult] = fresh(list)
