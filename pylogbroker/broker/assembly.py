@@ -31,6 +31,7 @@ from pylogbroker.broker.producer_ids import ProducerIds
 from pylogbroker.broker.runtime import Runtime
 from pylogbroker.broker.security.authorizer import BrokerAuthorizer
 from pylogbroker.broker.security.sasl_listeners import SaslListeners
+from pylogbroker.broker.security.scram_store import ScramStore
 from pylogbroker.broker.security.tls_listeners import TlsListeners
 from pylogbroker.broker.services import Controller, ControllerOrdersTaker
 from pylogbroker.broker.sole_role import SoleRole
@@ -78,6 +79,7 @@ class Broker:
     log_maintenance: LogMaintenance
     tls: TlsListeners
     sasl: SaslListeners
+    scram: ScramStore
     authorizer: BrokerAuthorizer | None
     coordinators_loaded: Deferred[Any] = attrs.field(factory=Deferred, init=False)
     """Fires when the coordinators have replayed their records."""
@@ -196,6 +198,7 @@ def assemble(
     disk = DiskJobs(runtime, logs, partitions)
     log_cleaner = LogCleaner(config, runtime, partitions, disk)
     authorizer = BrokerAuthorizer.of(config, runtime, tree)
+    scram = ScramStore(tree, runtime, notifies=in_cluster)
     apis = tuple(api for api in APIS if in_cluster or not api.cluster_only)
     return Broker(
         config,
@@ -216,6 +219,7 @@ def assemble(
         LogMoves(runtime, partitions, logs, throttle_of(config, MOVES_RATE, runtime), log_cleaner.is_busy_with),
         LogMaintenance(config, runtime, logs, partitions, log_cleaner, disk, role.reopen_offline_partitions),
         tls,
-        SaslListeners(config, runtime),
+        SaslListeners(config, runtime, scram),
+        scram,
         authorizer,
     )

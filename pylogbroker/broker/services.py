@@ -5,7 +5,7 @@ Modules here and in `apis` import no implementation, so each can be replaced, wi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 from uuid import UUID
 
@@ -27,7 +27,7 @@ from pylogbroker.groups import GroupCoordinator
 from pylogbroker.metadata.delta import NewTopic, PartitionsChanged, PlannedTopic
 from pylogbroker.metadata.image import ClusterImage, ConfigChange, ConfigResource, TopicImage
 from pylogbroker.metadata.persistent_map import PersistentMap
-from pylogbroker.metadata.zk_schema import ProducerIdBlock
+from pylogbroker.metadata.zk_schema import BadNode, ProducerIdBlock
 from pylogbroker.replication.throttle import ReplicationThrottle
 from pylogbroker.security.acls.bindings import AclBinding, ResourcePattern
 from pylogbroker.security.acls.index import AclIndex, Entries
@@ -177,6 +177,15 @@ class Acls(Protocol):
         """Return the bindings that are removed, and those that remain because of an error."""
 
 
+class ScramUsers(Protocol):
+    """Users in the coordination tree; methods raise KafkaError."""
+
+    async def names(self) -> list[str]: ...
+    async def read(self, names: Sequence[str], /) -> Sequence[Mapping[str, str] | BadNode]: ...
+    async def alter(self, name: str, change: Callable[[Mapping[str, str]], Mapping[str, str]], /) -> None:
+        """Change the settings of a user."""
+
+
 class Services(LogServices, Protocol):
     @property
     def apis(self) -> Sequence[Api]: ...
@@ -206,6 +215,8 @@ class Services(LogServices, Protocol):
     def tls(self) -> TlsListeners: ...
     @property
     def sasl(self) -> SaslListeners: ...
+    @property
+    def scram(self) -> ScramUsers: ...
     @property
     def membership(self) -> ControllerOrdersTaker:
         """For APIs that are offered in clusters only."""

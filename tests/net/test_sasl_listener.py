@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import struct
 import tempfile
+from math import inf
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 from twisted.internet.address import IPv4Address
 from twisted.internet.defer import ensureDeferred
+from twisted.internet.task import Clock
 
-from pylogbroker.broker.security.sasl_listeners import check_sasl
+from pylogbroker.broker.runtime import Runtime
+from pylogbroker.broker.security.sasl_listeners import SaslListeners, check_sasl
+from pylogbroker.broker.security.scram_store import ScramStore
 from pylogbroker.config import BrokerConfig
 from pylogbroker.errors import ConfigError, ErrorCode
+from pylogbroker.interfaces import Create
+from pylogbroker.metadata import zk_paths, zk_schema
 from pylogbroker.net.protocol import KafkaProtocol
 from pylogbroker.net.service import KafkaFactory, SharedLimits
 from pylogbroker.wire import SUPPORTED, decode_response_header, response_codec
@@ -22,8 +28,10 @@ from pylogbroker.wire.messages.list_groups import ListGroupsRequest
 from pylogbroker.wire.messages.sasl_authenticate import SaslAuthenticateRequest
 from pylogbroker.wire.messages.sasl_handshake import SaslHandshakeRequest
 from tests.broker.log_lines import logged_lines
-from tests.broker.nodes import NodeTests
+from tests.broker.nodes import NodeTests, Threads
+from tests.broker.trees import now, opened_tree
 from tests.net.fakes import FakeTransport, frame
+from tests.security.test_stored_credentials import TEXT
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 RIGHT, WRONG, UNKNOWN = b"\0alice\0secret", b"\0alice\0wrong", b"\0nobody\0secret"
@@ -253,21 +261,56 @@ def config(**settings: str) -> BrokerConfig:
     return BrokerConfig({**listeners, **protocols, **{name.replace("_", "."): text for name, text in settings.items()}})
 
 
-def test_a_start_without_users_says_how_to_add_one() -> None:
-    with pytest.raises(ConfigError, match=r"users: listener INSIDE has no user .* write a line name:password"):
-        check_sasl(config())
-    with pytest.raises(ConfigError, match=r"users: /none: No such file"):
+def opened(directory: Path, config: BrokerConfig, **stored: str) -> SaslListeners:
+    """Open the users of a broker that is about to serve, with settings of users in its tree."""
+    with opened_tree(str(directory)) as tree:
+        runtime = Runtime.on(Clock(), Threads(), Threads())
+        runtime.slices.seconds = inf
+        for name, credential in stored.items():
+            data = zk_schema.encode_config({"SCRAM-SHA-256": credential})
+            now(tree.commit([Create(zk_paths.user_config(name), data)]))
+        sasl = SaslListeners(config, runtime, ScramStore(tree, runtime, notifies=False))
+        now(sasl.open())
+        sasl.stop()
+        return sasl
+
+
+def test_a_start_without_users_says_how_to_add_one(tmp_path: Path) -> None:
+    check_sasl(config())
+    for settings, command in (
+        ({"log_dirs": "/a b"}, "pylogbroker user add --data-dir '/a b' NAME"),
+        ({"log_dirs": "/a,/b"}, "pylogbroker user add --data-dir /a -o log.dirs=/a,/b NAME"),
+        ({"log_dirs": "/a", "metadata_log_dir": "/m"}, "--data-dir /a -o metadata.log.dir=/m NAME"),
+        ({"zookeeper_connect": "localhost:1"}, "set users to the path of a file, and run: pylogbroker user add --file"),
+        ({"users": str(tmp_path / "users")}, f"pylogbroker user add --file {tmp_path}/users NAME"),
+    ):
+        (tmp_path / "users").write_text("")
+        with pytest.raises(ConfigError) as error:
+            opened(tmp_path, config(**settings))
+        assert str(error.value).startswith("users: listener INSIDE has no user who could connect")
+        assert command in str(error.value)
+    with pytest.raises(ConfigError, match=r"users: /none: No such file or directory; .* user add --file /none NAME"):
         check_sasl(config(users="/none"))
 
 
-def test_accounts_of_java_are_users() -> None:
+def test_users_of_the_tree_are_enough(tmp_path: Path) -> None:
+    sasl = opened(tmp_path, config(), alice=TEXT)
+    assert sasl.run(lambda token: token, b"x").result == b"x"
+    authentication = sasl.authentication("INSIDE")
+    authentication.begin("PLAIN", 1)
+    authentication.respond(b"\0alice\0pencil")
+    assert authentication.user == "alice"
+
+
+def test_accounts_of_java_are_users(tmp_path: Path) -> None:
     accounts = f'{PLAIN} required user_bob="secret";'
     for name in ("sasl.jaas.config", "listener.name.inside.plain.sasl.jaas.config"):
         with logged_lines() as lines:
             check_sasl(config(**{name: accounts}))
+        opened(tmp_path, config(**{name: accounts}))
         assert "listener INSIDE takes passwords without encryption" in lines[0]
     with pytest.raises(ConfigError, match="has no user"):
-        check_sasl(config(**{"listener.name.inside.scram-sha-256.sasl.jaas.config": accounts}))
+        opened(tmp_path, config(**{"listener.name.inside.scram-sha-256.sasl.jaas.config": accounts}))
 
 
 def test_brokers_do_not_connect_to_each_other_with_sasl() -> None:

@@ -1,9 +1,9 @@
-"""SASL of a broker's listeners, by name: mechanisms and users, from settings and the file `users`."""
+"""SASL of a broker's listeners, by name: mechanisms and users, from settings, the file `users`, and the tree."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Mapping
+import shlex
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from twisted.logger import Logger
 
 from pylogbroker.broker.runtime import PeriodicCall, Runtime
 from pylogbroker.broker.security.file_state import FileState
+from pylogbroker.broker.security.scram_store import ScramStore
 from pylogbroker.config import BrokerConfig, Listener
 from pylogbroker.errors import ConfigError
 from pylogbroker.security.sasl import jaas, users_file
@@ -25,7 +26,6 @@ log = Logger()
 
 _USERS = "users"
 _JAAS = "sasl.jaas.config"
-_SECRET_BYTES = 32
 
 
 @attrs.frozen(eq=False)
@@ -47,6 +47,8 @@ def _server(mechanism: str, users: Users) -> Mechanism:
 class _Loaded:
     listeners: Mapping[str, ListenerSasl] = attrs.field(factory=dict)
     file: FileState | None = None
+    names: frozenset[str] = frozenset()
+    """Users in the file."""
 
     @property
     def is_outdated(self) -> bool:
@@ -62,7 +64,7 @@ def check_sasl(config: BrokerConfig) -> None:
             f"listeners: brokers connect to each other on {config.inter_broker_listener.name}, and cannot do that with "
             "SASL; add a listener without it, and set inter.broker.listener.name to its name"
         )
-    _load(config, b"")
+    _load(config)
     for listener in with_sasl:
         if PLAIN in _mechanisms(config, listener) and not listener.security.has_tls:
             log.warn(
@@ -80,8 +82,11 @@ def _mechanisms(config: BrokerConfig, listener: Listener) -> tuple[str, ...]:
     return config.of_listener(listener).texts("sasl.enabled.mechanisms")
 
 
-def _load(config: BrokerConfig, secret: bytes) -> _Loaded:
-    """Read settings and file; raise ConfigError. Blocks."""
+def _load(config: BrokerConfig, store: ScramStore | None = None) -> _Loaded:
+    """Read settings and file; raise ConfigError. Blocks.
+
+    With a store, which is open, each listener must have a user.
+    """
     with_sasl = _with_sasl(config)
     if not with_sasl:
         return _Loaded()
@@ -90,21 +95,44 @@ def _load(config: BrokerConfig, secret: bytes) -> _Loaded:
     content = _read(path) if path else users_file.FileContent()
     found = {}
     for listener in with_sasl:
-        of_mechanisms = {
-            name: _users(config, listener, name, content, secret) for name in _mechanisms(config, listener)
-        }
-        if all(users.is_empty for users in of_mechanisms.values()):
-            raise ConfigError(
-                f"users: listener {listener.name} has no user who could connect; write a line name:password into a "
-                f"file that only the broker may read, and set users to its path"
-            )
+        of_mechanisms = {name: _users(config, listener, name, content, store) for name in _mechanisms(config, listener)}
+        if store is not None and all(users.is_empty for users in of_mechanisms.values()):
+            raise ConfigError(_no_user(config, listener))
         found[listener.name] = ListenerSasl(of_mechanisms)
-    return _Loaded(found, state)
+    return _Loaded(found, state, content.names)
+
+
+def _no_user(config: BrokerConfig, listener: Listener) -> str:
+    """Return the error, with a command that helps."""
+    lacking = f"users: listener {listener.name} has no user who could connect;"
+    path = config.optional_text(_USERS)
+    if path or not config.in_cluster:
+        return f"{lacking} add one, and start again: {_command(['--file', path] if path else _files(config))}"
+    return f"{lacking} set users to the path of a file, and run: {_command(['--file', 'PATH'])}"
+
+
+def _files(config: BrokerConfig) -> list[str]:
+    """Return the options that name the files of a broker."""
+    first, *more = config.log_dirs
+    options = ["--data-dir", first]
+    if more:
+        options += ["-o", f"log.dirs={','.join(config.log_dirs)}"]
+    if config.metadata_dir != first:
+        options += ["-o", f"metadata.log.dir={config.metadata_dir}"]
+    return options
+
+
+def _command(options: Sequence[str]) -> str:
+    return shlex.join(["pylogbroker", "user", "add", *options, "NAME"])
 
 
 def _read(path: str) -> users_file.FileContent:
     try:
         text = Path(path).read_text("utf-8")
+    except FileNotFoundError as error:
+        raise ConfigError(
+            f"users: {path}: {error.strerror}; add a user, and start again: {_command(['--file', path])}"
+        ) from None
     except OSError as error:
         raise ConfigError(f"users: {path}: {error.strerror or error}") from None
     except UnicodeDecodeError:
@@ -113,9 +141,13 @@ def _read(path: str) -> users_file.FileContent:
 
 
 def _users(
-    config: BrokerConfig, listener: Listener, mechanism: str, content: users_file.FileContent, secret: bytes
+    config: BrokerConfig,
+    listener: Listener,
+    mechanism: str,
+    content: users_file.FileContent,
+    store: ScramStore | None,
 ) -> Users:
-    """Return the users of a file, and for PLAIN those of Java's logins, too."""
+    """Return the users of file and tree, and for PLAIN those of Java's logins, too."""
     passwords = content.passwords
     for name in (f"{listener.prefix}{mechanism.lower()}.{_JAAS}", listener.prefix + _JAAS, _JAAS):
         text = config.set_text(name)
@@ -124,7 +156,9 @@ def _users(
             if mechanism == PLAIN:
                 passwords = passwords | login.accounts
             break
-    return Users(passwords, content.keys, secret)
+    if store is None:
+        return Users(passwords, content.keys, b"")
+    return Users(passwords, content.keys, store.secret, store.in_force)
 
 
 @attrs.define(eq=False)
@@ -136,19 +170,27 @@ class SaslListeners:
 
     _config: BrokerConfig
     _runtime: Runtime
-    _secret: bytes = attrs.field(factory=lambda: os.urandom(_SECRET_BYTES), repr=False, init=False)
+    _store: ScramStore
     _loaded: _Loaded = attrs.field(factory=_Loaded, repr=False, init=False)
     _file_check: PeriodicCall | None = attrs.field(default=None, init=False)
 
     async def open(self) -> None:
-        """Read the users, and watch their file from now on; raise ConfigError."""
-        self._loaded = await self._runtime.in_thread(_load, self._config, self._secret)
+        """Read the users, and follow their changes from now on; raise ConfigError or CoordinationError."""
+        if not _with_sasl(self._config):
+            return
+        await self._store.open()
+        self._loaded = await self._runtime.in_thread(_load, self._config, self._store)
         interval = self._config.integer("users.check.interval.ms")
         if interval and self._loaded.file is not None:
             self._file_check = PeriodicCall(self._runtime.clock, self._check_file)
             self._file_check.start(interval / 1000, now=False)
 
+    def is_local(self, name: str) -> bool:
+        """Return whether a user is in the file, so that the one in the tree does not count."""
+        return name in self._loaded.names
+
     def stop(self) -> None:
+        self._store.close()
         if self._file_check is not None and self._file_check.running:
             self._file_check.stop()
 
@@ -167,7 +209,7 @@ class SaslListeners:
         if not await self._runtime.in_thread(lambda: self._loaded.is_outdated):
             return
         try:
-            self._loaded = await self._runtime.in_thread(_load, self._config, self._secret)
+            self._loaded = await self._runtime.in_thread(_load, self._config, self._store)
         except ConfigError as error:
             if self._runtime.may_log(_USERS):
                 log.error("the former users stay: {error}", error=error)

@@ -28,6 +28,7 @@ from pylogbroker.wire.messages import (
     alter_configs,
     alter_partition_reassignments,
     alter_replica_log_dirs,
+    alter_user_scram_credentials,
     api_versions,
     create_acls,
     create_partitions,
@@ -44,6 +45,7 @@ from pylogbroker.wire.messages import (
     describe_producers,
     describe_topic_partitions,
     describe_transactions,
+    describe_user_scram_credentials,
     elect_leaders,
     end_txn,
     fetch,
@@ -448,6 +450,30 @@ REQUESTS: Mapping[str, tuple[Callable[[Setting], Request], tuple[int, ...], tupl
             delete_acls.DeleteAclsRequest([delete_acls.DeleteAclsFilter(2, "t", 3, None, "127.9.9.9", 1, 1)] * 2)
         ),
         (2,),
+        (("DESCRIBE cluster",), ("ALTER cluster",)),
+    ),
+    "describe users": (
+        _constant(
+            describe_user_scram_credentials.DescribeUserScramCredentialsRequest(
+                [describe_user_scram_credentials.UserName("nobody"), describe_user_scram_credentials.UserName("")]
+            )
+        ),
+        (0,),
+        (("DESCRIBE cluster",),),
+    ),
+    "describe all users": (
+        _constant(describe_user_scram_credentials.DescribeUserScramCredentialsRequest([])),
+        (0,),
+        (("ALTER cluster",),),
+    ),
+    "alter users": (
+        _constant(
+            alter_user_scram_credentials.AlterUserScramCredentialsRequest(
+                [alter_user_scram_credentials.ScramCredentialDeletion("nobody", 1)],
+                [alter_user_scram_credentials.ScramCredentialUpsertion("alice", 2, 4095, b"salt", b"salted")],
+            )
+        ),
+        (0,),
         (("DESCRIBE cluster",), ("ALTER cluster",)),
     ),
     "describe log dirs": (_constant(describe_log_dirs.DescribeLogDirsRequest([])), (1, 4), (("READ topic seen",),)),

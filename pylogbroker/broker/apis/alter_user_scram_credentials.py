@@ -1,0 +1,66 @@
+"""AlterUserScramCredentials (51): each user's change succeeds or fails alone. Only the controller makes changes."""
+
+from __future__ import annotations
+
+from twisted.logger import Logger
+
+from pylogbroker.broker.api import serves
+from pylogbroker.broker.context import RequestContext
+from pylogbroker.broker.security.rules import on_cluster
+from pylogbroker.broker.security.scram_requests import UserChange, named_users, user_changes
+from pylogbroker.broker.services import Services
+from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.security.acls.bindings import AclOperation
+from pylogbroker.wire.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    AlterUserScramCredentialsResponse,
+    AlterUserScramCredentialsResult,
+)
+
+log = Logger()
+
+
+def _reject(
+    context: RequestContext, request: AlterUserScramCredentialsRequest, code: ErrorCode
+) -> AlterUserScramCredentialsResponse:
+    return AlterUserScramCredentialsResponse(
+        results=[AlterUserScramCredentialsResult(name, code, code.meaning) for name in sorted(named_users(request))]
+    )
+
+
+@serves(AlterUserScramCredentialsRequest, access=[on_cluster(AclOperation.ALTER, _reject)])
+async def handle(
+    services: Services, context: RequestContext, request: AlterUserScramCredentialsRequest
+) -> AlterUserScramCredentialsResponse:
+    try:
+        services.controller.check_is_controller()
+    except KafkaError as error:
+        return _reject(context, request, error.code)
+    results = []
+    changes = await services.runtime.in_thread(user_changes, request)
+    async for name, change in services.runtime.slices.over(changes.items()):
+        failure = await _attempt(services, context, name, change)
+        results.append(
+            AlterUserScramCredentialsResult(name, error_message=None)
+            if failure is None
+            else AlterUserScramCredentialsResult(name, failure.code, failure.detail)
+        )
+    return AlterUserScramCredentialsResponse(results=results)
+
+
+async def _attempt(services: Services, context: RequestContext, name: str, change: UserChange) -> KafkaError | None:
+    if change.error is not None:
+        return change.error
+    try:
+        await services.scram.alter(name, change.applied)
+    except KafkaError as error:
+        return error
+    log.info(
+        "{principal} changed the credentials of User:{name}: {change}",
+        principal=context.principal,
+        name=name,
+        change=change,
+    )
+    if services.sasl.is_local(name):
+        log.warn("User:{name} is in the file of users, too, and only that counts for this broker", name=name)
+    return None
