@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
+from ipaddress import ip_address
 from typing import Final
 
 import attrs
@@ -69,3 +70,12 @@ def decode(text: str) -> float:
     if not value > 0:
         raise ValueError(f"{text!r} is no quota")
     return value
+
+
+def parse_ip(text: str) -> str | None:
+    """Return an address in one form for all its spellings; None if it is none."""
+    try:
+        address = ip_address(text)
+    except ValueError:
+        return None
+    return str(getattr(address, "ipv4_mapped", None) or address)
