@@ -30,6 +30,7 @@ from pylogbroker.broker.partitions.service import Partitions
 from pylogbroker.broker.producer_ids import ProducerIds
 from pylogbroker.broker.runtime import Runtime
 from pylogbroker.broker.security.authorizer import BrokerAuthorizer
+from pylogbroker.broker.security.client_quotas import BrokerQuotas
 from pylogbroker.broker.security.sasl_listeners import SaslListeners
 from pylogbroker.broker.security.scram_store import ScramStore
 from pylogbroker.broker.security.tls_listeners import TlsListeners
@@ -81,6 +82,7 @@ class Broker:
     sasl: SaslListeners
     scram: ScramStore
     authorizer: BrokerAuthorizer | None
+    quotas: BrokerQuotas
     coordinators_loaded: Deferred[Any] = attrs.field(factory=Deferred, init=False)
     """Fires when the coordinators have replayed their records."""
 
@@ -115,6 +117,7 @@ class Broker:
         if self.authorizer is not None:
             await self.authorizer.open()
             self._check_brokers(self.authorizer)
+        await self.quotas.open()
         self.dynamic_settings.open(self.metadata.image)
         await self.role.open_replicas()
         self.partitions.open()
@@ -145,6 +148,7 @@ class Broker:
         self.sasl.stop()
         if self.authorizer is not None:
             self.authorizer.close()
+        self.quotas.close()
         self.role.close()
         self.auto_creation.stop()
         self.log_maintenance.stop()
@@ -222,4 +226,5 @@ def assemble(
         SaslListeners(config, runtime, scram),
         scram,
         authorizer,
+        BrokerQuotas.of(runtime, tree),
     )

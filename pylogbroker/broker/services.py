@@ -31,6 +31,7 @@ from pylogbroker.metadata.zk_schema import BadNode, ProducerIdBlock
 from pylogbroker.replication.throttle import ReplicationThrottle
 from pylogbroker.security.acls.bindings import AclBinding, ResourcePattern
 from pylogbroker.security.acls.index import AclIndex, Entries
+from pylogbroker.security.quotas.entities import QuotaEntity, Quotas, QuotaTable
 from pylogbroker.storage import Log, LogManager
 from pylogbroker.transactions import MarkersCallback, TransactionCoordinator, TransactionMarker
 from pylogbroker.wire.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
@@ -186,11 +187,25 @@ class ScramUsers(Protocol):
         """Change the settings of a user."""
 
 
+class ClientQuotas(Protocol):
+    @property
+    def store(self) -> QuotaChanges: ...
+
+
+class QuotaChanges(Protocol):
+    @property
+    def table(self) -> QuotaTable: ...
+    async def alter(self, entity: QuotaEntity, change: Callable[[Quotas], Quotas], /) -> None:
+        """Change an entity's quotas; raise KafkaError."""
+
+
 class Services(LogServices, Protocol):
     @property
     def apis(self) -> Sequence[Api]: ...
     @property
     def authorizer(self) -> Authorization | None: ...
+    @property
+    def quotas(self) -> ClientQuotas: ...
     @property
     def node(self) -> LocalNode: ...
     @property

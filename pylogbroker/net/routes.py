@@ -24,8 +24,6 @@ _OTHER_APIS = {
     39: "RenewDelegationToken",
     40: "ExpireDelegationToken",
     41: "DescribeDelegationToken",
-    48: "DescribeClientQuotas",
-    49: "AlterClientQuotas",
     50: "DescribeUserScramCredentials",
     51: "AlterUserScramCredentials",
     55: "DescribeQuorum",

@@ -52,6 +52,8 @@ LATEST = {
     "AlterPartitionReassignments": (45, 0),
     "ListPartitionReassignments": (46, 0),
     "OffsetDelete": (47, 0),
+    "DescribeClientQuotas": (48, 1),
+    "AlterClientQuotas": (49, 1),
     "AlterPartition": (56, 3),
     "UpdateFeatures": (57, 1),
     "DescribeCluster": (60, 1),

@@ -22,6 +22,7 @@ KINDS: dict[FieldType, st.SearchStrategy[Any]] = {
     FieldType.INT16: integers(16),
     FieldType.INT32: integers(32),
     FieldType.INT64: integers(64),
+    FieldType.FLOAT64: st.floats(allow_nan=False),
     FieldType.UUID: st.integers(0, (1 << 128) - 1).map(lambda number: UUID(int=number)),
     FieldType.STRING: st.text(max_size=4) | st.sampled_from(["", "topic", "名前", LONG]),
     FieldType.ERROR_TEXT: st.text(max_size=4) | st.sampled_from(["", "an error", "名前", LONG]),

@@ -25,6 +25,7 @@ from pylogbroker.wire import Request, request_codec
 from pylogbroker.wire.messages import (
     add_offsets_to_txn,
     add_partitions_to_txn,
+    alter_client_quotas,
     alter_configs,
     alter_partition_reassignments,
     alter_replica_log_dirs,
@@ -38,6 +39,7 @@ from pylogbroker.wire.messages import (
     delete_records,
     delete_topics,
     describe_acls,
+    describe_client_quotas,
     describe_cluster,
     describe_configs,
     describe_groups,
@@ -435,6 +437,23 @@ REQUESTS: Mapping[str, tuple[Callable[[Setting], Request], tuple[int, ...], tupl
     ),
     "alter configs": (_alter_configs, (2,), (("ALTER_CONFIGS topic seen",),)),
     "alter configs incrementally": (_incremental_alter_configs, (1,), (("ALTER_CONFIGS topic seen",),)),
+    "describe quotas": (
+        _constant(describe_client_quotas.DescribeClientQuotasRequest()),
+        (0, 1),
+        (("DESCRIBE_CONFIGS cluster",), ("ALTER_CONFIGS cluster",)),
+    ),
+    "alter quotas": (
+        _constant(
+            alter_client_quotas.AlterClientQuotasRequest(
+                [
+                    alter_client_quotas.QuotaAlteration([describe_client_quotas.EntityData("user", name)])
+                    for name in ("", None)
+                ]
+            )
+        ),
+        (0, 1),
+        (("ALTER_CONFIGS cluster",), ("ALTER cluster",)),
+    ),
     "describe ACLs": (
         _constant(describe_acls.DescribeAclsRequest(2, "seen", 3, PRINCIPAL, "127.9.9.9", 1, 1)),
         (2,),

@@ -1,0 +1,45 @@
+"""DescribeClientQuotas (48): the quotas of entities that a filter matches."""
+
+from __future__ import annotations
+
+from pylogbroker.broker.api import serves
+from pylogbroker.broker.context import RequestContext
+from pylogbroker.broker.security.rules import on_cluster
+from pylogbroker.broker.services import Services
+from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.security.acls.bindings import AclOperation
+from pylogbroker.security.quotas.entities import DEFAULT, QuotaEntity
+from pylogbroker.security.quotas.filters import FIELDS, parse_filter
+from pylogbroker.wire.messages.describe_client_quotas import (
+    DescribeClientQuotasRequest,
+    DescribeClientQuotasResponse,
+    EntityData,
+    EntryData,
+    ValueData,
+)
+
+
+def _reject(
+    context: RequestContext, request: DescribeClientQuotasRequest, code: ErrorCode
+) -> DescribeClientQuotasResponse:
+    return DescribeClientQuotasResponse(error_code=code, error_message=None, entries=None)
+
+
+@serves(DescribeClientQuotasRequest, access=[on_cluster(AclOperation.DESCRIBE_CONFIGS, _reject)])
+async def handle(
+    services: Services, context: RequestContext, request: DescribeClientQuotasRequest
+) -> DescribeClientQuotasResponse:
+    try:
+        wanted = parse_filter(request.components, request.strict)
+    except KafkaError as error:
+        return DescribeClientQuotasResponse(error_code=error.code, error_message=error.detail, entries=None)
+    entries = []
+    async for entity, quotas in services.runtime.slices.over(wanted.select(services.quotas.store.table)):
+        values = [ValueData(key, value) for key, value in quotas.items()]
+        entries.append(EntryData(_parts(entity), values))
+    return DescribeClientQuotasResponse(entries=entries)
+
+
+def _parts(entity: QuotaEntity) -> list[EntityData]:
+    names = ((kind, getattr(entity, field)) for kind, field in FIELDS.items())
+    return [EntityData(kind, None if name == DEFAULT else name) for kind, name in names if name is not None]
