@@ -22,6 +22,7 @@ _COMMANDS: Final = {
     "load": "Load new records of topics into Parquet files with Spark.",
     "loaded": "Show what has been loaded into a directory.",
     "migrate": "Import Kafka 0.7 data, and topics and offsets from ZooKeeper.",
+    "user": "Add, list and delete users of SASL listeners.",
 }
 _INTERRUPTED: Final = 130  # as after SIGINT in a shell
 

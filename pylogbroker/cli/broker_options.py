@@ -26,12 +26,13 @@ def broker_options(function: Callable[..., Any]) -> Callable[..., Any]:
     ) -> Any:
         if file is None and data_dir is None:
             raise click.UsageError("give --config or --data-dir to name the broker's files")
-        return function(*arguments, config=_settings(file, data_dir, overrides), **others)
+        return function(*arguments, config=broker_settings(file, data_dir, overrides), **others)
 
     return with_config
 
 
-def _settings(file: str | None, data_dir: str | None, overrides: tuple[str, ...]) -> BrokerConfig:
+def broker_settings(file: str | None, data_dir: str | None, overrides: tuple[str, ...]) -> BrokerConfig:
+    """Return the settings of a broker whose files options name."""
     from pylogbroker.config import BrokerConfig, properties
 
     if data_dir is not None and "," in data_dir:

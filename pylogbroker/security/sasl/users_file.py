@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+from collections.abc import Iterable
 from typing import Final
 
 import attrs
@@ -48,6 +49,30 @@ def parse(text: str, where: str) -> FileContent:
         if not is_new:
             raise ConfigError(f"{where}, line {number}: this user occurs twice")
     return content
+
+
+def with_user(text: str, name: str, keys: Iterable[ScramKeys]) -> str:
+    """Return the file's text with the keys of a user, in place of what it had for the name; raise ConfigError."""
+    if not name or ":" in name or name.startswith("#") or not name.isprintable() or name != name.strip():
+        raise ConfigError(
+            f"user: {name!r} is not accepted; expected a name without a colon, and without # or a space at an end"
+        )
+    lines = [line for line in text.splitlines() if not _is_of(line, name)]
+    return "\n".join([*lines, *(f"{name}:{_encoded(each)}" for each in keys), ""])
+
+
+def without_user(text: str, name: str) -> str:
+    """Return the file's text without the lines of a user."""
+    return "".join(f"{line}\n" for line in text.splitlines() if not _is_of(line, name))
+
+
+def _is_of(line: str, name: str) -> bool:
+    return not line.startswith("#") and line.startswith(f"{name}:")
+
+
+def _encoded(keys: ScramKeys) -> str:
+    parts = (base64.b64encode(each).decode() for each in (keys.salt, keys.stored_key, keys.server_key))
+    return "$".join((keys.mechanism, str(keys.iterations), *parts))
 
 
 def _keys(credential: str, where: str) -> ScramKeys | None:
