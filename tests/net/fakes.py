@@ -85,8 +85,8 @@ class FakeFactory:
     def connection_made(self, protocol: KafkaProtocol) -> None:
         self.connections[protocol] = None
 
-    def connection_lost(self, protocol: KafkaProtocol, host: str) -> None:
-        self.lost.append(host)
+    def connection_lost(self, protocol: KafkaProtocol) -> None:
+        self.lost.append(protocol.host)
 
 
 def connect(factory: FakeFactory) -> tuple[KafkaProtocol, FakeTransport]:
