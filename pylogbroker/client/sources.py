@@ -131,5 +131,6 @@ def _address(data: bytes | None, protocol: str) -> Address | None:
     for name, host, port in map(parse_endpoint, broker.endpoints):
         if broker.protocols.get(name, name) == protocol:
             return Address(host, port)
-    has_own = protocol == PLAINTEXT and broker.host and broker.port > 0
-    return Address(broker.host, broker.port) if has_own and broker.host else None
+    if protocol == PLAINTEXT and broker.host and broker.port > 0:
+        return Address(broker.host, broker.port)
+    return None
