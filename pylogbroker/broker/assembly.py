@@ -226,5 +226,5 @@ def assemble(
         SaslListeners(config, runtime, scram),
         scram,
         authorizer,
-        BrokerQuotas.of(runtime, tree),
+        BrokerQuotas.of(config, runtime, tree),
     )

@@ -6,12 +6,13 @@ Modules here and in `apis` import no implementation, so each can be replaced, wi
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 from uuid import UUID
 
 from twisted.internet.defer import Deferred
 
 from pylogbroker.broker.api import Api
+from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.fetch.conversion_cache import ConversionCache
 from pylogbroker.broker.fetch.sessions import FetchSessions
 from pylogbroker.broker.limits import PartitionAllowance
@@ -190,6 +191,39 @@ class ScramUsers(Protocol):
 class ClientQuotas(Protocol):
     @property
     def store(self) -> QuotaChanges: ...
+    @property
+    def meters(self) -> QuotaMeters | None:
+        """None while no client has a quota."""
+
+    def mutations(self, context: RequestContext, strict_since: int, /) -> Mutations | None:
+        """Return what counts a request's changes, strictly from a version of the API on; None without a quota."""
+
+
+class QuotaMeters(Protocol):
+    def handle(
+        self,
+        handle: Callable[[Any, RequestContext, Any], Any],
+        services: Any,
+        context: RequestContext,
+        request: Any,
+        size: int,
+        mute: Callable[[int], None],
+        /,
+    ) -> Any:
+        """Handle a request of `size` bytes; its answer has the throttle time for which the connection is muted."""
+
+    def fetch_throttle_ms(self, context: RequestContext, size: int, /) -> int:
+        """Return for how long a consumer is throttled that would get `size` bytes."""
+
+    def fetch_bytes_max(self, context: RequestContext, /) -> float:
+        """Return the bytes that a consumer may get at once."""
+
+
+class Mutations(Protocol):
+    @property
+    def throttle_ms(self) -> int: ...
+    def take(self, partitions: int, /) -> None:
+        """Count partitions; raise THROTTLING_QUOTA_EXCEEDED if earlier ones have used up the quota."""
 
 
 class QuotaChanges(Protocol):

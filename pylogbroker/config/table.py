@@ -14,6 +14,7 @@ from pylogbroker.config.client_settings import CLIENT_SETTINGS
 from pylogbroker.config.cluster_settings import CLUSTER_SETTINGS
 from pylogbroker.config.log_settings import LOG_SETTINGS
 from pylogbroker.config.network_settings import NETWORK_SETTINGS
+from pylogbroker.config.quota_settings import QUOTA_SETTINGS
 from pylogbroker.config.security_settings import SECURITY_SETTINGS
 from pylogbroker.config.setting import Scope, Setting
 from pylogbroker.config.topic_settings import TOPIC_SETTINGS
@@ -43,6 +44,7 @@ BROKER: Mapping[str, Setting] = _by_name(
         *CLIENT_SETTINGS,
         *TRANSACTION_SETTINGS,
         *ACCESS_SETTINGS,
+        *QUOTA_SETTINGS,
         *(setting for setting in UNUSED_SETTINGS if setting.scope is Scope.BROKER),
     )
 )

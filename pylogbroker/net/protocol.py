@@ -24,6 +24,7 @@ from typing import Protocol as Structure
 
 import attrs
 from twisted.internet.defer import CancelledError, Deferred, ensureDeferred
+from twisted.internet.interfaces import IDelayedCall
 from twisted.internet.protocol import Protocol, connectionDone
 from twisted.logger import Logger
 from twisted.python.failure import Failure
@@ -32,7 +33,7 @@ from pylogbroker.broker.context import Caller, RequestContext
 from pylogbroker.broker.deferred_actions import DeferredActions
 from pylogbroker.broker.peer_log_limit import PeerLogLimit
 from pylogbroker.broker.security.access import Access
-from pylogbroker.broker.services import Authorization, Services
+from pylogbroker.broker.services import Authorization, QuotaMeters, Services
 from pylogbroker.errors import ErrorCode, KafkaError, ProtocolViolation
 from pylogbroker.net.limits import MemoryLimit
 from pylogbroker.net.routes import NotOffered, Route, Routes, read_header
@@ -59,6 +60,18 @@ _DECODE_INLINE_BYTES_MAX = 64 * 1024  # longer ones with many elements are decod
 _ENCODE_INLINE_STRUCTS_MAX = 500  # some hundred microseconds; longer answers are encoded in slices
 
 
+class HasMeters(Structure):
+    @property
+    def meters(self) -> QuotaMeters | None: ...
+
+
+@attrs.frozen
+class Unmetered:
+    """Quotas of connections that are not measured."""
+
+    meters: None = None
+
+
 class ConnectionFactory(Structure):
     """State of the connections of one listener."""
 
@@ -73,6 +86,8 @@ class ConnectionFactory(Structure):
     routes: Routes
     max_request_bytes: int
     idle_tick: int
+
+    quotas: HasMeters
 
     def connection_made(self, protocol: KafkaProtocol, /) -> None: ...
     def connection_secured(self, protocol: KafkaProtocol, certificate: bytes | None, /) -> str: ...
@@ -158,6 +173,8 @@ class KafkaProtocol(Protocol):
         self._waiting: deque[ResponseSlot] = deque()
         self._out: list[Chunk] = []
         self._out_bytes = 0
+        self._quotas: HasMeters = Unmetered()
+        self._unmute: IDelayedCall | None = None
         self._callers: dict[tuple[int, int, int, bytes], tuple[Route, RequestContext]] = {}
         self._blocked = False
         self._busy = 0  # unfinished parts of long requests; the next requests wait
@@ -179,6 +196,7 @@ class KafkaProtocol(Protocol):
     def connectionMade(self) -> None:
         self._frames = FrameSplitter(self.factory.max_request_bytes)
         self._routes = self.factory.routes
+        self._quotas = self.factory.quotas
         self.idle_since = self.factory.idle_tick
         self.factory.connection_made(self)
 
@@ -191,6 +209,8 @@ class KafkaProtocol(Protocol):
         self._caller.leave()
         if self._decoding is not None:
             self._decoding.cancel()
+        if self._unmute is not None:
+            self._unmute.cancel()
         waiting, self._waiting = self._waiting, deque()
         memory = self.factory.memory
         memory.leaves(self, sum([slot.detach(memory) for slot in waiting]))
@@ -333,8 +353,12 @@ class KafkaProtocol(Protocol):
         self._decoding.addCallback(decoded).addErrback(failed).addCallback(go_on)
 
     def _handle(self, request: Any, route: Route, context: RequestContext, correlation_id: int, held: int) -> None:
+        meters, services = self._quotas.meters, self.factory.services
         try:
-            answer = route.handle(self.factory.services, context, request)
+            if meters is None:
+                answer = route.handle(services, context, request)
+            else:
+                answer = meters.handle(route.handle, services, context, request, held, self.mute)
         except ProtocolViolation as violation:
             self._violated(str(violation))
             return
@@ -359,6 +383,22 @@ class KafkaProtocol(Protocol):
         finally:
             self.factory.reactor.callLater(0, self._go_on)
         return await answer if isawaitable(answer) else answer
+
+    def mute(self, ms: int) -> None:
+        """Handle and read no more requests for a time; answers are sent."""
+        if self._closing:
+            return
+        reactor = self.factory.reactor
+        if self._unmute is None:
+            self._busy += 1
+            self._unmute = reactor.callLater(ms / 1000, self._unmuted)
+        elif self._unmute.getTime() < reactor.seconds() + ms / 1000:
+            self._unmute.reset(ms / 1000)
+
+    def _unmuted(self) -> None:
+        self._unmute = None
+        self.idle_since = self.factory.idle_tick
+        self._go_on()
 
     def _go_on(self) -> None:
         self._busy -= 1

@@ -21,7 +21,7 @@ from pylogbroker.broker.apis import api_versions
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.services import Services
 from pylogbroker.errors import ErrorCode, ProtocolViolation
-from pylogbroker.net.protocol import ConnectionFactory, KafkaProtocol
+from pylogbroker.net.protocol import ConnectionFactory, KafkaProtocol, Unmetered
 from pylogbroker.net.routes import Routes
 from pylogbroker.security.sasl.authentication import Authentication, AuthenticationFailed, IllegalState, State
 from pylogbroker.security.sasl.users import MECHANISMS
@@ -103,6 +103,7 @@ class SaslProtocol(KafkaProtocol):
         super().connectionMade()
         services = self.factory.services
         self._authentication: Authentication | None = services.sasl.authentication(self.factory.listener_name)
+        self._quotas = Unmetered()
         self._routes = _Handlers(self, self._authentication).routes()
         setting = "sasl.server.max.receive.size"
         self._frames.limit(services.config.integer(setting), setting)
@@ -155,6 +156,7 @@ class SaslProtocol(KafkaProtocol):
             self._principal = f"User:{user}"
             self._authentication = None
             self._routes = self.factory.routes
+            self._quotas = self.factory.quotas
             self._callers.clear()
             self._frames.limit(self.factory.max_request_bytes, "socket.request.max.bytes")
             self.factory.authenticated(self)

@@ -20,7 +20,7 @@ from pylogbroker.broker.runtime import PeriodicCall
 from pylogbroker.broker.services import Services
 from pylogbroker.config import Listener
 from pylogbroker.net.limits import ConnectionLimit, MemoryLimit, SetupLimit, automatic_memory_bound
-from pylogbroker.net.protocol import KafkaProtocol
+from pylogbroker.net.protocol import HasMeters, KafkaProtocol
 from pylogbroker.net.routes import Routes
 from pylogbroker.net.sasl_protocol import SaslProtocol
 from pylogbroker.net.transport import ChunkPort, ChunkServerEndpoint
@@ -81,6 +81,7 @@ class KafkaFactory(Factory):
         self.reactor = reactor
         self.services = services
         self.authorizer = services.authorizer
+        self.quotas: HasMeters = services.quotas
         self.listener_name = listener.name
         self._security = listener.security
         self._has_setup = listener.security.has_tls or listener.security.has_sasl

@@ -12,7 +12,7 @@ from twisted.internet.task import Clock
 from pylogbroker.broker.deferred_actions import DeferredActions
 from pylogbroker.broker.peer_log_limit import PeerLogLimit
 from pylogbroker.net.limits import MemoryLimit
-from pylogbroker.net.protocol import KafkaProtocol
+from pylogbroker.net.protocol import KafkaProtocol, Unmetered
 from pylogbroker.net.routes import Routes
 from pylogbroker.wire import request_codec
 
@@ -68,6 +68,7 @@ class FakeFactory:
     reactor: Clock = attrs.field(factory=Clock)
     services: Any = None
     authorizer: Any = None
+    quotas: Any = attrs.field(factory=Unmetered)
     listener_name: str = "PLAINTEXT"
     max_request_bytes: int = 1_000_000
     idle_tick: int = 0

@@ -1,24 +1,282 @@
-"""Quotas of this broker's clients."""
+"""Quotas of this broker's clients: measures what they use, and says how long they are throttled.
+
+    before the handler    nothing
+    the handler           Fetch asks whether its answer must be empty; changes of topics take tokens
+    its answer            gets the longest throttle time, and the connection is muted for that time (KIP-219)
+
+While no client has a quota, `BrokerQuotas.meters` is None, and requests are handled as if there were no quotas.
+"""
 
 from __future__ import annotations
 
+import types
+from collections.abc import Callable, Coroutine, Generator
+from inspect import iscoroutine
+from time import perf_counter
+from typing import Any, Final, Generic, TypeVar
+
 import attrs
 
+from pylogbroker.broker.context import RequestContext
+from pylogbroker.broker.fetch.session import CONSUMER, fetcher_of
 from pylogbroker.broker.runtime import Runtime
 from pylogbroker.broker.security.quota_store import QuotaStore
+from pylogbroker.config import BrokerConfig
+from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.interfaces import ITree
+from pylogbroker.security.quotas.entities import QuotaTable
+from pylogbroker.security.quotas.keys import CLIENT_KEYS, QuotaKey
+from pylogbroker.security.quotas.rates import SampledRate, TokenBucket, Windows
+from pylogbroker.wire.messages.fetch import FetchRequest
+from pylogbroker.wire.messages.produce import ProduceRequest
+
+_CLIENTS_MAX: Final = 10_000
+"""Clients whose quotas are remembered; idle ones are forgotten beyond it."""
+
+_REQUESTS_OF_BROKERS: Final = frozenset({4, 5, 6, 7, 27, 56, 67})
+"""APIs that only brokers use: they are never throttled."""
+
+M = TypeVar("M", SampledRate, TokenBucket)
+Mute = Callable[[int], None]
+Handler = Callable[[Any, RequestContext, Any], Any]
+
+
+@attrs.define(eq=False)
+class _Meters(Generic[M]):
+    """Measures for one quota; clients that share it share a measure."""
+
+    _key: QuotaKey
+    _windows: Windows
+    _new: Callable[[Windows], M]
+    _table: QuotaTable = attrs.field(factory=QuotaTable, init=False)
+    _known: dict[tuple[str, str | None], tuple[float, M] | None] = attrs.field(factory=dict, init=False)
+    _measures: dict[tuple[str, str], M] = attrs.field(factory=dict, init=False)
+    _measures_max: int = attrs.field(default=_CLIENTS_MAX, init=False)
+
+    def set_table(self, table: QuotaTable) -> None:
+        self._table = table
+        self._known.clear()
+
+    def of(self, context: RequestContext, now_ms: int) -> tuple[float, M] | None:
+        """Return the quota of a client and its measure; None without a quota."""
+        client = context.principal, context.client_id
+        if client in self._known:
+            return self._known[client]
+        limit = self._table.limit(self._key, context.principal.partition(":")[2], context.client_id or "")
+        found = None
+        if limit is not None:
+            found = limit.quota, self._measure((limit.user, limit.client_id), now_ms)
+        if len(self._known) >= _CLIENTS_MAX:
+            self._known.clear()
+        self._known[client] = found
+        return found
+
+    def _measure(self, shared_by: tuple[str, str], now_ms: int) -> M:
+        measure = self._measures.get(shared_by)
+        if measure is None:
+            if len(self._measures) >= self._measures_max:
+                self._forget_idle(now_ms)
+            measure = self._measures[shared_by] = self._new(self._windows)
+        return measure
+
+    def _forget_idle(self, now_ms: int) -> None:
+        """Forget measures that are as good as new."""
+        since_ms = now_ms - self._windows.samples * self._windows.ms
+        self._measures = {by: measure for by, measure in self._measures.items() if measure.last_ms > since_ms}
+        self._measures_max = max(_CLIENTS_MAX, 2 * len(self._measures))
+        self._known.clear()
+
+
+@attrs.define(eq=False)
+class ClientMeters:
+    """Measures of all clients of this broker."""
+
+    _runtime: Runtime
+    _windows: Windows
+    _rates: dict[QuotaKey, _Meters[SampledRate]]
+    _buckets: _Meters[TokenBucket]
+
+    @classmethod
+    def of(cls, runtime: Runtime, windows: Windows, controller_windows: Windows) -> ClientMeters:
+        keys = (QuotaKey.PRODUCER_BYTE_RATE, QuotaKey.CONSUMER_BYTE_RATE, QuotaKey.REQUEST_PERCENTAGE)
+        rates = {key: _Meters(key, windows, SampledRate) for key in keys}
+        return cls(runtime, windows, rates, _Meters(QuotaKey.CONTROLLER_MUTATION_RATE, controller_windows, TokenBucket))
+
+    def set_table(self, table: QuotaTable) -> None:
+        for rates in self._rates.values():
+            rates.set_table(table)
+        self._buckets.set_table(table)
+
+    def handle(
+        self, handle: Handler, services: Any, context: RequestContext, request: Any, size: int, mute: Mute
+    ) -> Any:
+        """Handle a request of `size` bytes; its answer has the throttle time for which the connection is muted."""
+        if _is_of_broker(request):
+            return handle(services, context, request)
+        use = _Use(self, context, size if type(request) is ProduceRequest else 0, mute)
+        return use.handle(handle, services, request)
+
+    def throttle_ms(self, key: QuotaKey, context: RequestContext, value: float) -> int:
+        """Record what a client has used; return for how long it is throttled."""
+        now_ms = self._runtime.now_ms()
+        found = self._rates[key].of(context, now_ms)
+        if found is None:
+            return 0
+        quota, rate = found
+        rate.record(value, now_ms)
+        return rate.throttle_ms(quota, now_ms)
+
+    def request_throttle_ms(self, context: RequestContext, seconds: float) -> int:
+        """Like `throttle_ms` for the time that a request took, up to one window."""
+        return min(self._windows.ms, self.throttle_ms(QuotaKey.REQUEST_PERCENTAGE, context, seconds * 100))
+
+    def fetch_throttle_ms(self, context: RequestContext, size: int) -> int:
+        """Return for how long a consumer is throttled that would get `size` bytes; they count if it is not."""
+        throttle_ms = self.throttle_ms(QuotaKey.CONSUMER_BYTE_RATE, context, size)
+        throttle_ms = max(throttle_ms, self.request_throttle_ms(context, 0.0))
+        if throttle_ms:
+            self.throttle_ms(QuotaKey.CONSUMER_BYTE_RATE, context, -size)
+        return throttle_ms
+
+    def fetch_bytes_max(self, context: RequestContext) -> float:
+        """Return the bytes that an idle consumer may get at once; more would always be throttled."""
+        found = self._rates[QuotaKey.CONSUMER_BYTE_RATE].of(context, self._runtime.now_ms())
+        return float("inf") if found is None else found[0] * self._windows.whole_seconds
+
+    def mutations(self, context: RequestContext, is_strict: bool) -> LimitedMutations | None:
+        found = self._buckets.of(context, self._runtime.now_ms())
+        return None if found is None else LimitedMutations(self._runtime, *found, is_strict)
+
+
+@attrs.define(eq=False)
+class _Use:
+    """Use of one request: time of the reactor's thread, and bytes that it produces."""
+
+    _meters: ClientMeters
+    _context: RequestContext
+    _produced: int
+    _mute: Mute
+    _seconds: float = attrs.field(default=0.0, init=False)
+
+    def handle(self, handle: Handler, services: Any, request: Any) -> Any:
+        began = perf_counter()
+        answer = handle(services, self._context, request)
+        self._seconds += perf_counter() - began
+        return self._complete(answer)
+
+    def _complete(self, answer: Any) -> Any:
+        """Complete an answer of any kind that a handler may return."""
+        if type(answer) is types.GeneratorType:
+            return self._complete_steps(answer)
+        if hasattr(answer, "__await__"):
+            return self._complete_later(answer)
+        return self._completed(answer)
+
+    def _complete_steps(self, steps: Generator[None, None, Any]) -> Generator[None, None, Any]:
+        with_time = self._timed(steps)
+        return self._complete((yield from with_time))
+
+    async def _complete_later(self, answer: Any) -> Any:
+        return self._completed(await (self._timed(answer) if iscoroutine(answer) else answer))
+
+    @types.coroutine
+    def _timed(self, work: Generator[Any, Any, Any] | Coroutine[Any, Any, Any]) -> Generator[Any, Any, Any]:
+        """Run steps of a generator or coroutine; add their time."""
+        result: Any = None
+        error: BaseException | None = None
+        try:
+            while True:
+                began = perf_counter()
+                try:
+                    waiting = work.send(result) if error is None else work.throw(error)
+                except StopIteration as end:
+                    return end.value
+                finally:
+                    self._seconds += perf_counter() - began
+                result = error = None
+                try:
+                    result = yield waiting
+                except Exception as thrown:
+                    error = thrown
+        finally:
+            work.close()
+
+    def _completed(self, response: Any) -> Any:
+        throttle_ms = getattr(response, "throttle_time_ms", 0)  # of Fetch, and of changes of topics
+        if self._produced:
+            produced_ms = self._meters.throttle_ms(QuotaKey.PRODUCER_BYTE_RATE, self._context, self._produced)
+            throttle_ms = max(throttle_ms, produced_ms)
+        if response is not None:  # else acks=0: its time does not count
+            throttle_ms = max(throttle_ms, self._meters.request_throttle_ms(self._context, self._seconds))
+        if throttle_ms:
+            self._mute(throttle_ms)
+            if hasattr(response, "throttle_time_ms"):
+                return attrs.evolve(response, throttle_time_ms=throttle_ms)
+        return response
+
+
+def _is_of_broker(request: Any) -> bool:
+    if type(request) is FetchRequest:
+        return fetcher_of(request) > CONSUMER
+    return getattr(request, "api_key", None) in _REQUESTS_OF_BROKERS
+
+
+@attrs.define(eq=False)
+class LimitedMutations:
+    """Partitions that one request creates or deletes (KIP-599).
+
+    Old requests are throttled afterwards. Those of clients that know the error get it (`is_strict`).
+    """
+
+    _runtime: Runtime
+    _quota: float
+    _bucket: TokenBucket
+    _is_strict: bool
+    throttle_ms: int = attrs.field(default=0, init=False)
+
+    def take(self, partitions: int) -> None:
+        """Count partitions; raise THROTTLING_QUOTA_EXCEEDED if earlier ones have used up the quota."""
+        now_ms = self._runtime.now_ms()
+        if self._is_strict:
+            self.throttle_ms = self._bucket.throttle_ms(self._quota, now_ms)
+            if self.throttle_ms:
+                code = ErrorCode.THROTTLING_QUOTA_EXCEEDED
+                raise KafkaError("The throttling quota has been exceeded.", code)
+        self._bucket.take(partitions, self._quota, now_ms)
+        if not self._is_strict:
+            self.throttle_ms = self._bucket.throttle_ms(self._quota, now_ms)
 
 
 @attrs.define(eq=False)
 class BrokerQuotas:
-    store: QuotaStore
+    """`meters` is None while no client has a quota."""
+
+    _meters: ClientMeters
+    store: QuotaStore = attrs.field(init=False)
+    meters: ClientMeters | None = attrs.field(default=None, init=False)
 
     @classmethod
-    def of(cls, runtime: Runtime, tree: ITree) -> BrokerQuotas:
-        return cls(QuotaStore(tree, runtime, lambda table: None))
+    def of(cls, config: BrokerConfig, runtime: Runtime, tree: ITree) -> BrokerQuotas:
+        windows = Windows(config.integer("quota.window.num"), config.integer("quota.window.size.seconds"))
+        of_controller = Windows(
+            config.integer("controller.quota.window.num"), config.integer("controller.quota.window.size.seconds")
+        )
+        quotas = cls(ClientMeters.of(runtime, windows, of_controller))
+        quotas.store = QuotaStore(tree, runtime, quotas._set_table)
+        return quotas
 
     async def open(self) -> None:
         await self.store.open()
 
     def close(self) -> None:
         self.store.close()
+
+    def mutations(self, context: RequestContext, strict_since: int) -> LimitedMutations | None:
+        """Return what counts a request's changes; None without a quota."""
+        if self.meters is None:
+            return None
+        return self.meters.mutations(context, context.api_version >= strict_since)
+
+    def _set_table(self, table: QuotaTable) -> None:
+        self._meters.set_table(table)
+        self.meters = self._meters if table.keys & CLIENT_KEYS else None

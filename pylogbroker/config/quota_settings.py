@@ -1,0 +1,26 @@
+"""The broker's settings for quotas; the quotas themselves are set by AlterClientQuotas."""
+
+from __future__ import annotations
+
+from pylogbroker.config.setting import Setting, fixed
+from pylogbroker.config.value_kinds import at_least
+
+QUOTA_SETTINGS: tuple[Setting, ...] = (
+    fixed(
+        "quota.window.num",
+        at_least(1),
+        11,
+        "low",
+        "Windows over which the use of quotas is measured. A client that was idle may use its quota of all but one of "
+        "them at once.",
+    ),
+    fixed("quota.window.size.seconds", at_least(1), 1, "low", "Length of such a window."),
+    fixed(
+        "controller.quota.window.num",
+        at_least(1),
+        11,
+        "low",
+        "Windows whose quota of created and deleted partitions may be used at once.",
+    ),
+    fixed("controller.quota.window.size.seconds", at_least(1), 1, "low", "Length of such a window."),
+)
