@@ -128,6 +128,7 @@ class FetchOperation:
     def __attrs_post_init__(self) -> None:
         self._follower = self.session if isinstance(self.session, FollowerSession) else None
         self._reader = FetchReader(self.services, self.context, self.request)
+        self.request.min_bytes = min(self.request.min_bytes, self._reader.quota_bytes_max)
         self._is_short = len(self.asked) <= PARTITIONS_INLINE_MAX
         if self._reader.announces_high_watermarks:
             self._announcement = _Announcement(self)
@@ -153,6 +154,8 @@ class FetchOperation:
         if not (self._is_enough() and reader.is_ready(reader.answers)):
             return None
         self._state = FetchState.ANSWERED
+        if (throttled := self._throttled_response()) is not None:
+            return throttled
         response = self._begin_response()
         self._add_partitions(response, self.asked, reader.answers)
         return response
@@ -365,11 +368,14 @@ class FetchOperation:
         async for place in self._slices():
             if not self._reader.is_ready(self._reader.answers[place]):
                 return await self._prepare()
-        self._response = await self._build_response_in_slices()
+        self._response = self._throttled_response() or await self._build_response_in_slices()
         return FetchEvent.PREPARED
 
     async def _prepare(self) -> FetchEvent:
         await self._read_uncached()
+        self._response = self._throttled_response()
+        if self._response is not None:
+            return FetchEvent.PREPARED
         conversion = Conversion(self.services, self.context, self._reader.needs_v2, self._reader.limit)
         while True:
             self._fail_those(await self.services.runtime.in_reading_thread(self._bring_in))
@@ -436,6 +442,22 @@ class FetchOperation:
         return _with_regions(some, convert)
 
     # -- ANSWERED --------------------------------------------------------------------------------------------------
+
+    def _throttled_response(self) -> FetchResponse | None:
+        """Return an empty answer to a consumer over its quota; else the records that are read count."""
+        meters = self.services.quotas.meters
+        if meters is None or self._reader.is_follower:
+            return None
+        throttle_ms = meters.fetch_throttle_ms(self.context, self._reader.size)
+        if not throttle_ms:
+            return None
+        session_id = 0
+        if self.session is not None:
+            if self.incremental:
+                session_id = self.session.id
+            else:  # the client begins it again
+                self.services.fetches.sessions.end(self.session)
+        return FetchResponse(throttle_time_ms=throttle_ms, session_id=session_id, responses=[])
 
     async def _build_response_in_slices(self) -> FetchResponse:
         response = self._begin_response()

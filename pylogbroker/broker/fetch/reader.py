@@ -41,6 +41,7 @@ from pylogbroker.wire.messages.fetch import (
 )
 
 READ_COMMITTED = 1
+BYTES_UNLIMITED = 2**31 - 1
 LEADER_SERVES = -1
 
 _FIRST_WITH_STORAGE_ERROR = 6
@@ -65,6 +66,7 @@ class FetchReader:
     request: FetchRequest
     answers: list[PartitionData] = attrs.field(init=False)
     limit: int = attrs.field(init=False)  # bytes of records in all answers
+    quota_bytes_max: int = attrs.field(init=False)  # what the client's quota lets an answer have
     left: int = attrs.field(init=False)  # what remains of `limit`
     is_urgent: bool = attrs.field(init=False)
     uncached: list[FileRegion] = attrs.field(init=False)
@@ -100,6 +102,11 @@ class FetchReader:
         self.limit = fetches.bytes_max
         if version >= FIRST_WITH_BYTE_LIMIT:
             self.limit = min(request.max_bytes, self.limit)
+        self.quota_bytes_max = BYTES_UNLIMITED
+        meters = self._services.quotas.meters
+        if meters is not None and not self.is_follower:
+            self.quota_bytes_max = int(min(meters.fetch_bytes_max(self._context), BYTES_UNLIMITED))
+            self.limit = min(self.limit, self.quota_bytes_max)
 
     @property
     def size(self) -> int:

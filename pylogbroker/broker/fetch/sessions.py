@@ -52,6 +52,10 @@ class FetchSessions:
             self._drop(request.session_id)
         return self._begin(request, requested, now_ms, by_id) if request.session_epoch == FIRST_EPOCH else None
 
+    def end(self, session: FetchSession) -> None:
+        """End a session of which the fetcher has not heard."""
+        self._drop(session.id)
+
     def _resume(self, request: FetchRequest, requested: RequestedPartitions, now_ms: int, by_id: bool) -> FetchSession:
         session = self._sessions.get(request.session_id)
         if session is None:
