@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import attrs
+
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.limits import PartitionAllowance, duplicate_error, duplicates_in_steps, too_many_partitions
 from pylogbroker.broker.security.rules import on_topics
-from pylogbroker.broker.services import Controller, Metadata, Services
+from pylogbroker.broker.services import Controller, Metadata, Mutations, Services
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.security.acls.bindings import AclOperation
 from pylogbroker.wire.messages.create_partitions import (
@@ -15,6 +17,8 @@ from pylogbroker.wire.messages.create_partitions import (
     CreatePartitionsTopic,
     CreatePartitionsTopicResult,
 )
+
+_FIRST_WITH_QUOTA_ERROR = 3
 
 
 def _rejected(topic: CreatePartitionsTopic) -> CreatePartitionsTopicResult:
@@ -27,14 +31,16 @@ async def handle(
 ) -> CreatePartitionsResponse:
     controller = services.controller
     twice = await services.runtime.slices.run(duplicates_in_steps(topic.name for topic in request.topics))
-    allowance = PartitionAllowance()
+    mutations = services.quotas.mutations(context, _FIRST_WITH_QUOTA_ERROR)
+    enlargement = _Enlargement(controller, mutations, request.validate_only)
+    allowance = enlargement.allowance
     excess = too_many_partitions() if _count_new(services.metadata, request) > allowance.left else None
     results = {}
     async for wanted in services.runtime.slices.over(request.topics):
         if wanted.name not in results:
             known_error = duplicate_error() if wanted.name in twice else excess
-            results[wanted.name] = await _attempt(controller, wanted, allowance, known_error, request.validate_only)
-    return CreatePartitionsResponse(results=list(results.values()))
+            results[wanted.name] = await enlargement.attempt(wanted, known_error)
+    return CreatePartitionsResponse(mutations.throttle_ms if mutations else 0, list(results.values()))
 
 
 def _count_new(metadata: Metadata, request: CreatePartitionsRequest) -> int:
@@ -42,28 +48,33 @@ def _count_new(metadata: Metadata, request: CreatePartitionsRequest) -> int:
     return sum(max(0, count - len(topic.partitions)) for count, topic in known if topic)
 
 
-async def _attempt(
-    controller: Controller,
-    wanted: CreatePartitionsTopic,
-    allowance: PartitionAllowance,
-    known_error: KafkaError | None,
-    validate_only: bool,
-) -> CreatePartitionsTopicResult:
-    try:
-        if known_error:
-            raise known_error
-        await _enlarge(controller, wanted, allowance, validate_only)
-    except KafkaError as error:
-        return CreatePartitionsTopicResult(wanted.name, error.code, error.detail)
-    return CreatePartitionsTopicResult(wanted.name)
+@attrs.define
+class _Enlargement:
+    """State of one request."""
 
+    _controller: Controller
+    _mutations: Mutations | None
+    _validate_only: bool
+    allowance: PartitionAllowance = attrs.field(factory=PartitionAllowance, init=False)
 
-async def _enlarge(
-    controller: Controller, wanted: CreatePartitionsTopic, allowance: PartitionAllowance, validate_only: bool
-) -> None:
-    controller.check_is_controller()
-    given = None if wanted.assignments is None else [assignment.broker_ids for assignment in wanted.assignments]
-    if validate_only:
-        controller.plan_partitions(wanted.name, wanted.count, given, allowance)
-    else:
-        await controller.create_partitions(wanted.name, wanted.count, given, allowance)
+    async def attempt(
+        self, wanted: CreatePartitionsTopic, known_error: KafkaError | None
+    ) -> CreatePartitionsTopicResult:
+        try:
+            if known_error:
+                raise known_error
+            await self._enlarge(wanted)
+        except KafkaError as error:
+            return CreatePartitionsTopicResult(wanted.name, error.code, error.detail)
+        return CreatePartitionsTopicResult(wanted.name)
+
+    async def _enlarge(self, wanted: CreatePartitionsTopic) -> None:
+        controller, name, count = self._controller, wanted.name, wanted.count
+        controller.check_is_controller()
+        given = None if wanted.assignments is None else [assignment.broker_ids for assignment in wanted.assignments]
+        if self._validate_only:
+            controller.plan_partitions(name, count, given, self.allowance)
+            return
+        if self._mutations is not None:
+            self._mutations.take(len(controller.plan_partitions(name, count, given).partitions))
+        await controller.create_partitions(name, count, given, self.allowance)

@@ -20,7 +20,7 @@ from pylogbroker.broker.limits import (
 from pylogbroker.broker.security.access import Access
 from pylogbroker.broker.security.rules import Decision, Steps, narrow_each
 from pylogbroker.broker.security.visibility import may_create_topic
-from pylogbroker.broker.services import Services
+from pylogbroker.broker.services import Mutations, Services
 from pylogbroker.config import TopicConfig, describe_topic
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.metadata.delta import NewTopic
@@ -34,6 +34,8 @@ from pylogbroker.wire.messages.create_topics import (
     CreateTopicsResponse,
 )
 from pylogbroker.wire.schema import NO_ID
+
+_FIRST_WITH_QUOTA_ERROR = 6
 
 
 def _narrow(services: Services, context: RequestContext, request: CreateTopicsRequest) -> Decision | Steps[Decision]:
@@ -54,7 +56,8 @@ def _rejected(wanted: CreatableTopic) -> CreatableTopicResult:
 
 @serves(CreateTopicsRequest, access=[_narrow])
 async def handle(services: Services, context: RequestContext, request: CreateTopicsRequest) -> CreateTopicsResponse:
-    creation = _Creation(services, context.access, request.validate_only)
+    mutations = services.quotas.mutations(context, _FIRST_WITH_QUOTA_ERROR)
+    creation = _Creation(services, context.access, request.validate_only, mutations)
     twice = await services.runtime.slices.run(duplicates_in_steps(topic.name for topic in request.topics))
     excess = too_many_partitions() if _count_partitions(services, request) > creation.allowance.left else None
     results = {}
@@ -62,7 +65,7 @@ async def handle(services: Services, context: RequestContext, request: CreateTop
         if wanted.name not in results:
             known_error = duplicate_error() if wanted.name in twice else excess
             results[wanted.name] = await creation.attempt(wanted, known_error)
-    return CreateTopicsResponse(topics=list(results.values()))
+    return CreateTopicsResponse(mutations.throttle_ms if mutations else 0, list(results.values()))
 
 
 def _count_partitions(services: Services, request: CreateTopicsRequest) -> int:
@@ -80,6 +83,7 @@ class _Creation:
     _services: Services
     _access: Access | None
     _validate_only: bool
+    _mutations: Mutations | None
     allowance: PartitionAllowance = attrs.field(factory=PartitionAllowance, init=False)
     _described: dict[TopicConfig, list[CreatableTopicConfigs]] = attrs.field(factory=dict, init=False)
 
@@ -110,6 +114,8 @@ class _Creation:
         topic = NewTopic(wanted.name, wanted.num_partitions, wanted.replication_factor, _assignment(wanted), settings)
         if self._validate_only:
             return controller.plan_topic(topic, self.allowance).topic
+        if self._mutations is not None:
+            self._mutations.take(len(controller.plan_topic(topic).topic.partitions))
         return await controller.create_topic(topic, self.allowance)
 
     def _configs(self, own: Mapping[str, str]) -> list[CreatableTopicConfigs]:

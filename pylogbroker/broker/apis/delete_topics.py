@@ -12,7 +12,7 @@ from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.limits import duplicate_error
 from pylogbroker.broker.security.access import Access
 from pylogbroker.broker.security.rules import Decision, Narrowed, Steps, with_fields
-from pylogbroker.broker.services import Controller, Metadata, Services
+from pylogbroker.broker.services import Metadata, Mutations, Services
 from pylogbroker.broker.slices import inline_if_short, map_in_steps
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.security.acls.bindings import AclOperation
@@ -23,6 +23,8 @@ from pylogbroker.wire.messages.delete_topics import (
     DeleteTopicState,
 )
 from pylogbroker.wire.schema import NO_ID
+
+_FIRST_WITH_QUOTA_ERROR = 5
 
 
 def _narrow(services: Services, context: RequestContext, request: DeleteTopicsRequest) -> Decision | Steps[Decision]:
@@ -80,11 +82,12 @@ async def handle(services: Services, context: RequestContext, request: DeleteTop
             twice.add(identity)
         distinct[identity] = topic
     disabled = None if services.config.boolean("delete.topic.enable") else _disabled(context.api_version)
+    mutations = services.quotas.mutations(context, _FIRST_WITH_QUOTA_ERROR)
     results = []
     async for identity, topic in slices.over(distinct.items()):
         known_error = duplicate_error() if identity in twice else disabled
-        results.append(await _attempt(services.controller, topic, known_error))
-    return DeleteTopicsResponse(responses=results)
+        results.append(await _attempt(services, topic, known_error, mutations))
+    return DeleteTopicsResponse(mutations.throttle_ms if mutations else 0, results)
 
 
 def _identity(metadata: Metadata, wanted: DeleteTopicState) -> uuid.UUID | str:
@@ -102,13 +105,16 @@ def _disabled(version: int) -> KafkaError:
 
 
 async def _attempt(
-    controller: Controller, wanted: DeleteTopicState, known_error: KafkaError | None
+    services: Services, wanted: DeleteTopicState, known_error: KafkaError | None, mutations: Mutations | None
 ) -> DeletableTopicResult:
     try:
         if known_error:
             raise known_error
-        controller.check_is_controller()
-        topic = await controller.delete_topic(_wanted(wanted))
+        services.controller.check_is_controller()
+        named = _wanted(wanted)
+        if mutations is not None:
+            mutations.take(len(services.metadata.require_topic(named).partitions))
+        topic = await services.controller.delete_topic(named)
     except KafkaError as error:
         return DeletableTopicResult(wanted.name, wanted.topic_id, error.code, error.detail)
     return DeletableTopicResult(topic.name, topic.id)
