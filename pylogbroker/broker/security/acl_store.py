@@ -15,23 +15,16 @@ from functools import partial
 from typing import Final
 
 import attrs
-from twisted.internet.defer import DeferredLock, ensureDeferred
 from twisted.logger import Logger
 
-from pylogbroker.broker.coordination_errors import kafka_error
-from pylogbroker.broker.new_sessions import NewSessions
-from pylogbroker.broker.notifications import Notifications
+from pylogbroker.broker.followed_nodes import FollowedNodes
 from pylogbroker.broker.runtime import Runtime
 from pylogbroker.errors import KafkaError, StartupError
 from pylogbroker.interfaces import (
-    BadVersion,
-    CoordinationError,
     Create,
     Delete,
     ITree,
     Node,
-    NodeExists,
-    NoNode,
     Operation,
     SetData,
 )
@@ -42,7 +35,6 @@ from pylogbroker.security.acls.index import AclIndex, Entries
 from pylogbroker.security.acls.tree_layout import BadAcls
 
 log = Logger()
-_ATTEMPTS_MAX: Final = 10
 _NO_ENTRIES: Final[Entries] = frozenset()
 
 Change = Callable[[Entries], Entries]
@@ -57,38 +49,25 @@ class AclStore:
     _on_change: Callable[[AclIndex], None]
     index: AclIndex = attrs.field(factory=AclIndex, init=False)
     _is_open: bool = attrs.field(default=False, init=False)
-    _sessions: NewSessions = attrs.field(init=False)
-    _lock: DeferredLock = attrs.field(factory=DeferredLock, init=False)
-    _notifications: Sequence[Notifications] = attrs.field(init=False)
+    _nodes: FollowedNodes = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self._sessions = NewSessions(self._tree, self._runtime, "ACLs", self._read_all)
-        self._notifications = [
-            Notifications(
-                self._tree,
-                self._runtime,
-                tree_layout.changes_path(pattern),
-                f"{pattern.name.lower()} ACLs",
-                partial(self._read_changed, pattern),
-                self._lock,
-            )
-            for pattern in tree_layout.STORED_PATTERNS
-        ]
+        acts = {
+            tree_layout.changes_path(each): partial(self._read_changed, each) for each in tree_layout.STORED_PATTERNS
+        }
+        self._nodes = FollowedNodes(self._tree, self._runtime, "ACLs", partial(self._read_each, None), acts)
 
     async def open(self) -> None:
         """Read all ACLs; raise StartupError if some cannot be read."""
         await create_permanent_nodes(self._tree, tree_layout.permanent_paths())
-        self._sessions.follow()
         try:
-            await self._read_all()
+            await self._nodes.open()
         except BadAcls as error:
             raise StartupError(f"stored ACLs cannot be read, so nobody can be authorized: {error}") from error
         self._is_open = True
 
     def close(self) -> None:
-        self._sessions.stop()
-        for each in self._notifications:
-            each.stop()
+        self._nodes.close()
 
     async def add(self, resource: ResourcePattern, new: Entries) -> None:
         """Add entries of a resource; raise KafkaError."""
@@ -111,43 +90,27 @@ class AclStore:
 
     async def _change(self, resource: ResourcePattern, change: Change) -> list[AccessControlEntry]:
         """Write a resource's new entries; return those that are gone."""
-        await self._lock.acquire()
         try:
-            before, after = await self._write(resource, change)
-        except CoordinationError as error:
-            if self._runtime.may_log("writing ACLs"):
-                log.error("ACLs could not be changed: {why}", why=error)
-            raise kafka_error(error) from error
+            before, after = await self._nodes.change(
+                tree_layout.path(resource), lambda node: self._write(resource, change, node)
+            )
         except BadAcls as error:
             raise KafkaError(f"the stored ACLs of {resource.name} cannot be read: {error}") from error
-        finally:
-            self._lock.release()
         return list(before - after)
 
-    async def _write(self, resource: ResourcePattern, change: Change) -> tuple[Entries, Entries]:
-        for _ in range(_ATTEMPTS_MAX):
-            [node] = await self._tree.get_many([tree_layout.path(resource)])
-            before = _NO_ENTRIES if node is None else tree_layout.decode_entries(node.data)
-            after = change(before)
-            if after != before:
-                try:
-                    await self._tree.commit(_operations(resource, node, after))
-                except (BadVersion, NodeExists, NoNode):
-                    continue  # another broker changed it
-            self._publish({resource: after})
-            return before, after
-        raise KafkaError(f"the ACLs of {resource.name} changed {_ATTEMPTS_MAX} times meanwhile; try again")
+    async def _write(self, resource: ResourcePattern, change: Change, node: Node | None) -> tuple[Entries, Entries]:
+        before = _NO_ENTRIES if node is None else tree_layout.decode_entries(node.data)
+        after = change(before)
+        if after != before:
+            await self._tree.commit(_operations(resource, node, after))
+        self._publish({resource: after})
+        return before, after
 
     def _publish(self, changed: Mapping[ResourcePattern, Entries]) -> None:
         real = {resource: entries for resource, entries in changed.items() if self.index.entries(resource) != entries}
         if real:
             self.index = self.index.with_entries(real)
             self._on_change(self.index)
-
-    async def _read_all(self) -> None:
-        for each in self._notifications:
-            await each.start()
-        await self._lock.run(lambda: ensureDeferred(self._read_each(None)))
 
     async def _read_changed(self, pattern: PatternType, notifications: Sequence[bytes | None]) -> None:
         resources = []

@@ -11,28 +11,19 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 import attrs
-from twisted.internet.defer import DeferredLock, ensureDeferred
 from twisted.logger import Logger
 
-from pylogbroker.broker.coordination_errors import kafka_error
-from pylogbroker.broker.notifications import Notifications
-from pylogbroker.broker.pauses import RetryPauses
+from pylogbroker.broker.followed_nodes import FollowedNodes
 from pylogbroker.broker.runtime import Runtime
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.interfaces import (
-    BadVersion,
-    CoordinationError,
     Create,
     Delete,
     ITree,
     Node,
-    NodeExists,
     NoNode,
     NotEmpty,
     Operation,
-    SessionEvent,
-    SessionExpired,
-    SessionState,
     SetData,
 )
 from pylogbroker.metadata import zk_paths, zk_schema
@@ -42,8 +33,6 @@ from pylogbroker.security.quotas.entities import QuotaEntity, Quotas, QuotaTable
 
 log = Logger()
 ENTITIES_MAX: Final = 10_000
-_ATTEMPTS_MAX: Final = 10
-_RETRY_SECONDS: Final = 1.0
 _ROOTS: Final = ("users", "clients", "ips")
 
 Change = Callable[[Quotas], Quotas]
@@ -57,63 +46,33 @@ class QuotaStore:
     _runtime: Runtime
     _on_change: Callable[[QuotaTable], None]
     table: QuotaTable = attrs.field(factory=QuotaTable, init=False)
-    _session_id: int = attrs.field(init=False)
-    _pauses: RetryPauses = attrs.field(init=False)
-    _lock: DeferredLock = attrs.field(factory=DeferredLock, init=False)
-    _notifications: Notifications = attrs.field(init=False)
+    _nodes: FollowedNodes = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self._pauses = RetryPauses(self._runtime.clock)
-        self._notifications = Notifications(
-            self._tree, self._runtime, zk_paths.CONFIG_CHANGES, "quotas", self._read_changed, self._lock
-        )
+        acts = {zk_paths.CONFIG_CHANGES: self._read_changed}
+        self._nodes = FollowedNodes(self._tree, self._runtime, "quotas", self._read_everything, acts)
 
     async def open(self) -> None:
         """Read all quotas. Those that cannot be read are reported, and do not count."""
-        self._session_id = self._tree.session_id
-        self._tree.watch_session(self._session_changed)
-        await self._read_all()
+        await self._nodes.open()
 
     def close(self) -> None:
-        self._pauses.end()
-        self._notifications.stop()
+        self._nodes.close()
 
     async def alter(self, entity: QuotaEntity, change: Change) -> None:
         """Change an entity's quotas; raise KafkaError."""
-        await self._lock.acquire()
-        try:
-            await self._write(entity, change)
-        except CoordinationError as error:
-            if self._runtime.may_log("writing quotas"):
-                log.error("quotas could not be changed: {why}", why=error)
-            raise kafka_error(error) from error
-        finally:
-            self._lock.release()
+        await self._nodes.change(_path(entity), lambda node: self._write(entity, change, node))
 
-    async def _write(self, entity: QuotaEntity, change: Change) -> None:
-        path = _path(entity)
-        for _ in range(_ATTEMPTS_MAX):
-            [node] = await self._tree.get_many([path])
-            settings = _settings(node, path)
-            before = self._quotas(entity, settings)
-            after = change(before)
-            if after and not before and entity not in self.table.entities and len(self.table.entities) >= ENTITIES_MAX:
-                raise KafkaError(
-                    f"There are quotas of {ENTITIES_MAX} entities: remove some", ErrorCode.POLICY_VIOLATION
-                )
-            if after != before:
-                try:
-                    await self._commit(entity, node, tree_layout.with_quotas(settings, after))
-                except (BadVersion, NodeExists, NoNode):
-                    continue  # another broker changed it
-                log.info("quotas of {entity} are now {quotas}", entity=_shown(entity), quotas=_listed(after))
-            self._publish({entity: after})
-            return
-        raise KafkaError(f"the quotas of {_shown(entity)} changed {_ATTEMPTS_MAX} times meanwhile; try again")
-
-    def _check_count(self) -> None:
-        if len(self.table.entities) >= ENTITIES_MAX:
-            raise KafkaError(f"{ENTITIES_MAX} entities have quotas: remove some", ErrorCode.POLICY_VIOLATION)
+    async def _write(self, entity: QuotaEntity, change: Change, node: Node | None) -> None:
+        settings = _settings(node, _path(entity))
+        before = self._quotas(entity, settings)
+        after = change(before)
+        if after and not before and entity not in self.table.entities and len(self.table.entities) >= ENTITIES_MAX:
+            raise KafkaError(f"There are quotas of {ENTITIES_MAX} entities: remove some", ErrorCode.POLICY_VIOLATION)
+        if after != before:
+            await self._commit(entity, node, tree_layout.with_quotas(settings, after))
+            log.info("quotas of {entity} are now {quotas}", entity=_shown(entity), quotas=_listed(after))
+        self._publish({entity: after})
 
     async def _commit(self, entity: QuotaEntity, node: Node | None, settings: Mapping[str, str]) -> None:
         path, data = _path(entity), zk_schema.encode_config(settings)
@@ -138,10 +97,6 @@ class QuotaStore:
         if real:
             self.table = self.table.changed(real)
             self._on_change(self.table)
-
-    async def _read_all(self) -> None:
-        await self._notifications.start()
-        await self._lock.run(lambda: ensureDeferred(self._read_everything()))
 
     async def _read_everything(self) -> None:
         await self._read({*self.table.entities, *await self._stored_entities()})
@@ -178,28 +133,6 @@ class QuotaStore:
             return tree_layout.quotas_of(entity, settings)
         except ValueError as error:
             raise _unreadable(_path(entity), error) from error
-
-    def _session_changed(self, event: SessionEvent) -> None:
-        """Read all again in a new session: notifications may have been missed."""
-        if (
-            event.state is SessionState.CONNECTED
-            and event.session_id != self._session_id
-            and not self._pauses.has_ended
-        ):
-            self._session_id = event.session_id
-            ensureDeferred(self._resume())
-
-    async def _resume(self) -> None:
-        while not self._pauses.has_ended:
-            try:
-                await self._read_all()
-                return
-            except SessionExpired:
-                return  # the next session reads them
-            except CoordinationError as error:
-                if self._runtime.may_log("reading quotas again"):
-                    log.warn("quotas cannot be read now, changes are missed: {why}", why=error)
-                await self._pauses.pause(_RETRY_SECONDS)
 
 
 def _path(entity: QuotaEntity) -> str:

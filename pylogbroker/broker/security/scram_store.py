@@ -10,25 +10,22 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Final
 
 import attrs
-from twisted.internet.defer import DeferredLock, ensureDeferred
 from twisted.logger import Logger
 
 from pylogbroker.broker.coordination_errors import kafka_error
-from pylogbroker.broker.new_sessions import NewSessions
-from pylogbroker.broker.notifications import Notifications
+from pylogbroker.broker.followed_nodes import FollowedNodes
 from pylogbroker.broker.runtime import Runtime
 from pylogbroker.errors import KafkaError
 from pylogbroker.interfaces import (
-    BadVersion,
     CoordinationError,
     Create,
     ITree,
     Node,
     NodeExists,
-    NoNode,
     Operation,
     SetData,
 )
@@ -37,7 +34,6 @@ from pylogbroker.metadata.entity_names import desanitized, sanitized
 from pylogbroker.security.sasl.stored_credentials import BadCredential, Credentials, StoredCredentials, credentials_of
 
 log = Logger()
-_ATTEMPTS_MAX: Final = 10
 _SECRET_BYTES: Final = 32
 _DEFAULT_USER: Final = "<default>"
 _PREFIX: Final = "users/"
@@ -58,26 +54,20 @@ class ScramStore:
     secret: bytes = attrs.field(default=b"", init=False, repr=False)
     """Makes the same challenges in all brokers for users that do not exist."""
     _is_open: bool = attrs.field(default=False, init=False)
-    _lock: DeferredLock = attrs.field(factory=DeferredLock, init=False)
-    _sessions: NewSessions = attrs.field(init=False)
-    _notifications: Notifications = attrs.field(init=False)
+    _nodes: FollowedNodes = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self._sessions = NewSessions(self._tree, self._runtime, "users", self._read_all)
-        self._notifications = Notifications(
-            self._tree, self._runtime, zk_paths.CONFIG_CHANGES, "users", self._read_changed, self._lock
-        )
+        acts = {zk_paths.CONFIG_CHANGES: self._read_changed}
+        self._nodes = FollowedNodes(self._tree, self._runtime, "users", partial(self._read_each, None), acts)
 
     async def open(self) -> None:
         """Read all users, and follow their changes from now on; raise CoordinationError."""
         self.secret = await _secret(self._tree)
-        self._sessions.follow()
-        await self._read_all()
+        await self._nodes.open()
         self._is_open = True
 
     def close(self) -> None:
-        self._sessions.stop()
-        self._notifications.stop()
+        self._nodes.close()
 
     async def names(self) -> list[str]:
         """Return the users that have settings in the tree, in order; raise KafkaError."""
@@ -89,37 +79,22 @@ class ScramStore:
     async def read(self, names: Sequence[str]) -> list[Settings | zk_schema.BadNode]:
         """Return the settings of each user; raise KafkaError."""
         try:
-            return [_settings(node) for node in await self._nodes(names)]
+            return [_settings(node) for node in await self._stored(names)]
         except CoordinationError as error:
             raise kafka_error(error) from error
 
     async def alter(self, name: str, change: SettingsChange) -> None:
         """Change the settings of a user; changes follow each other. Raise KafkaError."""
-        await self._lock.acquire()
-        try:
-            await self._write(name, change)
-        except CoordinationError as error:
-            if self._runtime.may_log("writing users"):
-                log.error("users could not be changed: {why}", why=error)
-            raise kafka_error(error) from error
-        finally:
-            self._lock.release()
+        await self._nodes.change(zk_paths.user_config(name), lambda node: self._write(name, change, node))
 
-    async def _write(self, name: str, change: SettingsChange) -> None:
-        for _ in range(_ATTEMPTS_MAX):
-            [node] = await self._nodes([name])
-            before = _settings(node)
-            if isinstance(before, zk_schema.BadNode):
-                raise KafkaError(f"the stored settings of the user cannot be read: {before}")
-            after = change(before)
-            try:
-                await self._tree.commit(self._operations(name, node, after))
-            except (BadVersion, NodeExists, NoNode):
-                continue  # another broker changed it
-            if self._is_open:
-                self.in_force.replace(name, self._credentials(name, after))
-            return
-        raise KafkaError(f"the user was changed {_ATTEMPTS_MAX} times meanwhile; try again")
+    async def _write(self, name: str, change: SettingsChange, node: Node | None) -> None:
+        before = _settings(node)
+        if isinstance(before, zk_schema.BadNode):
+            raise KafkaError(f"the stored settings of the user cannot be read: {before}")
+        after = change(before)
+        await self._tree.commit(self._operations(name, node, after))
+        if self._is_open:
+            self.in_force.replace(name, self._credentials(name, after))
 
     def _operations(self, name: str, node: Node | None, after: Settings) -> list[Operation]:
         path, data = zk_paths.user_config(name), zk_schema.encode_config(after)
@@ -131,12 +106,8 @@ class ScramStore:
         nodes = await self._tree.children(zk_paths.CONFIG_USERS)
         return sorted(desanitized(node) for node in nodes if node != _DEFAULT_USER)
 
-    async def _nodes(self, names: Iterable[str]) -> Sequence[Node | None]:
+    async def _stored(self, names: Iterable[str]) -> Sequence[Node | None]:
         return await self._tree.get_many([zk_paths.user_config(name) for name in names])
-
-    async def _read_all(self) -> None:
-        await self._notifications.start()
-        await self._lock.run(lambda: ensureDeferred(self._read_each(None)))
 
     async def _read_changed(self, notifications: Sequence[bytes | None]) -> None:
         names = [name for name in map(decode_change, notifications) if name is not None]
@@ -147,7 +118,7 @@ class ScramStore:
         if names is None:
             names = {*await self._names(), *self.in_force.names}
         wanted = list(names)
-        nodes = await self._nodes(wanted)
+        nodes = await self._stored(wanted)
         async for name, node in self._runtime.slices.over(zip(wanted, nodes, strict=True)):
             self.in_force.replace(name, self._credentials(name, _settings(node)))
 
