@@ -35,6 +35,8 @@ from pylogbroker.interfaces import (
     IEventHandlerFactory,
     IPartitioner,
     IPartitionerFactory,
+    ITokenProvider,
+    ITokenProviderFactory,
 )
 
 T = TypeVar("T")
@@ -58,6 +60,7 @@ CALLBACK_HANDLER: Final[PluginKind[ICallbackHandler]] = PluginKind(
     "callback handler", ICallbackHandler, ICallbackHandlerFactory
 )
 ASSIGNOR: Final[PluginKind[IAssignor]] = PluginKind("assignor", IAssignor, IAssignorFactory)
+TOKEN_PROVIDER: Final[PluginKind[ITokenProvider]] = PluginKind("token provider", ITokenProvider, ITokenProviderFactory)
 
 
 @attrs.frozen

@@ -7,6 +7,7 @@
     partitioners        a record's partition
     events              hooks into a producer's queue
     assignors           partitions of group members
+    token_providers     a client's tokens of OAUTHBEARER
 
 Each interface documents its threads, units and errors.
 """
@@ -83,6 +84,11 @@ from pylogbroker.interfaces.serialization import (
     IEncoder,
     IEncoderFactory,
 )
+from pylogbroker.interfaces.token_providers import (
+    BearerToken,
+    ITokenProvider,
+    ITokenProviderFactory,
+)
 
 __all__ = [
     "CREATOR_ACL",
@@ -90,6 +96,7 @@ __all__ = [
     "READABLE_ACL",
     "Acl",
     "BadVersion",
+    "BearerToken",
     "CallbackHandler",
     "Changed",
     "Check",
@@ -117,6 +124,8 @@ __all__ = [
     "IPartitionerFactory",
     "IPluginFactory",
     "IStickyPartitioner",
+    "ITokenProvider",
+    "ITokenProviderFactory",
     "ITree",
     "InvalidAcl",
     "LogView",

@@ -14,4 +14,6 @@ __path__.extend(pluginPackagePaths(__name__))
 __all__: list[str] = []
 
 # These keep their names if other plugins use them too.
-BUILT_IN: Final = frozenset({"assignors", "callback_handlers", "delete_policies", "partitioners", "serialization"})
+BUILT_IN: Final = frozenset(
+    {"assignors", "callback_handlers", "delete_policies", "partitioners", "serialization", "token_providers"}
+)
