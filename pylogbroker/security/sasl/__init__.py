@@ -1,4 +1,4 @@
-"""SASL of the broker's side, without I/O: PLAIN (RFC 4616) and SCRAM (RFC 5802, RFC 7677).
+"""SASL of both sides, without I/O: PLAIN (RFC 4616) and SCRAM (RFC 5802, RFC 7677); OAUTHBEARER of clients.
 
 | module         | content                                                              |
 |----------------|----------------------------------------------------------------------|
@@ -7,5 +7,7 @@
 | `scram`        | the mechanisms SCRAM-SHA-256 and SCRAM-SHA-512                       |
 | `users`        | passwords and keys of users; stand-ins for users that do not exist   |
 | `users_file`   | the file of the setting `users`                                      |
-| `jaas`         | Java's syntax of logins, for accounts of PLAIN                       |
+| `jaas`         | Java's syntax of logins                                              |
+| `client`       | the mechanisms of the client's side                                  |
+| `credentials`  | what a client authenticates with, from its settings                  |
 """

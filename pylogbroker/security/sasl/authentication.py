@@ -19,7 +19,7 @@ import attrs
 
 
 class AuthenticationFailed(Exception):
-    """A client is not authenticated; the text is for the broker's log, not for the client."""
+    """The text is for the log of the side that raises it, not for the other side."""
 
 
 class IllegalState(AuthenticationFailed):
