@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.python.failure import Failure
 
-from pylogbroker.client.errors import NoBrokers, NotConnected
+from pylogbroker.client.errors import NoBrokers, NotAuthenticated, NotConnected
 from pylogbroker.client.metadata import TopicInfo
 from pylogbroker.client.metadata_updater import MetadataUpdater
 from pylogbroker.client.pool import ConnectionPool, Dial, coordinator_node
@@ -86,7 +86,7 @@ class Cluster:
     def send_anywhere(
         self, request: Request, *, timeout: float | None = None, version: int | None = None
     ) -> Deferred[Any]:
-        """Send to any broker; raise NoBrokers, with the reasons."""
+        """Send to any broker; raise NoBrokers, with the reasons, or NotAuthenticated."""
         return ensureDeferred(self._send_anywhere(request, timeout, version))
 
     def disconnect(self, node_id: int) -> None:
@@ -133,6 +133,8 @@ class Cluster:
         for node_id in nodes:
             try:
                 return await self._pool.connection(node_id)
+            except NotAuthenticated:
+                raise  # the other brokers would not take the credentials either
             except (NotConnected, KafkaError) as error:
                 if str(error) not in failures:
                     failures.append(str(error))

@@ -18,7 +18,14 @@ from typing import Final
 
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.interfaces import Unavailable
-from pylogbroker.rpc.errors import ClientError, Closed, ConnectionLost, NotConnected, RequestTimedOut
+from pylogbroker.rpc.errors import (
+    ClientError,
+    Closed,
+    ConnectionLost,
+    NotAuthenticated,
+    NotConnected,
+    RequestTimedOut,
+)
 
 __all__ = [
     "COORDINATOR_MOVED",
@@ -27,6 +34,7 @@ __all__ = [
     "Closed",
     "ConnectionLost",
     "NoBrokers",
+    "NotAuthenticated",
     "NotConnected",
     "OutOfRange",
     "PluginFailed",

@@ -30,7 +30,8 @@ from twisted.internet.task import deferLater
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from pylogbroker.client.errors import Closed, ConnectionLost, NotConnected
+from pylogbroker.client.connection_settings import connection_settings
+from pylogbroker.client.errors import Closed, ConnectionLost, NotAuthenticated, NotConnected
 from pylogbroker.client.retries import Backoff
 from pylogbroker.config import Values
 from pylogbroker.errors import PylogbrokerError
@@ -199,7 +200,14 @@ class Channel:
             what = "closed" if isinstance(error, CancelledError) else failure.getErrorMessage()
             error = NotConnected(f"cannot connect to {self.address}: {what}")
         self._fail(error)
-        self._reactor.callLater(0, self._attempt_again)  # not from its callback
+        later = self._stop_attempts if isinstance(error, NotAuthenticated) else self._attempt_again
+        self._reactor.callLater(0, later)  # not from its callback
+
+    def _stop_attempts(self) -> None:
+        """Stop reconnecting: the broker would reject the same credentials again. The next request tries once more."""
+        if not self._closed:
+            self._service.stopService()
+        self._attempt_again()
 
     def _fail(self, error: Exception) -> None:
         waiting, self._waiting = self._waiting, deque()
@@ -214,7 +222,7 @@ async def _nothing() -> None:
 class ConnectionPool:
     def __init__(self, reactor: Any, settings: Values, dial: Dial = connect) -> None:
         self._reactor = reactor
-        self._settings = ConnectionSettings.of(settings)
+        self._settings = connection_settings(settings)
         self._backoff = Backoff.of(settings, "reconnect.backoff")
         self._dial = dial
         self._idle = settings.integer("connections.max.idle.ms") / 1000

@@ -40,7 +40,6 @@ _OBJECTS: Mapping[str, str] = {
     "partitioner.class": "partitioner=",
     "event.handler": "event_handler=",
 }
-_SASL = "sasl."
 
 
 def _row(name: str, kind: ValueKind, default: Value, doc: str) -> Setting:
@@ -274,8 +273,6 @@ def _expected(setting: Setting) -> str:
 def _unknown(name: object, table: Mapping[str, Setting]) -> str:
     if name == "group.id":
         return "group.id is not a setting of this client: pass the group as group="
-    if str(name).startswith(_SASL):
-        return f"{name}: this client supports PLAINTEXT and SSL, without SASL"
     near = closest(str(name), table)
     cure = f"did you mean {near}?" if near else f"the settings are {', '.join(sorted(table))}"
     return f"{name} is not a setting of this client: {cure}"

@@ -22,6 +22,7 @@ from twisted.internet.defer import Deferred, DeferredLock, ensureDeferred
 from pylogbroker.client import arguments
 from pylogbroker.client.adapters import FetchedMessages, ProtocolAdapter, Wait
 from pylogbroker.client.adapters.kafka import KafkaAdapter
+from pylogbroker.client.connection_settings import connection_settings
 from pylogbroker.client.errors import Closed, OutOfRange, RecordTooLarge
 from pylogbroker.client.fetch_requests import FetchTarget
 from pylogbroker.client.messages import MessageSet
@@ -32,7 +33,8 @@ from pylogbroker.interfaces import IDecoder, TopicPartition
 from pylogbroker.legacy07.client.adapter import Legacy07Adapter, Legacy07Connection
 from pylogbroker.rpc.connection import connect
 from pylogbroker.rpc.endpoint import dial
-from pylogbroker.rpc.settings import Address, ConnectionSettings
+from pylogbroker.rpc.security import OPEN
+from pylogbroker.rpc.settings import Address
 from pylogbroker.wire.messages.list_offsets import EARLIEST, LATEST
 
 __all__ = ["EARLIEST", "LATEST", "SimpleConsumer"]
@@ -60,9 +62,9 @@ class SimpleConsumer:
         self.address = Address(arguments.host("host", host), arguments.number("port", port, 1, 65535))
         self.settings = read(CONSUMER, settings, **named_settings)
         self._protocol = protocol
-        self._connections = ConnectionSettings.of(self.settings)
-        if protocol == "simple" and self._connections.make_engine is not None:
-            raise ConfigError("security.protocol: the protocol of Kafka 0.7 has no TLS; expected PLAINTEXT")
+        self._connections = connection_settings(self.settings)
+        if protocol == "simple" and self._connections.security is not OPEN:
+            raise ConfigError("security.protocol: Kafka 0.7 has neither TLS nor SASL; expected PLAINTEXT")
         self._reactor = arguments.reactor_or_default(reactor)
         self._decode_key = decoder_of(self.settings, "key.deserializer", key_decoder)
         self._decode_value = decoder_of(self.settings, "value.deserializer", decoder)

@@ -83,22 +83,47 @@ CLIENT_TLS_SETTINGS: Final[tuple[Setting, ...]] = (*_STORES, *_PROTOCOL)
 
 
 def _check_protocol(text: str) -> None:
-    if text.upper() not in PROTOCOLS or PROTOCOLS[text.upper()].has_sasl or text.upper() == SIMPLE:
+    if text.upper() not in PROTOCOLS or text.upper() == SIMPLE:
         raise ValueError("not offered")
 
 
 CLIENT_SECURITY_SETTINGS: Final[tuple[Setting, ...]] = (
     fixed(
         "security.protocol",
-        ValueKind(ConfigType.STRING, check=_check_protocol, wanted="PLAINTEXT or SSL"),
+        ValueKind(ConfigType.STRING, check=_check_protocol, wanted="PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL"),
         PLAINTEXT,
         "medium",
-        "Protocol of connections to brokers: PLAINTEXT, or SSL.",
+        "Protocol of connections to brokers: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL.",
     ),
     *CLIENT_TLS_SETTINGS,
     fixed("ssl.ca.location", TEXT, None, "medium", "Trust store in PEM: librdkafka's name of ssl.truststore.location."),
     fixed("ssl.certificate.location", TEXT, None, "medium", "Certificate and chain in PEM, as in librdkafka."),
     fixed("ssl.key.location", TEXT, None, "medium", "Private key in PEM for ssl.certificate.location."),
+    fixed(
+        "sasl.mechanism",
+        TEXT,
+        None,
+        "medium",
+        "Mechanism of SASL: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER.",
+    ),
+    fixed("sasl.mechanisms", TEXT, None, "medium", "librdkafka's name of sasl.mechanism."),
+    fixed("sasl.username", TEXT, None, "medium", "User of PLAIN and SCRAM, as in librdkafka."),
+    fixed("sasl.password", PASSWORD, None, "medium", "Password of PLAIN and SCRAM, as in librdkafka."),
+    fixed(
+        "sasl.jaas.config",
+        PASSWORD,
+        None,
+        "medium",
+        'User and password of PLAIN and SCRAM in Java\'s syntax: PlainLoginModule required username="..." '
+        'password="...";',
+    ),
+    fixed(
+        "sasl.oauthbearer.token.provider",
+        TEXT,
+        None,
+        "medium",
+        "Token provider of OAUTHBEARER, a plugin: file:PATH, unsecured:SUBJECT, or an installed one.",
+    ),
 )
 """For this package's client and Spark's part."""
 
@@ -115,11 +140,20 @@ _SASL: Final = (
         PASSWORD,
         None,
         "medium",
-        "Accounts of PLAIN in Java's syntax, the options user_NAME of PlainLoginModule. As a rule set for one listener "
-        "and mechanism: listener.name.<name>.plain.sasl.jaas.config.",
+        "Accounts of PLAIN in Java's syntax, the options user_NAME of PlainLoginModule, and username and password of "
+        "this broker at others. As a rule set for one listener and mechanism: "
+        "listener.name.<name>.plain.sasl.jaas.config.",
     ),
 )
 _AUTHENTICATION: Final = (
+    fixed(
+        "sasl.mechanism.inter.broker.protocol",
+        TEXT,
+        "GSSAPI",
+        "medium",
+        "Mechanism with which brokers connect to each other, on a listener with SASL: PLAIN, SCRAM-SHA-256 or "
+        "SCRAM-SHA-512. User and password are in sasl.jaas.config.",
+    ),
     fixed(
         "users",
         TEXT,

@@ -28,7 +28,7 @@ from twisted.python.failure import Failure
 
 from pylogbroker.metadata.image import BrokerRegistration
 from pylogbroker.rpc.connection import BrokerConnection, connect
-from pylogbroker.rpc.errors import Closed, NotConnected
+from pylogbroker.rpc.errors import Closed, NotAuthenticated, NotConnected
 from pylogbroker.rpc.settings import Address, ConnectionSettings
 from pylogbroker.wire import Request
 
@@ -150,7 +150,10 @@ class _ChannelConnection:
     def _not_connected(self, failure: Failure) -> None:
         if self._ended is None:
             error = failure.value
-            self._ended = error if isinstance(error, Exception) else NotConnected(failure.getErrorMessage())
+            if isinstance(error, Exception) and not isinstance(error, NotAuthenticated):
+                self._ended = error
+            else:  # brokers go on trying: the other one may not know the credentials yet
+                self._ended = NotConnected(failure.getErrorMessage())
         self._fail_waiting()
 
     def _send(self) -> None:

@@ -31,9 +31,12 @@ from pylogbroker.wire import (
 )
 from pylogbroker.wire.headers import RequestHeader, encode_request_header
 from pylogbroker.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from pylogbroker.wire.messages.sasl_authenticate import SaslAuthenticateRequest
+from pylogbroker.wire.messages.sasl_handshake import SaslHandshakeRequest
 
 _CORRELATION_IDS: Final = 2**31
 _pack_start = struct.Struct(">ihhi").pack
+_SASL: Final = (SaslHandshakeRequest.api_key, SaslAuthenticateRequest.api_key)
 _START_SIZE: Final = 8  # of a header's start, up to its client id
 _UNSUPPORTED: Final = ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big")
 
@@ -81,7 +84,7 @@ class ClientProtocol:
     def __init__(self, peer: str, client_id: str) -> None:
         self.is_negotiated = False
         self.encoded = 0  # the next correlation id, modulo 2^31
-        self._peer = peer
+        self.peer = peer
         self._client_id = client_id
         self._version = ApiVersionsRequest.versions.last
         self._ranges = {ApiVersionsRequest.api_key: (0, self._version)}
@@ -93,8 +96,9 @@ class ClientProtocol:
         return request, self._version
 
     def assume_versions(self, newest: Mapping[int, int]) -> None:
-        """Use the newest versions by API key, and older ones if asked for, without a negotiation."""
-        self._ranges = {api_key: (0, version) for api_key, version in newest.items()}
+        """Use the newest versions by API key, and older ones if asked for; those of SASL stay negotiated."""
+        sasl = {api_key: self._ranges[api_key] for api_key in _SASL if api_key in self._ranges}
+        self._ranges = {**sasl, **{api_key: (0, version) for api_key, version in newest.items()}}
         self.is_negotiated = True
 
     def handle_response(self, response: ApiVersionsResponse) -> None:
@@ -104,7 +108,7 @@ class ClientProtocol:
             self._version = min(self._ranges[ApiVersionsRequest.api_key][1], self._version - 1)
             return
         if response.error_code:
-            raise error_of(response.error_code, f"{self._peer} does not list its API versions")
+            raise error_of(response.error_code, f"{self.peer} does not list its API versions")
         self.is_negotiated = True
 
     def version_of(self, kind: type[Request]) -> int:
@@ -132,7 +136,7 @@ class ClientProtocol:
         chosen = high if version is None else version
         if not low <= chosen <= high:
             name = kind.__name__ if version is None else f"{kind.__name__} v{version}"
-            raise UnsupportedVersion(f"the broker at {self._peer} does not support {name}")
+            raise UnsupportedVersion(f"the broker at {self.peer} does not support {name}")
         codec = self._codecs[kind, chosen] = _ApiCodec(kind, chosen, self._client_id)
         if version is None:
             self._newest[kind] = codec

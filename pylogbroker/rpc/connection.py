@@ -5,21 +5,28 @@
     connection.close()
 
 The first request negotiates API versions, unless they are given: between brokers, `inter.broker.protocol.version` fixes
-them.
+them. With credentials, the client is authenticated next, and again before the session ends; requests wait meanwhile.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
-from twisted.internet.defer import Deferred, fail
+from twisted.internet.defer import Deferred, ensureDeferred, fail
+from twisted.internet.interfaces import IDelayedCall
+from twisted.internet.threads import deferToThreadPool
+from twisted.python.failure import Failure
 
+from pylogbroker.rpc.authentication import authenticate, renewal_seconds
 from pylogbroker.rpc.client_protocol import ClientProtocol
 from pylogbroker.rpc.endpoint import dial
 from pylogbroker.rpc.errors import ConnectionLost, NotConnected, RequestTimedOut
 from pylogbroker.rpc.pipelined_connection import PipelinedConnection
 from pylogbroker.rpc.settings import Address, ConnectionSettings
+from pylogbroker.security.sasl.credentials import Credentials
 from pylogbroker.wire import EncodingError, Request, UnsupportedVersion
 
 
@@ -29,6 +36,9 @@ class BrokerConnection(PipelinedConnection):
     def __init__(self, clock: Any, address: Address, settings: ConnectionSettings) -> None:
         super().__init__(clock, address, settings)
         self._kafka = ClientProtocol(str(address), settings.client_id)
+        self._setup_timeout = settings.setup_timeout
+        self._held: deque[Callable[[], object]] | None = None  # requests that wait for an authentication
+        self._renewal: IDelayedCall | None = None
 
     @property
     def sent(self) -> int:
@@ -51,6 +61,13 @@ class BrokerConnection(PipelinedConnection):
         RequestTimedOut after `timeout` seconds (default request.timeout.ms), UnsupportedVersion or EncodingError. Do
         not change records before: they are not copied.
         """
+        if self._held is not None:
+            return self._hold(request, version, expect_answer, timeout)
+        return self._send_now(request, version, expect_answer, timeout)
+
+    def _send_now(
+        self, request: Request, version: int | None = None, expect_answer: bool = True, timeout: float | None = None
+    ) -> Deferred[Any]:
         if not self.is_open:
             return self._not_connected()
         try:
@@ -70,24 +87,82 @@ class BrokerConnection(PipelinedConnection):
             request, version = self._kafka.next_request()
             self._kafka.handle_response(await self.request(request, version=version, timeout=timeout))
 
+    # -- authentication ------------------------------------------------------------------------------------------
+
+    async def authenticate(self, credentials: Credentials, timeout: float) -> None:
+        """Authenticate, and again before the session ends; raise NotAuthenticated."""
+        steps = authenticate(self._kafka, credentials)
+        try:
+            step = next(steps)
+            while True:
+                if isinstance(step, Request):
+                    answer = await self._send_now(step, timeout=timeout)
+                    step = steps.send(answer)
+                    continue
+                try:
+                    result = await deferToThreadPool(self._clock, self._clock.getThreadPool(), step)
+                except Exception as error:
+                    step = steps.throw(error)
+                else:
+                    step = steps.send(result)
+        except StopIteration as end:
+            if end.value and self.is_open:
+                again = partial(self._authenticate_again, credentials)
+                self._renewal = self._clock.callLater(renewal_seconds(end.value), again)
+
+    def _authenticate_again(self, credentials: Credentials) -> None:
+        self._renewal = None
+        self._held = deque()
+        renewal = ensureDeferred(self.authenticate(credentials, self._setup_timeout))
+        renewal.addCallbacks(lambda _: self._release(), self._not_renewed)
+
+    def _hold(self, *request: Any) -> Deferred[Any]:
+        assert self._held is not None
+        answer: Deferred[Any] = Deferred()
+        self._held.append(lambda: self._send_now(*request).chainDeferred(answer))
+        return answer
+
+    def _release(self) -> None:
+        """Send the requests that waited, in order; without a connection, they fail."""
+        held, self._held = self._held, None
+        for send in held or ():
+            send()
+
+    def _not_renewed(self, failure: Failure) -> None:
+        self.close(ConnectionLost(f"the connection to {self.address} ended: {failure.getErrorMessage()}"))
+        self._release()
+
+    def _end(self, error: Exception) -> None:
+        if self._renewal is not None:
+            self._renewal.cancel()
+            self._renewal = None
+        super()._end(error)
+
 
 async def connect(
     reactor: Any, address: Address, settings: ConnectionSettings, versions: Mapping[int, int] | None = None
 ) -> BrokerConnection:
-    """Return a connection ready for requests, or raise NotConnected.
+    """Return a connection ready for requests; raise NotConnected, or NotAuthenticated, which is not to be retried.
 
     `versions` by API key are used without a negotiation.
     """
     started = reactor.seconds()
     connection = await dial(reactor, address, settings, BrokerConnection)
-    if versions is not None:
-        connection.assume_versions(versions)
-        return connection
+    credentials = settings.security.credentials
+
+    def seconds_left() -> float:
+        return max(0.001, float(started + settings.setup_timeout - reactor.seconds()))
+
     try:
-        await connection.negotiate_versions(max(0.001, started + settings.setup_timeout - reactor.seconds()))
+        if versions is None or credentials is not None:
+            await connection.negotiate_versions(seconds_left())
+        if credentials is not None:
+            await connection.authenticate(credentials, seconds_left())
     except BaseException as error:
         connection.close()
         if isinstance(error, ConnectionLost | RequestTimedOut):
             raise NotConnected(str(error)) from error
         raise
+    if versions is not None:
+        connection.assume_versions(versions)
     return connection

@@ -112,7 +112,9 @@ async def dial(
     started, seconds = reactor.seconds(), settings.setup_timeout
     factory = _Factory(partial(make, reactor, address, settings))
     try:
-        dialling = endpoint(reactor, address.host, address.port, seconds, settings.make_engine).connect(factory)
+        dialling = endpoint(reactor, address.host, address.port, seconds, settings.security.make_engine).connect(
+            factory
+        )
         made: Any = await dialling.addTimeout(seconds, reactor)  # name resolution has no timeout of its own
         if isinstance(made.transport, TlsClient):
             await _handshake(made.transport, max(0.001, started + seconds - reactor.seconds()), reactor)

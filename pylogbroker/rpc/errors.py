@@ -23,6 +23,13 @@ class RequestTimedOut(ClientError):
     """The response did not arrive in time; the outcome is unknown."""
 
 
+class NotAuthenticated(KafkaError):
+    """The broker, or this client, has ended the authentication; without other credentials it fails again."""
+
+    def __init__(self, detail: str, code: int = ErrorCode.SASL_AUTHENTICATION_FAILED) -> None:
+        super().__init__(detail, _CODES.get(code, ErrorCode.SASL_AUTHENTICATION_FAILED))
+
+
 class Closed(ClientError):
     """The client is closed; the outcome of a sent request is unknown."""
 

@@ -1,14 +1,38 @@
-"""Security of a client's connections, from its settings: `security.protocol` and `ssl.*`."""
+"""Security of connections to brokers: TLS and SASL."""
 
 from __future__ import annotations
 
 from typing import Final
 
+import attrs
+
 from pylogbroker.config import Values
 from pylogbroker.config.listeners import PROTOCOLS
+from pylogbroker.interfaces import ITokenProvider
+from pylogbroker.security.sasl.credentials import Credentials
 from pylogbroker.security.tls.engine import MakeEngine
 
 _PROTOCOL: Final = "security.protocol"
+
+
+@attrs.frozen(eq=False)
+class ConnectionSecurity:
+    """TLS of connections if there is a maker of engines, and SASL if there are credentials."""
+
+    make_engine: MakeEngine | None = attrs.field(default=None, repr=False)
+    credentials: Credentials | None = None
+
+    @classmethod
+    def of(cls, settings: Values, provider: ITokenProvider | None = None) -> ConnectionSecurity:
+        """Return the security of a client's connections; raise ConfigError. Reads files of TLS."""
+        protocol = PROTOCOLS[security_protocol(settings)]
+        credentials = Credentials.of_client(settings, provider) if protocol.has_sasl else None
+        make_engine = _make_engine_of(settings) if protocol.has_tls else None
+        return cls(make_engine, credentials) if make_engine or credentials else OPEN
+
+
+OPEN: Final = ConnectionSecurity()
+"""Neither TLS nor SASL."""
 
 
 def security_protocol(settings: Values) -> str:
@@ -16,10 +40,7 @@ def security_protocol(settings: Values) -> str:
     return settings.text(_PROTOCOL).upper()
 
 
-def make_engine_of(settings: Values) -> MakeEngine | None:
-    """Return the maker of TLS engines, None without TLS; raise ConfigError. Reads files."""
-    if not PROTOCOLS[security_protocol(settings)].has_tls:
-        return None
+def _make_engine_of(settings: Values) -> MakeEngine:
     from pylogbroker.security.tls.contexts import ClientTls
     from pylogbroker.security.tls.settings import TlsSettings
 

@@ -8,8 +8,8 @@ import attrs
 
 from pylogbroker.config import Values
 from pylogbroker.errors import ConfigError
-from pylogbroker.rpc.security import make_engine_of
-from pylogbroker.security.tls.engine import MakeEngine
+from pylogbroker.interfaces import ITokenProvider
+from pylogbroker.rpc.security import OPEN, ConnectionSecurity
 
 DEFAULT_PORT = 9092
 PORT_MAX = 65535
@@ -45,15 +45,15 @@ class ConnectionSettings:
     """Times in seconds, sizes in bytes."""
 
     client_id: str = "pylogbroker"
-    setup_timeout: float = 10.0  # of connecting and version negotiation
+    setup_timeout: float = 10.0  # of connecting, version negotiation and authentication
     request_timeout: float = 30.0
     send_buffer: int = -1  # of the socket; -1: the system chooses
     receive_buffer: int = -1
     response_bytes_max: int = (1 << 28) - 1
-    make_engine: MakeEngine | None = attrs.field(default=None, eq=False, repr=False)  # with TLS
+    security: ConnectionSecurity = attrs.field(default=OPEN, eq=False)
 
     @classmethod
-    def of(cls, settings: Values) -> ConnectionSettings:
+    def of(cls, settings: Values, provider: ITokenProvider | None = None) -> ConnectionSettings:
         """Return the settings of a client's connections; raise ConfigError. With TLS, it reads files."""
         return cls(
             settings.text("client.id"),
@@ -62,5 +62,5 @@ class ConnectionSettings:
             settings.integer("send.buffer.bytes"),
             settings.integer("receive.buffer.bytes"),
             settings.integer("receive.message.max.bytes"),
-            make_engine_of(settings),
+            ConnectionSecurity.of(settings, provider),
         )

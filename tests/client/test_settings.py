@@ -48,7 +48,8 @@ def test_lists_and_truth_values() -> None:
         ({"request.timeout.ms": object}, "request.timeout.ms: <class 'object'> is not accepted"),
         ({"allow.auto.create.topics": "perhaps"}, "expected true or false"),
         ({"group.id": "readers"}, "group.id is not a setting of this client: pass the group as group="),
-        ({"sasl.mechanism": "PLAIN"}, "sasl.mechanism: this client supports PLAINTEXT and SSL"),
+        ({"sasl.mechanizm": "PLAIN"}, "did you mean sasl.mechanism?"),
+        ({"security.protocol": "SASL"}, "expected PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL"),
     ],
 )
 def test_what_is_rejected_and_how(given: dict[str, object], reported: str) -> None:

@@ -14,6 +14,7 @@ from twisted.internet.defer import ensureDeferred
 from twisted.internet.task import Clock
 
 from pylogbroker.broker.runtime import Runtime
+from pylogbroker.broker.security.logins import credentials_of_broker
 from pylogbroker.broker.security.sasl_listeners import SaslListeners, check_sasl
 from pylogbroker.broker.security.scram_store import ScramStore
 from pylogbroker.config import BrokerConfig
@@ -313,6 +314,41 @@ def test_accounts_of_java_are_users(tmp_path: Path) -> None:
         opened(tmp_path, config(**{"listener.name.inside.scram-sha-256.sasl.jaas.config": accounts}))
 
 
-def test_brokers_do_not_connect_to_each_other_with_sasl() -> None:
-    with pytest.raises(ConfigError, match=r"listeners: brokers connect to each other on INSIDE"):
-        check_sasl(config(zookeeper_connect="localhost:1", inter_broker_listener_name="INSIDE"))
+CLUSTER = {"zookeeper_connect": "localhost:1", "inter_broker_listener_name": "INSIDE", "users": "/dev/null"}
+OWN_LOGIN = "listener.name.inside.plain.sasl.jaas.config"
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({}, r"sasl.mechanism.inter.broker.protocol: 'GSSAPI' is not offered; expected any of PLAIN, SCRAM"),
+        ({"sasl_mechanism_inter_broker_protocol": "OAUTHBEARER"}, "'OAUTHBEARER' is not offered"),
+        ({"sasl_mechanism_inter_broker_protocol": "PLAIN"}, f"{OWN_LOGIN}: expected the user and the password"),
+        (
+            {"sasl_mechanism_inter_broker_protocol": "PLAIN", "sasl_enabled_mechanisms": "SCRAM-SHA-256"},
+            "PLAIN is not in sasl.enabled.mechanisms of listener INSIDE",
+        ),
+        (
+            {"sasl_mechanism_inter_broker_protocol": "PLAIN", OWN_LOGIN: f'{PLAIN} required user_bob="secret";'},
+            f'{OWN_LOGIN}: expected username="..." and password',
+        ),
+        (
+            {"sasl_mechanism_inter_broker_protocol": "SCRAM-SHA-256", "sasl_jaas_config": f"{PLAIN} required a=b;"},
+            "PlainLoginModule is not of SCRAM-SHA-256",
+        ),
+    ],
+)
+def test_a_broker_needs_credentials_for_others(settings: dict[str, str], expected: str) -> None:
+    with pytest.raises(ConfigError, match=expected):
+        check_sasl(config(**CLUSTER, **settings))
+
+
+def test_credentials_of_a_broker() -> None:
+    own = f'{PLAIN} required username="broker" password="secret" user_broker="secret";'
+    settings = {**CLUSTER, "sasl_mechanism_inter_broker_protocol": "PLAIN", OWN_LOGIN: own}
+    check_sasl(config(**settings))
+    found = credentials_of_broker(config(**settings))
+    assert found is not None
+    assert (found.mechanism, found.start().respond(b"")) == ("PLAIN", b"\0broker\0secret")
+    assert "secret" not in repr(found)
+    assert credentials_of_broker(config(inter_broker_listener_name="OPEN")) is None

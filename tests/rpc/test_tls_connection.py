@@ -15,6 +15,7 @@ from twisted.internet.protocol import Protocol
 
 from pylogbroker.rpc.endpoint import TlsClient, dial
 from pylogbroker.rpc.errors import NotConnected
+from pylogbroker.rpc.security import ConnectionSecurity
 from pylogbroker.rpc.settings import Address, ConnectionSettings
 from pylogbroker.security.tls.contexts import ClientTls, server_context
 from pylogbroker.security.tls.settings import TlsSettings
@@ -83,7 +84,7 @@ class Talk(Protocol):
 async def connect(port: int, client: TlsSettings, host: str = "localhost", seconds: float = 10) -> Talk:
     from twisted.internet import reactor
 
-    settings = ConnectionSettings(setup_timeout=seconds, make_engine=ClientTls.of(client).engine)
+    settings = ConnectionSettings(setup_timeout=seconds, security=ConnectionSecurity(ClientTls.of(client).engine))
     return await dial(reactor, Address(host, port), settings, lambda *_: Talk())
 
 

@@ -124,7 +124,7 @@ REJECTED: dict[str, tuple[dict[str, str], str]] = {
     "value.deserializer": ({**BASE, "kafka.value.deserializer": "x"}, "DataFrame operations"),
     "enable.auto.commit": ({**BASE, "kafka.enable.auto.commit": "false"}, "never commits"),
     "interceptor.classes": ({**BASE, "kafka.interceptor.classes": "x"}, "interceptors"),
-    "a protocol that is none": ({**BASE, "kafka.security.protocol": "FOO"}, "expected PLAINTEXT or SSL"),
+    "a protocol that is none": ({**BASE, "kafka.security.protocol": "FOO"}, "expected PLAINTEXT, SSL"),
 }
 #: Options that it rejects for a stream.
 REJECTED_FOR_STREAMS: dict[str, tuple[dict[str, str], str]] = {
@@ -139,7 +139,6 @@ REJECTED_HERE: dict[str, tuple[dict[str, str], str]] = {
     "a pattern that means something else in Java": ({**BARE, "subscribePattern": "^[a-z&&[^b]]$"}, "set"),
     "a misspelt option": ({**BASE, "startingOfsets": "earliest"}, "did you mean startingOffsets"),
     "a misspelt setting": ({**BASE, "kafka.isolaton.level": "read_committed"}, "did you mean kafka.isolation.level"),
-    "passwords": ({**BASE, "kafka.security.protocol": "SASL_SSL"}, "expected PLAINTEXT or SSL"),
     "partitions not assigned": (
         {**BARE, "assign": '{"t": [0, 1]}', "startingOffsets": json_of(5)},
         "exactly the partitions",
@@ -251,7 +250,7 @@ def test_settings_that_javas_producer_calls_otherwise() -> None:
         {"kafka.partitioner.ignore.keys": "true"},
         {"kafka.compression.type": "lz4", "kafka.compression.level": "-1"},
         {"kafka.compression.type": "zstd", "kafka.compression.level": "23"},
-        {"kafka.security.protocol": "SASL_SSL"},
+        {"kafka.security.protocol": "SASL"},
         {"kafka.acks": "2"},
         {"exactlyOnce": "x"},
         {"kafka.bootstrap.servers": " "},

@@ -12,6 +12,7 @@ from pylogbroker.client.settings import read
 from pylogbroker.config import Values
 from pylogbroker.errors import ConfigError
 from pylogbroker.rpc.errors import NotConnected
+from pylogbroker.rpc.security import ConnectionSecurity
 from pylogbroker.rpc.settings import Address, ConnectionSettings
 from pylogbroker.security.tls.contexts import ClientTls, server_context
 from pylogbroker.security.tls.settings import TlsSettings
@@ -69,7 +70,7 @@ def test_two_responses_in_one_record_are_both_seen() -> None:
     ],
 )
 def test_why_a_connection_is_not_made(serve: Serve, cause: str) -> None:
-    settings = ConnectionSettings(make_engine=ClientTls.of(tls_settings(**trusting("another"))).engine)
+    settings = ConnectionSettings(security=ConnectionSecurity(ClientTls.of(tls_settings(**trusting("another"))).engine))
     with server(serve) as port, pytest.raises(NotConnected, match=rf"^cannot connect to 127.0.0.1:\d+: {cause}"):
         dial(Address("127.0.0.1", port), settings)
 

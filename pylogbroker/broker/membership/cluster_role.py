@@ -36,6 +36,7 @@ from pylogbroker.broker.replication.isr_updates import IsrUpdates
 from pylogbroker.broker.replication.log_dir_failures import LogDirFailures
 from pylogbroker.broker.replication.replicas import Replicas, ReplicaSettings
 from pylogbroker.broker.runtime import Runtime
+from pylogbroker.broker.security.logins import credentials_of_broker
 from pylogbroker.broker.security.tls_listeners import TlsListeners
 from pylogbroker.broker.stored_settings import StoredSettings
 from pylogbroker.broker.throttles import FOLLOWER_RATE, throttle_of
@@ -46,7 +47,7 @@ from pylogbroker.metadata import registration, zk_paths
 from pylogbroker.metadata.image import PartitionKey, TopicImage
 from pylogbroker.metadata.zk_image import read_image
 from pylogbroker.metadata.zk_schema import BrokerNode
-from pylogbroker.security.tls.engine import MakeEngine
+from pylogbroker.rpc.security import ConnectionSecurity
 from pylogbroker.wire.messages.controlled_shutdown import ControlledShutdownRequest
 
 log = Logger()
@@ -86,7 +87,7 @@ class ClusterRole:
             lambda: metadata.image,
             config.inter_broker_listener.name,
             config.integer("replica.socket.timeout.ms") / 1000,
-            self._make_engine,
+            self._security,
         )
         self._controller_channel = ControllerChannel(self._channels, lambda: metadata.image, str(broker_id))
         self._isr_updates = IsrUpdates(
@@ -248,9 +249,10 @@ class ClusterRole:
         return self._config.topic(self._metadata.topic_settings(topic))
 
     @property
-    def _make_engine(self) -> MakeEngine | None:
-        """TLS of connections to other brokers, if their listener has it."""
-        return self._tls.engine_to if self._config.inter_broker_listener.security.has_tls else None
+    def _security(self) -> ConnectionSecurity:
+        """TLS and SASL of connections to other brokers, if their listener has it."""
+        has_tls = self._config.inter_broker_listener.security.has_tls
+        return ConnectionSecurity(self._tls.engine_to if has_tls else None, credentials_of_broker(self._config))
 
     def _open_controller_channels(self, answered: AnswerHandler) -> ControllerChannels:
         config = self._config
@@ -260,7 +262,7 @@ class ClusterRole:
             config.inter_broker_listener.name,
             str(self._broker_id),
             config.integer("replica.socket.timeout.ms") / 1000,
-            self._make_engine,
+            self._security,
         )
         return ControllerChannels.of(settings, answered, self._runtime.may_log)
 

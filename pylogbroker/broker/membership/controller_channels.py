@@ -31,8 +31,8 @@ from pylogbroker.metadata.image import BrokerRegistration, PartitionKey
 from pylogbroker.metadata.inter_broker_protocol import InterBrokerProtocol
 from pylogbroker.rpc.broker_channel import BrokerChannel, listener_address
 from pylogbroker.rpc.errors import NotConnected
+from pylogbroker.rpc.security import OPEN, ConnectionSecurity
 from pylogbroker.rpc.settings import ConnectionSettings
-from pylogbroker.security.tls.engine import MakeEngine
 from pylogbroker.wire import EncodingError, Request, UnsupportedVersion
 
 RETRY_SECONDS: Final = 0.1
@@ -57,12 +57,12 @@ class ChannelSettings:
     listener: str
     client_id: str
     request_seconds: float = 30.0
-    make_engine: MakeEngine | None = None
+    security: ConnectionSecurity = OPEN
 
     def connect(self, broker: BrokerRegistration) -> OrderedChannel:
         """Return a channel to a broker; raise NotConnected if it has no such listener."""
         settings = ConnectionSettings(
-            client_id=self.client_id, request_timeout=self.request_seconds, make_engine=self.make_engine
+            client_id=self.client_id, request_timeout=self.request_seconds, security=self.security
         )
         address = listener_address(broker, self.listener)
         return BrokerChannel(self.reactor, address, settings, self.protocol.fixed_versions)

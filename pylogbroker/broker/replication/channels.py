@@ -10,8 +10,8 @@ import attrs
 from pylogbroker.metadata.image import ClusterImage
 from pylogbroker.rpc.broker_channel import BrokerChannel, listener_address
 from pylogbroker.rpc.errors import NotConnected
+from pylogbroker.rpc.security import OPEN, ConnectionSecurity
 from pylogbroker.rpc.settings import ConnectionSettings
-from pylogbroker.security.tls.engine import MakeEngine
 
 
 @attrs.frozen(eq=False)
@@ -20,7 +20,7 @@ class BrokerChannels:
     _image: Callable[[], ClusterImage]
     _listener: str
     _request_seconds: float = 30.0
-    _make_engine: MakeEngine | None = None
+    _security: ConnectionSecurity = OPEN
 
     def open(self, broker_id: int, client_id: str, versions: Mapping[int, int] | None = None) -> BrokerChannel:
         """Return a new channel; without `versions` it negotiates. Raise NotConnected for a broker that is not alive."""
@@ -28,6 +28,6 @@ class BrokerChannels:
         if broker is None:
             raise NotConnected(f"broker {broker_id} is not registered")
         settings = ConnectionSettings(
-            client_id=client_id, request_timeout=self._request_seconds, make_engine=self._make_engine
+            client_id=client_id, request_timeout=self._request_seconds, security=self._security
         )
         return BrokerChannel(self._reactor, listener_address(broker, self._listener), settings, versions)

@@ -13,10 +13,11 @@ from twisted.logger import Logger
 
 from pylogbroker.broker.runtime import PeriodicCall, Runtime
 from pylogbroker.broker.security.file_state import FileState
+from pylogbroker.broker.security.logins import credentials_of_broker, login_of
 from pylogbroker.broker.security.scram_store import ScramStore
 from pylogbroker.config import BrokerConfig, Listener
 from pylogbroker.errors import ConfigError
-from pylogbroker.security.sasl import jaas, users_file
+from pylogbroker.security.sasl import users_file
 from pylogbroker.security.sasl.authentication import Authentication, Mechanism
 from pylogbroker.security.sasl.plain import PlainServer
 from pylogbroker.security.sasl.scram import ScramServer
@@ -25,7 +26,6 @@ from pylogbroker.security.sasl.users import PLAIN, Users
 log = Logger()
 
 _USERS = "users"
-_JAAS = "sasl.jaas.config"
 
 
 @attrs.frozen(eq=False)
@@ -59,11 +59,8 @@ class _Loaded:
 def check_sasl(config: BrokerConfig) -> None:
     """Read the users of all listeners; raise ConfigError if a start would fail. Blocks."""
     with_sasl = _with_sasl(config)
-    if with_sasl and config.in_cluster and config.inter_broker_listener in with_sasl:
-        raise ConfigError(
-            f"listeners: brokers connect to each other on {config.inter_broker_listener.name}, and cannot do that with "
-            "SASL; add a listener without it, and set inter.broker.listener.name to its name"
-        )
+    if config.in_cluster:
+        credentials_of_broker(config)
     _load(config)
     for listener in with_sasl:
         if PLAIN in _mechanisms(config, listener) and not listener.security.has_tls:
@@ -149,13 +146,9 @@ def _users(
 ) -> Users:
     """Return the users of file and tree, and for PLAIN those of Java's logins, too."""
     passwords = content.passwords
-    for name in (f"{listener.prefix}{mechanism.lower()}.{_JAAS}", listener.prefix + _JAAS, _JAAS):
-        text = config.set_text(name)
-        if text:
-            login = jaas.parse(text, name)
-            if mechanism == PLAIN:
-                passwords = passwords | login.accounts
-            break
+    found = login_of(config, listener, mechanism)
+    if found is not None and mechanism == PLAIN:
+        passwords = passwords | found[1].accounts
     if store is None:
         return Users(passwords, content.keys, b"")
     return Users(passwords, content.keys, store.secret, store.in_force)

@@ -14,14 +14,15 @@ from uuid import UUID
 import attrs
 from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_delay, wait_exponential, wait_random
 
-from pylogbroker.client.errors import ConnectionLost, NoBrokers, RequestTimedOut, is_retriable
+from pylogbroker.client.connection_settings import connection_settings
+from pylogbroker.client.errors import ConnectionLost, NoBrokers, NotAuthenticated, RequestTimedOut, is_retriable
 from pylogbroker.client.metadata import MetadataCache, TopicInfo
 from pylogbroker.client.offset_requests import list_offsets_request
 from pylogbroker.config import Values
 from pylogbroker.errors import ConfigError, ErrorCode, KafkaError
 from pylogbroker.interfaces import TopicPartition
 from pylogbroker.rpc.errors import error_of, raise_for
-from pylogbroker.rpc.settings import Address, ConnectionSettings, parse_address
+from pylogbroker.rpc.settings import Address, parse_address
 from pylogbroker.spark.brokers.connection import BlockingConnection, dial
 from pylogbroker.wire import Request
 from pylogbroker.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
@@ -47,7 +48,7 @@ class OffsetAtTime:
 class BlockingCluster:
     def __init__(self, settings: Values) -> None:
         self.settings = settings
-        self.connection_settings = ConnectionSettings.of(settings)
+        self.connection_settings = connection_settings(settings)
         self._bootstrap = [parse_address(text) for text in settings.texts("bootstrap.servers") if text.strip()]
         if not self._bootstrap:
             raise ConfigError("bootstrap.servers: no brokers are given; expected host:port, separated by commas")
@@ -151,7 +152,7 @@ class BlockingCluster:
         return self._idle(address)
 
     def any_connection(self) -> BlockingConnection:
-        """Return any idle connection; raise NoBrokers."""
+        """Return any idle connection; raise NoBrokers, or NotAuthenticated."""
         for connection in self._connections.values():
             if connection.is_open and not connection.in_flight:
                 return connection
@@ -262,6 +263,8 @@ def _first_connected(
     for address in dict.fromkeys(addresses):
         try:
             return connect(address)
+        except NotAuthenticated:
+            raise  # the other brokers would not take the credentials either
         except (ConnectionLost, RequestTimedOut, KafkaError) as error:
             failures.append(str(error))
     raise NoBrokers("; ".join(dict.fromkeys(failures)))

@@ -10,14 +10,17 @@ from __future__ import annotations
 import select
 import socket
 import struct
+import time
 from collections import deque
 from collections.abc import Collection
 from typing import Any, Final
 
-from pylogbroker.client.errors import ConnectionLost, NotConnected, RequestTimedOut
+from pylogbroker.client.errors import ConnectionLost, NotAuthenticated, NotConnected, RequestTimedOut
+from pylogbroker.rpc.authentication import authenticate, renewal_seconds
 from pylogbroker.rpc.client_protocol import ClientProtocol, EncodedRequest
 from pylogbroker.rpc.malloc_tuning import retain_freed_memory
 from pylogbroker.rpc.settings import Address, ConnectionSettings
+from pylogbroker.security.sasl.authentication import AuthenticationFailed
 from pylogbroker.security.tls.engine import MakeEngine
 from pylogbroker.spark.brokers.tls_socket import TlsSocket
 from pylogbroker.wire import Request, WireError
@@ -34,7 +37,11 @@ class BlockingConnection:
         self._kafka = ClientProtocol(str(address), settings.client_id)
         self._timeout = settings.request_timeout
         self._response_bytes_max = settings.response_bytes_max
+        self._credentials = settings.security.credentials
+        self._setup_timeout = settings.setup_timeout
+        self._renewal = float("inf")  # monotonic time at which to authenticate again
         self._waiting: deque[EncodedRequest] = deque()
+        self._received: deque[Any] = deque()  # responses that came before an authentication
         self._timeout_now = -1.0
         self._why_ended: str | None = None
 
@@ -45,7 +52,7 @@ class BlockingConnection:
     @property
     def in_flight(self) -> int:
         """Number of responses not received."""
-        return len(self._waiting)
+        return len(self._waiting) + len(self._received)
 
     def fileno(self) -> int:
         """Descriptor for `readable`."""
@@ -53,8 +60,8 @@ class BlockingConnection:
 
     @property
     def has_received(self) -> bool:
-        """Whether there are bytes that were received and not read, which the descriptor does not show."""
-        return isinstance(self._socket, TlsSocket) and self._socket.has_received
+        """Whether there are responses or bytes that were received, which the descriptor does not show."""
+        return bool(self._received) or (isinstance(self._socket, TlsSocket) and self._socket.has_received)
 
     def version_of(self, kind: type[Request]) -> int:
         """Return the newest common version; raise UnsupportedVersion."""
@@ -73,6 +80,8 @@ class BlockingConnection:
         """Send; if `answered`, `receive` returns the response later."""
         if self._why_ended is not None:
             raise NotConnected(f"the connection to {self.address} has ended: {self._why_ended}")
+        if time.monotonic() >= self._renewal:
+            self._renew()
         encoded = self._kafka.encode(request, version)
         if answered:
             self._waiting.append(encoded)
@@ -84,6 +93,9 @@ class BlockingConnection:
 
     def receive(self, timeout: float | None = None) -> Any:
         """Return the response to the oldest pending request."""
+        return self._received.popleft() if self._received else self._receive(timeout)
+
+    def _receive(self, timeout: float | None = None) -> Any:
         name, _, decode = self._waiting[0]
         self._allow(self._timeout if timeout is None else timeout)
         try:
@@ -107,6 +119,41 @@ class BlockingConnection:
         while not self._kafka.is_negotiated:
             request, version = self._kafka.next_request()
             self._kafka.handle_response(self.ask(request, version=version, timeout=timeout))
+
+    def authenticate(self, timeout: float) -> None:
+        """Authenticate, if there are credentials; raise NotAuthenticated."""
+        if self._credentials is None:
+            return
+        self._renewal = float("inf")
+        steps = authenticate(self._kafka, self._credentials)
+        try:
+            step = next(steps)
+            while True:
+                if isinstance(step, Request):
+                    step = steps.send(self.ask(step, timeout=timeout))
+                    continue
+                try:
+                    result = step()
+                except AuthenticationFailed as error:
+                    step = steps.throw(error)
+                else:
+                    step = steps.send(result)
+        except StopIteration as end:
+            if end.value:
+                self._renewal = time.monotonic() + renewal_seconds(end.value)
+
+    def _renew(self) -> None:
+        """Authenticate again, after the responses that are pending."""
+        received = deque(self._received)
+        self._received.clear()
+        try:
+            while self._waiting:
+                received.append(self._receive())
+            self.authenticate(self._setup_timeout)
+        except NotAuthenticated as error:
+            self._end(str(error))
+            raise
+        self._received = received
 
     def _allow(self, seconds: float) -> None:
         """Set the kernel's timeout of each system call: one blocking call can receive a whole response."""
@@ -160,13 +207,15 @@ class BlockingConnection:
     def _end(self, why: str) -> None:
         self._why_ended = self._why_ended or why
         self._waiting.clear()
+        self._received.clear()
         self._socket.close()
 
 
 def dial(address: Address, settings: ConnectionSettings, most_seconds: float | None = None) -> BlockingConnection:
-    """Return a connection ready for requests; raise NotConnected.
+    """Return a connection ready for requests; raise NotConnected, or NotAuthenticated.
 
-    Connecting and negotiating may each take socket.connection.setup.timeout.ms, or `most_seconds` if less.
+    Connecting, each negotiation and each answer of an authentication may take socket.connection.setup.timeout.ms, or
+    `most_seconds` if less.
     """
     retain_freed_memory()
     seconds = settings.setup_timeout if most_seconds is None else min(settings.setup_timeout, most_seconds)
@@ -175,7 +224,8 @@ def dial(address: Address, settings: ConnectionSettings, most_seconds: float | N
     except (OSError, UnicodeError) as error:
         why = getattr(error, "strerror", None) or str(error)
         raise NotConnected(f"cannot connect to {address}: {why}") from error
-    stream = connected if settings.make_engine is None else _secured(connected, address, settings.make_engine)
+    make_engine = settings.security.make_engine
+    stream = connected if make_engine is None else _secured(connected, address, make_engine)
     connected.settimeout(None)
     connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     for option, size in ((socket.SO_SNDBUF, settings.send_buffer), (socket.SO_RCVBUF, settings.receive_buffer)):
@@ -184,6 +234,7 @@ def dial(address: Address, settings: ConnectionSettings, most_seconds: float | N
     connection = BlockingConnection(stream, address, settings)
     try:
         connection.negotiate_versions(seconds)
+        connection.authenticate(seconds)
     except BaseException as error:
         connection.close()
         if isinstance(error, ConnectionLost | RequestTimedOut):

@@ -13,10 +13,12 @@ from typing import Any, Final
 import attrs
 from twisted.internet.task import deferLater
 
+from pylogbroker.broker.security.logins import credentials_of_broker
 from pylogbroker.config import BrokerConfig
 from pylogbroker.metadata.zk_schema import BrokerNode, parse_endpoint
 from pylogbroker.rpc.connection import connect
-from pylogbroker.rpc.errors import ClientError
+from pylogbroker.rpc.errors import ClientError, NotAuthenticated
+from pylogbroker.rpc.security import ConnectionSecurity
 from pylogbroker.rpc.settings import Address, ConnectionSettings
 from pylogbroker.security.tls.engine import MakeEngine
 from pylogbroker.wire.messages.metadata import MetadataRequest, MetadataResponse
@@ -28,13 +30,10 @@ _SECONDS_MAX: Final = 5.0  # for a connection, and for an answer
 AskMetadata = Callable[[Address], Awaitable[MetadataResponse]]
 
 
-def metadata_question(reactor: Any, config: BrokerConfig) -> AskMetadata | None:
-    """Return how to ask a broker as others do; None if they log in by SASL. Raise ConfigError. Blocks."""
-    if config.inter_broker_listener.security.has_sasl:
-        return None
-    settings = ConnectionSettings(
-        setup_timeout=_SECONDS_MAX, request_timeout=_SECONDS_MAX, make_engine=_make_engine(config)
-    )
+def metadata_question(reactor: Any, config: BrokerConfig) -> AskMetadata:
+    """Return how to ask a broker as others do; raise ConfigError. Blocks."""
+    security = ConnectionSecurity(_make_engine(config), credentials_of_broker(config))
+    settings = ConnectionSettings(setup_timeout=_SECONDS_MAX, request_timeout=_SECONDS_MAX, security=security)
     return partial(_ask, reactor, settings)
 
 
@@ -62,14 +61,14 @@ async def _ask(reactor: Any, settings: ConnectionSettings, address: Address) -> 
 class MetadataWait:
     """Waits for the metadata of brokers, which are asked on the listener of this name.
 
-    `registrations` returns those that there are, none without a controller. Without `ask`, they are all that is needed.
+    `registrations` returns those that there are, none without a controller.
     """
 
     _reactor: Any
     _brokers: Collection[int]
     _registrations: Callable[[], Mapping[int, BrokerNode]]
     _listener: str
-    _ask: AskMetadata | None
+    _ask: AskMetadata
 
     async def finish(self) -> None:
         """Return once each broker has known all of them and a controller."""
@@ -81,11 +80,11 @@ class MetadataWait:
                 await deferLater(self._reactor, RETRY_SECONDS)
 
     async def _is_ready(self, broker: BrokerNode | None) -> bool:
-        if broker is None or self._ask is None:
-            return broker is not None
+        if broker is None:
+            return False
         try:
             metadata = await self._ask(self._address(broker))
-        except ClientError:
+        except (ClientError, NotAuthenticated):
             return False
         found = {each.node_id for each in metadata.brokers}
         return found.issuperset(self._brokers) and metadata.controller_id in found

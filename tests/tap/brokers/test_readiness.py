@@ -38,9 +38,8 @@ class Brokers:
         known, controller = answer
         return MetadataResponse(brokers=[MetadataResponseBroker(each) for each in known], controller_id=controller)
 
-    def wait(self, asks: bool = True) -> Deferred[None]:
-        ask = self.ask if asks else None
-        return ensureDeferred(MetadataWait(self.clock, BOTH, lambda: self.registered, "INSIDE", ask).finish())
+    def wait(self) -> Deferred[None]:
+        return ensureDeferred(MetadataWait(self.clock, BOTH, lambda: self.registered, "INSIDE", self.ask).finish())
 
 
 @pytest.mark.parametrize("missing", [((), -1), ((2,), 2), (BOTH, -1), None])
@@ -68,13 +67,3 @@ def test_a_broker_may_end_and_come_back_elsewhere() -> None:
     brokers.clock.advance(RETRY_SECONDS)
     assert waiting.called
     assert brokers.asked == ["one", "two", "three"]
-
-
-def test_brokers_that_want_passwords_are_ready_with_their_registration() -> None:
-    brokers = Brokers({})
-    brokers.register(1, "one")
-    waiting = brokers.wait(asks=False)
-    assert not waiting.called
-    brokers.register(2, "two")
-    brokers.clock.advance(RETRY_SECONDS)
-    assert waiting.called
