@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -41,9 +42,9 @@ class SaslBroker:
         }
 
 
-@pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SaslBroker]:
-    directory = tmp_path_factory.mktemp("sasl")
+@contextmanager
+def sasl_broker(directory: Path, **settings: str) -> Iterator[SaslBroker]:
+    """Run a broker with the user alice; check its log at the end."""
     certificates = Certificates(directory / "certificates")
     (directory / "users").write_text("alice:secret\n")
     process = BrokerProcess(
@@ -52,6 +53,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SaslBroker]:
             **certificates.broker,
             "listeners": ",".join(f"{name}://127.0.0.1:0" for name in ("PLAINTEXT", *LISTENERS)),
             "users": str(directory / "users"),
+            **{name.replace("_", "."): text for name, text in settings.items()},
         },
     )
     process.start()
@@ -60,6 +62,12 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SaslBroker]:
     assert not [line for line in process.log_lines() if "secret" in line]
     assert process.stop() == 0
     assert process.unexpected_errors() == []
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SaslBroker]:
+    with sasl_broker(tmp_path_factory.mktemp("sasl")) as broker:
+        yield broker
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)

@@ -1,0 +1,86 @@
+"""This package's client and Spark's connections with SASL: each mechanism, with and without TLS. One broker."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+
+import pyarrow as pa
+import pytest
+
+from pylogbroker.client import sync
+from pylogbroker.client.settings import CONSUMER, read
+from pylogbroker.errors import PylogbrokerError
+from pylogbroker.spark.brokers.cluster import BlockingCluster
+from pylogbroker.spark.brokers.fetcher import PartitionFetcher
+from pylogbroker.spark.options import WriteOptions
+from pylogbroker.spark.writing.columns import Fields
+from pylogbroker.spark.writing.producer import IdempotentProducer
+from pylogbroker.spark.writing.producer_ids import identify
+from pylogbroker.spark.writing.task import TaskWriter
+from tests.clients.test_sasl import LISTENERS, MECHANISMS, SaslBroker, sasl_broker
+
+SECONDS_MAX = 10.0
+"""Less than any time limit of a client that goes on trying."""
+WRONG = {
+    "a wrong password": ({"sasl.password": "wrong"}, "invalid credentials with SASL mechanism"),
+    "an unknown user": ({"sasl.username": "nobody"}, "invalid credentials with SASL mechanism"),
+    "a mechanism that is not enabled": ({"sasl.mechanism": "OAUTHBEARER"}, "does not enable OAUTHBEARER, but PLAIN"),
+}
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SaslBroker]:
+    with sasl_broker(tmp_path_factory.mktemp("sasl")) as broker:
+        yield broker
+
+
+def produce(how: dict[str, str], topic: str) -> list[bytes | None]:
+    host, _, port = how["bootstrap.servers"].partition(":")
+    settings = {name: text for name, text in how.items() if name != "bootstrap.servers"}
+    with sync.Producer(how["bootstrap.servers"], settings=settings) as producer:
+        producer.send(topic, b"value")
+    with sync.SimpleConsumer(host, int(port), settings=settings) as consumer:
+        return [message.value for message in consumer.fetch(topic, 0, 0, 10_000)]
+
+
+def write_and_fetch(how: dict[str, str], topic: str) -> list[bytes | None]:
+    options = {"topic": topic, **{f"kafka.{name}": text for name, text in how.items()}}
+    wanted = WriteOptions.parse(options)
+    rows = pa.record_batch({"value": [b"value"]})
+    with BlockingCluster(wanted.settings) as cluster, IdempotentProducer(cluster, identify(cluster)) as writer:
+        TaskWriter(wanted, Fields(value=0), cluster, writer).write([rows])
+    with BlockingCluster(read(CONSUMER, how)) as cluster:
+        fetched = b"".join(bytes(found.records) for found in PartitionFetcher(cluster, topic, 0, 0, 1))
+    return [b"value"] if fetched.count(b"value") == 1 else [fetched]
+
+
+WAYS: dict[str, Callable[[dict[str, str], str], list[bytes | None]]] = {"client": produce, "spark": write_and_fetch}
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+@pytest.mark.parametrize("protocol", LISTENERS)
+@pytest.mark.parametrize("way", WAYS)
+def test_right_credentials(broker: SaslBroker, way: str, protocol: str, mechanism: str) -> None:
+    assert WAYS[way](broker.files(protocol, mechanism), f"{way}-{protocol}-{mechanism}") == [b"value"]
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512"])
+@pytest.mark.parametrize("case", WRONG)
+@pytest.mark.parametrize("way", WAYS)
+def test_wrong_credentials_fail_at_once(broker: SaslBroker, way: str, case: str, mechanism: str) -> None:
+    changes, expected = WRONG[case]
+    how = broker.files("SASL_PLAINTEXT", mechanism) | changes
+    if "sasl.mechanism" in changes:
+        how |= {"sasl.oauthbearer.token.provider": "unsecured:alice"}
+    began = time.monotonic()
+    with pytest.raises(PylogbrokerError, match=expected):
+        WAYS[way](how, "t")
+    assert time.monotonic() - began < SECONDS_MAX
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_listener_without_sasl(broker: SaslBroker, way: str) -> None:
+    how = broker.files("SASL_PLAINTEXT", "PLAIN") | {"bootstrap.servers": broker.process.bootstrap}
+    with pytest.raises(PylogbrokerError, match=r"this listener has no SASL: set security.protocol to PLAINTEXT or SSL"):
+        WAYS[way](how, "t")
