@@ -19,7 +19,7 @@ from pylogbroker.config import listeners, table, unused_settings
 from pylogbroker.config.security_settings import LISTENER_SETTINGS
 from pylogbroker.config.setting import ConfigSource, Mode, Setting, Synonym
 from pylogbroker.config.topic_config import TopicCheck, TopicConfig, TopicDefaults, check_format, check_together
-from pylogbroker.config.value_kinds import Value
+from pylogbroker.config.value_kinds import INT_MAX, Value
 from pylogbroker.config.values import Values
 from pylogbroker.errors import ConfigError
 from pylogbroker.metadata.inter_broker_protocol import InterBrokerProtocol
@@ -107,6 +107,12 @@ class BrokerConfig(Values):
             if text is not None:
                 values[name] = _parse(listener.prefix + name, text)
         return Values(values)
+
+    def connection_rate(self, listener: listeners.Listener) -> int:
+        """Return the connections per second that are set for one listener alone."""
+        name = "max.connection.creation.rate"
+        text = self.set_text(listener.prefix + name)
+        return INT_MAX if text is None else int(str(_parse(listener.prefix + name, text)))
 
     def is_set(self, name: str) -> bool:
         """Return whether a file, a command line or AlterConfigs has set it."""

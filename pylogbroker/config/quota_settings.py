@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from pylogbroker.config.setting import Setting, fixed
-from pylogbroker.config.value_kinds import at_least
+from pylogbroker.config.setting import Setting, cluster_wide, fixed
+from pylogbroker.config.value_kinds import INT_MAX, at_least
 
 QUOTA_SETTINGS: tuple[Setting, ...] = (
     fixed(
@@ -23,4 +23,12 @@ QUOTA_SETTINGS: tuple[Setting, ...] = (
         "Windows whose quota of created and deleted partitions may be used at once.",
     ),
     fixed("controller.quota.window.size.seconds", at_least(1), 1, "low", "Length of such a window."),
+    cluster_wide(
+        "max.connection.creation.rate",
+        at_least(0),
+        INT_MAX,
+        "medium",
+        "Connections that may be created per second; beyond that, they are accepted later. Also for one listener: "
+        "listener.name.<name>.max.connection.creation.rate.",
+    ),
 )

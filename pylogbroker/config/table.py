@@ -27,7 +27,9 @@ VALUE_BYTES_MAX = 0x7FFF
 """Kafka's limit: clients could not be sent a longer value."""
 
 _NAME_MAX = 100
-_OF_ONE_LISTENER = re.compile(r"listener\.name\.[^.]+\.(?:[^.]+\.)??((?:ssl|sasl)\..+|principal\.builder\.class)")
+_OF_ONE_LISTENER = re.compile(
+    r"listener\.name\.[^.]+\.(?:[^.]+\.)??((?:ssl|sasl)\..+|principal\.builder\.class|max\.connection\.creation\.rate)"
+)
 
 
 def _by_name(settings: Iterable[Setting]) -> dict[str, Setting]:

@@ -7,18 +7,20 @@ stop    stop accepting, send the answers of running requests, close; abort after
 from __future__ import annotations
 
 import socket
+from collections.abc import Callable
 from typing import Any, cast
 
 import attrs
 from twisted.internet.defer import Deferred
-from twisted.internet.interfaces import IAddress
-from twisted.internet.protocol import Factory
+from twisted.internet.interfaces import IAddress, IDelayedCall
+from twisted.internet.protocol import Factory, Protocol
 from twisted.logger import Logger
 
 from pylogbroker.broker.peer_log_limit import PeerLogLimit
 from pylogbroker.broker.runtime import PeriodicCall
 from pylogbroker.broker.services import Services
 from pylogbroker.config import Listener
+from pylogbroker.net.connection_rates import ConnectionRates, ThrottledConnection
 from pylogbroker.net.limits import ConnectionLimit, MemoryLimit, SetupLimit, automatic_memory_bound
 from pylogbroker.net.protocol import HasMeters, KafkaProtocol
 from pylogbroker.net.routes import Routes
@@ -43,6 +45,7 @@ class SharedLimits:
     setup: SetupLimit
     rejected: PeerLogLimit
     not_secured: PeerLogLimit
+    rates: ConnectionRates
 
     @classmethod
     def of(cls, services: Services) -> SharedLimits:
@@ -64,6 +67,7 @@ class SharedLimits:
             ),
             PeerLogLimit(clock, "rejected {count} more connections from {host} within a minute"),
             PeerLogLimit(clock, "closed {count} more connections from {host} within a minute", TLS_LINES_MAX),
+            ConnectionRates(config, services.quotas.store, clock),
         )
 
     def log_suppressed(self) -> None:
@@ -94,6 +98,10 @@ class KafkaFactory(Factory):
         self._rejected = bounds.rejected
         self._not_secured = bounds.not_secured
         self._setup = bounds.setup
+        self._rates = bounds.rates
+        self._listener = listener
+        self._throttled: dict[ThrottledConnection, None] = {}
+        self.pause_accepting: Callable[[int], object] = lambda ms: None
         self.routes = Routes(services.apis)
         self.max_request_bytes = services.config.integer("socket.request.max.bytes")
         self.connections: dict[KafkaProtocol, None] = {}
@@ -105,8 +113,17 @@ class KafkaFactory(Factory):
             (socket.SO_RCVBUF, services.config.integer("socket.receive.buffer.bytes")),
         )
 
-    def buildProtocol(self, addr: IAddress | None) -> KafkaProtocol | None:  # type: ignore[override]
+    @property
+    def is_rate_limited(self) -> bool:
+        """Whether connections are accepted one by one."""
+        return self._rates.is_limited(self._listener)
+
+    def buildProtocol(self, addr: IAddress | None) -> Protocol | None:
         host, port = cast(str, getattr(addr, "host", "")), cast(int, getattr(addr, "port", 0))
+        if delay_ms := self._rates.accept_delay_ms(self._listener):
+            self.pause_accepting(delay_ms)
+        if delay_ms := self._rates.address_delay_ms(host):
+            return self._throttle(host, delay_ms)
         rejection = self._setup.reject(host) if self._has_setup else None
         rejection = rejection or self._bound.admit(host)
         if rejection is not None:
@@ -122,6 +139,13 @@ class KafkaFactory(Factory):
         protocol = self.protocol_class(host, port)
         protocol.factory = self
         return protocol
+
+    def _throttle(self, host: str, ms: int) -> ThrottledConnection:
+        if self._rejected.is_due(host):
+            log.warn("{host} creates more connections than its quota: they are closed", host=host)
+        connection = ThrottledConnection(self.reactor, ms, self._throttled.pop)
+        self._throttled[connection] = None
+        return connection
 
     def connection_made(self, protocol: KafkaProtocol) -> None:
         self.connections[protocol] = None
@@ -175,6 +199,8 @@ class KafkaFactory(Factory):
 
     async def close(self) -> None:
         """Close; abort connections with unsent answers after `CLOSING_SECONDS`."""
+        for throttled in tuple(self._throttled):
+            throttled.transport.abortConnection()
         if not self.connections:
             return
         done: Deferred[None] = Deferred()
@@ -201,6 +227,7 @@ class KafkaListener:
     _factory: KafkaFactory = attrs.field(init=False)
     _port: ChunkPort | None = attrs.field(default=None, init=False)
     _idle_check: PeriodicCall = attrs.field(init=False)
+    _resume: IDelayedCall | None = attrs.field(default=None, init=False)
 
     def __attrs_post_init__(self) -> None:
         self._factory = self._factory_class(self._reactor, self._services, self._listener, self._bounds)
@@ -213,6 +240,7 @@ class KafkaListener:
         make_engine = self._make_engine if listener.security.has_tls else None
         endpoint = ChunkServerEndpoint(self._reactor, listener.host, listener.port, backlog, make_engine)
         self._port = port = cast(ChunkPort, await endpoint.listen(self._factory))
+        self._factory.pause_accepting = self._pause
         number = int(port.getHost().port)
         self._services.node.listeners[listener.name] = attrs.evolve(
             listener, port=number, advertised_port=listener.advertised_port or number
@@ -225,7 +253,21 @@ class KafkaListener:
     def _make_engine(self) -> TlsEngine:
         return self._services.tls[self._listener.name].engine()
 
+    def _pause(self, ms: int) -> None:
+        """Accept no connections for a time."""
+        if self._port is not None and self._resume is None:
+            self._port.stopReading()
+            self._resume = self._reactor.callLater(ms / 1000, self._accept_again)
+
+    def _accept_again(self) -> None:
+        self._resume = None
+        if self._port is not None:
+            self._port.startReading()
+
     async def stop_accepting(self) -> None:
+        if self._resume is not None:
+            self._resume.cancel()
+            self._resume = None
         if self._port is not None:
             port, self._port = self._port, None
             if self._reactor.running:

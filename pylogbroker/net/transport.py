@@ -132,6 +132,11 @@ class TlsServer(TlsConnection, ChunkServer):
 class ChunkPort(tcp.Port):
     transport = ChunkServer
 
+    def doRead(self) -> None:
+        if getattr(self.factory, "is_rate_limited", False):
+            self.numberAccepts = 1  # the factory may stop reading after each one
+        super().doRead()
+
     def close_now(self) -> None:
         """Close before the reactor's next iteration."""
         self.stopReading()
