@@ -29,6 +29,8 @@ class IllegalState(AuthenticationFailed):
 class Mechanism(Protocol):
     user: str | None
     """Set once the client has proved that it is this user."""
+    expires_ms: int | None
+    """Time at which the proof ends, if it does."""
 
     def respond(self, token: bytes, /) -> bytes:
         """Return the answer to a client's token; raise AuthenticationFailed. May take milliseconds."""
@@ -55,6 +57,11 @@ class Authentication:
     @property
     def user(self) -> str | None:
         return self._server.user if self._server is not None and self.state is State.DONE else None
+
+    @property
+    def expires_ms(self) -> int | None:
+        """Time at which the client's proof ends; None if it does not."""
+        return self._server.expires_ms if self._server is not None and self.state is State.DONE else None
 
     @property
     def failure_text(self) -> str:

@@ -14,6 +14,8 @@ from pylogbroker.errors import ConfigError
 
 PLAIN_MODULE: Final = "org.apache.kafka.common.security.plain.PlainLoginModule"
 SCRAM_MODULE: Final = "org.apache.kafka.common.security.scram.ScramLoginModule"
+OAUTHBEARER_MODULE: Final = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
+_MODULES: Final = (PLAIN_MODULE, SCRAM_MODULE, OAUTHBEARER_MODULE)
 _FLAGS: Final = "required|requisite|sufficient|optional"
 _LOGIN: Final = re.compile(
     rf"\s*(?P<module>[\w.$]+)\s+(?:{_FLAGS})(?P<options>(?:\s+[\w.-]+\s*=\s*(?:\"(?:[^\"\\]|\\.)*\"|[^\s\";]+))*)\s*;\s*",
@@ -47,6 +49,6 @@ def parse(text: str, where: str) -> Login:
         option[1]: option[3] if option[3] is not None else re.sub(r"\\(.)", r"\1", option[2], flags=re.DOTALL)
         for option in _OPTION.finditer(match["options"])
     }
-    if match["module"] not in (PLAIN_MODULE, SCRAM_MODULE):
-        raise ConfigError(f"{where}: {match['module']} is not offered; expected {PLAIN_MODULE} or {SCRAM_MODULE}")
+    if match["module"] not in _MODULES:
+        raise ConfigError(f"{where}: {match['module']} is not offered; expected one of {', '.join(_MODULES)}")
     return Login(match["module"], options)

@@ -14,6 +14,7 @@ _PARTS = 3
 class PlainServer:
     _users: Users
     user: str | None = None
+    expires_ms: int | None = None
 
     def respond(self, token: bytes) -> bytes:
         """Return the answer to the client's only message; raise AuthenticationFailed."""

@@ -44,6 +44,7 @@ class ScramServer:
     _mechanism: str
     _make_nonce: Callable[[], str] = token_urlsafe
     user: str | None = None
+    expires_ms: int | None = None
     _first: re.Match[str] | None = attrs.field(default=None, init=False)
     _challenge: str = attrs.field(default="", init=False)
     _nonce: str = attrs.field(default="", init=False)

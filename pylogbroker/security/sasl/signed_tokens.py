@@ -1,0 +1,87 @@
+"""Signed tokens: JSON Web Tokens (RFC 7519), with the keys of their issuer (RFC 7517).
+
+This module alone needs joserfc.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from typing import Any, Final, Protocol
+
+import attrs
+from joserfc import jwt
+from joserfc.errors import InvalidKeyIdError, JoseError
+from joserfc.jwk import KeySet
+
+from pylogbroker.errors import ConfigError
+from pylogbroker.security.sasl.oauthbearer import InvalidToken, ValidToken
+
+_ALGORITHMS: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "Ed25519")
+"""Those with a public key: one who has the keys of this broker can sign nothing."""
+
+
+def parse_keys(text: bytes, where: str) -> KeySet:
+    """Parse a set of keys; raise ConfigError."""
+    try:
+        found: dict[str, Any] = json.loads(text)
+        public = [each for each in found["keys"] if each.get("kty") != "oct" and each.get("use", "sig") == "sig"]
+        return KeySet.import_key_set({"keys": public})
+    except (ValueError, KeyError, TypeError, AttributeError, JoseError) as error:
+        raise ConfigError(f"{where}: this is no set of public keys (JWKS): {type(error).__name__}") from None
+
+
+class KeySource(Protocol):
+    @property
+    def keys(self) -> KeySet: ...
+    def read_for_unknown(self) -> bool:
+        """Read the keys again for a token that none of them fits; return False if that was done lately. Blocks."""
+
+
+@attrs.frozen
+class SignedValidator:
+    _source: KeySource
+    _now_ms: Callable[[], int]
+    _issuer: str | None
+    _audience: Sequence[str]
+    _principal_claim: str
+    _skew_seconds: int
+
+    def validate(self, token: str) -> ValidToken:
+        """Check signature and claims; raise InvalidToken. Blocks if the keys have to be read again."""
+        claims = self._signed_claims(token)
+        now_ms = self._now_ms()
+        required: dict[str, Any] = {"exp": {"essential": True}}
+        if self._issuer:
+            required["iss"] = {"essential": True, "value": self._issuer}
+        if self._audience:
+            required["aud"] = {"essential": True, "values": list(self._audience)}
+        try:
+            jwt.JWTClaimsRegistry(now_ms // 1000, self._skew_seconds, **required).validate(claims)
+            expires_ms = int(claims["exp"] * 1000)
+        except (JoseError, ValueError, TypeError, OverflowError) as error:
+            raise InvalidToken(f"a claim of the token is not accepted: {error}") from None
+        principal = claims.get(self._principal_claim)
+        if not isinstance(principal, str) or not principal:
+            raise InvalidToken(f"the token has no claim {self._principal_claim}")
+        return ValidToken(principal, expires_ms)
+
+    def _signed_claims(self, token: str) -> dict[str, Any]:
+        try:
+            return self._decoded(token)
+        except InvalidKeyIdError:
+            if self._source.read_for_unknown():
+                try:
+                    return self._decoded(token)
+                except InvalidKeyIdError:
+                    pass
+        raise InvalidToken("no key of the issuer fits the token")
+
+    def _decoded(self, token: str) -> dict[str, Any]:
+        """Raise InvalidKeyIdError if the token names another key."""
+        try:
+            return jwt.decode(token, self._source.keys, _ALGORITHMS).claims
+        except InvalidKeyIdError:
+            raise
+        except (JoseError, ValueError, TypeError, KeyError, RecursionError) as error:
+            raise InvalidToken(f"the token is not signed by a key of the issuer: {type(error).__name__}") from None
