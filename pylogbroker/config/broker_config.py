@@ -99,13 +99,18 @@ class BrokerConfig(Values):
             raise ConfigError(f"listeners: {self.text('listeners')!r} is not accepted; expected {expected}")
         return found
 
-    def of_listener(self, listener: listeners.Listener) -> Values:
-        """Return the values of security settings for one listener: its own, or else those of all."""
+    def of_listener(self, listener: listeners.Listener, mechanism: str | None = None) -> Values:
+        """Return the values of security settings for one listener: its own, or else those of all.
+
+        With a mechanism of SASL, those that are set for it count before the listener's.
+        """
         values = {name: self[name] for name in LISTENER_SETTINGS}
-        for name in LISTENER_SETTINGS:
-            text = self.set_text(listener.prefix + name)
-            if text is not None:
-                values[name] = _parse(listener.prefix + name, text)
+        own = [] if mechanism is None else [f"{listener.prefix}{mechanism.lower()}."]
+        for prefix in (listener.prefix, *own):
+            for name in LISTENER_SETTINGS:
+                text = self.set_text(prefix + name)
+                if text is not None:
+                    values[name] = _parse(prefix + name, text)
         return Values(values)
 
     def connection_rate(self, listener: listeners.Listener) -> int:

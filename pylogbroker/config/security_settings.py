@@ -10,7 +10,18 @@ from typing import Final
 
 from pylogbroker.config.listeners import PLAINTEXT, PROTOCOLS, SIMPLE
 from pylogbroker.config.setting import Setting, fixed, per_broker
-from pylogbroker.config.value_kinds import LIST, PASSWORD, TEXT, ConfigType, Value, ValueKind, any_of, at_least, one_of
+from pylogbroker.config.value_kinds import (
+    LIST,
+    LONG,
+    PASSWORD,
+    TEXT,
+    ConfigType,
+    Value,
+    ValueKind,
+    any_of,
+    at_least,
+    one_of,
+)
 
 _VERSIONS: Final = ("TLSv1.2", "TLSv1.3")
 _STORE_TYPE: Final = one_of("PEM", "PKCS12", "JKS")
@@ -127,10 +138,51 @@ CLIENT_SECURITY_SETTINGS: Final[tuple[Setting, ...]] = (
 )
 """For this package's client and Spark's part."""
 
+_OAUTHBEARER: Final = (
+    fixed(
+        "sasl.oauthbearer.jwks.endpoint.url",
+        TEXT,
+        None,
+        "medium",
+        "Public keys of the issuer of tokens (JWKS): file:///PATH, or a URL with https or http.",
+    ),
+    fixed(
+        "sasl.oauthbearer.jwks.endpoint.refresh.ms",
+        at_least(1000, LONG),
+        3_600_000,
+        "low",
+        "How often to read the keys again.",
+    ),
+    fixed("sasl.oauthbearer.expected.issuer", TEXT, None, "low", "Issuer that a token must name, if this is set."),
+    fixed(
+        "sasl.oauthbearer.expected.audience",
+        LIST,
+        None,
+        "low",
+        "Audiences of which a token must name one, if some are set.",
+    ),
+    fixed("sasl.oauthbearer.sub.claim.name", TEXT, "sub", "low", "Claim of a token with the name of its user."),
+    fixed(
+        "sasl.oauthbearer.clock.skew.seconds",
+        at_least(0),
+        30,
+        "low",
+        "How far the clocks of issuer and broker may differ.",
+    ),
+    fixed(
+        "sasl.server.callback.handler.class",
+        ValueKind(ConfigType.CLASS),
+        None,
+        "medium",
+        "With the name of Kafka's OAuthBearerUnsecuredValidatorCallbackHandler, OAUTHBEARER accepts tokens that nobody "
+        "has signed: for tests only.",
+    ),
+)
 _SASL: Final = (
+    *_OAUTHBEARER,
     fixed(
         "sasl.enabled.mechanisms",
-        any_of("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"),
+        any_of("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"),
         ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"),
         "medium",
         "Mechanisms of SASL that clients may choose.",

@@ -14,7 +14,7 @@ from pylogbroker.config.value_kinds import ConfigType, ValueKind
 
 FILE_NAME = "kafka_settings.tsv"
 
-_NO_SASL = "of SASL, PLAIN and SCRAM are offered to clients"
+_NO_SASL = "of SASL, PLAIN, SCRAM and OAUTHBEARER are offered to clients"
 _ONE_NODE = "the broker is the only one of its cluster"
 _CLASSIC = "only the classic group protocol is offered"
 _TIERED = "tiered storage is not offered"
@@ -36,6 +36,8 @@ _REASONS: tuple[tuple[str, str], ...] = (
     ("ssl.protocol", "ssl.enabled.protocols has the versions"),
     ("ssl.allow.*", "a change of the names in a certificate is only logged"),
     ("ssl.*", "OpenSSL does the work of Java's classes"),
+    ("sasl.oauthbearer.scope.claim.name", "scopes of signed tokens do not count"),
+    ("sasl.oauthbearer.jwks.endpoint.retry.*", "keys are read again at the next interval, or for an unknown key"),
     ("sasl.*", _NO_SASL),
     ("security.providers", "OpenSSL does the work of Java's classes"),
     ("principal.builder.class", "classes written in Java cannot be loaded; ssl.principal.mapping.rules maps names"),

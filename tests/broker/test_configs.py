@@ -313,7 +313,7 @@ class IncrementalTests(ConfigsTests):
             lines,
             [
                 "settings of the broker are kept and have no effect: "
-                "sasl.kerberos.min.time.before.relogin (of SASL, PLAIN and SCRAM are offered to clients), "
+                "sasl.kerberos.min.time.before.relogin (of SASL, PLAIN, SCRAM and OAUTHBEARER are offered to clients), "
                 "num.network.threads (one thread does all network work)"
             ],
         )

@@ -33,8 +33,10 @@ from tests.broker.nodes import NodeTests, Threads
 from tests.broker.trees import now, opened_tree
 from tests.net.fakes import FakeTransport, frame
 from tests.security.test_stored_credentials import TEXT
+from tests.security.tokens import Issuer, first_message, unsecured
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
+ISSUER = Issuer()
 RIGHT, WRONG, UNKNOWN = b"\0alice\0secret", b"\0alice\0wrong", b"\0nobody\0secret"
 SOFTWARE = ApiVersionsRequest(client_software_name="x", client_software_version="1")
 
@@ -301,6 +303,54 @@ def test_users_of_the_tree_are_enough(tmp_path: Path) -> None:
     authentication.begin("PLAIN", 1)
     authentication.respond(b"\0alice\0pencil")
     assert authentication.user == "alice"
+
+
+UNSECURED = "org.apache.kafka.common.security.oauthbearer.internals.unsecured"
+UNSECURED += ".OAuthBearerUnsecuredValidatorCallbackHandler"
+OAUTH_MODULE = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
+
+
+def test_tokens_need_keys_or_a_warning(tmp_path: Path) -> None:
+    mechanisms = {"sasl_enabled_mechanisms": "OAUTHBEARER"}
+    url, audience = "sasl_oauthbearer_jwks_endpoint_url", "sasl.oauthbearer.expected.audience"
+    with pytest.raises(ConfigError, match="listener INSIDE offers OAUTHBEARER, and needs the keys"):
+        check_sasl(config(**mechanisms))
+    (tmp_path / "keys").write_bytes(ISSUER.jwks())
+    signed = config(**mechanisms, **{url: (tmp_path / "keys").as_uri(), f"listener.name.inside.{audience}": "kafka"})
+    with logged_lines() as lines:
+        check_sasl(signed)
+    [line] = lines
+    assert "listener INSIDE takes tokens without encryption" in line
+    assert logged_in(opened(tmp_path, signed), ISSUER.token(sub="alice", exp=1 << 33, aud="kafka")) == "alice"
+    assert logged_in(opened(tmp_path, signed), ISSUER.token(sub="alice", exp=1 << 33, aud="other")) is None
+    (tmp_path / "keys").unlink()
+    with pytest.raises(ConfigError, match="the keys cannot be read"):
+        opened(tmp_path, signed)
+
+
+def test_tokens_that_nobody_has_signed(tmp_path: Path) -> None:
+    handler = "listener.name.inside.oauthbearer.sasl.server.callback.handler.class"
+    jaas = f'{OAUTH_MODULE} required unsecuredValidatorPrincipalClaimName="name";'
+    settings = {"sasl_enabled_mechanisms": "OAUTHBEARER", handler: UNSECURED}
+    with logged_lines() as lines:
+        check_sasl(config(**settings))
+    assert "listener INSIDE accepts tokens that nobody has signed" in lines[0]
+    assert logged_in(opened(tmp_path, config(**settings)), unsecured(sub="alice", exp=1 << 33)) == "alice"
+    name = "listener.name.inside.oauthbearer.sasl.jaas.config"
+    settings[name] = jaas
+    assert logged_in(opened(tmp_path, config(**settings)), unsecured(sub="alice", exp=1 << 33, name="bob")) == "bob"
+    settings[name] = jaas.replace("PrincipalClaimName", "AllowableClockSkewMs")
+    with pytest.raises(ConfigError, match="expected milliseconds"):
+        check_sasl(config(**settings))
+
+
+def logged_in(sasl: SaslListeners, token: str) -> str | None:
+    """Return the user of a token."""
+    authentication = sasl.authentication("INSIDE")
+    assert authentication.begin("OAUTHBEARER", 1)
+    authentication.respond(first_message(token))
+    assert authentication.expires_ms == ((1 << 33) * 1000 if authentication.user else None)
+    return authentication.user
 
 
 def test_accounts_of_java_are_users(tmp_path: Path) -> None:

@@ -15,10 +15,12 @@ from pylogbroker.broker.runtime import PeriodicCall, Runtime
 from pylogbroker.broker.security.file_state import FileState
 from pylogbroker.broker.security.logins import credentials_of_broker, login_of
 from pylogbroker.broker.security.scram_store import ScramStore
+from pylogbroker.broker.security.token_validators import TokenValidators, accepts_unsecured, check_tokens
 from pylogbroker.config import BrokerConfig, Listener
 from pylogbroker.errors import ConfigError
 from pylogbroker.security.sasl import users_file
 from pylogbroker.security.sasl.authentication import Authentication, Mechanism
+from pylogbroker.security.sasl.oauthbearer import OAUTHBEARER, OAuthServer, TokenValidator
 from pylogbroker.security.sasl.plain import PlainServer
 from pylogbroker.security.sasl.scram import ScramServer
 from pylogbroker.security.sasl.users import PLAIN, Users
@@ -26,6 +28,8 @@ from pylogbroker.security.sasl.users import PLAIN, Users
 log = Logger()
 
 _USERS = "users"
+_SECRETS = {PLAIN: "passwords", OAUTHBEARER: "tokens"}
+"""What mechanisms show of a client."""
 
 
 @attrs.frozen(eq=False)
@@ -34,9 +38,18 @@ class ListenerSasl:
 
     _users: Mapping[str, Users]
 
-    def authentication(self) -> Authentication:
+    @property
+    def has_users(self) -> bool:
+        return not all(users.is_empty for users in self._users.values())
+
+    def authentication(self, tokens: TokenValidator | None) -> Authentication:
         """Return the authentication of a new connection."""
-        return Authentication({name: partial(_server, name, users) for name, users in self._users.items()})
+        mechanisms: dict[str, Callable[[], Mechanism]] = {
+            name: partial(_server, name, users) for name, users in self._users.items()
+        }
+        if tokens is not None:
+            mechanisms[OAUTHBEARER] = partial(OAuthServer, tokens)
+        return Authentication(mechanisms)
 
 
 def _server(mechanism: str, users: Users) -> Mechanism:
@@ -63,11 +76,22 @@ def check_sasl(config: BrokerConfig) -> None:
         credentials_of_broker(config)
     _load(config)
     for listener in with_sasl:
-        if PLAIN in _mechanisms(config, listener) and not listener.security.has_tls:
+        if OAUTHBEARER in _mechanisms(config, listener):
+            check_tokens(config, listener)
+            if accepts_unsecured(config, listener):
+                log.warn(
+                    "listener {name} accepts tokens that nobody has signed: everybody can connect as any user; use "
+                    "sasl.oauthbearer.jwks.endpoint.url, and no sasl.server.callback.handler.class",
+                    name=listener.name,
+                )
+        in_clear = [each for each in _mechanisms(config, listener) if each in _SECRETS]
+        if in_clear and not listener.security.has_tls:
             log.warn(
-                "listener {name} takes passwords without encryption: use SASL_SSL, or leave PLAIN out of "
+                "listener {name} takes {secrets} without encryption: use SASL_SSL, or leave {mechanisms} out of "
                 "sasl.enabled.mechanisms",
                 name=listener.name,
+                secrets=" and ".join(_SECRETS[each] for each in in_clear),
+                mechanisms=" and ".join(in_clear),
             )
 
 
@@ -92,10 +116,12 @@ def _load(config: BrokerConfig, store: ScramStore | None = None) -> _Loaded:
     content = _read(path) if path else users_file.FileContent()
     found = {}
     for listener in with_sasl:
-        of_mechanisms = {name: _users(config, listener, name, content, store) for name in _mechanisms(config, listener)}
-        if store is not None and all(users.is_empty for users in of_mechanisms.values()):
+        mechanisms = _mechanisms(config, listener)
+        found[listener.name] = ListenerSasl(
+            {name: _users(config, listener, name, content, store) for name in mechanisms if name != OAUTHBEARER}
+        )
+        if store is not None and OAUTHBEARER not in mechanisms and not found[listener.name].has_users:
             raise ConfigError(_no_user(config, listener))
-        found[listener.name] = ListenerSasl(of_mechanisms)
     return _Loaded(found, state, content.names)
 
 
@@ -166,6 +192,10 @@ class SaslListeners:
     _store: ScramStore
     _loaded: _Loaded = attrs.field(factory=_Loaded, repr=False, init=False)
     _file_check: PeriodicCall | None = attrs.field(default=None, init=False)
+    _tokens: TokenValidators = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._tokens = TokenValidators(self._runtime)
 
     async def open(self) -> None:
         """Read the users, and follow their changes from now on; raise ConfigError or CoordinationError."""
@@ -173,6 +203,9 @@ class SaslListeners:
             return
         await self._store.open()
         self._loaded = await self._runtime.in_thread(_load, self._config, self._store)
+        for listener in _with_sasl(self._config):
+            if OAUTHBEARER in _mechanisms(self._config, listener):
+                await self._tokens.open(self._config, listener)
         interval = self._config.integer("users.check.interval.ms")
         if interval and self._loaded.file is not None:
             self._file_check = PeriodicCall(self._runtime.clock, self._check_file)
@@ -184,12 +217,13 @@ class SaslListeners:
 
     def stop(self) -> None:
         self._store.close()
+        self._tokens.stop()
         if self._file_check is not None and self._file_check.running:
             self._file_check.stop()
 
     def authentication(self, listener: str) -> Authentication:
         """Return the authentication of a new connection on a listener with SASL."""
-        return self._loaded.listeners[listener].authentication()
+        return self._loaded.listeners[listener].authentication(self._tokens.by_listener.get(listener))
 
     def run(self, function: Callable[[bytes], bytes], token: bytes) -> Deferred[bytes]:
         """Call a mechanism in a thread: hashing takes milliseconds."""

@@ -1,0 +1,77 @@
+"""Public keys of an issuer of tokens, from a file or by HTTP."""
+
+from __future__ import annotations
+
+import time
+import urllib.request
+from collections.abc import Callable
+from threading import Lock
+from typing import TYPE_CHECKING, Final
+from urllib.error import URLError
+from urllib.parse import urlsplit
+
+import attrs
+from twisted.logger import Logger
+
+from pylogbroker.errors import ConfigError
+
+if TYPE_CHECKING:
+    from joserfc.jwk import KeySet
+
+log = Logger()
+_TIMEOUT_SECONDS: Final = 10.0
+_BYTES_MAX: Final = 1024 * 1024
+_UNKNOWN_SECONDS: Final = 10.0
+"""Time between two readings for tokens with an unknown key, which anybody can send."""
+
+
+@attrs.define(eq=False)
+class TokenKeys:
+    """Keys, which any thread may read again. If that fails, the former keys stay."""
+
+    url: str
+    keys: KeySet = attrs.field(repr=False)
+    _seconds: Callable[[], float] = time.monotonic
+    _read_at: float = attrs.field(init=False)
+    _lock: Lock = attrs.field(factory=Lock, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._read_at = self._seconds()
+
+    @classmethod
+    def open(cls, url: str, setting: str) -> TokenKeys:
+        """Read the keys; raise ConfigError. Blocks."""
+        return cls(url, _read(url, setting))
+
+    def read_again(self) -> None:
+        """Blocks."""
+        self._read_at = self._seconds()
+        try:
+            self.keys = _read(self.url, "keys of tokens")
+        except ConfigError as error:
+            log.error("the former keys of tokens stay: {error}", error=error)
+
+    def read_for_unknown(self) -> bool:
+        """Read the keys again, if that was not done lately. Blocks."""
+        with self._lock:
+            if self._seconds() - self._read_at < _UNKNOWN_SECONDS:
+                return False
+            self.read_again()
+            return True
+
+
+def _read(url: str, setting: str) -> KeySet:
+    from pylogbroker.security.sasl.signed_tokens import parse_keys  # needs joserfc
+
+    where = f"{setting}: {url}"
+    if urlsplit(url).scheme not in ("file", "http", "https"):
+        raise ConfigError(f"{where}: this value is not accepted; expected file:///PATH, https://... or http://...")
+    try:
+        with urllib.request.urlopen(url, timeout=_TIMEOUT_SECONDS) as answer:
+            text: bytes = answer.read(_BYTES_MAX + 1)
+    except (OSError, ValueError) as error:
+        why = error.reason if isinstance(error, URLError) else error
+        raise ConfigError(f"{where}: the keys cannot be read: {why}") from None
+    if len(text) > _BYTES_MAX:
+        raise ConfigError(f"{where}: the keys have more than {_BYTES_MAX} bytes")
+    return parse_keys(text, where)

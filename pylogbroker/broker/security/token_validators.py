@@ -1,0 +1,111 @@
+"""Validators of OAUTHBEARER's tokens for each listener, from settings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import attrs
+from twisted.internet.defer import Deferred
+
+from pylogbroker.broker.runtime import PeriodicCall, Runtime
+from pylogbroker.broker.security.logins import login_of
+from pylogbroker.broker.security.token_keys import TokenKeys
+from pylogbroker.config import BrokerConfig, Listener, Values
+from pylogbroker.errors import ConfigError
+from pylogbroker.security.sasl.oauthbearer import OAUTHBEARER, TokenValidator, UnsecuredValidator
+
+_HANDLER: Final = "sasl.server.callback.handler.class"
+_URL: Final = "sasl.oauthbearer.jwks.endpoint.url"
+_AUDIENCE: Final = "sasl.oauthbearer.expected.audience"
+_UNSECURED: Final = "OAuthBearerUnsecuredValidatorCallbackHandler"
+_PREFIX: Final = "unsecuredValidator"
+
+
+def accepts_unsecured(config: BrokerConfig, listener: Listener) -> bool:
+    """Return whether a listener accepts tokens that nobody has signed."""
+    return (_values(config, listener).optional_text(_HANDLER) or "").endswith(f".{_UNSECURED}")
+
+
+def check_tokens(config: BrokerConfig, listener: Listener) -> None:
+    """Raise ConfigError if tokens cannot be validated."""
+    values = _values(config, listener)
+    if accepts_unsecured(config, listener):
+        _unsecured(config, listener, lambda: 0)
+    elif not values.optional_text(_URL):
+        raise ConfigError(
+            f"{_URL}: listener {listener.name} offers OAUTHBEARER, and needs the keys of the issuer of tokens: set it "
+            "to file:///PATH or a URL"
+        )
+
+
+def _values(config: BrokerConfig, listener: Listener) -> Values:
+    return config.of_listener(listener, OAUTHBEARER)
+
+
+@attrs.define(eq=False)
+class TokenValidators:
+    """Validators by the names of listeners; keys are read again at the listener's interval."""
+
+    _runtime: Runtime
+    _found: dict[str, TokenValidator] = attrs.field(factory=dict, init=False)
+    _keys: dict[str, TokenKeys] = attrs.field(factory=dict, init=False)
+    _refreshes: list[PeriodicCall] = attrs.field(factory=list, init=False)
+
+    @property
+    def by_listener(self) -> Mapping[str, TokenValidator]:
+        return self._found
+
+    async def open(self, config: BrokerConfig, listener: Listener) -> None:
+        """Make a listener's validator; raise ConfigError if keys cannot be read."""
+        values = _values(config, listener)
+        if accepts_unsecured(config, listener):
+            self._found[listener.name] = _unsecured(config, listener, self._runtime.now_ms)
+            return
+        url = values.text(_URL)
+        if url not in self._keys:
+            self._keys[url] = await self._runtime.in_thread(TokenKeys.open, url, _URL)
+            self._refresh(self._keys[url], values.integer("sasl.oauthbearer.jwks.endpoint.refresh.ms") / 1000)
+        self._found[listener.name] = _signed(values, self._keys[url], self._runtime.now_ms)
+
+    def stop(self) -> None:
+        for each in self._refreshes:
+            if each.running:
+                each.stop()
+
+    def _refresh(self, keys: TokenKeys, seconds: float) -> None:
+        def refresh() -> Deferred[None]:
+            return self._runtime.in_thread(keys.read_again)
+
+        call = PeriodicCall(self._runtime.clock, refresh)
+        call.start(seconds, now=False)
+        self._refreshes.append(call)
+
+
+def _signed(values: Values, keys: TokenKeys, now_ms: Callable[[], int]) -> TokenValidator:
+    from pylogbroker.security.sasl.signed_tokens import SignedValidator  # needs joserfc
+
+    return SignedValidator(
+        keys,
+        now_ms,
+        values.optional_text("sasl.oauthbearer.expected.issuer"),
+        values.texts(_AUDIENCE) if values[_AUDIENCE] is not None else (),
+        values.text("sasl.oauthbearer.sub.claim.name"),
+        values.integer("sasl.oauthbearer.clock.skew.seconds"),
+    )
+
+
+def _unsecured(config: BrokerConfig, listener: Listener, now_ms: Callable[[], int]) -> UnsecuredValidator:
+    setting, login = login_of(config, listener, OAUTHBEARER) or ("", None)
+    options = {} if login is None else login.options
+
+    def option(name: str, default: str) -> str:
+        return options.get(f"{_PREFIX}{name}", "").strip() or default
+
+    skew = option("AllowableClockSkewMs", "0")
+    if not skew.isdecimal():
+        raise ConfigError(f"{setting}: {_PREFIX}AllowableClockSkewMs: {skew!r} is not accepted; expected milliseconds")
+    scopes = frozenset(option("RequiredScope", "").split())
+    return UnsecuredValidator(
+        now_ms, option("PrincipalClaimName", "sub"), option("ScopeClaimName", "scope"), scopes, int(skew)
+    )

@@ -1,0 +1,114 @@
+"""Clients with OAUTHBEARER: tokens that an issuer has signed, and others. One broker."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any
+
+import attrs
+import pytest
+from aiokafka import AIOKafkaProducer
+from aiokafka.abc import AbstractTokenProvider as AioTokenProvider
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
+from kafka import KafkaConsumer, KafkaProducer
+from kafka.net.sasl.oauth import AbstractTokenProvider
+
+from tests.security.tokens import Issuer, unsecured
+from tests.support.broker_process import BrokerProcess
+from tests.support.waiting import wait_until
+
+
+@attrs.define
+class OAuthBroker:
+    bootstrap: str
+    issuer: Issuer
+
+    def token(self, **claims: Any) -> str:
+        return self.issuer.token(**{"sub": "alice", "aud": "kafka", "exp": int(time.time()) + 600, **claims})
+
+    def librdkafka(self, token: str) -> dict[str, Any]:
+        return {
+            "bootstrap.servers": self.bootstrap,
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": "OAUTHBEARER",
+            "oauth_cb": lambda _: (token, time.time() + 600),
+            "log_level": 0,
+        }
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OAuthBroker]:
+    directory = tmp_path_factory.mktemp("oauth")
+    issuer = Issuer()
+    (directory / "keys").write_bytes(issuer.jwks())
+    process = BrokerProcess(
+        directory,
+        {
+            "listeners": "SASL_PLAINTEXT://127.0.0.1:0",
+            "sasl.enabled.mechanisms": "OAUTHBEARER",
+            "sasl.oauthbearer.jwks.endpoint.url": (directory / "keys").as_uri(),
+            "sasl.oauthbearer.expected.audience": "kafka",
+        },
+    )
+    process.start()
+    yield OAuthBroker(process.bootstrap, issuer)
+    assert any("SASL: a claim of the token is not accepted" in line for line in process.log_lines())
+    assert process.stop() == 0
+    assert process.unexpected_errors() == []
+
+
+def test_librdkafka(broker: OAuthBroker) -> None:
+    producer = Producer(broker.librdkafka(broker.token()))
+    producer.poll(0)
+    producer.produce("librdkafka", b"value")
+    assert producer.flush(30) == 0
+
+
+def test_kafka_python(broker: OAuthBroker) -> None:
+    class Tokens(AbstractTokenProvider):
+        def token(self) -> str:
+            return broker.token()
+
+    how = {
+        "bootstrap_servers": broker.bootstrap,
+        "security_protocol": "SASL_PLAINTEXT",
+        "sasl_mechanism": "OAUTHBEARER",
+        "sasl_oauth_token_provider": Tokens(),
+    }
+    with closing(KafkaProducer(**how)) as producer:
+        producer.send("python", b"value").get(20)
+    with closing(KafkaConsumer("python", auto_offset_reset="earliest", **how)) as consumer:
+        assert next(consumer).value == b"value"
+
+
+def test_aiokafka(broker: OAuthBroker) -> None:
+    class Tokens(AioTokenProvider):
+        async def token(self) -> str:
+            return broker.token()
+
+    async def send() -> int:
+        producer = AIOKafkaProducer(
+            bootstrap_servers=broker.bootstrap,
+            security_protocol="SASL_PLAINTEXT",
+            sasl_mechanism="OAUTHBEARER",
+            sasl_oauth_token_provider=Tokens(),
+        )
+        async with producer:
+            return int((await producer.send_and_wait("aio", b"value")).offset)
+
+    assert asyncio.run(send()) == 0
+
+
+def test_tokens_that_are_not_accepted(broker: OAuthBroker) -> None:
+    """librdkafka confirms the broker's answer, and then gets the error."""
+    late = int(time.time()) - 100
+    for token in (broker.token(exp=late), broker.token(aud="other"), unsecured(sub="alice", exp=1 << 33)):
+        errors: list[str] = []
+        settings = {**broker.librdkafka(token), "error_cb": lambda error: errors.append(error.str())}  # noqa: B023
+        client = AdminClient(settings)
+        wait_until(lambda: bool(client.poll(0.1)) or bool(errors), 20)  # noqa: B023
+        assert "invalid credentials with SASL mechanism OAUTHBEARER" in errors[0]
