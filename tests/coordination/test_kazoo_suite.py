@@ -18,7 +18,8 @@ THOROUGH = (
     *USUAL, "barrier", "cache", "connection", "counter", "election", "interrupt", "lease", "lock", "partitioner",
     "party", "queue", "watchers",
 )  # fmt: skip
-USUAL_TESTS, THOROUGH_TESTS = 104, 240
+USUAL_TESTS, THOROUGH_TESTS = 100, 230
+"""Fewer would mean that tests are left out by mistake; releases of kazoo differ in some."""
 
 
 def test_kazoos_tests_pass(budget: Budget) -> None:
