@@ -199,6 +199,14 @@ _SASL: Final = (
 )
 _AUTHENTICATION: Final = (
     fixed(
+        "java.security.auth.login.config",
+        TEXT,
+        None,
+        "medium",
+        "File of logins in Java's syntax, for listeners without sasl.jaas.config: the section "
+        "<name of the listener in lower case>.KafkaServer, or KafkaServer.",
+    ),
+    fixed(
         "sasl.mechanism.inter.broker.protocol",
         TEXT,
         "GSSAPI",

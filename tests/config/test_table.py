@@ -40,6 +40,7 @@ OWN = {
     ("broker", "ssl.store.check.interval.ms"),  # Kafka reads stores again only when it is asked to
     ("broker", "connection.setup.max.per.ip"),
     ("broker", "connection.setup.timeout.ms"),  # a broker of Kafka waits for ten minutes
+    ("broker", "java.security.auth.login.config"),  # a property of the Java virtual machine
     ("broker", "users"),  # Kafka has them in the tree, and in settings
     ("broker", "users.check.interval.ms"),
     ("broker", "reactor.stall.warn.ms"),  # one thread serves all connections

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import struct
 import tempfile
 from math import inf
@@ -23,6 +24,7 @@ from pylogbroker.interfaces import Create
 from pylogbroker.metadata import zk_paths, zk_schema
 from pylogbroker.net.protocol import KafkaProtocol
 from pylogbroker.net.service import KafkaFactory, SharedLimits
+from pylogbroker.security.sasl.authentication import AuthenticationFailed
 from pylogbroker.wire import SUPPORTED, decode_response_header, response_codec
 from pylogbroker.wire.messages.api_versions import ApiVersionsRequest
 from pylogbroker.wire.messages.list_groups import ListGroupsRequest
@@ -402,3 +404,27 @@ def test_credentials_of_a_broker() -> None:
     assert (found.mechanism, found.start().respond(b"")) == ("PLAIN", b"\0broker\0secret")
     assert "secret" not in repr(found)
     assert credentials_of_broker(config(inter_broker_listener_name="OPEN")) is None
+
+
+def test_a_file_of_java_logins(tmp_path: Path) -> None:
+    """A listener's section counts before that of all, and settings before both; a restart reads it again."""
+    path = tmp_path / "jaas.conf"
+    settings = {"java.security.auth.login.config": str(path)}
+    with pytest.raises(ConfigError, match=r"java.security.auth.login.config: .*: No such file"):
+        check_sasl(config(**settings))
+
+    def connects(user: str, **more: str) -> bool:
+        check_sasl(config(**settings, **more))
+        authentication = opened(tmp_path, config(**settings, **more)).authentication("INSIDE")
+        authentication.begin("PLAIN", 1)
+        with contextlib.suppress(AuthenticationFailed):
+            authentication.respond(f"\0{user}\0secret".encode())
+        return authentication.user == user
+
+    path.write_text(f'KafkaServer {{ {PLAIN} required user_alice="secret"; }};')
+    assert connects("alice")
+    with path.open("a") as file:
+        file.write(f'inside.KafkaServer {{ {PLAIN} required user_bob="secret"; }};')
+    assert (connects("alice"), connects("bob")) == (False, True)
+    set_there = {"listener.name.inside.plain.sasl.jaas.config": f'{PLAIN} required user_carol="secret";'}
+    assert (connects("bob", **set_there), connects("carol", **set_there)) == (False, True)

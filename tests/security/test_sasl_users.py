@@ -67,3 +67,45 @@ def test_other_logins_are_not_accepted_and_not_shown(text: str) -> None:
         jaas.parse(text, "sasl.jaas.config")
     assert str(error.value).startswith("sasl.jaas.config: ")
     assert "secret" not in str(error.value)
+
+
+FILE = f"""// for Kafka's clients
+KafkaServer {{
+    {PLAIN} required
+        username="admin" password="a//b" // the broker's own
+        user_admin="a//b" /* and
+        others */ user_alice="}};";
+    org.apache.kafka.common.security.scram.ScramLoginModule required username="s" password="t";
+}};
+inside.KafkaServer {{ {PLAIN} required user_bob="x"; }};
+"Client" {{ com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true; }};
+"""
+
+
+def test_a_file_of_logins() -> None:
+    sections = jaas.parse_file(FILE, "file")
+    assert {name: len(logins) for name, logins in sections.items()} == {
+        "KafkaServer": 2,
+        "inside.KafkaServer": 1,
+        "Client": 1,
+    }
+    plain, scram = sections["KafkaServer"]
+    assert plain.accounts == {"admin": "a//b", "alice": "};"}
+    assert scram.options == {"username": "s", "password": "t"}
+    assert jaas.parse_file(" \n// nothing\n", "file") == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("KafkaServer", 1),
+        ("KafkaServer {\n", 2),
+        ("\nKafkaServer {\n};", 3),
+        (FILE + "x", 11),
+        (FILE.replace('"x";', '"x"'), 9),
+        (FILE.replace("required\n", "\n"), 3),
+    ],
+)
+def test_a_bad_file_of_logins(text: str, line: int) -> None:
+    with pytest.raises(ConfigError, match=rf"file, line {line}: expected NAME"):
+        jaas.parse_file(text, "file")

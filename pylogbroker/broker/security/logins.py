@@ -1,7 +1,13 @@
-"""Logins in Java's syntax of a broker's listeners: accounts of PLAIN, and the broker's own credentials."""
+"""Logins in Java's syntax of a broker's listeners: accounts of PLAIN, and the broker's own credentials.
+
+They are in settings, or in the file that Java's programs name by the property `java.security.auth.login.config`.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
 from typing import Final
 
 from pylogbroker.config import BrokerConfig, Listener
@@ -10,6 +16,8 @@ from pylogbroker.security.sasl import jaas
 from pylogbroker.security.sasl.credentials import Credentials, check_mechanism
 from pylogbroker.security.sasl.users import MECHANISMS
 
+FILE: Final = "java.security.auth.login.config"
+_SECTION: Final = "KafkaServer"
 _JAAS: Final = "sasl.jaas.config"
 _MECHANISM: Final = "sasl.mechanism.inter.broker.protocol"
 
@@ -20,7 +28,31 @@ def login_of(config: BrokerConfig, listener: Listener, mechanism: str) -> tuple[
         text = config.set_text(name)
         if text:
             return name, jaas.parse(text, name)
+    path = config.optional_text(FILE)
+    return None if path is None else _login_in_file(path, listener, mechanism)
+
+
+def _login_in_file(path: str, listener: Listener, mechanism: str) -> tuple[str, jaas.Login] | None:
+    """Return the login of a mechanism in the listener's section, or else in that of all."""
+    sections = read_file(path)
+    for section in (f"{listener.name.lower()}.{_SECTION}", _SECTION):
+        if section in sections:
+            where = f"{FILE}: {path}: {section}"
+            module = jaas.MODULES.get(mechanism, jaas.SCRAM_MODULE)
+            return next(((where, login) for login in sections[section] if login.module == module), None)
     return None
+
+
+@cache
+def read_file(path: str) -> Mapping[str, Sequence[jaas.Login]]:
+    """Read the file once for each start, which calls `cache_clear` before; raise ConfigError. Blocks."""
+    try:
+        text = Path(path).read_text("utf-8")
+    except OSError as error:
+        raise ConfigError(f"{FILE}: {path}: {error.strerror or error}") from None
+    except UnicodeDecodeError:
+        raise ConfigError(f"{FILE}: {path}: is not UTF-8") from None
+    return jaas.parse_file(text, f"{FILE}: {path}")
 
 
 def credentials_of_broker(config: BrokerConfig) -> Credentials | None:

@@ -13,7 +13,7 @@ from twisted.logger import Logger
 
 from pylogbroker.broker.runtime import PeriodicCall, Runtime
 from pylogbroker.broker.security.file_state import FileState
-from pylogbroker.broker.security.logins import credentials_of_broker, login_of
+from pylogbroker.broker.security.logins import credentials_of_broker, login_of, read_file
 from pylogbroker.broker.security.scram_store import ScramStore
 from pylogbroker.broker.security.token_validators import TokenValidators, accepts_unsecured, check_tokens
 from pylogbroker.config import BrokerConfig, Listener
@@ -72,6 +72,7 @@ class _Loaded:
 def check_sasl(config: BrokerConfig) -> None:
     """Read the users of all listeners; raise ConfigError if a start would fail. Blocks."""
     with_sasl = _with_sasl(config)
+    read_file.cache_clear()
     if config.in_cluster:
         credentials_of_broker(config)
     _load(config)
