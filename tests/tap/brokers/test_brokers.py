@@ -198,14 +198,25 @@ def test_brokers_do_not_outlive_the_supervisor(brokers: Brokers) -> None:
     wait_until(lambda: not any(Path(f"/proc/{pid}/stat").exists() for pid in pids), 60)
 
 
-def test_brokers_replicate_over_tls(brokers: Brokers, tmp_path: Path) -> None:
-    """Each broker shows its certificate to the others, and takes no connection without one."""
+@pytest.mark.parametrize("has_sasl", [False, True])
+def test_brokers_replicate_over_tls(brokers: Brokers, tmp_path: Path, has_sasl: bool) -> None:
+    """Each broker shows its certificate, or its password, to the others, and takes no connection without one."""
     certificates = Certificates(tmp_path / "certificates")
-    settings = {**certificates.broker, "ssl.client.auth": "required", "listeners": "SSL://127.0.0.1:0"}
+    if has_sasl:
+        (tmp_path / "users").write_text("broker:brokers' secret\nalice:secret\n")
+        settings = {**certificates.broker, "listeners": "SASL_SSL://127.0.0.1:0", "users": str(tmp_path / "users")}
+        settings |= {"sasl.mechanism.inter.broker.protocol": "SCRAM-SHA-512", "super.users": "User:broker;User:alice"}
+        settings["authorizer.class.name"] = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+        module = "org.apache.kafka.common.security.scram.ScramLoginModule"
+        settings["sasl.jaas.config"] = f'{module} required username="broker" password="brokers\' secret";'
+        client = {"security.protocol": "sasl_ssl", "sasl.mechanism": "SCRAM-SHA-256"}
+        client |= {"sasl.username": "alice", "sasl.password": "secret"}
+    else:
+        settings = {**certificates.broker, "ssl.client.auth": "required", "listeners": "SSL://127.0.0.1:0"}
+        pem = certificates.client("alice")["ssl.keystore.location"]
+        client = {"security.protocol": "ssl", "ssl.certificate.location": pem, "ssl.key.location": pem}
     bootstrap = brokers.start(2, *(f"--override={name}={text}" for name, text in settings.items()))
-    pem = certificates.client("alice")["ssl.keystore.location"]
-    client = {"bootstrap.servers": bootstrap, "security.protocol": "ssl", "ssl.certificate.location": pem}
-    client |= {"ssl.key.location": pem, "ssl.ca.location": certificates.authority_file}
+    client |= {"bootstrap.servers": bootstrap, "ssl.ca.location": certificates.authority_file}
     admin, failed = AdminClient(client), list[object]()
     admin.create_topics([NewTopic("t", PARTITIONS, 2)])["t"].result(60)
     producer = Producer({**client, "acks": "all"})
@@ -217,4 +228,4 @@ def test_brokers_replicate_over_tls(brokers: Brokers, tmp_path: Path) -> None:
     in_sync = admin.list_topics("t", timeout=60).topics["t"].partitions.values()
     assert [len(each.isrs) for each in in_sync] == [2] * PARTITIONS
     assert brokers.process is not None
-    assert not [line for line in brokers.process.lines if "TLS" in line or "#error" in line]
+    assert not [line for line in brokers.process.lines if re.search("TLS: (?!the peer closed)|SASL:|#error", line)]
