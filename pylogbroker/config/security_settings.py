@@ -188,6 +188,15 @@ _SASL: Final = (
         "Mechanisms of SASL that clients may choose.",
     ),
     fixed(
+        "connections.max.reauth.ms",
+        at_least(0, LONG),
+        0,
+        "medium",
+        "Lifetime of a session on a SASL listener, after which a client that has not authenticated again is "
+        "disconnected (KIP-368); 0: sessions do not end. It may be set for one mechanism of a listener: "
+        "listener.name.<name>.<mechanism>.connections.max.reauth.ms.",
+    ),
+    fixed(
         "sasl.jaas.config",
         PASSWORD,
         None,

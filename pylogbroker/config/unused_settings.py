@@ -41,7 +41,6 @@ _REASONS: tuple[tuple[str, str], ...] = (
     ("sasl.*", _NO_SASL),
     ("security.providers", "OpenSSL does the work of Java's classes"),
     ("principal.builder.class", "classes written in Java cannot be loaded; ssl.principal.mapping.rules maps names"),
-    ("connections.max.reauth.ms", "clients do not authenticate again on the same connection"),
     ("password.encoder.*", "stored passwords are not encrypted"),
     ("delegation.token.*", "delegation tokens are not offered"),
     ("listener.name.*", "only settings of TLS and SASL and the rate of connections can be set for one listener"),

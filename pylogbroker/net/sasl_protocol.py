@@ -2,6 +2,9 @@
 
 Requests behind one of authentication wait until it is over. A failure drops them, and the connection ends after the
 answer, `connection.failed.authentication.delay.ms` after the credentials came.
+
+With `connections.max.reauth.ms`, a session ends, and the client authenticates again before, on the same connection
+(KIP-368). From its handshake on it has no route to other APIs. A later request than the session's end closes it.
 """
 
 from __future__ import annotations
@@ -32,6 +35,8 @@ from pylogbroker.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslH
 log = Logger()
 
 _SIZE: Final = struct.Struct(">i")
+_HANDSHAKE: Final = SaslHandshakeRequest.api_key.to_bytes(2, "big")
+_RENEWAL_SECONDS_MIN: Final = 1.0  # from one authentication to the next
 
 
 class SaslFactory(ConnectionFactory, Protocol):
@@ -75,7 +80,8 @@ class _Handlers:
         self, services: Services, context: RequestContext, request: SaslAuthenticateRequest
     ) -> SaslAuthenticateResponse:
         try:
-            return SaslAuthenticateResponse(auth_bytes=await self.protocol.respond(bytes(request.auth_bytes)))
+            token = await self.protocol.respond(bytes(request.auth_bytes))
+            return SaslAuthenticateResponse(auth_bytes=token, session_lifetime_ms=self.protocol.session_lifetime_ms)
         except IllegalState as error:
             answer = SaslAuthenticateResponse(ErrorCode.ILLEGAL_SASL_STATE, str(error))
             self.protocol.end(str(error))
@@ -102,20 +108,42 @@ class SaslProtocol(KafkaProtocol):
     def connectionMade(self) -> None:
         super().connectionMade()
         services = self.factory.services
-        self._authentication: Authentication | None = services.sasl.authentication(self.factory.listener_name)
+        self._authentication: Authentication | None = None
+        self._begin(None)
         self._quotas = Unmetered()
-        self._routes = _Handlers(self, self._authentication).routes()
         setting = "sasl.server.max.receive.size"
         self._frames.limit(services.config.integer(setting), setting)
+        self._identity: tuple[str, str] | None = None
+        self._authenticated_at = 0.0
+        self.session_lifetime_ms = 0
+        """Of the session that has begun; 0: for ever."""
 
     def _request(self, frame: memoryview) -> None:
         authentication = self._authentication
         if authentication is None:
-            super()._request(frame)
+            if not self.session_lifetime_ms or self._may_go_on(frame):
+                super()._request(frame)
         elif authentication.state is State.RAW:
             ensureDeferred(self._token(bytes(frame))).addErrback(self._broken)
         elif authentication.state is not State.FAILED:  # else dropped: it came behind a failure
             super()._request(frame)
+
+    def _may_go_on(self, frame: memoryview) -> bool:
+        """Begin another authentication if the request is a handshake; close after the session's end."""
+        seconds = self.factory.services.runtime.clock.seconds() - self._authenticated_at
+        if frame[:2] == _HANDSHAKE:
+            if seconds >= _RENEWAL_SECONDS_MIN:
+                self._begin(self._identity)
+            return True
+        if seconds * 1000 <= self.session_lifetime_ms:
+            return True
+        self.close_because("its session has ended: it did not authenticate again in time", is_fault=False)
+        return False
+
+    def _begin(self, identity: tuple[str, str] | None) -> None:
+        self._authentication = self.factory.services.sasl.authentication(self.factory.listener_name, identity)
+        self._routes = _Handlers(self, self._authentication).routes()
+        self._callers.clear()
 
     async def _token(self, token: bytes) -> None:
         """Handle a token without a header, as after SaslHandshake 0; a failure has no answer."""
@@ -151,15 +179,25 @@ class SaslProtocol(KafkaProtocol):
         return done.addCallback(self._responded).addErrback(failed).addBoth(go_on)
 
     def _responded(self, token: bytes) -> bytes:
-        user = self._authentication.user if self._authentication is not None else None
-        if user is not None:
+        authentication = self._authentication
+        user = authentication.user if authentication is not None else None
+        if authentication is not None and user is not None:
+            is_first = self._identity is None
+            self._identity = authentication.mechanism, user
+            services = self.factory.services
+            self._authenticated_at = services.runtime.clock.seconds()
+            listener = self.factory.listener_name
+            self.session_lifetime_ms = services.sasl.session_lifetime_ms(
+                listener, authentication.mechanism, authentication.expires_ms
+            )
             self._principal = f"User:{user}"
             self._authentication = None
             self._routes = self.factory.routes
             self._quotas = self.factory.quotas
             self._callers.clear()
             self._frames.limit(self.factory.max_request_bytes, "socket.request.max.bytes")
-            self.factory.authenticated(self)
+            if is_first:
+                self.factory.authenticated(self)
         return token
 
     def end(self, cause: str) -> None:

@@ -1,4 +1,7 @@
-"""This package's client and Spark's connections with SASL: each mechanism, with and without TLS. One broker."""
+"""This package's client and Spark's connections with SASL: each mechanism, with and without TLS. One broker.
+
+Its sessions are short: clients authenticate again (KIP-368).
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from collections.abc import Callable, Iterator
 
 import pyarrow as pa
 import pytest
+from confluent_kafka.admin import AdminClient
 
 from pylogbroker.client import sync
 from pylogbroker.client.settings import CONSUMER, read
@@ -18,10 +22,12 @@ from pylogbroker.spark.writing.columns import Fields
 from pylogbroker.spark.writing.producer import IdempotentProducer
 from pylogbroker.spark.writing.producer_ids import identify
 from pylogbroker.spark.writing.task import TaskWriter
+from pylogbroker.wire.messages.metadata import MetadataRequest
 from tests.clients.test_sasl import LISTENERS, MECHANISMS, SaslBroker, sasl_broker
 
 SECONDS_MAX = 10.0
 """Less than any time limit of a client that goes on trying."""
+SESSION_MS = 1500
 WRONG = {
     "a wrong password": ({"sasl.password": "wrong"}, "invalid credentials with SASL mechanism"),
     "an unknown user": ({"sasl.username": "nobody"}, "invalid credentials with SASL mechanism"),
@@ -31,7 +37,7 @@ WRONG = {
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SaslBroker]:
-    with sasl_broker(tmp_path_factory.mktemp("sasl")) as broker:
+    with sasl_broker(tmp_path_factory.mktemp("sasl"), connections_max_reauth_ms=str(SESSION_MS)) as broker:
         yield broker
 
 
@@ -84,3 +90,34 @@ def test_a_listener_without_sasl(broker: SaslBroker, way: str) -> None:
     how = broker.files("SASL_PLAINTEXT", "PLAIN") | {"bootstrap.servers": broker.process.bootstrap}
     with pytest.raises(PylogbrokerError, match=r"this listener has no SASL: set security.protocol to PLAINTEXT or SSL"):
         WAYS[way](how, "t")
+
+
+def blocking(how: dict[str, str]) -> Iterator[Callable[[], object]]:
+    """Fetch on one connection of Spark's part."""
+    with BlockingCluster(read(CONSUMER, how)) as cluster:
+        first = cluster.any_connection()
+        yield lambda: first.ask(MetadataRequest(topics=[]))
+
+
+def of_client(how: dict[str, str]) -> Iterator[Callable[[], object]]:
+    settings = {name: text for name, text in how.items() if name != "bootstrap.servers"}
+    with sync.Producer(how["bootstrap.servers"], settings=settings) as producer:
+        yield lambda: producer.send("sessions", b"value")
+
+
+def of_librdkafka(how: dict[str, str]) -> Iterator[Callable[[], object]]:
+    client = AdminClient({**how})
+    yield lambda: client.list_topics(timeout=10)
+
+
+@pytest.mark.parametrize("make", [blocking, of_client, of_librdkafka])
+def test_sessions_are_renewed_on_their_connection(
+    broker: SaslBroker, make: Callable[[dict[str, str]], Iterator[Callable[[], object]]]
+) -> None:
+    """For three sessions, no request meets the end of one; a client that did would reconnect, and the log says so."""
+    before = len(broker.process.log_lines())
+    started = time.monotonic()
+    for ask in make(broker.files("SASL_PLAINTEXT", "SCRAM-SHA-256")):
+        while time.monotonic() - started < 3 * SESSION_MS / 1000:
+            ask()
+    assert [line for line in broker.process.log_lines()[before:] if "closed" in line or "closing" in line] == []

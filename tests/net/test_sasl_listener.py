@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 import struct
 import tempfile
+from collections.abc import Mapping
 from math import inf
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import pytest
 from twisted.internet.address import IPv4Address
@@ -25,6 +26,7 @@ from pylogbroker.metadata import zk_paths, zk_schema
 from pylogbroker.net.protocol import KafkaProtocol
 from pylogbroker.net.service import KafkaFactory, SharedLimits
 from pylogbroker.security.sasl.authentication import AuthenticationFailed
+from pylogbroker.security.sasl.client import ScramClient
 from pylogbroker.wire import SUPPORTED, decode_response_header, response_codec
 from pylogbroker.wire.messages.api_versions import ApiVersionsRequest
 from pylogbroker.wire.messages.list_groups import ListGroupsRequest
@@ -90,6 +92,8 @@ class Peer:
 
 
 class SaslListenerTests(NodeTests):
+    extra: ClassVar[Mapping[str, str]] = {}
+
     def setUp(self) -> None:
         self.file = Path(self.enterContext(tempfile.TemporaryDirectory())) / "users"
         self.file.write_text("alice:secret\n")
@@ -99,6 +103,7 @@ class SaslListenerTests(NodeTests):
             "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256",
             "sasl.server.max.receive.size": "1000",
             "connection.setup.timeout.ms": "5000",
+            **self.extra,
         }
         super().setUp()
         broker = self.node.broker
@@ -258,6 +263,101 @@ class SaslListenerTests(NodeTests):
         self.assertIn("the former users stay", lines[0])
         self.assertNotIn("no user", lines[0])
         self.assertEqual(Peer(self).log_in(b"\0bob\0another one").error_code, 0)
+
+
+class SessionTests(SaslListenerTests):
+    """Sessions of 10 s (KIP-368)."""
+
+    extra: ClassVar[Mapping[str, str]] = {
+        "listener.name.sasl_plaintext.connections.max.reauth.ms": "60000",
+        "listener.name.sasl_plaintext.plain.connections.max.reauth.ms": "10000",
+    }
+
+    def again(self, peer: Peer, token: bytes = RIGHT, mechanism: str = "PLAIN") -> Any:
+        """Authenticate again on a connection; return the last answer."""
+        shaken = peer.ask(SaslHandshakeRequest(mechanism), 1)
+        self.assertEqual(shaken.error_code, 0)
+        peer.send((SaslAuthenticateRequest(token), 2))
+        self.node.clock.advance(0.11)
+        self.node.clock.advance(0)
+        return peer.read(SaslAuthenticateRequest(), 2)
+
+    def test_a_session_that_is_renewed_goes_on(self) -> None:
+        peer = Peer(self)
+        self.assertEqual(peer.log_in().session_lifetime_ms, 10_000)
+        for _ in range(3):
+            self.node.clock.advance(9.5)
+            answer = self.again(peer)
+            self.assertEqual((answer.error_code, answer.session_lifetime_ms), (0, 10_000))
+            self.assertEqual(peer.ask(ListGroupsRequest(), 4).error_code, 0)
+        self.assertEqual(peer.principal, "User:alice")
+
+    def test_a_request_after_the_end_of_the_session_ends_the_connection(self) -> None:
+        peer = Peer(self)
+        peer.log_in()
+        self.node.clock.advance(9.9)
+        self.assertEqual(peer.ask(ListGroupsRequest(), 4).error_code, 0)
+        self.node.clock.advance(0.2)
+        self.assertEqual(peer.transport.closed, "")
+        peer.send((ListGroupsRequest(), 4), (SaslHandshakeRequest("PLAIN"), 1))
+        self.assertEqual((peer.frames(), peer.transport.closed), ([], "at once"))
+
+    def test_a_late_client_may_still_authenticate(self) -> None:
+        peer = Peer(self)
+        peer.log_in()
+        self.node.clock.advance(11)
+        self.assertEqual(self.again(peer).error_code, 0)
+        self.assertEqual(peer.ask(ListGroupsRequest(), 4).error_code, 0)
+
+    def test_another_user_another_mechanism_and_a_wrong_password_end_the_connection(self) -> None:
+        self.file.write_text("alice:secret\nbob:secret\n")
+        self.node.clock.advance(5)
+        scram = ScramClient("SCRAM-SHA-256", "alice", "secret")
+        first = scram.respond(b"")
+        assert first is not None
+        for token in (b"\0bob\0secret", b"\0alice\0wrong", b"bob\0alice\0secret"):
+            peer = Peer(self)
+            peer.log_in()
+            self.node.clock.advance(2)
+            self.assertEqual(self.again(peer, token).error_code, ErrorCode.SASL_AUTHENTICATION_FAILED)
+            self.assertEqual((peer.transport.closed, peer.principal), ("after sending", "User:alice"))
+        peer = Peer(self)
+        peer.log_in()
+        self.node.clock.advance(2)
+        challenge = self.again(peer, first, "SCRAM-SHA-256").auth_bytes
+        proof = scram.respond(bytes(challenge))
+        assert proof is not None
+        peer.send((SaslAuthenticateRequest(proof), 2), (ListGroupsRequest(), 4))
+        self.node.clock.advance(0.11)
+        self.node.clock.advance(0)
+        answer = peer.read(SaslAuthenticateRequest(), 2)
+        self.assertEqual((answer.error_code, peer.transport.closed), (58, "after sending"))
+
+    def test_no_other_request_is_served_during_the_authentication(self) -> None:
+        peer = Peer(self)
+        peer.log_in()
+        self.node.clock.advance(2)
+        peer.ask(SaslHandshakeRequest("PLAIN"), 1)
+        peer.send((ListGroupsRequest(), 4))
+        self.assertEqual((peer.frames(), peer.transport.closed), ([], "at once"))
+
+    def test_tokens_without_headers_and_early_handshakes_are_no_way(self) -> None:
+        peer = Peer(self)
+        peer.log_in()
+        self.assertEqual(peer.ask(SaslHandshakeRequest("PLAIN"), 1).error_code, ErrorCode.ILLEGAL_SASL_STATE)
+        self.node.clock.advance(2)
+        peer.send((SaslHandshakeRequest("PLAIN"), 0), raw(RIGHT))
+        self.assertEqual((peer.frames(), peer.transport.closed), ([], "at once"))
+
+    def test_other_mechanisms_have_the_lifetime_of_the_listener(self) -> None:
+        sasl = self.node.broker.sasl
+        self.assertEqual(sasl.session_lifetime_ms("SASL_PLAINTEXT", "SCRAM-SHA-256"), 60_000)
+
+    def test_a_session_ends_with_the_clients_token(self) -> None:
+        sasl, now = self.node.broker.sasl, int(self.node.clock.seconds() * 1000)
+        for left, lifetime in ((5000, 5000), (70_000, 60_000), (-1, 1)):
+            found = sasl.session_lifetime_ms("SASL_PLAINTEXT", "SCRAM-SHA-256", now + left)
+            self.assertEqual(found, lifetime)
 
 
 def config(**settings: str) -> BrokerConfig:

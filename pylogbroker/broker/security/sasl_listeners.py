@@ -16,7 +16,7 @@ from pylogbroker.broker.security.file_state import FileState
 from pylogbroker.broker.security.logins import credentials_of_broker, login_of, read_file
 from pylogbroker.broker.security.scram_store import ScramStore
 from pylogbroker.broker.security.token_validators import TokenValidators, accepts_unsecured, check_tokens
-from pylogbroker.config import BrokerConfig, Listener
+from pylogbroker.config import BrokerConfig, Listener, table
 from pylogbroker.errors import ConfigError
 from pylogbroker.security.sasl import users_file
 from pylogbroker.security.sasl.authentication import Authentication, Mechanism
@@ -28,28 +28,29 @@ from pylogbroker.security.sasl.users import PLAIN, Users
 log = Logger()
 
 _USERS = "users"
+_REAUTH = "connections.max.reauth.ms"
 _SECRETS = {PLAIN: "passwords", OAUTHBEARER: "tokens"}
 """What mechanisms show of a client."""
 
 
 @attrs.frozen(eq=False)
 class ListenerSasl:
-    """Users of one listener by mechanism, as they were when they were read."""
+    """Users of one listener by mechanism, as they were when they were read, and lifetimes of sessions in ms."""
 
     _users: Mapping[str, Users]
+    lifetimes_ms: Mapping[str, int]
 
     @property
     def has_users(self) -> bool:
         return not all(users.is_empty for users in self._users.values())
 
-    def authentication(self, tokens: TokenValidator | None) -> Authentication:
-        """Return the authentication of a new connection."""
+    def authentication(self, tokens: TokenValidator | None, identity: tuple[str, str] | None) -> Authentication:
         mechanisms: dict[str, Callable[[], Mechanism]] = {
             name: partial(_server, name, users) for name, users in self._users.items()
         }
         if tokens is not None:
             mechanisms[OAUTHBEARER] = partial(OAuthServer, tokens)
-        return Authentication(mechanisms)
+        return Authentication(mechanisms, identity)
 
 
 def _server(mechanism: str, users: Users) -> Mechanism:
@@ -119,11 +120,23 @@ def _load(config: BrokerConfig, store: ScramStore | None = None) -> _Loaded:
     for listener in with_sasl:
         mechanisms = _mechanisms(config, listener)
         found[listener.name] = ListenerSasl(
-            {name: _users(config, listener, name, content, store) for name in mechanisms if name != OAUTHBEARER}
+            {name: _users(config, listener, name, content, store) for name in mechanisms if name != OAUTHBEARER},
+            {name: _session_lifetime_ms(config, listener, name) for name in mechanisms},
         )
         if store is not None and OAUTHBEARER not in mechanisms and not found[listener.name].has_users:
             raise ConfigError(_no_user(config, listener))
     return _Loaded(found, state, content.names)
+
+
+def _session_lifetime_ms(config: BrokerConfig, listener: Listener, mechanism: str) -> int:
+    """Return the mechanism's own lifetime, or else the listener's; raise ConfigError."""
+    name = f"{listener.prefix}{mechanism.lower()}.{_REAUTH}"
+    text = config.set_text(name)
+    if text is None:
+        return config.of_listener(listener).integer(_REAUTH)
+    value = table.parse(attrs.evolve(table.BROKER[_REAUTH], name=name), text)
+    assert isinstance(value, int)
+    return value
 
 
 def _no_user(config: BrokerConfig, listener: Listener) -> str:
@@ -222,9 +235,17 @@ class SaslListeners:
         if self._file_check is not None and self._file_check.running:
             self._file_check.stop()
 
-    def authentication(self, listener: str) -> Authentication:
-        """Return the authentication of a new connection on a listener with SASL."""
-        return self._loaded.listeners[listener].authentication(self._tokens.by_listener.get(listener))
+    def authentication(self, listener: str, identity: tuple[str, str] | None = None) -> Authentication:
+        """Return the authentication of a connection, with a mechanism and a user if it authenticates again."""
+        return self._loaded.listeners[listener].authentication(self._tokens.by_listener.get(listener), identity)
+
+    def session_lifetime_ms(self, listener: str, mechanism: str, expires_ms: int | None = None) -> int:
+        """Return the lifetime of a session that begins, which ends with the client's proof; 0: for ever."""
+        longest = self._loaded.listeners[listener].lifetimes_ms[mechanism]
+        if expires_ms is None:
+            return longest
+        left = max(1, expires_ms - self._runtime.now_ms())
+        return min(left, longest) if longest else left
 
     def run(self, function: Callable[[bytes], bytes], token: bytes) -> Deferred[bytes]:
         """Call a mechanism in a thread: hashing takes milliseconds."""

@@ -1,4 +1,4 @@
-"""States of a connection until its client is authenticated (KIP-43, KIP-152).
+"""States of a connection until its client is authenticated, or is again (KIP-43, KIP-152, KIP-368).
 
 START      ApiVersions       --> VERSIONS
 START, VERSIONS
@@ -7,6 +7,8 @@ START, VERSIONS
 RAW, REQUESTS
            tokens            --> DONE      if the mechanism has a user
 all        anything else     --> FAILED
+
+A client that authenticates again must be the same user, by the same mechanism, and send requests.
 """
 
 from __future__ import annotations
@@ -47,9 +49,13 @@ class State(Enum):
 
 @attrs.define
 class Authentication:
-    """State of one connection; `mechanisms` makes those that are enabled."""
+    """State of one connection; `mechanisms` makes those that are enabled.
+
+    `identity` is the mechanism and the user of a client that authenticates again.
+    """
 
     mechanisms: Mapping[str, Callable[[], Mechanism]]
+    identity: tuple[str, str] | None = None
     state: State = State.START
     mechanism: str = ""
     _server: Mechanism | None = None
@@ -77,6 +83,9 @@ class Authentication:
     def begin(self, mechanism: str, version: int) -> bool:
         """Take SaslHandshake; return False if the mechanism is not enabled."""
         self._expect(State.START, State.VERSIONS)
+        if self.identity is not None and not version:
+            self.state = State.FAILED
+            raise IllegalState("tokens without headers cannot authenticate again")
         make = self.mechanisms.get(mechanism)
         if make is None:
             self.state = State.FAILED
@@ -92,12 +101,18 @@ class Authentication:
             raise AuthenticationFailed("no mechanism was chosen")
         try:
             answer = self._server.respond(token)
+            if self._server.user is not None:
+                self._check_identity((self.mechanism, self._server.user))
         except AuthenticationFailed:
             self.state = State.FAILED
             raise
         if self._server.user is not None:
             self.state = State.DONE
         return answer
+
+    def _check_identity(self, identity: tuple[str, str]) -> None:
+        if self.identity is not None and self.identity != identity:
+            raise AuthenticationFailed("the client authenticates again as another user, or by another mechanism")
 
     def _expect(self, *states: State) -> None:
         if self.state not in states:
