@@ -10,11 +10,21 @@ from typing import Any
 
 from pylogbroker.records import Record, build
 from pylogbroker.wire import decode_response_header, request_codec, response_codec
-from pylogbroker.wire.messages import create_topics, delete_topics, fetch, list_offsets, metadata, produce
+from pylogbroker.wire.messages import (
+    alter_client_quotas,
+    create_topics,
+    delete_topics,
+    fetch,
+    list_offsets,
+    metadata,
+    produce,
+)
+from pylogbroker.wire.messages.describe_client_quotas import EntityData
 
 CLIENT_ID = "benchmark"
 TIMEOUT_MS = 30_000
 VERSIONS: Mapping[int, int] = {
+    alter_client_quotas.AlterClientQuotasRequest.api_key: 1,
     create_topics.CreateTopicsRequest.api_key: 5,
     delete_topics.DeleteTopicsRequest.api_key: 5,
     fetch.FetchRequest.api_key: 12,
@@ -49,6 +59,18 @@ def produce_request(topic: str, batches: Iterable[tuple[int, bytes]], acks: int 
     """Return a request that appends a batch to each partition."""
     data = [produce.PartitionProduceData(partition, records) for partition, records in batches]
     return frame(produce.ProduceRequest(None, acks, TIMEOUT_MS, [produce.TopicProduceData(topic, data)]))
+
+
+def produce_quota_request(bytes_per_second: int | None) -> bytes:
+    """Return a request that sets the quota of this client id, or removes it."""
+    op = alter_client_quotas.OpData("producer_byte_rate", bytes_per_second or 0, bytes_per_second is None)
+    entity = [EntityData("client-id", CLIENT_ID)]
+    return frame(alter_client_quotas.AlterClientQuotasRequest([alter_client_quotas.QuotaAlteration(entity, [op])]))
+
+
+def altered(body: bytes) -> list[int]:
+    """Return the error code for each entity."""
+    return [each.error_code for each in answer(alter_client_quotas.AlterClientQuotasRequest.api_key, body).entries]
 
 
 def produced(body: bytes) -> list[tuple[int, int]]:

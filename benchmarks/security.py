@@ -1,4 +1,6 @@
-"""`python -m benchmarks.security`: what TLS costs a broker, in its processor time for each megabyte.
+"""`python -m benchmarks.security`: what TLS costs a broker, and how exactly it holds a quota.
+
+What TLS costs is the processor time of the broker for each megabyte. A quota is held on the average of its windows.
 
     python -m benchmarks.security             # this broker alone, with TLS and without
     python -m benchmarks.security --kafka     # and Apache Kafka, with the same certificate, started for the run
@@ -10,6 +12,7 @@ import gc
 import socket
 import ssl
 import statistics
+import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -22,9 +25,9 @@ from rich.console import Console
 
 from benchmarks.broker import show
 from benchmarks.brokers import SETTINGS, OwnBroker, process_cpu_seconds, scratch
-from benchmarks.driver import Block, connect, pump
+from benchmarks.driver import Block, call, connect, pump
 from benchmarks.machine import touch_memory
-from benchmarks.requests import produce_request
+from benchmarks.requests import altered, batch, produce_quota_request, produce_request, produced
 from benchmarks.session import Session, expect, try_produce
 from benchmarks.workloads import MEGABYTE, MEGABYTE_OF_KILOBYTES, PRELOADED_BYTES, preload
 from pylogbroker.security.tls.authority import Authority
@@ -34,6 +37,9 @@ from tests.peers.processes import free_ports
 ANSWER_BYTES = 1 << 20
 MEGABYTES = 400
 WANTED = 2
+WINDOWS_SECONDS = 11
+"""Time over which both brokers measure a quota by default."""
+QUOTA_DELAY_SECONDS = 1.0  # Apache Kafka's broker follows its controller
 HOST = "127.0.0.1"
 
 
@@ -90,6 +96,22 @@ def fetch(broker: Broker, session: Session, count: int) -> float:
         pump(sock, fetches, count, 5, size)
         used = process_cpu_seconds(broker.pid) - begin
     return used * 1000 / (count * size / MEGABYTE)
+
+
+def produce_within_quota(session: Session, seconds: float) -> float:
+    """Produce as fast as a quota of 1 MB per second lets; return the megabytes of a second."""
+    with session.topic() as topic, session.connection() as sock:
+        request = produce_request(topic, [(0, batch(16, 1000))])
+        expect(altered(call(sock, produce_quota_request(MEGABYTE))), [0], "quota")
+        time.sleep(QUOTA_DELAY_SECONDS)
+        begin, sent = time.monotonic(), 0
+        while time.monotonic() - begin < seconds:
+            [(code, _)] = produced(call(sock, request))
+            expect(code, 0, "produce")
+            sent += len(request)
+        elapsed = time.monotonic() - begin
+        expect(altered(call(sock, produce_quota_request(None))), [0], "quota")
+    return sent / MEGABYTE / elapsed
 
 
 WORKLOADS: Mapping[str, Callable[[Broker, Session, int], float]] = {"produce 1 MB": produce, "fetch 1 MB": fetch}
@@ -151,10 +173,19 @@ def kafka(directory: Path, certificates: Certificates) -> Iterator[Broker]:
 @click.option("--rounds", default=5, show_default=True, help="Measurements of each workload.")
 @click.option("--warm-up", default=3, show_default=True, help="Runs of each workload before its measurements.")
 @click.option("--scale", default=1.0, show_default=True, help="Length of each measurement, relative to the default.")
+@click.option("--quota-periods", default=3, show_default=True, help="Times 11 s for which a quota is used.")
 @click.option("--directory", type=click.Path(path_type=Path), help="Directory of the data; by default in /tmp.")
 @click.option("--markdown", is_flag=True, help="Print the table as Markdown.")
-def main(with_kafka: bool, rounds: int, warm_up: int, scale: float, directory: Path | None, markdown: bool) -> None:
-    """Measure the processor time of a broker with TLS and without, and compare it with Apache Kafka's."""
+def main(
+    with_kafka: bool,
+    rounds: int,
+    warm_up: int,
+    scale: float,
+    quota_periods: int,
+    directory: Path | None,
+    markdown: bool,
+) -> None:
+    """Measure the processor time of a broker with TLS and without, and a quota; compare both with Apache Kafka's."""
     touch_memory()
     figures: dict[tuple[str, str, str], list[float]] = defaultdict(list)
     with ExitStack() as stack:
@@ -171,8 +202,14 @@ def main(with_kafka: bool, rounds: int, warm_up: int, scale: float, directory: P
                         figure = measure(broker, session, max(1, int(MEGABYTES * scale)))
                         if number >= 0:
                             figures[name, kind, broker.name].append(figure)
+        seconds = WINDOWS_SECONDS * quota_periods
+        if seconds:
+            within = [produce_within_quota(broker.sessions["plain"], seconds) for broker in brokers]
     head = ["work", "unit", *(broker.name for broker in brokers), *(["ratio", "wanted"] if with_kafka else [])]
     rows = [_row(name, kind, brokers, figures) for name in WORKLOADS for kind in ("plain", "TLS")]
+    if seconds:
+        cells = [f"{figure:.3f}" for figure in within]
+        rows.append([f"quota of 1 MB/s, {seconds} s", "MB/s", *cells, *(["", "0.95 to 1.05"] if with_kafka else [])])
     show(Console(), head, rows, markdown)
 
 
