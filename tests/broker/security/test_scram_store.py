@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from math import inf
 from pathlib import Path
@@ -102,19 +102,22 @@ def test_quotas_of_the_user_stay(tmp_path: Path) -> None:
         assert brokers.config("alice") == QUOTA
 
 
-def test_others_change_the_node_meanwhile(tmp_path: Path) -> None:
+@pytest.mark.parametrize("before", [None, {"consumer_byte_rate": "1"}])
+def test_others_change_the_node_meanwhile(tmp_path: Path, before: dict[str, str] | None) -> None:
     with cluster(tmp_path) as brokers:
         store = brokers.store()
+        if before is not None:
+            brokers.write("alice", before)
         calls = []
 
-        def change(before: object) -> dict[str, str]:
-            calls.append(before)
+        def change(settings: Mapping[str, str]) -> Mapping[str, str]:
+            calls.append(settings)
             if len(calls) == 1:
                 brokers.write("alice", QUOTA)
-            return {**cast(dict[str, str], before), **SCRAM}
+            return {**settings, **SCRAM}
 
         now(store.alter("alice", change))
-        assert calls == [{}, QUOTA]
+        assert calls == [before or {}, QUOTA]
         assert brokers.config("alice") == QUOTA | SCRAM
 
 
