@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from pylogbroker.config import properties
+from pylogbroker.errors import ConfigError
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
@@ -33,6 +36,15 @@ def _pairs(context: click.Context, parameter: click.Parameter, texts: tuple[str,
         if not text.partition("=")[1]:
             raise click.BadParameter(f"{text!r}: expected NAME=VALUE")
     return {name.strip(): value for name, _, value in (text.partition("=") for text in texts)}
+
+
+def _client_settings(context: click.Context, parameter: click.Parameter, path: str | None) -> dict[str, str]:
+    """Return a file's settings of the client as options of the source."""
+    try:
+        settings = {} if path is None else properties.read(path)
+    except ConfigError as error:
+        raise click.BadParameter(str(error)) from None
+    return {f"kafka.{name}": text for name, text in settings.items()}
 
 
 def _size(context: click.Context, parameter: click.Parameter, text: str) -> int:
@@ -62,6 +74,13 @@ def _span(context: click.Context, parameter: click.Parameter, text: str) -> int:
 @click.option("--log-line", metavar="REGEX", help="Values are lines; named groups become columns.")
 @click.option("--headers", is_flag=True, help="Add a column with the headers.")
 @click.option("--option", "options", multiple=True, callback=_pairs, metavar="NAME=VALUE", help="A source option.")
+@click.option(
+    "--command-config",
+    "client_settings",
+    callback=_client_settings,
+    metavar="FILE",
+    help="Client settings as of Kafka's tools: security.protocol, ...",
+)
 @click.option("--file-size", default="128MB", callback=_size, show_default=True, help="Approximate size of a file.")
 @click.option("--compression", type=click.Choice(_COMPRESSIONS), default="snappy", show_default=True)
 @click.option("--keep-replaced", default="7d", callback=_span, show_default=True, help="Time to keep replaced files.")
@@ -78,6 +97,7 @@ def command(
     log_line: str | None,
     headers: bool,
     options: dict[str, str],
+    client_settings: dict[str, str],
     master: str | None,
     conf: dict[str, str],
     quiet: bool,
@@ -92,7 +112,7 @@ def command(
     from pylogbroker.spark.loading.load import load
     from pylogbroker.spark.sessions import new_session
 
-    given = {**options, "includeHeaders": "true"} if headers else options
+    given = {**client_settings, **options, **({"includeHeaders": "true"} if headers else {})}
     function = _mapping(mapping, json, log_line)
     wanted = topics if pattern is None else _pattern(pattern)
     spark = new_session("pylogbroker load", master, conf)

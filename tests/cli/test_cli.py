@@ -104,6 +104,26 @@ def test_mappings() -> None:
     assert _mapping(None, None, None) is None
 
 
+def test_settings_of_the_client_from_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A password need not be on the command line, where others see it; an option there counts more."""
+    loaded = Mock(return_value=Mock(seconds=1.0, gaps=[]))
+    monkeypatch.setattr("pylogbroker.spark.loading.load.load", loaded)
+    monkeypatch.setattr(sessions, "new_session", Mock())
+    file = tmp_path / "client.properties"
+    file.write_text("security.protocol=SASL_SSL\nsasl.mechanism=PLAIN\nsasl.password=secret\n")
+    options = ["--command-config", str(file), "--option", "kafka.sasl.mechanism=SCRAM-SHA-512"]
+    found = run("load", "a", "-b", "127.0.0.1:1", "-t", "x", *options)
+    assert (found.exit_code, found.exception) == (0, None)
+    assert loaded.call_args.kwargs["options"] == {
+        "kafka.security.protocol": "SASL_SSL",
+        "kafka.sasl.mechanism": "SCRAM-SHA-512",
+        "kafka.sasl.password": "secret",
+    }
+    missing = run("load", "a", "-b", "127.0.0.1:1", "-t", "x", "--command-config", str(tmp_path / "none"))
+    assert missing.exit_code == 2
+    assert "none: No such file or directory" in missing.output
+
+
 def test_a_load(
     new_broker: Callable[..., Broker],
     fresh_name: Callable[[], str],
