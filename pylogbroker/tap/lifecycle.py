@@ -19,6 +19,7 @@ from uuid import UUID
 import attrs
 from twisted.internet.defer import ensureDeferred, gatherResults
 from twisted.internet.error import CannotListenError
+from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
 from pylogbroker import __version__
@@ -96,6 +97,7 @@ class BrokerStart:
 
     _reactor: Any
     config: BrokerConfig
+    _clock: IReactorTime
     aborted: bool = attrs.field(init=False, default=False)
     _undo: _UndoSteps = attrs.field(init=False, factory=_UndoSteps)
     _assembled: Broker | None = attrs.field(init=False, default=None)
@@ -141,7 +143,7 @@ class BrokerStart:
         loaded = _LoadedLogs(logs, in_thread, is_crash_known=not config.in_cluster)
         self._undo.add(loaded.close)
         broker_id, cluster_id = await identify(config, tree, logs.directories, in_thread)
-        runtime = Runtime.on(self._reactor, in_thread, threads.in_reading_thread)
+        runtime = Runtime.on(self._clock, in_thread, threads.in_reading_thread)
         broker = self._assembled = assemble(
             config, broker_id, cluster_id, runtime, tree, logs, policies, config.in_cluster
         )

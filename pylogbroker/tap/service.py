@@ -19,6 +19,7 @@ from typing import Any
 
 from twisted.application.service import Service
 from twisted.internet.defer import Deferred, DeferredLock, ensureDeferred, fail, succeed
+from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
@@ -33,11 +34,13 @@ log = Logger()
 class BrokerService(Service):
     """One broker with `settings` by Kafka's names; raises ConfigError if they are invalid.
 
-    Call methods on the reactor's thread, or before the reactor runs on one single thread.
+    Call methods on the reactor's thread, or before the reactor runs on one single thread. `clock` is the time of
+    records, groups, transactions and jobs, by default the reactor's.
     """
 
-    def __init__(self, reactor: Any, settings: Mapping[str, str]) -> None:
+    def __init__(self, reactor: Any, settings: Mapping[str, str], clock: IReactorTime | None = None) -> None:
         self._reactor = reactor
+        self._clock = reactor if clock is None else clock
         self._settings = dict(settings)
         self._starting: BrokerStart | None = None
         self._serving: ServingBroker | None = None
@@ -101,7 +104,7 @@ class BrokerService(Service):
             return
         config = BrokerConfig(self._settings)  # a broker changes its settings
         self.use(config)
-        start = self._starting = BrokerStart(self._reactor, config)
+        start = self._starting = BrokerStart(self._reactor, config, self._clock)
         try:
             self._serving = await start.run()
         except Exception:

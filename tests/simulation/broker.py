@@ -101,7 +101,7 @@ class SimulatedBroker:
         process.reactor.callLater(0, self._start, process)
 
     def _start(self, process: Process) -> None:
-        self._starting = BrokerStart(process.reactor, BrokerConfig(self._settings))
+        self._starting = BrokerStart(process.reactor, BrokerConfig(self._settings), process.reactor)
         done = Deferred.fromCoroutine(self._starting.run())
         done.addCallbacks(self._started, self._not_started).addErrback(self._failed)
 
