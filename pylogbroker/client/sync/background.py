@@ -72,8 +72,8 @@ async def _awaiting(work: Callable[[], Awaitable[T]]) -> T:
 
 class Background:
     def __init__(self) -> None:
-        _forward_log()
-        self.reactor = _new_reactor()
+        forward_log()
+        self.reactor = new_reactor()
         self._closers: dict[int, Callable[[], Awaitable[object]]] = {}
         self._stopped = False
         started = threading.Event()
@@ -149,7 +149,8 @@ class Background:
         self.reactor.run(installSignalHandlers=False)
 
 
-def _new_reactor() -> ReactorBase:
+def new_reactor() -> ReactorBase:
+    """Return a reactor that is not the global one."""
     if sys.platform == "linux":
         from twisted.internet.epollreactor import EPollReactor
 
@@ -160,7 +161,8 @@ def _new_reactor() -> ReactorBase:
 
 
 @cache
-def _forward_log() -> None:
+def forward_log() -> None:
+    """Forward the log to Python's `logging`, once."""
     logging.getLogger(_PACKAGE).addHandler(logging.NullHandler())
     globalLogPublisher.addObserver(_forward)
 

@@ -1,0 +1,181 @@
+"""Requests of a test to its cluster: topics, groups, ACLs, records. Awaited on a reactor's thread."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+from twisted.internet.defer import gatherResults
+
+from pylogbroker.client.cluster import Cluster, CoordinatorType
+from pylogbroker.client.messages import Message
+from pylogbroker.client.producer import Producer
+from pylogbroker.client.settings import CONSUMER, read
+from pylogbroker.client.simple_consumer import EARLIEST, LATEST, SimpleConsumer
+from pylogbroker.client.sources import StaticBrokers
+from pylogbroker.errors import ErrorCode
+from pylogbroker.records import Header
+from pylogbroker.rpc.errors import raise_for
+from pylogbroker.wire import Request
+from pylogbroker.wire.messages.create_acls import AclCreation, CreateAclsRequest
+from pylogbroker.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from pylogbroker.wire.messages.delete_groups import DeleteGroupsRequest
+from pylogbroker.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from pylogbroker.wire.messages.list_groups import ListGroupsRequest
+from pylogbroker.wire.messages.list_transactions import ListTransactionsRequest
+
+_TIMEOUT_MS: Final = 20_000
+_OPEN_STATES: Final = ("Ongoing", "PrepareCommit", "PrepareAbort")
+_TOPIC_NAMES_UNTIL: Final = 5  # of DeleteTopics; then topics by name or by id
+_ALREADY_GONE: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.NONE)
+
+
+class Admin:
+    """Requests to a cluster at `bootstrap`; `settings` are those of a client, with Kafka's names."""
+
+    def __init__(self, reactor: Any, bootstrap: str, settings: Mapping[str, str]) -> None:
+        self._reactor = reactor
+        self._bootstrap = bootstrap
+        self._settings = dict(settings)
+        asking = {**settings, "allow.auto.create.topics": "false"}  # a deleted topic must not come back
+        self._cluster = Cluster(reactor, read(CONSUMER, asking), StaticBrokers(bootstrap))
+
+    async def close(self) -> None:
+        await self._cluster.close()
+
+    # topics
+
+    async def create_topic(
+        self, name: str, partitions: int, replication_factor: int, settings: Mapping[str, str]
+    ) -> None:
+        """Create a topic, and wait for the leaders of its partitions; raise KafkaError."""
+        configs = [CreatableTopicConfig(*each) for each in settings.items()]
+        topic = CreatableTopic(name, partitions, replication_factor, configs=configs)
+        answer = await self._send_to_controller(CreateTopicsRequest(topics=[topic], timeout_ms=_TIMEOUT_MS), "topics")
+        [result] = answer.topics
+        raise_for(result.error_code, result.error_message)
+        for index in range(max(partitions, 1)):
+            await self._cluster.find_leader(name, index)
+
+    async def topics(self) -> dict[str, int]:
+        """Return the number of partitions of each topic, without internal ones."""
+        found = await self._cluster.all_topics()
+        return {name: len(topic.partitions) for name, topic in sorted(found.items()) if not name.startswith("__")}
+
+    async def delete_topics(self, names: Sequence[str]) -> None:
+        """Delete topics; missing ones are no error."""
+        if not names:
+            return
+        request = DeleteTopicsRequest(topics=[DeleteTopicState(name) for name in names], timeout_ms=_TIMEOUT_MS)
+        version = await self._cluster.find_version(await self._any_broker(), DeleteTopicsRequest)
+        if version <= _TOPIC_NAMES_UNTIL:
+            request = DeleteTopicsRequest(topic_names=list(names), timeout_ms=_TIMEOUT_MS)
+        answer = await self._send_to_controller(request, "responses")
+        for each in answer.responses:
+            if each.error_code not in _ALREADY_GONE:
+                raise_for(each.error_code, each.error_message)
+
+    # groups and transactions
+
+    async def groups(self) -> list[str]:
+        answers = await self._send_to_all(ListGroupsRequest())
+        return sorted({group.group_id for answer in answers for group in answer.groups})
+
+    async def delete_groups(self, names: Sequence[str]) -> None:
+        """Delete groups with their offsets; groups with members raise KafkaError, and missing ones do not."""
+        for name in names:
+            coordinator = await self._cluster.coordinator(name, CoordinatorType.GROUP)
+            answer = await self._cluster.send(coordinator, DeleteGroupsRequest(groups_names=[name]))
+            [result] = answer.results
+            if result.error_code not in _ALREADY_GONE:
+                raise_for(result.error_code, f"group {name}")
+
+    async def open_transactions(self) -> list[str]:
+        """Return the transactional ids of open transactions."""
+        answers = await self._send_to_all(ListTransactionsRequest(state_filters=list(_OPEN_STATES)))
+        return sorted(each.transactional_id for answer in answers for each in answer.transaction_states)
+
+    async def create_acls(self, creations: Sequence[AclCreation]) -> None:
+        answer = await self._cluster.send(await self._any_broker(), CreateAclsRequest(creations=list(creations)))
+        for result in answer.results:
+            raise_for(result.error_code, result.error_message)
+
+    # records
+
+    async def produce(
+        self,
+        topic: str,
+        values: Iterable[bytes | str | None],
+        key: bytes | None,
+        partition: int | None,
+        timestamp_ms: int,
+        headers: Sequence[Header],
+    ) -> list[int]:
+        """Append a record for each value; return the offsets."""
+        producer = Producer(self._bootstrap, reactor=self._reactor, settings=self._settings)
+        try:
+            sending = [
+                producer.send(topic, each, key, partition=partition, timestamp=timestamp_ms, headers=headers)
+                for each in map(_encoded, values)
+            ]
+            return [metadata.offset for metadata in await gatherResults(sending, consumeErrors=True)]
+        finally:
+            await producer.close()
+
+    async def records(self, topic: str, isolation_level: str) -> list[Message]:
+        """Return all records of a topic, by partition and offset."""
+        partitions = len((await self._cluster.find_topic(topic)).partitions)
+        return [each for index in range(partitions) for each in await self._of_partition(topic, index, isolation_level)]
+
+    async def _of_partition(self, topic: str, index: int, isolation_level: str) -> list[Message]:
+        async with self._consumer(await self._cluster.find_leader(topic, index), isolation_level) as consumer:
+            [offset] = await consumer.get_offsets_before(topic, index, EARLIEST)
+            [end] = await consumer.get_offsets_before(topic, index, LATEST)
+            found: list[Message] = []
+            while offset < end:
+                messages = await consumer.fetch(topic, index, offset)
+                found += messages
+                if messages.next_offset <= offset:  # the log was truncated meanwhile
+                    break
+                offset = messages.next_offset
+            return found
+
+    @asynccontextmanager
+    async def _consumer(self, node_id: int, isolation_level: str) -> AsyncIterator[SimpleConsumer]:
+        address = self._cluster.brokers()[node_id]
+        settings = self._settings | {"isolation.level": isolation_level}
+        consumer = SimpleConsumer(address.host, address.port, reactor=self._reactor, settings=settings)
+        try:
+            yield consumer
+        finally:
+            await consumer.close()
+
+    # brokers
+
+    async def _brokers(self) -> list[int]:
+        if not self._cluster.brokers():
+            await self._cluster.refresh()
+        return sorted(self._cluster.brokers())
+
+    async def _any_broker(self) -> int:
+        return (await self._brokers())[0]
+
+    async def _send_to_all(self, request: Request) -> list[Any]:
+        answers = [await self._cluster.send(each, request) for each in await self._brokers()]
+        for answer in answers:
+            raise_for(answer.error_code, None)
+        return answers
+
+    async def _send_to_controller(self, request: Request, results: str) -> Any:
+        """Return the answer of the first broker that does not name another one as the controller."""
+        answer: Any = None
+        for node_id in await self._brokers():
+            answer = await self._cluster.send(node_id, request)
+            if all(each.error_code != ErrorCode.NOT_CONTROLLER for each in getattr(answer, results)):
+                break
+        return answer
+
+
+def _encoded(value: bytes | str | None) -> bytes | None:
+    return value.encode() if isinstance(value, str) else value

@@ -1,0 +1,140 @@
+"""Brokers in this process, on a reactor in a thread: one, or a small cluster with its coordination tree."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from functools import partial
+from typing import Any, Final
+
+import attrs
+from twisted.internet.defer import Deferred, FirstError, gatherResults, maybeDeferred
+from twisted.internet.interfaces import IReactorTime
+from twisted.internet.threads import deferToThreadPool
+from twisted.python.failure import Failure
+
+from pylogbroker.config import BrokerConfig, Listener
+from pylogbroker.coordination.database import TreeDatabase, wall_clock_ms
+from pylogbroker.coordination.server.factory import ZooKeeperFactory
+from pylogbroker.coordination.tree_file import TreeFile
+from pylogbroker.metadata import zk_paths
+from pylogbroker.metadata.zk_schema import BrokerNode, decode_broker, decode_controller
+from pylogbroker.tap.brokers.plan import plan
+from pylogbroker.tap.brokers.readiness import MetadataWait, metadata_question
+from pylogbroker.tap.service import BrokerService
+from pylogbroker.testing.settings import QUICK_CLUSTER
+
+_LOOPBACK: Final = "127.0.0.1"
+
+Listeners = Mapping[str, Listener]
+
+
+class _Service(BrokerService):
+    def start_failed(self, reason: Failure) -> None:
+        """Log nothing: the test gets the error."""
+
+
+@attrs.define(eq=False)
+class BrokersInThread:
+    """`settings` name the listeners, and one log directory. Call methods on the reactor's thread."""
+
+    _reactor: Any
+    _settings: dict[str, str]
+    _count: int = 1
+    _clock: IReactorTime | None = None
+    _services: dict[int, BrokerService] = attrs.field(factory=dict, init=False)  # by broker id
+    _tree: _ServedTree | None = attrs.field(default=None, init=False)
+
+    @property
+    def services(self) -> tuple[BrokerService, ...]:
+        return tuple(self._services.values())
+
+    async def start(self) -> list[Listeners]:
+        """Return each broker's listeners by name; raise StartupError or ConfigError, and leave nothing open."""
+        try:
+            return await self._start()
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def stop(self) -> None:
+        """Stop the controller last: it answers the others, which hand over what they lead."""
+        controller = None if self._tree is None else self._tree.controller
+        others = [service for broker_id, service in self._services.items() if broker_id != controller]
+        await gatherResults([service.stopService() for service in others])
+        for service in self.services:
+            await service.stopService()
+        tree, self._tree = self._tree, None
+        if tree is not None:
+            await tree.close()
+
+    async def _start(self) -> list[Listeners]:
+        if self._count == 1:
+            return await self._serve({0: self._settings})
+        planned = plan(self._settings, self._count)
+        self._tree = _ServedTree.on(self._reactor, planned.tree_directory)
+        common = {**QUICK_CLUSTER, **self._settings, "zookeeper.connect": self._tree.address}
+        settings = {broker.id: common | broker.overrides for broker in planned.brokers}
+        listeners = await self._serve(settings)
+        await self._wait_for_metadata(self._tree, self._services)
+        return listeners
+
+    async def _serve(self, settings: Mapping[int, dict[str, str]]) -> list[Listeners]:
+        made = {broker: _Service(self._reactor, each, self._clock) for broker, each in settings.items()}
+        self._services.update(made)
+        for service in self.services:
+            service.startService()
+        listening = gatherResults([service.listening for service in self.services], consumeErrors=True)
+        found = await listening.addErrback(_first_error)
+        return [{listener.name: listener for listener in listeners} for listeners in found]
+
+    async def _wait_for_metadata(self, tree: _ServedTree, brokers: Collection[int]) -> None:
+        config = BrokerConfig(self._settings)
+        ask = metadata_question(self._reactor, config)
+        registrations = partial(tree.registrations, brokers)
+        await MetadataWait(self._reactor, brokers, registrations, config.inter_broker_listener.name, ask).finish()
+
+
+@attrs.define(eq=False)
+class _ServedTree:
+    """The coordination tree of a cluster, served by ZooKeeper's protocol."""
+
+    _database: TreeDatabase
+    _factory: ZooKeeperFactory
+    _port: Any
+
+    @classmethod
+    def on(cls, reactor: Any, directory: str) -> _ServedTree:
+        file = TreeFile.open(directory, wall_clock_ms(), keeps_sessions=True)
+
+        def in_thread(work: Callable[[], Any]) -> Deferred[Any]:
+            return deferToThreadPool(reactor, reactor.getThreadPool(), work)
+
+        database = TreeDatabase(file, in_thread)
+        factory = ZooKeeperFactory(database, reactor)
+        return cls(database, factory, reactor.listenTCP(0, factory, interface=_LOOPBACK))
+
+    @property
+    def address(self) -> str:
+        return f"{_LOOPBACK}:{self._port.getHost().port}"
+
+    @property
+    def controller(self) -> int | None:
+        row = self._database.nodes.get(zk_paths.CONTROLLER)
+        return None if row is None else decode_controller(row.data).broker
+
+    def registrations(self, brokers: Collection[int]) -> dict[int, BrokerNode]:
+        """Return the registered ones of these brokers, none without a controller: before, no broker can know it."""
+        nodes = self._database.nodes
+        if self.controller is None:
+            return {}
+        rows = {each: nodes.get(zk_paths.broker(each)) for each in brokers}
+        return {each: decode_broker(row.data) for each, row in rows.items() if row is not None}
+
+    async def close(self) -> None:
+        await maybeDeferred(self._port.stopListening)
+        self._factory.stop()
+        await self._database.close()
+
+
+def _first_error(failure: Failure) -> Failure:
+    return failure.value.subFailure if isinstance(failure.value, FirstError) else failure

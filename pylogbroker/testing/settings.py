@@ -1,0 +1,37 @@
+"""Settings of a test broker: quick defaults, and names as Python writes them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+QUICK: Final[Mapping[str, str]] = {
+    "group.initial.rebalance.delay.ms": "0",
+    "group.min.session.timeout.ms": "100",
+    "log.retention.check.interval.ms": "500",
+    "log.segment.delete.delay.ms": "1000",
+    "offsets.topic.num.partitions": "1",
+    "offsets.topic.replication.factor": "1",
+    "reactor.stall.warn.ms": "0",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
+    "transaction.state.log.min.isr": "1",
+    "transaction.state.log.num.partitions": "1",
+    "transaction.state.log.replication.factor": "1",
+}
+"""Kafka's defaults suit production: they let a test wait for seconds."""
+
+QUICK_CLUSTER: Final[Mapping[str, str]] = {"controlled.shutdown.enable": "false"}
+"""The data ends with the cluster, so no broker hands over to another one."""
+
+
+def texts(settings: Mapping[str, Any]) -> dict[str, str]:
+    """Return settings by Kafka's names, as texts: `num_partitions=3` is `num.partitions=3`."""
+    return {name.replace("_", "."): _text(value) for name, value in settings.items()}
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list | tuple):
+        return ",".join(map(_text, value))
+    return str(value)
