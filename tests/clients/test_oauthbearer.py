@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -17,6 +18,9 @@ from confluent_kafka.admin import AdminClient
 from kafka import KafkaConsumer, KafkaProducer
 from kafka.net.sasl.oauth import AbstractTokenProvider
 
+from pylogbroker.client import sync
+from pylogbroker.client.errors import NotAuthenticated
+from pylogbroker.security.sasl.credentials import TOKEN_PROVIDER
 from tests.security.tokens import Issuer, unsecured
 from tests.support.broker_process import BrokerProcess
 from tests.support.waiting import wait_until
@@ -26,6 +30,7 @@ from tests.support.waiting import wait_until
 class OAuthBroker:
     bootstrap: str
     issuer: Issuer
+    log_lines: Callable[[], list[str]]
 
     def token(self, **claims: Any) -> str:
         return self.issuer.token(**{"sub": "alice", "aud": "kafka", "exp": int(time.time()) + 600, **claims})
@@ -55,7 +60,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OAuthBroker]:
         },
     )
     process.start()
-    yield OAuthBroker(process.bootstrap, issuer)
+    yield OAuthBroker(process.bootstrap, issuer, process.log_lines)
     assert any("SASL: a claim of the token is not accepted" in line for line in process.log_lines())
     assert process.stop() == 0
     assert process.unexpected_errors() == []
@@ -66,6 +71,26 @@ def test_librdkafka(broker: OAuthBroker) -> None:
     producer.poll(0)
     producer.produce("librdkafka", b"value")
     assert producer.flush(30) == 0
+
+
+def test_this_packages_client(broker: OAuthBroker, tmp_path: Path) -> None:
+    """A session ends with its token, and is renewed with the next one in the file."""
+    file, wrong = tmp_path / "token", tmp_path / "wrong"
+    file.write_text(broker.token(exp=int(time.time()) + 3))
+    wrong.write_text(broker.token(aud="other"))
+    how = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "OAUTHBEARER"}
+    with sync.Producer(broker.bootstrap, settings={**how, TOKEN_PROVIDER: f"file:{file}"}) as producer:
+        producer.send("own", b"value")
+        file.write_text(broker.token())
+        before, until = len(broker.log_lines()), time.monotonic() + 4
+        while time.monotonic() < until:
+            producer.send("own", b"value")
+        assert [line for line in broker.log_lines()[before:] if "clos" in line] == []
+    with (
+        sync.Producer(broker.bootstrap, settings={**how, TOKEN_PROVIDER: f"file:{wrong}"}) as producer,
+        pytest.raises(NotAuthenticated, match="the token is rejected: invalid_token"),
+    ):
+        producer.send("own", b"value")
 
 
 def test_kafka_python(broker: OAuthBroker) -> None:
