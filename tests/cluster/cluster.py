@@ -217,7 +217,8 @@ class Cluster:
 
         def is_led() -> bool:
             nonlocal leader
-            leader = self.leader(topic, partition)
+            state = self.tree.state(topic, partition)
+            leader = NONE if state is None else state.leader  # the controller may not have made it yet
             able = leader in self.running and leader not in self.paused and leader != other_than
             return able and leader in self.tree.brokers()
 
