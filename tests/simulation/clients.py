@@ -39,7 +39,7 @@ from tests.simulation.setup import TOPIC
 
 _RECORDS_MAX: Final = 3
 _FETCH_VERSION: Final = 12  # the newest with names
-_REQUEST_SECONDS: Final = 3.0
+_REQUEST_SECONDS: Final = 1.5
 _PAUSE_SECONDS: Final = 0.3
 _ACKS_ALL: Final = -1
 GROUP_COORDINATOR: Final = 0
@@ -96,7 +96,7 @@ class Client:
     async def ask(self, broker: int, request: Request, version: int | None = None) -> Any:
         channel = self._channels.get(broker)
         if channel is None:
-            settings = ConnectionSettings(self.name, setup_timeout=2.0, request_timeout=_REQUEST_SECONDS)
+            settings = ConnectionSettings(self.name, setup_timeout=1.0, request_timeout=_REQUEST_SECONDS)
             channel = BrokerChannel(self.process.reactor, Address(host_of(broker), PORT), settings, in_flight_max=5)
             self._channels[broker] = channel
         return await channel.request(request, version)

@@ -20,9 +20,9 @@ from tests.simulation.ensemble import HOST, Ensemble
 from tests.simulation.network import Network
 from tests.simulation.seams import Surroundings
 from tests.simulation.setup import Setup
-from tests.simulation.world import World
+from tests.simulation.world import Process, World
 
-_REQUEST_SECONDS_MAX: Final = 10.0  # also to a broker that is paused
+_REQUEST_SECONDS_MAX: Final = 5.0  # also to a broker that is paused
 _FATAL: Final = frozenset(
     (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID, ErrorCode.INVALID_PRODUCER_EPOCH)
 )
@@ -32,7 +32,7 @@ def client_host(number: int) -> str:
     return f"10.0.1.{number}"
 
 
-@attrs.frozen(eq=False)
+@attrs.define(eq=False)
 class Replica:
     """A replica of a running broker that leads or follows."""
 
@@ -50,6 +50,7 @@ class SimulatedCluster(StoredCluster):
         self.tree = surroundings.ensemble.tree
         self.setup = setup
         self.brokers: dict[int, SimulatedBroker] = {}
+        self._by_host: dict[str, SimulatedBroker] = {}
         self.failures: list[Failure] = []
         self.lossy: dict[int, None] = {}
         """Brokers that may have lost records, until they have registered again."""
@@ -57,15 +58,19 @@ class SimulatedCluster(StoredCluster):
         for number in range(1, setup.brokers + 1):
             path = f"{directory}/{number}"
             os.mkdir(path)
-            self.brokers[number] = SimulatedBroker(
-                self.world, number, path, surroundings.disk, setup.settings, self.failed
-            )
+            broker = SimulatedBroker(self.world, number, path, surroundings.disk, setup.settings, self.failed)
+            self.brokers[number] = self._by_host[broker.host] = broker
 
     @property
     def hosts(self) -> list[str]:
         """Hosts of brokers, ZooKeeper and clients."""
         brokers = [broker.host for broker in self.brokers.values()]
         return [*brokers, HOST, *map(client_host, range(1, self.setup.clients + 1))]
+
+    def broker_of(self, process: Process) -> SimulatedBroker | None:
+        """Return the broker whose present life a process is."""
+        broker = self._by_host.get(process.host)
+        return broker if broker is not None and broker.process is process else None
 
     def start(self) -> None:
         for broker in self.brokers.values():

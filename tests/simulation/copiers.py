@@ -31,11 +31,11 @@ from tests.simulation.setup import COPIES, TOPIC
 
 COPIERS: Final = "copiers"
 _TRANSACTIONAL_ID: Final = "copy"
-_TIMEOUT_MS: Final = 3000
+_TIMEOUT_MS: Final = 1500
 _RECORDS_MAX: Final = 20
 _ABORTED_SHARE: Final = 0.2
 _ATTEMPTS_MAX: Final = 10
-_FENCED_SECONDS_MAX: Final = 6.0
+_FENCED_SECONDS_MAX: Final = 3.0
 _FENCED: Final = frozenset((ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH))
 _TRANSIENT: Final = frozenset(
     (*_FENCED, ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.UNSTABLE_OFFSET_COMMIT, ErrorCode.REQUEST_TIMED_OUT)

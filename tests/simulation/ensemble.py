@@ -81,7 +81,7 @@ class Ensemble:
     network: Network
     late_share: float = 0.0
     """Share of answers that come up to `late_seconds` later."""
-    late_seconds: float = 2.0
+    late_seconds: float = 1.0
     tree: MemoryTree = attrs.field(init=False)
     sessions: dict[int, ServerSession] = attrs.field(factory=dict, init=False)
     _unaware: dict[int, ServerSession] = attrs.field(factory=dict, init=False)
@@ -298,7 +298,7 @@ class SimulatedSession:
 
     def submit(self, submission: Callable[[Any], Any], answer: Callable[[Any, Exception | None], object]) -> None:
         result = submission(self._client)
-        result.rawlink(lambda done: self.process.reactor.callFromThread(answer, done.value, done.exception))
+        result.rawlink(lambda done: answer(done.value, done.exception))
 
     def stop(self) -> Deferred[None]:
         """Let the server end the session, if it is reached in time."""
@@ -413,7 +413,7 @@ class SimulatedSession:
             self._session.forget_watches()
         in_flight, self._in_flight = self._in_flight, {}
         for result in in_flight:
-            result.set_exception(kazoo.ConnectionLoss())
+            self.process.reactor.callFromThread(result.set_exception, kazoo.ConnectionLoss())
 
     def _connect(self) -> None:
         if self._is_stopped or self.is_connected:

@@ -14,9 +14,9 @@ from tests.simulation.broker import SimulatedBroker
 from tests.simulation.cluster import SimulatedCluster
 from tests.simulation.world import Timer
 
-_CUT_SECONDS_MAX: Final = 8.0
-_PAUSE_SECONDS_MAX: Final = 8.0
-_DOWN_SECONDS_MAX: Final = 8.0
+_CUT_SECONDS_MAX: Final = 4.0
+_PAUSE_SECONDS_MAX: Final = 4.0
+_DOWN_SECONDS_MAX: Final = 4.0
 _HARMLESS: Final = frozenset(("lose_connection", "lose_zookeeper"))
 """Faults while a broker in an ISR may lack records: the last one that has them must not end, too."""
 

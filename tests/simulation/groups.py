@@ -30,8 +30,8 @@ from tests.simulation.setup import TOPIC
 
 GROUP: Final = "readers"
 NO_OFFSET: Final = -1
-_SESSION_MS: Final = 3000
-_REBALANCE_MS: Final = 2000
+_SESSION_MS: Final = 1500
+_REBALANCE_MS: Final = 1000
 _COORDINATOR_MOVED: Final = frozenset(
     (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 )

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from pylogbroker.metadata import zk_paths
 from pylogbroker.metadata.image import NO_LEADER, PartitionKey, PartitionState
 from pylogbroker.replication import LeaderReplica
 from tests.controller.invariants import Invariants as StateInvariants
@@ -45,8 +46,10 @@ class Invariants:
         self._names: dict[tuple[PartitionKey, int, int], Record] = {}
         self._appenders: dict[tuple[PartitionKey, int], int] = {}
         self._states: dict[PartitionKey, PartitionState] = {}
-        self._transactions = 0
+        self._may_differ = False
+        """The tree may have other topics or states than `_states`."""
         self._states_checks = StateInvariants.watch(cluster)
+        cluster.tree.listeners.append(self._tree_changed)
         for broker in cluster.brokers.values():
             broker.on_ended.append(self.ended)
 
@@ -76,9 +79,9 @@ class Invariants:
             if cluster.brokers[number].serving is not None:  # it has left the ISRs before it has registered
                 del cluster.lossy[number]
         changed = self._update_states()
-        for broker in cluster.brokers.values():
-            if process is not None and broker.process is process:
-                changed |= self._check_broker(broker)
+        broker = None if process is None else cluster.broker_of(process)
+        if broker is not None:
+            changed |= self._check_broker(broker)
         for key in sorted(changed):
             self._check_partition(key)
 
@@ -98,11 +101,13 @@ class Invariants:
             found.read_all()
         return found
 
+    def _tree_changed(self, path: str) -> None:
+        self._may_differ |= path.startswith(zk_paths.TOPICS)
+
     def _update_states(self) -> set[PartitionKey]:
-        tree = self._cluster.tree
-        if tree.transactions == self._transactions:
+        if not self._may_differ:
             return set()
-        self._transactions = tree.transactions
+        self._may_differ = False
         before, self._states = self._states, {k: v for k, v in self._cluster.states().items() if k[0] != RECREATED}
         return {key for key, state in self._states.items() if state != before.get(key)}
 

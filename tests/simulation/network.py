@@ -32,7 +32,7 @@ from zope.interface import implementer
 from pylogbroker.rpc.transport import BUFFERS
 from tests.simulation.world import Process, World
 
-_SYN_SECONDS: Final = 1.0
+_SYN_SECONDS: Final = 0.5
 _FIRST_CLIENT_PORT: Final = 40_000
 _RESET: Final = Failure(ConnectionLost())
 

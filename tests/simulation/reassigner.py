@@ -16,7 +16,7 @@ from tests.simulation.cluster import SimulatedCluster
 _CANCELLED_SHARE: Final = 0.15
 _FEWER_SHARE: Final = 0.3
 _REPLICAS_MIN: Final = 2
-_SECONDS_MAX: Final = 4.0
+_SECONDS_MAX: Final = 2.0
 """Time between two reassignments."""
 
 

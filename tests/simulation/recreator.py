@@ -22,7 +22,7 @@ from tests.simulation.setup import RECREATED
 
 _PARTITIONS: Final = 2
 _DELETED_SHARE: Final = 0.2
-_TIMEOUT_MS: Final = 2000
+_TIMEOUT_MS: Final = 1000
 
 
 class Recreator(Client):

@@ -34,6 +34,7 @@ from tests.simulation.world import World
 START_SECONDS_MAX: Final = 60.0
 REST_SECONDS_MAX: Final = 120.0
 _MEMORY_DISK: Final = "/dev/shm"
+_POLL_SECONDS: Final = 0.25
 _LAST_CLIENT: Final = 99  # without faults
 _NOTHING: Mapping[str, Any] = {}
 Show = Callable[[str], object]
@@ -114,7 +115,7 @@ class Run:
         while not holds():
             if self.world.now >= deadline:
                 raise Violation(f"no rest without faults: {why()}")
-            self.world.run_for(0.5)
+            self.world.run_for(_POLL_SECONDS)
 
     def _finish(self, client: Client, why: str) -> None:
         """Let a client do its work to the end."""

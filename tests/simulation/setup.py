@@ -25,7 +25,7 @@ class Setup:
     latency: Latency = attrs.field(factory=Latency)
     faults: tuple[str, ...] = ()
     """Kinds of faults; more often those that are named more often."""
-    fault_seconds: float = 2.0
+    fault_seconds: float = 1.0
     """Mean time between faults."""
     late_answers: float = 0.0
     """Share of ZooKeeper's answers that are late."""
@@ -35,7 +35,7 @@ class Setup:
     copiers: int = 0
     reassigners: int = 0
     recreators: int = 0
-    seconds: float = 20.0
+    seconds: float = 8.0
     """Time with clients and faults; afterwards the cluster must come to rest."""
 
     @classmethod
@@ -48,7 +48,7 @@ class Setup:
             rng.choice((1, 2, 2)),
             rng.choice((Latency(), Latency(0.002, 0.5, 0.05), Latency(0.02, 0.05, 0.1))),
             tuple(rng.choices(kinds, k=rng.choice((0, 1, 3, 6, 10)))),
-            rng.choice((0.5, 1.5, 3.0)),
+            rng.choice((0.25, 0.75, 1.5)),
             rng.choice((0.0, 0.0, 0.05, 0.3)),
             rng.random() < 0.3,
             rng.choice((0, 0, 1, 2)),
@@ -68,18 +68,18 @@ class Setup:
 
     @property
     def settings(self) -> dict[str, str]:
-        """Settings of each broker: short times, so that much happens."""
+        """Settings of each broker: short times, so that much happens in few events."""
         return {
-            "zookeeper.session.timeout.ms": "4000",
-            "replica.lag.time.max.ms": "3000",
-            "replica.socket.timeout.ms": "2000",
-            "replica.fetch.backoff.ms": "200",
-            "controlled.shutdown.retry.backoff.ms": "500",
+            "zookeeper.session.timeout.ms": "2000",
+            "replica.lag.time.max.ms": "1500",
+            "replica.socket.timeout.ms": "1000",
+            "replica.fetch.backoff.ms": "100",
+            "controlled.shutdown.retry.backoff.ms": "250",
             "auto.create.topics.enable": "false",
             "offsets.topic.num.partitions": "2",
             "transaction.state.log.num.partitions": "2",
-            "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
-            "group.min.session.timeout.ms": "1000",
-            "group.initial.rebalance.delay.ms": "100",
+            "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
+            "group.min.session.timeout.ms": "500",
+            "group.initial.rebalance.delay.ms": "50",
             **({"log.flush.interval.messages": "1"} if self.flushes else {}),
         }

@@ -150,7 +150,7 @@ class World:
         self.is_over = False
         self._queue: list[tuple[float, int, Timer]] = []
         self._entries = 0
-        self._trace = blake2b(digest_size=16)
+        self._notes: list[str] = []
         self._ended: list[Any] = []
         """Events of ended processes: kept, so that no code runs when they are collected as garbage."""
 
@@ -160,7 +160,7 @@ class World:
 
     @property
     def trace(self) -> str:
-        return self._trace.hexdigest()
+        return blake2b("".join(self._notes).encode(), digest_size=16).hexdigest()
 
     def start_process(self, name: str, host: str) -> Process:
         return Process(self, name, host)
@@ -183,7 +183,7 @@ class World:
 
     def note(self, text: str) -> None:
         """Make something a part of the trace."""
-        self._trace.update(text.encode())
+        self._notes.append(text)
         if self.on_event is not None:
             self.on_event(text)
 
