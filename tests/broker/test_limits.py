@@ -98,6 +98,7 @@ VALUES: dict[Any, Any] = {
     FieldType.INT16: 0,
     FieldType.INT32: 0,
     FieldType.INT64: 0,
+    FieldType.FLOAT64: 0.0,
     FieldType.UUID: UUID(int=0),
     FieldType.BYTES: b"",
     FieldType.RECORDS: b"",

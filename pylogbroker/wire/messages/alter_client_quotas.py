@@ -9,6 +9,7 @@ Versions::
 from pylogbroker.wire.messages.describe_client_quotas import EntityData
 from pylogbroker.wire.schema import (
     Boolean,
+    ErrorText,
     Float64,
     Int16,
     Int32,
@@ -48,7 +49,7 @@ class AlterClientQuotasRequest(Request):
 @struct
 class QuotaAlterationResult:
     error_code: Int16 = 0
-    error_message: String | None = ""
+    error_message: ErrorText | None = ""
     entity: list[EntityData] = fresh(list)
 
 

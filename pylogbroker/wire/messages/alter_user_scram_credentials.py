@@ -1,6 +1,18 @@
 """AlterUserScramCredentials (key 51): set and delete credentials of users for mechanisms of SCRAM."""
 
-from pylogbroker.wire.schema import Bytes, Int8, Int16, Int32, Request, Response, String, Versions, fresh, struct
+from pylogbroker.wire.schema import (
+    Bytes,
+    ErrorText,
+    Int8,
+    Int16,
+    Int32,
+    Request,
+    Response,
+    String,
+    Versions,
+    fresh,
+    struct,
+)
 
 
 @struct
@@ -31,7 +43,7 @@ class AlterUserScramCredentialsRequest(Request):
 class AlterUserScramCredentialsResult:
     user: String = ""
     error_code: Int16 = 0
-    error_message: String | None = ""
+    error_message: ErrorText | None = ""
 
 
 @struct

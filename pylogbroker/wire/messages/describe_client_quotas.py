@@ -8,6 +8,7 @@ Versions::
 
 from pylogbroker.wire.schema import (
     Boolean,
+    ErrorText,
     Float64,
     Int8,
     Int16,
@@ -68,5 +69,5 @@ class DescribeClientQuotasResponse(Response):
 
     throttle_time_ms: Int32 = 0
     error_code: Int16 = 0
-    error_message: String | None = ""
+    error_message: ErrorText | None = ""
     entries: list[EntryData] | None = fresh(list)

@@ -1,6 +1,6 @@
 """DescribeUserScramCredentials (key 50): which mechanisms of SCRAM users have credentials for."""
 
-from pylogbroker.wire.schema import Int8, Int16, Int32, Request, Response, String, Versions, fresh, struct
+from pylogbroker.wire.schema import ErrorText, Int8, Int16, Int32, Request, Response, String, Versions, fresh, struct
 
 
 @struct
@@ -28,7 +28,7 @@ class CredentialInfo:
 class DescribeUserScramCredentialsResult:
     user: String = ""
     error_code: Int16 = 0
-    error_message: String | None = ""
+    error_message: ErrorText | None = ""
     credential_infos: list[CredentialInfo] = fresh(list)
 
 
@@ -39,5 +39,5 @@ class DescribeUserScramCredentialsResponse(Response):
 
     throttle_time_ms: Int32 = 0
     error_code: Int16 = 0
-    error_message: String | None = ""
+    error_message: ErrorText | None = ""
     results: list[DescribeUserScramCredentialsResult] = fresh(list)
