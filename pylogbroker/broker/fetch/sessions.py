@@ -39,6 +39,9 @@ class FetchSessions:
     def __len__(self) -> int:
         return len(self._sessions)
 
+    def find(self, session_id: int) -> FetchSession | None:
+        return self._sessions.get(session_id)
+
     def enter(
         self, request: FetchRequest, requested: RequestedPartitions, now_ms: int, by_id: bool = False
     ) -> FetchSession | None:

@@ -1,0 +1,1 @@
+"""Faults of a broker that a program is tested with."""

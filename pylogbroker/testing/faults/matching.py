@@ -1,0 +1,126 @@
+"""Criteria of a fault: which requests it concerns, and which elements of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import attrs
+
+from pylogbroker.broker.api import Api
+from pylogbroker.broker.context import RequestContext
+from pylogbroker.broker.security.rules import with_fields
+from pylogbroker.broker.services import Services
+from pylogbroker.testing.faults.connection_port import FaultyConnection
+from pylogbroker.testing.faults.fields import ANY, GROUP, PARTITION, TOPIC, TRANSACTION, Keys, TopicNames, leaves
+from pylogbroker.testing.faults.names import api_name
+from pylogbroker.wire.messages.fetch import FetchRequest, FetchTopic
+
+Predicate = Callable[[RequestContext, Any], bool]
+
+
+@attrs.frozen(eq=False, repr=False)
+class Call:
+    """A request on its way to its handler."""
+
+    api: Api
+    services: Services
+    context: RequestContext
+    request: Any
+    connection: FaultyConnection | None = None
+
+    @property
+    def topic_names(self) -> TopicNames:
+        image = self.services.metadata.image
+
+        def name_of(topic_id: Any) -> str | None:
+            topic = image.topic_by_id(topic_id)
+            return None if topic is None else topic.name
+
+        return name_of
+
+    @property
+    def asked(self) -> Any:
+        """The request; an incremental fetch has the partitions of its session."""
+        request = self.request
+        if isinstance(request, FetchRequest) and request.session_epoch > 0:
+            session = self.services.fetches.sessions.find(request.session_id)
+            if session is not None:
+                return with_fields(request, topics=_topics_of(session, request))
+        return request
+
+    def leaves(self) -> list[Keys]:
+        return list(leaves(self.asked, self.context.api_version, self.topic_names))
+
+
+def _topics_of(session: Any, request: FetchRequest) -> list[FetchTopic]:
+    partitions = {key: requested.partition for key, requested in session.partitions.items()}
+    for topic in request.topics:
+        name = topic.topic_id if session.by_id else topic.topic
+        partitions |= {(name, partition.partition): partition for partition in topic.partitions}
+    topics: dict[Any, FetchTopic] = {}
+    for (name, _), partition in partitions.items():
+        if name not in topics:
+            topics[name] = FetchTopic(topic_id=name) if session.by_id else FetchTopic(topic=name)
+        topics[name].partitions.append(partition)
+    return list(topics.values())
+
+
+@attrs.frozen
+class Criteria:
+    """None: no condition. `elements` are conditions on the elements of a request, by their role."""
+
+    api: int | None = None
+    elements: Mapping[str, Any] = attrs.field(factory=dict)
+    broker: int | None = None
+    client_id: str | None = None
+    principal: str | None = None
+    when: Predicate | None = None
+
+    @classmethod
+    def of(
+        cls,
+        api: int | None,
+        *,
+        topic: str | None = None,
+        partition: int | None = None,
+        group: str | None = None,
+        transactional_id: str | None = None,
+        broker: int | None = None,
+        client_id: str | None = None,
+        principal: str | None = None,
+        when: Predicate | None = None,
+    ) -> Criteria:
+        given = {TOPIC: topic, PARTITION: partition, GROUP: group, TRANSACTION: transactional_id}
+        elements = {role: value for role, value in given.items() if value is not None}
+        return cls(api, elements, broker, client_id, principal, when)
+
+    def match(self, call: Call) -> bool:
+        context = call.context
+        return (
+            self.api in (None, call.api.key)
+            and self.client_id in (None, context.client_id)
+            and self.principal in (None, context.principal)
+            and (self.broker is None or call.connection is None or self.broker == call.connection.broker_id)
+            and (not self.elements or any(self.selects(keys) for keys in call.leaves()))
+            and (self.when is None or self.when(context, call.request))
+        )
+
+    def selects(self, keys: Keys) -> bool:
+        """Return whether an innermost element has all the keys."""
+        return all(keys.get(role, None) in (value, ANY) for role, value in self.elements.items())
+
+    def admits(self, keys: Keys) -> bool:
+        """Return whether no key of an element contradicts."""
+        return all(keys[role] in (value, ANY) for role, value in self.elements.items() if role in keys)
+
+    def __str__(self) -> str:
+        parts = ["any API" if self.api is None else api_name(self.api)]
+        parts += [f"{role}={value}" for role, value in self.elements.items()]
+        for name in ("broker", "client_id", "principal"):
+            value = getattr(self, name)
+            if value is not None:
+                parts.append(f"{name}={value}")
+        if self.when is not None:
+            parts.append("when=...")
+        return " ".join(parts)
