@@ -216,6 +216,13 @@ NETWORK_SETTINGS: tuple[Setting, ...] = (
         "low",
         "Log the line of code that has used so much processor time without serving another connection; 0: never.",
     ),
+    fixed(
+        "testing.faults",
+        BOOLEAN,
+        False,
+        "low",
+        "For tests of programs alone: faults may be injected by a program that embeds the broker. docs/testing.md.",
+    ),
     cluster_wide(
         "background.threads",
         at_least(1),

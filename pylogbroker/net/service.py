@@ -217,20 +217,23 @@ class KafkaFactory(Factory):
             protocol.transport.abortConnection()
 
 
+MakeFactory = Callable[[Any, Services, Listener, SharedLimits], KafkaFactory]
+
+
 @attrs.define(eq=False)
 class KafkaListener:
     _reactor: Any
     _services: Services
     _listener: Listener
     _bounds: SharedLimits
-    _factory_class: type[KafkaFactory] = KafkaFactory
+    _make_factory: MakeFactory = KafkaFactory
     _factory: KafkaFactory = attrs.field(init=False)
     _port: ChunkPort | None = attrs.field(default=None, init=False)
     _idle_check: PeriodicCall = attrs.field(init=False)
     _resume: IDelayedCall | None = attrs.field(default=None, init=False)
 
     def __attrs_post_init__(self) -> None:
-        self._factory = self._factory_class(self._reactor, self._services, self._listener, self._bounds)
+        self._factory = self._make_factory(self._reactor, self._services, self._listener, self._bounds)
         self._idle_check = PeriodicCall(self._reactor, self._factory.close_idle)
 
     async def start(self) -> int:

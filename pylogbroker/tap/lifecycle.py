@@ -42,6 +42,7 @@ from pylogbroker.storage import DeletedDirectory, LogConfig, LogManager, Notice,
 from pylogbroker.storage.formatting import counted
 from pylogbroker.tap import plugins, preflight, zookeeper
 from pylogbroker.tap.change_log import ChangeLog
+from pylogbroker.tap.faults import BrokerFaults, warn_of_faults
 from pylogbroker.tap.identification import identify
 from pylogbroker.tap.threads import Threads
 
@@ -98,6 +99,7 @@ class BrokerStart:
     _reactor: Any
     config: BrokerConfig
     _clock: IReactorTime
+    _faults: BrokerFaults | None = None
     aborted: bool = attrs.field(init=False, default=False)
     _undo: _UndoSteps = attrs.field(init=False, factory=_UndoSteps)
     _assembled: Broker | None = attrs.field(init=False, default=None)
@@ -152,9 +154,11 @@ class BrokerStart:
         await broker.role.open()
         deleted = await self._load(loaded, broker)
         changes = ChangeLog(broker)
-        listeners = _Listeners(self._reactor, broker)
+        listeners = _Listeners(self._reactor, broker, self._faults)
 
         async def release() -> None:
+            if self._faults is not None:
+                self._faults.detach(broker)
             broker.release()
 
         self._undo.add(
@@ -165,6 +169,9 @@ class BrokerStart:
         changes.attach()
         await broker.tls.open()
         await broker.sasl.open()
+        if self._faults is not None:
+            warn_of_faults()
+            self._faults.attach(self._reactor, broker)
         await listeners.start()
         self._undo.add(broker.role.leave)
         await broker.role.register(_announcement(broker))
@@ -256,12 +263,14 @@ class _LoadedLogs:
 class _Listeners:
     _reactor: Any
     _broker: Broker
+    _faults: BrokerFaults | None
     _started: list[KafkaListener] = attrs.field(init=False, factory=list)
 
     async def start(self) -> None:
         limits = SharedLimits.of(self._broker)
         for listener in self._broker.config.listeners:
-            factory = _FACTORIES.get(listener.protocol, KafkaFactory)
+            default = KafkaFactory if self._faults is None else self._faults.factory
+            factory = _FACTORIES.get(listener.protocol, default)
             service = KafkaListener(self._reactor, self._broker, listener, limits, factory)
             self._started.append(service)
             await service.start()

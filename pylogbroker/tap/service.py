@@ -25,6 +25,7 @@ from twisted.python.failure import Failure
 
 from pylogbroker.config import BrokerConfig, Listener, Reloaded
 from pylogbroker.errors import StartupError
+from pylogbroker.tap.faults import BrokerFaults, faults_of
 from pylogbroker.tap.lifecycle import BrokerStart, ServingBroker
 
 Listeners = tuple[Listener, ...]
@@ -47,7 +48,7 @@ class BrokerService(Service):
         self._outcome: Listeners | Failure | None = None
         self._awaiting: list[Deferred[Listeners]] = []
         self._one_at_a_time = DeferredLock()
-        BrokerConfig(self._settings)
+        self.faults: BrokerFaults | None = faults_of(BrokerConfig(self._settings))
 
     @property
     def listening(self) -> Deferred[Listeners]:
@@ -104,7 +105,7 @@ class BrokerService(Service):
             return
         config = BrokerConfig(self._settings)  # a broker changes its settings
         self.use(config)
-        start = self._starting = BrokerStart(self._reactor, config, self._clock)
+        start = self._starting = BrokerStart(self._reactor, config, self._clock, self.faults)
         try:
             self._serving = await start.run()
         except Exception:

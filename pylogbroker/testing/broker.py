@@ -19,9 +19,10 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from pylogbroker.records import Header
 from pylogbroker.testing.data_directory import temporary_directory
+from pylogbroker.testing.faults import Faults
 from pylogbroker.testing.in_thread import BrokersInThread, Listeners
 from pylogbroker.testing.reactor_thread import CALL_SECONDS, ReactorThread
-from pylogbroker.testing.settings import QUICK, texts
+from pylogbroker.testing.settings import ALLOW_FAULTS, QUICK, texts
 
 if TYPE_CHECKING:
     from pylogbroker.client.messages import Message
@@ -54,6 +55,8 @@ class Broker:
         self._admin: Admin | None = None
         self._listeners: list[Listeners] = []
         self._stack = ExitStack()
+        self.faults: Final = Faults()
+        """Faults of all its brokers: `pylogbroker.testing.faults` describes them."""
 
     # life
 
@@ -98,8 +101,8 @@ class Broker:
         thread = ReactorThread()
         thread.start()
         stack.callback(thread.stop)
-        settings = {"listeners": "PLAINTEXT://127.0.0.1:0", "log.dirs": directory, **self._settings}
-        brokers = BrokersInThread(thread.reactor, settings, self._count)
+        settings = {"listeners": "PLAINTEXT://127.0.0.1:0", "log.dirs": directory, **ALLOW_FAULTS, **self._settings}
+        brokers = BrokersInThread(thread.reactor, settings, self._count, faults=self.faults)
         self._listeners = thread.call(brokers.start, "start of the broker", START_SECONDS)
         stack.callback(thread.call, brokers.stop, "stop of the broker", START_SECONDS)
         self._thread = thread

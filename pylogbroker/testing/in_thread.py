@@ -20,6 +20,7 @@ from pylogbroker.metadata import zk_paths
 from pylogbroker.metadata.zk_schema import BrokerNode, decode_broker, decode_controller
 from pylogbroker.tap.brokers.plan import plan
 from pylogbroker.tap.brokers.readiness import MetadataWait, metadata_question
+from pylogbroker.tap.faults import BrokerFaults
 from pylogbroker.tap.service import BrokerService
 from pylogbroker.testing.settings import QUICK_CLUSTER
 
@@ -41,6 +42,7 @@ class BrokersInThread:
     _settings: dict[str, str]
     _count: int = 1
     _clock: IReactorTime | None = None
+    _faults: BrokerFaults | None = None
     _services: dict[int, BrokerService] = attrs.field(factory=dict, init=False)  # by broker id
     _tree: _ServedTree | None = attrs.field(default=None, init=False)
 
@@ -80,6 +82,9 @@ class BrokersInThread:
 
     async def _serve(self, settings: Mapping[int, dict[str, str]]) -> list[Listeners]:
         made = {broker: _Service(self._reactor, each, self._clock) for broker, each in settings.items()}
+        for each in made.values():
+            if each.faults is not None:
+                each.faults = self._faults  # one for all
         self._services.update(made)
         for service in self.services:
             service.startService()

@@ -23,6 +23,8 @@ QUICK: Final[Mapping[str, str]] = {
 QUICK_CLUSTER: Final[Mapping[str, str]] = {"controlled.shutdown.enable": "false"}
 """The data ends with the cluster, so no broker hands over to another one."""
 
+ALLOW_FAULTS: Final[Mapping[str, str]] = {"testing.faults": "true"}
+
 
 def texts(settings: Mapping[str, Any]) -> dict[str, str]:
     """Return settings by Kafka's names, as texts: `num_partitions=3` is `num.partitions=3`."""

@@ -43,6 +43,7 @@ OWN = {
     ("broker", "java.security.auth.login.config"),  # a property of the Java virtual machine
     ("broker", "users"),  # Kafka has them in the tree, and in settings
     ("broker", "users.check.interval.ms"),
+    ("broker", "testing.faults"),  # Kafka injects no faults
     ("broker", "reactor.stall.warn.ms"),  # one thread serves all connections
 }
 # Settings that no code reads, though their texts promise nothing that a single broker could do.

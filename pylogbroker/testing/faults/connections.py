@@ -1,0 +1,145 @@
+"""Connections of a broker with faults."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any, Protocol, cast
+
+from twisted.internet.defer import ensureDeferred
+from twisted.internet.interfaces import IAddress
+from twisted.logger import Logger
+
+from pylogbroker.broker.api import Api
+from pylogbroker.broker.context import Caller
+from pylogbroker.broker.services import Services
+from pylogbroker.broker.slices import at_once
+from pylogbroker.config import Listener
+from pylogbroker.net.protocol import KafkaProtocol, ResponseEncoder
+from pylogbroker.net.routes import Routes
+from pylogbroker.net.sasl_protocol import SaslProtocol
+from pylogbroker.net.service import KafkaFactory, SharedLimits
+from pylogbroker.rpc.transport import BUFFERS
+from pylogbroker.testing.faults.handlers import faulty
+from pylogbroker.wire import Chunk
+
+log = Logger()
+
+HandleCall = Callable[[Api, Services, Any, Any], Any]
+
+
+class ConnectionFaults(Protocol):
+    """Faults, as connections know them."""
+
+    async def handle(self, api: Api, services: Services, context: Any, request: Any, /) -> Any: ...
+    def admits(self, broker_id: int, /) -> bool:
+        """Return whether clients may connect."""
+
+    def entered(self, caller: Caller, connection: FaultyProtocol, /) -> int:
+        """Note a connection; return its number."""
+
+    def left(self, caller: Caller, /) -> None: ...
+
+
+class _CutFrame(bytes):
+    """Half of a frame: the connection ends with it."""
+
+
+class FaultyProtocol(KafkaProtocol):
+    """Connection that faults may pause, close or cut."""
+
+    number = 0
+    _answer_to_cut: Any = None
+    _is_cut = False
+
+    @property
+    def broker_id(self) -> int:
+        return self._faulty_factory.broker_id
+
+    @property
+    def _faulty_factory(self) -> FaultyFactory:
+        factory = self.factory
+        assert isinstance(factory, FaultyFactory)
+        return factory
+
+    def connectionMade(self) -> None:
+        self.number = self._faulty_factory.faults.entered(self._caller, self)
+        super().connectionMade()
+
+    def connectionLost(self, reason: Any = None) -> None:
+        self._faulty_factory.faults.left(self._caller)
+        super().connectionLost(reason)
+
+    def pause(self) -> None:
+        """Handle no further request until `go_on`."""
+        self._busy += 1
+
+    def go_on(self) -> None:
+        self.factory.reactor.callLater(0, self._go_on)
+
+    def close_now(self) -> None:
+        """Close; drop what was not sent."""
+        if not self._closing:
+            log.info("closing the connection from {peer}, by a fault", peer=self.peer)
+            self._close()
+
+    def cut(self, answer: Any) -> None:
+        """Send half of the frame of an answer, then close."""
+        self._answer_to_cut = answer
+
+    def _encoded(self, route: ResponseEncoder, correlation_id: int, answer: Any) -> list[Chunk] | None:
+        if answer is not self._answer_to_cut:
+            return super()._encoded(route, correlation_id, answer)
+        frame = b"".join(map(_bytes_of, at_once(route.encode_in_steps(correlation_id, answer))))
+        return [_CutFrame(frame[: len(frame) // 2])]
+
+    def _send(self, chunks: list[Chunk]) -> None:
+        if self._is_cut:
+            return
+        super()._send(chunks)
+        if chunks and type(chunks[0]) is _CutFrame:
+            self._is_cut = True
+            self.factory.reactor.callLater(0, self._end)
+
+    def _end(self) -> None:
+        if not self._closing:
+            log.info("closing the connection from {peer} within an answer, by a fault", peer=self.peer)
+            self._flush()
+            self._closing = True
+            self.transport.loseConnection()
+
+
+class FaultySaslProtocol(FaultyProtocol, SaslProtocol):
+    """Connection of a listener with SASL. Until it is authenticated, no fault concerns it."""
+
+
+class FaultyFactory(KafkaFactory):
+    """Connections to the broker, or to one that it pretends to be."""
+
+    def __init__(
+        self,
+        reactor: Any,
+        services: Services,
+        listener: Listener,
+        bounds: SharedLimits,
+        faults: ConnectionFaults,
+        broker_id: int,
+    ) -> None:
+        super().__init__(reactor, services, listener, bounds)
+        self.faults, self.broker_id = faults, broker_id
+        self.protocol_class = FaultySaslProtocol if listener.security.has_sasl else FaultyProtocol
+        self.routes = Routes([faulty(api, self._handle) for api in services.apis])
+
+    def buildProtocol(self, addr: IAddress | None) -> KafkaProtocol | None:  # type: ignore[override]
+        if not self.faults.admits(self.broker_id):
+            return None
+        return cast(KafkaProtocol | None, super().buildProtocol(addr))
+
+    def _handle(self, api: Api, services: Services, context: Any, request: Any) -> Any:
+        return ensureDeferred(self.faults.handle(api, services, context, request))
+
+
+def _bytes_of(chunk: Any) -> bytes:
+    if isinstance(chunk, BUFFERS):
+        return bytes(chunk)
+    return os.pread(chunk.file.fd, len(chunk), chunk.position)

@@ -1,0 +1,160 @@
+"""Faults and watches: conditions on requests, and effects on them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from enum import StrEnum
+from types import TracebackType
+from typing import Any
+
+import attrs
+from twisted.internet.defer import Deferred
+
+from pylogbroker.errors import ErrorCode
+from pylogbroker.testing.faults.matching import Call, Criteria
+from pylogbroker.testing.faults.requests import RequestLog, SeenRequest, summary
+
+
+class CloseMoment(StrEnum):
+    """When a connection is closed: before the work, after it but before the answer, or within the answer."""
+
+    BEFORE = "before"
+    AFTER = "after"
+    MID_FRAME = "mid-frame"
+
+
+Script = Callable[[Any, Any], Any]
+"""Called with context and request; returns the response, or None for the broker's own."""
+
+
+class FaultNotFired(AssertionError):
+    """A fault that had to fire did not, or a watch saw too few requests."""
+
+
+@attrs.define(eq=False, repr=False)
+class Watch:
+    """Counts requests; `hits` are those so far. Any thread may use it."""
+
+    criteria: Criteria
+    _log: RequestLog
+    _unlist: Callable[[Watch], None]
+    seen: list[SeenRequest] = attrs.field(factory=list, init=False)
+    _changed: threading.Condition = attrs.field(factory=threading.Condition, init=False)
+    _began: int = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._began = self._log.count
+
+    @property
+    def hits(self) -> int:
+        return len(self.seen)
+
+    def note(self, seen: SeenRequest) -> None:
+        with self._changed:
+            self.seen.append(seen)
+            self._changed.notify_all()
+
+    def wait(self, hits: int = 1, timeout: float = 10.0) -> SeenRequest:
+        """Block until so many requests have come; return the last of them. Raise FaultNotFired after `timeout`.
+
+        Do not call it on the broker's thread.
+        """
+        with self._changed:
+            if not self._changed.wait_for(lambda: len(self.seen) >= hits, timeout):
+                raise FaultNotFired(f"{self} saw {self.hits} of {hits} in {timeout} s; {self.came_instead()}")
+            return self.seen[hits - 1]
+
+    def came_instead(self) -> str:
+        return f"since then came: {summary(self._log.since(self._began))}"
+
+    def remove(self) -> None:
+        self._unlist(self)
+
+    def __enter__(self) -> Any:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.remove()
+
+    def __str__(self) -> str:
+        return f"the watch of {self.criteria}"
+
+
+@attrs.frozen
+class Action:
+    """Effects of a fault; they may be combined."""
+
+    errors: tuple[ErrorCode, ...] = ()
+    """Errors one after the other; the last is followed by the first."""
+    after: bool = False
+    """The work is done, and its answer replaced."""
+    delay: float = 0.0
+    hold: bool = False
+    close: CloseMoment | None = None
+    answer: Any = None
+    throttle_ms: int = 0
+    on_hit: Callable[[Call], None] | None = None
+    """Called before the error: breaks a disk, say."""
+
+    def __str__(self) -> str:
+        parts = [code.name for code in self.errors]
+        parts += [f"delay={self.delay}"] if self.delay else []
+        parts += ["hold"] if self.hold else []
+        parts += [f"close={self.close.value}"] if self.close else []
+        parts += ["a scripted answer"] if self.answer is not None else []
+        parts += [f"throttle_ms={self.throttle_ms}"] if self.throttle_ms else []
+        return ", ".join(parts) + (" after the work" if self.after else "")
+
+
+@attrs.define(eq=False, repr=False)
+class Fault(Watch):
+    """Acts on the requests that it counts, `times` of them, or without end if None."""
+
+    action: Action
+    times: int | None = None
+    must_fire: bool = False
+    _run: Callable[..., Any] = attrs.field(kw_only=True)
+    _held: list[Deferred[None]] = attrs.field(factory=list, init=False)
+    _is_released: bool = attrs.field(default=False, init=False)
+
+    @property
+    def is_spent(self) -> bool:
+        return self._is_released or (self.times is not None and self.hits >= self.times)
+
+    @property
+    def error(self) -> ErrorCode | None:
+        """Error of the hit that was noted last."""
+        errors = self.action.errors
+        return errors[(self.hits - 1) % len(errors)] if errors else None
+
+    def released(self) -> Deferred[None]:
+        """Return a Deferred that fires with `release`."""
+        waiting: Deferred[None] = Deferred(lambda gone: self._held.remove(gone))
+        self._held.append(waiting)
+        return waiting
+
+    def release(self) -> None:
+        """Let held requests go on, and later ones pass."""
+        self._is_released = True
+        self._run(self._release)
+
+    def _release(self) -> None:
+        held, self._held[:] = tuple(self._held), []
+        for waiting in held:
+            waiting.callback(None)
+
+    def remove(self) -> None:
+        """Let later requests pass, and held ones go on."""
+        super().remove()
+        self.release()
+
+    def check(self) -> None:
+        """Raise FaultNotFired if it had to fire, and did not."""
+        if self.must_fire and not self.hits:
+            raise FaultNotFired(f"{self} never fired; {self.came_instead()}")
+
+    def __str__(self) -> str:
+        return f"the fault {self.action} for {self.criteria}"

@@ -1,0 +1,240 @@
+"""Faults of brokers: tests add them, and connections ask for them.
+
+Any thread may add, remove and await faults. All else happens on the broker's thread.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from inspect import iscoroutine
+from typing import Any, Final, TypeVar
+
+import attrs
+from twisted.internet.defer import ensureDeferred
+from twisted.internet.threads import blockingCallFromThread
+
+from pylogbroker.broker.api import Api
+from pylogbroker.broker.assembly import Broker
+from pylogbroker.broker.context import Caller, RequestContext
+from pylogbroker.broker.services import Services
+from pylogbroker.config import Listener
+from pylogbroker.net.service import KafkaFactory, SharedLimits
+from pylogbroker.testing.faults.connections import FaultyFactory, FaultyProtocol
+from pylogbroker.testing.faults.fault import Action, CloseMoment, Fault, FaultNotFired, Watch
+from pylogbroker.testing.faults.handlers import Layer, layered, strike
+from pylogbroker.testing.faults.matching import Call, Criteria, Predicate
+from pylogbroker.testing.faults.names import api_key, error_code, unknown
+from pylogbroker.testing.faults.requests import RequestLog, SeenRequest
+
+T = TypeVar("T")
+
+_MAY_NAME_NEW_TOPICS: Final = frozenset((3, 19))  # Metadata, CreateTopics
+_ONCE: Final = -1
+
+
+@attrs.define(eq=False, repr=False)  # it would show the whole broker
+class Faults:
+    """Faults of one broker, also across restarts of it, or of several brokers on one thread."""
+
+    requests: RequestLog = attrs.field(factory=RequestLog, init=False)
+    layers: tuple[Layer, ...] = attrs.field(default=(), init=False)
+    """Changes of the broker that last, outermost first."""
+    rejected_brokers: frozenset[int] = attrs.field(default=frozenset(), init=False)
+    _faults: tuple[Fault, ...] = attrs.field(default=(), init=False)
+    _watches: tuple[Watch, ...] = attrs.field(default=(), init=False)
+    _reactor: Any = attrs.field(default=None, init=False)
+    _brokers: dict[int, Broker] = attrs.field(factory=dict, init=False)
+    _thread: int = attrs.field(default=0, init=False)
+    _lock: threading.Lock = attrs.field(factory=threading.Lock, init=False)
+    _connections: dict[Caller, FaultyProtocol] = attrs.field(factory=dict, init=False)
+    _connected: int = attrs.field(default=0, init=False)
+
+    # -- for tests -----------------------------------------------------------------------------------------------
+
+    def add(
+        self,
+        api: str | int | None = None,
+        error: str | int | Sequence[str | int] | None = None,
+        *,
+        times: int | None = _ONCE,
+        topic: str | None = None,
+        partition: int | None = None,
+        group: str | None = None,
+        transactional_id: str | None = None,
+        broker: int | None = None,
+        client_id: str | None = None,
+        principal: str | None = None,
+        when: Predicate | None = None,
+        after: bool = False,
+        delay: float = 0.0,
+        hold: bool = False,
+        close: str | None = None,
+        answer: Any = None,
+        throttle_ms: int = 0,
+        must_fire: bool = False,
+    ) -> Fault:
+        """Add a fault for the next `times` requests that match, or with None for all until it is removed.
+
+        Several errors are used one after the other, each once. Raise ValueError for an unknown name.
+        """
+        errors = () if error is None else (error,) if isinstance(error, str | int) else tuple(error)
+        action = Action(
+            tuple(map(error_code, errors)),
+            after,
+            delay,
+            hold,
+            None if close is None else _when_closed(close),
+            answer,
+            throttle_ms,
+        )
+        if action == Action(after=after):
+            raise ValueError("a fault needs an error, delay, hold, close, answer or throttle_ms")
+        criteria = self._criteria(
+            api,
+            topic=topic,
+            partition=partition,
+            group=group,
+            transactional_id=transactional_id,
+            broker=broker,
+            client_id=client_id,
+            principal=principal,
+            when=when,
+        )
+        return self.add_action(criteria, action, max(len(errors), 1) if times == _ONCE else times, must_fire)
+
+    def add_action(
+        self, criteria: Criteria, action: Action, times: int | None = None, must_fire: bool = False
+    ) -> Fault:
+        fault = Fault(criteria, self.requests, self._unlist, action, times, must_fire, run=self.run)
+        with self._lock:
+            self._faults = (*self._faults, fault)
+        return fault
+
+    def watch(self, api: str | int | None = None, **criteria: Any) -> Watch:
+        """Count requests from now on; the criteria are those of `add`."""
+        watch = Watch(self._criteria(api, **criteria), self.requests, self._unlist)
+        with self._lock:
+            self._watches = (*self._watches, watch)
+        return watch
+
+    def control(self, api: str | int, script: Callable[[RequestContext, Any], Any], times: int | None = None) -> Fault:
+        """Let a function answer requests; it returns a response, or None for the broker's own."""
+        return self.add(api, answer=script, times=times)
+
+    def reject_connections(self, broker: int | None = None) -> None:
+        """CloseMoment new connections at once, those to one broker or all; `accept_connections` ends it."""
+        self.rejected_brokers |= {_ONCE if broker is None else broker}
+
+    def accept_connections(self) -> None:
+        self.rejected_brokers = frozenset()
+
+    def check(self) -> None:
+        """Raise FaultNotFired if a fault with `must_fire` has not fired."""
+        for fault in self._faults:
+            fault.check()
+
+    def clear(self) -> None:
+        """Remove all faults and watches, then `check` the removed."""
+        faults = self._faults
+        for each in (*faults, *self._watches):
+            each.remove()
+        self.accept_connections()
+        with self._lock:
+            self.layers = ()
+        failures = [str(failure) for fault in faults if (failure := _failure(fault)) is not None]
+        self.requests.clear()
+        if failures:
+            raise FaultNotFired("; ".join(failures))
+
+    def _criteria(self, api: str | int | None, **criteria: Any) -> Criteria:
+        key = None if api is None else api_key(api)
+        topic = criteria.get("topic")
+        if topic is not None and key not in _MAY_NAME_NEW_TOPICS:
+            self.check_topic(topic)
+        return Criteria.of(key, **criteria)
+
+    def check_topic(self, topic: str) -> None:
+        """Raise ValueError for an unknown topic, if the broker runs."""
+        brokers = tuple(self._brokers.values())
+        if brokers and topic not in brokers[0].metadata.topics:
+            raise unknown("topic", topic, brokers[0].metadata.topics)
+
+    def _unlist(self, watch: Watch) -> None:
+        with self._lock:
+            self._faults = tuple(fault for fault in self._faults if fault is not watch)
+            self._watches = tuple(each for each in self._watches if each is not watch)
+
+    @property
+    def broker(self) -> Broker:
+        """The broker, of several the first; raise LookupError if none runs."""
+        for broker in tuple(self._brokers.values()):
+            return broker
+        raise LookupError("the broker does not run")
+
+    def run(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Call a function on the broker's thread.
+
+        Other threads wait for its result; the broker's gets a Deferred if the function is a coroutine function.
+        """
+
+        def begin() -> Any:
+            result = function(*arguments)
+            return ensureDeferred(result) if iscoroutine(result) else result
+
+        if not self._brokers or threading.get_ident() == self._thread:
+            return begin()
+        return blockingCallFromThread(self._reactor, begin)
+
+    # -- for the broker ------------------------------------------------------------------------------------------
+
+    def attach(self, reactor: Any, broker: Broker) -> None:
+        self._reactor, self._thread = reactor, threading.get_ident()
+        self._brokers[broker.node.id] = broker
+
+    def detach(self, broker: Broker) -> None:
+        self._brokers.pop(broker.node.id, None)
+
+    def factory(self, reactor: Any, services: Services, listener: Listener, bounds: SharedLimits) -> KafkaFactory:
+        return FaultyFactory(reactor, services, listener, bounds, self, services.node.id)
+
+    def admits(self, broker_id: int) -> bool:
+        return self.rejected_brokers.isdisjoint((_ONCE, broker_id))
+
+    def entered(self, caller: Caller, connection: FaultyProtocol) -> int:
+        self._connections[caller] = connection
+        self._connected += 1
+        return self._connected
+
+    def left(self, caller: Caller) -> None:
+        self._connections.pop(caller, None)
+
+    async def handle(self, api: Api, services: Services, context: RequestContext, request: Any) -> Any:
+        """Note a request, and answer it as the faults want."""
+        call = Call(api, services, context, request, self._connections.get(context.caller))
+        seen = SeenRequest.of(call)
+        self.requests.add(seen)
+        for watch in self._watches:
+            if watch.criteria.match(call):
+                watch.note(seen)
+        work = layered(self.layers)
+        for fault in self._faults:
+            if not fault.is_spent and fault.criteria.match(call):
+                fault.note(seen)
+                return await strike(fault, call, work)
+        return await work(call)
+
+
+def _when_closed(close: str) -> CloseMoment:
+    try:
+        return CloseMoment(close)
+    except ValueError:
+        raise unknown("moment to close", close, [each.value for each in CloseMoment]) from None
+
+
+def _failure(fault: Fault) -> FaultNotFired | None:
+    try:
+        fault.check()
+    except FaultNotFired as failure:
+        return failure
+    return None
