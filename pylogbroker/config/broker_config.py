@@ -16,6 +16,7 @@ from copy import copy
 import attrs
 
 from pylogbroker.config import listeners, table, unused_settings
+from pylogbroker.config.http_settings import parse_http_endpoints
 from pylogbroker.config.security_settings import LISTENER_SETTINGS
 from pylogbroker.config.setting import ConfigSource, Mode, Setting, Synonym
 from pylogbroker.config.topic_config import TopicCheck, TopicConfig, TopicDefaults, check_format, check_together
@@ -73,6 +74,10 @@ class BrokerConfig(Values):
     @property
     def address_limits(self) -> dict[str, int]:
         return listeners.parse_address_limits(self.text("max.connections.per.ip.overrides"))
+
+    @property
+    def http_listeners(self) -> tuple[listeners.Endpoint, ...]:
+        return parse_http_endpoints(self.optional_text("http.listeners") or "")
 
     @property
     def in_cluster(self) -> bool:

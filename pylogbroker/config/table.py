@@ -12,6 +12,7 @@ from pylogbroker.config.access_settings import ACCESS_SETTINGS
 from pylogbroker.config.cleaner_settings import CLEANER_SETTINGS
 from pylogbroker.config.client_settings import CLIENT_SETTINGS
 from pylogbroker.config.cluster_settings import CLUSTER_SETTINGS
+from pylogbroker.config.http_settings import HTTP_SETTINGS
 from pylogbroker.config.log_settings import LOG_SETTINGS
 from pylogbroker.config.network_settings import NETWORK_SETTINGS
 from pylogbroker.config.quota_settings import QUOTA_SETTINGS
@@ -40,6 +41,7 @@ def _by_name(settings: Iterable[Setting]) -> dict[str, Setting]:
 BROKER: Mapping[str, Setting] = _by_name(
     (
         *NETWORK_SETTINGS,
+        *HTTP_SETTINGS,
         *SECURITY_SETTINGS,
         *LOG_SETTINGS,
         *CLEANER_SETTINGS,

@@ -1,7 +1,9 @@
 """Start and stop of one broker.
 
-    start   checks of ports and directories -> coordination -> ids -> directories locked -> logs -> broker -> listeners
-    stop    no new connections -> waiting requests answered -> connections closed -> logs -> coordination -> threads
+    start   checks of ports and directories -> HTTP -> coordination -> ids -> directories locked -> logs -> broker
+            -> listeners
+    stop    no new connections -> waiting requests answered -> connections closed -> logs -> coordination -> HTTP
+            -> threads
 
 Steps of the start add undo steps; the stop, and a failed start, run these in reverse. Worker threads run blocking
 steps; before the reactor runs, the calling thread does.
@@ -11,9 +13,9 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from math import inf
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import attrs
@@ -46,6 +48,9 @@ from pylogbroker.tap.faults import BrokerFaults, warn_of_faults
 from pylogbroker.tap.identification import identify
 from pylogbroker.tap.threads import Threads
 
+if TYPE_CHECKING:
+    from pylogbroker.tap.http import HttpServer
+
 log = Logger()
 
 _FACTORIES: Mapping[str, type[KafkaFactory]] = {SIMPLE: Legacy07Factory}  # other protocols
@@ -74,10 +79,15 @@ class _UndoSteps:
 class ServingBroker:
     broker: Broker
     _undo: _UndoSteps
+    _http: HttpServer | None
 
     @property
     def listeners(self) -> tuple[Listener, ...]:
         return tuple(self.broker.node.listeners.values())
+
+    @property
+    def http_addresses(self) -> Sequence[Endpoint]:
+        return () if self._http is None else self._http.addresses
 
     def reload(self, settings: Mapping[str, str]) -> Reloaded:
         """Apply dynamic settings; raise ConfigError, and change nothing, if invalid."""
@@ -103,6 +113,7 @@ class BrokerStart:
     aborted: bool = attrs.field(init=False, default=False)
     _undo: _UndoSteps = attrs.field(init=False, factory=_UndoSteps)
     _assembled: Broker | None = attrs.field(init=False, default=None)
+    _http: HttpServer | None = attrs.field(init=False, default=None)
 
     async def run(self) -> ServingBroker:
         """Open everything and listen; after a failure or `abort` close everything, and raise StartupError."""
@@ -119,7 +130,10 @@ class BrokerStart:
             raise
         _log_start(broker, self._reactor.seconds() - began)
         self._reactor.callWhenRunning(self._log_listeners, broker)
-        return ServingBroker(broker, self._undo)
+        if self._http is not None:
+            self._http.serve(broker)
+            self._undo.add(self._http.stop_serving)
+        return ServingBroker(broker, self._undo, self._http)
 
     def abort(self) -> None:
         self.aborted = True
@@ -135,12 +149,15 @@ class BrokerStart:
         policies = await in_thread(_check, config)
         for warning in (*config.warnings, *preflight.warnings(config)):
             log.warn("{warning}", warning=warning)
+        self._start_http()
         tree: ITree
         if config.in_cluster:
             tree = await zookeeper.connect(self._reactor, config, in_thread)
         else:
             tree = await in_thread(self._open_tree, in_thread)
         self._undo.add(tree.close)
+        if self._http is not None:
+            self._http.watch(tree)
         logs = LogManager(config.log_dirs, recovery_threads=config.integer("num.recovery.threads.per.data.dir"))
         loaded = _LoadedLogs(logs, in_thread, is_crash_known=not config.in_cluster)
         self._undo.add(loaded.close)
@@ -182,6 +199,14 @@ class BrokerStart:
             self._reactor.callWhenRunning(self._remove, deleted, in_thread)
         return broker
 
+    def _start_http(self) -> None:
+        if self.config.http_listeners:
+            from pylogbroker.tap.http import HttpServer  # few need Twisted's web server
+
+            self._http = HttpServer(self._reactor, self.config)
+            self._undo.add(self._http.stop)
+            self._http.start()
+
     def _open_tree(self, in_thread: InThread) -> EmbeddedTree:
         self._go_on()
         try:
@@ -217,6 +242,8 @@ class BrokerStart:
             return
         for listener in broker.node.listeners.values():
             log.info("listening on {endpoint}", endpoint=Endpoint(listener.name, listener.host, listener.port))
+        for address in () if self._http is None else self._http.addresses:
+            log.info("HTTP on {address}", address=address)
         if "listeners" not in broker.config.explicit(ConfigSource.STATIC_BROKER_CONFIG):
             log.info("only clients on this machine reach the broker; the setting listeners opens it to others")
 
@@ -292,7 +319,7 @@ def _check(config: BrokerConfig) -> DeletePolicies:
         raise StartupError(str(error)) from error
     check_tls(config)
     check_sasl(config)
-    preflight.check_ports(config.listeners)
+    preflight.check_ports((*config.listeners, *config.http_listeners))
     preflight.check(config)
     return policies
 

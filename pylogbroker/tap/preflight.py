@@ -18,6 +18,7 @@ import attrs
 import javaproperties
 
 from pylogbroker.config import BrokerConfig, Endpoint, Listener
+from pylogbroker.config.http_settings import HTTP
 from pylogbroker.coordination import tree_file
 from pylogbroker.errors import StartupError
 from pylogbroker.legacy07 import storage as legacy07_storage
@@ -248,7 +249,7 @@ def _has_tree(directory: str) -> bool:
         return False
 
 
-def check_ports(listeners: Iterable[Listener]) -> None:
+def check_ports(listeners: Iterable[Listener | Endpoint]) -> None:
     """Raise StartupError if a listener's port is taken, or two listeners share one."""
     with ExitStack() as probes:
         bound: list[tuple[int, str, int]] = []
@@ -271,9 +272,10 @@ def _overlap(one: tuple[int, str, int], other: tuple[int, str, int]) -> bool:
     return one[0] == other[0] and one[2] == other[2] and (len(hosts) == 1 or bool(hosts & {"0.0.0.0", "::"}))
 
 
-def _cannot_listen(listener: Listener, error: OSError) -> str:
+def _cannot_listen(listener: Listener | Endpoint, error: OSError) -> str:
     endpoint = Endpoint(listener.name, listener.host, listener.port)
     is_host = isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL
     other = "a host of this machine" if is_host else "another port"
-    remedy = f"choose {other} with --listener NAME://host:port, or with the setting listeners"
+    where = "--listener NAME://host:port, or with the setting listeners"
+    remedy = f"choose {other} with {'http.listeners' if listener.name == HTTP else where}"
     return f"cannot listen on {endpoint}: {error.strerror or error}; {remedy}"

@@ -14,7 +14,7 @@ in a process that is only a broker.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from twisted.application.service import Service
@@ -23,7 +23,7 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from pylogbroker.config import BrokerConfig, Listener, Reloaded
+from pylogbroker.config import BrokerConfig, Endpoint, Listener, Reloaded
 from pylogbroker.errors import StartupError
 from pylogbroker.tap.faults import BrokerFaults, faults_of
 from pylogbroker.tap.lifecycle import BrokerStart, ServingBroker
@@ -60,6 +60,11 @@ class BrokerService(Service):
         waiting: Deferred[Listeners] = Deferred(self._awaiting.remove)
         self._awaiting.append(waiting)
         return waiting
+
+    @property
+    def http_addresses(self) -> Sequence[Endpoint]:
+        """Addresses of the HTTP server, with actual ports, while the broker serves."""
+        return () if self._serving is None else self._serving.http_addresses
 
     def startService(self) -> None:
         """Begin the start; `listening` fires at its end."""

@@ -45,6 +45,9 @@ OWN = {
     ("broker", "users.check.interval.ms"),
     ("broker", "testing.faults"),  # Kafka injects no faults
     ("broker", "reactor.stall.warn.ms"),  # one thread serves all connections
+    ("broker", "http.listeners"),  # a broker of Kafka has no HTTP server
+    ("broker", "http.allowed.hosts"),
+    ("broker", "http.max.connections"),
 }
 # Settings that no code reads, though their texts promise nothing that a single broker could do.
 READ_BY_NOBODY = {

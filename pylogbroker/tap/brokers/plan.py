@@ -4,7 +4,7 @@
 |-------------------------------|----------------------------|------------------------------------------|
 | broker.id                     | as in its data, else 0     | the smallest free numbers                |
 | log.dirs                      | as given                   | `brokers/<id>` below each of them        |
-| listeners, advertised ones    | as given                   | each port higher by one, or of its range |
+| listeners, also of HTTP       | as given                   | each port higher by one, or of its range |
 | internal topics' replicas     | 1, unless given            | the same                                 |
 """
 
@@ -25,7 +25,7 @@ from pylogbroker.tap.brokers.data import BROKER_DIRECTORIES
 
 BROKERS_MAX: Final = 1000
 _ADDRESS: Final = re.compile(r"(.+):(\d+)(?:-(\d+))?")
-_LISTENER_SETTINGS: Final = ("listeners", "advertised.listeners")
+_LISTENER_SETTINGS: Final = ("listeners", "advertised.listeners", "http.listeners")
 _ONE_MACHINE: Final = {
     "offsets.topic.replication.factor": "1",
     "transaction.state.log.replication.factor": "1",
@@ -131,7 +131,7 @@ def _tree_address(item: str) -> tuple[str, int]:
 def _for_each(name: str, item: str, count: int) -> list[str]:
     match = _ADDRESS.fullmatch(item)
     if match is None:
-        raise ConfigError(f"{name}: {item!r} is not accepted; expected NAME://host:port, or a range of ports")
+        raise ConfigError(f"{name}: {item!r} is not accepted; expected {_expected(name)}, or a range of ports")
     first = int(match[2])
     last = int(match[3]) if match[3] else first + count - 1 if first else 0
     if first and last - first + 1 < count:
@@ -141,8 +141,12 @@ def _for_each(name: str, item: str, count: int) -> list[str]:
     return [f"{match[1]}:{first + index if first else 0}" for index in range(count)]
 
 
+def _expected(name: str) -> str:
+    return "http://host:port" if name == "http.listeners" else "NAME://host:port"
+
+
 def _check_distinct(name: str, items: Sequence[str]) -> None:
     addresses = [item.partition("://")[2] for item in items if not item.endswith(":0")]
     twice = sorted({address for address in addresses if addresses.count(address) > 1})
-    if twice and name == "listeners":
+    if twice and name != "advertised.listeners":
         raise ConfigError(f"{name}: two brokers would listen on {twice[0]}; leave more room between the ports")

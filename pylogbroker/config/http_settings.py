@@ -1,0 +1,66 @@
+"""The broker's settings for its HTTP server."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from pylogbroker.config.listeners import PORT_MAX, Endpoint
+from pylogbroker.config.setting import Setting, fixed
+from pylogbroker.config.value_kinds import LIST, ConfigType, NotAccepted, ValueKind, at_least
+
+HTTP: Final = "http"
+LOOPBACK: Final = "127.0.0.1"
+_URL: Final = re.compile(r"([a-zA-Z]+)://(\[[0-9A-Fa-f:.]+\]|[^\s\[\]:/,]*):(\d{1,5})/?")
+_PORT_RANGE: Final = re.compile(r":\d+-\d+$")
+
+
+def parse_http_endpoints(text: str) -> tuple[Endpoint, ...]:
+    """Parse `http://host:port,...`; raise NotAccepted, or ValueError. No host means loopback."""
+    endpoints = tuple(_parse_endpoint(item.strip()) for item in text.split(",") if item.strip())
+    addresses = [(endpoint.host, endpoint.port) for endpoint in endpoints if endpoint.port]
+    if len(set(addresses)) < len(addresses):
+        raise ValueError("an address occurs twice")
+    return endpoints
+
+
+def _parse_endpoint(text: str) -> Endpoint:
+    match = _URL.fullmatch(text)
+    if match is None and _PORT_RANGE.search(text):
+        raise NotAccepted(f"{text!r} has a range of ports, which only --brokers takes")
+    if match is None:
+        raise ValueError("not http://host:port")
+    if match[1].lower() != HTTP:
+        raise NotAccepted(f"{match[1]} is not served: expected http://host:port; put a proxy with TLS before it")
+    if int(match[3]) > PORT_MAX:
+        raise NotAccepted(f"port {match[3]} is out of range, expected 0 to {PORT_MAX}")
+    return Endpoint(HTTP, match[2].strip("[]") or LOOPBACK, int(match[3]))
+
+
+_HTTP_LISTENERS = ValueKind(
+    ConfigType.STRING,
+    check=parse_http_endpoints,
+    wanted="http://host:port, separated by commas, each host and port once",
+)
+
+HTTP_SETTINGS: tuple[Setting, ...] = (
+    fixed(
+        "http.listeners",
+        _HTTP_LISTENERS,
+        None,
+        "medium",
+        "Addresses of the HTTP server, which has /livez and /readyz: http://host:port, separated by commas. Without a "
+        "host, as in http://:9464, this machine alone reaches it. Everybody who does may read: there are no "
+        "passwords.",
+    ),
+    fixed(
+        "http.allowed.hosts",
+        LIST,
+        (),
+        "low",
+        "Names of this machine that clients of the HTTP server may use, besides localhost, addresses, its own host "
+        "name and those of http.listeners. Others are rejected, so that a page of another site cannot read from the "
+        "server through a browser.",
+    ),
+    fixed("http.max.connections", at_least(1), 100, "low", "Connections that the HTTP server takes at a time."),
+)

@@ -1,0 +1,64 @@
+"""The HTTP server of a broker: health checks from before its start to the end of its stop."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import attrs
+
+from pylogbroker.broker.assembly import Broker
+from pylogbroker.config import BrokerConfig, Endpoint
+from pylogbroker.interfaces import ITree
+from pylogbroker.interfaces.coordination import SessionEvent, SessionState
+from pylogbroker.web.health import STOPPING, Readiness, put_health
+from pylogbroker.web.service import HttpListeners
+from pylogbroker.web.texts import Directory
+
+
+@attrs.define(eq=False)
+class HttpServer:
+    _reactor: Any
+    _config: BrokerConfig
+    _readiness: Readiness = attrs.field(factory=Readiness, init=False)
+    _root: Directory = attrs.field(factory=Directory, init=False)
+    _listeners: HttpListeners = attrs.field(init=False)
+    _session: SessionState = attrs.field(default=SessionState.CONNECTED, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        put_health(self._root, self._readiness)
+        self._listeners = HttpListeners(self._reactor, self._config, self._root)
+
+    @property
+    def addresses(self) -> Sequence[Endpoint]:
+        return self._listeners.addresses
+
+    def start(self) -> None:
+        """Listen; raise CannotListenError."""
+        self._listeners.start()
+
+    async def stop(self) -> None:
+        await self._listeners.stop()
+
+    def watch(self, tree: ITree) -> None:
+        tree.watch_session(self._session_changed)
+
+    def _session_changed(self, event: SessionEvent) -> None:
+        self._session = event.state
+
+    def serve(self, broker: Broker) -> None:
+        """Be ready: the start of the broker is over."""
+        self._readiness.check = lambda: self._faults(broker)
+        self._readiness.stage = ""
+
+    async def stop_serving(self) -> None:
+        self._readiness.stage = STOPPING
+
+    def _faults(self, broker: Broker) -> Iterator[str]:
+        if self._session is SessionState.SUSPENDED:
+            yield "the coordination tree cannot be reached"
+        if self._session is SessionState.EXPIRED:
+            yield "the session in the coordination tree has expired"
+        for directory in broker.logs.directories:
+            if directory.failure:
+                yield f"the log directory {directory.path} is offline"

@@ -1,0 +1,7 @@
+"""HTTP server of a broker: health checks, and what others put below its root.
+
+site      requests: Host check, limits, plain errors
+texts     resources that answer with plain text
+health    /livez, /readyz
+service   addresses to listen on
+"""

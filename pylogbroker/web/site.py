@@ -1,0 +1,136 @@
+"""Requests of the HTTP server: Host check, limits, plain errors.
+
+A page of another site may let a browser on this machine send requests here, to its own name with this machine's
+address. So only known names are accepted as Host. Addresses are: no site can have them as its name.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+from collections.abc import Iterable
+from io import BytesIO
+from typing import Any, Final
+
+from twisted.internet.interfaces import IAddress
+from twisted.logger import Logger
+from twisted.protocols.policies import ProtocolWrapper, WrappingFactory
+from twisted.python.failure import Failure
+from twisted.web.resource import Resource
+from twisted.web.server import Request, Site
+
+from pylogbroker.web.texts import answer_text
+
+log = Logger()
+
+BODY_BYTES_MAX: Final = 64 * 1024
+IDLE_SECONDS: Final = 75
+_HEADERS: Final = (
+    (b"cache-control", b"no-store"),
+    (b"content-security-policy", b"default-src 'self'; frame-ancestors 'none'"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"x-content-type-options", b"nosniff"),
+)
+
+
+class AllowedHosts:
+    def __init__(self, names: Iterable[str]) -> None:
+        self._names = {name.lower() for name in (*names, "localhost", socket.gethostname()) if name}
+
+    def accept(self, host: str | None) -> bool:
+        """Return whether requests for this Host, perhaps with a port, are served."""
+        if not host:
+            return False
+        name = host[1:].partition("]")[0] if host.startswith("[") else host.rpartition(":")[0] or host
+        return name.lower() in self._names or _is_address(name)
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+class CheckedRequest(Request):
+    site: CheckedSite
+    channel: Any
+    content: BytesIO
+    _body_bytes = 0
+
+    def gotLength(self, length: int | None) -> None:
+        self.content = BytesIO()  # Twisted's own would be a file for a long body
+        self._take(length or 0)
+
+    def handleContentChunk(self, data: bytes) -> None:
+        self._take(len(data))
+        if self._body_bytes <= BODY_BYTES_MAX:
+            self.content.write(data)
+
+    def _take(self, size: int) -> None:
+        """Close the connection of a request whose body is too long."""
+        if self._body_bytes <= BODY_BYTES_MAX < self._body_bytes + size:
+            self.channel.transport.write(b"HTTP/1.1 413 Content Too Large\r\nConnection: close\r\n\r\n")
+            self.channel.loseConnection()
+        self._body_bytes += size
+
+    def process(self) -> None:
+        if self._body_bytes <= BODY_BYTES_MAX:
+            self.path = self.path if self.path.startswith(b"/") else b"/"  # Twisted answers * with its version
+            super().process()
+
+    def render(self, resrc: Resource) -> None:
+        self.responseHeaders.removeHeader(b"server")  # it would name the version of Twisted
+        for name, value in _HEADERS:
+            self.setHeader(name, value)
+        if self.site.hosts.accept(self.getHeader("host")):
+            super().render(resrc)
+            return
+        body = answer_text(self, "this Host is not served: add its name to http.allowed.hosts", 421)
+        self.setHeader(b"content-length", b"%d" % len(body))
+        self.write(body)
+        self.finish()
+
+    def processingFailed(self, reason: Failure) -> Failure:
+        log.failure("a request of {peer} for {path} failed", reason, peer=self.client, path=self.path)
+        if self.startedWriting:
+            self.channel.loseConnection()
+            return reason
+        self.responseHeaders.removeHeader(b"server")
+        body = answer_text(self, "internal error: see the broker's log", 500)
+        self.setHeader(b"content-length", b"%d" % len(body))
+        self.write(body)
+        self.finish()
+        return reason
+
+
+class CheckedSite(Site):
+    noisy = False
+
+    def __init__(self, reactor: Any, root: Resource, hosts: AllowedHosts) -> None:
+        super().__init__(root, requestFactory=CheckedRequest, timeout=IDLE_SECONDS, reactor=reactor)
+        self.displayTracebacks = False
+        self.hosts = hosts
+
+    def startFactory(self) -> None:
+        """Start no timer for the access log, which there is not: scrapes and probes come every few seconds."""
+
+    def stopFactory(self) -> None:
+        """Do nothing."""
+
+    def log(self, request: object) -> None:
+        """Log nothing."""
+
+
+class LimitedFactory(WrappingFactory):
+    """Closes connections beyond a number at once."""
+
+    noisy = False
+
+    def __init__(self, site: CheckedSite, connections_max: int) -> None:
+        super().__init__(site)
+        self._connections_max = connections_max
+
+    def buildProtocol(self, addr: IAddress | None) -> ProtocolWrapper | None:  # type: ignore[override]  # a factory may reject
+        return None if len(self.protocols) >= self._connections_max else super().buildProtocol(addr)

@@ -1,0 +1,127 @@
+"""The HTTP server in the life of a broker."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+from urllib.error import HTTPError
+from urllib.request import urlopen
+
+import pytest
+from twisted.internet import reactor
+from twisted.internet.defer import Deferred
+from twisted.internet.threads import deferToThread
+
+from pylogbroker.config import BrokerConfig, Endpoint
+from pylogbroker.coordination.embedded import EmbeddedTree
+from pylogbroker.errors import ConfigError, StartupError
+from pylogbroker.interfaces.coordination import SessionEvent, SessionListener, SessionState
+from pylogbroker.storage import LogManager
+from pylogbroker.tap.brokers.plan import plan
+from pylogbroker.tap.preflight import check_ports
+from pylogbroker.tap.service import BrokerService
+from tests.support.reactor_run import run
+from tests.tap.embedding_programs import settings
+
+
+def get(address: Endpoint, path: str) -> tuple[int, str]:
+    try:
+        with urlopen(f"http://{address.host}:{address.port}{path}", timeout=10) as answer:
+            return answer.status, answer.read().decode()
+    except HTTPError as error:
+        return error.code, error.read().decode()
+
+
+def test_ready_once_clients_are_served_and_until_a_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    listeners: list[SessionListener] = []
+    monkeypatch.setattr(EmbeddedTree, "watch_session", lambda tree, listener: listeners.append(listener))
+    loading: list[LogManager] = []
+    load = LogManager.load
+    early: list[tuple[int, str]] = []
+    service = BrokerService(reactor, settings(tmp_path / "data", http_listeners="http://:0"))
+
+    def asked_meanwhile(logs: LogManager, *arguments: object) -> object:
+        """Load after a request has come, in a worker thread."""
+        loading.append(logs)
+        starting = service._starting
+        assert starting is not None
+        assert starting._http is not None
+        early.extend(get(starting._http.addresses[0], path) for path in ("/livez", "/readyz"))
+        return load(logs, *arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(LogManager, "load", asked_meanwhile)
+
+    async def work() -> None:
+        service.startService()
+        await service.listening
+        (address,) = service.http_addresses
+        assert address.host == "127.0.0.1"
+
+        def ask(path: str) -> Deferred[tuple[int, str]]:
+            return deferToThread(get, address, path)
+
+        assert early == [(200, "alive\n"), (503, "the start is not over\n")]
+        assert await ask("/readyz") == (200, "ready\n")
+        for state, reason in ((SessionState.SUSPENDED, "cannot be reached"), (SessionState.EXPIRED, "has expired")):
+            for listener in listeners:
+                listener(SessionEvent(state, 1))
+            code, reasons = await ask("/readyz")
+            assert (code, reason in reasons) == (503, True)
+        for listener in listeners:
+            listener(SessionEvent(SessionState.CONNECTED, 1))
+        loading[0].directories.fail(str(tmp_path / "data"), "a broken disk")
+        assert await ask("/readyz") == (503, f"the log directory {tmp_path}/data is offline\n")
+        assert (await ask("/livez"))[0] == 200
+        await service.stopService()
+        assert service.http_addresses == ()
+        with socket.socket() as probe:
+            assert probe.connect_ex((address.host, address.port))
+
+    run(work)
+
+
+def test_no_server_without_listeners(tmp_path: Path) -> None:
+    service = BrokerService(reactor, settings(tmp_path / "data"))
+
+    async def work() -> None:
+        service.startService()
+        await service.listening
+        assert service.http_addresses == ()
+        await service.stopService()
+
+    run(work)
+
+
+def test_addresses() -> None:
+    def parsed(text: str) -> list[str]:
+        return list(map(str, BrokerConfig({"http.listeners": text}).http_listeners))
+
+    assert parsed("http://:9464") == ["http://127.0.0.1:9464"]
+    assert parsed("http://0.0.0.0:1, HTTP://[::1]:2/") == ["http://0.0.0.0:1", "http://[::1]:2"]
+    assert parsed("") == []
+    for text, reason in (
+        ("https://:1", "https is not served"),
+        ("http://:70000", "out of range"),
+        ("http://:1-2", "only --brokers takes"),
+        ("9464", "expected http://host:port"),
+        ("http://a:1,http://a:1", "each host and port once"),
+    ):
+        with pytest.raises(ConfigError, match=reason):
+            parsed(text)
+
+
+def test_a_taken_port_ends_the_start() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        config = BrokerConfig({"http.listeners": f"http://127.0.0.1:{taken.getsockname()[1]}"})
+        with pytest.raises(StartupError, match=r"cannot listen on http://.*choose another port with http\.listeners"):
+            check_ports(config.http_listeners)
+
+
+def test_brokers_of_one_machine_have_ports_of_their_own() -> None:
+    def planned(text: str) -> list[str]:
+        return [broker.overrides["http.listeners"] for broker in plan({"http.listeners": text}, 2).brokers]
+
+    assert planned("http://:9464") == ["http://:9464", "http://:9465"]
+    assert planned("http://0.0.0.0:7000-7009") == ["http://0.0.0.0:7000", "http://0.0.0.0:7001"]
+    with pytest.raises(ConfigError, match=r"expected http://host:port, or a range of ports"):
+        planned("nonsense")

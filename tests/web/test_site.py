@@ -1,0 +1,136 @@
+"""The HTTP server's rules for every request, on connections without sockets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import attrs
+import pytest
+from twisted.internet.address import IPv4Address
+from twisted.internet.task import Clock
+from twisted.internet.testing import StringTransport
+from twisted.web.server import Request
+
+from pylogbroker.web.health import STOPPING, Readiness, put_health
+from pylogbroker.web.site import BODY_BYTES_MAX, AllowedHosts, CheckedSite, LimitedFactory
+from pylogbroker.web.texts import Directory, Page
+from tests.broker.log_lines import logged_lines
+
+PEER = IPv4Address("TCP", "127.0.0.1", 40000)
+
+
+class Broken(Page):
+    def render_GET(self, request: Request) -> bytes | int:
+        raise ValueError("a secret detail")
+
+
+@attrs.frozen
+class Answer:
+    code: int
+    headers: Mapping[str, str]
+    body: str
+
+
+class Connection:
+    def __init__(self, factory: LimitedFactory) -> None:
+        self.transport = StringTransport()
+        protocol = factory.buildProtocol(PEER)
+        assert protocol is not None
+        self.protocol = protocol
+        protocol.makeConnection(self.transport)
+
+    def send(self, data: bytes) -> Answer:
+        self.transport.clear()
+        self.protocol.dataReceived(data)
+        head, _, body = self.transport.value().decode().partition("\r\n\r\n")
+        first, *lines = head.split("\r\n")
+        headers = {name.lower(): value for name, value in (line.split(": ", 1) for line in lines)}
+        return Answer(int(first.split()[1]), headers, body)
+
+    def get(self, path: str, host: str = "localhost", method: str = "GET") -> Answer:
+        return self.send(f"{method} {path} HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
+
+
+def served(readiness: Readiness | None = None, connections_max: int = 10) -> LimitedFactory:
+    root = Directory()
+    put_health(root, readiness or Readiness(stage=""))
+    root.putChild(b"broken", Broken())
+    return LimitedFactory(CheckedSite(Clock(), root, AllowedHosts(["broker.example"])), connections_max)
+
+
+@pytest.mark.parametrize(
+    ("host", "code"),
+    [
+        ("localhost:80", 200),
+        ("BROKER.example", 200),
+        ("10.1.2.3:9464", 200),
+        ("[::1]:9464", 200),
+        ("attacker.example", 421),
+        ("127.0.0.1.attacker.example:80", 421),
+        ("[attacker", 421),
+        ("", 421),
+    ],
+)
+def test_only_known_names_and_addresses_are_hosts(host: str, code: int) -> None:
+    assert Connection(served()).get("/livez", host).code == code
+
+
+def test_without_a_host_nothing_is_served() -> None:
+    assert Connection(served()).send(b"GET /livez HTTP/1.0\r\n\r\n").code == 421
+
+
+def test_every_answer_is_plain_and_names_no_version() -> None:
+    answers = [Connection(served()).get(path) for path in ("/livez", "/", "/nothing", "/livez/more")]
+    answers += [Connection(served()).get("*", method="OPTIONS"), Connection(served()).get("/livez", method="POST")]
+    assert [answer.code for answer in answers] == [200, 404, 404, 404, 404, 405]
+    for answer in answers:
+        assert "server" not in answer.headers
+        assert "twisted" not in answer.body.lower()
+        assert answer.headers["content-type"] == "text/plain; charset=utf-8"
+        assert answer.headers["x-content-type-options"] == "nosniff"
+    assert answers[0].body == "alive\n"
+    assert Connection(served()).get("/livez", method="HEAD").body == ""
+
+
+def test_a_failure_is_logged_and_not_shown() -> None:
+    with logged_lines() as lines:
+        answer = Connection(served()).get("/broken")
+    assert (answer.code, answer.body) == (500, "internal error: see the broker's log\n")
+    assert "server" not in answer.headers
+    assert any("/broken" in line for line in lines)
+
+
+def test_a_long_body_ends_the_connection() -> None:
+    announced = Connection(served())
+    head = b"POST /livez HTTP/1.1\r\nHost: localhost\r\n"
+    assert announced.send(head + b"Content-Length: %d\r\n\r\n" % (BODY_BYTES_MAX + 1)).code == 413
+    assert announced.transport.disconnecting
+    chunk = b"%x\r\n%s\r\n" % (BODY_BYTES_MAX, bytes(BODY_BYTES_MAX))
+    chunked = Connection(served())
+    assert chunked.send(head + b"Transfer-Encoding: chunked\r\n\r\n" + chunk + chunk).code == 413
+    assert chunked.transport.disconnecting
+    short = Connection(served())
+    assert short.send(head + b"Content-Length: 5\r\n\r\nhello").code == 405
+
+
+def test_connections_are_bounded() -> None:
+    factory = served(connections_max=1)
+    first = Connection(factory)
+    assert factory.buildProtocol(PEER) is None
+    first.protocol.connectionLost(None)
+    assert factory.buildProtocol(PEER) is not None
+
+
+def test_readiness_has_its_reasons() -> None:
+    readiness = Readiness()
+    found: list[str] = []
+    connection = Connection(served(readiness))
+    assert (connection.get("/readyz").code, connection.get("/readyz").body) == (503, "the start is not over\n")
+    readiness.check = lambda: found
+    readiness.stage = ""
+    assert (connection.get("/readyz").code, connection.get("/healthz").body) == (200, "ready\n")
+    found += ["one", "another"]
+    assert (connection.get("/readyz").code, connection.get("/readyz").body) == (503, "one\nanother\n")
+    readiness.stage = STOPPING
+    assert connection.get("/readyz").body == "the broker is stopping\n"
+    assert connection.get("/livez").code == 200
