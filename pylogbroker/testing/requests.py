@@ -1,0 +1,106 @@
+"""Blocking requests of a test to its brokers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pylogbroker.records import Header
+from pylogbroker.testing.reactor_thread import CALL_SECONDS, ReactorThread
+from pylogbroker.testing.settings import texts
+
+if TYPE_CHECKING:
+    from pylogbroker.client.messages import Message
+    from pylogbroker.testing.admin import Admin
+
+T = TypeVar("T")
+
+
+class BrokerRequests:
+    """Requests while a broker runs; any thread may call, except the broker's own."""
+
+    def __init__(self) -> None:
+        self._thread: ReactorThread | None = None
+        self._admin: Admin | None = None
+
+    @property
+    def bootstrap(self) -> str:
+        """Addresses for clients: `127.0.0.1:45123`, of a cluster several with commas."""
+        raise NotImplementedError
+
+    def now_ms(self) -> int:
+        """Return the brokers' time in milliseconds since 1970."""
+        return int(time.time() * 1000)
+
+    def create_topic(self, name: str, partitions: int = -1, *, replication_factor: int = -1, **settings: Any) -> str:
+        """Create a topic with settings such as `cleanup_policy="compact"`, and return its name."""
+        wanted = texts(settings)
+        self._ask(lambda admin: admin.create_topic(name, partitions, replication_factor, wanted), f"topic {name}")
+        return name
+
+    def delete_topic(self, *names: str) -> None:
+        """Delete topics; missing ones are no error."""
+        self._ask(lambda admin: admin.delete_topics(names), "deletion of topics")
+
+    @property
+    def topics(self) -> dict[str, int]:
+        """Number of partitions of each topic, without internal ones."""
+        return self._ask(lambda admin: admin.topics(), "list of topics")
+
+    @property
+    def groups(self) -> list[str]:
+        """Consumer groups."""
+        return self._ask(lambda admin: admin.groups(), "list of groups")
+
+    def delete_group(self, *names: str) -> None:
+        """Delete groups without members; missing ones are no error."""
+        self._ask(lambda admin: admin.delete_groups(names), "deletion of groups")
+
+    @property
+    def open_transactions(self) -> list[str]:
+        """Transactional ids of open transactions."""
+        return self._ask(lambda admin: admin.open_transactions(), "list of transactions")
+
+    def produce(
+        self,
+        topic: str,
+        *values: bytes | str | None,
+        key: bytes | None = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        headers: Sequence[Header] = (),
+    ) -> list[int]:
+        """Append a record for each value; return the offsets. The topic is created if it may be."""
+        stamp = self.now_ms() if timestamp_ms is None else timestamp_ms
+        return self._ask(
+            lambda admin: admin.produce(topic, values, key, partition, stamp, headers), f"records to {topic}"
+        )
+
+    def records(self, topic: str, *, isolation_level: str = "read_uncommitted") -> list[Message]:
+        """Return all records of a topic, by partition and offset, with `offset`, `key`, `value`, `timestamp` ..."""
+        return self._ask(lambda admin: admin.records(topic, isolation_level), f"records of {topic}")
+
+    def _ask(self, question: Callable[[Admin], Awaitable[T]], what: str) -> T:
+        thread = self._thread
+        if thread is None:
+            raise RuntimeError(f"{what}: the broker does not run")
+
+        async def ask() -> T:
+            if self._admin is None:
+                self._admin = self._new_admin(thread.reactor)
+            return await question(self._admin)
+
+        return thread.call(ask, what, CALL_SECONDS)
+
+    def _new_admin(self, reactor: Any) -> Admin:
+        from pylogbroker.testing.admin import Admin  # imports numpy, which takes longer than the broker's start
+
+        return Admin(reactor, self.bootstrap, {"client.id": "pylogbroker-testing"})
+
+    def _end_requests(self) -> None:
+        """Close the connections for requests; later ones raise RuntimeError."""
+        thread, admin = self._thread, self._admin
+        self._thread = self._admin = None
+        if thread is not None and admin is not None:
+            thread.call(admin.close, "end of the test's requests")
