@@ -1,0 +1,96 @@
+"""Producers and consumers for tests, of the library that is installed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from importlib.util import find_spec
+from typing import Any, Final, Protocol
+
+import attrs
+
+from pylogbroker.errors import ConfigError
+
+_MODULES: Final = {"confluent": "confluent_kafka", "kafka-python": "kafka", "pylogbroker": "pylogbroker"}
+LIBRARIES: Final = tuple(_MODULES)
+_EARLIEST: Final = {"auto.offset.reset": "earliest"}
+_FLUSH_SECONDS: Final = 10.0
+
+
+class Clients(Protocol):
+    """Makes clients with settings by Kafka's names; each comes with the function that closes it."""
+
+    def producer(self, settings: Mapping[str, Any], /) -> tuple[Any, Callable[[], object]]: ...
+    def consumer(
+        self, topics: Sequence[str], group: str, settings: Mapping[str, Any], /
+    ) -> tuple[Any, Callable[[], object]]: ...
+
+
+def clients_of(library: str) -> Clients:
+    """Return the makers for a library's name; the first that is installed for an empty one."""
+    chosen = library or next(each for each, module in _MODULES.items() if find_spec(module) is not None)
+    if chosen not in _MODULES:
+        raise ConfigError(f"kafka_client: {library!r} is not accepted; expected one of {', '.join(LIBRARIES)}")
+    made: dict[str, Clients] = {
+        "confluent": _Confluent(),
+        "kafka-python": _KafkaPython(),
+        "pylogbroker": _Pylogbroker(),
+    }
+    return made[chosen]
+
+
+@attrs.frozen
+class _Confluent:
+    def producer(self, settings: Mapping[str, Any]) -> tuple[Any, Callable[[], object]]:
+        from confluent_kafka import Producer
+
+        producer = Producer(dict(settings))
+        return producer, lambda: producer.flush(_FLUSH_SECONDS)
+
+    def consumer(
+        self, topics: Sequence[str], group: str, settings: Mapping[str, Any]
+    ) -> tuple[Any, Callable[[], object]]:
+        from confluent_kafka import Consumer
+
+        consumer = Consumer({**_EARLIEST, "group.id": group, **settings})
+        consumer.subscribe(list(topics))
+        return consumer, consumer.close
+
+
+@attrs.frozen
+class _KafkaPython:
+    def producer(self, settings: Mapping[str, Any]) -> tuple[Any, Callable[[], object]]:
+        from kafka import KafkaProducer
+
+        producer = KafkaProducer(**_underscored(settings))
+        return producer, producer.close
+
+    def consumer(
+        self, topics: Sequence[str], group: str, settings: Mapping[str, Any]
+    ) -> tuple[Any, Callable[[], object]]:
+        from kafka import KafkaConsumer
+
+        consumer = KafkaConsumer(*topics, **_underscored({**_EARLIEST, "group.id": group, **settings}))
+        return consumer, consumer.close
+
+
+@attrs.frozen
+class _Pylogbroker:
+    def producer(self, settings: Mapping[str, Any]) -> tuple[Any, Callable[[], object]]:
+        from pylogbroker.client.sync import Producer
+
+        producer = Producer(settings=settings)
+        return producer, producer.close
+
+    def consumer(
+        self, topics: Sequence[str], group: str, settings: Mapping[str, Any]
+    ) -> tuple[Any, Callable[[], object]]:
+        """Return a stream of the messages of one topic."""
+        from pylogbroker.client.sync import ConsumerConnector
+
+        [topic] = topics
+        connector = ConsumerConnector(group=group, settings={**_EARLIEST, **settings})
+        return connector.stream(topic), connector.close
+
+
+def _underscored(settings: Mapping[str, Any]) -> dict[str, Any]:
+    return {name.replace(".", "_"): value for name, value in settings.items()}

@@ -1,0 +1,87 @@
+"""Makers of pytest's fixtures, for brokers with other settings than the plugin's own.
+
+    from pylogbroker.testing import factories
+
+    small_segments = factories.broker_proc(log_segment_bytes=100_000)
+    small_kafka = factories.kafka("small_segments")
+
+Assigned in a conftest.py or in a test's module, they are fixtures of these names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from pylogbroker.testing.options import PluginOptions
+
+if TYPE_CHECKING:
+    from pylogbroker.testing.broker import Broker
+    from pylogbroker.testing.external import ExternalBroker
+    from pylogbroker.testing.handle import Kafka
+
+MARKER: Final = "kafka_broker"
+
+
+def broker_proc(**arguments: Any) -> Any:
+    """Return a fixture of a broker that runs for the whole session, on each worker; arguments of `Broker`."""
+
+    @pytest.fixture(scope="session")
+    def kafka_broker_proc(pytestconfig: pytest.Config) -> Iterator[Broker]:
+        from pylogbroker.testing.broker import Broker
+
+        with Broker(**(PluginOptions(pytestconfig).of_broker() | arguments)) as broker:
+            yield broker
+
+    return kafka_broker_proc
+
+
+def broker_noproc(bootstrap: str = "") -> Any:
+    """Return a fixture of a Kafka that runs elsewhere, by default at `--kafka-bootstrap`."""
+
+    @pytest.fixture(scope="session")
+    def kafka_broker_noproc(pytestconfig: pytest.Config) -> Iterator[ExternalBroker]:
+        from pylogbroker.testing.external import ExternalBroker
+
+        address = bootstrap or PluginOptions(pytestconfig).bootstrap
+        if not address:
+            pytest.fail("kafka_broker_noproc: name a running Kafka with --kafka-bootstrap HOST:PORT", pytrace=False)
+        with ExternalBroker(address) as broker:
+            yield broker
+
+    return kafka_broker_noproc
+
+
+def kafka(proc: str = "kafka_broker_proc", noproc: str = "kafka_broker_noproc") -> Any:
+    """Return a fixture of one test's `Kafka`, on the broker of a fixture.
+
+    With `--kafka-bootstrap`, the fixture `noproc` replaces `proc`.
+    """
+
+    @pytest.fixture
+    def kafka(request: pytest.FixtureRequest) -> Iterator[Kafka]:
+        from pylogbroker.testing.clients import clients_of
+        from pylogbroker.testing.handle import Kafka
+
+        options = PluginOptions(request.config)
+        with _own_broker(request.node, options) as own:
+            broker = own or request.getfixturevalue(noproc if options.bootstrap else proc)
+            with Kafka(broker, request.node.name, clients_of(options.client)) as handle:
+                yield handle
+
+    return kafka
+
+
+def _own_broker(test: Any, options: PluginOptions) -> Any:
+    """Return the broker of a test that has the marker, or None, as a context manager."""
+    marker = test.get_closest_marker(MARKER)
+    if marker is None:
+        return nullcontext()
+    if options.bootstrap:
+        pytest.skip(f"{MARKER}: the settings of the Kafka at {options.bootstrap} are its own")
+    from pylogbroker.testing.broker import Broker
+
+    return Broker(*marker.args, **(options.of_broker() | marker.kwargs))

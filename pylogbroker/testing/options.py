@@ -1,0 +1,57 @@
+"""PluginOptions of the plugin for pytest: flags, and their names in pytest's ini file."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+import pytest
+
+_OPTIONS = (
+    ("kafka_bootstrap", "HOST:PORT", "run tests against this Kafka; those that need more than a Kafka has are skipped"),
+    ("kafka_brokers", "N", "number of brokers, which make a cluster; default 1"),
+    ("kafka_client", "LIBRARY", "library of kafka_producer and kafka_consumer: confluent, kafka-python, pylogbroker"),
+)
+_SETTINGS = "kafka_settings"
+
+
+def add_options(parser: pytest.Parser) -> None:
+    group = parser.getgroup("kafka", "a Kafka broker for tests (pylogbroker)")
+    for name, metavar, meaning in _OPTIONS:
+        group.addoption(f"--{name.replace('_', '-')}", dest=name, metavar=metavar, default=None, help=meaning)
+        parser.addini(name, meaning, default="")
+    meaning = "setting of the broker; may be repeated"
+    group.addoption("--kafka-setting", dest=_SETTINGS, metavar="NAME=VALUE", action="append", default=[], help=meaning)
+    parser.addini(_SETTINGS, "settings of the broker, a line name=value for each", type="linelist", default=[])
+
+
+@attrs.frozen
+class PluginOptions:
+    _config: pytest.Config
+
+    @property
+    def bootstrap(self) -> str:
+        return self._text("kafka_bootstrap")
+
+    @property
+    def client(self) -> str:
+        return self._text("kafka_client")
+
+    def of_broker(self) -> dict[str, Any]:
+        """Return the arguments of `Broker`."""
+        lines = [*self._config.getini(_SETTINGS), *self._config.getoption(_SETTINGS)]
+        settings = dict(self._setting(line) for line in lines)
+        brokers = self._text("kafka_brokers")
+        if brokers and not (brokers.isdecimal() and int(brokers)):
+            raise pytest.UsageError(f"kafka_brokers: {brokers!r} is not accepted; expected a number from 1 on")
+        return {"settings": settings} | ({"brokers": int(brokers)} if brokers else {})
+
+    def _setting(self, line: str) -> tuple[str, str]:
+        name, equals, value = line.partition("=")
+        if not equals:
+            raise pytest.UsageError(f"{_SETTINGS}: {line!r} is not accepted; expected name=value")
+        return name.strip(), value.strip()
+
+    def _text(self, name: str) -> str:
+        given = self._config.getoption(name)
+        return str(self._config.getini(name) if given is None else given)

@@ -1,0 +1,209 @@
+"""The plugin for pytest, in runs of pytest within the test."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from configparser import ConfigParser
+from pathlib import Path
+
+import pytest
+
+import pylogbroker.client.sync
+import pylogbroker.testing.admin
+import pylogbroker.testing.handle  # noqa: F401  imported here: each inner run would import them again
+from pylogbroker.testing import Broker
+
+Run = Callable[..., pytest.RunResult]
+pytest_plugins = ["pytester"]
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # the same module may be installed
+
+    def run(text: str, *options: str, **outcomes: int) -> pytest.RunResult:
+        pytester.makepyfile(test_it=text)
+        result = pytester.runpytest_inprocess("-p", "pylogbroker.testing.pytest_plugin", *options)
+        result.assert_outcomes(**outcomes)
+        return result
+
+    return run
+
+
+def test_fixtures(run: Run) -> None:
+    run(
+        """
+        def test_records(kafka, kafka_topic, kafka_producer, kafka_consumer, kafka_bootstrap):
+            kafka_producer.produce(kafka_topic, b"value")
+            kafka_producer.flush()
+            assert kafka_consumer.poll(10).value() == b"value"
+            assert [each.value for each in kafka.records(kafka_topic)] == [b"value"]
+            assert kafka.bootstrap == kafka_bootstrap
+
+        def test_nothing_is_left(kafka, kafka_broker_proc):
+            assert kafka_broker_proc.topics == {}
+            assert kafka_broker_proc.groups == []
+            assert kafka.broker is kafka_broker_proc
+        """,
+        passed=2,
+    )
+
+
+@pytest.mark.parametrize(
+    ("library", "value"),
+    [("kafka-python", "next(kafka_consumer).value"), ("pylogbroker", "next(kafka_consumer).value")],
+)
+def test_other_libraries(run: Run, library: str, value: str) -> None:
+    run(
+        """
+        def test_records(kafka_topic, kafka_producer, kafka_consumer):
+            kafka_producer.send(kafka_topic, b"value")
+            assert next(kafka_consumer).value == b"value"
+        """,
+        f"--kafka-client={library}",
+        passed=1,
+    )
+
+
+def test_what_is_left_is_reported(run: Run) -> None:
+    result = run(
+        """
+        import pytest
+        from confluent_kafka import Producer
+
+        @pytest.fixture(scope="session")
+        def shared_topic(kafka_broker_proc):
+            return kafka_broker_proc.create_topic("shared")
+
+        def test_a_transaction(shared_topic, kafka):
+            producer = Producer({"bootstrap.servers": kafka.bootstrap, "transactional.id": "left-open"})
+            producer.init_transactions()
+            producer.begin_transaction()
+            producer.produce(kafka.topic(name="own"), b"value")
+            producer.flush()
+
+        def test_topics(kafka):
+            assert kafka.broker.topics == {"shared": 1}
+        """,
+        passed=2,
+        warnings=1,
+    )
+    result.stdout.fnmatch_lines(["*transaction left-open is open after the test*"])
+
+
+def test_faults(run: Run) -> None:
+    result = run(
+        """
+        import pytest
+
+        def test_error(kafka):
+            kafka.faults.add(api="Metadata", error="UNKNOWN_SERVER_ERROR", times=None)
+            assert kafka.consumer("missing").consume(1, 10)[0].error() is not None
+
+        def test_they_are_gone(kafka):
+            assert kafka.broker.topics == {}
+
+        def test_not_fired(kafka):
+            kafka.faults.add(api="Produce", error="NOT_LEADER_OR_FOLLOWER", must_fire=True)
+        """,
+        passed=3,
+        errors=1,
+    )
+    result.stdout.fnmatch_lines(["*FaultNotFired*"])
+
+
+def test_settings(run: Run, pytester: pytest.Pytester) -> None:
+    pytester.makeini("[pytest]\nkafka_settings =\n    num.partitions = 3\n    log.retention.ms=5000\n")
+    run(
+        """
+        import pytest
+        from pylogbroker.testing import factories
+
+        other_broker = factories.broker_proc(num_partitions=5)
+        other_kafka = factories.kafka("other_broker")
+
+        def partitions(kafka):
+            kafka.topic(-1, name="by-default")
+            return kafka.broker.topics["by-default"]
+
+        def test_ini_and_flag(kafka):
+            assert partitions(kafka) == 4
+
+        def test_factory(other_kafka):
+            assert partitions(other_kafka) == 5
+
+        @pytest.mark.kafka_broker(num_partitions=6)
+        def test_marker(kafka, kafka_broker_proc):
+            assert partitions(kafka) == 6
+            assert kafka_broker_proc.topics == {}
+
+        @pytest.mark.kafka_broker(brokers=3)
+        def test_cluster(kafka):
+            kafka.topic(replication_factor=3)
+        """,
+        "--kafka-setting=num.partitions=4",
+        "--strict-markers",
+        passed=4,
+    )
+
+
+@pytest.mark.parametrize(
+    ("option", "line"),
+    [
+        ("--kafka-setting=x", "*'x' is not accepted; expected name=value"),
+        ("--kafka-brokers=0", "*'0' is not accepted*"),
+    ],
+)
+def test_bad_options(run: Run, option: str, line: str) -> None:
+    result = run("def test_broker(kafka): pass", option, errors=1)
+    result.stdout.fnmatch_lines([line])
+
+
+def test_a_kafka_that_runs_elsewhere(run: Run) -> None:
+    with Broker() as broker:
+        broker.create_topic("of-others")
+        broker.produce("of-others", "value")
+        run(
+            """
+            import pytest
+
+            def test_records(kafka):
+                topic = kafka.topic()
+                kafka.produce(topic, "value")
+                kafka.consumer(topic, group=kafka.new_name("group")).consume(1, 10)
+                assert len(kafka.records(topic)) == 1
+
+            def test_faults(kafka):
+                kafka.faults
+
+            def test_time(kafka):
+                kafka.clock
+
+            @pytest.mark.kafka_broker(num_partitions=6)
+            def test_marker(kafka):
+                pass
+            """,
+            f"--kafka-bootstrap={broker.bootstrap}",
+            passed=1,
+            skipped=3,
+        )
+        assert (broker.topics, broker.groups) == ({"of-others": 1}, [])
+
+
+def test_without_an_address(run: Run) -> None:
+    result = run("def test_it(kafka_broker_noproc): pass", errors=1)
+    result.stdout.fnmatch_lines(["*name a running Kafka with --kafka-bootstrap HOST:PORT*"])
+
+
+def test_the_plugin_is_registered_and_cheap() -> None:
+    setup = ConfigParser()
+    setup.read(ROOT / "setup.cfg")
+    name, _, module = setup["options.entry_points"]["pytest11"].strip().partition(" = ")
+    assert (name, module) == ("pylogbroker", "pylogbroker.testing.pytest_plugin")
+    program = f"import sys, pytest, {module}; print(*(each for each in sys.modules if 'pylogbroker' in each))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
+    below = "", ".testing", ".testing.factories", ".testing.options", ".testing.pytest_plugin"
+    assert sorted(done.stdout.split()) == [f"pylogbroker{each}" for each in below]
