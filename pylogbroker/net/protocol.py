@@ -36,6 +36,7 @@ from pylogbroker.broker.security.access import Access
 from pylogbroker.broker.services import Authorization, QuotaMeters, Services
 from pylogbroker.errors import ErrorCode, KafkaError, ProtocolViolation
 from pylogbroker.net.limits import MemoryLimit
+from pylogbroker.net.response_slots import ResponseEncoder, ResponseSlot
 from pylogbroker.net.routes import NotOffered, Route, Routes, read_header
 from pylogbroker.net.transport import ChunkServer
 from pylogbroker.rpc.transport import BUFFERS
@@ -93,71 +94,6 @@ class ConnectionFactory(Structure):
     def connection_secured(self, protocol: KafkaProtocol, certificate: bytes | None, /) -> str: ...
     def setup_failed(self, protocol: KafkaProtocol, step: str, cause: str, /) -> None: ...
     def connection_lost(self, protocol: KafkaProtocol, /) -> None: ...
-
-
-class ResponseEncoder(Structure):
-    @property
-    def name(self) -> str: ...
-    @property
-    def response_type(self) -> Any: ...
-    @property
-    def is_read(self) -> bool: ...
-    def encode_if_short(self, correlation_id: int, answer: Any, structs_max: int, /) -> list[Chunk] | None: ...
-    def encode_in_steps(self, correlation_id: int, answer: Any, /) -> Generator[None, None, list[Chunk]]: ...
-
-
-@attrs.define(eq=False)
-class ResponseSlot:
-    """Place of an answer that is not ready, or waits for earlier ones.
-
-    `held` is the memory in bytes: of the request while it is handled, of the answer from then on.
-    """
-
-    connection: KafkaProtocol | None  # None: closed
-    route: ResponseEncoder
-    correlation_id: int
-    held: int
-    chunks: list[Chunk] | None = None
-    work: Deferred[Any] | None = None
-    is_encoding: bool = False
-
-    def await_answer(self, work: Deferred[Any]) -> None:
-        self.work = work
-        work.addCallbacks(self._ready, self._failed).addErrback(self._broken)
-
-    def await_encoding(self, work: Deferred[list[Chunk]]) -> None:
-        self.work, self.is_encoding = work, True
-        work.addCallback(self._encoded).addErrback(self._broken)
-
-    def detach(self, memory: MemoryLimit) -> int:
-        """Cancel reads and encoding; return the bytes that stay in use until the work is done."""
-        self.connection = None
-        work, self.work = self.work, None
-        if work is None:
-            return 0
-        if self.route.is_read or self.is_encoding:
-            work.cancel()
-            return 0
-        work.addBoth(lambda _: memory.released(self.held))
-        return self.held
-
-    def _ready(self, answer: Any) -> None:
-        if self.connection is not None:
-            self.connection.answer_ready(self, answer)
-
-    def _failed(self, failure: Failure) -> None:
-        if self.connection is not None:
-            self.connection.answer_failed(self, failure)
-        elif not failure.check(CancelledError, KafkaError, ProtocolViolation):
-            log.failure("{api} failed after its connection was closed", failure, api=self.route.name)
-
-    def _encoded(self, chunks: list[Chunk]) -> None:
-        if self.connection is not None:
-            self.connection.answer_encoded(self, chunks)
-
-    def _broken(self, failure: Failure) -> None:
-        if self.connection is not None:
-            self.connection.answer_broken(failure)
 
 
 class KafkaProtocol(Protocol):

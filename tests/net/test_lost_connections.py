@@ -21,7 +21,8 @@ from pylogbroker.broker.apis import APIS, add_partitions_to_txn, find_coordinato
 from pylogbroker.broker.fetch.operation import FetchOperation
 from pylogbroker.legacy07.server.connection import Legacy07Protocol
 from pylogbroker.net.limits import MemoryLimit
-from pylogbroker.net.protocol import KafkaProtocol, ResponseSlot
+from pylogbroker.net.protocol import KafkaProtocol
+from pylogbroker.net.response_slots import ResponseSlot
 from pylogbroker.records import Codec, Record, build, message_set
 from pylogbroker.storage import Origin
 from pylogbroker.wire import Request

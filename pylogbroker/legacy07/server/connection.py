@@ -15,7 +15,8 @@ from twisted.python.failure import Failure
 from pylogbroker.errors import KafkaError, ProtocolViolation
 from pylogbroker.legacy07.server import requests
 from pylogbroker.legacy07.wire import MultiProduce, Produce, decode_legacy07_request
-from pylogbroker.net.protocol import KafkaProtocol, ResponseEncoder
+from pylogbroker.net.protocol import KafkaProtocol
+from pylogbroker.net.response_slots import ResponseEncoder
 from pylogbroker.net.service import KafkaFactory
 from pylogbroker.wire import SUPPORTED, Chunk, WireError, decode_request_header
 

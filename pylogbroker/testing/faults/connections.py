@@ -15,7 +15,8 @@ from pylogbroker.broker.context import Caller
 from pylogbroker.broker.services import Services
 from pylogbroker.broker.slices import at_once
 from pylogbroker.config import Listener
-from pylogbroker.net.protocol import KafkaProtocol, ResponseEncoder
+from pylogbroker.net.protocol import KafkaProtocol
+from pylogbroker.net.response_slots import ResponseEncoder
 from pylogbroker.net.routes import Routes
 from pylogbroker.net.sasl_protocol import SaslProtocol
 from pylogbroker.net.service import KafkaFactory, SharedLimits

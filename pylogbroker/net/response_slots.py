@@ -1,0 +1,91 @@
+"""Places of answers that are not ready, or wait for earlier ones: answers leave in the order of the requests."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any, Protocol
+
+import attrs
+from twisted.internet.defer import CancelledError, Deferred
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from pylogbroker.errors import KafkaError, ProtocolViolation
+from pylogbroker.net.limits import MemoryLimit
+from pylogbroker.wire import Chunk
+
+log = Logger()
+
+
+class ResponseEncoder(Protocol):
+    @property
+    def name(self) -> str: ...
+    @property
+    def response_type(self) -> Any: ...
+    @property
+    def is_read(self) -> bool: ...
+    def encode_if_short(self, correlation_id: int, answer: Any, structs_max: int, /) -> list[Chunk] | None: ...
+    def encode_in_steps(self, correlation_id: int, answer: Any, /) -> Generator[None, None, list[Chunk]]: ...
+
+
+class AnswerTaker(Protocol):
+    """Connection that sends answers."""
+
+    def answer_ready(self, slot: ResponseSlot, answer: Any, /) -> None: ...
+    def answer_encoded(self, slot: ResponseSlot, chunks: list[Chunk], /) -> None: ...
+    def answer_failed(self, slot: ResponseSlot, failure: Failure, /) -> None: ...
+    def answer_broken(self, failure: Failure, /) -> None: ...
+
+
+@attrs.define(eq=False)
+class ResponseSlot:
+    """Place of an answer that is not ready, or waits for earlier ones.
+
+    `held` is the memory in bytes: of the request while it is handled, of the answer from then on.
+    """
+
+    connection: AnswerTaker | None  # None: closed
+    route: ResponseEncoder
+    correlation_id: int
+    held: int
+    chunks: list[Chunk] | None = None
+    work: Deferred[Any] | None = None
+    is_encoding: bool = False
+
+    def await_answer(self, work: Deferred[Any]) -> None:
+        self.work = work
+        work.addCallbacks(self._ready, self._failed).addErrback(self._broken)
+
+    def await_encoding(self, work: Deferred[list[Chunk]]) -> None:
+        self.work, self.is_encoding = work, True
+        work.addCallback(self._encoded).addErrback(self._broken)
+
+    def detach(self, memory: MemoryLimit) -> int:
+        """Cancel reads and encoding; return the bytes that stay in use until the work is done."""
+        self.connection = None
+        work, self.work = self.work, None
+        if work is None:
+            return 0
+        if self.route.is_read or self.is_encoding:
+            work.cancel()
+            return 0
+        work.addBoth(lambda _: memory.released(self.held))
+        return self.held
+
+    def _ready(self, answer: Any) -> None:
+        if self.connection is not None:
+            self.connection.answer_ready(self, answer)
+
+    def _failed(self, failure: Failure) -> None:
+        if self.connection is not None:
+            self.connection.answer_failed(self, failure)
+        elif not failure.check(CancelledError, KafkaError, ProtocolViolation):
+            log.failure("{api} failed after its connection was closed", failure, api=self.route.name)
+
+    def _encoded(self, chunks: list[Chunk]) -> None:
+        if self.connection is not None:
+            self.connection.answer_encoded(self, chunks)
+
+    def _broken(self, failure: Failure) -> None:
+        if self.connection is not None:
+            self.connection.answer_broken(failure)
