@@ -26,7 +26,7 @@ class BrokerFaults(Protocol):
     def attach(self, reactor: Any, broker: Broker, /) -> None:
         """Note a broker that is about to listen, on its thread."""
 
-    def detach(self, broker: Broker, /) -> None:
+    async def detach(self, broker: Broker, /) -> None:
         """Forget a broker: it stops."""
 
     def factory(

@@ -175,7 +175,7 @@ class BrokerStart:
 
         async def release() -> None:
             if self._faults is not None:
-                self._faults.detach(broker)
+                await self._faults.detach(broker)
             broker.release()
 
         self._undo.add(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol, cast
 
 from twisted.internet.defer import ensureDeferred
@@ -40,6 +40,7 @@ class ConnectionFaults(Protocol):
         """Note a connection; return its number."""
 
     def left(self, caller: Caller, /) -> None: ...
+    def routes(self, apis: Sequence[Api], /) -> Routes: ...
 
 
 class _CutFrame(bytes):
@@ -77,6 +78,10 @@ class FaultyProtocol(KafkaProtocol):
 
     def go_on(self) -> None:
         self.factory.reactor.callLater(0, self._go_on)
+
+    def forget_routes(self) -> None:
+        """Ask the factory's routes again: they have changed."""
+        self._callers.clear()
 
     def close_now(self) -> None:
         """Close; drop what was not sent."""
@@ -129,7 +134,7 @@ class FaultyFactory(KafkaFactory):
         super().__init__(reactor, services, listener, bounds)
         self.faults, self.broker_id = faults, broker_id
         self.protocol_class = FaultySaslProtocol if listener.security.has_sasl else FaultyProtocol
-        self.routes = Routes([faulty(api, self._handle) for api in services.apis])
+        self.routes = faults.routes([faulty(api, self._handle) for api in services.apis])
 
     def buildProtocol(self, addr: IAddress | None) -> KafkaProtocol | None:  # type: ignore[override]
         if not self.faults.admits(self.broker_id):

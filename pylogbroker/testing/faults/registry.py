@@ -19,13 +19,18 @@ from pylogbroker.broker.assembly import Broker
 from pylogbroker.broker.context import Caller, RequestContext
 from pylogbroker.broker.services import Services
 from pylogbroker.config import Listener
+from pylogbroker.net.routes import Routes
 from pylogbroker.net.service import KafkaFactory, SharedLimits
+from pylogbroker.testing.faults.cluster_faults import ClusterFaults
 from pylogbroker.testing.faults.connections import FaultyFactory, FaultyProtocol
+from pylogbroker.testing.faults.doors import OpenedListener
 from pylogbroker.testing.faults.fault import Action, CloseMoment, Fault, FaultNotFired, Watch
 from pylogbroker.testing.faults.handlers import Layer, layered, strike
 from pylogbroker.testing.faults.matching import Call, Criteria, Predicate
 from pylogbroker.testing.faults.names import api_key, error_code, unknown
+from pylogbroker.testing.faults.pretended_cluster import PretendedCluster
 from pylogbroker.testing.faults.requests import RequestLog, SeenRequest
+from pylogbroker.testing.faults.version_caps import Cap, CappedRoutes, VersionCaps
 
 T = TypeVar("T")
 
@@ -38,8 +43,9 @@ class Faults:
     """Faults of one broker, also across restarts of it, or of several brokers on one thread."""
 
     requests: RequestLog = attrs.field(factory=RequestLog, init=False)
-    layers: tuple[Layer, ...] = attrs.field(default=(), init=False)
+    layers: tuple[Layer, ...] = attrs.field(init=False)
     """Changes of the broker that last, outermost first."""
+    cluster: ClusterFaults = attrs.field(init=False)
     rejected_brokers: frozenset[int] = attrs.field(default=frozenset(), init=False)
     _faults: tuple[Fault, ...] = attrs.field(default=(), init=False)
     _watches: tuple[Watch, ...] = attrs.field(default=(), init=False)
@@ -49,6 +55,13 @@ class Faults:
     _lock: threading.Lock = attrs.field(factory=threading.Lock, init=False)
     _connections: dict[Caller, FaultyProtocol] = attrs.field(factory=dict, init=False)
     _connected: int = attrs.field(default=0, init=False)
+    _caps: VersionCaps = attrs.field(factory=VersionCaps, init=False)
+    _pretended: PretendedCluster = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._pretended = PretendedCluster(self)
+        self.cluster = ClusterFaults(self._pretended, lambda: self.broker, self.run)
+        self.layers = (self._caps, self._pretended)
 
     # -- for tests -----------------------------------------------------------------------------------------------
 
@@ -129,6 +142,15 @@ class Faults:
     def accept_connections(self) -> None:
         self.rejected_brokers = frozenset()
 
+    def cap_versions(self, release: str | None = None, **by_api: Cap) -> None:
+        """Offer the API versions of a release, such as "2.8", and of APIs: `Produce=7`, `Fetch=(4, 11)`, `EndTxn=None`.
+
+        None means that the API is not offered. Without arguments nothing is capped any more.
+        """
+        self._caps.cap(release, by_api)
+        for connection in tuple(self._connections.values()):
+            connection.forget_routes()
+
     def check(self) -> None:
         """Raise FaultNotFired if a fault with `must_fire` has not fired."""
         for fault in self._faults:
@@ -140,8 +162,9 @@ class Faults:
         for each in (*faults, *self._watches):
             each.remove()
         self.accept_connections()
-        with self._lock:
-            self.layers = ()
+        self.cap_versions()
+        self._pretended.reset()
+        self.run(self._pretended.doors.close_brokers)
         failures = [str(failure) for fault in faults if (failure := _failure(fault)) is not None]
         self.requests.clear()
         if failures:
@@ -192,11 +215,16 @@ class Faults:
         self._reactor, self._thread = reactor, threading.get_ident()
         self._brokers[broker.node.id] = broker
 
-    def detach(self, broker: Broker) -> None:
+    async def detach(self, broker: Broker) -> None:
+        await self._pretended.doors.close_all()
         self._brokers.pop(broker.node.id, None)
 
     def factory(self, reactor: Any, services: Services, listener: Listener, bounds: SharedLimits) -> KafkaFactory:
+        self._pretended.doors.note(OpenedListener(reactor, services, listener, bounds))
         return FaultyFactory(reactor, services, listener, bounds, self, services.node.id)
+
+    def routes(self, apis: Sequence[Api]) -> Routes:
+        return CappedRoutes(apis, self._caps)
 
     def admits(self, broker_id: int) -> bool:
         return self.rejected_brokers.isdisjoint((_ONCE, broker_id))

@@ -48,6 +48,8 @@ class RawClient:
         (correlation_id,) = struct.unpack_from(">i", frame)
         key, version = self._sent.pop(correlation_id)
         _, position = decode_response_header(frame, key, version)
+        if key == 18 and frame[position : position + 2] == b"\0\x23":  # UNSUPPORTED_VERSION, in version 0
+            version = 0
         return response_codec(key, version).decode(frame, position)
 
     def ask(self, request: Any, version: int | None = None) -> Any:

@@ -45,7 +45,7 @@ def raw(broker: Broker) -> Iterator[RawClient]:
 @pytest.fixture
 def topic(raw: RawClient, request: pytest.FixtureRequest) -> str:
     """A new topic."""
-    name = "t" + str(abs(hash(request.node.name)))
+    name = str(request.node.name)
     raw.create_topic(name)
     return name
 

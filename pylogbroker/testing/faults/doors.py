@@ -1,0 +1,80 @@
+"""Ports of brokers that do not exist: connections to them reach the real broker, which knows by which port."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, cast
+
+import attrs
+from twisted.internet.defer import Deferred
+
+from pylogbroker.broker.services import Services
+from pylogbroker.config import Listener
+from pylogbroker.net.service import SharedLimits
+from pylogbroker.net.transport import ChunkPort, ChunkServerEndpoint
+from pylogbroker.security.tls.engine import TlsEngine
+from pylogbroker.testing.faults.connections import ConnectionFaults, FaultyFactory
+
+
+@attrs.frozen(eq=False)
+class OpenedListener:
+    """A listener of the real broker."""
+
+    reactor: Any
+    services: Services
+    listener: Listener
+    bounds: SharedLimits
+
+
+@attrs.define(eq=False)
+class Doors:
+    _faults: ConnectionFaults
+    _listeners: dict[str, OpenedListener] = attrs.field(factory=dict, init=False)
+    _open: dict[tuple[int, str], tuple[ChunkPort, FaultyFactory]] = attrs.field(factory=dict, init=False)
+
+    @property
+    def brokers(self) -> list[int]:
+        return sorted({broker for broker, _ in self._open})
+
+    def note(self, opened: OpenedListener) -> None:
+        self._listeners[opened.listener.name] = opened
+
+    def port(self, broker: int, listener: str) -> int:
+        port, _ = self._open[broker, listener]
+        return int(port.getHost().port)
+
+    async def open(self, broker: int) -> None:
+        """Listen for one more broker on each listener."""
+        for name, opened in self._listeners.items():
+            if (broker, name) in self._open:
+                continue
+            factory = FaultyFactory(
+                opened.reactor, opened.services, opened.listener, opened.bounds, self._faults, broker
+            )
+            make_engine = partial(_engine, opened) if opened.listener.security.has_tls else None
+            endpoint = ChunkServerEndpoint(opened.reactor, opened.listener.host, 0, 50, make_engine)
+            self._open[broker, name] = cast(ChunkPort, await endpoint.listen(factory)), factory
+
+    async def close(self, broker: int) -> None:
+        """Stop listening, and close the connections."""
+        for key in [key for key in self._open if key[0] == broker]:
+            port, factory = self._open.pop(key)
+            if factory.reactor.running:
+                await cast(Deferred[None], port.stopListening())
+            else:
+                port.close_now()
+            for connection in tuple(factory.connections):
+                connection.close_because("its broker was removed", is_fault=False)
+
+    async def close_brokers(self) -> None:
+        for broker in self.brokers:
+            await self.close(broker)
+
+    async def close_all(self) -> None:
+        """Close them before the real broker stops."""
+        await self.close_brokers()
+        self._listeners.clear()
+
+
+def _engine(opened: OpenedListener) -> TlsEngine:
+    return opened.services.tls[opened.listener.name].engine()

@@ -1,0 +1,205 @@
+"""A cluster that one broker pretends to be: other brokers in its metadata, with their own ports.
+
+    move_leader, move_coordinator --> table --+--> Metadata, FindCoordinator name the broker of the table
+                                              +--> a request at another broker's port: NOT_LEADER_OR_FOLLOWER,
+                                                   NOT_COORDINATOR
+
+All brokers are the same one, with the same logs. A leader -1 is none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import attrs
+
+from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.metadata.image import NO_LEADER, ClusterImage
+from pylogbroker.testing.faults.connections import ConnectionFaults
+from pylogbroker.testing.faults.doors import Doors
+from pylogbroker.testing.faults.fields import GROUP, PARTITION, TOPIC, TRANSACTION, Keys
+from pylogbroker.testing.faults.handlers import Work, answer_with
+from pylogbroker.testing.faults.matching import Call, Criteria
+from pylogbroker.wire.messages.describe_cluster import DescribeClusterBroker, DescribeClusterResponse
+from pylogbroker.wire.messages.fetch import FetchResponse
+from pylogbroker.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from pylogbroker.wire.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponseBroker
+from pylogbroker.wire.messages.produce import ProduceResponse
+
+_AT_LEADERS: Final = frozenset((0, 1, 2, 21, 23))  # Produce, Fetch, ListOffsets, DeleteRecords, OffsetForLeaderEpoch
+_AT_COORDINATORS: Final = {
+    **dict.fromkeys((8, 9, 11, 12, 13, 14, 15, 28, 42, 47), GROUP),
+    **dict.fromkeys((22, 24, 25, 26), TRANSACTION),
+}
+_KEY_TYPES: Final = {0: GROUP, 1: TRANSACTION}
+
+Partition = tuple[str, int]
+CoordinatorKey = tuple[str, str]
+
+
+@attrs.frozen
+class Elsewhere(Criteria):
+    """Criteria of the partitions that another broker leads."""
+
+    partitions: frozenset[Partition] = frozenset()
+
+    def selects(self, keys: Keys) -> bool:
+        return (keys.get(TOPIC), keys.get(PARTITION)) in self.partitions
+
+    def admits(self, keys: Keys) -> bool:
+        if PARTITION in keys:
+            return self.selects(keys)
+        return TOPIC not in keys or any(topic == keys[TOPIC] for topic, _ in self.partitions)
+
+
+@attrs.frozen(eq=False)
+class _Table:
+    leaders: Mapping[Partition, int] = attrs.field(factory=dict)
+    coordinators: Mapping[CoordinatorKey, int] = attrs.field(factory=dict)
+
+
+@attrs.define(eq=False)
+class PretendedCluster:
+    _faults: ConnectionFaults
+    doors: Doors = attrs.field(init=False)
+    _table: _Table = attrs.field(factory=_Table, init=False)
+    _shown: tuple[_Table, ClusterImage] | None = attrs.field(default=None, init=False)  # None: as it is
+
+    def __attrs_post_init__(self) -> None:
+        self.doors = Doors(self._faults)
+
+    def lead(self, topic: str, partition: int, broker: int) -> None:
+        self._table = attrs.evolve(self._table, leaders={**self._table.leaders, (topic, partition): broker})
+
+    def coordinate(self, kind: str, key: str, broker: int) -> None:
+        changed = {**self._table.coordinators, (kind, key): broker}
+        self._table = attrs.evolve(self._table, coordinators=changed)
+
+    def lag(self, image: ClusterImage) -> None:
+        """Show from now on the present state alone."""
+        self._shown = self._table, image
+
+    def catch_up(self) -> None:
+        self._shown = None
+
+    def reset(self) -> None:
+        self._table, self._shown = _Table(), None
+
+    async def handle(self, call: Call, work: Work) -> Any:
+        own = call.services.node.id
+        door = own if call.connection is None else call.connection.broker_id
+        key = call.api.key
+        if key in _AT_LEADERS and (door != own or self._table.leaders):
+            return await self._at_leader(call, work, door)
+        if key in _AT_COORDINATORS and (door != own or self._table.coordinators) and self._is_wrong(call, door):
+            return await answer_with(ErrorCode.NOT_COORDINATOR, Criteria(), call, work)
+        if isinstance(call.request, MetadataRequest) and self._shown is not None:
+            call = attrs.evolve(call, services=_LaggingServices(call.services, self._shown[1]))
+        return self._edited(call, await work(call))
+
+    # -- requests ------------------------------------------------------------------------------------------------
+
+    async def _at_leader(self, call: Call, work: Work, door: int) -> Any:
+        leaders, own = self._table.leaders, call.services.node.id
+        asked = {(keys[TOPIC], keys[PARTITION]) for keys in call.leaves() if TOPIC in keys and PARTITION in keys}
+        wrong = frozenset(partition for partition in asked if leaders.get(partition, own) != door)
+        if not wrong:
+            return await work(call)
+        elements = {TOPIC: None, PARTITION: None}
+        criteria = Elsewhere(elements=elements, partitions=wrong)
+        answer = await answer_with(ErrorCode.NOT_LEADER_OR_FOLLOWER, criteria, call, work)
+        if isinstance(answer, ProduceResponse | FetchResponse):
+            self._name_leaders(call, answer)
+        return answer
+
+    def _name_leaders(self, call: Call, answer: Any) -> None:
+        """Name the new leaders, as KIP-951 has it."""
+        of_produce = isinstance(answer, ProduceResponse)
+        for topic in answer.responses:
+            name = str(topic.name if of_produce else topic.topic or call.topic_names(topic.topic_id))
+            for each in topic.partition_responses if of_produce else topic.partitions:
+                index = each.index if of_produce else each.partition_index
+                leader = self._table.leaders.get((name, index), call.services.node.id)
+                if each.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER and leader != NO_LEADER:
+                    image = call.services.metadata.image.topics[name]
+                    each.current_leader = type(each.current_leader)(leader, image.partitions[index].leader_epoch)
+
+    def _is_wrong(self, call: Call, door: int) -> bool:
+        kind, own = _AT_COORDINATORS[call.api.key], call.services.node.id
+        keys = [leaf[kind] for leaf in call.leaves() if leaf.get(kind)]
+        return any(self._table.coordinators.get((kind, key), own) != door for key in keys)
+
+    # -- answers -------------------------------------------------------------------------------------------------
+
+    def _edited(self, call: Call, answer: Any) -> Any:
+        shown = self._table if self._shown is None else self._shown[0]
+        listener = call.context.listener
+        if isinstance(answer, MetadataResponse):
+            host = answer.brokers[0].host if answer.brokers else ""
+            answer.brokers += [
+                MetadataResponseBroker(each, host, self.doors.port(each, listener)) for each in self.doors.brokers
+            ]
+            self._move_leaders(answer, shown, call)
+        elif isinstance(answer, DescribeClusterResponse):
+            host = answer.brokers[0].host if answer.brokers else ""
+            answer.brokers += [
+                DescribeClusterBroker(each, host, self.doors.port(each, listener)) for each in self.doors.brokers
+            ]
+        elif isinstance(answer, FindCoordinatorResponse) and isinstance(call.request, FindCoordinatorRequest):
+            kind = _KEY_TYPES.get(call.request.key_type, "")
+            answer_of: list[tuple[str, Any]] = [(each.key, each) for each in answer.coordinators] or [
+                (call.request.key, answer)
+            ]
+            for key, found in answer_of:
+                self._move_coordinator(found, shown.coordinators.get((kind, key)), call)
+        return answer
+
+    def _move_leaders(self, answer: MetadataResponse, shown: _Table, call: Call) -> None:
+        for topic in answer.topics:
+            name = topic.name or call.topic_names(topic.topic_id)
+            for each in topic.partitions:
+                leader = shown.leaders.get((str(name), each.partition_index))
+                if leader is None:
+                    continue
+                each.leader_id = leader
+                if leader == NO_LEADER:
+                    each.error_code = ErrorCode.LEADER_NOT_AVAILABLE
+                elif leader not in each.replica_nodes:
+                    each.replica_nodes = [leader, *each.replica_nodes]
+                    each.isr_nodes = [leader, *each.isr_nodes]
+
+    def _move_coordinator(self, found: Any, broker: int | None, call: Call) -> None:
+        if broker is None or found.error_code:
+            return
+        if broker == NO_LEADER:
+            found.node_id, found.host, found.port = -1, "", -1
+            found.error_code = ErrorCode.COORDINATOR_NOT_AVAILABLE
+        elif broker != call.services.node.id:
+            found.node_id, found.port = broker, self.doors.port(broker, call.context.listener)
+
+
+class _LaggingServices:
+    """Services whose metadata is an earlier image."""
+
+    def __init__(self, services: Any, image: ClusterImage) -> None:
+        self._services = services
+        self.image = image
+        self.metadata = self.auto_creation = self
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._services, name)
+
+    @property
+    def topics(self) -> Any:
+        return self.image.topics
+
+    def require_topic(self, wanted: Any) -> Any:
+        return self.image.require_topic(wanted) if isinstance(wanted, str) else self.image.require_topic_id(wanted)
+
+    def find(self, name: str, allowance: Any) -> Any:
+        """Return a topic of the image; create none."""
+        topic = self.image.topics.get(name)
+        if topic is None:
+            raise KafkaError(f"There is no topic {name!r}", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return topic
