@@ -26,9 +26,9 @@ from pylogbroker.client.pool import ConnectionPool, Dial, coordinator_node
 from pylogbroker.client.retries import Backoff, Pauses, retrying
 from pylogbroker.client.sources import BrokerSource
 from pylogbroker.config import Values
-from pylogbroker.errors import KafkaError
+from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.rpc.connection import BrokerConnection, connect
-from pylogbroker.rpc.errors import raise_for
+from pylogbroker.rpc.errors import error_of, raise_for
 from pylogbroker.rpc.settings import Address
 from pylogbroker.wire import Request
 from pylogbroker.wire.messages.find_coordinator import Coordinator as FoundCoordinator
@@ -193,6 +193,24 @@ class Cluster:
     async def find_topic(self, topic: str) -> TopicInfo:
         """Return a topic once it exists; errors as for `find_leader`."""
         return await self._found(topic, lambda: self._metadata.topic(topic))
+
+    async def ask_leader(self, topic: str, partition: int) -> int:
+        """Like `find_leader`, but request metadata once at most."""
+        self._updater.asked_for(topic)
+        if self.leader_of(topic, partition) is None:
+            await self.refresh()
+        return self._metadata.leader(topic, partition)
+
+    async def ask_controller(self) -> int:
+        """Return the controller's node, requesting metadata once at most; raise KafkaError if there is none."""
+        if self._metadata.controller_id < 0:
+            await self.refresh()
+        if self._metadata.controller_id < 0:
+            raise error_of(ErrorCode.NOT_CONTROLLER, "the cluster has no controller now")
+        return self._metadata.controller_id
+
+    def controller_is_stale(self) -> None:
+        self._metadata.controller_id = -1
 
     async def all_topics(self) -> dict[str, TopicInfo]:
         """Request all topics, now and in later refreshes."""

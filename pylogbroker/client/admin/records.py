@@ -1,0 +1,86 @@
+"""Records: offsets by time, and deletion up to an offset."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import attrs
+
+from pylogbroker.client import arguments
+from pylogbroker.client.admin.routing import Router, deferred, outcome
+from pylogbroker.client.offset_requests import list_offsets_request
+from pylogbroker.errors import KafkaError
+from pylogbroker.interfaces import TopicPartition
+from pylogbroker.wire.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopic,
+)
+from pylogbroker.wire.messages.list_offsets import EARLIEST, LATEST, MAX_TIMESTAMP, ListOffsetsResponse
+
+__all__ = ["EARLIEST", "LATEST", "MAX_TIMESTAMP", "ListedOffset", "RecordAdmin"]
+
+#: In `delete`: all records that consumers may read.
+HIGH_WATERMARK = -1
+
+
+@attrs.frozen
+class ListedOffset:
+    """`offset` is None if no record is as late; `timestamp` is None for the log's ends."""
+
+    offset: int | None
+    timestamp: int | None
+    leader_epoch: int
+
+
+@attrs.frozen(eq=False)
+class RecordAdmin:
+    _router: Router
+
+    @deferred
+    async def offsets(
+        self, times: Mapping[TopicPartition, int], *, committed: bool = False
+    ) -> dict[TopicPartition, ListedOffset]:
+        """Return the first offset at or after each time: milliseconds, EARLIEST, LATEST or MAX_TIMESTAMP.
+
+        With `committed`, LATEST is the last stable offset.
+        """
+
+        def read(response: ListOffsetsResponse) -> Iterator[tuple[TopicPartition, ListedOffset | KafkaError]]:
+            for topic in response.topics:
+                for each in topic.partitions:
+                    found = ListedOffset(_known(each.offset), _known(each.timestamp), each.leader_epoch)
+                    where = f"{topic.name}/{each.partition_index}"
+                    yield (topic.name, each.partition_index), outcome(where, each.error_code, None, found)
+
+        wanted = arguments.partitions("times", times)
+        return await self._router.ask(
+            self._router.leaders(),
+            wanted,
+            lambda keys: list_offsets_request({key: times[key] for key in keys}, committed),
+            read,
+        )
+
+    @deferred
+    async def delete(self, before: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """Delete records below these offsets (-1: all up to the high watermark); return the new start offsets."""
+
+        def make(keys: Sequence[TopicPartition]) -> DeleteRecordsRequest:
+            topics: dict[str, DeleteRecordsTopic] = {}
+            for topic, partition in keys:
+                rows = topics.setdefault(topic, DeleteRecordsTopic(topic)).partitions
+                rows.append(DeleteRecordsPartition(partition, before[topic, partition]))
+            return DeleteRecordsRequest([*topics.values()], self._router.timeout_ms)
+
+        def read(response: DeleteRecordsResponse) -> Iterator[tuple[TopicPartition, int | KafkaError]]:
+            for topic in response.topics:
+                for each in topic.partitions:
+                    where = f"{topic.name}/{each.partition_index}"
+                    yield (topic.name, each.partition_index), outcome(where, each.error_code, None, each.low_watermark)
+
+        return await self._router.ask(self._router.leaders(), arguments.partitions("before", before), make, read)
+
+
+def _known(number: int) -> int | None:
+    return None if number < 0 else number

@@ -1,0 +1,240 @@
+"""Requests of the admin client, each sent to the brokers that can answer it.
+
+A route says which node an item (a topic, a group, a partition) belongs to. Items of one node share a request. Those
+whose node has changed, or is not ready, are asked for again with backoff, until `default.api.timeout.ms`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from functools import partial, wraps
+from typing import Any, Final, Generic, ParamSpec, TypeVar
+
+import attrs
+from twisted.internet.defer import Deferred, FirstError, ensureDeferred, gatherResults
+
+from pylogbroker.client.cluster import Cluster, CoordinatorType
+from pylogbroker.client.errors import COORDINATOR_NOT_READY, ClientError, is_retriable
+from pylogbroker.client.retries import Backoff, Pauses, retrying
+from pylogbroker.config import Values
+from pylogbroker.errors import ErrorCode, KafkaError, PylogbrokerError
+from pylogbroker.interfaces import TopicPartition
+from pylogbroker.rpc.errors import error_of
+from pylogbroker.wire import Request
+
+P = ParamSpec("P")
+K = TypeVar("K")
+T = TypeVar("T")
+
+#: Errors of items that another attempt may cure. A missing topic is not one of them: its name may be misspelt.
+_RETRIED: Final = COORDINATOR_NOT_READY | {
+    ErrorCode.NOT_CONTROLLER,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.LEADER_NOT_AVAILABLE,
+    ErrorCode.FENCED_LEADER_EPOCH,
+    ErrorCode.UNKNOWN_LEADER_EPOCH,
+    ErrorCode.NETWORK_EXCEPTION,
+    ErrorCode.THROTTLING_QUOTA_EXCEEDED,
+    ErrorCode.CONCURRENT_TRANSACTIONS,
+}
+_MISSING: Final = KafkaError("the broker's response lacks this item")
+
+
+class ItemsFailed(ClientError):
+    """Some items of a call failed: `errors` has each one's error, `results` the others' results."""
+
+    def __init__(self, errors: Mapping[Any, Exception], results: Mapping[Any, Any]) -> None:
+        super().__init__("; ".join(dict.fromkeys(map(str, errors.values()))))
+        self.errors = dict(errors)
+        self.results = dict(results)
+
+
+def deferred(method: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Deferred[T]]:
+    """Make a method that starts the coroutine at once and returns a Deferred."""
+
+    @wraps(method)
+    def start(*arguments: P.args, **options: P.kwargs) -> Deferred[T]:
+        return ensureDeferred(method(*arguments, **options))
+
+    return start
+
+
+def outcome(what: object, code: int, message: str | None, value: T) -> T | KafkaError:
+    """Return the value, or the error that a response has for an item."""
+    if not code:
+        return value
+    error = error_of(code, message)
+    return KafkaError(f"{what}: {error.detail}", error.code)
+
+
+@attrs.frozen
+class NodeRoute(Generic[K]):
+    """Finds the node of an item; `moved` notes that the node was the wrong one."""
+
+    node_of: Callable[[K], Awaitable[int]]
+    moved: Callable[[K], object] = lambda _: None
+
+
+@attrs.frozen(eq=False)
+class Router:
+    cluster: Cluster
+    pauses: Pauses
+    _backoff: Backoff
+    _timeout: float
+    timeout_ms: int
+    """How long brokers may take for a request."""
+
+    @classmethod
+    def of(cls, cluster: Cluster, reactor: Any, settings: Values) -> Router:
+        seconds = settings.integer("default.api.timeout.ms") / 1000
+        return cls(cluster, Pauses(reactor), Backoff.of(settings), seconds, settings.integer("request.timeout.ms"))
+
+    # routes
+
+    def controller(self) -> NodeRoute[Any]:
+        return NodeRoute(lambda _: self.cluster.ask_controller(), lambda _: self.cluster.controller_is_stale())
+
+    def leaders(self) -> NodeRoute[TopicPartition]:
+        return NodeRoute(lambda key: self.cluster.ask_leader(*key), lambda key: self.cluster.leader_is_stale(*key))
+
+    def coordinators(self, kind: CoordinatorType) -> NodeRoute[str]:
+        return NodeRoute(
+            lambda key: self.cluster.coordinator(key, kind), lambda key: self.cluster.forget_coordinator(key, kind)
+        )
+
+    def node(self, node_id: int) -> NodeRoute[Any]:
+        async def known(_: Any) -> int:
+            if node_id not in self.cluster.brokers():
+                await self.cluster.refresh()
+            if node_id not in self.cluster.brokers():
+                raise KafkaError(f"the cluster has no live broker {node_id}", ErrorCode.BROKER_NOT_AVAILABLE)
+            return node_id
+
+        return NodeRoute(known)
+
+    # requests
+
+    async def anywhere(self, request: Request) -> Any:
+        """Send to any broker, again if it is lost."""
+        return await self._retrying(lambda: self.cluster.send_anywhere(request))
+
+    async def ask_any(
+        self,
+        items: Iterable[K],
+        make: Callable[[list[K]], Request],
+        read: Callable[[Any], Iterable[tuple[K, T | KafkaError]]],
+    ) -> dict[K, T]:
+        """Like `ask`, for what each broker knows."""
+        wanted = list(dict.fromkeys(items))
+        done: dict[K, T | PylogbrokerError] = dict.fromkeys(wanted, _MISSING)
+        if wanted:
+            done.update(read(await self.anywhere(make(wanted))))
+        return results(wanted, done)
+
+    async def all_brokers(self, make: Callable[[], Request], only: Iterable[int] | None = None) -> dict[int, Any]:
+        """Return the response of each live broker, or of these."""
+        await self._retrying(self.cluster.refresh)
+        found = {}
+        for node_id in sorted(self.cluster.brokers()) if only is None else dict.fromkeys(only):
+            found[node_id] = await self._retrying(partial(self._send_to, node_id, make))
+        return found
+
+    async def _send_to(self, node_id: int, make: Callable[[], Request]) -> Any:
+        return await self.cluster.send(await self.node(node_id).node_of(node_id), make())
+
+    async def ask(
+        self,
+        route: NodeRoute[K],
+        items: Iterable[K],
+        make: Callable[[list[K]], Request],
+        read: Callable[[Any], Iterable[tuple[K, T | KafkaError]]],
+        newest: int | None = None,
+    ) -> dict[K, T]:
+        """Return each item's result. The error of one item is raised itself, those of several as ItemsFailed.
+
+        `newest` is the last version of the request that `make` is for.
+        """
+        wanted = list(dict.fromkeys(items))
+        left, done = list(wanted), dict[K, T | PylogbrokerError]()
+
+        async def attempt() -> None:
+            done.update(await self._ask_once(route, left, make, read, newest))
+            left[:] = [key for key in left if _is_retried(done[key])]
+            for key in left:
+                route.moved(key)
+            if left:
+                raise _error(done[left[0]])
+
+        if wanted:
+            try:
+                await self._retrying(attempt)
+            except PylogbrokerError:
+                if len(done) < len(wanted):
+                    raise
+        return results(wanted, done)
+
+    async def _ask_once(
+        self,
+        route: NodeRoute[K],
+        items: list[K],
+        make: Callable[[list[K]], Request],
+        read: Callable[[Any], Iterable[tuple[K, T | KafkaError]]],
+        newest: int | None,
+    ) -> dict[K, T | PylogbrokerError]:
+        found: dict[K, T | PylogbrokerError] = {}
+        by_node: dict[int, list[K]] = {}
+
+        async def place(key: K) -> None:
+            try:
+                by_node.setdefault(await route.node_of(key), []).append(key)
+            except PylogbrokerError as error:
+                found[key] = error
+
+        async def send(node_id: int, keys: list[K]) -> None:
+            request = make(keys)
+            try:
+                version = None
+                if newest is not None:
+                    version = min(newest, await self.cluster.find_version(node_id, type(request)))
+                response = await self.cluster.send(node_id, request, version=version)
+            except PylogbrokerError as error:
+                found.update(dict.fromkeys(keys, error))
+                return
+            found.update(dict.fromkeys(keys, _MISSING))
+            found.update(read(response))
+
+        await _all(place(key) for key in items)
+        await _all(send(node_id, keys) for node_id, keys in by_node.items())
+        return found
+
+    async def _retrying(self, work: Callable[[], Coroutine[Any, Any, T] | Deferred[T]]) -> T:
+        return await retrying(work, self.pauses, self._backoff, self._timeout, _is_retried)
+
+
+async def _all(work: Iterable[Coroutine[Any, Any, None]]) -> None:
+    try:
+        await gatherResults([ensureDeferred(each) for each in work], consumeErrors=True)
+    except FirstError as error:
+        raise error.subFailure.value from None  # type: ignore[misc]
+
+
+def _is_retried(outcome: object) -> bool:
+    if isinstance(outcome, KafkaError):
+        return outcome.code in _RETRIED
+    return isinstance(outcome, BaseException) and is_retriable(outcome)
+
+
+def _error(outcome: object) -> PylogbrokerError:
+    assert isinstance(outcome, PylogbrokerError)
+    return outcome
+
+
+def results(wanted: list[K], done: Mapping[K, T | PylogbrokerError]) -> dict[K, T]:
+    """Return the results; raise the error of one item, or ItemsFailed."""
+    errors = {key: found for key in wanted if isinstance(found := done[key], PylogbrokerError)}
+    results = {key: found for key in wanted if not isinstance(found := done[key], PylogbrokerError)}
+    if errors and len(wanted) == 1:
+        raise errors[wanted[0]]
+    if errors:
+        raise ItemsFailed(errors, results)
+    return results

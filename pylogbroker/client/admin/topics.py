@@ -1,0 +1,205 @@
+"""Topics: list, describe, create, delete, add partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from uuid import UUID
+
+import attrs
+
+from pylogbroker.client import arguments
+from pylogbroker.client.admin.routing import Router, deferred, outcome
+from pylogbroker.errors import KafkaError
+from pylogbroker.wire.messages.create_partitions import (
+    CreatePartitionsAssignment,
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+)
+from pylogbroker.wire.messages.create_topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from pylogbroker.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
+from pylogbroker.wire.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseTopic,
+)
+
+_NAMES_VERSION_MAX = 5  # of DeleteTopics: the last with names alone
+
+
+@attrs.frozen
+class NewTopic:
+    """Topic to create. -1 means the broker's default; `assignments` has the replicas of each partition."""
+
+    name: str
+    partitions: int = -1
+    replication_factor: int = -1
+    assignments: Mapping[int, Sequence[int]] = attrs.field(factory=dict)
+    configs: Mapping[str, str | None] = attrs.field(factory=dict)
+
+
+@attrs.frozen
+class CreatedTopic:
+    """Topic as created; the counts are -1 where the broker does not return them."""
+
+    name: str
+    topic_id: UUID
+    partitions: int
+    replication_factor: int
+
+
+@attrs.frozen
+class TopicListing:
+    name: str
+    topic_id: UUID
+    is_internal: bool
+
+
+@attrs.frozen
+class PartitionDescription:
+    """`leader` is None while there is none."""
+
+    partition: int
+    leader: int | None
+    leader_epoch: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    offline: tuple[int, ...]
+
+
+@attrs.frozen
+class TopicDescription:
+    name: str
+    topic_id: UUID
+    is_internal: bool
+    partitions: tuple[PartitionDescription, ...]
+
+
+@attrs.frozen(eq=False)
+class TopicAdmin:
+    _router: Router
+
+    @deferred
+    async def list(self, *, include_internal: bool = False) -> Sequence[TopicListing]:
+        """Return all topics, sorted by name."""
+        found = [
+            TopicListing(topic.name or "", topic.topic_id, topic.is_internal)
+            for topic in (await self._metadata(None)).topics
+        ]
+        return sorted((each for each in found if include_internal or not each.is_internal), key=lambda it: it.name)
+
+    @deferred
+    async def describe(self, names: Iterable[str]) -> dict[str, TopicDescription]:
+        """Return topics by name; no topic is created."""
+
+        def read(response: MetadataResponse) -> Iterator[tuple[str, TopicDescription | KafkaError]]:
+            for topic in response.topics:
+                name = topic.name or ""
+                yield name, outcome(f"topic {name}", topic.error_code, None, _description(topic))
+
+        return await self._router.ask_any(_names(names), _metadata_request, read)
+
+    @deferred
+    async def create(self, topics: Iterable[NewTopic], *, validate_only: bool = False) -> dict[str, CreatedTopic]:
+        """Create topics, or only check whether that would succeed."""
+        wanted = {topic.name: topic for topic in topics}
+
+        def make(names: Iterable[str]) -> CreateTopicsRequest:
+            creatable = [_creatable(wanted[name]) for name in names]
+            return CreateTopicsRequest(creatable, self._router.timeout_ms, validate_only)
+
+        def read(response: CreateTopicsResponse) -> Iterator[tuple[str, CreatedTopic | KafkaError]]:
+            for each in response.topics:
+                yield each.name, outcome(f"topic {each.name}", each.error_code, each.error_message, _created(each))
+
+        return await self._router.ask(self._router.controller(), _names(wanted), make, read)
+
+    @deferred
+    async def delete(self, names: Iterable[str]) -> None:
+        """Delete topics and their records."""
+
+        def make(wanted: Sequence[str]) -> DeleteTopicsRequest:
+            return DeleteTopicsRequest(topic_names=[*wanted], timeout_ms=self._router.timeout_ms)
+
+        def read(response: DeleteTopicsResponse) -> Iterator[tuple[str, KafkaError | None]]:
+            for each in response.responses:
+                name = each.name or ""
+                yield name, outcome(f"topic {name}", each.error_code, each.error_message, None)
+
+        route = self._router.controller()
+        await self._router.ask(route, _names(names), make, read, newest=_NAMES_VERSION_MAX)
+
+    @deferred
+    async def add_partitions(
+        self,
+        totals: Mapping[str, int],
+        *,
+        assignments: Mapping[str, Sequence[Sequence[int]]] | None = None,
+        validate_only: bool = False,
+    ) -> None:
+        """Raise topics' numbers of partitions to these totals; `assignments` has the replicas of each new partition."""
+        placed = assignments or {}
+
+        def make(names: Iterable[str]) -> CreatePartitionsRequest:
+            topics = [CreatePartitionsTopic(name, totals[name], _new_replicas(placed.get(name))) for name in names]
+            return CreatePartitionsRequest(topics, self._router.timeout_ms, validate_only)
+
+        def read(response: CreatePartitionsResponse) -> Iterator[tuple[str, KafkaError | None]]:
+            for each in response.results:
+                yield each.name, outcome(f"topic {each.name}", each.error_code, each.error_message, None)
+
+        await self._router.ask(self._router.controller(), _names(totals), make, read)
+
+    async def _metadata(self, names: Sequence[str] | None) -> MetadataResponse:
+        response: MetadataResponse = await self._router.anywhere(_metadata_request(names))
+        return response
+
+
+def _names(names: Iterable[str]) -> Iterable[str]:
+    if isinstance(names, str):
+        raise arguments.invalid("names", names, "several names, such as ['orders']")
+    return [arguments.name("names", name) for name in names]
+
+
+def _metadata_request(names: Sequence[str] | None) -> MetadataRequest:
+    topics = None if names is None else [MetadataRequestTopic(name=name) for name in names]
+    return MetadataRequest(topics, allow_auto_topic_creation=False)
+
+
+def _creatable(topic: NewTopic) -> CreatableTopic:
+    assignments = [
+        CreatableReplicaAssignment(partition, [*brokers]) for partition, brokers in topic.assignments.items()
+    ]
+    configs = [CreatableTopicConfig(name, value) for name, value in topic.configs.items()]
+    return CreatableTopic(topic.name, topic.partitions, topic.replication_factor, assignments, configs)
+
+
+def _created(result: CreatableTopicResult) -> CreatedTopic:
+    return CreatedTopic(result.name, result.topic_id, result.num_partitions, result.replication_factor)
+
+
+def _new_replicas(replicas: Sequence[Sequence[int]] | None) -> list[CreatePartitionsAssignment] | None:
+    return None if replicas is None else [CreatePartitionsAssignment([*brokers]) for brokers in replicas]
+
+
+def _description(topic: MetadataResponseTopic) -> TopicDescription:
+    partitions = [
+        PartitionDescription(
+            each.partition_index,
+            None if each.leader_id < 0 else each.leader_id,
+            each.leader_epoch,
+            tuple(each.replica_nodes),
+            tuple(each.isr_nodes),
+            tuple(each.offline_replicas),
+        )
+        for each in sorted(topic.partitions, key=lambda it: it.partition_index)
+    ]
+    return TopicDescription(topic.name or "", topic.topic_id, topic.is_internal, tuple(partitions))

@@ -1,0 +1,143 @@
+"""Which broker the admin client asks, and what it does when the answer is another's, against brokers in memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twisted.internet.defer import Deferred, ensureDeferred
+from twisted.trial.unittest import SynchronousTestCase
+
+from pylogbroker.client.admin.groups import GroupAdmin
+from pylogbroker.client.admin.records import LATEST, RecordAdmin
+from pylogbroker.client.admin.routing import ItemsFailed, Router
+from pylogbroker.client.admin.topics import NewTopic, TopicAdmin
+from pylogbroker.client.settings import CLIENT, read
+from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.wire.messages.create_topics import CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
+from pylogbroker.wire.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
+from pylogbroker.wire.messages.find_coordinator import FindCoordinatorRequest
+from pylogbroker.wire.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
+from pylogbroker.wire.messages.list_offsets import (
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+from pylogbroker.wire.messages.metadata import MetadataRequest
+from tests.client.cluster_fakes import FakeNetwork
+
+OFFSETS = {1: 10, 2: 20}
+
+
+class AdminRoutingTests(SynchronousTestCase):
+    def setUp(self) -> None:
+        self.network = FakeNetwork()
+        self.one, self.two = self.network.broker(1), self.network.broker(2)
+        self.controller = 1
+        for each in (self.one, self.two):
+            each.answers[MetadataRequest] = self.metadata
+        self.one.leads("t", 0)
+        self.two.leads("t", 1)
+        settings = read(CLIENT, None, default_api_timeout_ms=5000, allow_auto_create_topics=False)
+        self.cluster = self.network.cluster(default_api_timeout_ms=5000, allow_auto_create_topics=False)
+        self.router = Router.of(self.cluster, self.network.clock, settings)
+
+    def tearDown(self) -> None:
+        self.router.pauses.close()
+        closing = ensureDeferred(self.cluster.close())
+        self.network.run()
+        self.successResultOf(closing)
+        self.assertEqual(self.network.clock.getDelayedCalls(), [])
+
+    def metadata(self, request: MetadataRequest) -> Any:
+        response = self.network.metadata(request)
+        response.controller_id = self.controller
+        return response
+
+    def after(self, work: Deferred[Any], seconds: float = 0) -> Deferred[Any]:
+        self.network.run(seconds)
+        return work
+
+    def creates(self, node: int, error: int = 0) -> None:
+        def answer(request: CreateTopicsRequest) -> CreateTopicsResponse:
+            code = error if node == self.controller else ErrorCode.NOT_CONTROLLER
+            return CreateTopicsResponse(
+                0, [CreatableTopicResult(topic.name, error_code=code) for topic in request.topics]
+            )
+
+        self.network.broker(node).answers[CreateTopicsRequest] = answer
+
+    def lists_offsets(self, node: int) -> None:
+        def answer(request: ListOffsetsRequest) -> ListOffsetsResponse:
+            [topic] = request.topics
+            rows = [
+                ListOffsetsPartitionResponse(each.partition_index, offset=OFFSETS[node], leader_epoch=1)
+                if self.network.leaders["t", each.partition_index] == node
+                else ListOffsetsPartitionResponse(
+                    each.partition_index, ErrorCode.NOT_LEADER_OR_FOLLOWER, leader_epoch=1
+                )
+                for each in topic.partitions
+            ]
+            return ListOffsetsResponse(0, [ListOffsetsTopicResponse("t", rows)])
+
+        self.network.broker(node).answers[ListOffsetsRequest] = answer
+
+    def test_the_next_controller_is_asked(self) -> None:
+        self.creates(1)
+        self.creates(2)
+        topics = TopicAdmin(self.router)
+        self.successResultOf(self.after(topics.create([NewTopic("a")])))
+        self.controller = 2
+        self.successResultOf(self.after(topics.create([NewTopic("b")]), 1))
+        self.assertEqual([len(each.asked_for(CreateTopicsRequest)) for each in (self.one, self.two)], [2, 1])
+
+    def test_no_controller(self) -> None:
+        """Calls wait for one, at most default.api.timeout.ms."""
+        self.controller = -1
+        self.creates(1)
+        failed = self.after(TopicAdmin(self.router).create([NewTopic("a")]), 6)
+        self.assertIs(self.failureResultOf(failed, KafkaError).value.code, ErrorCode.NOT_CONTROLLER)
+
+    def test_errors_that_stay_are_not_retried(self) -> None:
+        self.creates(1, ErrorCode.TOPIC_ALREADY_EXISTS)
+        failed = self.after(TopicAdmin(self.router).create([NewTopic("a"), NewTopic("b")]))
+        errors = self.failureResultOf(failed, ItemsFailed).value.errors
+        self.assertEqual({name: error.code for name, error in errors.items()}, dict.fromkeys("ab", 36))
+        self.assertEqual(len(self.one.asked_for(CreateTopicsRequest)), 1)
+
+    def test_one_request_for_each_leader(self) -> None:
+        self.lists_offsets(1)
+        self.lists_offsets(2)
+        times = {("t", 0): LATEST, ("t", 1): LATEST}
+        found = self.successResultOf(self.after(RecordAdmin(self.router).offsets(times)))
+        self.assertEqual({key: each.offset for key, each in found.items()}, {("t", 0): 10, ("t", 1): 20})
+        self.two.leads("t", 0)  # partition 0 moves, and its item alone is sent again
+        found = self.successResultOf(self.after(RecordAdmin(self.router).offsets(times), 1))
+        self.assertEqual({key: each.offset for key, each in found.items()}, {("t", 0): 20, ("t", 1): 20})
+        last = self.two.asked_for(ListOffsetsRequest)[-1]
+        self.assertEqual([each.partition_index for each in last.topics[0].partitions], [0])
+
+    def test_a_missing_topic_is_not_waited_for(self) -> None:
+        failed = self.after(RecordAdmin(self.router).offsets({("other", 0): LATEST}))
+        error = self.failureResultOf(failed, KafkaError).value
+        self.assertIs(error.code, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+    def test_a_coordinator_that_moves(self) -> None:
+        coordinator = 1
+        for each in (self.one, self.two):
+            each.answers[FindCoordinatorRequest] = lambda request: self.network.coordinator_is(request, coordinator)
+            each.answers[DeleteGroupsRequest] = lambda request, node=each.node: DeleteGroupsResponse(  # type: ignore[misc]
+                0, [DeletableGroupResult("g", 0 if node == coordinator else ErrorCode.NOT_COORDINATOR)]
+            )
+        groups = GroupAdmin(self.router)
+        self.successResultOf(self.after(groups.delete(["g"])))
+        coordinator = 2
+        self.successResultOf(self.after(groups.delete(["g"]), 1))
+        self.assertEqual([len(each.asked_for(DeleteGroupsRequest)) for each in (self.one, self.two)], [2, 1])
+
+    def test_each_broker_is_asked_for_its_groups(self) -> None:
+        for each in (self.one, self.two):
+            answer = ListGroupsResponse(groups=[ListedGroup(f"g{3 - each.node}", "consumer", "Empty", "classic")])
+            each.answers[ListGroupsRequest] = lambda request, answer=answer: answer  # type: ignore[misc]
+        found = self.successResultOf(self.after(GroupAdmin(self.router).list()))
+        self.assertEqual([(each.group, each.coordinator) for each in found], [("g1", 2), ("g2", 1)])
