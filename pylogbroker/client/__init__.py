@@ -3,6 +3,7 @@
     ==================  ==========================================================================================
     `producer`          `Producer`: sends records
     `consumer`          `ConsumerConnector`: a group member and its streams
+    `admin`             `AdminClient`: topics, groups, settings, users, everything else
     `simple_consumer`   `SimpleConsumer`: one connection to one broker; `adapters`: its protocols
     `messages`          messages and message sets
     `sync`              the same classes without Deferreds
@@ -27,6 +28,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from pylogbroker.client.admin.client import AdminClient
     from pylogbroker.client.consumer.connector import ConsumerConnector
     from pylogbroker.client.consumer.filters import Blacklist, Whitelist
     from pylogbroker.client.consumer.streams import Stream
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
 __all__ = [
     "EARLIEST",
     "LATEST",
+    "AdminClient",
     "Blacklist",
     "ConsumerConnector",
     "Message",
@@ -52,6 +55,7 @@ __all__ = [
 ]
 
 _MODULES: Final = {
+    "AdminClient": "admin.client",
     "Blacklist": "consumer.filters",
     "ConsumerConnector": "consumer.connector",
     "EARLIEST": "simple_consumer",

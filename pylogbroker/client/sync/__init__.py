@@ -28,6 +28,7 @@
 
 from pylogbroker.client.consumer.filters import Blacklist, Whitelist
 from pylogbroker.client.simple_consumer import EARLIEST, LATEST
+from pylogbroker.client.sync.admin import AdminClient
 from pylogbroker.client.sync.background import OtherProcess, TimedOut, WrongThread
 from pylogbroker.client.sync.connector import ConsumerConnector
 from pylogbroker.client.sync.producer import Producer
@@ -37,6 +38,7 @@ from pylogbroker.client.sync.streams import Stream
 __all__ = [
     "EARLIEST",
     "LATEST",
+    "AdminClient",
     "Blacklist",
     "ConsumerConnector",
     "OtherProcess",

@@ -1,0 +1,80 @@
+"""The admin client: everything about a cluster but its records.
+
+    admin = AdminClient("localhost:9092")
+    await admin.topics.create([NewTopic("orders", partitions=3)])
+    for group, each in (await admin.groups.describe(["readers"])).items(): ...
+    await admin.close()
+
+    ==================  ========================================================================================
+    `client`            `AdminClient`: its parts are the nouns below
+    `topics`            list, describe, create, delete, add partitions
+    `configs`           settings of topics and brokers
+    `groups`            groups and members; `group_offsets`: their committed offsets
+    `records`           offsets by time, deletion
+    `cluster_info`      brokers, controller, features
+    `routing`           which broker is asked, and retries
+    ==================  ========================================================================================
+
+Calls about several items return results by item. If some fail, ItemsFailed has the errors and the other results; the
+error of a call's only item is raised itself.
+"""
+
+from pylogbroker.client.admin.client import AdminClient
+from pylogbroker.client.admin.cluster_info import (
+    BrokerDescription,
+    ClusterDescription,
+    FeatureLevels,
+    UpgradeType,
+)
+from pylogbroker.client.admin.configs import (
+    ConfigEntry,
+    ConfigResource,
+    ConfigResourceType,
+    ConfigSynonym,
+)
+from pylogbroker.client.admin.group_offsets import CommittedOffset
+from pylogbroker.client.admin.groups import (
+    GroupDescription,
+    GroupListing,
+    MemberDescription,
+    MemberToRemove,
+)
+from pylogbroker.client.admin.records import EARLIEST, LATEST, MAX_TIMESTAMP, ListedOffset
+from pylogbroker.client.admin.routing import ItemsFailed
+from pylogbroker.client.admin.topics import (
+    CreatedTopic,
+    NewTopic,
+    PartitionDescription,
+    TopicDescription,
+    TopicListing,
+)
+from pylogbroker.config.changes import ConfigOperation, SettingChange
+
+__all__ = [
+    "EARLIEST",
+    "LATEST",
+    "MAX_TIMESTAMP",
+    "AdminClient",
+    "BrokerDescription",
+    "ClusterDescription",
+    "CommittedOffset",
+    "ConfigEntry",
+    "ConfigOperation",
+    "ConfigResource",
+    "ConfigResourceType",
+    "ConfigSynonym",
+    "CreatedTopic",
+    "FeatureLevels",
+    "GroupDescription",
+    "GroupListing",
+    "ItemsFailed",
+    "ListedOffset",
+    "MemberDescription",
+    "MemberToRemove",
+    "NewTopic",
+    "PartitionDescription",
+    "SettingChange",
+    "TopicDescription",
+    "TopicListing",
+    "UpgradeType",
+]

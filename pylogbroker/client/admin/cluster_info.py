@@ -1,0 +1,94 @@
+"""The cluster: brokers, controller, features."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from enum import IntEnum
+
+import attrs
+
+from pylogbroker import __version__
+from pylogbroker.client.admin.routing import Router, deferred, outcome
+from pylogbroker.errors import KafkaError
+from pylogbroker.rpc.errors import raise_for
+from pylogbroker.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from pylogbroker.wire.messages.metadata import MetadataRequest, MetadataResponse
+from pylogbroker.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest, UpdateFeaturesResponse
+
+
+class UpgradeType(IntEnum):
+    """Changes of a feature's level that are allowed; an unsafe downgrade may lose metadata."""
+
+    UPGRADE = 1
+    SAFE_DOWNGRADE = 2
+    UNSAFE_DOWNGRADE = 3
+
+
+@attrs.frozen
+class BrokerDescription:
+    broker_id: int
+    host: str
+    port: int
+    rack: str | None
+
+
+@attrs.frozen
+class ClusterDescription:
+    """`controller` is None while there is none."""
+
+    cluster_id: str | None
+    controller: int | None
+    brokers: tuple[BrokerDescription, ...]
+
+
+@attrs.frozen
+class FeatureLevels:
+    """Levels that a broker supports, and the one that the cluster has agreed on: None before it has."""
+
+    lowest: int
+    highest: int
+    finalized: int | None
+
+
+@attrs.frozen(eq=False)
+class ClusterInfoAdmin:
+    _router: Router
+
+    @deferred
+    async def describe(self) -> ClusterDescription:
+        response: MetadataResponse = await self._router.anywhere(MetadataRequest([], allow_auto_topic_creation=False))
+        brokers = [BrokerDescription(each.node_id, each.host, each.port, each.rack) for each in response.brokers]
+        controller = response.controller_id if response.controller_id >= 0 else None
+        return ClusterDescription(response.cluster_id, controller, tuple(sorted(brokers, key=lambda it: it.broker_id)))
+
+    @deferred
+    async def features(self) -> dict[str, FeatureLevels]:
+        """Return features by name, as one broker knows them."""
+        response: ApiVersionsResponse = await self._router.anywhere(ApiVersionsRequest("pylogbroker", __version__))
+        raise_for(response.error_code)
+        agreed = {each.name: each.max_version_level for each in response.finalized_features}
+        return {
+            each.name: FeatureLevels(each.min_version, each.max_version, agreed.get(each.name))
+            for each in response.supported_features
+        }
+
+    @deferred
+    async def update_features(
+        self, levels: Mapping[str, int], kind: UpgradeType = UpgradeType.UPGRADE, *, validate_only: bool = False
+    ) -> None:
+        """Set features' finalized levels; 0 removes one."""
+
+        def make(names: Sequence[str]) -> UpdateFeaturesRequest:
+            updates = [FeatureUpdateKey(name, levels[name], upgrade_type=kind) for name in names]
+            return UpdateFeaturesRequest(self._router.timeout_ms, updates, validate_only)
+
+        def read(response: UpdateFeaturesResponse) -> Iterator[tuple[str, KafkaError | None]]:
+            found = {each.feature: (each.error_code, each.error_message) for each in response.results}
+            for name in levels:
+                code, message = found.get(name, (0, None))
+                yield (
+                    name,
+                    outcome(f"feature {name}", response.error_code or code, response.error_message or message, None),
+                )
+
+        await self._router.ask(self._router.controller(), levels, make, read)

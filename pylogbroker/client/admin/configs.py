@@ -1,0 +1,187 @@
+"""Settings of topics and brokers: describe, and change single ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from enum import IntEnum
+from typing import Self
+
+import attrs
+
+from pylogbroker.client.admin.routing import NodeRoute, Router, deferred, outcome
+from pylogbroker.config.changes import SettingChange
+from pylogbroker.errors import KafkaError
+from pylogbroker.wire.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+)
+from pylogbroker.wire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+
+
+class ConfigResourceType(IntEnum):
+    """Kinds of what has settings. Numbers are those of Kafka's protocol."""
+
+    TOPIC = 2
+    BROKER = 4
+    BROKER_LOGGER = 8
+
+
+_SOURCES = {
+    1: "topic",
+    2: "broker",
+    3: "cluster",
+    4: "static",
+    5: "default",
+    6: "logger",
+    7: "client-metrics",
+    8: "group",
+}
+_TYPES = {
+    1: "boolean",
+    2: "string",
+    3: "int",
+    4: "short",
+    5: "long",
+    6: "double",
+    7: "list",
+    8: "class",
+    9: "password",
+}
+
+
+@attrs.frozen
+class ConfigResource:
+    """Topic or broker with settings; a broker without a name stands for the defaults of all brokers."""
+
+    type: ConfigResourceType
+    name: str
+
+    @classmethod
+    def topic(cls, name: str) -> Self:
+        return cls(ConfigResourceType.TOPIC, name)
+
+    @classmethod
+    def broker(cls, broker_id: int | None) -> Self:
+        return cls(ConfigResourceType.BROKER, "" if broker_id is None else str(broker_id))
+
+    def __str__(self) -> str:
+        return f"{self.type.name.lower().replace('_', ' ')} {self.name or 'defaults'}"
+
+
+@attrs.frozen
+class ConfigSynonym:
+    """Setting that gives the value if those before it are missing."""
+
+    name: str
+    value: str | None
+    source: str
+
+
+@attrs.frozen
+class ConfigEntry:
+    """Setting with its effective value: None if it is sensitive or has none."""
+
+    name: str
+    value: str | None
+    source: str
+    type: str
+    is_read_only: bool
+    is_sensitive: bool
+    synonyms: tuple[ConfigSynonym, ...] = ()
+    documentation: str | None = None
+
+    @property
+    def is_default(self) -> bool:
+        return self.source == "default"
+
+
+Configs = dict[str, ConfigEntry]
+
+
+@attrs.frozen(eq=False)
+class ConfigAdmin:
+    _router: Router
+
+    @deferred
+    async def describe(
+        self,
+        resources: Iterable[ConfigResource],
+        names: Sequence[str] | None = None,
+        *,
+        synonyms: bool = False,
+        documentation: bool = False,
+    ) -> dict[ConfigResource, Configs]:
+        """Return settings by resource and name; by default all of them."""
+
+        def make(wanted: Sequence[ConfigResource]) -> DescribeConfigsRequest:
+            keys = None if names is None else [*names]
+            rows = [DescribeConfigsResource(each.type, each.name, keys) for each in wanted]
+            return DescribeConfigsRequest(rows, synonyms, documentation)
+
+        def read(response: DescribeConfigsResponse) -> Iterator[tuple[ConfigResource, Configs | KafkaError]]:
+            for each in response.results:
+                resource = ConfigResource(ConfigResourceType(each.resource_type), each.resource_name)
+                entries = {entry.name: _entry(entry) for entry in each.configs}
+                yield resource, outcome(resource, each.error_code, each.error_message, entries)
+
+        return await self._router.ask(self._route(), resources, make, read)
+
+    @deferred
+    async def alter(
+        self, changes: Mapping[ConfigResource, Sequence[SettingChange]], *, validate_only: bool = False
+    ) -> None:
+        """Change single settings; the others stay."""
+
+        def make(wanted: Sequence[ConfigResource]) -> IncrementalAlterConfigsRequest:
+            rows = [
+                AlterConfigsResource(
+                    each.type,
+                    each.name,
+                    [AlterableConfig(change.name, change.operation, change.value) for change in changes[each]],
+                )
+                for each in wanted
+            ]
+            return IncrementalAlterConfigsRequest(rows, validate_only)
+
+        def read(response: IncrementalAlterConfigsResponse) -> Iterator[tuple[ConfigResource, KafkaError | None]]:
+            for each in response.responses:
+                resource = ConfigResource(ConfigResourceType(each.resource_type), each.resource_name)
+                yield resource, outcome(resource, each.error_code, each.error_message, None)
+
+        await self._router.ask(self._route(), changes, make, read)
+
+    def _route(self) -> NodeRoute[ConfigResource]:
+        """Ask each broker for its own settings, and the controller for all others."""
+        controller = self._router.controller()
+
+        async def node_of(resource: ConfigResource) -> int:
+            if resource.type is ConfigResourceType.TOPIC or not resource.name.isdigit():
+                return await controller.node_of(resource)
+            return await self._router.node(int(resource.name)).node_of(resource)
+
+        return NodeRoute(node_of, controller.moved)
+
+
+def _entry(given: DescribeConfigsResourceResult) -> ConfigEntry:
+    synonyms = [ConfigSynonym(each.name, each.value, _source(each.source)) for each in given.synonyms]
+    return ConfigEntry(
+        given.name,
+        given.value,
+        _source(given.config_source),
+        _TYPES.get(given.config_type, "unknown"),
+        given.read_only,
+        given.is_sensitive,
+        tuple(synonyms),
+        given.documentation or None,
+    )
+
+
+def _source(number: int) -> str:
+    return _SOURCES.get(number, "unknown")
