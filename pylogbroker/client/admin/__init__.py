@@ -12,6 +12,8 @@
     `groups`            groups and members; `group_offsets`: their committed offsets
     `records`           offsets by time, deletion
     `cluster_info`      brokers, controller, features
+    `transactions`      transactions; producers of partitions
+    `replicas`          log directories, reassignments, elections of leaders
     `routing`           which broker is asked, and retries
     ==================  ========================================================================================
 
@@ -40,6 +42,7 @@ from pylogbroker.client.admin.groups import (
     MemberToRemove,
 )
 from pylogbroker.client.admin.records import EARLIEST, LATEST, MAX_TIMESTAMP, ListedOffset
+from pylogbroker.client.admin.replicas import ElectionType, LogDirDescription, Reassignment, ReplicaInfo
 from pylogbroker.client.admin.routing import ItemsFailed
 from pylogbroker.client.admin.topics import (
     CreatedTopic,
@@ -48,6 +51,7 @@ from pylogbroker.client.admin.topics import (
     TopicDescription,
     TopicListing,
 )
+from pylogbroker.client.admin.transactions import ProducerDescription, TransactionDescription, TransactionListing
 from pylogbroker.config.changes import ConfigOperation, SettingChange
 
 __all__ = [
@@ -64,17 +68,24 @@ __all__ = [
     "ConfigResourceType",
     "ConfigSynonym",
     "CreatedTopic",
+    "ElectionType",
     "FeatureLevels",
     "GroupDescription",
     "GroupListing",
     "ItemsFailed",
     "ListedOffset",
+    "LogDirDescription",
     "MemberDescription",
     "MemberToRemove",
     "NewTopic",
     "PartitionDescription",
+    "ProducerDescription",
+    "Reassignment",
+    "ReplicaInfo",
     "SettingChange",
     "TopicDescription",
     "TopicListing",
+    "TransactionDescription",
+    "TransactionListing",
     "UpgradeType",
 ]

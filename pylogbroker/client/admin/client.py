@@ -11,8 +11,10 @@ from pylogbroker.client.admin.cluster_info import ClusterInfoAdmin
 from pylogbroker.client.admin.configs import ConfigAdmin
 from pylogbroker.client.admin.groups import GroupAdmin
 from pylogbroker.client.admin.records import RecordAdmin
+from pylogbroker.client.admin.replicas import ReplicaAdmin
 from pylogbroker.client.admin.routing import Router
 from pylogbroker.client.admin.topics import TopicAdmin
+from pylogbroker.client.admin.transactions import TransactionAdmin
 from pylogbroker.client.arguments import reactor_or_default
 from pylogbroker.client.cluster import Cluster
 from pylogbroker.client.settings import CLIENT, read
@@ -45,6 +47,8 @@ class AdminClient:
         self.groups = GroupAdmin(router)
         self.records = RecordAdmin(router)
         self.cluster = ClusterInfoAdmin(router)
+        self.transactions = TransactionAdmin(router)
+        self.replicas = ReplicaAdmin(router)
 
     def __repr__(self) -> str:
         return f"<AdminClient of {self._cluster}>"

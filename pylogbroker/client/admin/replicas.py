@@ -1,0 +1,203 @@
+"""Replicas: log directories, reassignments to other brokers, elections of leaders."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from enum import IntEnum
+
+import attrs
+
+from pylogbroker.client import arguments
+from pylogbroker.client.admin.routing import NodeRoute, Router, deferred, outcome
+from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.interfaces import TopicPartition
+from pylogbroker.rpc.errors import raise_for
+from pylogbroker.wire.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from pylogbroker.wire.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDir,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirsResponse,
+    AlterReplicaLogDirTopic,
+)
+from pylogbroker.wire.messages.describe_log_dirs import (
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+    DescribeLogDirsResult,
+)
+from pylogbroker.wire.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse, ElectLeadersTopic
+from pylogbroker.wire.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+)
+
+#: Broker, topic, partition.
+ReplicaKey = tuple[int, str, int]
+
+
+class ElectionType(IntEnum):
+    """PREFERRED elects each partition's first replica, UNCLEAN a live one that may lack records."""
+
+    PREFERRED = 0
+    UNCLEAN = 1
+
+
+@attrs.frozen
+class ReplicaInfo:
+    """Replica in a log directory. `is_future` marks one that is being moved there, `lag` bytes behind the other."""
+
+    size: int
+    lag: int
+    is_future: bool
+
+
+@attrs.frozen
+class LogDirDescription:
+    """Log directory of a broker. The bytes of its disk are None if the broker does not return them."""
+
+    path: str
+    error: KafkaError | None
+    total_bytes: int | None
+    usable_bytes: int | None
+    replicas: Mapping[TopicPartition, ReplicaInfo]
+
+
+@attrs.frozen
+class Reassignment:
+    """Reassignment under way; `replicas` are the old and the new ones."""
+
+    replicas: tuple[int, ...]
+    adding: tuple[int, ...]
+    removing: tuple[int, ...]
+
+
+Reassignments = dict[TopicPartition, Reassignment]
+
+
+@attrs.frozen(eq=False)
+class ReplicaAdmin:
+    _router: Router
+
+    @deferred
+    async def log_dirs(self, brokers: Iterable[int] | None = None) -> dict[int, tuple[LogDirDescription, ...]]:
+        """Return the log directories of brokers, by default of all, with their replicas."""
+        found = await self._router.all_brokers(lambda: DescribeLogDirsRequest(None), brokers)
+        return {node_id: _log_dirs(response) for node_id, response in found.items()}
+
+    @deferred
+    async def alter_log_dirs(self, moves: Mapping[ReplicaKey, str]) -> None:
+        """Move replicas, `(broker, topic, partition)`, to other log directories of their brokers."""
+        by_broker: dict[int, list[TopicPartition]] = {}
+        for broker, topic, partition in moves:
+            by_broker.setdefault(broker, []).append((topic, partition))
+        for broker, partitions in by_broker.items():
+
+            def make(keys: Sequence[TopicPartition], broker: int = broker) -> AlterReplicaLogDirsRequest:
+                dirs: dict[str, AlterReplicaLogDir] = {}
+                for topic, partition in keys:
+                    path = moves[broker, topic, partition]
+                    dirs.setdefault(path, AlterReplicaLogDir(path)).topics.append(
+                        AlterReplicaLogDirTopic(topic, [partition])
+                    )
+                return AlterReplicaLogDirsRequest([*dirs.values()])
+
+            await self._router.ask(self._router.node(broker), partitions, make, _read_moves)
+
+    @deferred
+    async def reassignments(self) -> Reassignments:
+        """Return the reassignments that are under way."""
+
+        def read(
+            response: ListPartitionReassignmentsResponse,
+        ) -> Iterator[tuple[None, dict[TopicPartition, Reassignment] | KafkaError]]:
+            found = {
+                (topic.name, each.partition_index): Reassignment(
+                    tuple(each.replicas), tuple(each.adding_replicas), tuple(each.removing_replicas)
+                )
+                for topic in response.topics
+                for each in topic.partitions
+            }
+            yield None, outcome("reassignments", response.error_code, response.error_message, found)
+
+        request = ListPartitionReassignmentsRequest(self._router.timeout_ms)
+        return (await self._router.ask(self._router.controller(), [None], lambda _: request, read))[None]
+
+    @deferred
+    async def reassign(self, replicas: Mapping[TopicPartition, Sequence[int] | None]) -> None:
+        """Move partitions to these brokers, the preferred leader first; None cancels a reassignment."""
+
+        def make(keys: Sequence[TopicPartition]) -> AlterPartitionReassignmentsRequest:
+            topics: dict[str, ReassignableTopic] = {}
+            for topic, partition in keys:
+                target = replicas[topic, partition]
+                row = ReassignablePartition(partition, None if target is None else [*target])
+                topics.setdefault(topic, ReassignableTopic(topic)).partitions.append(row)
+            return AlterPartitionReassignmentsRequest(self._router.timeout_ms, [*topics.values()])
+
+        def read(response: AlterPartitionReassignmentsResponse) -> Iterator[tuple[TopicPartition, KafkaError | None]]:
+            for key in replicas if response.error_code else ():
+                yield key, outcome("reassignment", response.error_code, response.error_message, None)
+            for topic in response.responses:
+                for each in topic.partitions:
+                    where = f"{topic.name}/{each.partition_index}"
+                    yield (topic.name, each.partition_index), outcome(where, each.error_code, each.error_message, None)
+
+        await self._router.ask(self._router.controller(), arguments.partitions("replicas", replicas), make, read)
+
+    @deferred
+    async def elect_leaders(
+        self, partitions: Iterable[TopicPartition], kind: ElectionType = ElectionType.PREFERRED
+    ) -> None:
+        """Elect leaders; a partition whose leader is the wanted one is no error."""
+
+        def make(keys: Sequence[TopicPartition]) -> ElectLeadersRequest:
+            topics: dict[str, ElectLeadersTopic] = {}
+            for topic, partition in keys:
+                topics.setdefault(topic, ElectLeadersTopic(topic)).partitions.append(partition)
+            return ElectLeadersRequest(kind, [*topics.values()], self._router.timeout_ms)
+
+        wanted = arguments.partitions("partitions", partitions)
+
+        def read(response: ElectLeadersResponse) -> Iterator[tuple[TopicPartition, KafkaError | None]]:
+            for key in wanted:
+                # A response names no partition whose leader stays.
+                yield key, outcome("election", response.error_code, None, None)
+            for topic in response.replica_election_results:
+                for each in topic.partition_result:
+                    code = 0 if each.error_code == ErrorCode.ELECTION_NOT_NEEDED else each.error_code
+                    where = f"{topic.topic}/{each.partition_id}"
+                    yield (topic.topic, each.partition_id), outcome(where, code, each.error_message, None)
+
+        route: NodeRoute[TopicPartition] = self._router.controller()
+        await self._router.ask(route, wanted, make, read)
+
+
+def _log_dirs(response: DescribeLogDirsResponse) -> tuple[LogDirDescription, ...]:
+    raise_for(response.error_code)
+    return tuple(_log_dir(each) for each in response.results)
+
+
+def _log_dir(found: DescribeLogDirsResult) -> LogDirDescription:
+    replicas = {
+        (topic.name, each.partition_index): ReplicaInfo(each.partition_size, each.offset_lag, each.is_future_key)
+        for topic in found.topics
+        for each in topic.partitions
+    }
+    return LogDirDescription(
+        found.log_dir,
+        outcome(found.log_dir, found.error_code, None, None),
+        found.total_bytes if found.total_bytes >= 0 else None,
+        found.usable_bytes if found.usable_bytes >= 0 else None,
+        replicas,
+    )
+
+
+def _read_moves(response: AlterReplicaLogDirsResponse) -> Iterator[tuple[TopicPartition, KafkaError | None]]:
+    for topic in response.results:
+        for each in topic.partitions:
+            where = f"{topic.topic_name}/{each.partition_index}"
+            yield (topic.topic_name, each.partition_index), outcome(where, each.error_code, None, None)
