@@ -14,6 +14,9 @@
     `cluster_info`      brokers, controller, features
     `transactions`      transactions; producers of partitions
     `replicas`          log directories, reassignments, elections of leaders
+    `acls`              access control lists
+    `users`             users of SCRAM
+    `quotas`            quotas of users, client ids and addresses
     `routing`           which broker is asked, and retries
     ==================  ========================================================================================
 
@@ -21,6 +24,16 @@ Calls about several items return results by item. If some fail, ItemsFailed has 
 error of a call's only item is raised itself.
 """
 
+from pylogbroker.client.admin.acls import (
+    AccessControlEntry,
+    AclBinding,
+    AclFilter,
+    AclOperation,
+    AclPermission,
+    AclResourceType,
+    PatternType,
+    ResourcePattern,
+)
 from pylogbroker.client.admin.client import AdminClient
 from pylogbroker.client.admin.cluster_info import (
     BrokerDescription,
@@ -41,6 +54,7 @@ from pylogbroker.client.admin.groups import (
     MemberDescription,
     MemberToRemove,
 )
+from pylogbroker.client.admin.quotas import AnyName
 from pylogbroker.client.admin.records import EARLIEST, LATEST, MAX_TIMESTAMP, ListedOffset
 from pylogbroker.client.admin.replicas import ElectionType, LogDirDescription, Reassignment, ReplicaInfo
 from pylogbroker.client.admin.routing import ItemsFailed
@@ -58,7 +72,14 @@ __all__ = [
     "EARLIEST",
     "LATEST",
     "MAX_TIMESTAMP",
+    "AccessControlEntry",
+    "AclBinding",
+    "AclFilter",
+    "AclOperation",
+    "AclPermission",
+    "AclResourceType",
     "AdminClient",
+    "AnyName",
     "BrokerDescription",
     "ClusterDescription",
     "CommittedOffset",
@@ -79,9 +100,11 @@ __all__ = [
     "MemberToRemove",
     "NewTopic",
     "PartitionDescription",
+    "PatternType",
     "ProducerDescription",
     "Reassignment",
     "ReplicaInfo",
+    "ResourcePattern",
     "SettingChange",
     "TopicDescription",
     "TopicListing",

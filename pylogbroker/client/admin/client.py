@@ -7,14 +7,17 @@ from typing import Any
 
 from twisted.internet.defer import Deferred, ensureDeferred
 
+from pylogbroker.client.admin.acls import AclAdmin
 from pylogbroker.client.admin.cluster_info import ClusterInfoAdmin
 from pylogbroker.client.admin.configs import ConfigAdmin
 from pylogbroker.client.admin.groups import GroupAdmin
+from pylogbroker.client.admin.quotas import QuotaAdmin
 from pylogbroker.client.admin.records import RecordAdmin
 from pylogbroker.client.admin.replicas import ReplicaAdmin
 from pylogbroker.client.admin.routing import Router
 from pylogbroker.client.admin.topics import TopicAdmin
 from pylogbroker.client.admin.transactions import TransactionAdmin
+from pylogbroker.client.admin.users import UserAdmin
 from pylogbroker.client.arguments import reactor_or_default
 from pylogbroker.client.cluster import Cluster
 from pylogbroker.client.settings import CLIENT, read
@@ -49,6 +52,9 @@ class AdminClient:
         self.cluster = ClusterInfoAdmin(router)
         self.transactions = TransactionAdmin(router)
         self.replicas = ReplicaAdmin(router)
+        self.acls = AclAdmin(router)
+        self.users = UserAdmin(router)
+        self.quotas = QuotaAdmin(router)
 
     def __repr__(self) -> str:
         return f"<AdminClient of {self._cluster}>"

@@ -1,0 +1,131 @@
+"""ACLs: describe, create, delete. Their values are those of `pylogbroker.security.acls.bindings`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import attrs
+
+from pylogbroker.client.admin.routing import Router, deferred, outcome
+from pylogbroker.errors import KafkaError
+from pylogbroker.security.acls.bindings import (
+    AccessControlEntry,
+    AclBinding,
+    AclFilter,
+    AclOperation,
+    AclPermission,
+    AclResourceType,
+    PatternType,
+    ResourcePattern,
+)
+from pylogbroker.wire.messages.create_acls import AclCreation, CreateAclsRequest, CreateAclsResponse
+from pylogbroker.wire.messages.delete_acls import (
+    DeleteAclsFilter,
+    DeleteAclsRequest,
+    DeleteAclsResponse,
+)
+from pylogbroker.wire.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
+
+Bindings = tuple[AclBinding, ...]
+
+
+@attrs.frozen(eq=False)
+class AclAdmin:
+    _router: Router
+
+    @deferred
+    async def describe(self, wanted: AclFilter | None = None) -> Bindings:
+        """Return the ACLs that a filter selects, by default all."""
+        fields = _fields(wanted or AclFilter())
+
+        def read(response: DescribeAclsResponse) -> Iterator[tuple[None, Bindings | KafkaError]]:
+            found = tuple(
+                AclBinding(_pattern(resource), _entry(acl)) for resource in response.resources for acl in resource.acls
+            )
+            yield None, outcome("ACLs", response.error_code, response.error_message, found)
+
+        def make(_: Sequence[None]) -> DescribeAclsRequest:
+            return DescribeAclsRequest(*fields)
+
+        return (await self._router.ask_any([None], make, read))[None]
+
+    @deferred
+    async def create(self, bindings: Iterable[AclBinding]) -> None:
+        """Create ACLs; one that exists is no error."""
+        sent: list[AclBinding] = []
+
+        def make(wanted: Sequence[AclBinding]) -> CreateAclsRequest:
+            sent[:] = wanted
+            return CreateAclsRequest([_creation(each) for each in wanted])
+
+        def read(response: CreateAclsResponse) -> Iterator[tuple[AclBinding, KafkaError | None]]:
+            for binding, each in zip(sent, response.results, strict=False):
+                yield binding, outcome(_text(binding), each.error_code, each.error_message, None)
+
+        await self._router.ask(self._router.controller(), bindings, make, read)
+
+    @deferred
+    async def delete(self, filters: Iterable[AclFilter]) -> dict[AclFilter, Bindings]:
+        """Delete the ACLs that filters select; return them."""
+        sent: list[AclFilter] = []
+
+        def make(wanted: Sequence[AclFilter]) -> DeleteAclsRequest:
+            sent[:] = wanted
+            return DeleteAclsRequest([DeleteAclsFilter(*_fields(each)) for each in wanted])
+
+        def read(response: DeleteAclsResponse) -> Iterator[tuple[AclFilter, Bindings | KafkaError]]:
+            for wanted, each in zip(sent, response.filter_results, strict=False):
+                found = tuple(AclBinding(_pattern(acl), _entry(acl)) for acl in each.matching_acls)
+                failed = next((acl for acl in each.matching_acls if acl.error_code), None)
+                worst: Any = each if each.error_code or failed is None else failed
+                yield wanted, outcome("ACLs", worst.error_code, worst.error_message, found)
+
+        return await self._router.ask(self._router.controller(), filters, make, read)
+
+
+def _fields(wanted: AclFilter) -> tuple[Any, ...]:
+    return (
+        wanted.type,
+        wanted.name,
+        wanted.pattern,
+        wanted.principal,
+        wanted.host,
+        wanted.operation,
+        wanted.permission,
+    )
+
+
+def _creation(binding: AclBinding) -> AclCreation:
+    resource, entry = binding.resource, binding.entry
+    return AclCreation(
+        resource.type, resource.name, resource.pattern, entry.principal, entry.host, entry.operation, entry.permission
+    )
+
+
+def _pattern(found: Any) -> ResourcePattern:
+    return ResourcePattern(AclResourceType(found.resource_type), found.resource_name, PatternType(found.pattern_type))
+
+
+def _entry(found: Any) -> AccessControlEntry:
+    return AccessControlEntry(
+        found.principal, found.host, AclOperation(found.operation), AclPermission(found.permission_type)
+    )
+
+
+def _text(binding: AclBinding) -> str:
+    resource, entry = binding.resource, binding.entry
+    return f"{entry.permission.name} {entry.principal} {entry.operation.name} on {resource.type.name} {resource.name}"
+
+
+__all__ = [
+    "AccessControlEntry",
+    "AclAdmin",
+    "AclBinding",
+    "AclFilter",
+    "AclOperation",
+    "AclPermission",
+    "AclResourceType",
+    "PatternType",
+    "ResourcePattern",
+]

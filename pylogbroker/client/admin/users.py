@@ -1,0 +1,100 @@
+"""Users of SCRAM: describe, set passwords, delete."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from hashlib import pbkdf2_hmac
+from typing import Final
+
+import attrs
+
+from pylogbroker.client import arguments
+from pylogbroker.client.admin.routing import Router, deferred, outcome
+from pylogbroker.errors import KafkaError
+from pylogbroker.rpc.errors import raise_for
+from pylogbroker.security.sasl.users import HASHES, ITERATIONS_MIN, SCRAM_SHA_256, SCRAM_SHA_512
+from pylogbroker.wire.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    AlterUserScramCredentialsResponse,
+    ScramCredentialDeletion,
+    ScramCredentialUpsertion,
+)
+from pylogbroker.wire.messages.describe_user_scram_credentials import (
+    DescribeUserScramCredentialsRequest,
+    DescribeUserScramCredentialsResponse,
+    UserName,
+)
+
+_NUMBERS: Final[Mapping[str, int]] = {SCRAM_SHA_256: 1, SCRAM_SHA_512: 2}
+_NAMES: Final = {number: name for name, number in _NUMBERS.items()}
+_SALT_BYTES: Final = 24
+
+#: Iterations by mechanism.
+Credentials = dict[str, int]
+
+
+@attrs.frozen(eq=False)
+class UserAdmin:
+    _router: Router
+
+    @deferred
+    async def describe(self, names: Iterable[str] | None = None) -> dict[str, Credentials]:
+        """Return users' mechanisms with their iterations; by default of all users."""
+        wanted = None if names is None else [UserName(name) for name in dict.fromkeys(names)]
+        if wanted == []:
+            return {}
+        response: DescribeUserScramCredentialsResponse = await self._router.anywhere(
+            DescribeUserScramCredentialsRequest(wanted)
+        )
+        raise_for(response.error_code, response.error_message)
+        for each in response.results:
+            if each.error_code:
+                found = outcome(f"user {each.user}", each.error_code, each.error_message, None)
+                assert found is not None
+                raise found
+        return {
+            each.user: {_NAMES.get(info.mechanism, "unknown"): info.iterations for info in each.credential_infos}
+            for each in response.results
+        }
+
+    @deferred
+    async def set_password(
+        self,
+        name: str,
+        password: str,
+        mechanisms: Iterable[str] = (SCRAM_SHA_256, SCRAM_SHA_512),
+        iterations: int = ITERATIONS_MIN,
+    ) -> None:
+        """Add a user, or change the password of one. The broker gets a salted hash, not the password."""
+        arguments.name("name", name)
+        for mechanism, number in [(each, _number(each)) for each in dict.fromkeys(mechanisms)]:
+            salt = os.urandom(_SALT_BYTES)
+            salted = pbkdf2_hmac(HASHES[mechanism], password.encode(), salt, iterations)  # takes milliseconds
+            row = ScramCredentialUpsertion(name, number, iterations, salt, salted)
+            await self._alter(name, AlterUserScramCredentialsRequest([], [row]))
+
+    @deferred
+    async def delete(self, name: str, mechanisms: Iterable[str] | None = None) -> None:
+        """Delete a user's credentials of these mechanisms, by default of all; without any there is no such user."""
+        arguments.name("name", name)
+        if mechanisms is None:
+            mechanisms = (await self.describe([name]))[name]
+        for number in [_number(mechanism) for mechanism in mechanisms]:
+            await self._alter(name, AlterUserScramCredentialsRequest([ScramCredentialDeletion(name, number)], []))
+
+    async def _alter(self, name: str, request: AlterUserScramCredentialsRequest) -> None:
+        """Send a change of one credential: Kafka rejects two of a user in one request."""
+
+        def read(response: AlterUserScramCredentialsResponse) -> Iterator[tuple[str, KafkaError | None]]:
+            for each in response.results:
+                yield each.user, outcome(f"user {each.user}", each.error_code, each.error_message, None)
+
+        await self._router.ask(self._router.controller(), [name], lambda _: request, read)
+
+
+def _number(mechanism: str) -> int:
+    number = _NUMBERS.get(mechanism)
+    if number is None:
+        raise arguments.invalid("mechanisms", mechanism, " or ".join(_NUMBERS))
+    return number
