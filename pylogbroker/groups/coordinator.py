@@ -74,6 +74,7 @@ class GroupCoordinator:
     _deliver: Deliver = run_all
     runtime: CoordinatorRuntime[ReplayedGroups, GroupShard] = attrs.field(init=False)
     _events: EventQueue = attrs.field(init=False)
+    _rebalancer: Rebalancer = attrs.field(init=False)
     _members: MemberManager = attrs.field(init=False)
     _offsets: OffsetManager = attrs.field(init=False)
     _shard_handler: GroupShardHandler = attrs.field(init=False)
@@ -83,7 +84,7 @@ class GroupCoordinator:
         context = CoordinatorContext(self._log_port, EventQueue(self._deliver))
         events = self._events = context.events
         writer = GroupRecordWriter(context.writer)
-        rebalancer = Rebalancer(self.settings, context.timers, writer, self._on_generation)
+        rebalancer = self._rebalancer = Rebalancer(self.settings, context.timers, writer, self._on_generation)
         self._members = MemberManager(self.settings, events, rebalancer, writer, self._new_id)
         self._offsets = OffsetManager(self.settings, events, rebalancer, writer)
         self._shard_handler = GroupShardHandler(self.settings, events, rebalancer, self._offsets)
@@ -137,6 +138,15 @@ class GroupCoordinator:
             return LeaveResult(ErrorCode.NONE, (ErrorCode.UNKNOWN_MEMBER_ID,) * len(leaving))
         with self._events:
             return LeaveResult(ErrorCode.NONE, self._members.leave(group, leaving, now_ms))
+
+    def rebalance(self, group_id: str, now_ms: int) -> ErrorCode:
+        """Let a group with members rebalance."""
+        error, group = self._find(group_id)
+        if group is None or not group.members:
+            return error or ErrorCode.GROUP_ID_NOT_FOUND
+        with self._events:
+            self._rebalancer.maybe_prepare(group, now_ms)
+        return ErrorCode.NONE
 
     def commit(self, commit: Commit, reply: Reply[CommitResult], now_ms: int) -> None:
         """Commit; a consumer without membership creates its group.

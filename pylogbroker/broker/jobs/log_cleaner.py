@@ -91,6 +91,14 @@ class LogCleaner:
         for cleaner in self._rounds:
             cleaner.abort(for_good=True)
 
+    async def clean_now(self, found: Log) -> None:
+        """Compact a log at once, however small its dirty part is; failures are logged."""
+        now_ms = self._runtime.now_ms()
+        found.roll(now_ms)
+        chosen = self._examine(found, now_ms)
+        if chosen is not None and chosen.dirty_bytes:
+            await self._round(chosen)
+
     def _abort_cleaning(self, deleted: Log) -> None:
         cleaner = self._busy.get(deleted)
         if cleaner is not None:

@@ -25,7 +25,9 @@ from pylogbroker.testing.faults.cluster_faults import ClusterFaults
 from pylogbroker.testing.faults.connections import FaultyFactory, FaultyProtocol
 from pylogbroker.testing.faults.doors import OpenedListener
 from pylogbroker.testing.faults.fault import Action, CloseMoment, Fault, FaultNotFired, Watch
+from pylogbroker.testing.faults.group_faults import GroupFaults
 from pylogbroker.testing.faults.handlers import Layer, layered, strike
+from pylogbroker.testing.faults.log_faults import LogFaults
 from pylogbroker.testing.faults.matching import Call, Criteria, Predicate
 from pylogbroker.testing.faults.names import api_key, error_code, unknown
 from pylogbroker.testing.faults.pretended_cluster import PretendedCluster
@@ -46,6 +48,8 @@ class Faults:
     layers: tuple[Layer, ...] = attrs.field(init=False)
     """Changes of the broker that last, outermost first."""
     cluster: ClusterFaults = attrs.field(init=False)
+    groups: GroupFaults = attrs.field(init=False)
+    logs: LogFaults = attrs.field(init=False)
     rejected_brokers: frozenset[int] = attrs.field(default=frozenset(), init=False)
     _faults: tuple[Fault, ...] = attrs.field(default=(), init=False)
     _watches: tuple[Watch, ...] = attrs.field(default=(), init=False)
@@ -61,6 +65,8 @@ class Faults:
     def __attrs_post_init__(self) -> None:
         self._pretended = PretendedCluster(self)
         self.cluster = ClusterFaults(self._pretended, lambda: self.broker, self.run)
+        self.groups = GroupFaults(lambda: self.broker, self.run)
+        self.logs = LogFaults(lambda: self.broker, self.run, self.add_action)
         self.layers = (self._caps, self._pretended)
 
     # -- for tests -----------------------------------------------------------------------------------------------

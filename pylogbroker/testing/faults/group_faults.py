@@ -1,0 +1,53 @@
+"""Faults of groups: rebalances, and members that are fenced."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+
+from pylogbroker.broker.assembly import Broker
+from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.groups.requests import Leaving
+
+
+@attrs.define(eq=False, repr=False)
+class GroupFaults:
+    """Methods for tests; any thread may call them."""
+
+    _broker: Callable[[], Broker]
+    _run: Callable[..., Any]
+
+    def members(self, group: str) -> list[str]:
+        """Return the ids of a group's members."""
+        members: list[str] = self._run(self._members, group)
+        return members
+
+    def rebalance(self, group: str) -> None:
+        """Let a group rebalance: its members get REBALANCE_IN_PROGRESS. Raise KafkaError if it has none."""
+        self._run(self._rebalance, group)
+
+    def fence(self, group: str, member: str | None = None) -> None:
+        """Remove a member, or all: they get UNKNOWN_MEMBER_ID."""
+        self._run(self._fence, group, member)
+
+    def _members(self, group: str) -> list[str]:
+        return [member.member_id for member in self._broker().groups.describe(group).members]
+
+    def _rebalance(self, group: str) -> None:
+        broker = self._broker()
+        _raise_for(broker.groups.rebalance(group, broker.runtime.now_ms()), group)
+
+    def _fence(self, group: str, member: str | None) -> None:
+        broker = self._broker()
+        wanted = self._members(group) if member is None else [member]
+        leaving = [Leaving(each) for each in wanted]
+        result = broker.groups.leave(group, leaving, broker.runtime.now_ms())
+        for code in (result.error, *result.members):
+            _raise_for(code, group)
+
+
+def _raise_for(code: ErrorCode, group: str) -> None:
+    if code:
+        raise KafkaError(f"group {group}: {code.name}", code)
