@@ -31,6 +31,8 @@ class Caller:
     is_gone: bool = False
     charged: int = 0
     _on_charge: Callable[[], None] = _charge_nobody
+    software: tuple[str, str] | None = attrs.field(default=None, init=False)
+    """Name and version of the client, as it says in ApiVersions."""
 
     def charge(self, size: int) -> None:
         """Add `size`, which may be negative, to `charged`.  Reactor thread only."""

@@ -12,6 +12,7 @@ from twisted.python.failure import Failure
 
 from pylogbroker.errors import KafkaError, ProtocolViolation
 from pylogbroker.net.limits import MemoryLimit
+from pylogbroker.net.routes import RequestCounts
 from pylogbroker.wire import Chunk
 
 log = Logger()
@@ -24,6 +25,8 @@ class ResponseEncoder(Protocol):
     def response_type(self) -> Any: ...
     @property
     def is_read(self) -> bool: ...
+    @property
+    def counts(self) -> RequestCounts: ...
     def encode_if_short(self, correlation_id: int, answer: Any, structs_max: int, /) -> list[Chunk] | None: ...
     def encode_in_steps(self, correlation_id: int, answer: Any, /) -> Generator[None, None, list[Chunk]]: ...
 

@@ -7,7 +7,8 @@ flexible versions. It is parsed by hand, since every request pays for it. Contro
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Generator, Sequence
+from collections import Counter
+from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import Any
 
 import attrs
@@ -75,6 +76,16 @@ class NotOffered(ProtocolViolation):
         self.api = api
 
 
+@attrs.define(eq=False)
+class RequestCounts:
+    """Requests of one API and version since the start, for metrics."""
+
+    has_error_code: bool
+    """Whether responses have an error code of the request as a whole."""
+    requests: int = 0
+    errors: Counter[int] = attrs.field(factory=Counter)
+
+
 @attrs.frozen
 class Route:
     name: str
@@ -84,6 +95,7 @@ class Route:
     response_type: type
     encode_if_short: Callable[[int, Any, int], list[Chunk] | None]
     encode_in_steps: Callable[[int, Any], Generator[None, None, list[Chunk]]]
+    counts: RequestCounts = attrs.field(eq=False)
     is_read: bool = False
     decode_in_steps: Callable[[memoryview, int], Generator[None, None, tuple[Any, int]]] | None = None
 
@@ -94,6 +106,10 @@ class Routes:
     def __init__(self, apis: Sequence[Api]) -> None:
         self._apis = {api.key: api for api in apis}
         self._routes: dict[tuple[int, int], Route] = {}
+
+    def __iter__(self) -> Iterator[tuple[int, Route]]:
+        """Yield the version and route of what has been asked for."""
+        return ((version, route) for (_, version), route in tuple(self._routes.items()))
 
     def find(self, key: int, version: int) -> Route:
         """Return a route; raise NotOffered if the version is not advertised.
@@ -136,6 +152,7 @@ def _route(api: Api, version: int) -> Route:
         api.response,
         responses.frame_if_short,
         responses.frame_in_steps,
+        RequestCounts(hasattr(api.response, "error_code")),
         api.is_read,
         requests.decode_at_in_steps,
     )
@@ -152,4 +169,5 @@ def _unsupported_api_versions() -> Route:
         ApiVersionsResponse,
         responses.frame_if_short,
         responses.frame_in_steps,
+        RequestCounts(True),
     )

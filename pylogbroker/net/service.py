@@ -77,6 +77,16 @@ class SharedLimits:
         self.not_secured.log_suppressed()
 
 
+@attrs.define(eq=False)
+class ConnectionCounts:
+    """Connections of one listener since the start, for metrics."""
+
+    accepted: int = 0
+    authenticated: int = 0
+    """By TLS or SASL."""
+    not_authenticated: int = 0
+
+
 class KafkaFactory(Factory):
     noisy = False
     protocol_class = KafkaProtocol
@@ -106,6 +116,7 @@ class KafkaFactory(Factory):
         self.max_request_bytes = services.config.integer("socket.request.max.bytes")
         self.connections: dict[KafkaProtocol, None] = {}
         self.idle_tick = 0
+        self.counts = ConnectionCounts()
         self._bound = bounds.connections
         self._all_closed: Deferred[None] | None = None
         self._socket_buffers = (
@@ -149,6 +160,7 @@ class KafkaFactory(Factory):
 
     def connection_made(self, protocol: KafkaProtocol) -> None:
         self.connections[protocol] = None
+        self.counts.accepted += 1
         if self._has_setup:
             self._setup.start(protocol, protocol.host, self._setup_timed_out)
         for option, size in self._socket_buffers:
@@ -163,15 +175,18 @@ class KafkaFactory(Factory):
         if self._security.has_sasl:
             return ANONYMOUS
         principal = self.services.tls[self.listener_name].principal_of(certificate)
+        self.counts.authenticated += 1
         self._setup.stop(protocol)
         return principal
 
     def setup_failed(self, protocol: KafkaProtocol, step: str, cause: str) -> None:
         """Log why the step TLS or SASL failed, a few times a minute for each cause."""
+        self.counts.not_authenticated += 1
         if self._not_secured.is_due(f"{protocol.host}: {step}: {cause},"):
             log.warn("closed the connection from {peer}: {step}: {cause}", peer=protocol.peer, step=step, cause=cause)
 
     def authenticated(self, protocol: KafkaProtocol) -> None:
+        self.counts.authenticated += 1
         self._setup.stop(protocol)
 
     def _setup_timed_out(self, protocol: KafkaProtocol) -> None:
@@ -252,6 +267,10 @@ class KafkaListener:
         if idle > 0:
             self._idle_check.start(idle / 1000 / _IDLE_TICKS, now=False)
         return number
+
+    @property
+    def factory(self) -> KafkaFactory:
+        return self._factory
 
     def _make_engine(self) -> TlsEngine:
         return self._services.tls[self._listener.name].engine()

@@ -115,6 +115,20 @@ class ProtocolTests(SynchronousTestCase):
         self.assertIs(first.access, second.access)
         self.assertEqual(first.principal, "User:ANONYMOUS")
 
+    def test_requests_and_their_errors_are_counted(self) -> None:
+        for number, group in enumerate(("g", "refuse", "refuse", "fail"), 1):
+            self.protocol.dataReceived(heartbeat(number, group))
+        self.protocol.dataReceived(metadata(5))
+        self.handlers.waiting.pop().errback(KafkaError("no", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+        self.assertEqual(self.transport.closed, "")
+        routes = {(route.name, version): route.counts for version, route in self.protocol._routes}
+        counts = routes["Heartbeat", 4]
+        self.assertEqual(counts.requests, 4)
+        self.assertEqual(counts.errors, {ErrorCode.UNKNOWN_MEMBER_ID: 2, ErrorCode.UNKNOWN_SERVER_ERROR: 1})
+        self.assertEqual(routes["Metadata", 9].requests, 1)
+        self.assertEqual(routes["Metadata", 9].errors, {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: 1})
+        self.flushLoggedErrors()
+
     def test_an_answer_that_cannot_be_encoded_costs_a_line_and_the_connection(self) -> None:
         """An error of the broker; many of them do not fill the log."""
         at_once, late = HeartbeatResponse(throttle_time_ms=2**40), MetadataResponse(throttle_time_ms=2**40)

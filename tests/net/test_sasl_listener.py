@@ -123,6 +123,12 @@ class SaslListenerTests(NodeTests):
         self.assertEqual(peer.ask(ListGroupsRequest(), 4).error_code, 0)
         self.node.clock.advance(10)
         self.assertEqual(peer.transport.closed, "")
+        self.assertEqual(self.counts(), (1, 1, 0))
+        self.assertEqual(peer.protocol.software, (SOFTWARE.client_software_name, SOFTWARE.client_software_version))
+
+    def counts(self) -> tuple[int, int, int]:
+        counts = self.factory.counts
+        return counts.accepted, counts.authenticated, counts.not_authenticated
 
     def test_the_authentication_with_tokens_alone(self) -> None:
         peer = Peer(self)
@@ -148,6 +154,7 @@ class SaslListenerTests(NodeTests):
         self.assertEqual(answers[0].error_code, ErrorCode.SASL_AUTHENTICATION_FAILED)
         text = "Authentication failed during authentication due to invalid credentials with SASL mechanism PLAIN"
         self.assertEqual(answers[0].error_message, text)
+        self.assertEqual(self.counts(), (2, 0, 2))
 
     def test_a_wrong_token_without_a_header_has_no_answer(self) -> None:
         peer = Peer(self)

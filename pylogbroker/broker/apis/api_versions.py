@@ -25,6 +25,7 @@ def handle(services: Services, context: RequestContext, request: ApiVersionsRequ
         names = (request.client_software_name, request.client_software_version)
         if not all(_CLIENT_SOFTWARE.fullmatch(name) for name in names):
             return ApiVersionsResponse(ErrorCode.INVALID_REQUEST)
+        context.caller.software = names
     return ApiVersionsResponse(api_keys=_advertised(services))
 
 

@@ -56,6 +56,7 @@ _ATTRIBUTES_AT = 22
 _FIRST_WITH_V2 = 3
 _FIRST_WITH_ZSTD = 7
 _FIRST_WITH_LEADERS = 10
+_TOO_LARGE = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
 _RECORD_ERRORS_MAX = 1000  # of all partitions of a request
 _PARTITIONS_INLINE_MAX = 16  # with the default max.message.bytes 16 MB, and some ms
 _STEP_BYTES = 64 * 1024  # appended in one step: some hundred microseconds
@@ -198,6 +199,8 @@ class _Appends:
                 self.queued.append((answer, partition, later))
                 return
         except KafkaError as error:
+            if error.code in _TOO_LARGE:
+                services.partitions.traffic.of(topic).rejected_bytes += len(data.records or b"")
             self._fail(answer, topic, partition, error)
         else:
             self._appended(answer, partition, appended)
@@ -258,6 +261,7 @@ class _Appends:
     def _fail(
         self, answer: PartitionProduceResponse, topic: str, partition: Partition | None, error: KafkaError
     ) -> None:
+        self._services.partitions.traffic.of(topic).append_errors[error.code] += 1
         if error.code is ErrorCode.NOT_LEADER_OR_FOLLOWER and self._version >= _FIRST_WITH_LEADERS:
             self._name_leader(answer, topic)
         answer.error_code, answer.error_message = error.code, error.detail

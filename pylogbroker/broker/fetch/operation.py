@@ -494,6 +494,8 @@ class FetchOperation:
                 partitions = []
                 topics.append(FetchableTopicResponse(name, topic_id, partitions))
             partitions.append(answer)
+            if answer.records:
+                self._reader.count_sent(asked, len(answer.records))
 
     def _settle(self, pairs: Sequence[_Pair]) -> None:
         if (follower := self._follower) is None:

@@ -23,6 +23,7 @@ from pylogbroker.broker.fetch.conversion import FIRST_WITH_BYTE_LIMIT, FIRST_WIT
 from pylogbroker.broker.fetch.readahead import READ_INLINE_BYTES_MAX, is_cached, magic_if_cached, read_if_cached
 from pylogbroker.broker.fetch.session import CONSUMER, RequestedPartition, fetcher_of
 from pylogbroker.broker.partitions.partition import Partition
+from pylogbroker.broker.partitions.traffic import TopicTraffic
 from pylogbroker.broker.security.access import Access
 from pylogbroker.broker.services import Services
 from pylogbroker.errors import ErrorCode, KafkaError, StorageFailure
@@ -166,6 +167,7 @@ class FetchReader:
                 self.is_urgent = True
                 answer = PartitionData(asked.partition.partition)
                 self.fail(answer, error.code)
+                self._traffic_of(asked).fetch_errors[error.code] += 1
                 if error.code in _ERRORS_OF_LEADERS and self._context.api_version >= _FIRST_WITH_LEADERS:
                     self._name_leader(asked, answer)
             except NotCached as missing:
@@ -177,11 +179,27 @@ class FetchReader:
                 left -= answer.records.length
         self.left = left
 
+    def _traffic_of(self, asked: RequestedPartition) -> TopicTraffic:
+        topic, services = asked.topic, self._services
+        if isinstance(topic, UUID):
+            found = services.metadata.image.topic_by_id(topic)
+            topic = "" if found is None else found.name
+        return services.partitions.traffic.of(topic)
+
+    def count_sent(self, asked: RequestedPartition, size: int) -> None:
+        """Count bytes of records that are about to be sent."""
+        traffic = self._traffic_of(asked)
+        if self.is_follower:
+            traffic.replication_bytes_out += size
+        else:
+            traffic.bytes_out += size
+
     def _read_partition(self, asked: RequestedPartition, left: int, min_one: bool, may_wait: bool) -> PartitionData:
         wanted = asked.partition
         if self._access is not None:
             self._check_access(self._access, asked.topic)
         partition = self._services.partitions.find(asked.topic, wanted.partition, self._may_follow)
+        partition.traffic.fetches += 1
         if self._context.api_version < _FIRST_WITH_ZSTD:
             self._check_age(partition)
         diverging = self._note_follower(partition, wanted) if self.is_follower else self._diverging(partition, wanted)

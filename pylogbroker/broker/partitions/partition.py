@@ -13,6 +13,7 @@ from twisted.python.failure import Failure
 from pylogbroker.broker.partitions.group_commit import GroupCommit
 from pylogbroker.broker.partitions.high_watermark import HighWatermark, SyncedOffset
 from pylogbroker.broker.partitions.purgatory import Mark, Purgatory
+from pylogbroker.broker.partitions.traffic import TopicTraffic
 from pylogbroker.broker.partitions.verifications import Verifications
 from pylogbroker.broker.runtime import InThread
 from pylogbroker.errors import ErrorCode, KafkaError
@@ -72,6 +73,7 @@ class Partition:
     index: int
     log: Log
     _group_commit: GroupCommit
+    traffic: TopicTraffic = attrs.field(factory=TopicTraffic)
     leader_epoch: int = 0
     min_insync_replicas: int = 1
     wanted_insync_replicas: int = 1
@@ -133,6 +135,10 @@ class Partition:
         appended = self.log.append(records, now_ms, self.leader_epoch, origin)
         if not appended.duplicate:
             size = len(records)
+            traffic = self.traffic
+            traffic.appends += 1
+            traffic.messages_in += appended.count
+            traffic.bytes_in += size
             if self.purgatory.delayed:
                 self.purgatory.reached(Mark.LOG_END, self.log.log_end_offset, size)
             self.high_watermark.appended(size, appended.must_sync)

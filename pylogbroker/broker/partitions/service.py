@@ -19,6 +19,7 @@ from pylogbroker.broker.partitions.delete_policies import DeletePolicies, Missin
 from pylogbroker.broker.partitions.group_commit import GroupCommit
 from pylogbroker.broker.partitions.log_config import log_config
 from pylogbroker.broker.partitions.partition import Partition
+from pylogbroker.broker.partitions.traffic import Traffic
 from pylogbroker.broker.runtime import Runtime
 from pylogbroker.broker.slices import STEP_ITEMS
 from pylogbroker.broker.throttles import is_throttled
@@ -58,6 +59,7 @@ class Partitions:
     """Partitions with a replica here."""
     led: dict[TopicPartition, Partition] = attrs.field(factory=dict, init=False)
     """Those of them that this broker leads."""
+    traffic: Traffic = attrs.field(factory=Traffic, init=False)
     _names: dict[UUID, str] = attrs.field(factory=dict, init=False)  # of topics with replicas here
     on_log_deleted: list[Callable[[Log], None]] = attrs.field(factory=list, init=False)
     on_configured: list[Callable[[], None]] = attrs.field(factory=list, init=False)
@@ -148,6 +150,7 @@ class Partitions:
             self.led.pop(key, None)
             partition = self.hosted.pop(key, None)
             if partition is not None:
+                self.traffic.leave(partition.topic)
                 partition.close(StorageFailure(f"{partition.topic}-{partition.index} is offline"))
                 for call in self.on_offline:
                     call(*key)
@@ -198,6 +201,7 @@ class Partitions:
             self.led.pop((topic, index), None)
             partition = self.hosted.pop((topic, index), None)
             if partition is not None:
+                self.traffic.leave(topic)
                 partition.close()
                 for call in self.on_log_deleted:
                     call(partition.log)
@@ -261,7 +265,12 @@ class Partitions:
         found = self._open_log(topic, index, config, is_new)
         known = self.hosted.get(key)
         if known is None or known.log is not found:
-            self.hosted[key] = Partition(topic.name, index, found, self._group_commit, is_internal=topic.internal)
+            traffic = self.traffic.join(topic.name)
+            if known is not None:
+                self.traffic.leave(topic.name)
+            self.hosted[key] = Partition(
+                topic.name, index, found, self._group_commit, traffic, is_internal=topic.internal
+            )
 
     def _open_log(self, topic: TopicImage, index: int, config: LogConfig, is_new: bool) -> Log:
         now_ms = self._runtime.now_ms()

@@ -52,6 +52,8 @@ class IsrUpdates:
     _controller: ControllerChannel
     _protocol: InterBrokerProtocol
     _runtime: Runtime
+    shrinks: int = attrs.field(default=0, init=False)  # since the start, for metrics
+    expands: int = attrs.field(default=0, init=False)
     _waiting: dict[TopicPartition, _Proposal] = attrs.field(factory=dict, init=False)
     _delays: dict[TopicPartition, IDelayedCall] = attrs.field(factory=dict, init=False)
     _in_flight: bool = attrs.field(default=False, init=False)
@@ -122,6 +124,9 @@ class IsrUpdates:
                 log.info(
                     "in-sync replicas of {topic}-{partition}: {isr}", topic=key[0], partition=key[1], isr=list(isr)
                 )
+                known = proposal.leadership.leader.isr.committed
+                self.shrinks += len(isr) < len(known)
+                self.expands += len(isr) > len(known)
                 proposal.leadership.isr_altered(isr, partition_epoch)
 
     def _answers(

@@ -47,7 +47,7 @@ class Leader:
     def __init__(self, index: int, topic_id: uuid.UUID = TOPIC_ID) -> None:
         self.partition = SimpleNamespace(topic="t", index=index, replication=self)
         self.topic_id = topic_id
-        self.leader = SimpleNamespace(isr=SimpleNamespace(pending=None))
+        self.leader = SimpleNamespace(isr=SimpleNamespace(pending=None, committed=(1,)))
         self.answers: list[Any] = []
 
     def change(self, *isr: int) -> IsrChange:
@@ -112,6 +112,16 @@ def test_proposals_share_a_request_and_each_gets_its_answer(
     assert first.answers == [((1, 2), 5)]
     assert second.answers == [ErrorCode.INVALID_UPDATE_VERSION]
     assert third.answers == [ErrorCode.UNKNOWN_SERVER_ERROR]
+    assert (updates.shrinks, updates.expands) == (0, 1)
+
+
+def test_a_smaller_isr_is_counted(updates: Any, clock: Clock, controller: AskedController) -> None:
+    leader = Leader(0)
+    leader.leader.isr.committed = (1, 2)
+    updates.propose(leader, leader.change(1), 0)
+    clock.advance(0)
+    controller.asked[0][1].callback(response(granted(0, 1)))
+    assert (updates.shrinks, updates.expands) == (1, 0)
 
 
 def test_one_request_is_in_flight(updates: Any, clock: Clock, controller: AskedController) -> None:

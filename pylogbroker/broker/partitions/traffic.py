@@ -1,0 +1,67 @@
+"""Counts of what comes into partitions and goes out, by topic, since the start of the broker.
+
+They are integers that a batch of records changes, and that metrics read. A topic's counts end with its last partition
+here; they stay part of the totals.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import attrs
+
+from pylogbroker.errors import ErrorCode
+
+
+@attrs.define(eq=False)
+class TopicTraffic:
+    """Counts of the partitions of one topic."""
+
+    partitions: int = 0
+    """Partitions that count here."""
+    appends: int = 0
+    messages_in: int = 0
+    bytes_in: int = 0
+    bytes_out: int = 0
+    """To consumers."""
+    replication_bytes_out: int = 0
+    fetches: int = 0
+    rejected_bytes: int = 0
+    """Of records that were too large."""
+    append_errors: Counter[ErrorCode] = attrs.field(factory=Counter)
+    fetch_errors: Counter[ErrorCode] = attrs.field(factory=Counter)
+
+    def add(self, other: TopicTraffic) -> None:
+        self.appends += other.appends
+        self.messages_in += other.messages_in
+        self.bytes_in += other.bytes_in
+        self.bytes_out += other.bytes_out
+        self.replication_bytes_out += other.replication_bytes_out
+        self.fetches += other.fetches
+        self.rejected_bytes += other.rejected_bytes
+        self.append_errors += other.append_errors
+        self.fetch_errors += other.fetch_errors
+
+
+@attrs.define(eq=False)
+class Traffic:
+    topics: dict[str, TopicTraffic] = attrs.field(factory=dict, init=False)
+    of_others: TopicTraffic = attrs.field(factory=TopicTraffic, init=False)
+    """Sum of topics that have no partition here any more, and of those that were not found."""
+
+    def join(self, topic: str) -> TopicTraffic:
+        """Return the counts of a topic for one more partition."""
+        found = self.topics.setdefault(topic, TopicTraffic())
+        found.partitions += 1
+        return found
+
+    def leave(self, topic: str) -> None:
+        """Forget one partition of a topic."""
+        found = self.topics[topic]
+        found.partitions -= 1
+        if not found.partitions:
+            self.of_others.add(self.topics.pop(topic))
+
+    def of(self, topic: str) -> TopicTraffic:
+        """Return the counts of a topic, or those of others."""
+        return self.topics.get(topic, self.of_others)

@@ -1,0 +1,75 @@
+"""Counts of what comes into topics and goes out."""
+
+from __future__ import annotations
+
+from pylogbroker.broker.apis import fetch, produce
+from pylogbroker.broker.partitions.traffic import TopicTraffic
+from pylogbroker.errors import ErrorCode
+from pylogbroker.metadata.delta import NewTopic
+from pylogbroker.records import Record, build
+from pylogbroker.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from pylogbroker.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from tests.broker.nodes import START, NodeTests
+from tests.broker.trees import now
+
+BATCH = bytes(build([Record(n, int(START * 1000), None, b"value") for n in range(3)]))
+
+
+class TrafficTests(NodeTests):
+    def setUp(self) -> None:
+        super().setUp()
+        self.node.create("t", 2)
+
+    def traffic(self, topic: str = "t") -> TopicTraffic:
+        return self.node.broker.partitions.traffic.of(topic)
+
+    def produce(self, partition: int, records: bytes = BATCH, topic: str = "t") -> None:
+        data = TopicProduceData(topic, [PartitionProduceData(partition, records)])
+        self.node.ask(produce.handle, ProduceRequest(None, 1, 1000, [data]), 11)
+
+    def fetch(self, offset: int, topic: str = "t", version: int = 11) -> None:
+        partition = FetchPartition(0, fetch_offset=offset, partition_max_bytes=1 << 20)
+        wanted = FetchTopic(topic, partitions=[partition])
+        self.node.ask(fetch.handle, FetchRequest(max_wait_ms=0, min_bytes=0, topics=[wanted]), version)
+
+    def test_what_is_appended_and_fetched(self) -> None:
+        self.produce(0)
+        self.produce(1)
+        self.fetch(0)
+        self.fetch(3)
+        traffic = self.traffic()
+        assert (traffic.appends, traffic.messages_in, traffic.bytes_in) == (2, 6, 2 * len(BATCH))
+        assert (traffic.fetches, traffic.bytes_out, traffic.replication_bytes_out) == (2, len(BATCH), 0)
+        assert not traffic.append_errors + traffic.fetch_errors
+
+    def test_errors_by_topic(self) -> None:
+        self.produce(0, BATCH[:-1] + b"?")
+        self.node.create("small", 1, max_message_bytes="10")
+        self.produce(0, topic="small")
+        self.fetch(99)
+        self.produce(0, topic="unknown")
+        self.fetch(0, topic="unknown")
+        assert self.traffic().append_errors == {ErrorCode.CORRUPT_MESSAGE: 1}
+        assert self.traffic().fetch_errors == {ErrorCode.OFFSET_OUT_OF_RANGE: 1}
+        small = self.traffic("small")
+        assert (small.append_errors, small.rejected_bytes) == ({ErrorCode.MESSAGE_TOO_LARGE: 1}, len(BATCH))
+        others = self.node.broker.partitions.traffic.of_others
+        assert others.append_errors == others.fetch_errors == {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: 1}
+        assert self.traffic().messages_in == small.messages_in == 0
+
+    def test_a_deleted_topic_stays_in_the_totals(self) -> None:
+        self.produce(0)
+        now(self.node.broker.controller.delete_topic("t"))
+        traffic = self.node.broker.partitions.traffic
+        assert "t" not in traffic.topics
+        assert traffic.of_others.messages_in == 3
+        now(self.node.broker.controller.create_topic(NewTopic("t", 1, 1)))
+        assert self.traffic().messages_in == 0
+        assert self.traffic().partitions == 1
+
+    def test_partitions_that_go_offline_leave(self) -> None:
+        self.produce(0)
+        partitions = self.node.broker.partitions
+        partitions.directory_failed(self.node.directories[0], "a broken disk")
+        assert partitions.traffic.topics == {}
+        assert partitions.traffic.of_others.messages_in == 3
