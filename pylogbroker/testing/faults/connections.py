@@ -22,6 +22,7 @@ from pylogbroker.net.sasl_protocol import SaslProtocol
 from pylogbroker.net.service import KafkaFactory, SharedLimits
 from pylogbroker.rpc.transport import BUFFERS
 from pylogbroker.testing.faults.handlers import faulty
+from pylogbroker.testing.faults.network import Conditions, Flow
 from pylogbroker.wire import Chunk
 
 log = Logger()
@@ -65,12 +66,43 @@ class FaultyProtocol(KafkaProtocol):
         return factory
 
     def connectionMade(self) -> None:
+        clock = self.factory.reactor
+        self._up = Flow(clock, super().dataReceived, self.reset)
+        self._down = Flow(clock, lambda piece: self.transport.send_chunks([piece]), self.reset)
         self.number = self._faulty_factory.faults.entered(self._caller, self)
         super().connectionMade()
 
     def connectionLost(self, reason: Any = None) -> None:
+        self._up.close()
+        self._down.close()
         self._faulty_factory.faults.left(self._caller)
         super().connectionLost(reason)
+
+    def shape(self, up: Conditions | None, down: Conditions | None) -> None:
+        """Change the conditions of the directions that are not None."""
+        if up is not None:
+            self._up.shape(up)
+        if down is not None:
+            self._down.shape(down)
+
+    def reset(self) -> None:
+        """End the connection at once, without what was not sent."""
+        self.transport.abortConnection()
+
+    def receive_buffer(self) -> memoryview | None:
+        return None if self._up.is_shaped else super().receive_buffer()
+
+    def dataReceived(self, data: bytes) -> None:
+        if self._up.is_shaped:
+            self._up.put(data)
+        else:
+            super().dataReceived(data)
+
+    def _flush(self) -> None:
+        if self._down.is_shaped and self._out and not self._closing:
+            chunks, self._out, self._out_bytes = self._out, [], 0
+            self._down.put(b"".join(map(_bytes_of, chunks)))
+        super()._flush()
 
     def pause(self) -> None:
         """Handle no further request until `go_on`."""

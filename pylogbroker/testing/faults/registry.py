@@ -21,6 +21,7 @@ from pylogbroker.broker.services import Services
 from pylogbroker.config import Listener
 from pylogbroker.net.routes import Routes
 from pylogbroker.net.service import KafkaFactory, SharedLimits
+from pylogbroker.testing.faults.chaos import Chaos
 from pylogbroker.testing.faults.cluster_faults import ClusterFaults
 from pylogbroker.testing.faults.connections import FaultyFactory, FaultyProtocol
 from pylogbroker.testing.faults.doors import OpenedListener
@@ -30,6 +31,7 @@ from pylogbroker.testing.faults.handlers import Layer, layered, strike
 from pylogbroker.testing.faults.log_faults import LogFaults
 from pylogbroker.testing.faults.matching import Call, Criteria, Predicate
 from pylogbroker.testing.faults.names import api_key, error_code, unknown
+from pylogbroker.testing.faults.network import NetworkFaults
 from pylogbroker.testing.faults.pretended_cluster import PretendedCluster
 from pylogbroker.testing.faults.requests import RequestLog, SeenRequest
 from pylogbroker.testing.faults.version_caps import Cap, CappedRoutes, VersionCaps
@@ -50,6 +52,7 @@ class Faults:
     cluster: ClusterFaults = attrs.field(init=False)
     groups: GroupFaults = attrs.field(init=False)
     logs: LogFaults = attrs.field(init=False)
+    network: NetworkFaults = attrs.field(init=False)
     rejected_brokers: frozenset[int] = attrs.field(default=frozenset(), init=False)
     _faults: tuple[Fault, ...] = attrs.field(default=(), init=False)
     _watches: tuple[Watch, ...] = attrs.field(default=(), init=False)
@@ -61,12 +64,14 @@ class Faults:
     _connected: int = attrs.field(default=0, init=False)
     _caps: VersionCaps = attrs.field(factory=VersionCaps, init=False)
     _pretended: PretendedCluster = attrs.field(init=False)
+    _chaos: tuple[Chaos, ...] = attrs.field(default=(), init=False)
 
     def __attrs_post_init__(self) -> None:
         self._pretended = PretendedCluster(self)
         self.cluster = ClusterFaults(self._pretended, lambda: self.broker, self.run)
         self.groups = GroupFaults(lambda: self.broker, self.run)
         self.logs = LogFaults(lambda: self.broker, self.run, self.add_action)
+        self.network = NetworkFaults(lambda: list(self._connections.values()), self.run)
         self.layers = (self._caps, self._pretended)
 
     # -- for tests -----------------------------------------------------------------------------------------------
@@ -141,6 +146,15 @@ class Faults:
         """Let a function answer requests; it returns a response, or None for the broker's own."""
         return self.add(api, answer=script, times=times)
 
+    def chaos(self, seed: int, rate: float = 0.1) -> Chaos:
+        """Let a part of the requests meet faults that correct clients survive; the same ones for the same seed."""
+        chaos = Chaos(seed, rate, self._end_chaos)
+        self._chaos = (*self._chaos, chaos)
+        return chaos
+
+    def _end_chaos(self, ended: Chaos) -> None:
+        self._chaos = tuple(each for each in self._chaos if each is not ended)
+
     def reject_connections(self, broker: int | None = None) -> None:
         """CloseMoment new connections at once, those to one broker or all; `accept_connections` ends it."""
         self.rejected_brokers |= {_ONCE if broker is None else broker}
@@ -167,7 +181,9 @@ class Faults:
         faults = self._faults
         for each in (*faults, *self._watches):
             each.remove()
+        self._chaos = ()
         self.accept_connections()
+        self.network.heal()
         self.cap_versions()
         self._pretended.reset()
         self.run(self._pretended.doors.close_brokers)
@@ -237,6 +253,7 @@ class Faults:
 
     def entered(self, caller: Caller, connection: FaultyProtocol) -> int:
         self._connections[caller] = connection
+        self.network.welcome(connection)
         self._connected += 1
         return self._connected
 
@@ -254,6 +271,12 @@ class Faults:
         work = layered(self.layers)
         for fault in self._faults:
             if not fault.is_spent and fault.criteria.match(call):
+                fault.note(seen)
+                return await strike(fault, call, work)
+        for chaos in self._chaos:
+            action = chaos.choose(call)
+            if action is not None:
+                fault = Fault(Criteria(), self.requests, self._unlist, action, run=self.run)
                 fault.note(seen)
                 return await strike(fault, call, work)
         return await work(call)
