@@ -18,10 +18,13 @@ from pylogbroker.errors import PylogbrokerError
 _COMMANDS: Final = {
     "backup": "Copy a broker's files, also while it runs.",
     "certificates": "Make certificates for trying TLS out.",
+    "cluster": "Show brokers, disks and health.",
+    "config": "Show and change settings of topics and brokers.",
     "coordination": "Rebuild a lost coordination.sqlite.",
     "load": "Load new records of topics into Parquet files with Spark.",
     "loaded": "Show what has been loaded into a directory.",
     "migrate": "Import Kafka 0.7 data, and topics and offsets from ZooKeeper.",
+    "topic": "List, create, describe, alter, delete and trim topics.",
     "user": "Add, list and delete users of SASL listeners.",
 }
 _INTERRUPTED: Final = 130  # as after SIGINT in a shell

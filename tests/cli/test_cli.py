@@ -49,7 +49,19 @@ def test_it_is_installed_by_its_name() -> None:
     assert setup["options.entry_points"]["console_scripts"].strip() == "pylogbroker = pylogbroker.cli:main"
 
 
-@pytest.mark.parametrize("command", [[], ["load"], ["loaded"], ["backup"], ["coordination"], ["migrate", "kafka07"]])
+@pytest.mark.parametrize(
+    "command",
+    [
+        [],
+        ["load"],
+        ["loaded"],
+        ["backup"],
+        ["coordination"],
+        ["migrate", "kafka07"],
+        ["topic", "list"],
+        ["group", "reset"],
+    ],
+)
 def test_help_needs_nothing_heavy(command: list[str]) -> None:
     script = (
         "import sys\nfrom pylogbroker.cli import main\n"

@@ -1,0 +1,155 @@
+"""Options of commands that work on a running cluster, and the connection that they describe.
+
+A profile is a table in a TOML file, `~/.config/pylogbroker/config.toml` or $PYLOGBROKER_CONFIG:
+
+    default = "production"
+
+    [profiles.production]
+    "bootstrap.servers" = "one:9092,two:9092"
+    "security.protocol" = "SSL"
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from pylogbroker.errors import ConfigError
+
+if TYPE_CHECKING:
+    from pylogbroker.client.sync.admin import AdminClient
+
+_SECONDS: Final = 30.0
+_GRACE_SECONDS: Final = 5.0  # so that the client's own error comes first, which says more
+_COMPLETION_SECONDS: Final = 1.0
+_BOOTSTRAP: Final = "bootstrap.servers"
+
+
+class Connection:
+    """Settings of a client, from a profile, a file, and options, in rising precedence."""
+
+    def __init__(self, settings: Mapping[str, str], seconds: float = _SECONDS) -> None:
+        if not settings.get(_BOOTSTRAP):
+            raise ConfigError(
+                "no brokers are given: use --bootstrap-server HOST:PORT, or set PYLOGBROKER_BOOTSTRAP_SERVER"
+            )
+        self.seconds = seconds
+        self._settings = settings
+
+    def settings(self, table: Mapping[str, object]) -> dict[str, str]:
+        """Return those settings that are in a client's table, or in no client's: the client reports them."""
+        from pylogbroker.client.settings import CONSUMER, PRODUCER
+
+        others = {*PRODUCER, *CONSUMER} - table.keys()
+        return {name: value for name, value in self._settings.items() if name not in others}
+
+    @contextmanager
+    def admin(self) -> Iterator[AdminClient]:
+        from pylogbroker.client.settings import CLIENT
+        from pylogbroker.client.sync.admin import AdminClient
+
+        timeout = {"default.api.timeout.ms": str(round(self.seconds * 1000))}
+        settings = {**timeout, **self.settings(CLIENT)}
+        with AdminClient(settings=settings, timeout=self.seconds + _GRACE_SECONDS) as admin:
+            yield admin
+
+
+def cluster_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Pass the connection to a cluster as `connection`."""
+
+    @click.option(
+        "-b",
+        "--bootstrap-server",
+        "bootstrap",
+        metavar="HOST:PORT,...",
+        envvar="PYLOGBROKER_BOOTSTRAP_SERVER",
+        help="Brokers to connect to first. [$PYLOGBROKER_BOOTSTRAP_SERVER]",
+    )
+    @click.option("--command-config", "file", metavar="FILE", help="Properties file with settings of a client.")
+    @click.option("-X", "assignments", multiple=True, metavar="NAME=VALUE", help="A setting of the client.")
+    @click.option("--profile", metavar="NAME", envvar="PYLOGBROKER_PROFILE", help="Profile in the user's config.toml.")
+    @click.option(
+        "--timeout", "seconds", type=click.FloatRange(0.1), default=_SECONDS, show_default=True, metavar="SECONDS"
+    )
+    @functools.wraps(function)
+    def with_connection(
+        *arguments: Any,
+        bootstrap: str | None,
+        file: str | None,
+        assignments: tuple[str, ...],
+        profile: str | None,
+        seconds: float,
+        **others: Any,
+    ) -> Any:
+        settings = _settings(bootstrap, file, assignments, profile)
+        return function(*arguments, connection=Connection(settings, seconds), **others)
+
+    return with_connection
+
+
+def complete_topics(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    return _complete(context, incomplete, lambda admin: [each.name for each in admin.topics.list()])
+
+
+def complete_groups(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    return _complete(context, incomplete, lambda admin: [each.group for each in admin.groups.list()])
+
+
+def _complete(context: click.Context, incomplete: str, names: Callable[[AdminClient], list[str]]) -> list[str]:
+    """Return names from the cluster of the options typed so far; none if it does not answer at once."""
+    given = context.params
+    try:
+        bootstrap = given.get("bootstrap") or os.environ.get("PYLOGBROKER_BOOTSTRAP_SERVER")
+        settings = _settings(bootstrap, given.get("file"), given.get("assignments") or (), given.get("profile"))
+        with Connection(settings, _COMPLETION_SECONDS).admin() as admin:
+            return [name for name in names(admin) if name.startswith(incomplete)]
+    except Exception:
+        return []  # a shell has no place for errors
+
+
+def _settings(
+    bootstrap: str | None, file: str | None, assignments: tuple[str, ...], profile: str | None
+) -> dict[str, str]:
+    found = _profile(profile)
+    if file is not None or assignments:
+        from pylogbroker.config import properties
+
+        found |= {} if file is None else properties.read(file)
+        found |= properties.parse_assignments(assignments)
+    return found | ({_BOOTSTRAP: bootstrap} if bootstrap else {})
+
+
+def _profile(name: str | None) -> dict[str, str]:
+    import tomllib
+
+    path = Path(os.environ.get("PYLOGBROKER_CONFIG") or _default_file())
+    if name is None and not path.exists():
+        return {}
+    try:
+        content = tomllib.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise ConfigError(f"profile {name}: {path}: {error.strerror}") from error
+    except ValueError as error:
+        raise ConfigError(f"{path}: not TOML in UTF-8: {error}") from error
+    profiles = content.get("profiles", {})
+    chosen = content.get("default") if name is None else name
+    if chosen is None:
+        return {}
+    if not isinstance(profiles, dict) or not isinstance(profiles.get(chosen), dict):
+        known = ", ".join(sorted(profiles)) if isinstance(profiles, dict) and profiles else "none"
+        raise ConfigError(f"{path}: there is no profile {chosen}; it has {known}: add a table [profiles.{chosen}]")
+    return {setting: _text(value) for setting, value in profiles[chosen].items()}
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _default_file() -> Path:
+    return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "pylogbroker" / "config.toml"

@@ -1,0 +1,104 @@
+"""`pylogbroker config`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from pylogbroker.cli.arguments import assignments
+from pylogbroker.cli.cluster_options import Connection, cluster_options
+from pylogbroker.cli.output import format_option, show
+
+if TYPE_CHECKING:
+    from pylogbroker.client.admin import ConfigResource
+
+
+@click.group("config", short_help="Show and change settings of topics and brokers.")
+def command() -> None:
+    """Show and change settings of topics and brokers."""
+
+
+def _resource(kind: str, name: str | None) -> ConfigResource:
+    from pylogbroker.client.admin import ConfigResource
+
+    if kind == "topic":
+        if not name:
+            raise click.UsageError("give the topic's name")
+        return ConfigResource.topic(name)
+    if name is not None and not name.isdigit():
+        raise click.UsageError(f"{name!r}: expected a broker's number; without one, the defaults of all brokers")
+    return ConfigResource.broker(None if name is None else int(name))
+
+
+@command.command("describe", short_help="Show settings with their sources.")
+@click.argument("kind", type=click.Choice(["topic", "broker"]))
+@click.argument("name", required=False)
+@click.option("--setting", "names", multiple=True, metavar="NAME", help="Only this setting; may be repeated.")
+@click.option("--all", "everything", is_flag=True, help="Settings with default values, too.")
+@cluster_options
+@format_option
+def describe(
+    kind: str, name: str | None, names: tuple[str, ...], everything: bool, connection: Connection, output: str
+) -> None:
+    """Show the settings of a topic, of the broker with number NAME, or of all brokers.
+
+    The source of a value is topic, broker, cluster (all brokers), static (the broker's file) or default.
+    """
+    resource = _resource(kind, name)
+    with connection.admin() as admin:
+        found = admin.configs.describe([resource], names or None)[resource]
+    rows = [
+        {
+            "name": each.name,
+            "value": each.value,
+            "source": each.source,
+            "type": each.type,
+            "read_only": each.is_read_only,
+            "sensitive": each.is_sensitive,
+        }
+        for _, each in sorted(found.items())
+        if everything or names or not each.is_default
+    ]
+    show(rows, output)
+
+
+@command.command("alter", short_help="Change settings while brokers run.")
+@click.argument("kind", type=click.Choice(["topic", "broker"]))
+@click.argument("name", required=False)
+@click.option("-s", "--set", "changed", multiple=True, metavar="NAME=VALUE", help="Set a setting.")
+@click.option("-d", "--delete", "deleted", multiple=True, metavar="NAME", help="Return a setting to its default.")
+@click.option("--append", multiple=True, metavar="NAME=ITEM", help="Add an item to a setting that is a list.")
+@click.option("--subtract", multiple=True, metavar="NAME=ITEM", help="Remove an item from a setting that is a list.")
+@click.option("--validate-only", is_flag=True, help="Only check whether the change is possible.")
+@cluster_options
+def alter(
+    kind: str,
+    name: str | None,
+    changed: tuple[str, ...],
+    deleted: tuple[str, ...],
+    append: tuple[str, ...],
+    subtract: tuple[str, ...],
+    validate_only: bool,
+    connection: Connection,
+) -> None:
+    """Change settings of a topic, of the broker with number NAME, or of all brokers."""
+    resource = _resource(kind, name)
+    from pylogbroker.client.admin import ConfigOperation, SettingChange
+
+    given = (
+        (ConfigOperation.SET, "--set", changed),
+        (ConfigOperation.APPEND, "--append", append),
+        (ConfigOperation.SUBTRACT, "--subtract", subtract),
+    )
+    changes = [SettingChange(each, ConfigOperation.DELETE) for each in deleted]
+    changes += [
+        SettingChange(setting, operation, value)
+        for operation, option, texts in given
+        for setting, value in assignments(texts, option).items()
+    ]
+    if not changes:
+        raise click.UsageError("give --set, --delete, --append or --subtract")
+    with connection.admin() as admin:
+        admin.configs.alter({resource: changes}, validate_only=validate_only)
+    click.echo(f"{'Checked' if validate_only else 'Changed'} {len(changes)} settings of {resource}.", err=True)

@@ -1,0 +1,106 @@
+"""Output of commands as a table, JSON or YAML. `docs/command.md` has the members of each command's JSON."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+import click
+
+Row = Mapping[str, Any]
+
+FORMATS: Final = ("table", "json", "yaml")
+_WIDTH_MAX: Final = 100_000  # of output that no terminal cuts
+
+
+def format_option(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Pass the form of the output as `output`."""
+    return click.option(
+        "--format",
+        "output",
+        type=click.Choice(FORMATS),
+        default="table",
+        envvar="PYLOGBROKER_FORMAT",
+        show_default=True,
+        help="Form of the output. [$PYLOGBROKER_FORMAT]",
+    )(function)
+
+
+def yes_option(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Pass `yes`: whether not to ask."""
+    return click.option("-y", "--yes", is_flag=True, help="Do not ask.")(function)
+
+
+def confirm(question: str, yes: bool) -> None:
+    """Ask on standard error, so that the output stays clean; end with code 1 without consent."""
+    if not yes:
+        click.confirm(question, abort=True, err=True)
+
+
+def show(found: Row | Sequence[Row], output: str, rows: Sequence[Row] | None = None) -> None:
+    """Write a value: an object, or a list of objects with the same members.
+
+    A table has `rows` instead, if given.
+    """
+    if output == "json":
+        import json
+
+        click.echo(json.dumps(found, indent=2, ensure_ascii=False))
+    elif output == "yaml":
+        import yaml  # type: ignore[import-untyped]
+
+        click.echo(yaml.safe_dump(_plain(found), sort_keys=False, allow_unicode=True), nl=False)
+    else:
+        shown = found if rows is None else rows
+        _show_table([{"name": name, "value": shown[name]} for name in shown] if isinstance(shown, Mapping) else shown)
+
+
+def _show_table(rows: Sequence[Row]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    if not rows:
+        click.echo("(none)", err=True)
+        return
+    table = Table(box=None, pad_edge=False)
+    for name in rows[0]:
+        numbers = all(isinstance(row[name], int | float | None) and row[name] is not True for row in rows)
+        table.add_column(name.replace("_", " "), justify="right" if numbers else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(_escaped(cell(value)) for value in row.values()))
+    Console(width=None if sys.stdout.isatty() else _WIDTH_MAX, highlight=False).print(table)
+
+
+def cell(value: Any) -> str:
+    match value:
+        case None | "":
+            return "-"
+        case bool():
+            return "yes" if value else "no"
+        case Mapping():
+            return ", ".join(f"{name}={cell(each)}" for name, each in value.items()) or "-"
+        case list() | tuple():
+            return ",".join(map(cell, value)) or "-"
+    return str(value)
+
+
+def _escaped(text: str) -> Any:
+    """Return text whose brackets are no markup, and whose control characters do nothing to a terminal."""
+    from rich.text import Text
+
+    return Text("".join(each if each.isprintable() else repr(each)[1:-1] for each in text))
+
+
+def _plain(value: Any) -> Any:
+    """Return a value without subclasses of str and int, which YAML has no form for."""
+    match value:
+        case bool() | None | float():
+            return value
+        case int():
+            return int(value)
+        case str():
+            return str(value)
+        case Mapping():
+            return {str(name): _plain(each) for name, each in value.items()}
+    return [_plain(each) for each in value]

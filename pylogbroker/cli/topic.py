@@ -1,0 +1,241 @@
+"""`pylogbroker topic`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from pylogbroker.cli.arguments import assignments, partitions
+from pylogbroker.cli.cluster_options import Connection, cluster_options, complete_topics
+from pylogbroker.cli.output import confirm, format_option, show, yes_option
+
+if TYPE_CHECKING:
+    from pylogbroker.client.admin import TopicDescription
+    from pylogbroker.client.sync.admin import AdminClient
+    from pylogbroker.interfaces import TopicPartition
+
+
+@click.group("topic", short_help="List, create, describe, alter, delete and trim topics.")
+def command() -> None:
+    """List, create, describe, alter, delete and trim topics of a running cluster."""
+
+
+@command.command("list", short_help="List topics.")
+@click.option("--internal", is_flag=True, help="Internal topics, too.")
+@cluster_options
+@format_option
+def list_topics(internal: bool, connection: Connection, output: str) -> None:
+    """List topics with their numbers of partitions and replicas."""
+    with connection.admin() as admin:
+        names = [each.name for each in admin.topics.list(include_internal=internal)]
+        found = admin.topics.describe(names).values()
+    rows = [
+        {
+            "topic": each.name,
+            "partitions": len(each.partitions),
+            "replication_factor": len(each.partitions[0].replicas) if each.partitions else 0,
+            "under_replicated": sum(len(one.isr) < len(one.replicas) for one in each.partitions),
+            "internal": each.is_internal,
+        }
+        for each in found
+    ]
+    show(rows, output)
+
+
+@command.command("create", short_help="Create topics.")
+@click.argument("names", nargs=-1, required=True, metavar="TOPIC...")
+@click.option("-p", "--partitions", "count", type=click.IntRange(1), help="Default: the broker's num.partitions.")
+@click.option("-r", "--replication-factor", "replicas", type=click.IntRange(1), help="Default: the broker's.")
+@click.option("-c", "--config", "configs", multiple=True, metavar="NAME=VALUE", help="A setting of the topics.")
+@click.option("--if-not-exists", is_flag=True, help="No error for topics that exist.")
+@click.option("--validate-only", is_flag=True, help="Only check whether the topics could be created.")
+@cluster_options
+@format_option
+def create(
+    names: tuple[str, ...],
+    count: int | None,
+    replicas: int | None,
+    configs: tuple[str, ...],
+    if_not_exists: bool,
+    validate_only: bool,
+    connection: Connection,
+    output: str,
+) -> None:
+    """Create topics."""
+    settings = assignments(configs, "--config")
+    from pylogbroker.client.admin import NewTopic
+
+    with connection.admin() as admin:
+        if if_not_exists:
+            existing = {each.name for each in admin.topics.list(include_internal=True)}
+            names = tuple(name for name in names if name not in existing)
+        topics = [NewTopic(name, count or -1, replicas or -1, configs=settings) for name in names]
+        made = admin.topics.create(topics, validate_only=validate_only).values()
+    rows = [
+        {"topic": each.name, "partitions": each.partitions, "replication_factor": each.replication_factor}
+        for each in made
+    ]
+    show(rows, output)
+
+
+@command.command("describe", short_help="Show partitions, replicas, offsets and settings of topics.")
+@click.argument("names", nargs=-1, required=True, metavar="TOPIC...", shell_complete=complete_topics)
+@cluster_options
+@format_option
+def describe(names: tuple[str, ...], connection: Connection, output: str) -> None:
+    """Show partitions, replicas, offsets and settings of topics.
+
+    The settings are those that differ from the defaults.
+    """
+    with connection.admin() as admin:
+        found = [_described(admin, each) for each in admin.topics.describe(names).values()]
+    rows = [
+        {"topic": topic["topic"], **{name: value for name, value in each.items() if name != "leader_epoch"}}
+        for topic in found
+        for each in topic["partitions"]
+    ]
+    show(found, output, rows)
+    for topic in found if output == "table" else ():
+        for name, value in topic["configs"].items():
+            click.echo(f"{topic['topic']}: {name}={value}")
+
+
+def _described(admin: AdminClient, topic: TopicDescription) -> dict[str, Any]:
+    from pylogbroker.client.admin import EARLIEST, LATEST, ConfigResource
+
+    led = [(topic.name, each.partition) for each in topic.partitions if each.leader is not None]
+    first = admin.records.offsets(dict.fromkeys(led, EARLIEST))
+    end = admin.records.offsets(dict.fromkeys(led, LATEST))
+    resource = ConfigResource.topic(topic.name)
+    configs = admin.configs.describe([resource])[resource]
+    return {
+        "topic": topic.name,
+        "topic_id": str(topic.topic_id),
+        "internal": topic.is_internal,
+        "partitions": [
+            {
+                "partition": each.partition,
+                "leader": each.leader,
+                "leader_epoch": each.leader_epoch,
+                "replicas": list(each.replicas),
+                "isr": list(each.isr),
+                "offline": list(each.offline),
+                "start_offset": first[topic.name, each.partition].offset if each.leader is not None else None,
+                "end_offset": end[topic.name, each.partition].offset if each.leader is not None else None,
+            }
+            for each in topic.partitions
+        ],
+        "configs": {each.name: each.value for each in configs.values() if each.source == "topic"},
+    }
+
+
+@command.command("alter", short_help="Change settings of topics.")
+@click.argument("names", nargs=-1, required=True, metavar="TOPIC...", shell_complete=complete_topics)
+@click.option("-s", "--set", "changed", multiple=True, metavar="NAME=VALUE", help="Set a setting.")
+@click.option("-d", "--delete", "deleted", multiple=True, metavar="NAME", help="Return a setting to its default.")
+@cluster_options
+def alter(names: tuple[str, ...], changed: tuple[str, ...], deleted: tuple[str, ...], connection: Connection) -> None:
+    """Change settings of topics. `config describe` shows them."""
+    if not changed and not deleted:
+        raise click.UsageError("give --set NAME=VALUE, or --delete NAME")
+    from pylogbroker.client.admin import ConfigOperation, ConfigResource, SettingChange
+
+    changes = [
+        *(SettingChange(name, ConfigOperation.SET, value) for name, value in assignments(changed, "--set").items()),
+        *(SettingChange(name, ConfigOperation.DELETE) for name in deleted),
+    ]
+    with connection.admin() as admin:
+        admin.configs.alter({ConfigResource.topic(name): changes for name in names})
+    click.echo(f"Changed {len(changes)} settings of {', '.join(names)}.", err=True)
+
+
+@command.command("delete", short_help="Delete topics with their records.")
+@click.argument("names", nargs=-1, required=True, metavar="TOPIC...", shell_complete=complete_topics)
+@yes_option
+@cluster_options
+def delete(names: tuple[str, ...], yes: bool, connection: Connection) -> None:
+    """Delete topics with their records."""
+    with connection.admin() as admin:
+        admin.topics.describe(names)
+        confirm(f"Delete {', '.join(names)} with all records?", yes)
+        admin.topics.delete(names)
+    click.echo(f"Deleted {', '.join(names)}.", err=True)
+
+
+@command.command("add-partitions", short_help="Raise the number of partitions of a topic.")
+@click.argument("name", metavar="TOPIC", shell_complete=complete_topics)
+@click.argument("total", type=click.IntRange(1))
+@yes_option
+@cluster_options
+def add_partitions(name: str, total: int, yes: bool, connection: Connection) -> None:
+    """Raise the number of partitions of a topic to TOTAL.
+
+    Records with a key may then go to other partitions than before.
+    """
+    with connection.admin() as admin:
+        count = len(admin.topics.describe([name])[name].partitions)
+        confirm(f"Raise the partitions of {name} from {count} to {total}? Keys may change their partition.", yes)
+        admin.topics.add_partitions({name: total})
+    click.echo(f"{name} has {total} partitions.", err=True)
+
+
+@command.command("trim", short_help="Delete the oldest records of topics.")
+@click.argument("topics", nargs=-1, required=True, metavar="TOPIC[:PARTITION,...]...", shell_complete=complete_topics)
+@click.option("--before-offset", type=click.IntRange(0), help="Delete records below this offset.")
+@click.option("--before-time", metavar="TIME", help="Delete those before: 2023-11-14T22:13:20Z, 12h (ago), ms.")
+@click.option("--all", "everything", is_flag=True, help="Delete all records that there are now.")
+@yes_option
+@cluster_options
+@format_option
+def trim(
+    topics: tuple[str, ...],
+    before_offset: int | None,
+    before_time: str | None,
+    everything: bool,
+    yes: bool,
+    connection: Connection,
+    output: str,
+) -> None:
+    """Delete the oldest records of topics, or of some partitions."""
+    if (before_offset is not None) + (before_time is not None) + everything != 1:
+        raise click.UsageError("give one of --before-offset, --before-time and --all")
+    from pylogbroker.client.admin import EARLIEST, LATEST
+    from pylogbroker.spark.loading.times import milliseconds
+
+    with connection.admin() as admin:
+        wanted = partitions_of(admin, topics)
+        first = {key: each.offset for key, each in admin.records.offsets(dict.fromkeys(wanted, EARLIEST)).items()}
+        target = {key: each.offset for key, each in admin.records.offsets(dict.fromkeys(wanted, LATEST)).items()}
+        if before_offset is not None:
+            target = {key: min(before_offset, end) for key, end in target.items()}
+        elif before_time is not None:
+            since = milliseconds("--before-time", before_time)
+            found = admin.records.offsets(dict.fromkeys(wanted, since))
+            target = {key: end if found[key].offset is None else found[key].offset for key, end in target.items()}
+        target = {key: max(offset, first[key]) for key, offset in target.items()}
+        rows = [
+            {
+                "topic": topic,
+                "partition": partition,
+                "start_offset": first[topic, partition],
+                "new_start_offset": offset,
+                "records": offset - first[topic, partition],
+            }
+            for (topic, partition), offset in sorted(target.items())
+        ]
+        show(rows, output)
+        confirm("Delete the records below the new start offsets?", yes)
+        admin.records.delete(target)
+
+
+def partitions_of(admin: AdminClient, topics: Iterable[str]) -> list[TopicPartition]:
+    """Return the partitions of texts `TOPIC` or `TOPIC:PARTITION,...`."""
+    wanted = dict(partitions(text, "TOPIC") for text in topics)
+    described = admin.topics.describe(wanted)
+    return [
+        (topic, number)
+        for topic, numbers in wanted.items()
+        for number in (numbers if numbers is not None else range(len(described[topic].partitions)))
+    ]

@@ -1,0 +1,188 @@
+"""Commands on a running cluster: their JSON beside what librdkafka sees of the same broker."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from click.testing import CliRunner, Result
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicCollection, TopicPartition
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
+
+from pylogbroker.cli import main
+from pylogbroker.cli.cluster_options import complete_groups, complete_topics
+from tests.support.brokers import Broker
+
+Command = Callable[..., Result]
+
+
+@pytest.fixture
+def admin(broker: Broker) -> AdminClient:
+    return AdminClient({"bootstrap.servers": broker.bootstrap})
+
+
+@pytest.fixture
+def run(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> Command:
+    monkeypatch.setenv("PYLOGBROKER_BOOTSTRAP_SERVER", broker.bootstrap)
+
+    def run(*arguments: object, given: str = "", code: int = 0) -> Result:
+        found = CliRunner().invoke(main, [*map(str, arguments)], input=given)
+        assert found.exit_code == code, found.output
+        return found
+
+    return run
+
+
+def as_json(found: Result) -> Any:
+    return json.loads(found.stdout)
+
+
+def create(admin: AdminClient, topic: str, partitions: int = 1, **config: str) -> None:
+    admin.create_topics([NewTopic(topic, partitions, 1, config={"retention.ms": "-1", **config})])[topic].result(20)
+
+
+def write(broker: Broker, topic: str, *timestamps: int, partition: int = 0) -> None:
+    producer = Producer({"bootstrap.servers": broker.bootstrap, "linger.ms": 0})
+    for timestamp in timestamps:
+        producer.produce(topic, b"value", partition=partition, timestamp=timestamp)
+        assert producer.flush(20) == 0
+
+
+def commit(broker: Broker, group: str, *offsets: tuple[str, int, int]) -> None:
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": group})
+    consumer.commit(offsets=[TopicPartition(*each) for each in offsets], asynchronous=False)
+    consumer.close()
+
+
+def offsets(admin: AdminClient, group: str) -> dict[tuple[str, int], int]:
+    [found] = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)]).values()
+    return {(each.topic, each.partition): each.offset for each in found.result(20).topic_partitions}
+
+
+def test_topics(run: Command, admin: AdminClient, broker: Broker, topic: str) -> None:
+    [made] = as_json(run("topic", "create", topic, "-p", 2, "-c", "segment.bytes=1048576", "--format", "json"))
+    assert made == {"topic": topic, "partitions": 2, "replication_factor": 1}
+    assert f"Error: topic {topic}: " in run("topic", "create", topic, code=1).stderr
+    assert as_json(run("topic", "create", topic, "--if-not-exists", "--format", "json")) == []
+    write(broker, topic, 1000, 2000, 3000)
+    [found] = as_json(run("topic", "describe", topic, "--format", "json"))
+    [theirs] = admin.describe_topics(TopicCollection([topic])).values()
+    assert [(each["partition"], each["leader"], each["replicas"], each["isr"]) for each in found["partitions"]] == [
+        (each.id, each.leader.id, [one.id for one in each.replicas], [one.id for one in each.isr])
+        for each in theirs.result(20).partitions
+    ]
+    assert [(each["start_offset"], each["end_offset"]) for each in found["partitions"]] == [(0, 3), (0, 0)]
+    assert (found["topic"], found["configs"]) == (topic, {"segment.bytes": "1048576"})
+    [row] = [each for each in as_json(run("topic", "list", "--format", "json")) if each["topic"] == topic]
+    assert row == {**made, "under_replicated": 0, "internal": False}
+    assert "__consumer_offsets" not in run("topic", "list").stdout.split()
+    run("topic", "alter", topic, "--set", "retention.ms=5000", "--delete", "segment.bytes")
+    [configs] = admin.describe_configs([ConfigResource("topic", topic)]).values()
+    assert configs.result(20)["retention.ms"].value == "5000"
+    assert configs.result(20)["segment.bytes"].is_default
+    assert "Keys may change" in run("topic", "add-partitions", topic, 3, given="n\n", code=1).stderr
+    run("topic", "add-partitions", topic, 3, "--yes")
+    assert len(admin.list_topics(topic, timeout=5).topics[topic].partitions) == 3
+    assert "with all records? [y/N]" in run("topic", "delete", topic, given="n\n", code=1).stderr
+    run("topic", "delete", topic, given="y\n")
+    assert topic not in admin.list_topics(timeout=5).topics
+    assert f"topic {topic}: " in run("topic", "delete", topic, "--yes", code=1).stderr
+
+
+def test_trim(run: Command, admin: AdminClient, broker: Broker, topic: str) -> None:
+    create(admin, topic, 2)
+    write(broker, topic, 1000, 2000, 3000)
+
+    def trim(*arguments: object, **options: Any) -> list[tuple[int, int, int]]:
+        rows = as_json(run("topic", "trim", topic, "--format", "json", *arguments, **options))
+        return [(each["start_offset"], each["new_start_offset"], each["records"]) for each in rows]
+
+    assert trim("--before-time", "1970-01-01T00:00:02Z", given="n\n", code=1) == [(0, 1, 1), (0, 0, 0)]
+    assert trim("--before-time", 1500, "--yes") == [(0, 1, 1), (0, 0, 0)]
+    assert trim("--before-offset", 2, "--yes") == [(1, 2, 1), (0, 0, 0)]
+    assert trim("--all", "--yes") == [(2, 3, 1), (0, 0, 0)]
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": topic})
+    assert consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=5) == (3, 3)
+    consumer.close()
+    run("topic", "trim", topic, code=2)
+
+
+def test_configs(run: Command, admin: AdminClient, topic: str) -> None:
+    create(admin, topic, **{"cleanup.policy": "compact"})
+    resource = "config", "alter", "topic", topic
+    run(*resource, "--append", "cleanup.policy=delete", "--set", "max.message.bytes=5000", "--delete", "retention.ms")
+    found = as_json(run("config", "describe", "topic", topic, "--format", "json"))
+    assert {each["name"]: each["value"] for each in found if each["source"] == "topic"} == {
+        "cleanup.policy": "compact,delete",
+        "max.message.bytes": "5000",
+    }
+    everything = as_json(run("config", "describe", "topic", topic, "--all", "--format", "json"))
+    [theirs] = admin.describe_configs([ConfigResource("topic", topic)]).values()
+    assert {each["name"]: each["value"] for each in everything} == {
+        name: each.value for name, each in theirs.result(20).items()
+    }
+    run(*resource, "--set", "max.message.bytes=1", "--validate-only")
+    assert "max.message.bytes" in run(*resource, "--set", "max.message.bytes=x", code=1).stderr
+    run(*resource, code=2)
+    run("config", "describe", "broker", "x", code=2)
+
+
+def test_the_cluster(run: Command, admin: AdminClient) -> None:
+    theirs = admin.list_topics(timeout=5)
+    found = as_json(run("cluster", "info", "--format", "json"))
+    assert (found["cluster_id"], found["controller"]) == (theirs.cluster_id, theirs.controller_id)
+    assert [(each["broker"], each["port"]) for each in found["brokers"]] == [
+        (each.id, each.port) for each in theirs.brokers.values()
+    ]
+    healthy = as_json(run("cluster", "health", "--format", "json"))
+    assert (healthy["healthy"], healthy["brokers"], healthy["failed_log_dirs"]) == (True, len(theirs.brokers), [])
+    [row] = as_json(run("cluster", "log-dirs", "--format", "json"))
+    assert (row["error"], row["broker"]) == (None, theirs.controller_id)
+
+
+def test_forms_of_output(run: Command, admin: AdminClient, topic: str) -> None:
+    create(admin, topic)
+    described = "topic", "describe", topic
+    assert yaml.safe_load(run(*described, "--format", "yaml").stdout) == as_json(run(*described, "--format", "json"))
+    head, row, *_ = run(*described).stdout.splitlines()
+    assert head.split()[:3] == ["topic", "partition", "leader"]
+    assert row.split()[:2] == [topic, "0"]
+
+
+def test_where_brokers_come_from(broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Options, then a file, then a profile; the variable counts as the option."""
+    monkeypatch.delenv("PYLOGBROKER_BOOTSTRAP_SERVER", raising=False)
+    profiles = tmp_path / "config.toml"
+    monkeypatch.setenv("PYLOGBROKER_CONFIG", str(profiles))
+    invoke = CliRunner().invoke
+    info = ["cluster", "info", "--timeout", "0.5"]
+    missing = invoke(main, info)
+    assert (missing.exit_code, "use --bootstrap-server HOST:PORT" in missing.stderr) == (1, True)
+    profiles.write_text(f'default = "a"\n[profiles.a]\n"bootstrap.servers" = "{broker.bootstrap}"\n[profiles.b]\n')
+    assert invoke(main, info).exit_code == 0
+    unknown = invoke(main, [*info, "--profile", "c"])
+    assert "there is no profile c; it has a, b" in unknown.stderr
+    properties = tmp_path / "client.properties"
+    properties.write_text("bootstrap.servers=127.0.0.1:9\n")
+    dead = invoke(main, [*info, "--command-config", str(properties)])
+    assert (dead.exit_code, "127.0.0.1:9" in dead.stderr) == (1, True)
+    over = [*info, "--command-config", str(properties), "-X", f"bootstrap.servers={broker.bootstrap}", "-X", "acks=1"]
+    assert invoke(main, over).exit_code == 0
+    assert invoke(main, [*info, "-b", broker.bootstrap, "-X", "no.such=1"]).exit_code == 1
+    profiles.write_text("x")
+    assert "not TOML" in invoke(main, info).stderr
+
+
+def test_completion(run: Command, admin: AdminClient, broker: Broker, topic: str, group: str) -> None:
+    create(admin, topic)
+    commit(broker, group, (topic, 0, 0))
+    context: Any = type("Context", (), {"params": {}})
+    parameter: Any = None
+    assert complete_topics(context, parameter, topic[:-1]) == [topic]
+    assert complete_groups(context, parameter, group[:-1]) == [group]
+    context.params = {"bootstrap": "127.0.0.1:9"}
+    assert complete_topics(context, parameter, "") == []
