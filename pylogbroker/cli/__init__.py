@@ -21,6 +21,7 @@ _COMMANDS: Final = {
     "cluster": "Show brokers, disks and health.",
     "config": "Show and change settings of topics and brokers.",
     "coordination": "Rebuild a lost coordination.sqlite.",
+    "group": "List groups, show their lag, reset and delete offsets.",
     "load": "Load new records of topics into Parquet files with Spark.",
     "loaded": "Show what has been loaded into a directory.",
     "migrate": "Import Kafka 0.7 data, and topics and offsets from ZooKeeper.",

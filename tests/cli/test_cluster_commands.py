@@ -111,6 +111,59 @@ def test_trim(run: Command, admin: AdminClient, broker: Broker, topic: str) -> N
     run("topic", "trim", topic, code=2)
 
 
+def test_groups(run: Command, admin: AdminClient, broker: Broker, topic: str, group: str) -> None:
+    create(admin, topic, 2)
+    write(broker, topic, 1000, 2000, 3000, 4000)
+    write(broker, topic, 2500, partition=1)
+    commit(broker, group, (topic, 0, 1))
+    [row] = [each for each in as_json(run("group", "list", "--format", "json")) if each["group"] == group]
+    assert row["state"] == "Empty"
+    [lag] = as_json(run("group", "lag", group, "--format", "json"))
+    assert lag == {
+        **{"group": group, "topic": topic, "partition": 0, "committed": 1, "end_offset": 4, "lag": 3},
+        **{"client": None, "host": None},
+    }
+
+    def reset(*arguments: object, **options: Any) -> list[tuple[int | None, int]]:
+        rows = as_json(run("group", "reset", group, "--format", "json", *arguments, **options))
+        return [(each["old_offset"], each["new_offset"]) for each in rows]
+
+    assert reset("--to-latest", "--dry-run") == [(1, 4)]
+    assert reset("--to-latest", given="n\n", code=1) == [(1, 4)]
+    assert offsets(admin, group) == {(topic, 0): 1}
+    assert reset("--to-time", 2400, "-t", topic, "--yes") == [(1, 2), (None, 0)]
+    assert offsets(admin, group) == {(topic, 0): 2, (topic, 1): 0}
+    assert reset("--shift-by", -1, "-t", f"{topic}:0", given="y\n") == [(2, 1)]
+    assert reset("--to-offset", 99, "--yes") == [(1, 4), (0, 1)]
+    assert reset("--to-earliest", "--yes") == [(4, 0), (1, 0)]
+    assert offsets(admin, group) == {(topic, 0): 0, (topic, 1): 0}
+    run("group", "delete-offsets", group, f"{topic}:1", "--yes")
+    assert offsets(admin, group) == {(topic, 0): 0}
+    run("group", "delete", group, "--yes")
+    [described] = as_json(run("group", "describe", group, "--format", "json"))
+    assert (described["state"], described["members"]) == ("Dead", [])
+    assert "name partitions by --topic" in run("group", "reset", group, "--to-latest", code=1).stderr
+    run("group", "reset", group, "--to-latest", "--to-earliest", code=2)
+
+
+def test_a_group_with_members(run: Command, admin: AdminClient, broker: Broker, topic: str, group: str) -> None:
+    create(admin, topic, 2)
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": group, "client.id": "me"})
+    consumer.subscribe([topic])
+    while len(consumer.assignment()) < 2:
+        consumer.poll(0.1)
+    [found] = as_json(run("group", "describe", group, "--format", "json"))
+    [member] = found["members"]
+    assert (found["state"], member["client"]) == ("Stable", "me")
+    assert member["partitions"] == [{"topic": topic, "partition": 0}, {"topic": topic, "partition": 1}]
+    assert f"{topic}/0,{topic}/1" in run("group", "describe", group).stdout
+    rows = as_json(run("group", "lag", group, "--format", "json"))
+    assert [(each["committed"], each["lag"], each["client"]) for each in rows] == [(None, None, "me")] * 2
+    failed = run("group", "reset", group, "--to-latest", "-t", topic, "--yes", code=1)
+    assert f"group {group} is Stable: stop its members first" in failed.stderr
+    consumer.close()
+
+
 def test_configs(run: Command, admin: AdminClient, topic: str) -> None:
     create(admin, topic, **{"cleanup.policy": "compact"})
     resource = "config", "alter", "topic", topic

@@ -1,0 +1,254 @@
+"""`pylogbroker group`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from pylogbroker.cli.cluster_options import Connection, cluster_options, complete_groups, complete_topics
+from pylogbroker.cli.output import confirm, format_option, show, yes_option
+from pylogbroker.cli.topic import partitions_of
+from pylogbroker.errors import ConfigError
+
+if TYPE_CHECKING:
+    from pylogbroker.client.admin import CommittedOffset
+    from pylogbroker.client.sync.admin import AdminClient
+    from pylogbroker.interfaces import TopicPartition
+
+_NO_MEMBERS = ("Empty", "Dead")
+
+
+@click.group("group", short_help="List groups, show their lag, reset and delete offsets.")
+def command() -> None:
+    """List groups, show their members and lag, reset and delete their offsets."""
+
+
+@command.command("list", short_help="List groups.")
+@click.option("--state", "states", multiple=True, metavar="STATE", help="Only this state, such as Stable or Empty.")
+@cluster_options
+@format_option
+def list_groups(states: tuple[str, ...], connection: Connection, output: str) -> None:
+    """List groups."""
+    with connection.admin() as admin:
+        found = admin.groups.list(states=states)
+    rows = [
+        {
+            "group": each.group,
+            "state": each.state,
+            "type": each.type,
+            "protocol_type": each.protocol_type,
+            "coordinator": each.coordinator,
+        }
+        for each in found
+    ]
+    show(rows, output)
+
+
+@command.command("describe", short_help="Show members of groups and their partitions.")
+@click.argument("groups", nargs=-1, required=True, metavar="GROUP...", shell_complete=complete_groups)
+@cluster_options
+@format_option
+def describe(groups: tuple[str, ...], connection: Connection, output: str) -> None:
+    """Show members of groups and their partitions."""
+    with connection.admin() as admin:
+        found = [_described(each) for each in admin.groups.describe(groups).values()]
+    rows = [
+        {"group": group["group"], "state": group["state"], **each}
+        for group in found
+        for each in group["members"] or [dict.fromkeys(("member", "instance", "client", "host", "partitions"))]
+    ]
+    for row in rows:
+        row["partitions"] = [f"{each['topic']}/{each['partition']}" for each in row["partitions"] or ()]
+    show(found, output, rows)
+
+
+def _described(group: Any) -> dict[str, Any]:
+    return {
+        "group": group.group,
+        "state": group.state,
+        "protocol_type": group.protocol_type,
+        "protocol": group.protocol,
+        "members": [
+            {
+                "member": each.member_id,
+                "instance": each.instance_id,
+                "client": each.client_id,
+                "host": each.host,
+                "partitions": [{"topic": topic, "partition": partition} for topic, partition in each.assignment],
+            }
+            for each in group.members
+        ],
+    }
+
+
+@command.command("lag", short_help="Show how far groups are behind.")
+@click.argument("groups", nargs=-1, required=True, metavar="GROUP...", shell_complete=complete_groups)
+@cluster_options
+@format_option
+def lag(groups: tuple[str, ...], connection: Connection, output: str) -> None:
+    """Show how far groups are behind, for each partition with a committed offset or a member."""
+    with connection.admin() as admin:
+        rows = [row for group in groups for row in _lag(admin, group)]
+    show(rows, output)
+
+
+def _lag(admin: AdminClient, group: str) -> list[dict[str, Any]]:
+    from pylogbroker.client.admin import LATEST
+
+    members = {key: each for each in admin.groups.describe([group])[group].members for key in each.assignment}
+    committed = admin.groups.offsets(group)
+    keys = sorted({*committed, *members})
+    existing = _existing(admin, keys)
+    ends = admin.records.offsets(dict.fromkeys(existing, LATEST))
+    rows = []
+    for topic, partition in keys:
+        at = committed[topic, partition].offset if (topic, partition) in committed else None
+        end = ends[topic, partition].offset if (topic, partition) in ends else None
+        member = members.get((topic, partition))
+        rows.append(
+            {
+                "group": group,
+                "topic": topic,
+                "partition": partition,
+                "committed": at,
+                "end_offset": end,
+                "lag": None if at is None or end is None else max(0, end - at),
+                "client": member.client_id if member else None,
+                "host": member.host if member else None,
+            }
+        )
+    return rows
+
+
+def _existing(admin: AdminClient, keys: list[TopicPartition]) -> list[TopicPartition]:
+    """Return those partitions whose topics have not been deleted."""
+    names = {each.name for each in admin.topics.list(include_internal=True)}
+    described = admin.topics.describe({topic for topic, _ in keys} & names)
+    return [(topic, each) for topic, each in keys if topic in described and each < len(described[topic].partitions)]
+
+
+@command.command("reset", short_help="Set the offsets of a group, with a preview.")
+@click.argument("group", shell_complete=complete_groups)
+@click.option(
+    "-t",
+    "--topic",
+    "topics",
+    multiple=True,
+    metavar="TOPIC[:PARTITION,...]",
+    shell_complete=complete_topics,
+    help="Only these partitions; may be repeated. Default: all with a committed offset.",
+)
+@click.option("--to-earliest", is_flag=True, help="The log's start.")
+@click.option("--to-latest", is_flag=True, help="The log's end.")
+@click.option("--to-offset", type=click.IntRange(0), help="This offset, or the nearest one that the log has.")
+@click.option("--to-time", metavar="TIME", help="The first record since: 2023-11-14T22:13:20Z, 12h (ago), ms.")
+@click.option("--shift-by", type=int, help="So many records further, or back if negative.")
+@click.option("--dry-run", is_flag=True, help="Only show the old and the new offsets.")
+@yes_option
+@cluster_options
+@format_option
+def reset(
+    group: str,
+    topics: tuple[str, ...],
+    to_earliest: bool,
+    to_latest: bool,
+    to_offset: int | None,
+    to_time: str | None,
+    shift_by: int | None,
+    dry_run: bool,
+    yes: bool,
+    connection: Connection,
+    output: str,
+) -> None:
+    """Set the committed offsets of a group without members.
+
+    The old and the new offsets are shown first.
+    """
+    given = (to_earliest, to_latest, to_offset is not None, to_time is not None, shift_by is not None)
+    if sum(given) != 1:
+        raise click.UsageError("give one of --to-earliest, --to-latest, --to-offset, --to-time and --shift-by")
+    from pylogbroker.client.admin import EARLIEST, LATEST
+    from pylogbroker.spark.loading.times import milliseconds
+
+    since = milliseconds("--to-time", to_time)
+    with connection.admin() as admin:
+        state = admin.groups.describe([group])[group].state
+        committed = admin.groups.offsets(group)
+        keys = partitions_of(admin, topics) if topics else _existing(admin, sorted(committed))
+        if not keys:
+            raise ConfigError(f"group {group} has no committed offsets: name partitions by --topic")
+        starts = {key: each.offset for key, each in admin.records.offsets(dict.fromkeys(keys, EARLIEST)).items()}
+        ends = {key: each.offset for key, each in admin.records.offsets(dict.fromkeys(keys, LATEST)).items()}
+        wanted = starts if to_earliest else ends
+        if to_offset is not None:
+            wanted = dict.fromkeys(keys, to_offset)
+        elif shift_by is not None:
+            wanted = _shifted(group, keys, committed, shift_by)
+        elif since is not None:
+            found = admin.records.offsets(dict.fromkeys(keys, since))
+            wanted = {key: ends[key] if found[key].offset is None else found[key].offset for key in keys}
+        new = {key: min(max(wanted[key], starts[key]), ends[key]) for key in keys}
+        show(_preview(group, new, committed, ends), output)
+        if dry_run:
+            return
+        if state not in _NO_MEMBERS:
+            raise ConfigError(
+                f"group {group} is {state}: stop its members first, they would commit over the new offsets"
+            )
+        confirm(f"Set the offsets of group {group}?", yes)
+        admin.groups.alter_offsets(group, new)
+
+
+def _shifted(
+    group: str, keys: list[TopicPartition], committed: dict[TopicPartition, CommittedOffset], by: int
+) -> dict[TopicPartition, int]:
+    for topic, partition in keys:
+        if (topic, partition) not in committed:
+            raise ConfigError(f"--shift-by: group {group} has no committed offset of {topic}/{partition}")
+    return {key: committed[key].offset + by for key in keys}
+
+
+def _preview(
+    group: str,
+    new: dict[TopicPartition, int],
+    committed: dict[TopicPartition, CommittedOffset],
+    ends: dict[TopicPartition, int],
+) -> list[dict[str, Any]]:
+    return [
+        {
+            "group": group,
+            "topic": topic,
+            "partition": partition,
+            "old_offset": committed[topic, partition].offset if (topic, partition) in committed else None,
+            "new_offset": offset,
+            "lag": ends[topic, partition] - offset,
+        }
+        for (topic, partition), offset in sorted(new.items())
+    ]
+
+
+@command.command("delete", short_help="Delete groups with their offsets.")
+@click.argument("groups", nargs=-1, required=True, metavar="GROUP...", shell_complete=complete_groups)
+@yes_option
+@cluster_options
+def delete(groups: tuple[str, ...], yes: bool, connection: Connection) -> None:
+    """Delete groups without members, with their offsets."""
+    with connection.admin() as admin:
+        confirm(f"Delete {', '.join(groups)} with all committed offsets?", yes)
+        admin.groups.delete(groups)
+    click.echo(f"Deleted {', '.join(groups)}.", err=True)
+
+
+@command.command("delete-offsets", short_help="Delete committed offsets of a group.")
+@click.argument("group", shell_complete=complete_groups)
+@click.argument("topics", nargs=-1, required=True, metavar="TOPIC[:PARTITION,...]...", shell_complete=complete_topics)
+@yes_option
+@cluster_options
+def delete_offsets(group: str, topics: tuple[str, ...], yes: bool, connection: Connection) -> None:
+    """Delete committed offsets of topics that no member of the group reads."""
+    with connection.admin() as admin:
+        keys = partitions_of(admin, topics)
+        confirm(f"Delete the offsets of group {group} for {', '.join(topics)}?", yes)
+        admin.groups.delete_offsets(group, keys)
+    click.echo(f"Deleted the offsets of group {group} for {', '.join(topics)}.", err=True)
