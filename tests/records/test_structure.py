@@ -192,7 +192,7 @@ def batches_with_a_fault(draw: st.DrawFn) -> tuple[bytes, int]:
     return batch(bytes(data), count, codec=codec), count
 
 
-@settings(max_examples=examples(600), deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(batches_with_a_fault())
 def test_whatever_is_accepted_can_be_read(made: tuple[bytes, int]) -> None:
     whole, count = made

@@ -20,8 +20,7 @@ from tests.replication.invariants import Violation
 from tests.replication.mutants import TruncatesToHighWatermark
 from tests.simulation import runs
 
-SEEDS = range(1, 13)
-OTHER_SEEDS = range(13, 25)
+SEEDS = range(1, 25)
 SETUP: Mapping[str, Any] = {
     "fault_seconds": 1.0,
     "flushes": False,
@@ -33,9 +32,9 @@ SETUP: Mapping[str, Any] = {
 }
 
 
-def first_violation(setup: Mapping[str, Any], seeds: range) -> tuple[int, str]:
-    """Return the seed and the text of the first violation."""
-    for seed in seeds:
+def first_violation(setup: Mapping[str, Any], likely: int) -> tuple[int, str]:
+    """Return the seed and the text of the first violation; try a seed first that found it once."""
+    for seed in dict.fromkeys((likely, *SEEDS)):
         try:
             runs.run_many([seed], setup)
         except Violation as violation:
@@ -43,9 +42,9 @@ def first_violation(setup: Mapping[str, Any], seeds: range) -> tuple[int, str]:
     raise AssertionError("no seed finds the bug")
 
 
-def check_found_again(faults: tuple[str, ...], *invariants: str, seeds: range = SEEDS, **fixed: Any) -> None:
+def check_found_again(faults: tuple[str, ...], *invariants: str, likely: int, **fixed: Any) -> None:
     setup = {**SETUP, "faults": faults, **fixed}
-    seed, text = first_violation(setup, seeds)
+    seed, text = first_violation(setup, likely)
     assert text.partition(":")[0] in invariants
     with pytest.raises(Violation) as caught:
         runs.run_many([seed], setup)
@@ -55,12 +54,12 @@ def check_found_again(faults: tuple[str, ...], *invariants: str, seeds: range = 
 def test_a_follower_that_truncates_to_its_high_watermark(monkeypatch: pytest.MonkeyPatch) -> None:
     """Plant KIP-101."""
     monkeypatch.setattr(PartitionReplica, "follower_class", TruncatesToHighWatermark)
-    check_found_again(("kill", "isolate", "pause"), "1", "2", "3", "7")
+    check_found_again(("kill", "isolate", "pause"), "1", "2", "3", "7", likely=4)
 
 
 def test_a_broker_that_registers_after_a_crash_while_it_is_in_isrs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ClusterRole, "_suspect_partitions", lambda role: [])
-    check_found_again(("lose_power",), "1", "2")
+    check_found_again(("lose_power",), "1", "2", likely=3)
 
 
 def test_a_coordinator_that_reads_nothing_when_it_takes_over(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -68,7 +67,7 @@ def test_a_coordinator_that_reads_nothing_when_it_takes_over(monkeypatch: pytest
         pass
 
     monkeypatch.setattr(InternalTopic, "replay", replay)
-    check_found_again(("kill", "isolate", "pause"), "11", group_members=2)
+    check_found_again(("kill", "isolate", "pause"), "11", likely=3, group_members=2)
 
 
 def test_a_transaction_of_a_former_life_that_is_committed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -76,7 +75,7 @@ def test_a_transaction_of_a_former_life_that_is_committed(monkeypatch: pytest.Mo
         completion.end(transaction, True, now_ms, done)
 
     monkeypatch.setattr(Completion, "fence", fence)
-    check_found_again(("kill", "isolate", "pause"), "12", seeds=OTHER_SEEDS, copiers=2)
+    check_found_again(("kill", "isolate", "pause"), "12", likely=15, copiers=2)
 
 
 def test_a_reassignment_that_does_not_wait_for_its_new_replicas(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -86,7 +85,7 @@ def test_a_reassignment_that_does_not_wait_for_its_new_replicas(monkeypatch: pyt
 
     monkeypatch.setattr(reassignments, "is_complete", lambda state, live: bool({*live} & {*state.target}))
     monkeypatch.setattr(reassignment_phases, "_led_by_target", led_by_target)
-    check_found_again(("lose_connection", "pause"), "2", brokers=5, reassigners=1)
+    check_found_again(("lose_connection", "pause"), "2", likely=1, brokers=5, reassigners=1)
 
 
 def test_logs_of_deleted_topics_that_stay(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -97,4 +96,4 @@ def test_logs_of_deleted_topics_that_stay(monkeypatch: pytest.MonkeyPatch) -> No
         return []
 
     monkeypatch.setattr(Partitions, "delete", delete)
-    check_found_again(("lose_connection", "pause"), "13", "no rest without faults", recreators=1)
+    check_found_again(("lose_connection", "pause"), "13", "no rest without faults", likely=4, recreators=1)

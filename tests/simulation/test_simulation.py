@@ -13,13 +13,13 @@ from tests.simulation.world import Process
 from tests.support.budget import Budget
 from tests.support.examples import examples
 
-PARTS = 8  # so that the workers of a run share them
+PARTS = 4  # so that the workers of a run share them
 
 
 @pytest.mark.parametrize("part", range(PARTS))
 def test_no_invariant_breaks(budget: Budget, part: int) -> None:
     """Run the first seeds, if thorough others each time; `python -m tests.simulation` runs more."""
-    first, count = budget.of(1, budget.seed_of("simulation")), budget.of(examples(20), 4_000 // PARTS)
+    first, count = budget.of(1, budget.seed_of("simulation")), budget.of(examples(40), 4_000 // PARTS)
     summary = runs.run_many(range(first + part * count, first + (part + 1) * count))
     assert summary.acknowledged > 5 * count
     assert summary.read > 10 * count
