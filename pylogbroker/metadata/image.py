@@ -30,6 +30,11 @@ NO_TOPIC_ID: Final = uuid.UUID(int=0)
 """Id of topics without one."""
 
 
+def is_another_topic(topic_id: uuid.UUID, known: uuid.UUID) -> bool:
+    """Return whether two ids are of different topics; before protocol version 2.8 one may be missing."""
+    return topic_id != known and NO_TOPIC_ID not in (topic_id, known)
+
+
 @attrs.frozen
 class BrokerListener:
     host: str

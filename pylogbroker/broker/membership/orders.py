@@ -4,7 +4,8 @@
     ---------------  -------------------------------  ----------------------------------------------------------
     LeaderAndIsr     broker epoch, controller epoch   `Replicas` leads or follows
     UpdateMetadata   broker epoch, controller epoch   the image, for clients: partitions, live brokers, controller;
-                                                      `Replicas` stops those that were moved to other brokers
+                                                      `Replicas` stops those moved to other brokers, and those of
+                                                      another topic of the same name
     StopReplica      broker epoch, controller epoch   `Replicas` stops, perhaps deletes
 
 The settings of a new topic are read first: the first two do without them otherwise, since nobody announces them.
@@ -19,7 +20,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final
-from uuid import UUID
 
 import attrs
 from twisted.internet.defer import DeferredLock
@@ -43,11 +43,11 @@ from pylogbroker.metadata.delta import (
     TopicDeleted,
 )
 from pylogbroker.metadata.image import (
-    NO_TOPIC_ID,
     BrokerListener,
     BrokerRegistration,
     PartitionState,
     TopicImage,
+    is_another_topic,
     topic_resource,
 )
 from pylogbroker.metadata.persistent_map import PersistentMap
@@ -154,7 +154,7 @@ class ControllerOrders:
                 await self._metadata.publish(Delta.of(*changes))
                 self._replicas.brokers_changed(dict(self._metadata.image.brokers.items()))
             for topic, states in announced:
-                await self._replicas.stop_moved(topic.topic_name, states)
+                await self._replicas.stop_moved(topic.topic_name, topic.topic_id, states)
             return UpdateMetadataResponse()
         finally:
             self._lock.release()
@@ -219,7 +219,7 @@ class ControllerOrders:
 
     def _is_new(self, topic: LeaderAndIsrTopicState | UpdateMetadataTopicState) -> bool:
         known = self._metadata.topics.get(topic.topic_name)
-        return known is None or _is_another(topic.topic_id, known.id)
+        return known is None or is_another_topic(topic.topic_id, known.id)
 
     # LeaderAndIsr
 
@@ -263,7 +263,7 @@ class ControllerOrders:
     def _topic_changes(self, topic: UpdateMetadataTopicState, states: Mapping[int, PartitionState]) -> Iterable[Change]:
         known = self._metadata.topics.get(topic.topic_name)
         deleted = {each.partition_index for each in topic.partition_states if each.leader == _LEADER_OF_DELETED}
-        if known is not None and (deleted or _is_another(topic.topic_id, known.id)):
+        if known is not None and (deleted or is_another_topic(topic.topic_id, known.id)):
             yield TopicDeleted(known)
             if not deleted:  # the deletion takes the settings along, which are those of the new topic already
                 yield ConfigChanged(topic_resource(known.name), self._metadata.topic_settings(known.name))
@@ -272,11 +272,6 @@ class ControllerOrders:
             yield TopicCreated(TopicImage(topic.topic_name, topic.topic_id, PersistentMap(states)))
         elif states:
             yield PartitionsChanged(topic.topic_name, states)
-
-
-def _is_another(topic_id: UUID, known: UUID) -> bool:
-    """Return whether two ids are of different topics; before protocol version 2.8 one may be missing."""
-    return topic_id != known and NO_TOPIC_ID not in (topic_id, known)
 
 
 def _topics_of(request: LeaderAndIsrRequest) -> list[LeaderAndIsrTopicState]:

@@ -193,18 +193,22 @@ class Partitions:
         self._names.pop(topic.id, None)
         await self.delete(topic.name, topic.partitions)
 
+    def release(self, key: TopicPartition) -> None:
+        """Stop serving a partition whose log goes."""
+        self.led.pop(key, None)
+        partition = self.hosted.pop(key, None)
+        if partition is not None:
+            self.traffic.leave(partition.topic)
+            partition.close()
+            for call in self.on_log_deleted:
+                call(partition.log)
+
     async def delete(self, topic: str, indexes: Iterable[int]) -> list[int]:
         """Take away logs of a topic, also those not hosted, synced; then remove their files. Return those that stay."""
         deleted: list[DeletedDirectory] = []
         kept: dict[str, list[TopicPartition]] = {}
         async for index in self._runtime.slices.over(indexes):
-            self.led.pop((topic, index), None)
-            partition = self.hosted.pop((topic, index), None)
-            if partition is not None:
-                self.traffic.leave(topic)
-                partition.close()
-                for call in self.on_log_deleted:
-                    call(partition.log)
+            self.release((topic, index))
             try:
                 found = self._logs.delete(topic, index)
             except StorageFailure as failure:

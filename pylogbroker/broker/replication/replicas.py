@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from typing import Protocol
+from uuid import UUID
 
 import attrs
 from twisted.logger import Logger
@@ -29,7 +30,7 @@ from pylogbroker.broker.replication.log_view import ReplicaLogView
 from pylogbroker.broker.runtime import PeriodicCall, Runtime
 from pylogbroker.coordinators import TopicPartition
 from pylogbroker.errors import ErrorCode
-from pylogbroker.metadata.image import BrokerRegistration, PartitionState, TopicImage
+from pylogbroker.metadata.image import BrokerRegistration, PartitionState, TopicImage, is_another_topic
 from pylogbroker.replication import (
     Actions,
     FollowerReplica,
@@ -37,6 +38,7 @@ from pylogbroker.replication import (
     PartitionReplica,
     ReplicationSettings,
 )
+from pylogbroker.replication.replica import NO_EPOCH
 from pylogbroker.rpc.errors import NotConnected
 
 log = Logger()
@@ -95,6 +97,7 @@ class Replicas:
     ) -> dict[int, ErrorCode]:
         """Obey the states of the topic's partitions in `topic`; return an error for each that is not obeyed."""
         errors: dict[int, ErrorCode] = {}
+        self._leave_replaced(topic)
         missing = [index for index in topic.partitions if (topic.name, index) not in self._replicas]
         for is_new in (True, False):
             some = [index for index in missing if (index in new) is is_new]
@@ -112,6 +115,20 @@ class Replicas:
                 replica = self._replicas[key] = _Replica(topic, partition, self._new_machine(partition))
             self._obey(replica, topic.partitions[index])
         return errors
+
+    def _leave_replaced(self, topic: TopicImage) -> None:
+        """Leave replicas of a deleted topic of the same name: their logs are kept, but are not the new topic's.
+
+        No StopReplica has come for them: they had been moved to other brokers, or the broker was away.
+        """
+        for index in topic.partitions:
+            key = topic.name, index
+            replica = self._replicas.get(key)
+            if replica is not None and is_another_topic(topic.id, replica.topic.id):
+                self._stop_following(replica)
+                self._resign(replica)
+                del self._replicas[key]
+                self._partitions.release(key)
 
     def _leads_first(self, topic: TopicImage) -> Callable[[int], bool]:
         return lambda index: topic.partitions[index].leader != self._broker_id
@@ -220,22 +237,27 @@ class Replicas:
                 errors[name, index] = ErrorCode.KAFKA_STORAGE_ERROR
         return errors
 
-    async def stop_moved(self, topic: str, states: Mapping[int, PartitionState]) -> None:
+    async def stop_moved(self, topic: str, topic_id: UUID, states: Mapping[int, PartitionState]) -> None:
         """Stop replicas that now belong to other brokers, if their StopReplica was sent while this broker was away.
 
         As leaders of an earlier epoch they would serve readers for ever, with no new records. Their logs are kept.
+        The same goes for replicas of a deleted topic of that name.
         """
         moved: dict[TopicPartition, tuple[int, bool]] = {}
         for index, state in states.items():
             replica = self._replicas.get((topic, index))
-            if replica is not None and self._is_moved(replica, state):
+            if replica is None or (replica.leadership is None and replica.following is None):
+                continue
+            if is_another_topic(topic_id, replica.topic.id):
+                log.info("{topic}-{partition} is of a deleted topic: it is stopped", topic=topic, partition=index)
+                moved[topic, index] = NO_EPOCH, False
+            elif self._is_moved(replica, state):
                 log.info("{topic}-{partition} was moved to other brokers: it is stopped", topic=topic, partition=index)
                 moved[topic, index] = state.leader_epoch, False
         await self.stop(moved)
 
     def _is_moved(self, replica: _Replica, state: PartitionState) -> bool:
-        serves = replica.leadership is not None or replica.following is not None
-        return serves and self._broker_id not in state.replicas and state.leader_epoch > replica.machine.leader_epoch
+        return self._broker_id not in state.replicas and state.leader_epoch > replica.machine.leader_epoch
 
     # Other events
 

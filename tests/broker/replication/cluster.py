@@ -134,6 +134,7 @@ class Cluster:
     channels: list[Channel] = attrs.field(factory=list)
     proposals: list[tuple[Leadership, IsrChange]] = attrs.field(factory=list)
     state: PartitionState = attrs.field(factory=lambda: PartitionState(-1, (), (), -1, -1))
+    topic_id: UUID = TOPIC_ID
     alter: Callable[[Any], Any] = lambda answer: answer
     """Changes answers on their way."""
 
@@ -189,7 +190,7 @@ class Cluster:
                 replicas=list(state.replicas),
                 offline_replicas=list(offline),
             )
-            states = [UpdateMetadataTopicState(TOPIC, TOPIC_ID, [partition])]
+            states = [UpdateMetadataTopicState(TOPIC, self.topic_id, [partition])]
         for broker in to or tuple(self.nodes):
             request = UpdateMetadataRequest(CONTROLLER, controller_epoch=1, topic_states=states, live_brokers=live)
             response = self.nodes[broker].ask(update_metadata.handle, request)
@@ -232,7 +233,7 @@ class Cluster:
             replicas=list(state.replicas),
             is_new=is_new,
         )
-        topics = [LeaderAndIsrTopicState(TOPIC, TOPIC_ID, [partition])]
+        topics = [LeaderAndIsrTopicState(TOPIC, self.topic_id, [partition])]
         return LeaderAndIsrRequest(CONTROLLER, controller_epoch=controller_epoch, topic_states=topics)
 
     def stop(self, broker: int, epoch: int, delete: bool = False) -> ErrorCode:

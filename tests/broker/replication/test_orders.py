@@ -14,6 +14,7 @@ from pylogbroker.broker.apis import leader_and_isr, update_metadata
 from pylogbroker.broker.membership.config_watch import encode_notification
 from pylogbroker.broker.notifications import NOTIFICATION_MS_MAX
 from pylogbroker.broker.partitions.service import Partitions
+from pylogbroker.broker.replication.leadership import Leadership
 from pylogbroker.errors import ErrorCode
 from pylogbroker.interfaces import Create, NoNode, SessionExpired, SetData, Unavailable
 from pylogbroker.metadata import zk_paths, zk_schema
@@ -106,6 +107,53 @@ class StopTests(ClusterTests):
         replication.follower_fetched(FollowerFetch(2, 0, 1))
         self.cluster.partition(1).on_synced()
         self.assertEqual(self.cluster.high_watermarks()[1], 0)
+
+
+class ReplacedTopicTests(ClusterTests):
+    """A topic was deleted and created again, and broker 1 has not heard of the deletion."""
+
+    brokers = (1, 2)
+
+    def replace(self, state: PartitionState) -> None:
+        self.cluster.topic_id = UUID(int=8)
+        self.cluster.state = state
+
+    def test_a_replica_that_was_moved_away_is_not_the_new_topics(self) -> None:
+        """Its log would give old records to the new topic, and its id would prevent changes of the ISR."""
+        self.create()
+        self.cluster.elect(1)
+        self.cluster.append(1, b"old")
+        directory = os.path.dirname(self.cluster.partition(1).log.path)
+        self.cluster.stop(1, 1)
+        self.replace(PartitionState(1, (1, 2), (1,), 0, 0))
+        self.assertEqual(self.cluster.order(1, is_new=True), {1: ErrorCode.NONE})
+        self.cluster.append(1, b"new")
+        self.assertEqual(self.cluster.values(1), [b"new"])
+        self.assertTrue(any(name.endswith("-stray") for name in os.listdir(directory)))
+        replication = self.cluster.partition(1).replication
+        assert isinstance(replication, Leadership)
+        self.assertEqual((replication.topic_id, replication.leader.leader_epoch), (UUID(int=8), 0))
+
+    def test_a_leader_of_the_old_topic_follows_in_the_new_one(self) -> None:
+        """Records that it has acknowledged last are gone; those who wait for others ask again."""
+        self.create()
+        self.cluster.cut.add((2, 1))
+        waiting = self.cluster.produce(1, b"old")
+        self.replace(PartitionState(2, (2, 1), (2, 1), 0, 0))
+        self.cluster.order(2, 1, is_new=True)
+        self.assertEqual(self.successResultOf(waiting), ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        self.cluster.append(2, b"new")
+        self.cluster.settle(2)
+        self.assertEqual((self.cluster.values(1), self.cluster.values(2)), ([b"new"], [b"new"]))
+
+    def test_a_leader_of_the_old_topic_stops_if_others_have_the_new_one(self) -> None:
+        """The leader epochs of the new topic begin at 0: they do not show which is newer."""
+        self.create()
+        self.cluster.elect(1)
+        self.replace(PartitionState(2, (2,), (2,), 0, 0))
+        self.cluster.announce(1, 2)
+        partitions = self.cluster.nodes[1].broker.partitions
+        self.assertEqual((list(partitions.led), list(partitions.hosted)), ([], [KEY]))
 
 
 class OpeningTests(ClusterTests):
