@@ -61,6 +61,7 @@ class Partitions:
     """Those of them that this broker leads."""
     traffic: Traffic = attrs.field(factory=Traffic, init=False)
     _names: dict[UUID, str] = attrs.field(factory=dict, init=False)  # of topics with replicas here
+    _ids: dict[str, UUID] = attrs.field(factory=dict, init=False)  # of the same topics
     on_log_deleted: list[Callable[[Log], None]] = attrs.field(factory=list, init=False)
     on_configured: list[Callable[[], None]] = attrs.field(factory=list, init=False)
     on_reopened: list[Callable[[str, int], None]] = attrs.field(factory=list, init=False)
@@ -191,6 +192,7 @@ class Partitions:
         for unload in self.before_drop:
             unload(topic)
         self._names.pop(topic.id, None)
+        self._ids.pop(topic.name, None)
         await self.delete(topic.name, topic.partitions)
 
     def release(self, key: TopicPartition) -> None:
@@ -233,7 +235,7 @@ class Partitions:
         slices, indexes = self._runtime.slices, list(wanted)
         config = log_config(self._config.topic(settings))
         if topic.id != NO_TOPIC_ID:
-            self._names[topic.id] = topic.name
+            self._set_id(topic)
         failed: dict[str, list[TopicPartition]] = {}
         recreated: list[TopicPartition] = []
         opened: list[TopicPartition] = []
@@ -257,6 +259,14 @@ class Partitions:
         if recreated:
             log.warn("{partitions} in no log directory: recreated empty at offset 0", partitions=_subject(recreated))
         return opened
+
+    def _set_id(self, topic: TopicImage) -> None:
+        """Find the topic by its id from now on, and not by that of a deleted topic with the same name."""
+        former = self._ids.get(topic.name)
+        if former is not None:
+            self._names.pop(former, None)
+        self._ids[topic.name] = topic.id
+        self._names[topic.id] = topic.name
 
     async def _drop_stale_checkpoints(self, keys: Sequence[TopicPartition]) -> None:
         async for start in self._runtime.slices.over(range(0, len(keys), STEP_ITEMS)):

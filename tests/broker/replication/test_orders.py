@@ -15,7 +15,7 @@ from pylogbroker.broker.membership.config_watch import encode_notification
 from pylogbroker.broker.notifications import NOTIFICATION_MS_MAX
 from pylogbroker.broker.partitions.service import Partitions
 from pylogbroker.broker.replication.leadership import Leadership
-from pylogbroker.errors import ErrorCode
+from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.interfaces import Create, NoNode, SessionExpired, SetData, Unavailable
 from pylogbroker.metadata import zk_paths, zk_schema
 from pylogbroker.metadata.image import PartitionState, TopicImage, topic_resource
@@ -133,6 +133,18 @@ class ReplacedTopicTests(ClusterTests):
         replication = self.cluster.partition(1).replication
         assert isinstance(replication, Leadership)
         self.assertEqual((replication.topic_id, replication.leader.leader_epoch), (UUID(int=8), 0))
+
+    def test_the_old_topics_id_finds_nothing(self) -> None:
+        """A consumer that knows it would read records of the new topic."""
+        self.create()
+        self.replace(PartitionState(1, (1, 2), (1, 2), 0, 0))
+        self.cluster.order(is_new=True)
+        self.cluster.announce(1, 2)
+        partitions = self.cluster.nodes[1].broker.partitions
+        self.assertIs(partitions.find(UUID(int=8), 0), self.cluster.partition(1))
+        with self.assertRaises(KafkaError) as raised:
+            partitions.find(TOPIC_ID, 0)
+        self.assertEqual(raised.exception.code, ErrorCode.UNKNOWN_TOPIC_ID)
 
     def test_a_leader_of_the_old_topic_follows_in_the_new_one(self) -> None:
         """Records that it has acknowledged last are gone; those who wait for others ask again."""
