@@ -1,0 +1,51 @@
+"""A test broker in a process of its own, for tests in other languages.
+
+    python -m pylogbroker.testing --control 127.0.0.1:9099
+
+The first line of its output is JSON: `{"bootstrap": "127.0.0.1:45123", "control": "http://127.0.0.1:9099"}`.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+
+from pylogbroker.testing.broker import Broker
+from pylogbroker.testing.control.commands import Commands
+from pylogbroker.testing.control.site import control_site
+
+
+def _address(context: click.Context, option: click.Parameter, given: str) -> tuple[str, int]:
+    host, _, port = given.rpartition(":")
+    if not host or not port.isdigit():
+        raise click.BadParameter(f"{given!r} is not HOST:PORT")
+    return host, int(port)
+
+
+def _setting(context: click.Context, option: click.Parameter, given: tuple[str, ...]) -> dict[str, str]:
+    for each in given:
+        if "=" not in each:
+            raise click.BadParameter(f"{each!r} is not NAME=VALUE")
+    return dict(each.split("=", 1) for each in given)
+
+
+@click.command(help="Run a broker for tests, controlled by HTTP and JSON: GET /openapi.json describes it.")
+@click.option("--control", default="127.0.0.1:0", callback=_address, help="HOST:PORT of the control; port 0: any.")
+@click.option("--brokers", default=1, help="Number of brokers.")
+@click.option("--override", multiple=True, callback=_setting, help="A setting of the broker: NAME=VALUE.")
+def main(control: tuple[str, int], brokers: int, override: dict[str, str]) -> None:
+    from twisted.internet import reactor as global_reactor  # the process is only this
+
+    reactor: Any = global_reactor
+    host, port = control
+    with Broker(override, brokers=brokers) as broker:
+        listening = reactor.listenTCP(port, control_site(reactor, Commands(broker)), interface=host)
+        address = {"bootstrap": broker.bootstrap, "control": f"http://{host}:{listening.getHost().port}"}
+        reactor.callWhenRunning(lambda: print(json.dumps(address), flush=True))
+        reactor.run()
+
+
+if __name__ == "__main__":
+    main()

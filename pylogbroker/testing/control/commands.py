@@ -1,0 +1,139 @@
+"""Commands of the control, by method and path: each calls the test broker, and returns what is answered as JSON."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
+
+import attrs
+
+from pylogbroker.testing.broker import Broker
+from pylogbroker.testing.control.json_messages import from_json, to_json
+from pylogbroker.testing.faults import Fault, SeenRequest, Watch
+from pylogbroker.testing.faults.names import api_key, api_name
+from pylogbroker.wire import SUPPORTED
+
+Body = Mapping[str, Any]
+Command = Callable[..., Any]
+
+_CLUSTER: Final = (
+    *("move_leader", "remove_leader", "move_coordinator", "add_broker", "remove_broker"),
+    *("lag_metadata", "update_metadata"),
+)
+_LOGS: Final = ("delete_records", "truncate", "retain", "compact", "fail_appends")
+_GROUPS: Final = ("members", "rebalance", "fence")
+_NETWORK: Final = ("shape", "stall", "heal", "reset")
+
+
+class NotFound(LookupError):
+    """No such fault or path."""
+
+
+@attrs.define(eq=False)
+class Commands:
+    """Commands on one broker; any thread may run them. They raise ValueError or TypeError for wrong arguments."""
+
+    _broker: Broker
+    _listed: dict[int, Watch] = attrs.field(factory=dict, init=False)
+    _numbers: Iterator[int] = attrs.field(factory=lambda: itertools.count(1), init=False)
+
+    def table(self) -> dict[tuple[str, str], Command]:
+        """Return the commands; they get the parts of the path in braces, then the fields of the body."""
+        faults = self._broker.faults
+        commands: dict[tuple[str, str], Command] = {
+            ("GET", "/broker"): lambda: {"bootstrap": self._broker.bootstrap},
+            ("POST", "/topics"): self._create_topic,
+            ("GET", "/requests"): self._requests,
+            ("GET", "/faults"): lambda: [self._described(number) for number in self._listed],
+            ("POST", "/faults"): self._add,
+            ("DELETE", "/faults"): self._clear,
+            ("POST", "/faults/check"): faults.check,
+            ("POST", "/watches"): lambda **criteria: self._list(faults.watch(**criteria)),
+            ("GET", "/faults/{id}"): self._described,
+            ("DELETE", "/faults/{id}"): self._remove,
+            ("POST", "/faults/{id}/release"): self._release,
+            ("POST", "/faults/{id}/wait"): self._wait,
+            ("POST", "/versions"): lambda release=None, apis=None: faults.cap_versions(release, **_caps(apis or {})),
+            ("POST", "/chaos"): lambda seed, rate=0.1: faults.chaos(seed, rate) and None,
+            ("POST", "/connections/reject"): faults.reject_connections,
+            ("POST", "/connections/accept"): faults.accept_connections,
+        }
+        for target, name, methods in (
+            (faults.cluster, "cluster", _CLUSTER),
+            (faults.logs, "logs", _LOGS),
+            (faults.groups, "groups", _GROUPS),
+            (faults.network, "network", _NETWORK),
+        ):
+            for method in methods:
+                commands["POST", f"/{name}/{method}"] = self._listing(getattr(target, method))
+        return commands
+
+    def _listing(self, method: Command) -> Command:
+        def call(**arguments: Any) -> Any:
+            result = method(**arguments)
+            return self._list(result) if isinstance(result, Watch) else result
+
+        return call
+
+    def _create_topic(self, name: str, partitions: int = 1, settings: Body | None = None) -> None:
+        self._broker.create_topic(name, partitions, **(settings or {}))
+
+    def _requests(self, api: str | None = None) -> list[Any]:
+        requests = self._broker.faults.requests
+        return [_seen(seen) for seen in (requests if api is None else requests.of(api_name(api_key(api))))]
+
+    def _add(self, **fields: Any) -> Any:
+        answer = fields.get("answer")
+        if answer is not None:
+            fields["answer"] = from_json(SUPPORTED[api_key(fields.get("api", ""))][1], answer)
+        return self._list(self._broker.faults.add(**fields))
+
+    def _clear(self) -> None:
+        self._listed.clear()
+        self._broker.faults.clear()
+
+    def _list(self, watch: Watch) -> Any:
+        number = next(self._numbers)
+        self._listed[number] = watch
+        return self._described(number)
+
+    def _described(self, number: str | int) -> Any:
+        watch = self._find(number)
+        return {"id": int(number), "description": str(watch), "hits": watch.hits}
+
+    def _remove(self, number: str) -> None:
+        self._find(number).remove()
+        del self._listed[int(number)]
+
+    def _release(self, number: str) -> None:
+        fault = self._find(number)
+        if not isinstance(fault, Fault):
+            raise ValueError(f"{fault} holds no requests")
+        fault.release()
+
+    def _wait(self, number: str, hits: int = 1, timeout: float = 10.0) -> Any:
+        return _seen(self._find(number).wait(hits, timeout))
+
+    def _find(self, number: str | int) -> Watch:
+        watch = self._listed.get(int(number)) if str(number).isdigit() else None
+        if watch is None:
+            raise NotFound(f"there is no fault or watch {number}")
+        return watch
+
+
+def _caps(apis: Body) -> dict[str, Any]:
+    return {api: tuple(cap) if isinstance(cap, list) else cap for api, cap in apis.items()}
+
+
+def _seen(seen: SeenRequest) -> Any:
+    return {
+        "api": seen.api,
+        "version": seen.version,
+        "client_id": seen.client_id,
+        "principal": seen.principal,
+        "broker": seen.broker,
+        "connection": seen.connection,
+        "seconds": seen.seconds,
+        "request": to_json(seen.request),
+    }

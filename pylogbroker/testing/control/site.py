@@ -1,0 +1,100 @@
+"""HTTP server of the control. Commands run in worker threads: some wait for requests of clients."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from importlib.resources import files
+from typing import Any, Final
+
+from twisted.internet.defer import ensureDeferred
+from twisted.internet.threads import deferToThreadPool
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+from twisted.web.http import Request
+from twisted.web.resource import Resource
+from twisted.web.server import NOT_DONE_YET, Site
+
+from pylogbroker.errors import KafkaError
+from pylogbroker.testing.control.commands import Command, Commands, NotFound
+from pylogbroker.testing.faults import FaultNotFired
+
+log = Logger()
+
+THREADS_MAX: Final = 40
+OPENAPI: Final = "openapi.json"
+_JSON: Final = b"application/json"
+_STATUS: Final = ((FaultNotFired, 409), (NotFound, 404), ((ValueError, TypeError, LookupError, KafkaError), 400))
+
+
+class ControlResource(Resource):
+    """Answers each request by the command of its method and path."""
+
+    isLeaf = True
+
+    def __init__(self, reactor: Any, commands: Commands) -> None:
+        super().__init__()
+        self._reactor = reactor
+        self._table = {(method, tuple(path.split("/")[1:])): command for (method, path), command in _all(commands)}
+
+    def render(self, request: Request) -> int:
+        ensureDeferred(self._respond(request))
+        return NOT_DONE_YET
+
+    async def _respond(self, request: Request) -> None:
+        gone: list[Failure] = []
+        request.notifyFinish().addErrback(gone.append)
+        try:
+            command, body = self._command(request), _body(request)
+            result = await deferToThreadPool(self._reactor, self._reactor.getThreadPool(), command, **body)
+            status = 200
+        except Exception as error:
+            status = next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
+            result = {"error": str(error)}
+            if status == 500:
+                log.failure("{method} {path} failed", method=request.method, path=request.path)
+        if not gone:
+            _answer(request, status, result)
+
+    def _command(self, request: Request) -> Command:
+        method, path = request.method.decode(), tuple(request.path.decode().split("/")[1:])
+        if (method, path) in self._table:
+            return self._table[method, path]
+        if len(path) > 1 and (method, (path[0], "{id}", *path[2:])) in self._table:
+            command, number = self._table[method, (path[0], "{id}", *path[2:])], path[1]
+            return lambda **body: command(number, **body)
+        raise NotFound(f"there is no {method} {request.path.decode()}: see /{OPENAPI}")
+
+
+def _all(commands: Commands) -> list[tuple[tuple[str, str], Command]]:
+    description: Callable[[], Any] = openapi
+    return [*commands.table().items(), (("GET", f"/{OPENAPI}"), description)]
+
+
+def openapi() -> Any:
+    return json.loads(files(__package__).joinpath(OPENAPI).read_text())
+
+
+def _body(request: Request) -> dict[str, Any]:
+    """Return the fields of the body, or of a query; raise ValueError."""
+    content = request.content.read() if request.content is not None else b""
+    if not content:
+        return {name.decode(): values[0].decode() for name, values in (request.args or {}).items()}
+    if request.getHeader(b"content-type") not in (_JSON.decode(), _JSON):
+        raise ValueError("the body has another content type than application/json")  # as forms of web pages have
+    body = json.loads(content)
+    if not isinstance(body, dict):
+        raise ValueError("the body is no JSON object")
+    return body
+
+
+def _answer(request: Request, status: int, result: Any) -> None:
+    request.setResponseCode(status)
+    request.setHeader(b"content-type", _JSON)
+    request.write(json.dumps(result).encode())
+    request.finish()
+
+
+def control_site(reactor: Any, commands: Commands) -> Site:
+    reactor.suggestThreadPoolSize(THREADS_MAX)
+    return Site(ControlResource(reactor, commands), reactor=reactor)

@@ -1,0 +1,148 @@
+"""The control of a test broker, by plain HTTP, as tests in other languages use it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from inspect import signature
+from typing import Any
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
+
+import attrs
+import pytest
+
+from pylogbroker.testing import Broker
+from pylogbroker.testing.control.commands import Commands
+from pylogbroker.testing.control.site import openapi
+from pylogbroker.testing.faults import Faults
+from tests.support.line_process import LineProcess
+from tests.testing.faults.raw import RawClient
+
+
+@attrs.frozen
+class Control:
+    """A client of the control."""
+
+    address: str
+    bootstrap: str
+
+    def ask(self, method: str, path: str, body: Any = None, content_type: str = "application/json") -> Any:
+        """Return the answer; raise HTTPError."""
+        data = None if body is None else json.dumps(body).encode()
+        request = Request(self.address + path, data, {"Content-Type": content_type}, method=method)
+        with urlopen(request, timeout=30) as answer:
+            return json.load(answer)
+
+    def fail(self, method: str, path: str, body: Any = None, content_type: str = "application/json") -> tuple[int, str]:
+        """Return status and text of an error."""
+        with pytest.raises(HTTPError) as error:
+            self.ask(method, path, body, content_type)
+        return error.value.code, json.load(error.value)["error"]
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[Control]:
+    """A test broker in a process of its own."""
+    with LineProcess([sys.executable, "-m", "pylogbroker.testing", "--override", "broker.id=0"]) as process:
+        found = json.loads(process.expect(r"^\{.*\}$").group())
+        yield Control(found["control"], found["bootstrap"])
+
+
+@pytest.fixture
+def control(running: Control) -> Iterator[Control]:
+    """The control, without faults before and after."""
+    yield running
+    running.ask("DELETE", "/faults")
+
+
+@pytest.fixture
+def raw(control: Control) -> Iterator[RawClient]:
+    """A Kafka client."""
+    with RawClient(control.bootstrap) as client:
+        client.create_topic("t")
+        yield client
+
+
+def test_the_description_has_all_commands() -> None:
+    described = {(method.upper(), path) for path, methods in openapi()["paths"].items() for method in methods}
+    with Broker() as broker:
+        assert described == {*Commands(broker).table(), ("GET", "/openapi.json")}
+
+
+def test_the_description_has_all_arguments_of_faults(control: Control) -> None:
+    described = control.ask("GET", "/openapi.json")["components"]["schemas"]["Fault"]["properties"]
+    assert described.keys() == signature(Faults.add).parameters.keys() - {"self", "when"}
+
+
+def test_a_topic_is_created(control: Control) -> None:
+    control.ask("POST", "/topics", {"name": "new", "partitions": 3, "settings": {"retention.ms": 1000}})
+    (seen,) = control.ask("GET", "/requests?api=CreateTopics")
+    (topic,) = seen["request"]["topics"]
+    assert (topic["name"], topic["num_partitions"], topic["configs"][0]["value"]) == ("new", 3, "1000")
+    assert control.fail("POST", "/topics", {"name": "new"})[0] == 400
+
+
+def test_a_fault_and_its_hits(control: Control, raw: RawClient) -> None:
+    added = control.ask("POST", "/faults", {"api": "Produce", "error": "NOT_LEADER_OR_FOLLOWER", "times": 2})
+    assert [raw.produce("t").error_code for _ in range(3)] == [6, 6, 0]
+    assert control.ask("GET", f"/faults/{added['id']}")["hits"] == 2
+    seen = control.ask("POST", f"/faults/{added['id']}/wait", {"hits": 2})
+    assert (seen["api"], seen["client_id"], seen["request"]["topic_data"][0]["name"]) == ("Produce", "raw", "t")
+
+
+def test_a_held_request_is_released(control: Control, raw: RawClient) -> None:
+    held = control.ask("POST", "/faults", {"api": "Produce", "hold": True, "topic": "t"})
+    raw.send_produce("t")
+    control.ask("POST", f"/faults/{held['id']}/wait")
+    control.ask("POST", f"/faults/{held['id']}/release")
+    assert raw.receive_produced().error_code == 0
+
+
+def test_a_scripted_answer(control: Control, raw: RawClient) -> None:
+    control.ask("POST", "/faults", {"api": "Heartbeat", "answer": {"error_code": 27, "throttle_time_ms": 5}})
+    answer = raw.heartbeat("g")
+    assert (answer.error_code, answer.throttle_time_ms) == (27, 5)
+
+
+def test_faults_of_cluster_logs_and_network(control: Control, raw: RawClient) -> None:
+    before = raw.end_offset("t")
+    control.ask("POST", "/cluster/move_leader", {"topic": "t", "to": 3})
+    assert raw.produce("t").current_leader.leader_id == 3
+    control.ask("POST", "/cluster/move_leader", {"topic": "t", "to": 0})
+    failing = control.ask("POST", "/logs/fail_appends", {"topic": "t"})
+    assert [raw.produce("t").error_code for _ in range(2)] == [56, 0]
+    assert control.ask("GET", f"/faults/{failing['id']}")["hits"] == 1
+    control.ask("POST", "/logs/truncate", {"topic": "t", "to": before})
+    assert raw.end_offset("t") == before
+    control.ask("POST", "/network/reset")
+    with pytest.raises(ConnectionError):
+        raw.produce("t")
+
+
+def test_caps_of_versions(control: Control, raw: RawClient) -> None:
+    control.ask("POST", "/versions", {"release": "2.8", "apis": {"Fetch": [4, 11]}})
+    with pytest.raises(ConnectionError):
+        raw.produce("t")
+    control.ask("POST", "/versions")
+    with RawClient(control.bootstrap) as client:
+        assert client.produce("t").error_code == 0
+
+
+def test_errors_have_a_status_and_a_text(control: Control) -> None:
+    must_fire = {"api": "Produce", "error": "REQUEST_TIMED_OUT", "must_fire": True}
+    added = control.ask("POST", "/faults", must_fire)
+    assert control.fail("POST", "/faults", {"api": "Prduce", "delay": 1}) == (
+        400,
+        "there is no API 'Prduce': did you mean 'Produce'?",
+    )
+    assert control.fail("POST", "/faults", {"aip": "Produce"})[0] == 400
+    assert control.fail("POST", "/faults", must_fire, "text/plain")[0] == 400
+    assert control.fail("GET", "/faults/999") == (404, "there is no fault or watch 999")
+    assert control.fail("GET", "/x") == (404, "there is no GET /x: see /openapi.json")
+    status, text = control.fail("POST", f"/faults/{added['id']}/wait", {"timeout": 0.01})
+    assert (status, "saw 0 of 1 in 0.01 s" in text) == (409, True)
+    status, text = control.fail("POST", "/faults/check")
+    assert (status, "never fired" in text) == (409, True)
+    assert control.fail("DELETE", "/faults")[0] == 409
