@@ -46,9 +46,13 @@ class PeriodicCall(LoopingCall):
 
 @attrs.frozen(eq=False)
 class Runtime:
-    """Shared by all services; `in_reading_thread` runs calls that wait for the disk, at low priority."""
+    """Shared by all services; `in_reading_thread` runs calls that wait for the disk, at low priority.
+
+    Connections to other brokers are on `reactor`; everything else follows `clock`, which is the same but in tests.
+    """
 
     clock: IReactorTime
+    reactor: Any
     in_thread: InThread
     in_reading_thread: InThread
     slices: Slices
@@ -56,8 +60,9 @@ class Runtime:
     log_rate_limit: LogRateLimit
 
     @classmethod
-    def on(cls, clock: IReactorTime, in_thread: InThread, in_reading_thread: InThread) -> Runtime:
-        return cls(clock, in_thread, in_reading_thread, Slices(clock), DeferredActions(clock), LogRateLimit())
+    def on(cls, clock: IReactorTime, in_thread: InThread, in_reading_thread: InThread, reactor: Any = None) -> Runtime:
+        own = clock if reactor is None else reactor
+        return cls(clock, own, in_thread, in_reading_thread, Slices(clock), DeferredActions(clock), LogRateLimit())
 
     def now_ms(self) -> int:
         return int(self.clock.seconds() * 1000)

@@ -78,6 +78,7 @@ class _UndoSteps:
 @attrs.frozen(eq=False)
 class ServingBroker:
     broker: Broker
+    threads: Threads
     _undo: _UndoSteps
     _http: HttpServer | None
 
@@ -133,7 +134,7 @@ class BrokerStart:
         if self._http is not None:
             self._http.serve(broker)
             self._undo.add(self._http.stop_serving)
-        return ServingBroker(broker, self._undo, self._http)
+        return ServingBroker(broker, threads, self._undo, self._http)
 
     def abort(self) -> None:
         self.aborted = True
@@ -162,7 +163,7 @@ class BrokerStart:
         loaded = _LoadedLogs(logs, in_thread, is_crash_known=not config.in_cluster)
         self._undo.add(loaded.close)
         broker_id, cluster_id = await identify(config, tree, logs.directories, in_thread)
-        runtime = Runtime.on(self._clock, in_thread, threads.in_reading_thread)
+        runtime = Runtime.on(self._clock, in_thread, threads.in_reading_thread, self._reactor)
         broker = self._assembled = assemble(
             config, broker_id, cluster_id, runtime, tree, logs, policies, config.in_cluster
         )

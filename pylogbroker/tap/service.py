@@ -66,6 +66,11 @@ class BrokerService(Service):
         """Addresses of the HTTP server, with actual ports, while the broker serves."""
         return () if self._serving is None else self._serving.http_addresses
 
+    @property
+    def has_busy_threads(self) -> bool:
+        """Whether the running broker's worker threads have work."""
+        return self._serving is not None and self._serving.threads.is_busy
+
     def startService(self) -> None:
         """Begin the start; `listening` fires at its end."""
         super().startService()

@@ -42,6 +42,11 @@ class Threads:
     def in_reading_thread(self, function: Callable[..., T], *arguments: Any) -> Deferred[T]:
         return self._call(self._readers, function, *arguments)
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether calls run or wait."""
+        return self._calls > 0
+
     async def wait_until_idle(self) -> None:
         while self._calls and self._reactor.running:
             self._idle = Deferred()

@@ -16,6 +16,7 @@ from contextlib import ExitStack
 from types import TracebackType
 from typing import Any, Final, Self
 
+from pylogbroker.testing.clock import BrokerClock
 from pylogbroker.testing.data_directory import temporary_directory
 from pylogbroker.testing.faults import Faults
 from pylogbroker.testing.in_thread import BrokersInThread, Listeners
@@ -49,6 +50,7 @@ class Broker(BrokerRequests):
         self._stack = ExitStack()
         self.faults: Final = Faults()
         """Faults of all its brokers: `pylogbroker.testing.faults` describes them."""
+        self.clock: Final = BrokerClock()
 
     # life
 
@@ -91,7 +93,9 @@ class Broker(BrokerRequests):
         thread.start()
         stack.callback(thread.stop)
         settings = {"listeners": "PLAINTEXT://127.0.0.1:0", "log.dirs": directory, **ALLOW_FAULTS, **self._settings}
-        brokers = BrokersInThread(thread.reactor, settings, self._count, faults=self.faults)
+        clock = self.clock.attach(thread.reactor, thread.call, lambda: brokers.have_busy_threads)
+        stack.callback(self.clock.detach)
+        brokers = BrokersInThread(thread.reactor, settings, self._count, clock, self.faults)
         self._listeners = thread.call(brokers.start, "start of the broker", START_SECONDS)
         stack.callback(thread.call, brokers.stop, "stop of the broker", START_SECONDS)
         self._thread = thread
@@ -102,6 +106,9 @@ class Broker(BrokerRequests):
     def bootstrap(self) -> str:
         firsts = [next(iter(listeners.values())) for listeners in self._listeners]
         return ",".join(f"{each.host}:{each.port}" for each in firsts)
+
+    def now_ms(self) -> int:
+        return int(self.clock.time() * 1000)
 
     @property
     def port(self) -> int:

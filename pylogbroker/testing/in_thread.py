@@ -50,6 +50,10 @@ class BrokersInThread:
     def services(self) -> tuple[BrokerService, ...]:
         return tuple(self._services.values())
 
+    @property
+    def have_busy_threads(self) -> bool:
+        return any(service.has_busy_threads for service in self.services)
+
     async def start(self) -> list[Listeners]:
         """Return each broker's listeners by name; raise StartupError or ConfigError, and leave nothing open."""
         try:

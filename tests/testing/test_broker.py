@@ -131,6 +131,8 @@ def test_a_cluster() -> None:
         cluster.create_topic("replicated", 3, replication_factor=3)
         cluster.produce("replicated", *"abc", partition=1)
         assert [each.value for each in cluster.records("replicated")] == [b"a", b"b", b"c"]
+        cluster.clock.advance("1h")
+        cluster.produce("replicated", "d", partition=1)
         cluster.delete_topic("replicated")
         assert cluster.topics == {}
 

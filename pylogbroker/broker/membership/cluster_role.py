@@ -83,7 +83,7 @@ class ClusterRole:
         self._member = ClusterMember(broker_id, self._tree, runtime, seconds)
         self._plans = MetadataPlans(config, metadata, runtime.may_log, random.randrange)
         self._channels = BrokerChannels(
-            runtime.clock,
+            runtime.reactor,
             lambda: metadata.image,
             config.inter_broker_listener.name,
             config.integer("replica.socket.timeout.ms") / 1000,
@@ -257,7 +257,7 @@ class ClusterRole:
     def _open_controller_channels(self, answered: AnswerHandler) -> ControllerChannels:
         config = self._config
         settings = ChannelSettings(
-            self._runtime.clock,
+            self._runtime.reactor,
             config.inter_broker_protocol,
             config.inter_broker_listener.name,
             str(self._broker_id),
