@@ -101,10 +101,11 @@ class Route:
 
 
 class Routes:
-    """Routes by API key and version, made on first use."""
+    """Routes by API key and version, made on first use. `missing` says what is wrong with requests of other APIs."""
 
-    def __init__(self, apis: Sequence[Api]) -> None:
+    def __init__(self, apis: Sequence[Api], missing: str = "is not offered") -> None:
         self._apis = {api.key: api for api in apis}
+        self._missing = missing
         self._routes: dict[tuple[int, int], Route] = {}
 
     def __iter__(self) -> Iterator[tuple[int, Route]]:
@@ -124,7 +125,7 @@ class Routes:
     def _make(self, key: int, version: int) -> Route:
         api = self._apis.get(key)
         if api is None:
-            raise _not_offered(key)
+            raise NotOffered(_shown(key), f"{_shown(key)} {self._missing}")
         if version in api.versions:
             return _route(api, version)
         if api.request is ApiVersionsRequest:
@@ -135,11 +136,11 @@ class Routes:
         )
 
 
-def _not_offered(key: int) -> NotOffered:
+def _shown(key: int) -> str:
     name = _OTHER_APIS.get(key, "an API that is not known")
     if key in SUPPORTED:
         name = SUPPORTED[key][0].__name__.removesuffix("Request")
-    return NotOffered(f"{name} ({key})", f"{name} ({key}) is not offered")
+    return f"{name} ({key})"
 
 
 def _route(api: Api, version: int) -> Route:

@@ -35,6 +35,7 @@ from pylogbroker.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslH
 log = Logger()
 
 _SIZE: Final = struct.Struct(">i")
+_MISSING: Final = "came before authentication: the client needs security.protocol and sasl.mechanism"
 _HANDSHAKE: Final = SaslHandshakeRequest.api_key.to_bytes(2, "big")
 _RENEWAL_SECONDS_MIN: Final = 1.0  # from one authentication to the next
 
@@ -57,7 +58,8 @@ class _Handlers:
                 Api(SaslHandshakeRequest, self.handshake),
                 Api(ApiVersionsRequest, self.versions),
                 Api(SaslAuthenticateRequest, self.authenticate),
-            )
+            ),
+            _MISSING,
         )
 
     def versions(self, services: Services, context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse:

@@ -130,6 +130,12 @@ class SaslListenerTests(NodeTests):
         counts = self.factory.counts
         return counts.accepted, counts.authenticated, counts.not_authenticated
 
+    def test_the_log_says_that_a_client_does_not_authenticate(self) -> None:
+        with logged_lines() as lines:
+            Peer(self).send((ListGroupsRequest(), 4))
+        [line] = lines
+        self.assertRegex(line, r"on SASL_PLAINTEXT: ListGroups \(16\) came before authentication: .*security.protocol")
+
     def test_the_authentication_with_tokens_alone(self) -> None:
         peer = Peer(self)
         self.assertEqual(peer.ask(SaslHandshakeRequest("PLAIN"), 0).error_code, 0)
