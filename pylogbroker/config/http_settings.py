@@ -6,8 +6,8 @@ import re
 from typing import Final
 
 from pylogbroker.config.listeners import PORT_MAX, Endpoint
-from pylogbroker.config.setting import Setting, fixed
-from pylogbroker.config.value_kinds import LIST, ConfigType, NotAccepted, ValueKind, at_least
+from pylogbroker.config.setting import Setting, cluster_wide, fixed
+from pylogbroker.config.value_kinds import BOOLEAN, LIST, ConfigType, NotAccepted, ValueKind, at_least
 
 HTTP: Final = "http"
 LOOPBACK: Final = "127.0.0.1"
@@ -49,8 +49,8 @@ HTTP_SETTINGS: tuple[Setting, ...] = (
         _HTTP_LISTENERS,
         None,
         "medium",
-        "Addresses of the HTTP server, which has /livez and /readyz: http://host:port, separated by commas. Without a "
-        "host, as in http://:9464, this machine alone reaches it. Everybody who does may read: there are no "
+        "Addresses of the HTTP server, which has /metrics, /livez and /readyz: http://host:port, separated by commas. "
+        "Without a host, as in http://:9464, this machine alone reaches it. Everybody who does may read: there are no "
         "passwords.",
     ),
     fixed(
@@ -61,6 +61,14 @@ HTTP_SETTINGS: tuple[Setting, ...] = (
         "Names of this machine that clients of the HTTP server may use, besides localhost, addresses, its own host "
         "name and those of http.listeners. Others are rejected, so that a page of another site cannot read from the "
         "server through a browser.",
+    ),
+    cluster_wide(
+        "metrics.partitions.enable",
+        BOOLEAN,
+        True,
+        "low",
+        "Whether /metrics has metrics of single partitions, and the lag of groups by partition. They are most of the "
+        "text: sixteen lines for each partition.",
     ),
     fixed("http.max.connections", at_least(1), 100, "low", "Connections that the HTTP server takes at a time."),
 )

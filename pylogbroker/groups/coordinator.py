@@ -226,7 +226,7 @@ class GroupCoordinator:
 
     @property
     def has_members(self) -> bool:
-        return any(group.members for group in self._groups())
+        return any(group.members for group in self.groups())
 
     @property
     def awaits_topic(self) -> bool:
@@ -258,7 +258,7 @@ class GroupCoordinator:
         found: list[GroupOverview] = []
         if types and GROUP_TYPE not in {name.lower() for name in types}:
             return error, found
-        for group in tuple(self._groups()):
+        for group in tuple(self.groups()):
             if not wanted or group.state.value.lower() in wanted:
                 found.append(group.overview())
             yield
@@ -292,7 +292,8 @@ class GroupCoordinator:
     def _create(self, group_id: str, now_ms: int) -> Group:
         return self.runtime.shard_for(group_id).create(group_id, self._events, now_ms)
 
-    def _groups(self) -> Iterator[Group]:
+    def groups(self) -> Iterator[Group]:
+        """Yield the groups of the active shards."""
         return (group for shard in self.runtime.shards() for group in shard.groups.values())
 
     def _check_session_timeout(self, session_timeout_ms: int) -> ErrorCode:

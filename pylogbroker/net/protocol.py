@@ -500,6 +500,14 @@ class KafkaProtocol(Protocol):
             self._close()
 
     @property
+    def requests_queued(self) -> int:
+        return len(self._todo)
+
+    @property
+    def answers_waiting(self) -> int:
+        return len(self._waiting)
+
+    @property
     def software(self) -> tuple[str, str] | None:
         """Name and version of the client, if it has said them."""
         return self._caller.software

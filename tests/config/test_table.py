@@ -48,6 +48,7 @@ OWN = {
     ("broker", "http.listeners"),  # a broker of Kafka has no HTTP server
     ("broker", "http.allowed.hosts"),
     ("broker", "http.max.connections"),
+    ("broker", "metrics.partitions.enable"),
 }
 # Settings that no code reads, though their texts promise nothing that a single broker could do.
 READ_BY_NOBODY = {

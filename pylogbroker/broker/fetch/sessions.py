@@ -33,6 +33,8 @@ PARTITIONS_MAX = 500_000
 class FetchSessions:
     slots: int
     partitions_max: int = PARTITIONS_MAX
+    evictions: int = attrs.field(default=0, init=False)
+    """Idle sessions that made room for others, since the start."""
     _partitions: int = attrs.field(default=0, init=False)
     _sessions: dict[int, FetchSession] = attrs.field(factory=dict, init=False)  # least recently used first
 
@@ -41,6 +43,10 @@ class FetchSessions:
 
     def find(self, session_id: int) -> FetchSession | None:
         return self._sessions.get(session_id)
+
+    @property
+    def partition_count(self) -> int:
+        return self._partitions
 
     def enter(
         self, request: FetchRequest, requested: RequestedPartitions, now_ms: int, by_id: bool = False
@@ -112,6 +118,7 @@ class FetchSessions:
         if oldest is None or now_ms - oldest.last_used_ms < MIN_IDLE_MS:
             return False
         self._drop(oldest.id)
+        self.evictions += 1
         return True
 
     def _new_session(self, fetcher: int, by_id: bool, now_ms: int) -> FetchSession:

@@ -70,7 +70,7 @@ class ClusterRole:
     _plans: MetadataPlans = attrs.field(init=False)
     _channels: BrokerChannels = attrs.field(init=False)
     _controller_channel: ControllerChannel = attrs.field(init=False)
-    _isr_updates: IsrUpdates = attrs.field(init=False)
+    isr_updates: IsrUpdates = attrs.field(init=False)
     _stored_settings: StoredSettings = attrs.field(init=False)
     _log_dir_failures: LogDirFailures = attrs.field(init=False)
     _config_watch: ConfigWatch = attrs.field(init=False)
@@ -90,7 +90,7 @@ class ClusterRole:
             self._security,
         )
         self._controller_channel = ControllerChannel(self._channels, lambda: metadata.image, str(broker_id))
-        self._isr_updates = IsrUpdates(
+        self.isr_updates = IsrUpdates(
             broker_id, lambda: self._member.epoch, self._controller_channel, config.inter_broker_protocol, runtime
         )
         self.driver = ControllerDriver(
@@ -145,7 +145,7 @@ class ClusterRole:
             settings,
             fetching,
             self._fetch_channel,
-            self._isr_updates,
+            self.isr_updates,
         )
         self.orders = ControllerOrders(
             self._metadata,
@@ -213,7 +213,7 @@ class ClusterRole:
         self.driver.stop()
         self.controller.close()
         self._config_watch.stop()
-        self._isr_updates.stop()
+        self.isr_updates.stop()
         self._log_dir_failures.stop()
         self.replicas.close()
         self._controller_channel.close()

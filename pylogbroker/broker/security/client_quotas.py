@@ -88,6 +88,18 @@ class _Meters(Generic[M]):
 
 
 @attrs.define(eq=False)
+class Throttles:
+    """Responses with a throttle time since the start, and the sum of these times."""
+
+    responses: int = 0
+    ms: int = 0
+
+    def add(self, ms: int) -> None:
+        self.responses += 1
+        self.ms += ms
+
+
+@attrs.define(eq=False)
 class ClientMeters:
     """Measures of all clients of this broker."""
 
@@ -95,6 +107,7 @@ class ClientMeters:
     _windows: Windows
     _rates: dict[QuotaKey, _Meters[SampledRate]]
     _buckets: _Meters[TokenBucket]
+    throttles: Throttles = attrs.field(factory=Throttles, init=False)
 
     @classmethod
     def of(cls, runtime: Runtime, windows: Windows, controller_windows: Windows) -> ClientMeters:
@@ -209,6 +222,7 @@ class _Use:
         if response is not None:  # else acks=0: its time does not count
             throttle_ms = max(throttle_ms, self._meters.request_throttle_ms(self._context, self._seconds))
         if throttle_ms:
+            self._meters.throttles.add(throttle_ms)
             self._mute(throttle_ms)
             if hasattr(response, "throttle_time_ms"):
                 return attrs.evolve(response, throttle_time_ms=throttle_ms)
@@ -264,6 +278,10 @@ class BrokerQuotas:
         quotas = cls(ClientMeters.of(runtime, windows, of_controller))
         quotas.store = QuotaStore(tree, runtime, quotas._set_table)
         return quotas
+
+    @property
+    def throttles(self) -> Throttles:
+        return self._meters.throttles
 
     async def open(self) -> None:
         await self.store.open()

@@ -1,0 +1,59 @@
+"""Print the page of all metrics: python -m pylogbroker.metrics > docs/metrics.md."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pylogbroker.metrics.families import FAMILIES, Family
+
+_HEAD = """# Metrics
+
+With `http.listeners` set, `http://host:port/metrics` has these metrics for Prometheus. `docs/operating.md` says what
+alerts to set, and what to do. `etc/grafana-dashboard.json` and `etc/prometheus-alerts.yml` are ready to use.
+
+```yaml
+scrape_configs:
+  - job_name: pylogbroker
+    static_configs:
+      - targets: ["127.0.0.1:9464"]
+```
+
+The names are those of Kafka's metrics as the JMX exporter makes them by its sample rules, and those of kafka_exporter
+for offsets and groups, so that dashboards for these work. A metric without samples is left out.
+
+- The counts of traffic have a sample for each topic, and one without the label `topic` for all. Sum with `topic!=""`,
+  or take the one without.
+- Each broker serves what it leads, hosts or coordinates. Sums over all brokers count each partition and group once.
+- Metrics marked *partition* have a sample for each partition: `metrics.partitions.enable=false` leaves them out, with
+  the lag of groups by partition.
+- The lag of a group is known to its coordinator for partitions with a replica on that broker. For others,
+  `kafka_topic_partition_current_offset - on (topic, partition) group_right kafka_consumergroup_current_offset` has it.
+
+This page is made by `python -m pylogbroker.metrics > docs/metrics.md`.
+
+| metric | type | labels | meaning |
+|---|---|---|---|
+"""
+
+_TAIL = """
+Besides these, there are `process_cpu_seconds_total`, `process_open_fds`, `process_resident_memory_bytes` and others of
+the process, and `python_gc_*` and `python_info`, all from prometheus-client.
+
+Not served: latencies of requests, `kafka_server_quota_*`, `kafka_log_logcleanermanager_*`,
+`kafka_server_transaction_coordinator_metrics_*`, `kafka_server_replicafetchermanager_*`, and everything of a Java
+virtual machine.
+"""
+
+
+def as_markdown(families: Iterable[Family]) -> str:
+    return _HEAD + "".join(map(_row, sorted(families, key=lambda family: family.name))) + _TAIL
+
+
+def _row(family: Family) -> str:
+    labels = ", ".join(f"`{label}`" for label in family.labels)
+    kind = f"{family.kind}, *partition*" if family.of_partitions else family.kind
+    return f"| `{family.name}` | {kind} | {labels} | {family.help} |\n"
+
+
+if __name__ == "__main__":
+    print(as_markdown(FAMILIES), end="")

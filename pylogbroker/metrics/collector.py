@@ -1,0 +1,52 @@
+"""One scrape of a broker, in slices of the reactor's time."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+
+import attrs
+from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
+from prometheus_client.exposition import generate_latest
+
+from pylogbroker.broker.assembly import Broker
+from pylogbroker.metrics.coordinators import collect_groups, collect_sessions
+from pylogbroker.metrics.exposition import Exposition
+from pylogbroker.metrics.network import NetworkMetrics
+from pylogbroker.metrics.replicas import collect_cluster, collect_replicas
+from pylogbroker.metrics.topics import collect_topics
+from pylogbroker.net.service import KafkaFactory
+
+
+def process_registry() -> CollectorRegistry:
+    """Return prometheus-client's metrics of this process and its Python."""
+    registry = CollectorRegistry()
+    ProcessCollector(registry=registry)
+    PlatformCollector(registry=registry)
+    GCCollector(registry=registry)
+    return registry
+
+
+@attrs.define(eq=False)
+class BrokerMetrics:
+    _broker: Broker
+    _factories: Sequence[KafkaFactory]
+    _network: NetworkMetrics = attrs.field(factory=NetworkMetrics, init=False)
+    _process: CollectorRegistry = attrs.field(factory=process_registry, init=False)
+
+    async def scrape(self) -> list[bytes]:
+        """Return the text of all metrics in chunks."""
+        runtime = self._broker.runtime
+        chunks = await runtime.slices.run(self._collect())
+        process: bytes = await runtime.in_thread(generate_latest, self._process)
+        return [*chunks, process]
+
+    def _collect(self) -> Generator[None, None, list[bytes]]:
+        broker, out = self._broker, Exposition()
+        has_partitions = broker.config.boolean("metrics.partitions.enable")
+        yield from self._network.collect(out, self._factories)
+        yield from collect_topics(out, broker.partitions.traffic)
+        yield from collect_replicas(out, broker, has_partitions=has_partitions)
+        yield from collect_cluster(out, broker)
+        yield from collect_groups(out, broker, has_partitions=has_partitions)
+        collect_sessions(out, broker)
+        return (yield from out.encode())

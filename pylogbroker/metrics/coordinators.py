@@ -1,0 +1,60 @@
+"""Metrics of groups and fetch sessions, and the lag of groups."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from pylogbroker.broker.assembly import Broker
+from pylogbroker.groups.classic.group import Group
+from pylogbroker.metrics import families
+from pylogbroker.metrics.exposition import Exposition, label_text
+
+_OFFSETS_PER_STEP = 50
+
+
+def collect_sessions(out: Exposition, broker: Broker) -> None:
+    sessions = broker.fetches.sessions
+    out.add(families.SESSIONS, len(sessions))
+    out.add(families.SESSION_PARTITIONS, sessions.partition_count)
+    out.add(families.SESSION_EVICTIONS, sessions.evictions)
+    out.add(families.THROTTLED, broker.quotas.throttles.responses)
+    out.add(families.THROTTLE_SECONDS, broker.quotas.throttles.ms / 1000)
+
+
+def collect_groups(out: Exposition, broker: Broker, *, has_partitions: bool) -> Iterator[None]:
+    """Write the groups' states and lags; with `has_partitions`, also the lag of each partition."""
+    states: Counter[str] = Counter()
+    offsets = 0
+    for group in tuple(broker.groups.groups()):
+        yield
+        states[group.state.value] += 1
+        offsets += len(group.offsets.committed)
+        out.add(families.GROUP_MEMBERS, len(group.members), group.group_id)
+        yield from _write_offsets(out, broker, group, has_partitions=has_partitions)
+    out.add(families.GROUPS, states.total())
+    out.add(families.OFFSETS, offsets)
+    for state, family in families.GROUPS_BY_STATE.items():
+        out.add(family, states[state])
+
+
+def _write_offsets(out: Exposition, broker: Broker, group: Group, *, has_partitions: bool) -> Iterator[None]:
+    sums: Counter[str] = Counter()
+    lags: Counter[str] = Counter()
+    for number, ((topic, index), committed) in enumerate(tuple(group.offsets.committed.items())):
+        if number % _OFFSETS_PER_STEP == 0:
+            yield
+        partition = broker.partitions.hosted.get((topic, index))
+        lag = None if partition is None else max(0, partition.log.high_watermark - committed.offset)
+        sums[topic] += committed.offset
+        if lag is not None:
+            lags[topic] += lag
+        if has_partitions:
+            labels = label_text(families.GROUP_LAG, group.group_id, topic, str(index))
+            out.lines(families.GROUP_OFFSET).append(f"{families.GROUP_OFFSET.name}{labels} {committed.offset}\n")
+            if lag is not None:
+                out.lines(families.GROUP_LAG).append(f"{families.GROUP_LAG.name}{labels} {lag}\n")
+    for topic, total in sums.items():
+        out.add(families.GROUP_OFFSET_SUM, total, group.group_id, topic)
+        if topic in lags:
+            out.add(families.GROUP_LAG_SUM, lags[topic], group.group_id, topic)

@@ -1,0 +1,192 @@
+"""The table of all metrics that the broker serves itself."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Final
+
+import attrs
+
+
+class Kind(StrEnum):
+    COUNTER = "counter"
+    GAUGE = "gauge"
+
+
+@attrs.frozen
+class Family:
+    name: str
+    kind: Kind
+    labels: tuple[str, ...]
+    help: str
+    of_partitions: bool = False
+    """One sample for each partition: left out with metrics.partitions.enable=false."""
+
+
+FAMILIES: Final[list[Family]] = []
+TOPIC: Final = ("topic",)
+PARTITION: Final = ("topic", "partition")
+GROUP: Final = ("consumergroup",)
+
+
+def counter(name: str, help: str, *labels: str) -> Family:
+    return _add(Family(name, Kind.COUNTER, labels, help))
+
+
+def gauge(name: str, help: str, *labels: str) -> Family:
+    return _add(Family(name, Kind.GAUGE, labels, help))
+
+
+def of_partitions(name: str, help: str) -> Family:
+    return _add(Family(name, Kind.GAUGE, PARTITION, help, of_partitions=True))
+
+
+def _add(family: Family) -> Family:
+    FAMILIES.append(family)
+    return family
+
+
+# topics: a sample for each, and one without the label for all
+_TRAFFIC = "kafka_server_brokertopicmetrics_"
+MESSAGES_IN = counter(f"{_TRAFFIC}messagesin_total", "Records appended by clients and coordinators.", *TOPIC)
+BYTES_IN = counter(f"{_TRAFFIC}bytesin_total", "Bytes of these records.", *TOPIC)
+BYTES_OUT = counter(f"{_TRAFFIC}bytesout_total", "Bytes of records sent to consumers.", *TOPIC)
+REPLICATION_BYTES_OUT = counter(f"{_TRAFFIC}replicationbytesout_total", "Bytes of records sent to followers.", *TOPIC)
+APPENDS = counter(
+    f"{_TRAFFIC}totalproducerequests_total", "Attempts to append to a partition, with those that failed.", *TOPIC
+)
+FAILED_APPENDS = counter(f"{_TRAFFIC}failedproducerequests_total", "Attempts to append that failed.", *TOPIC)
+FETCHES = counter(f"{_TRAFFIC}totalfetchrequests_total", "Reads of a partition, with those that failed.", *TOPIC)
+FAILED_FETCHES = counter(f"{_TRAFFIC}failedfetchrequests_total", "Reads of a partition that failed.", *TOPIC)
+BYTES_REJECTED = counter(f"{_TRAFFIC}bytesrejected_total", "Bytes of records that were too large.", *TOPIC)
+CORRUPT_RECORDS = counter(
+    f"{_TRAFFIC}invalidmessagecrcrecords_total", "Attempts to append damaged records. Without the label topic."
+)
+
+# replicas of this broker
+_REPLICAS = "kafka_server_replicamanager_"
+PARTITION_COUNT = gauge(f"{_REPLICAS}partitioncount", "Replicas here.")
+LEADER_COUNT = gauge(f"{_REPLICAS}leadercount", "Partitions led here.")
+UNDER_REPLICATED = gauge(f"{_REPLICAS}underreplicatedpartitions", "Partitions led here with replicas out of sync.")
+UNDER_MIN_ISR = gauge(
+    f"{_REPLICAS}underminisrpartitioncount", "Partitions led here with fewer replicas in sync than min.insync.replicas."
+)
+AT_MIN_ISR = gauge(f"{_REPLICAS}atminisrpartitioncount", "Partitions led here with just min.insync.replicas in sync.")
+OFFLINE_REPLICAS = gauge(f"{_REPLICAS}offlinereplicacount", "Replicas here whose log is in a directory that failed.")
+ISR_SHRINKS = counter(f"{_REPLICAS}isrshrinks_total", "Replicas that this leader has taken out of sync.")
+ISR_EXPANDS = counter(f"{_REPLICAS}isrexpands_total", "Replicas that have come back in sync.")
+OFFLINE_DIRECTORIES = gauge("kafka_log_logmanager_offlinelogdirectorycount", "Log directories that failed.")
+BROKER_STATE = gauge("kafka_server_kafkaserver_brokerstate", "3: running.")
+
+# the controller; brokers that are not the controller have 0
+_CONTROLLER = "kafka_controller_kafkacontroller_"
+ACTIVE_CONTROLLER = gauge(f"{_CONTROLLER}activecontrollercount", "1 if this broker is the controller.")
+OFFLINE_PARTITIONS = gauge(f"{_CONTROLLER}offlinepartitionscount", "Partitions without a leader.")
+GLOBAL_TOPICS = gauge(f"{_CONTROLLER}globaltopiccount", "Topics of the cluster.")
+GLOBAL_PARTITIONS = gauge(f"{_CONTROLLER}globalpartitioncount", "Partitions of the cluster.")
+IMBALANCE = gauge(
+    f"{_CONTROLLER}preferredreplicaimbalancecount", "Partitions that another replica leads than the preferred one."
+)
+ACTIVE_BROKERS = gauge(f"{_CONTROLLER}activebrokercount", "Brokers of the cluster that are alive.")
+FENCED_BROKERS = gauge(f"{_CONTROLLER}fencedbrokercount", "Always 0: with ZooKeeper no broker is fenced.")
+
+# partitions with a replica here
+LOG_SIZE = of_partitions("kafka_log_log_size", "Bytes of records.")
+LOG_END = of_partitions("kafka_log_log_logendoffset", "Offset of the next record.")
+LOG_START = of_partitions("kafka_log_log_logstartoffset", "Offset of the first record.")
+LOG_SEGMENTS = of_partitions("kafka_log_log_numlogsegments", "Segments of the log.")
+
+# partitions led here
+PARTITION_UNDER_REPLICATED = of_partitions("kafka_cluster_partition_underreplicated", "1 if replicas are out of sync.")
+PARTITION_UNDER_MIN_ISR = of_partitions(
+    "kafka_cluster_partition_underminisr", "1 if fewer than min.insync.replicas are in sync."
+)
+PARTITION_AT_MIN_ISR = of_partitions("kafka_cluster_partition_atminisr", "1 if min.insync.replicas are in sync.")
+REPLICAS_COUNT = of_partitions("kafka_cluster_partition_replicascount", "Replicas of the partition.")
+IN_SYNC_COUNT = of_partitions("kafka_cluster_partition_insyncreplicascount", "Replicas of the partition in sync.")
+CURRENT_OFFSET = of_partitions(
+    "kafka_topic_partition_current_offset", "High watermark: the offset up to which consumers may read."
+)
+OLDEST_OFFSET = of_partitions("kafka_topic_partition_oldest_offset", "Offset of the first record.")
+IN_SYNC_REPLICA = of_partitions("kafka_topic_partition_in_sync_replica", "Replicas in sync.")
+LEADER = of_partitions("kafka_topic_partition_leader", "Number of the leader.")
+IS_PREFERRED = of_partitions("kafka_topic_partition_leader_is_preferred", "1 if the preferred replica leads.")
+REPLICAS = of_partitions("kafka_topic_partition_replicas", "Replicas of the partition.")
+IS_UNDER_REPLICATED = of_partitions(
+    "kafka_topic_partition_under_replicated_partition", "1 if replicas are out of sync."
+)
+TOPIC_PARTITIONS = gauge(
+    "kafka_topic_partitions", "Partitions of the topic, by the broker that leads its partition 0.", *TOPIC
+)
+BROKERS = gauge("kafka_brokers", "Brokers that this one knows to be alive.")
+BROKER_INFO = gauge("kafka_broker_info", "1, for each of these brokers.", "id", "address")
+
+# requests
+REQUESTS = counter("kafka_network_requestmetrics_requests_total", "Requests by API and version.", "request", "version")
+ERRORS = counter(
+    "kafka_network_requestmetrics_errors_total",
+    "Errors in responses. Of single partitions, those of Produce and Fetch alone are counted.",
+    "request",
+    "error",
+)
+REQUEST_QUEUE = gauge("kafka_network_requestchannel_requestqueuesize", "Requests that are received and not begun.")
+RESPONSE_QUEUE = gauge("kafka_network_requestchannel_responsequeuesize", "Requests whose answer is not ready.")
+NETWORK_IDLE = gauge(
+    "kafka_network_socketserver_networkprocessoravgidle_percent",
+    "Share of the last minute, 0 to 1, in which the reactor's thread used no processor time.",
+)
+HANDLERS_IDLE = gauge(
+    "kafka_server_kafkarequesthandlerpool_requesthandleravgidle_percent", "The same: one thread does both."
+)
+
+# connections
+_SOCKETS = "kafka_server_socket_server_metrics_"
+_LISTENER = ("listener", "networkProcessor")
+CONNECTIONS = gauge(f"{_SOCKETS}connection_count", "Connections.", *_LISTENER)
+CONNECTIONS_MADE = counter(f"{_SOCKETS}connection_creation_total", "Connections that were accepted.", *_LISTENER)
+CONNECTIONS_LOST = counter(f"{_SOCKETS}connection_close_total", "Connections that have ended.", *_LISTENER)
+CREATION_RATE = gauge(f"{_SOCKETS}connection_creation_rate", "New connections a second, over a minute.", *_LISTENER)
+CLOSE_RATE = gauge(f"{_SOCKETS}connection_close_rate", "Ended connections a second, over a minute.", *_LISTENER)
+AUTHENTICATED = counter(
+    f"{_SOCKETS}successful_authentication_total", "Connections that TLS or SASL has authenticated.", *_LISTENER
+)
+NOT_AUTHENTICATED = counter(
+    f"{_SOCKETS}failed_authentication_total", "Connections whose TLS or SASL has failed.", *_LISTENER
+)
+SOFTWARE = gauge(
+    f"{_SOCKETS}connections_software",
+    "Connections by the client's name and version, as it says itself; after 100 of these, other.",
+    "clientSoftwareName",
+    "clientSoftwareVersion",
+    *_LISTENER,
+)
+THROTTLED = counter("pylogbroker_throttled_responses_total", "Responses with a throttle time, because of a quota.")
+THROTTLE_SECONDS = counter("pylogbroker_throttle_seconds_total", "Sum of these throttle times.")
+
+# groups and sessions of this broker
+_GROUPS = "kafka_coordinator_group_groupmetadatamanager_"
+GROUPS = gauge(f"{_GROUPS}numgroups", "Groups whose coordinator this broker is.")
+GROUPS_BY_STATE = {
+    state: gauge(f"{_GROUPS}numgroups{state.lower()}", f"Groups of these in the state {state}.")
+    for state in ("Empty", "PreparingRebalance", "CompletingRebalance", "Stable", "Dead")
+}
+OFFSETS = gauge(f"{_GROUPS}numoffsets", "Committed offsets of these groups.")
+SESSIONS = gauge("kafka_server_fetchsessioncache_numincrementalfetchsessions", "Fetch sessions.")
+SESSION_PARTITIONS = gauge("kafka_server_fetchsessioncache_numincrementalfetchpartitionscached", "Partitions of these.")
+SESSION_EVICTIONS = counter(
+    "kafka_server_fetchsessioncache_incrementalfetchsessionevictions_total",
+    "Fetch sessions that were idle and made room for others.",
+)
+
+# lag, by the coordinator of the group
+_OF_GROUP = "Of the groups whose coordinator this broker is."
+GROUP_OFFSET = gauge("kafka_consumergroup_current_offset", f"Committed offset. {_OF_GROUP}", *GROUP, *PARTITION)
+GROUP_LAG = gauge(
+    "kafka_consumergroup_lag",
+    f"Records behind the committed offset, to the high watermark. {_OF_GROUP}",
+    *GROUP,
+    *PARTITION,
+)
+GROUP_OFFSET_SUM = gauge("kafka_consumergroup_current_offset_sum", "Sum over the partitions.", *GROUP, *TOPIC)
+GROUP_LAG_SUM = gauge("kafka_consumergroup_lag_sum", "Sum over the partitions whose lag is known.", *GROUP, *TOPIC)
+GROUP_MEMBERS = gauge("kafka_consumergroup_members", "Members of the group.", *GROUP)

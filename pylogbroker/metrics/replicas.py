@@ -1,0 +1,104 @@
+"""Metrics of replicas and partitions, and of the controller."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pylogbroker.broker.assembly import Broker
+from pylogbroker.broker.membership.cluster_role import ClusterRole
+from pylogbroker.broker.partitions.partition import Partition
+from pylogbroker.metadata.image import NO_LEADER, PartitionState
+from pylogbroker.metrics import families
+from pylogbroker.metrics.exposition import Exposition, label_text
+
+_RUNNING = 3
+_PARTITIONS_PER_STEP = 20
+
+
+def collect_replicas(out: Exposition, broker: Broker, *, has_partitions: bool) -> Iterator[None]:
+    """Write the counts of replicas; with `has_partitions`, also the metrics of each partition."""
+    under_replicated = under_min = at_min = 0
+    topics, hosted = broker.metadata.topics, broker.partitions.hosted
+    for number, (key, partition) in enumerate(tuple(hosted.items())):
+        if number % _PARTITIONS_PER_STEP == 0:
+            yield
+        labels = label_text(families.LOG_SIZE, key[0], str(key[1])) if has_partitions else ""
+        if labels:
+            _write_log(out, partition, labels)
+        topic = topics.get(key[0])
+        state = None if topic is None or key not in broker.partitions.led else topic.partitions.get(key[1])
+        if state is None:
+            continue
+        in_sync, least = len(state.isr), partition.wanted_insync_replicas
+        under_replicated += in_sync < len(state.replicas)
+        under_min += in_sync < least
+        at_min += in_sync == least
+        if labels:
+            _write_led(out, partition, state, labels)
+        if key[1] == 0 and topic is not None:
+            out.add(families.TOPIC_PARTITIONS, len(topic.partitions), key[0])
+    out.add(families.PARTITION_COUNT, len(hosted))
+    out.add(families.LEADER_COUNT, len(broker.partitions.led))
+    out.add(families.UNDER_REPLICATED, under_replicated)
+    out.add(families.UNDER_MIN_ISR, under_min)
+    out.add(families.AT_MIN_ISR, at_min)
+    out.add(families.OFFLINE_REPLICAS, len(broker.logs.offline))
+    out.add(families.OFFLINE_DIRECTORIES, sum(bool(each.failure) for each in broker.logs.directories))
+    out.add(families.BROKER_STATE, _RUNNING)
+    updates = broker.role.isr_updates if isinstance(broker.role, ClusterRole) else None
+    out.add(families.ISR_SHRINKS, 0 if updates is None else updates.shrinks)
+    out.add(families.ISR_EXPANDS, 0 if updates is None else updates.expands)
+
+
+def _write_log(out: Exposition, partition: Partition, labels: str) -> None:
+    log, lines = partition.log, out.lines
+    lines(families.LOG_SIZE).append(f"{families.LOG_SIZE.name}{labels} {log.size}\n")
+    lines(families.LOG_END).append(f"{families.LOG_END.name}{labels} {log.log_end_offset}\n")
+    lines(families.LOG_START).append(f"{families.LOG_START.name}{labels} {log.log_start_offset}\n")
+    lines(families.LOG_SEGMENTS).append(f"{families.LOG_SEGMENTS.name}{labels} {len(log.segments)}\n")
+
+
+def _write_led(out: Exposition, partition: Partition, state: PartitionState, labels: str) -> None:
+    in_sync, count, least = len(state.isr), len(state.replicas), partition.wanted_insync_replicas
+    is_under = int(in_sync < count)
+    for family, value in (
+        (families.PARTITION_UNDER_REPLICATED, is_under),
+        (families.PARTITION_UNDER_MIN_ISR, int(in_sync < least)),
+        (families.PARTITION_AT_MIN_ISR, int(in_sync == least)),
+        (families.REPLICAS_COUNT, count),
+        (families.IN_SYNC_COUNT, in_sync),
+        (families.CURRENT_OFFSET, partition.log.high_watermark),
+        (families.OLDEST_OFFSET, partition.log.log_start_offset),
+        (families.IN_SYNC_REPLICA, in_sync),
+        (families.LEADER, state.leader),
+        (families.IS_PREFERRED, int(state.leader == state.replicas[0])),
+        (families.REPLICAS, count),
+        (families.IS_UNDER_REPLICATED, is_under),
+    ):
+        out.lines(family).append(f"{family.name}{labels} {value}\n")
+
+
+def collect_cluster(out: Exposition, broker: Broker) -> Iterator[None]:
+    """Write the brokers that are known, and what the controller knows of the cluster."""
+    image, role = broker.metadata.image, broker.role
+    is_active = role.driver.is_active if isinstance(role, ClusterRole) else True
+    offline = imbalanced = 0
+    for topic in image.topics.values() if is_active else ():
+        yield
+        for number, state in enumerate(topic.partitions.values()):
+            offline += state.leader == NO_LEADER
+            imbalanced += state.leader != state.replicas[0]
+            if number % _PARTITIONS_PER_STEP == 0:
+                yield
+    out.add(families.ACTIVE_CONTROLLER, int(is_active))
+    out.add(families.OFFLINE_PARTITIONS, offline)
+    out.add(families.IMBALANCE, imbalanced)
+    out.add(families.GLOBAL_TOPICS, len(image.topics) if is_active else 0)
+    out.add(families.GLOBAL_PARTITIONS, image.partition_count if is_active else 0)
+    out.add(families.ACTIVE_BROKERS, len(image.brokers) if is_active else 0)
+    out.add(families.FENCED_BROKERS, 0)
+    out.add(families.BROKERS, len(image.brokers))
+    for broker_id, registered in image.brokers.items():
+        listener = next(iter(registered.listeners.values()), None)
+        address = "" if listener is None else f"{listener.host}:{listener.port}"
+        out.add(families.BROKER_INFO, 1, str(broker_id), address)

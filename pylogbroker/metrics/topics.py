@@ -1,0 +1,41 @@
+"""Metrics of what comes into topics and goes out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pylogbroker.broker.partitions.traffic import TopicTraffic, Traffic
+from pylogbroker.errors import ErrorCode
+from pylogbroker.metrics import families
+from pylogbroker.metrics.exposition import Exposition
+from pylogbroker.metrics.families import Family
+
+
+def collect_topics(out: Exposition, traffic: Traffic) -> Iterator[None]:
+    """Write each topic's counts, and those of all."""
+    total = TopicTraffic()
+    total.add(traffic.of_others)
+    for topic, counts in tuple(traffic.topics.items()):
+        yield
+        total.add(counts)
+        for family, value in _values(counts):
+            out.add(family, value, topic)
+    for family, value in _values(total):
+        out.add(family, value)
+    out.add(families.CORRUPT_RECORDS, total.append_errors[ErrorCode.CORRUPT_MESSAGE])
+    for api, errors in (("Produce", total.append_errors), ("Fetch", total.fetch_errors)):
+        for code, count in errors.items():
+            out.add(families.ERRORS, count, api, code.name)
+
+
+def _values(counts: TopicTraffic) -> Iterator[tuple[Family, int]]:
+    failed_appends, failed_fetches = counts.append_errors.total(), counts.fetch_errors.total()
+    yield families.MESSAGES_IN, counts.messages_in
+    yield families.BYTES_IN, counts.bytes_in
+    yield families.BYTES_OUT, counts.bytes_out
+    yield families.REPLICATION_BYTES_OUT, counts.replication_bytes_out
+    yield families.APPENDS, counts.appends + failed_appends
+    yield families.FAILED_APPENDS, failed_appends
+    yield families.FETCHES, counts.fetches
+    yield families.FAILED_FETCHES, failed_fetches
+    yield families.BYTES_REJECTED, counts.rejected_bytes
