@@ -1,4 +1,4 @@
-"""The HTTP server of a broker: health checks from before its start to the end of its stop."""
+"""The HTTP server of a broker: health checks from before its start to the end of its stop, and metrics."""
 
 from __future__ import annotations
 
@@ -11,7 +11,11 @@ from pylogbroker.broker.assembly import Broker
 from pylogbroker.config import BrokerConfig, Endpoint
 from pylogbroker.interfaces import ITree
 from pylogbroker.interfaces.coordination import SessionEvent, SessionState
+from pylogbroker.metrics.collector import BrokerMetrics
+from pylogbroker.metrics.exposition import CONTENT_TYPE
+from pylogbroker.net.service import KafkaFactory
 from pylogbroker.web.health import STOPPING, Readiness, put_health
+from pylogbroker.web.metrics import Metrics
 from pylogbroker.web.service import HttpListeners
 from pylogbroker.web.texts import Directory
 
@@ -22,11 +26,13 @@ class HttpServer:
     _config: BrokerConfig
     _readiness: Readiness = attrs.field(factory=Readiness, init=False)
     _root: Directory = attrs.field(factory=Directory, init=False)
+    _metrics: Metrics = attrs.field(factory=lambda: Metrics(CONTENT_TYPE), init=False)
     _listeners: HttpListeners = attrs.field(init=False)
     _session: SessionState = attrs.field(default=SessionState.CONNECTED, init=False)
 
     def __attrs_post_init__(self) -> None:
         put_health(self._root, self._readiness)
+        self._root.putChild(b"metrics", self._metrics)
         self._listeners = HttpListeners(self._reactor, self._config, self._root)
 
     @property
@@ -46,6 +52,10 @@ class HttpServer:
     def _session_changed(self, event: SessionEvent) -> None:
         self._session = event.state
 
+    def measure(self, broker: Broker, factories: Sequence[KafkaFactory]) -> None:
+        """Serve the metrics of a broker and its listeners."""
+        self._metrics.scrape = BrokerMetrics(broker, factories).scrape
+
     def serve(self, broker: Broker) -> None:
         """Be ready: the start of the broker is over."""
         self._readiness.check = lambda: self._faults(broker)
@@ -53,6 +63,7 @@ class HttpServer:
 
     async def stop_serving(self) -> None:
         self._readiness.stage = STOPPING
+        self._metrics.scrape = None
 
     def _faults(self, broker: Broker) -> Iterator[str]:
         if self._session is SessionState.SUSPENDED:

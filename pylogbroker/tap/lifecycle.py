@@ -191,6 +191,8 @@ class BrokerStart:
             warn_of_faults()
             self._faults.attach(self._reactor, broker)
         await listeners.start()
+        if self._http is not None:
+            self._http.measure(broker, [listener.factory for listener in listeners.started])
         self._undo.add(broker.role.leave)
         await broker.role.register(_announcement(broker))
         loaded.is_crash_known = True
@@ -292,7 +294,7 @@ class _Listeners:
     _reactor: Any
     _broker: Broker
     _faults: BrokerFaults | None
-    _started: list[KafkaListener] = attrs.field(init=False, factory=list)
+    started: list[KafkaListener] = attrs.field(init=False, factory=list)
 
     async def start(self) -> None:
         limits = SharedLimits.of(self._broker)
@@ -300,15 +302,15 @@ class _Listeners:
             default = KafkaFactory if self._faults is None else self._faults.factory
             factory = _FACTORIES.get(listener.protocol, default)
             service = KafkaListener(self._reactor, self._broker, listener, limits, factory)
-            self._started.append(service)
+            self.started.append(service)
             await service.start()
 
     async def stop_accepting(self) -> None:
-        for listener in self._started:
+        for listener in self.started:
             await listener.stop_accepting()
 
     async def close_connections(self) -> None:
-        await gatherResults([ensureDeferred(listener.close()) for listener in self._started])
+        await gatherResults([ensureDeferred(listener.close()) for listener in self.started])
 
 
 def _check(config: BrokerConfig) -> DeletePolicies:

@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.request import urlopen
 from uuid import UUID
 
 import pytest
@@ -108,6 +109,15 @@ class Client:
         assert stalls(self._process) == [], type(request).__name__
         return answer
 
+    def scrape(self) -> None:
+        """Ask for the metrics of all partitions, and of a group's lag in each."""
+        address = next(line.partition("HTTP on ")[2] for line in self._process.log_lines() if "HTTP on " in line)
+        with urlopen(f"{address}/metrics", timeout=120) as answer:
+            lines = answer.read().decode().splitlines()
+        for name in ("kafka_log_log_size", "kafka_topic_partition_leader", "kafka_consumergroup_lag"):
+            assert sum(line.startswith(f"{name}{{") and 'topic="many"' in line for line in lines) == PARTITIONS, name
+        assert stalls(self._process) == [], "metrics"
+
     def ask_to_produce(self) -> None:
         """Produce to all partitions in one request, with a small one behind it that must not overtake it."""
         batch, old = [build([Record(0, time_ms, None, b"value")]) for time_ms in (int(time.time() * 1000), 1)]
@@ -126,7 +136,7 @@ class Client:
 
 @pytest.fixture(scope="module")
 def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
-    running = BrokerProcess(tmp_path_factory.mktemp("turns"), watching())
+    running = BrokerProcess(tmp_path_factory.mktemp("turns"), {**watching(), "http.listeners": "http://:0"})
     running.start()
     yield Client(running)
     running.kill()
@@ -214,6 +224,8 @@ def test_requests_for_many_partitions_give_way(client: Client) -> None:
         client.ask(IncrementalAlterConfigsRequest([changed]))
     commit_offsets(client)
     commit_in_transaction(client)
+    for _ in range(3):
+        client.scrape()
     [group] = client.ask(DeleteGroupsRequest(["g"])).results
     assert group.error_code == 0
     [deleted] = client.ask(DeleteTopicsRequest(topics=[DeleteTopicState("many")])).responses

@@ -1,0 +1,55 @@
+"""/metrics, for Prometheus."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Final
+
+from twisted.internet.defer import Deferred, ensureDeferred
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+from twisted.web.server import NOT_DONE_YET, Request
+
+from pylogbroker.web.texts import Page, answer_text
+
+log = Logger()
+
+SCRAPES_MAX: Final = 4
+"""Scrapes at a time: each holds its text until the client has it."""
+
+Scrape = Callable[[], Awaitable[Iterable[bytes]]]
+
+
+class Metrics(Page):
+    """`scrape` is None until the broker serves."""
+
+    def __init__(self, content_type: str) -> None:
+        super().__init__()
+        self._content_type = content_type.encode()
+        self.scrape: Scrape | None = None
+        self._running = 0
+
+    def render_GET(self, request: Request) -> bytes | int:
+        if self.scrape is None:
+            return answer_text(request, "there are no metrics now: the broker starts or stops", 503)
+        if self._running >= SCRAPES_MAX:
+            return answer_text(request, "too many scrapes at a time", 503)
+        self._running += 1
+        finished: Deferred[None] = request.notifyFinish()
+        finished.addBoth(self._finished)
+        work = ensureDeferred(self._answer(request, self.scrape))
+        work.addErrback(lambda failure: request.processingFailed(failure) and None)
+        finished.addErrback(lambda _: work.cancel())
+        return NOT_DONE_YET
+
+    async def _answer(self, request: Request, scrape: Scrape) -> None:
+        chunks = list(await scrape())
+        request.setHeader(b"content-type", self._content_type)
+        request.setHeader(b"content-length", b"%d" % sum(map(len, chunks)))
+        for chunk in chunks:
+            request.write(chunk)
+        request.finish()
+
+    def _finished(self, result: Failure | None) -> Failure | None:
+        self._running -= 1
+        return result
