@@ -11,18 +11,24 @@ Any thread may call a broker, except the broker's own.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
+from pylogbroker.errors import ConfigError
+from pylogbroker.testing.access import CONTROL, AccessFiles, AccessRules
 from pylogbroker.testing.clock import BrokerClock
 from pylogbroker.testing.data_directory import temporary_directory
 from pylogbroker.testing.faults import Faults
 from pylogbroker.testing.in_thread import BrokersInThread, Listeners
 from pylogbroker.testing.reactor_thread import ReactorThread
-from pylogbroker.testing.requests import BrokerRequests
+from pylogbroker.testing.requests import CLIENT_ID, BrokerRequests
 from pylogbroker.testing.settings import ALLOW_FAULTS, QUICK, texts
+
+if TYPE_CHECKING:
+    from pylogbroker.testing.admin import Admin
 
 START_SECONDS: Final = 60.0
 
@@ -32,6 +38,9 @@ class Broker(BrokerRequests):
 
     `brokers=3` makes a cluster. Without `data_dir`, the data is in memory where that is possible, and removed at the
     end. Clients connect to `bootstrap`. A start that fails raises StartupError, or ConfigError for a wrong setting.
+
+    `users={"alice": "secret"}` lets clients log in with SASL. `tls=True` makes certificates. `acls=["alice read
+    topic:orders"]` denies what no ACL allows. `client_settings` has what a client needs for this.
     """
 
     def __init__(
@@ -40,12 +49,20 @@ class Broker(BrokerRequests):
         *,
         brokers: int = 1,
         data_dir: str | None = None,
+        users: Mapping[str, str] | None = None,
+        tls: bool = False,
+        acls: Sequence[str] | None = None,
         **named: Any,
     ) -> None:
         super().__init__()
         self._settings = {**QUICK, **texts(settings or {}), **texts(named)}
         self._count = brokers
         self._data_dir = data_dir
+        self._rules = AccessRules(users or {}, tls, acls)
+        self._acls = self._rules.acl_creations()
+        self._access: AccessFiles | None = None
+        if not self._rules.is_open and "listeners" in self._settings:
+            raise ConfigError("listeners: leave it out; users, tls and acls have listeners of their own")
         self._listeners: list[Listeners] = []
         self._stack = ExitStack()
         self.faults: Final = Faults()
@@ -92,13 +109,21 @@ class Broker(BrokerRequests):
         thread = ReactorThread()
         thread.start()
         stack.callback(thread.stop)
-        settings = {"listeners": "PLAINTEXT://127.0.0.1:0", "log.dirs": directory, **ALLOW_FAULTS, **self._settings}
+        listeners = {"listeners": "PLAINTEXT://127.0.0.1:0"}
+        if not self._rules.is_open:
+            self._access = AccessFiles(self._rules, Path(stack.enter_context(temporary_directory())))
+            self._access.write()
+            listeners = self._access.broker_settings()
+        settings = {**listeners, "log.dirs": directory, **ALLOW_FAULTS, **self._settings}
         clock = self.clock.attach(thread.reactor, thread.call, lambda: brokers.have_busy_threads)
         stack.callback(self.clock.detach)
         brokers = BrokersInThread(thread.reactor, settings, self._count, clock, self.faults)
         self._listeners = thread.call(brokers.start, "start of the broker", START_SECONDS)
         stack.callback(thread.call, brokers.stop, "stop of the broker", START_SECONDS)
         self._thread = thread
+        if self._acls:
+            stack.callback(self._end_requests)
+            self._ask(lambda admin: admin.create_acls(self._acls), "ACLs")
 
     # addresses
 
@@ -106,6 +131,21 @@ class Broker(BrokerRequests):
     def bootstrap(self) -> str:
         firsts = [next(iter(listeners.values())) for listeners in self._listeners]
         return ",".join(f"{each.host}:{each.port}" for each in firsts)
+
+    def client_settings(self, user: str | None = None) -> dict[str, str]:
+        """Return the settings of a client, with librdkafka's names, for a user: by default the first.
+
+        With `tls` and no users, a named user gets a certificate.
+        """
+        return super().client_settings() | ({} if self._access is None else self._access.client_settings(user))
+
+    def _new_admin(self, reactor: Any) -> Admin:
+        if self._access is None:
+            return super()._new_admin(reactor)
+        from pylogbroker.testing.admin import Admin
+
+        addresses = ",".join(f"{each[CONTROL].host}:{each[CONTROL].port}" for each in self._listeners)
+        return Admin(reactor, addresses, {"client.id": CLIENT_ID, **self._access.control_settings()})
 
     def now_ms(self) -> int:
         return int(self.clock.time() * 1000)

@@ -116,7 +116,7 @@ class Kafka:
 
     def _client_settings(self, settings: Mapping[str, Any]) -> dict[str, Any]:
         named = {name.replace("_", "."): value for name, value in settings.items()}
-        return {"bootstrap.servers": self.bootstrap, **named}
+        return {**self.broker.client_settings(), **named}
 
     def _own(self, names: Sequence[str], before: set[str]) -> list[str]:
         """Return what the test made: all that is new, but on an external Kafka only names of `new_name`."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pylogbroker.records import Header
 from pylogbroker.testing.reactor_thread import CALL_SECONDS, ReactorThread
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from pylogbroker.testing.admin import Admin
 
 T = TypeVar("T")
+
+CLIENT_ID: Final = "pylogbroker-testing"
 
 
 class BrokerRequests:
@@ -28,6 +30,10 @@ class BrokerRequests:
     def bootstrap(self) -> str:
         """Addresses for clients: `127.0.0.1:45123`, of a cluster several with commas."""
         raise NotImplementedError
+
+    def client_settings(self) -> dict[str, str]:
+        """Return the settings of a client, with librdkafka's names."""
+        return {"bootstrap.servers": self.bootstrap}
 
     def now_ms(self) -> int:
         """Return the brokers' time in milliseconds since 1970."""
@@ -96,7 +102,7 @@ class BrokerRequests:
     def _new_admin(self, reactor: Any) -> Admin:
         from pylogbroker.testing.admin import Admin  # imports numpy, which takes longer than the broker's start
 
-        return Admin(reactor, self.bootstrap, {"client.id": "pylogbroker-testing"})
+        return Admin(reactor, self.bootstrap, {"client.id": CLIENT_ID})
 
     def _end_requests(self) -> None:
         """Close the connections for requests; later ones raise RuntimeError."""
