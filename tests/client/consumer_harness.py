@@ -10,7 +10,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 from twisted.internet.defer import Deferred, ensureDeferred
 
-from pylogbroker.client.consumer import ConsumerConnector, Stream
+from pylogbroker.client import ConsumerConnector, Stream
 
 QUIET = {"log_level": 0}
 

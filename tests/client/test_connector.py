@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import Producer
 from twisted.internet.defer import ensureDeferred
 
-from pylogbroker.client.consumer import Blacklist, ConsumerConnector, Whitelist
+from pylogbroker.client import Blacklist, ConsumerConnector, Whitelist
 from pylogbroker.client.consumer.connector import NotAssigned
 from pylogbroker.client.consumer.positions import NoOffset
 from pylogbroker.client.consumer.streams import ConsumerTimeout

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pylogbroker.client.consumer import Blacklist, Whitelist
+from pylogbroker.client import Blacklist, Whitelist
 from pylogbroker.errors import ConfigError
 
 

@@ -11,7 +11,7 @@ import pytest
 from twisted.internet.defer import ensureDeferred
 from twisted.internet.threads import deferToThread
 
-from pylogbroker.client.consumer import ConsumerConnector
+from pylogbroker.client import ConsumerConnector
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.interfaces import TopicPartition
 from tests.client.consumer_harness import Collector, Confluent, committed, connector, create, write

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from twisted.internet.threads import deferToThread
 
-from pylogbroker.client.consumer import ConsumerConnector
+from pylogbroker.client import ConsumerConnector
 from pylogbroker.client.errors import ConnectionLost
 from pylogbroker.client.producer import Producer
 from pylogbroker.client.simple_consumer import EARLIEST, SimpleConsumer

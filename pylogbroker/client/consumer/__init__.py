@@ -16,9 +16,3 @@
 `filters`                topics by regex; `stream_subscription`: a program's topics and streams
 =======================  ======================================================================================
 """
-
-from pylogbroker.client.consumer.connector import ConsumerConnector
-from pylogbroker.client.consumer.filters import Blacklist, Whitelist
-from pylogbroker.client.consumer.streams import Stream
-
-__all__ = ["Blacklist", "ConsumerConnector", "Stream", "Whitelist"]

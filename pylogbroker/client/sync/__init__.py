@@ -23,17 +23,25 @@
 
 **Log.** Lines go to Python's `logging`, to their module's logger.
 
+Classes are imported on first use, so that programs need not wait for those that they do not use.
+
 **Plugins** run on the background reactor's thread; they must not block, nor call this module.
 """
 
-from pylogbroker.client.consumer.filters import Blacklist, Whitelist
-from pylogbroker.client.simple_consumer import EARLIEST, LATEST
-from pylogbroker.client.sync.admin import AdminClient
-from pylogbroker.client.sync.background import OtherProcess, TimedOut, WrongThread
-from pylogbroker.client.sync.connector import ConsumerConnector
-from pylogbroker.client.sync.producer import Producer
-from pylogbroker.client.sync.simple_consumer import SimpleConsumer
-from pylogbroker.client.sync.streams import Stream
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from pylogbroker.client.consumer.filters import Blacklist, Whitelist
+    from pylogbroker.client.simple_consumer import EARLIEST, LATEST
+    from pylogbroker.client.sync.admin import AdminClient
+    from pylogbroker.client.sync.background import OtherProcess, TimedOut, WrongThread
+    from pylogbroker.client.sync.connector import ConsumerConnector
+    from pylogbroker.client.sync.producer import Producer
+    from pylogbroker.client.sync.simple_consumer import SimpleConsumer
+    from pylogbroker.client.sync.streams import Stream
 
 __all__ = [
     "EARLIEST",
@@ -49,3 +57,29 @@ __all__ = [
     "Whitelist",
     "WrongThread",
 ]
+
+_MODULES: Final = {
+    "AdminClient": "sync.admin",
+    "Blacklist": "consumer.filters",
+    "ConsumerConnector": "sync.connector",
+    "EARLIEST": "simple_consumer",
+    "LATEST": "simple_consumer",
+    "OtherProcess": "sync.background",
+    "Producer": "sync.producer",
+    "SimpleConsumer": "sync.simple_consumer",
+    "Stream": "sync.streams",
+    "TimedOut": "sync.background",
+    "Whitelist": "consumer.filters",
+    "WrongThread": "sync.background",
+}
+
+
+def __getattr__(name: str) -> Any:
+    module = _MODULES.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"pylogbroker.client.{module}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

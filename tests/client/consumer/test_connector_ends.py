@@ -12,7 +12,7 @@ from twisted.internet import reactor
 from twisted.internet.defer import ensureDeferred
 from twisted.internet.threads import deferToThread
 
-from pylogbroker.client.consumer import ConsumerConnector
+from pylogbroker.client import ConsumerConnector
 from pylogbroker.coordination.embedded import EmbeddedTree
 from pylogbroker.interfaces import Unavailable
 from pylogbroker.metadata import registration

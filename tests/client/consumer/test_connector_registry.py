@@ -10,7 +10,7 @@ import pytest
 from twisted.internet import reactor
 from twisted.internet.task import deferLater
 
-from pylogbroker.client.consumer import ConsumerConnector, Whitelist
+from pylogbroker.client import ConsumerConnector, Whitelist
 from pylogbroker.client.consumer.nodes import ensure, parent
 from pylogbroker.client.consumer.registry import RebalanceFailed
 from pylogbroker.coordination.embedded import EmbeddedTree

@@ -9,7 +9,7 @@ from twisted.internet import reactor
 from twisted.internet.task import deferLater
 from twisted.internet.threads import deferToThread
 
-from pylogbroker.client.consumer import ConsumerConnector
+from pylogbroker.client import ConsumerConnector
 from tests.client.consumer_harness import Collector, create
 from tests.clients.members.member_process import Member
 from tests.peers import available
