@@ -20,11 +20,13 @@ _COMMANDS: Final = {
     "certificates": "Make certificates for trying TLS out.",
     "cluster": "Show brokers, disks and health.",
     "config": "Show and change settings of topics and brokers.",
+    "consume": "Print records of topics.",
     "coordination": "Rebuild a lost coordination.sqlite.",
     "group": "List groups, show their lag, reset and delete offsets.",
     "load": "Load new records of topics into Parquet files with Spark.",
     "loaded": "Show what has been loaded into a directory.",
     "migrate": "Import Kafka 0.7 data, and topics and offsets from ZooKeeper.",
+    "produce": "Write records: lines of the standard input.",
     "topic": "List, create, describe, alter, delete and trim topics.",
     "user": "Add, list and delete users of SASL listeners.",
 }
@@ -50,6 +52,8 @@ class _Commands(click.Group):
     def invoke(self, context: click.Context) -> object:
         try:
             return super().invoke(context)
+        except BrokenPipeError:
+            raise  # click ends in silence: the reader of a pipe has enough
         except (PylogbrokerError, OSError) as error:
             raise click.ClickException(str(error)) from error
         except KeyboardInterrupt:

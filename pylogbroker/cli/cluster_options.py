@@ -71,7 +71,7 @@ def cluster_options(function: Callable[..., Any]) -> Callable[..., Any]:
         envvar="PYLOGBROKER_BOOTSTRAP_SERVER",
         help="Brokers to connect to first. [$PYLOGBROKER_BOOTSTRAP_SERVER]",
     )
-    @click.option("--command-config", "file", metavar="FILE", help="Properties file with settings of a client.")
+    @click.option("--command-config", metavar="FILE", help="Properties file with settings of a client.")
     @click.option("-X", "assignments", multiple=True, metavar="NAME=VALUE", help="A setting of the client.")
     @click.option("--profile", metavar="NAME", envvar="PYLOGBROKER_PROFILE", help="Profile in the user's config.toml.")
     @click.option(
@@ -81,13 +81,13 @@ def cluster_options(function: Callable[..., Any]) -> Callable[..., Any]:
     def with_connection(
         *arguments: Any,
         bootstrap: str | None,
-        file: str | None,
+        command_config: str | None,
         assignments: tuple[str, ...],
         profile: str | None,
         seconds: float,
         **others: Any,
     ) -> Any:
-        settings = _settings(bootstrap, file, assignments, profile)
+        settings = _settings(bootstrap, command_config, assignments, profile)
         return function(*arguments, connection=Connection(settings, seconds), **others)
 
     return with_connection
@@ -106,7 +106,9 @@ def _complete(context: click.Context, incomplete: str, names: Callable[[AdminCli
     given = context.params
     try:
         bootstrap = given.get("bootstrap") or os.environ.get("PYLOGBROKER_BOOTSTRAP_SERVER")
-        settings = _settings(bootstrap, given.get("file"), given.get("assignments") or (), given.get("profile"))
+        settings = _settings(
+            bootstrap, given.get("command_config"), given.get("assignments") or (), given.get("profile")
+        )
         with Connection(settings, _COMPLETION_SECONDS).admin() as admin:
             return [name for name in names(admin) if name.startswith(incomplete)]
     except Exception:

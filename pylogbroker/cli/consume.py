@@ -1,0 +1,176 @@
+"""`pylogbroker consume`."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from pylogbroker.cli.cluster_options import Connection, cluster_options, complete_groups, complete_topics
+from pylogbroker.cli.record_format import formatter
+from pylogbroker.errors import ConfigError
+
+if TYPE_CHECKING:
+    from pylogbroker.client.messages import Message
+    from pylogbroker.client.sync.admin import AdminClient
+    from pylogbroker.interfaces import TopicPartition
+
+_IDLE_MS: Final = 5000  # of a group, after which --exit ends
+_INTERRUPTED: Final = 130
+_STARTS: Final = {"beginning": "beginning", "earliest": "beginning", "end": "end", "latest": "end"}
+
+
+@click.command("consume", short_help="Print records of topics.")
+@click.argument("topics", nargs=-1, required=True, metavar="TOPIC[:PARTITION,...]...", shell_complete=complete_topics)
+@click.option("-g", "--group", metavar="GROUP", shell_complete=complete_groups, help="Join this group, and commit.")
+@click.option(
+    "-o", "--offset", metavar="OFFSET", help="Start: beginning (default), end, an offset, or -N: N before the end."
+)
+@click.option("--since", metavar="TIME", help="Start at a time: 2023-11-14T22:13:20Z, 2023-11-14, 12h (ago), ms.")
+@click.option("--until", metavar="TIME", help="Stop before the first record at or after this time, or at the end.")
+@click.option("-n", "--count", type=click.IntRange(1), help="Stop after so many records.")
+@click.option("-e", "--exit", "to_end", is_flag=True, help="Stop at the present end; in a group: when idle for 5 s.")
+@click.option("--key", metavar="REGEX", help="Only records whose key matches.")
+@click.option("--grep", metavar="REGEX", help="Only records whose value matches.")
+@click.option("--header", "headers", multiple=True, metavar="NAME[=VALUE]", help="Only records with this header.")
+@click.option("-f", "--format", "output", default=r"%s\n", show_default=True, help="json, or kcat's letters.")
+@click.option("--base64", is_flag=True, help="Keys, values and headers of JSON in Base64.")
+@cluster_options
+@click.pass_context
+def command(
+    context: click.Context,
+    topics: tuple[str, ...],
+    group: str | None,
+    offset: str | None,
+    since: str | None,
+    until: str | None,
+    count: int | None,
+    to_end: bool,
+    key: str | None,
+    grep: str | None,
+    headers: tuple[str, ...],
+    output: str,
+    base64: bool,
+    connection: Connection,
+) -> None:
+    """Print records of topics, or of some partitions, and wait for more.
+
+    Letters of --format: %t topic, %p partition, %o offset, %T timestamp, %k key, %s value, %h headers, and lengths: %K
+    of the key, %S of the value. Records of open or aborted transactions come with -X isolation.level=read_uncommitted.
+    """
+    if group is not None and (since or until or offset not in (None, *_STARTS)):
+        raise click.UsageError("a group starts at its committed offsets: --since, --until and offsets need no --group")
+    if group is not None and any(":" in each for each in topics):
+        raise click.UsageError("a group assigns the partitions itself: name topics alone, or leave --group out")
+    if since is not None and offset is not None:
+        raise click.UsageError("give --offset or --since")
+    write, matches = formatter(output, base64), _filter(key, grep, headers)
+    start = offset or "beginning"
+    reading = (
+        _of_group(connection, topics, group, start, to_end)
+        if group is not None
+        else _of_partitions(connection, topics, start, since, until, to_end)
+    )
+    try:
+        with reading as messages:
+            for message in islice(filter(matches, messages), count):
+                sys.stdout.buffer.write(write(message))
+                sys.stdout.buffer.flush()
+    except KeyboardInterrupt:
+        context.exit(_INTERRUPTED)
+
+
+def _filter(key: str | None, grep: str | None, headers: tuple[str, ...]) -> Callable[[Message], bool]:
+    by_key, by_value = _pattern("--key", key), _pattern("--grep", grep)
+    wanted = [each.partition("=") for each in headers]
+
+    def matches(message: Message) -> bool:
+        if by_key is not None and (message.key is None or not by_key.search(message.key)):
+            return False
+        if by_value is not None and (message.value is None or not by_value.search(message.value)):
+            return False
+        return all(
+            any(found == name and (not equals or value == text.encode()) for found, value in message.headers)
+            for name, equals, text in wanted
+        )
+
+    return matches
+
+
+def _pattern(option: str, text: str | None) -> re.Pattern[bytes] | None:
+    if text is None:
+        return None
+    try:
+        return re.compile(text.encode())
+    except re.error as error:
+        raise click.BadParameter(f"{text!r} is not a regular expression: {error}", param_hint=option) from error
+
+
+@contextmanager
+def _of_group(
+    connection: Connection, topics: tuple[str, ...], group: str, start: str, to_end: bool
+) -> Iterator[Iterator[Message]]:
+    from pylogbroker.client.settings import CONSUMER
+    from pylogbroker.client.sync import ConsumerConnector, Whitelist
+
+    settings: dict[str, Any] = {
+        "isolation.level": "read_committed",
+        "auto.offset.reset": "latest" if _STARTS[start] == "end" else "earliest",
+        **connection.settings(CONSUMER),
+        "consumer.timeout.ms": _IDLE_MS if to_end else -1,
+    }
+    with ConsumerConnector(group=group, settings=settings, timeout=connection.seconds) as consumer:
+        names = "|".join(map(re.escape, topics))
+        [stream] = consumer.create_message_streams_by_filter(Whitelist(names))
+        yield stream
+
+
+@contextmanager
+def _of_partitions(
+    connection: Connection, topics: tuple[str, ...], start: str, since: str | None, until: str | None, to_end: bool
+) -> Iterator[Iterator[Message]]:
+    from pylogbroker.cli.partition_reader import PartitionReader
+    from pylogbroker.cli.topic import partitions_of
+    from pylogbroker.client.admin import LATEST
+    from pylogbroker.client.settings import CONSUMER
+    from pylogbroker.spark.loading.times import milliseconds
+
+    from_ms, until_ms = milliseconds("--since", since), milliseconds("--until", until)
+    with connection.admin() as admin:
+        keys = partitions_of(admin, topics)
+        committed = connection.settings(CONSUMER).get("isolation.level", "read_committed") == "read_committed"
+        found = admin.records.offsets(dict.fromkeys(keys, LATEST), committed=committed)
+        latest = {key: each.offset for key, each in found.items()}
+        starts = _starts(admin, keys, start, latest) if from_ms is None else _since(admin, from_ms, latest)
+        ends = latest if to_end else None
+        if until_ms is not None:
+            ends = _since(admin, until_ms, latest)
+        yield PartitionReader(connection, admin, starts, ends).messages()
+
+
+def _starts(
+    admin: AdminClient, keys: list[TopicPartition], start: str, latest: dict[TopicPartition, int]
+) -> dict[TopicPartition, int]:
+    from pylogbroker.client.admin import EARLIEST
+
+    if _STARTS.get(start) == "end":
+        return latest
+    if start not in _STARTS and not re.fullmatch(r"-?\d{1,18}", start):
+        raise ConfigError(f"--offset: {start!r} is not accepted; expected beginning, end, an offset, or -N")
+    first = {key: each.offset for key, each in admin.records.offsets(dict.fromkeys(keys, EARLIEST)).items()}
+    if start in _STARTS:
+        return first
+    number = int(start)
+    wanted = {key: latest[key] + number if start.startswith("-") else number for key in keys}
+    return {key: min(max(wanted[key], first[key]), latest[key]) for key in keys}
+
+
+def _since(admin: AdminClient, at_ms: int, latest: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
+    """Return the first offsets at or after a time, else the ends."""
+    found = admin.records.offsets(dict.fromkeys(latest, at_ms))
+    return {key: end if found[key].offset is None else min(found[key].offset, end) for key, end in latest.items()}

@@ -1,0 +1,109 @@
+"""Reading of partitions from given offsets, without a group."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from pylogbroker.cli.cluster_options import Connection
+from pylogbroker.errors import KafkaError, PylogbrokerError
+
+if TYPE_CHECKING:
+    from pylogbroker.client.messages import Message, MessageSet
+    from pylogbroker.client.sync import SimpleConsumer
+    from pylogbroker.client.sync.admin import AdminClient
+    from pylogbroker.interfaces import TopicPartition
+
+_WAIT_MS: Final = 500  # for records at the logs' ends, shared by the leaders
+_BACKOFF_SECONDS: Final = 0.2
+
+
+class PartitionReader:
+    """Reads on for ever, or up to `ends`. Follows leaders that move."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        admin: AdminClient,
+        starts: Mapping[TopicPartition, int],
+        ends: Mapping[TopicPartition, int] | None,
+    ) -> None:
+        from pylogbroker.client.settings import CONSUMER
+
+        self._admin = admin
+        self._settings = {"isolation.level": "read_committed", **connection.settings(CONSUMER)}
+        self._settings.pop("bootstrap.servers")
+        self._timeout = connection.seconds
+        self._positions = dict(starts)
+        self._ends = ends
+
+    def messages(self) -> Iterator[Message]:
+        while not self._at_end():
+            try:
+                with ExitStack() as stack:
+                    yield from self._from_leaders(stack)
+            except PylogbrokerError as error:
+                if not _is_passing(error):
+                    raise
+                time.sleep(_BACKOFF_SECONDS)
+
+    def _at_end(self) -> bool:
+        return self._ends is not None and all(self._is_done(key) for key in self._positions)
+
+    def _is_done(self, key: TopicPartition) -> bool:
+        return self._ends is not None and self._positions[key] >= self._ends[key]
+
+    def _from_leaders(self, stack: ExitStack) -> Iterator[Message]:
+        """Yield messages until a leader has moved, or all partitions are at their ends."""
+        leaders = self._leaders(stack)
+        wait_ms = max(1, _WAIT_MS // len(leaders))
+        while not self._at_end():
+            for consumer, keys in leaders:
+                wanted = [(*key, self._positions[key]) for key in keys if not self._is_done(key)]
+                found = consumer.multifetch(wanted, max_wait_ms=wait_ms, min_bytes=1)
+                for key, messages in zip([each[:2] for each in wanted], found, strict=True):
+                    yield from self._of_set(key, messages)
+
+    def _of_set(self, key: TopicPartition, messages: MessageSet) -> Iterator[Message]:
+        from pylogbroker.client.errors import OutOfRange
+
+        if isinstance(messages.error, OutOfRange) and self._positions[key] < messages.error.first:
+            skipped = messages.error.first - self._positions[key]
+            click.echo(f"{key[0]}/{key[1]}: {skipped} records have been deleted before they were read", err=True)
+            self._positions[key] = messages.error.first
+            return
+        for message in messages:
+            if self._is_done(key):
+                return
+            self._positions[key] = message.next_offset
+            yield message
+        self._positions[key] = max(self._positions[key], messages.next_offset)
+
+    def _leaders(self, stack: ExitStack) -> list[tuple[SimpleConsumer, list[TopicPartition]]]:
+        from pylogbroker.client.sync import SimpleConsumer
+        from pylogbroker.errors import ErrorCode
+
+        brokers = {each.broker_id: each for each in self._admin.cluster.describe().brokers}
+        topics = self._admin.topics.describe({topic for topic, _ in self._positions})
+        by_leader: dict[int, list[TopicPartition]] = {}
+        for topic, partition in self._positions:
+            leader = topics[topic].partitions[partition].leader
+            if leader not in brokers:
+                raise KafkaError(f"{topic}/{partition} has no leader now", ErrorCode.LEADER_NOT_AVAILABLE)
+            by_leader.setdefault(leader, []).append((topic, partition))
+        found = []
+        for leader, keys in by_leader.items():
+            address = brokers[leader]
+            consumer = SimpleConsumer(address.host, address.port, settings=self._settings, timeout=self._timeout)
+            found.append((stack.enter_context(consumer), keys))
+        return found
+
+
+def _is_passing(error: PylogbrokerError) -> bool:
+    from pylogbroker.client.errors import is_retriable
+
+    return is_retriable(error)

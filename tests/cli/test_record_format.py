@@ -1,0 +1,59 @@
+"""Records as text and JSON."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from pylogbroker.cli.record_format import formatter, from_object
+from pylogbroker.client.messages import Message
+from pylogbroker.errors import ConfigError
+from pylogbroker.records import TimestampType
+
+HEADERS = (("a", b"1"), ("b", None), ("a", b"\xff"))
+MESSAGE = Message("t", 3, 17, 1000, TimestampType.CREATE_TIME, b"k\xc3\xa4", b"v\n", HEADERS, 18)
+NULLS = Message("t", 0, 0, -1, TimestampType.CREATE_TIME, None, None, (), 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "written", "of_nulls"),
+    [
+        (r"%t/%p@%o %T\n", b"t/3@17 1000\n", b"t/0@0 -1\n"),
+        ("%k|%K|%s|%S", b"k\xc3\xa4|3|v\n|2", b"|-1||-1"),
+        (r"%h%%\t\r\\\x00ü", b"a=1,b=,a=\xff%\t\r\\\x00\xc3\xbc", b"%\t\r\\\x00\xc3\xbc"),
+        ("", b"", b""),
+    ],
+)
+def test_letters(text: str, written: bytes, of_nulls: bytes) -> None:
+    assert formatter(text)(MESSAGE) == written
+    assert formatter(text)(NULLS) == of_nulls
+
+
+@pytest.mark.parametrize("text", ["%x", "%", "\\", r"\q", r"\x0"])
+def test_no_letters(text: str) -> None:
+    with pytest.raises(ConfigError, match=r"expected json, or text with %t"):
+        formatter(text)
+
+
+def test_json() -> None:
+    found = json.loads(formatter("json")(MESSAGE))
+    assert found == {
+        **{"topic": "t", "partition": 3, "offset": 17, "timestamp": 1000, "key": "kä", "value": "v\n"},
+        "headers": [["a", "1"], ["b", None], ["a", "\\xff"]],
+    }
+    assert json.loads(formatter("json")(NULLS))["value"] is None
+
+
+@pytest.mark.parametrize("message", [MESSAGE, NULLS])
+def test_base64_loses_nothing(message: Message) -> None:
+    line = formatter("json", base64=True)(message).decode()
+    assert line.count("\n") == 1
+    expected = (message.key, message.value, list(message.headers), message.timestamp)
+    assert from_object(line, base64=True) == expected
+
+
+@pytest.mark.parametrize("line", ["", "[]", "1", '{"key": 1}', '{"headers": [1]}', "{"])
+def test_lines_that_are_no_records(line: str) -> None:
+    with pytest.raises(ConfigError, match="expected an object such as"):
+        from_object(line, base64=False)

@@ -1,0 +1,165 @@
+"""`pylogbroker consume` and `produce` on a running broker, beside librdkafka."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from pylogbroker.cli import main
+from tests.support.brokers import Broker
+
+ROOT = Path(__file__).resolve().parents[2]
+Command = Callable[..., Result]
+
+
+@pytest.fixture
+def run(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> Command:
+    monkeypatch.setenv("PYLOGBROKER_BOOTSTRAP_SERVER", broker.bootstrap)
+
+    def run(*arguments: object, given: str = "", code: int = 0) -> Result:
+        found = CliRunner().invoke(main, [*map(str, arguments)], input=given)
+        assert found.exit_code == code, found.output
+        return found
+
+    return run
+
+
+@pytest.fixture
+def made(broker: Broker, topic: str) -> str:
+    """A topic with two partitions and five records."""
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    admin.create_topics([NewTopic(topic, 2, 1, config={"retention.ms": "-1"})])[topic].result(20)
+    producer = Producer({"bootstrap.servers": broker.bootstrap, "linger.ms": 0})
+    for number in range(5):
+        headers: Any = [("number", str(number).encode())]
+        producer.produce(
+            topic,
+            b"v%d" % number,
+            b"k%d" % number,
+            number % 2,
+            timestamp=1000 * number or 1,  # 0 means now
+            headers=headers,
+        )
+        assert producer.flush(20) == 0
+    return topic
+
+
+def read(broker: Broker, topic: str, count: int) -> list[tuple[Any, ...]]:
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "x", "auto.offset.reset": "earliest"})
+    consumer.assign([TopicPartition(topic, 0, 0), TopicPartition(topic, 1, 0)])
+    found = consumer.consume(count, 20)
+    consumer.close()
+    return [(each.partition(), each.key(), each.value(), each.headers()) for each in found]
+
+
+def test_where_to_start_and_stop(run: Command, made: str) -> None:
+    def values(*arguments: object, topic: str = made) -> list[str]:
+        return sorted(run("consume", topic, "-f", r"%s\n", *arguments).stdout.split())
+
+    assert values("-e") == ["v0", "v1", "v2", "v3", "v4"]
+    assert values("-e", topic=f"{made}:1") == ["v1", "v3"]
+    assert values("-e", "-o", "1") == ["v2", "v3", "v4"]
+    assert values("-e", "-o", "-1") == ["v3", "v4"]
+    assert values("-e", "-o", "end") == []
+    assert values("-e", "--since", "1500") == ["v2", "v3", "v4"]
+    assert values("--since", "1000", "--until", "1970-01-01T00:00:03Z") == ["v1", "v2"]
+    assert len(values("-n", 3)) == 3
+    assert values("-e", "--key", "[12]$") == ["v1", "v2"]
+    assert values("-e", "--grep", "v4") == ["v4"]
+    assert values("-e", "--header", "number=3") == ["v3"]
+    assert values("-e", "--header", "other") == []
+    assert len(values("-e", "--header", "number")) == 5
+
+
+def test_records_as_json(run: Command, made: str) -> None:
+    lines = run("consume", made, "-e", "-f", "json").stdout.splitlines()
+    found = sorted(map(json.loads, lines), key=lambda it: it["value"])
+    assert found[3] == {
+        **{"topic": made, "partition": 1, "offset": 1, "timestamp": 3000, "key": "k3", "value": "v3"},
+        "headers": [["number", "3"]],
+    }
+
+
+def test_wrong_arguments(run: Command, made: str) -> None:
+    for arguments, reported in (
+        (("-g", "x", "--since", "1"), "a group starts at its committed offsets"),
+        (("-g", "x", "-o", "4"), "a group starts at its committed offsets"),
+        (("-o", "4", "--since", "1"), "give --offset or --since"),
+        (("--key", "("), "is not a regular expression"),
+    ):
+        assert reported in run("consume", made, *arguments, code=2).stderr
+    assert "expected beginning, end, an offset, or -N" in run("consume", made, "-o", "x", code=1).stderr
+    assert "topic no-such-topic: " in run("consume", "no-such-topic", code=1).stderr
+    assert "name topics alone" in run("consume", f"{made}:0", "-g", "x", code=2).stderr
+
+
+def test_a_group(run: Command, made: str, group: str, broker: Broker) -> None:
+    found = run("consume", made, "-g", group, "-n", 5, "-f", r"%s\n").stdout.split()
+    assert sorted(found) == ["v0", "v1", "v2", "v3", "v4"]
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    [offsets] = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)]).values()
+    assert {each.partition: each.offset for each in offsets.result(20).topic_partitions} == {0: 3, 1: 2}
+
+
+def test_lines(run: Command, made: str, broker: Broker) -> None:
+    run("topic", "trim", made, "--all", "--yes")
+    produced = run("produce", made, "-p", 1, "-K", ":", "-H", "a=b", "-Z", given="x:1\ny:\nz\n")
+    assert produced.stderr == f"Wrote 3 records to {made}.\n"
+    headers = [("a", b"b")]
+    assert read(broker, made, 3) == [(1, b"x", b"1", headers), (1, b"y", None, headers), (1, None, b"z", headers)]
+
+
+def test_json_that_was_consumed(run: Command, made: str, broker: Broker, fresh_name: Callable[[], str]) -> None:
+    copy = fresh_name()
+    run("topic", "create", copy, "-p", 1)
+    lines = run("consume", f"{made}:0", "-e", "-f", "json", "--base64").stdout
+    run("produce", copy, "--json", "--base64", given=lines)
+    copied = run("consume", copy, "-e", "-f", r"%T %k %s %h\n").stdout
+    assert copied == run("consume", f"{made}:0", "-e", "-f", r"%T %k %s %h\n").stdout
+    assert "is no record" in run("produce", copy, "--json", given="x\n", code=1).stderr
+
+
+def test_a_file_as_one_value(run: Command, made: str, broker: Broker, tmp_path: Path) -> None:
+    run("topic", "trim", made, "--all", "--yes")
+    (tmp_path / "file").write_bytes(b"a\nb\n\xff")
+    run("produce", made, tmp_path / "file", "--file-as-value", "-k", "key")
+    [(_, key, value, _)] = read(broker, made, 1)
+    assert (key, value) == (b"key", b"a\nb\n\xff")
+
+
+def test_it_follows_the_log_until_it_is_interrupted(broker: Broker, made: str) -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "pylogbroker.cli",
+        "consume",
+        made,
+        "-o",
+        "-1",
+        "-f",
+        r"%s\n",
+        "-b",
+        broker.bootstrap,
+    ]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert {process.stdout.readline() for _ in range(2)} == {b"v3\n", b"v4\n"}
+        producer = Producer({"bootstrap.servers": broker.bootstrap})
+        producer.produce(made, b"later", partition=0)
+        assert producer.flush(20) == 0
+        assert process.stdout.readline() == b"later\n"
+        os.kill(process.pid, signal.SIGINT)
+        assert process.stderr.read() == b""
+        assert process.wait(20) == 130
