@@ -75,15 +75,9 @@ def test_acls_of_everybody() -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        (
-            "alice read topic:orders",
-            (AclResourceType.TOPIC, "orders", PatternType.LITERAL, "User:alice", "READ", "ALLOW"),
-        ),
-        ("deny User:* all group:a*", (AclResourceType.GROUP, "a", PatternType.PREFIXED, "User:*", "ALL", "DENY")),
-        (
-            "a create cluster",
-            (AclResourceType.CLUSTER, "kafka-cluster", PatternType.LITERAL, "User:a", "CREATE", "ALLOW"),
-        ),
+        ("alice read topic:orders", ("TOPIC", "orders", "LITERAL", "User:alice", "READ", "ALLOW")),
+        ("deny User:* all group:a*", ("GROUP", "a", "PREFIXED", "User:*", "ALL", "DENY")),
+        ("a create cluster", ("CLUSTER", "kafka-cluster", "LITERAL", "User:a", "CREATE", "ALLOW")),
     ],
 )
 def test_parsed_acls(text: str, expected: tuple[str, str, str, str, str, str]) -> None:
