@@ -8,7 +8,7 @@
 A setting's validation, description and default come from its row in `table`.
 """
 
-from pylogbroker.config.broker_config import BrokerConfig, Reloaded
+from pylogbroker.config.broker_config import BrokerConfig, Reloaded, check_names
 from pylogbroker.config.changes import ConfigOperation, SettingChange, apply
 from pylogbroker.config.cluster_settings import RACK_AWARE_SELECTOR
 from pylogbroker.config.descriptions import Description, SynonymValue, describe_broker, describe_topic
@@ -47,6 +47,7 @@ __all__ = [
     "Values",
     "apply",
     "broker_setting",
+    "check_names",
     "describe_broker",
     "describe_topic",
     "notes_without_effect",

@@ -10,7 +10,7 @@ A value comes from the first layer that has it; without one, from the first syno
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import copy
 
 import attrs
@@ -282,6 +282,18 @@ def _unknown_listeners(static: Texts, known: tuple[listeners.Listener, ...]) -> 
             yield f"{name} has no effect: there is no such listener; the listeners, in lower case: {names}"
 
 
+def check_names(names: Iterable[str]) -> None:
+    """Raise ConfigError for a name that no release of Kafka and no part of this broker knows."""
+    for name in names:
+        if table.broker_setting(name) is None and unused_settings.reason_without_effect(name) is None:
+            raise _no_such_setting(name)
+
+
+def _no_such_setting(name: str) -> ConfigError:
+    near = table.closest(name, table.BROKER)
+    return ConfigError(f"{name}: there is no such broker setting" + (f"; did you mean {near}?" if near else ""))
+
+
 def _is_dynamic(name: str) -> bool:
     setting = table.broker_setting(name)
     return setting is not None and setting.dynamic
@@ -335,8 +347,7 @@ def _sentence(detail: str, config: BrokerConfig) -> str:
 def _check_dynamic(name: str, text: str | None, source: ConfigSource) -> str:
     setting = table.broker_setting(name)
     if setting is None:
-        near = table.closest(name, table.BROKER)
-        raise ConfigError(f"{name}: there is no such broker setting" + (f"; did you mean {near}?" if near else ""))
+        raise _no_such_setting(name)
     if not setting.dynamic:
         raise ConfigError(f"{name}: cannot be changed while the broker runs")
     if source is ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG and setting.mode is Mode.PER_BROKER:

@@ -17,6 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
+from pylogbroker.config import check_names
 from pylogbroker.errors import ConfigError
 from pylogbroker.testing.access import CONTROL, AccessFiles, AccessRules
 from pylogbroker.testing.clock import BrokerClock
@@ -37,7 +38,8 @@ class Broker(BrokerRequests):
     """Settings have Kafka's names, in `settings` or as arguments with underscores: `log_retention_ms=1000`.
 
     `brokers=3` makes a cluster. Without `data_dir`, the data is in memory where that is possible, and removed at the
-    end. Clients connect to `bootstrap`. A start that fails raises StartupError, or ConfigError for a wrong setting.
+    end. Clients connect to `bootstrap`. A setting that does not exist raises ConfigError, and a start that fails
+    StartupError or ConfigError.
 
     `users={"alice": "secret"}` lets clients log in with SASL. `tls=True` makes certificates. `acls=["alice read
     topic:orders"]` denies what no ACL allows. `client_settings` has what a client needs for this.
@@ -56,6 +58,7 @@ class Broker(BrokerRequests):
     ) -> None:
         super().__init__()
         self._settings = {**QUICK, **texts(settings or {}), **texts(named)}
+        check_names(self._settings)
         self._count = brokers
         self._data_dir = data_dir
         self._rules = AccessRules(users or {}, tls, acls)

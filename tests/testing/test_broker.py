@@ -17,7 +17,7 @@ from kafka import KafkaConsumer, KafkaProducer
 from twisted.internet.defer import Deferred
 
 from pylogbroker.client.sync.background import TimedOut, WrongThread
-from pylogbroker.errors import KafkaError, StartupError
+from pylogbroker.errors import ConfigError, KafkaError, StartupError
 from pylogbroker.testing import Broker
 from pylogbroker.testing.reactor_thread import ReactorThread
 
@@ -123,6 +123,12 @@ def test_a_failed_start(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> No
         pass
     assert (threading.active_count(), open_files()) == (threads, files)
     assert capfd.readouterr().err == ""
+
+
+def test_a_setting_that_does_not_exist() -> None:
+    with pytest.raises(ConfigError, match=r"num\.partitionss: there is no such broker setting; did you mean num\.part"):
+        Broker(num_partitionss=3)
+    Broker(sasl_kerberos_service_name="kafka")  # it has no effect here
 
 
 def test_a_cluster() -> None:
