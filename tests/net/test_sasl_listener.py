@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import struct
-import tempfile
 from collections.abc import Mapping
 from math import inf
 from pathlib import Path
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 import pytest
-from twisted.internet.address import IPv4Address
-from twisted.internet.defer import ensureDeferred
 from twisted.internet.task import Clock
 
 from pylogbroker.broker.runtime import Runtime
@@ -23,94 +20,27 @@ from pylogbroker.config import BrokerConfig
 from pylogbroker.errors import ConfigError, ErrorCode
 from pylogbroker.interfaces import Create
 from pylogbroker.metadata import zk_paths, zk_schema
-from pylogbroker.net.protocol import KafkaProtocol
-from pylogbroker.net.service import KafkaFactory, SharedLimits
 from pylogbroker.security.sasl.authentication import AuthenticationFailed
 from pylogbroker.security.sasl.client import ScramClient
-from pylogbroker.wire import SUPPORTED, decode_response_header, response_codec
+from pylogbroker.wire import SUPPORTED
 from pylogbroker.wire.messages.api_versions import ApiVersionsRequest
 from pylogbroker.wire.messages.list_groups import ListGroupsRequest
 from pylogbroker.wire.messages.sasl_authenticate import SaslAuthenticateRequest
 from pylogbroker.wire.messages.sasl_handshake import SaslHandshakeRequest
 from tests.broker.log_lines import logged_lines
-from tests.broker.nodes import NodeTests, Threads
+from tests.broker.nodes import Threads
 from tests.broker.trees import now, opened_tree
-from tests.net.fakes import FakeTransport, frame
+from tests.net.sasl_peers import RIGHT, Peer, SaslNodeTests, raw
 from tests.security.test_stored_credentials import TEXT
 from tests.security.tokens import Issuer, first_message, unsecured
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 ISSUER = Issuer()
-RIGHT, WRONG, UNKNOWN = b"\0alice\0secret", b"\0alice\0wrong", b"\0nobody\0secret"
+WRONG, UNKNOWN = b"\0alice\0wrong", b"\0nobody\0secret"
 SOFTWARE = ApiVersionsRequest(client_software_name="x", client_software_version="1")
 
 
-def raw(token: bytes) -> bytes:
-    return struct.pack(">i", len(token)) + token
-
-
-class Peer:
-    """A client that sends requests, and reads the answers that were sent."""
-
-    def __init__(self, test: SaslListenerTests) -> None:
-        self.clock, self.transport = test.node.clock, FakeTransport()
-        self.protocol = cast(KafkaProtocol, test.factory.buildProtocol(IPv4Address("TCP", "10.0.0.1", 5000)))
-        self.protocol.makeConnection(cast(Any, self.transport))
-
-    def send(self, *requests: tuple[Any, int] | bytes) -> None:
-        parts = [each if isinstance(each, bytes) else frame(each[0], each[1], 1) for each in requests]
-        self.protocol.dataReceived(b"".join(parts))
-        self.clock.advance(0)
-        self.clock.advance(0)
-
-    def frames(self) -> list[bytes]:
-        data, found = b"".join(map(bytes, self.transport.sent)), []
-        while data:
-            (size,) = struct.unpack_from(">i", data)
-            found.append(data[4 : 4 + size])
-            data = data[4 + size :]
-        self.transport.sent.clear()
-        return found
-
-    def ask(self, request: Any, version: int) -> Any:
-        self.send((request, version))
-        return self.read(request, version)
-
-    def read(self, request: Any, version: int) -> Any:
-        [found] = self.frames()
-        body = memoryview(found)
-        _, position = decode_response_header(body, request.api_key, version)
-        return response_codec(request.api_key, version).decode(body, position)
-
-    def log_in(self, token: bytes = RIGHT, version: int = 2) -> Any:
-        assert self.ask(SaslHandshakeRequest("PLAIN"), 1).error_code == 0
-        return self.ask(SaslAuthenticateRequest(token), version)
-
-    @property
-    def principal(self) -> str:
-        return self.protocol._resolve(18, 0, -1, b"")[1].principal
-
-
-class SaslListenerTests(NodeTests):
-    extra: ClassVar[Mapping[str, str]] = {}
-
-    def setUp(self) -> None:
-        self.file = Path(self.enterContext(tempfile.TemporaryDirectory())) / "users"
-        self.file.write_text("alice:secret\n")
-        self.settings = {
-            "listeners": "SASL_PLAINTEXT://localhost:9093",
-            "users": str(self.file),
-            "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256",
-            "sasl.server.max.receive.size": "1000",
-            "connection.setup.timeout.ms": "5000",
-            **self.extra,
-        }
-        super().setUp()
-        broker = self.node.broker
-        self.successResultOf(ensureDeferred(broker.sasl.open()))
-        self.addCleanup(broker.sasl.stop)
-        self.factory = KafkaFactory(self.node.clock, broker, broker.config.listeners[0], SharedLimits.of(broker))
-
+class SaslListenerTests(SaslNodeTests):
     def test_the_authentication_with_requests(self) -> None:
         peer = Peer(self)
         known = {each.api_key for each in peer.ask(SOFTWARE, 3).api_keys}
