@@ -11,7 +11,6 @@ A call may take milliseconds, or wait for a token: on a reactor, make it in a th
 from __future__ import annotations
 
 import base64
-import binascii
 import hmac
 import json
 import re
@@ -174,5 +173,5 @@ def _reason_of(answer: bytes) -> str:
 def _decoded(text: str) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
-    except binascii.Error:
+    except ValueError:  # also of characters outside ASCII
         raise AuthenticationFailed("the broker's message of SCRAM is not base64") from None
