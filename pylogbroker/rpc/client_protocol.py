@@ -21,6 +21,7 @@ from typing import Any, Final, NamedTuple
 from pylogbroker import __version__
 from pylogbroker.errors import ErrorCode
 from pylogbroker.rpc.errors import error_of
+from pylogbroker.rpc.security import ConnectionSecurity
 from pylogbroker.wire import (
     Request,
     UnsupportedVersion,
@@ -86,6 +87,7 @@ class ClientProtocol:
         self.encoded = 0  # the next correlation id, modulo 2^31
         self.peer = peer
         self._client_id = client_id
+        self._negotiations = 0
         self._version = ApiVersionsRequest.versions.last
         self._ranges = {ApiVersionsRequest.api_key: (0, self._version)}
         self._newest: dict[type[Request], _ApiCodec] = {}
@@ -103,6 +105,7 @@ class ClientProtocol:
 
     def handle_response(self, response: ApiVersionsResponse) -> None:
         """Take the broker's versions, or prepare an older version. Raise other errors."""
+        self._negotiations += 1
         self._ranges.update({api.api_key: (api.min_version, api.max_version) for api in response.api_keys})
         if response.error_code == ErrorCode.UNSUPPORTED_VERSION and self._version:
             self._version = min(self._ranges[ApiVersionsRequest.api_key][1], self._version - 1)
@@ -110,6 +113,19 @@ class ClientProtocol:
         if response.error_code:
             raise error_of(response.error_code, f"{self.peer} does not list its API versions")
         self.is_negotiated = True
+
+    def hint(self, waiting: int, security: ConnectionSecurity) -> str:
+        """Return what may be wrong if the broker closes a connection while so many requests wait for responses.
+
+        A listener with TLS answers nothing to a client without it; one with SASL answers ApiVersions alone.
+        """
+        answered = self.encoded - waiting
+        if not waiting or answered > self._negotiations:
+            return ""
+        if not answered:
+            text = "; does it speak Kafka's protocol"
+            return f"{text}?" if security.make_engine else f"{text} without TLS? See security.protocol"
+        return "" if security.credentials else "; does this listener have SASL? See security.protocol"
 
     def version_of(self, kind: type[Request]) -> int:
         """Return the newest version of both sides; raise UnsupportedVersion."""

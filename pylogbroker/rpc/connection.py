@@ -36,6 +36,7 @@ class BrokerConnection(PipelinedConnection):
     def __init__(self, clock: Any, address: Address, settings: ConnectionSettings) -> None:
         super().__init__(clock, address, settings)
         self._kafka = ClientProtocol(str(address), settings.client_id)
+        self._security = settings.security
         self._setup_timeout = settings.setup_timeout
         self._held: deque[Callable[[], object]] | None = None  # requests that wait for an authentication
         self._renewal: IDelayedCall | None = None
@@ -131,6 +132,9 @@ class BrokerConnection(PipelinedConnection):
     def _not_renewed(self, failure: Failure) -> None:
         self.close(ConnectionLost(f"the connection to {self.address} ended: {failure.getErrorMessage()}"))
         self._release()
+
+    def _loss_hint(self) -> str:
+        return self._kafka.hint(self.in_flight, self._security)
 
     def _end(self, error: Exception) -> None:
         if self._renewal is not None:

@@ -23,7 +23,7 @@ from pylogbroker.rpc.settings import Address, ConnectionSettings
 from pylogbroker.rpc.tls_transport import TlsConnection
 from pylogbroker.rpc.transport import ChunkConnection, ChunkReceiver
 from pylogbroker.security.tls.engine import MakeEngine, TlsEngine
-from pylogbroker.security.tls.failures import TlsFailed
+from pylogbroker.security.tls.failures import CLOSED_IN_HANDSHAKE, PEER_CLOSED, TlsFailed
 
 P = TypeVar("P", bound=Protocol)
 
@@ -52,11 +52,12 @@ class TlsClient(TlsConnection, ChunkClient):
         self.handshake.callback(None)
 
     def tls_failed(self, cause: str) -> None:
-        self._cause = TlsFailed(f"TLS: {cause}")
+        is_early = cause == PEER_CLOSED and not self._is_secured
+        self._cause = TlsFailed(f"TLS: {CLOSED_IN_HANDSHAKE if is_early else cause}")
 
     def connectionLost(self, reason: Any) -> None:
         if self.connected and not self._is_secured and self._cause is None:
-            self.tls_failed("the peer closed the connection")
+            self.tls_failed(PEER_CLOSED)
         if self._cause is not None:
             reason = Failure(self._cause)
         super().connectionLost(reason)

@@ -22,9 +22,16 @@ from twisted.python.failure import Failure
 from pylogbroker.rpc.endpoint import ChunkClient, set_options
 from pylogbroker.rpc.errors import Closed, ConnectionLost, NotConnected, RequestTimedOut
 from pylogbroker.rpc.settings import Address, ConnectionSettings
-from pylogbroker.wire import FrameSplitter, WireError
+from pylogbroker.wire import FrameSplitter, OtherProtocol, WireError
+from pylogbroker.wire.recognition import TLS
 
 Read = Callable[[memoryview], Any]
+
+
+def _description(violation: WireError) -> str:
+    if isinstance(violation, OtherProtocol) and violation.name == TLS:
+        return "in TLS; see security.protocol"
+    return "with an invalid length"
 
 
 class _PendingRequest:
@@ -69,7 +76,7 @@ class PipelinedConnection(Protocol):
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
         why = reason.getErrorMessage().rstrip(".")
-        self._end(ConnectionLost(f"the connection to {self.address} was lost: {why}{self._protocol_hint()}"))
+        self._end(ConnectionLost(f"the connection to {self.address} was lost: {why}{self._loss_hint()}"))
         if self.when_lost is not None:
             notify, self.when_lost = self.when_lost, None
             notify(reason)
@@ -78,7 +85,7 @@ class PipelinedConnection(Protocol):
         for frame in self._frames.split(data):
             self._response_received(frame)
         if self._frames.violation is not None:
-            self._protocol_violated("with an invalid length")
+            self._protocol_violated(_description(self._frames.violation))
 
     def receive_buffer(self) -> memoryview | None:
         return self._frames.rest()
@@ -160,6 +167,10 @@ class PipelinedConnection(Protocol):
 
     def _protocol_hint(self) -> str:
         return f"; does it speak {self.protocol_name}?" if self._waiting and not self._has_responses else ""
+
+    def _loss_hint(self) -> str:
+        """Return what may be wrong if the broker closes the connection."""
+        return self._protocol_hint()
 
     def _end(self, error: Exception) -> None:
         if self._ended is not None:

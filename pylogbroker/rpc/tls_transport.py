@@ -25,7 +25,7 @@ from twisted.python.failure import Failure
 
 from pylogbroker.rpc.transport import BUFFERS, ChunkConnection
 from pylogbroker.security.tls.engine import Buffer, TlsEngine
-from pylogbroker.security.tls.failures import TlsFailed
+from pylogbroker.security.tls.failures import PEER_CLOSED, TlsFailed
 
 PIECE_BYTES: Final = 64 * 1024  # encrypted at a time: larger ones are no faster
 RECEIVED_BYTES: Final = 128 * 1024  # with fewer at a time, large requests cost more iterations of the reactor
@@ -80,7 +80,7 @@ class TlsConnection(ChunkConnection):
 
     def _ended(self) -> Any:
         """Return why the connection ends, as the peer has closed it."""
-        return main.CONNECTION_DONE if self._is_secured else self._failed("the peer closed the connection")
+        return main.CONNECTION_DONE if self._is_secured else self._failed(PEER_CLOSED)
 
     def stopReading(self) -> None:
         self._is_paused = True

@@ -20,7 +20,7 @@ from functools import cache
 from typing import Any, TypeVar
 
 from pylogbroker.wire.codecs import MessageCodec, RequestCodec, ResponseCodec
-from pylogbroker.wire.errors import EncodingError, UnsupportedVersion, WireError
+from pylogbroker.wire.errors import EncodingError, OtherProtocol, UnsupportedVersion, WireError
 from pylogbroker.wire.frame_splitter import FrameSplitter
 from pylogbroker.wire.headers import (
     RequestHeader,
@@ -41,6 +41,7 @@ __all__ = [
     "EncodingError",
     "FrameSplitter",
     "MessageCodec",
+    "OtherProtocol",
     "Region",
     "Request",
     "RequestCodec",

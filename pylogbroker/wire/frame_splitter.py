@@ -14,7 +14,7 @@ from collections.abc import Callable
 from functools import partial
 
 from pylogbroker.wire.errors import WireError
-from pylogbroker.wire.recognition import describe_length
+from pylogbroker.wire.recognition import other_protocol
 
 _LENGTH = struct.Struct(">i")
 _PLAIN_SIZE = 2 * 1024 * 1024  # larger buffers grow
@@ -126,9 +126,9 @@ class FrameSplitter:
         self._buffer[: self._filled] = start
 
     def _bad_length(self, length: int) -> WireError:
-        other_protocol = describe_length(length)
-        if other_protocol is not None:
-            return WireError(other_protocol)
+        other = other_protocol(length)
+        if other is not None:
+            return other
         if length < 0:
             return WireError(f"a frame's length is {length}, which is negative")
         return WireError(f"a frame of {length} bytes is larger than {self._setting}={self._max_size}")

@@ -92,6 +92,25 @@ def test_a_listener_without_sasl(broker: SaslBroker, way: str) -> None:
         WAYS[way](how, "t")
 
 
+WRONG_PROTOCOLS = {
+    ("SASL_PLAINTEXT", "PLAINTEXT"): "does this listener have SASL?",
+    ("SASL_SSL", "SSL"): "does this listener have SASL?",
+    ("SASL_SSL", "PLAINTEXT"): "without TLS?",
+    ("SASL_SSL", "SASL_PLAINTEXT"): "without TLS?",
+    ("SASL_PLAINTEXT", "SASL_SSL"): "TLS: the peer closed the connection; does this listener have TLS?",
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_wrong_protocol_is_named(broker: SaslBroker, way: str) -> None:
+    for (listener, protocol), expected in WRONG_PROTOCOLS.items():
+        how = broker.files(listener, "PLAIN") | {"security.protocol": protocol, "max.block.ms": "300"}
+        how |= {"delivery.timeout.ms": "300", "request.timeout.ms": "300", "linger.ms": "0"}
+        with pytest.raises(PylogbrokerError) as caught:
+            WAYS[way](how, "t")
+        assert f"{expected} See security.protocol" in str(caught.value), (listener, protocol)
+
+
 def blocking(how: dict[str, str]) -> Iterator[Callable[[], object]]:
     """Fetch on one connection of Spark's part."""
     with BlockingCluster(read(CONSUMER, how)) as cluster:

@@ -240,6 +240,32 @@ class TestTime(ConnectionTests):
 
 
 class TestEnds(ConnectionTests):
+    def lost_with(self, request: Deferred[Any]) -> str:
+        self.lose()
+        return self.failureResultOf(request, ConnectionLost).getErrorMessage()
+
+    def test_an_end_without_any_answer_may_be_that_of_tls(self) -> None:
+        self.make()
+        error = self.failureResultOf(self.shake_and_lose(), ConnectionLost).getErrorMessage()
+        self.assertIn("; does it speak Kafka's protocol without TLS? See security.protocol", error)
+
+    def shake_and_lose(self) -> Deferred[None]:
+        hands = self.shake()
+        self.lose()
+        return hands
+
+    def test_an_end_after_the_versions_alone_may_be_that_of_sasl(self) -> None:
+        self.assertIn("; does this listener have SASL? See security.protocol", self.lost_with(self.beat()))
+
+    def test_an_end_after_other_answers_has_no_hint(self) -> None:
+        answer = self.beat()
+        self.connection.dataReceived(heartbeat_answer(1, 0))
+        self.successResultOf(answer)
+        self.assertNotIn("security.protocol", self.lost_with(self.beat()))
+
+    def test_an_alert_of_tls(self) -> None:
+        self.assertIn("an answer in TLS; see security.protocol", self.ended_by(b"\x15\3\3\0\2\2\x50"))
+
     def ended_by(self, data: bytes) -> str:
         """Return the error of the waiting requests after these bytes."""
         waiting = [self.beat(), self.beat()]

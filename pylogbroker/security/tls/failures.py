@@ -9,6 +9,8 @@ from typing import Final
 
 from pylogbroker.errors import PylogbrokerError
 
+PEER_CLOSED: Final = "the peer closed the connection"
+CLOSED_IN_HANDSHAKE: Final = f"{PEER_CLOSED}; does this listener have TLS? See security.protocol"  # for clients
 _NO_COMMON: Final = "the two sides have no {} in common"
 _PLACE: Final = re.compile(r"^\[[^]]*\] | \(_ssl\.c:\d+\)$")
 _EXPIRED: Final = 10  # X509_V_ERR_CERT_HAS_EXPIRED
@@ -21,7 +23,7 @@ _BOTH: Final[Mapping[str, str]] = {
     "UNSUPPORTED_PROTOCOL": _NO_COMMON.format("version of TLS (ssl.enabled.protocols)"),
     "TLSV1_ALERT_PROTOCOL_VERSION": _NO_COMMON.format("version of TLS (ssl.enabled.protocols)"),
     "WRONG_VERSION_NUMBER": "the peer does not speak TLS",
-    "UNEXPECTED_EOF_WHILE_READING": "the peer closed the connection",
+    "UNEXPECTED_EOF_WHILE_READING": PEER_CLOSED,
 }
 _UNTRUSTED_BROKER: Final = "the client does not trust this broker's certificate, or its host name"
 _REJECTED_CLIENT: Final = "the broker rejects this client's certificate"

@@ -24,6 +24,7 @@ from pylogbroker.security.sasl.authentication import AuthenticationFailed
 from pylogbroker.security.tls.engine import MakeEngine
 from pylogbroker.spark.brokers.tls_socket import TlsSocket
 from pylogbroker.wire import Request, WireError
+from pylogbroker.wire.recognition import TLS, protocol_of_length
 
 _length_of = struct.Struct(">i").unpack
 _timeval = struct.Struct("ll").pack
@@ -37,6 +38,7 @@ class BlockingConnection:
         self._kafka = ClientProtocol(str(address), settings.client_id)
         self._timeout = settings.request_timeout
         self._response_bytes_max = settings.response_bytes_max
+        self._security = settings.security
         self._credentials = settings.security.credentials
         self._setup_timeout = settings.setup_timeout
         self._renewal = float("inf")  # monotonic time at which to authenticate again
@@ -177,7 +179,8 @@ class BlockingConnection:
     def _frame(self) -> bytes | bytearray:
         (length,) = _length_of(self._exactly(4))
         if not 0 <= length <= self._response_bytes_max:
-            raise self._violated(f"it is {length} bytes long")
+            is_tls = protocol_of_length(length) == TLS
+            raise self._violated("it is in TLS; see security.protocol" if is_tls else f"it is {length} bytes long")
         return self._exactly(length)
 
     def _exactly(self, size: int) -> bytes | bytearray:
@@ -197,8 +200,9 @@ class BlockingConnection:
 
     def _lost(self, error: OSError) -> ConnectionLost:
         why = error.strerror or str(error)
+        hint = self._kafka.hint(len(self._waiting), self._security)
         self._end(why)
-        return ConnectionLost(f"the connection to {self.address} was lost: {why}")
+        return ConnectionLost(f"the connection to {self.address} was lost: {why}{hint}")
 
     def _violated(self, what: str) -> ConnectionLost:
         self._end(what)

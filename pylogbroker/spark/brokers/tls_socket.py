@@ -8,10 +8,9 @@ from contextlib import suppress
 from typing import Any, Final
 
 from pylogbroker.security.tls.engine import TlsEngine
-from pylogbroker.security.tls.failures import TlsFailed
+from pylogbroker.security.tls.failures import CLOSED_IN_HANDSHAKE, TlsFailed
 
 _RECEIVED_BYTES: Final = 64 * 1024
-_CLOSED: Final = "TLS: the broker closed the connection"
 
 
 class TlsSocket:
@@ -42,7 +41,7 @@ class TlsSocket:
                 self._flush()  # the alert
             raise ConnectionResetError(f"TLS: {failure}") from None
         except (ConnectionResetError, BrokenPipeError):
-            raise ConnectionResetError(_CLOSED) from None
+            raise ConnectionResetError(f"TLS: {CLOSED_IN_HANDSHAKE}") from None
 
     def recv(self, size: int, flags: int = 0) -> bytearray:
         """Return `size` bytes, or fewer at the end: MSG_WAITALL."""
