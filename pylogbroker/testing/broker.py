@@ -22,7 +22,7 @@ from pylogbroker.errors import ConfigError
 from pylogbroker.testing.access import CONTROL, AccessFiles, AccessRules
 from pylogbroker.testing.clock import BrokerClock
 from pylogbroker.testing.data_directory import temporary_directory
-from pylogbroker.testing.faults import Faults
+from pylogbroker.testing.faults import Faults, RequestLog
 from pylogbroker.testing.in_thread import BrokersInThread, Listeners
 from pylogbroker.testing.reactor_thread import ReactorThread
 from pylogbroker.testing.requests import CLIENT_ID, BrokerRequests
@@ -71,6 +71,11 @@ class Broker(BrokerRequests):
         self.faults: Final = Faults()
         """Faults of all its brokers: `pylogbroker.testing.faults` describes them."""
         self.clock: Final = BrokerClock()
+
+    @property
+    def requests(self) -> RequestLog:
+        """The last requests of clients, decoded: `[each.api for each in broker.requests]`."""
+        return self.faults.requests
 
     # life
 

@@ -8,6 +8,6 @@ with faults.add(api="Fetch", close="before", times=None, must_fire=True):
 
 from pylogbroker.testing.faults.fault import Fault, FaultNotFired, Watch
 from pylogbroker.testing.faults.registry import Faults
-from pylogbroker.testing.faults.requests import SeenRequest
+from pylogbroker.testing.faults.requests import RequestLog, SeenRequest
 
-__all__ = ["Fault", "FaultNotFired", "Faults", "SeenRequest", "Watch"]
+__all__ = ["Fault", "FaultNotFired", "Faults", "RequestLog", "SeenRequest", "Watch"]

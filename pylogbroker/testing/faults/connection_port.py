@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
+from twisted.internet.interfaces import IReactorTime
+
 
 class FaultyConnection(Protocol):
     """Connection that a fault may pause, close or cut."""
@@ -11,6 +13,10 @@ class FaultyConnection(Protocol):
     @property
     def broker_id(self) -> int:
         """Broker that the client takes this one for."""
+
+    @property
+    def timers(self) -> IReactorTime:
+        """Real time, also if a test moves the broker's clock."""
 
     @property
     def number(self) -> int: ...

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol, cast
 
 from twisted.internet.defer import ensureDeferred
-from twisted.internet.interfaces import IAddress
+from twisted.internet.interfaces import IAddress, IReactorTime
 from twisted.logger import Logger
 
 from pylogbroker.broker.api import Api
@@ -58,6 +58,12 @@ class FaultyProtocol(KafkaProtocol):
     @property
     def broker_id(self) -> int:
         return self._faulty_factory.broker_id
+
+    @property
+    def timers(self) -> IReactorTime:
+        """Real time, also if a test moves the broker's clock."""
+        timers: IReactorTime = self.factory.reactor
+        return timers
 
     @property
     def _faulty_factory(self) -> FaultyFactory:

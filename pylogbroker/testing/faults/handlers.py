@@ -87,13 +87,13 @@ async def strike(fault: Fault, call: Call, work: Work) -> Any:
 async def _wait(fault: Fault, call: Call) -> None:
     action = fault.action
     if action.delay:
-        await paused(call, _sleep(call.services, action.delay))
+        await paused(call, _sleep(call, action.delay))
     if action.hold:
         await paused(call, fault.released())
 
 
-def _sleep(services: Services, seconds: float) -> Deferred[None]:
-    clock = services.runtime.clock
+def _sleep(call: Call, seconds: float) -> Deferred[None]:
+    clock = call.services.runtime.clock if call.connection is None else call.connection.timers
     waiting: Deferred[None] = Deferred(lambda _: later.cancel())
     later = clock.callLater(seconds, lambda: waiting.callback(None))
     return waiting

@@ -124,6 +124,15 @@ def test_a_held_request_waits_and_those_behind_it(broker: Broker, raw: RawClient
     assert [raw.receive_produced().base_offset for _ in range(2)] == [0, 1]
 
 
+def test_a_fault_for_one_broker_of_a_cluster() -> None:
+    with Broker(brokers=2) as cluster:
+        address = cluster.bootstrap.split(",")[1]
+        fault = cluster.faults.add("Heartbeat", "REBALANCE_IN_PROGRESS", broker=1, times=None)
+        with RawClient(cluster.bootstrap.split(",")[0]) as first, RawClient(address) as second:
+            codes = [first.heartbeat("g").error_code, second.heartbeat("g").error_code]
+        assert codes.count(27) == fault.hits == 1
+
+
 def test_a_delayed_request_keeps_its_place(broker: Broker, raw: RawClient, topic: str) -> None:
     broker.faults.add("Produce", delay=0.05)
     raw.send_produce(topic)
@@ -157,8 +166,8 @@ def test_requests_are_seen(broker: Broker, raw: RawClient, topic: str) -> None:
     raw.produce(topic)
     seen = watch.wait(1)
     assert (seen.api, seen.client_id, seen.request.topic_data[0].name) == ("Produce", "raw", topic)
-    assert [each.api for each in broker.faults.requests][-1] == "Produce"
-    assert broker.faults.requests.of("Produce")[-1] is not None
+    assert [each.api for each in broker.requests][-1] == "Produce"
+    assert broker.requests.of("Produce")[-1] is seen
     with pytest.raises(FaultNotFired, match=f"the watch of Produce topic={topic} saw 1 of 2 in 0.01 s"):
         watch.wait(2, timeout=0.01)
 
