@@ -1,13 +1,19 @@
-"""Composition root: makes a service from the options of `twistd pylogbroker`."""
+"""Composition root: makes a service from the options of `twistd pylogbroker`, or one for a program that embeds it."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from twisted.application.service import IService
 
 from pylogbroker.tap.garbage_collection import without_garbage_collection
 from pylogbroker.tap.options import Options
 
-__all__ = ["Options", "makeService"]
+if TYPE_CHECKING:
+    from pylogbroker.tap.service import BrokerService
+
+__all__ = ["Options", "makeBroker", "makeService"]
 
 
 def makeService(options: Options) -> IService:
@@ -18,3 +24,13 @@ def makeService(options: Options) -> IService:
     with without_garbage_collection():
         from pylogbroker.tap.twistd import make_service
     return make_service(options)
+
+
+def makeBroker(reactor: Any, settings: Mapping[str, str]) -> BrokerService:
+    """Return a broker to compose with a program's other services; raise ConfigError for a wrong setting.
+
+    Its `listening` is a Deferred of the listeners, or of the start's failure.
+    """
+    from pylogbroker.tap.service import BrokerService
+
+    return BrokerService(reactor, settings)
