@@ -1,7 +1,9 @@
 """HTTP server of a broker: health checks, and what others put below its root.
 
-site      requests: Host check, limits, plain errors
-texts     resources that answer with plain text
-health    /livez, /readyz
-service   addresses to listen on
+site      requests: Host check, limits, plain errors.
+texts     resources that answer with plain text.
+health    /livez, /readyz.
+metrics   /metrics.
+views     /api, by the modules named so; `query` and `decoding` help them.
+service   addresses to listen on.
 """

@@ -32,8 +32,8 @@ class Answer:
 
 
 class Connection:
-    def __init__(self, factory: LimitedFactory) -> None:
-        self.transport = StringTransport()
+    def __init__(self, factory: LimitedFactory, transport: StringTransport | None = None) -> None:
+        self.transport = transport or StringTransport()
         protocol = factory.buildProtocol(PEER)
         assert protocol is not None
         self.protocol = protocol

@@ -1,0 +1,144 @@
+"""Topics and brokers: what this broker knows of them."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from pylogbroker.broker.services import Services
+from pylogbroker.config import describe_topic
+from pylogbroker.metadata.image import PartitionState, TopicImage
+from pylogbroker.storage import LogDirectory
+from pylogbroker.web.query import Query
+
+ROWS_MAX: Final = 200
+"""Rows of one answer; `start` has the first."""
+
+
+async def topics(services: Services, query: Query) -> dict[str, Any]:
+    """Return topics by name, from the `start`th on, of those whose names contain `search`."""
+    search, start, count = query.text("search"), query.count("start", 0), query.count("count", ROWS_MAX, ROWS_MAX)
+    total, shown = 0, list[TopicImage]()
+    async for topic in services.runtime.slices.over(services.metadata.topics.values()):
+        if search in topic.name:
+            if start <= total < start + count:
+                shown.append(topic)
+            total += 1
+    rows = [await _topic_row(services, topic) for topic in shown]
+    return {"search": search, "start": start, "count": count, "total": total, "topics": rows}
+
+
+async def _topic_row(services: Services, topic: TopicImage) -> dict[str, Any]:
+    size = records = here = 0
+    async for index in services.runtime.slices.over(topic.partitions):
+        partition = services.partitions.hosted.get((topic.name, index))
+        if partition is not None:
+            here += 1
+            size += partition.log.size
+            records += partition.log.high_watermark - partition.log.log_start_offset
+    traffic = services.partitions.traffic.topics.get(topic.name)
+    return {
+        "name": topic.name,
+        "is_internal": topic.internal,
+        "partitions": len(topic.partitions),
+        "partitions_here": here,
+        "replication_factor": topic.replication_factor,
+        "bytes": size,
+        "offsets": records,
+        "messages_in": 0 if traffic is None else traffic.messages_in,
+        "bytes_in": 0 if traffic is None else traffic.bytes_in,
+        "bytes_out": 0 if traffic is None else traffic.bytes_out,
+    }
+
+
+async def topic(services: Services, query: Query) -> dict[str, Any]:
+    """Return a topic, its partitions from the `start`th on, and its settings.
+
+    The default of a setting is its value in topics without their own.
+    """
+    found = services.metadata.require_topic(query.required("name"))
+    start, count = query.count("start", 0), query.count("count", ROWS_MAX, ROWS_MAX)
+    numbers = sorted(found.partitions)[start : start + count]
+    settings = services.config.topic(services.metadata.topic_settings(found.name))
+    inherited = {each.name: each.value for each in describe_topic(services.config, services.config.topic({}))}
+    return {
+        **await _topic_row(services, found),
+        "id": str(found.id),
+        "start": start,
+        "count": count,
+        "total": len(found.partitions),
+        "details": [_partition_row(services, found.name, each, found.partitions[each]) for each in numbers],
+        "settings": [
+            {
+                "name": each.name,
+                "value": each.value,
+                "source": each.source.name,
+                "default": inherited[each.name],
+                "documentation": each.documentation,
+            }
+            for each in describe_topic(services.config, settings)
+        ],
+    }
+
+
+def _partition_row(services: Services, topic: str, index: int, state: PartitionState) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "partition": index,
+        "leader": state.leader,
+        "replicas": list(state.replicas),
+        "in_sync": list(state.isr),
+        "bytes": None,
+        "log_start_offset": None,
+        "high_watermark": None,
+    }
+    hosted = services.partitions.hosted.get((topic, index))
+    if hosted is not None:
+        log = hosted.log
+        row |= {"bytes": log.size, "log_start_offset": log.log_start_offset, "high_watermark": log.high_watermark}
+    return row
+
+
+async def brokers(services: Services, query: Query) -> dict[str, Any]:
+    """Return the brokers of the cluster, and the log directories of this one."""
+    image = services.metadata.image
+    leaders: dict[int, int] = {}
+    replicas: dict[int, int] = {}
+    async for topic_image in services.runtime.slices.over(image.topics.values()):
+        async for state in services.runtime.slices.over(topic_image.partitions.values()):
+            leaders[state.leader] = leaders.get(state.leader, 0) + 1
+            for each in state.replicas:
+                replicas[each] = replicas.get(each, 0) + 1
+    directories: list[dict[str, Any]] = [
+        {"path": each.path, "failure": each.failure, "logs": each.logs} for each in services.logs.directories
+    ]
+    for row, directory in zip(directories, services.logs.directories, strict=True):
+        row["total_bytes"], row["usable_bytes"] = await _space(services, directory)
+    return {
+        "cluster_id": services.node.cluster_id,
+        "this_broker": services.node.id,
+        "controller": image.controller_id,
+        "brokers": [
+            {
+                "id": each.id,
+                "rack": each.rack,
+                "leaders": leaders.get(each.id, 0),
+                "replicas": replicas.get(each.id, 0),
+                "listeners": [
+                    {"name": name, "address": f"{listener.host}:{listener.port}", "protocol": listener.protocol}
+                    for name, listener in each.listeners.items()
+                ],
+            }
+            for each in image.brokers.values()
+        ],
+        "log_directories": directories,
+    }
+
+
+async def _space(services: Services, directory: LogDirectory) -> tuple[int | None, int | None]:
+    """Return bytes of a log directory's file system, and the free ones; None if it cannot be read."""
+    if directory.failure:
+        return None, None
+    try:
+        total, usable = await services.runtime.in_thread(directory.space)
+    except OSError:
+        return None, None
+    return total, usable

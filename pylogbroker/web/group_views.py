@@ -1,0 +1,95 @@
+"""Consumer groups whose coordinator is this broker."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pylogbroker.broker.services import Services
+from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.groups import CommittedOffset, GroupOverview
+from pylogbroker.web.cluster_views import ROWS_MAX
+from pylogbroker.web.query import Query
+
+
+async def groups(services: Services, query: Query) -> dict[str, Any]:
+    """Return groups by id, from the `start`th on, of those whose ids contain `search`."""
+    search, start, count = query.text("search"), query.count("start", 0), query.count("count", ROWS_MAX, ROWS_MAX)
+    slices = services.runtime.slices
+    error, found = await slices.run(services.groups.list_groups())
+    matching = sorted([each async for each in slices.over(found) if search in each.group_id], key=lambda x: x.group_id)
+    rows = [_group_row(services, each) async for each in slices.over(matching[start : start + count])]
+    return {
+        "search": search,
+        "start": start,
+        "count": count,
+        "total": len(matching),
+        "is_complete": not error,
+        "groups": rows,
+    }
+
+
+def _group_row(services: Services, group: GroupOverview) -> dict[str, Any]:
+    return {
+        "id": group.group_id,
+        "state": group.state,
+        "protocol_type": group.protocol_type,
+        "members": len(services.groups.describe(group.group_id).members),
+        "offsets": services.groups.count_offsets(group.group_id),
+    }
+
+
+async def group(services: Services, query: Query) -> dict[str, Any]:
+    """Return a group: members, and committed offsets from the `start`th on, with lag."""
+    group_id = query.required("id")
+    start, count = query.count("start", 0), query.count("count", ROWS_MAX, ROWS_MAX)
+    found = services.groups.describe(group_id)
+    _check(group_id, found.error)
+    fetched = services.groups.fetch(group_id)
+    _check(group_id, fetched.error)
+    if found.state == "Dead" and not fetched.offsets:
+        raise KafkaError(f"there is no group {group_id!r} here", ErrorCode.GROUP_ID_NOT_FOUND)
+    keys = sorted(fetched.offsets)
+    lag, rows = 0, list[dict[str, Any]]()
+    async for number, key in services.runtime.slices.over(enumerate(keys)):
+        committed = fetched.offsets[key]
+        if not isinstance(committed, CommittedOffset):
+            continue
+        row = _offset_row(services, *key, committed)
+        lag += row["lag"] or 0
+        if start <= number < start + count:
+            rows.append(row)
+    return {
+        "id": group_id,
+        "state": found.state,
+        "protocol_type": found.protocol_type,
+        "assignor": found.protocol_name,
+        "lag": lag,
+        "start": start,
+        "count": count,
+        "total": len(keys),
+        "members": [
+            {"id": each.member_id, "instance": each.instance_id, "client": each.client_id, "host": each.client_host}
+            for each in found.members
+        ],
+        "offsets": rows,
+    }
+
+
+def _check(group_id: str, error: ErrorCode) -> None:
+    if error:
+        raise KafkaError(f"the group {group_id!r} cannot be read: {error.meaning}", error)
+
+
+def _offset_row(services: Services, topic: str, partition: int, committed: CommittedOffset) -> dict[str, Any]:
+    """Return an offset; its lag is None if this broker has no replica of the partition."""
+    hosted = services.partitions.hosted.get((topic, partition))
+    end = None if hosted is None else hosted.log.high_watermark
+    return {
+        "topic": topic,
+        "partition": partition,
+        "offset": committed.offset,
+        "high_watermark": end,
+        "lag": None if end is None else max(0, end - committed.offset),
+        "committed": committed.committed,
+        "metadata": committed.metadata,
+    }

@@ -1,0 +1,139 @@
+"""The JSON API, asked on connections without sockets, of a node with a workload."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from twisted.internet.address import IPv4Address
+from twisted.internet.task import Clock
+from twisted.internet.testing import StringTransport
+
+from pylogbroker.broker.apis import find_coordinator, offset_commit
+from pylogbroker.web.site import AllowedHosts, CheckedSite, LimitedFactory
+from pylogbroker.web.texts import Directory
+from pylogbroker.web.views import Source, put_api
+from pylogbroker.wire.messages.find_coordinator import FindCoordinatorRequest
+from pylogbroker.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from tests.broker.nodes import CLUSTER_ID, NODE_ID, START, NodeTests
+from tests.web.test_site import Connection
+
+NOW = int(START * 1000)
+HOSTILE = "<script>alert(1)</script>"
+
+
+class ViewTests(NodeTests):
+    """`ask` gets a view; the peer and this side have the address `address`."""
+
+    address = "127.0.0.1"
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.source = Source(self.node.broker)
+        root = Directory()
+        put_api(root, self.source)
+        self.put_more(root)
+        self.factory = LimitedFactory(CheckedSite(Clock(), root, AllowedHosts([])), 10)
+
+    def put_more(self, root: Directory) -> None:
+        """Serve more than the API."""
+
+    def connect(self) -> Connection:
+        here = IPv4Address("TCP", self.address, 9464)
+        return Connection(self.factory, StringTransport(here, IPv4Address("TCP", self.address, 40000)))
+
+    def ask(self, path: str, code: int = 200) -> Any:
+        answer = self.connect().get(f"/api/{path}")
+        self.assertEqual((answer.code, answer.headers["content-type"]), (code, "application/json"), answer.body)
+        return json.loads(answer.body)
+
+    def commit(self, group: str, topic: str, offset: int) -> None:
+        self.node.ask(find_coordinator.handle, FindCoordinatorRequest(group), 0)  # creates the topic of offsets
+        partition = OffsetCommitRequestPartition(0, offset, committed_metadata="")
+        request = OffsetCommitRequest(group, topics=[OffsetCommitRequestTopic(topic, [partition])])
+        answer = self.node.ask(offset_commit.handle, request, 2)
+        self.assertEqual(answer.topics[0].partitions[0].error_code, 0)
+
+
+class TestTopics(ViewTests):
+    def test_list_with_search_and_slices_of_rows(self) -> None:
+        for number in range(5):
+            self.node.create(f"topic-{number}", partitions=number + 1)
+        self.node.create("other")
+        self.node.produce("topic-1", 0, NOW, NOW)
+        self.node.produce("topic-1", 1, NOW)
+        found = self.ask("topics?search=topic&start=1&count=2")
+        self.assertEqual((found["total"], [row["name"] for row in found["topics"]]), (5, ["topic-1", "topic-2"]))
+        row = found["topics"][0]
+        self.assertEqual((row["partitions"], row["partitions_here"], row["offsets"], row["messages_in"]), (2, 2, 3, 3))
+        logs = [self.node.broker.partitions.find("topic-1", index).log for index in range(2)]
+        self.assertEqual(row["bytes"], sum(log.size for log in logs))
+        self.assertGreater(row["bytes"], 0)
+
+    def test_one_with_partitions_and_settings(self) -> None:
+        self.node.create("clicks", partitions=3, retention_ms="1000")
+        self.node.produce("clicks", 2, NOW)
+        found = self.ask("topic?name=clicks&start=1")
+        self.assertEqual((found["total"], [each["partition"] for each in found["details"]]), (3, [1, 2]))
+        self.assertEqual(found["details"][1]["high_watermark"], 1)
+        self.assertEqual(found["details"][1]["replicas"], [NODE_ID])
+        settings = {each["name"]: each for each in found["settings"]}
+        self.assertEqual(settings["retention.ms"]["value"], "1000")
+        self.assertEqual(settings["retention.ms"]["source"], "DYNAMIC_TOPIC_CONFIG")
+        self.assertEqual(settings["retention.ms"]["default"], "604800000")
+        self.assertEqual(settings["cleanup.policy"]["source"], "DEFAULT_CONFIG")
+
+    def test_errors(self) -> None:
+        self.assertIn("name is missing", self.ask("topic", 400)["error"])
+        self.ask("topic?name=nothing", 404)
+        self.ask(f"topic?name={HOSTILE}", 404)
+        self.assertIn("start", self.ask("topics?start=-1", 400)["error"])
+        self.assertIn("UTF-8", self.ask("topics?search=%ff", 400)["error"])
+
+
+class TestGroups(ViewTests):
+    def test_offsets_and_lag(self) -> None:
+        self.node.create("clicks")
+        self.node.produce("clicks", 0, *[NOW] * 10)
+        self.commit("a/group", "clicks", 4)
+        self.commit("other", "clicks", 10)
+        found = self.ask("groups?search=group")
+        self.assertEqual(
+            [(row["id"], row["state"], row["offsets"]) for row in found["groups"]], [("a/group", "Empty", 1)]
+        )
+        found = self.ask("group?id=a%2Fgroup")
+        self.assertEqual((found["lag"], found["total"]), (6, 1))
+        row = found["offsets"][0]
+        self.assertEqual((row["topic"], row["offset"], row["high_watermark"], row["lag"]), ("clicks", 4, 10, 6))
+        self.ask("group?id=nothing", 404)
+
+
+class TestBrokers(ViewTests):
+    def test_brokers_and_directories(self) -> None:
+        self.node.create("clicks", partitions=3)
+        found = self.ask("brokers")
+        self.assertEqual((found["cluster_id"], found["this_broker"]), (CLUSTER_ID, NODE_ID))
+        [directory] = found["log_directories"]
+        self.assertGreater(directory["total_bytes"], directory["usable_bytes"])
+
+
+class TestAccess(ViewTests):
+    def test_only_while_the_broker_serves(self) -> None:
+        self.source.services = None
+        self.ask("topics", 503)
+
+    def test_only_to_this_machine(self) -> None:
+        self.ask("topics")
+        self.address = "10.1.2.3"
+        self.ask("topics", 403)
+
+
+class TestProtectedBroker(ViewTests):
+    settings = {"authorizer.class.name": "kafka.security.authorizer.AclAuthorizer"}
+
+    def test_nothing_is_shown(self) -> None:
+        self.assertIn("authorizer", self.ask("topics", 403)["error"])
