@@ -25,6 +25,7 @@ from pylogbroker.errors import ErrorCode, KafkaError, PylogbrokerError
 from pylogbroker.web.cluster_views import brokers, topic, topics
 from pylogbroker.web.group_views import group, groups
 from pylogbroker.web.query import BadQuery, Query
+from pylogbroker.web.record_views import records
 from pylogbroker.web.texts import Directory, Page
 
 log = Logger()
@@ -36,6 +37,7 @@ View = Callable[[Services, Query], Awaitable[dict[str, Any]]]
 VIEWS: Final[Mapping[str, View]] = {
     "topics": topics,
     "topic": topic,
+    "records": records,
     "groups": groups,
     "group": group,
     "brokers": brokers,

@@ -1,0 +1,100 @@
+"""Records as JSON: where they begin, what their contents look like, and how much is shown."""
+
+from __future__ import annotations
+
+from twisted.internet.error import ConnectionDone
+from twisted.python.failure import Failure
+
+from pylogbroker.records import Codec, Record, build
+from pylogbroker.web.decoding import SHOWN_BYTES_MAX, SHOWN_SUM_MAX
+from pylogbroker.web.views import ANSWERS_MAX
+from tests.web.test_views import HOSTILE, NOW, ViewTests
+
+
+class TestRecords(ViewTests):
+    def setUp(self) -> None:
+        super().setUp()
+        self.node.create("clicks")
+
+    def append(self, *records: Record, codec: Codec = Codec.NONE) -> None:
+        self.node.broker.partitions.find("clicks", 0).append(build(records, codec=codec), NOW)
+
+    def offsets(self, query: str) -> list[int]:
+        return [row["offset"] for row in self.ask(f"records?topic=clicks&{query}")["records"]]
+
+    def test_contents(self) -> None:
+        headers = (("trace", b"\x00\x01"), (HOSTILE, None))
+        self.append(
+            Record(0, NOW, b"key", b'{"a": [1]}', headers), Record(1, NOW, None, HOSTILE.encode()), codec=Codec.ZSTD
+        )
+        found = self.ask("records?topic=clicks&partition=0&offset=0")
+        first, second = found["records"]
+        self.assertEqual(first["key"], {"format": "text", "text": "key", "bytes": 3, "is_cut": False})
+        self.assertEqual((first["value"]["format"], first["value"]["text"]), ("json", '{"a": [1]}'))
+        self.assertEqual([each["name"] for each in first["headers"]], ["trace", HOSTILE])
+        self.assertEqual([each["value"]["format"] for each in first["headers"]], ["hex", "null"])
+        self.assertEqual(first["headers"][0]["value"]["text"], "0001")
+        self.assertEqual((second["key"]["format"], second["value"]["text"]), ("null", HOSTILE))
+        self.assertEqual((found["high_watermark"], found["next_offset"]), (2, 2))
+        forced = self.ask("records?topic=clicks&offset=0&format=hex")["records"][0]
+        self.assertEqual(forced["key"]["text"], b"key".hex())
+
+    def test_where_to_begin(self) -> None:
+        for number in range(10):
+            self.append(Record(0, NOW + number * 1000, None, b"%d" % number))
+        self.assertEqual(self.offsets("offset=4&count=3"), [4, 5, 6])
+        self.assertEqual(self.offsets("last=2"), [8, 9])
+        self.assertEqual(self.offsets(f"time={NOW + 6500}"), [7, 8, 9])
+        self.assertEqual(self.offsets("time=2023-11-14T22:13:28"), [8, 9])  # START is 22:13:20 of that day, in UTC
+        self.assertEqual(self.offsets(f"time={NOW + 60_000}"), [])
+        self.assertEqual(self.offsets("offset=99"), [])
+        self.ask("records?topic=clicks&time=yesterday", 400)
+        self.ask("records?topic=clicks&format=xml", 400)
+        self.ask("records?topic=clicks&partition=9", 404)
+
+    def test_search_in_key_value_and_headers(self) -> None:
+        self.append(
+            Record(0, NOW, b"NEEDLE", None),
+            Record(1, NOW, None, b"hay"),
+            Record(2, NOW, None, b"a needle"),
+            Record(3, NOW, None, None, (("Needle", b""),)),
+            Record(4, NOW, None, None, (("", b"needle"),)),
+        )
+        self.assertEqual(self.offsets("offset=0&search=needle"), [0, 2, 3, 4])
+        self.assertEqual(self.offsets("offset=1&count=1&search=needle"), [2])
+        self.assertEqual(self.ask("records?topic=clicks&offset=0&search=nowhere")["next_offset"], 5)
+
+    def test_answers_are_bounded(self) -> None:
+        begin = "x" * (SHOWN_BYTES_MAX - 1)
+        value = f"{begin}é{begin}".encode()
+        for _ in range(4):
+            self.append(*(Record(n, NOW, None, value) for n in range(30)))
+        found = self.ask("records?topic=clicks&offset=0&count=500")
+        shown = found["records"][0]["value"]
+        self.assertEqual((shown["is_cut"], shown["bytes"], shown["format"]), (True, len(value), "text"))
+        self.assertEqual(shown["text"], begin)
+        size = sum(len(row["value"]["text"]) for row in found["records"])
+        self.assertLess(size, 2 * SHOWN_SUM_MAX)
+        self.assertEqual(found["next_offset"], found["records"][-1]["offset"] + 1)
+        self.assertLess(found["next_offset"], 120)
+        self.assertEqual(len(self.offsets("offset=0&count=3")), 3)
+
+    def test_deep_json_and_control_characters(self) -> None:
+        self.append(Record(0, NOW, b"a\x1b[31m", b"[" * 10_000), Record(1, NOW, None, b"\xff"))
+        first, second = self.ask("records?topic=clicks")["records"]
+        self.assertEqual((first["key"]["format"], first["value"]["format"]), ("hex", "text"))
+        self.assertEqual((second["value"]["format"], second["value"]["text"]), ("hex", "ff"))
+
+    def test_answers_in_preparation_are_bounded(self) -> None:
+        self.node.produce("clicks", 0, NOW)
+        self.node.threads.holding = True
+        path = "/api/records?topic=clicks"
+        waiting = [self.connect() for _ in range(ANSWERS_MAX)]
+        for each in waiting:
+            each.protocol.dataReceived(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+        self.ask("records?topic=clicks", 503)
+        waiting[0].protocol.connectionLost(Failure(ConnectionDone()))
+        self.assertEqual(self.source.running, ANSWERS_MAX - 1)
+        while self.node.threads.held:
+            self.node.threads.run_one()
+        self.assertEqual(self.source.running, 0)
