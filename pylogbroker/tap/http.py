@@ -18,6 +18,7 @@ from pylogbroker.web.health import STOPPING, Readiness, put_health
 from pylogbroker.web.metrics import Metrics
 from pylogbroker.web.service import HttpListeners
 from pylogbroker.web.texts import Directory
+from pylogbroker.web.views import Source, put_api
 
 
 @attrs.define(eq=False)
@@ -27,12 +28,14 @@ class HttpServer:
     _readiness: Readiness = attrs.field(factory=Readiness, init=False)
     _root: Directory = attrs.field(factory=Directory, init=False)
     _metrics: Metrics = attrs.field(factory=lambda: Metrics(CONTENT_TYPE), init=False)
+    _views: Source = attrs.field(factory=Source, init=False)
     _listeners: HttpListeners = attrs.field(init=False)
     _session: SessionState = attrs.field(default=SessionState.CONNECTED, init=False)
 
     def __attrs_post_init__(self) -> None:
         put_health(self._root, self._readiness)
         self._root.putChild(b"metrics", self._metrics)
+        put_api(self._root, self._views)
         self._listeners = HttpListeners(self._reactor, self._config, self._root)
 
     @property
@@ -60,10 +63,12 @@ class HttpServer:
         """Be ready: the start of the broker is over."""
         self._readiness.check = lambda: self._faults(broker)
         self._readiness.stage = ""
+        self._views.services = broker
 
     async def stop_serving(self) -> None:
         self._readiness.stage = STOPPING
         self._metrics.scrape = None
+        self._views.services = None
 
     def _faults(self, broker: Broker) -> Iterator[str]:
         if self._session is SessionState.SUSPENDED:
