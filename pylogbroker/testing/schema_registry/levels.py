@@ -1,0 +1,31 @@
+"""Levels of compatibility: which schema must read data of which others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, Protocol, Self
+
+LEVELS: Final = (
+    *("NONE", "BACKWARD", "FORWARD", "FULL"),
+    *("BACKWARD_TRANSITIVE", "FORWARD_TRANSITIVE", "FULL_TRANSITIVE"),
+)
+
+
+class Comparable(Protocol):
+    def problems(self, writer: Self) -> list[str]:
+        """Return why this schema cannot read data of another one."""
+
+
+def problems(level: str, new: Comparable, old: Sequence[Comparable]) -> list[str]:
+    """Return why a new schema cannot follow old ones, the latest of which is the last."""
+    direction, _, transitive = level.partition("_")
+    found: list[str] = []
+    for each in old if transitive else old[-1:]:
+        if direction != "NONE" and type(each) is not type(new):
+            found.append("TYPE_CHANGED: schemas of a subject have one schema type")
+            continue
+        if direction in ("BACKWARD", "FULL"):
+            found += new.problems(each)
+        if direction in ("FORWARD", "FULL"):
+            found += each.problems(new)
+    return found
