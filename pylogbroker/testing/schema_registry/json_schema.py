@@ -1,0 +1,69 @@
+"""JSON Schema: parsing, canonical text, references."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import attrs
+from jsonschema import Draft7Validator
+from jsonschema.exceptions import SchemaError
+from jsonschema.validators import validator_for
+from referencing import Registry, Resource
+from referencing.exceptions import Unresolvable
+from referencing.jsonschema import DRAFT7
+
+from pylogbroker.testing.schema_registry.errors import RegistryError
+from pylogbroker.testing.schema_registry.json_compatibility import JsonComparison, SchemaNode
+
+_ROOT: Final = ""
+
+
+@attrs.frozen(eq=False)
+class JsonSchema:
+    """A parsed schema; without `$schema` it is one of draft 7."""
+
+    text: str
+    root: SchemaNode
+
+    @classmethod
+    def parse(cls, text: str, references: Mapping[str, str], normalize: bool = False) -> JsonSchema:
+        """Parse a schema that may use others by their names; raise RegistryError."""
+        try:
+            schema = json.loads(text)
+            if not isinstance(schema, dict | bool):
+                raise ValueError(f"{text} is no JSON Schema: it is an object, or a boolean")
+            validator_for(schema, default=Draft7Validator).check_schema(schema)
+            documents = {name: json.loads(each) for name, each in references.items()} | {_ROOT: schema}
+            resources = [(name, _resource(each)) for name, each in documents.items()]
+            resolver = Registry().with_resources(resources).resolver(_ROOT)
+            for each in _references(schema):
+                resolver.lookup(each)
+        except SchemaError as error:
+            raise RegistryError.invalid_schema(f"{error.json_path}: {error.message}") from error
+        except Unresolvable as error:
+            raise RegistryError.invalid_schema(f"$ref {error.ref} names no schema") from error
+        except (TypeError, ValueError) as error:
+            raise RegistryError.invalid_schema(error) from error
+        return cls(json.dumps(schema, separators=(",", ":"), sort_keys=normalize), SchemaNode(schema, resolver))
+
+    def problems(self, writer: JsonSchema) -> list[str]:
+        """Return why values that a writer's schema allows may not be allowed here."""
+        return list(JsonComparison().problems(writer.root, self.root, "#/"))
+
+
+def _resource(schema: Any) -> Resource[Any]:
+    return Resource.from_contents(schema, default_specification=DRAFT7)
+
+
+def _references(schema: Any) -> Iterator[str]:
+    if isinstance(schema, list):
+        for each in schema:
+            yield from _references(each)
+    elif isinstance(schema, dict):
+        for name, value in schema.items():
+            if name == "$ref" and isinstance(value, str):
+                yield value
+            else:
+                yield from _references(value)
