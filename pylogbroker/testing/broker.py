@@ -30,6 +30,7 @@ from pylogbroker.testing.settings import ALLOW_FAULTS, QUICK, texts
 
 if TYPE_CHECKING:
     from pylogbroker.testing.admin import Admin
+    from pylogbroker.testing.schema_registry.service import RegistryService
 
 START_SECONDS: Final = 60.0
 
@@ -43,6 +44,8 @@ class Broker(BrokerRequests):
 
     `users={"alice": "secret"}` lets clients log in with SASL. `tls=True` makes certificates. `acls=["alice read
     topic:orders"]` denies what no ACL allows. `client_settings` has what a client needs for this.
+
+    `schema_registry=True` serves Confluent's REST interface at `schema_registry.url`.
     """
 
     def __init__(
@@ -54,6 +57,7 @@ class Broker(BrokerRequests):
         users: Mapping[str, str] | None = None,
         tls: bool = False,
         acls: Sequence[str] | None = None,
+        schema_registry: bool = False,
         **named: Any,
     ) -> None:
         super().__init__()
@@ -66,6 +70,8 @@ class Broker(BrokerRequests):
         self._access: AccessFiles | None = None
         if not self._rules.is_open and "listeners" in self._settings:
             raise ConfigError("listeners: leave it out; users, tls and acls have listeners of their own")
+        self._has_registry = schema_registry
+        self._registry: RegistryService | None = None
         self._listeners: list[Listeners] = []
         self._stack = ExitStack()
         self.faults: Final = Faults()
@@ -132,6 +138,18 @@ class Broker(BrokerRequests):
         if self._acls:
             stack.callback(self._end_requests)
             self._ask(lambda admin: admin.create_acls(self._acls), "ACLs")
+        if self._has_registry:
+            self._start_registry(stack, thread)
+
+    def _start_registry(self, stack: ExitStack, thread: ReactorThread) -> None:
+        from pylogbroker.testing.schema_registry.service import RegistryService  # imports libraries that may be missing
+
+        async def make() -> RegistryService:
+            return RegistryService(thread.reactor, self._new_admin(thread.reactor))
+
+        self._registry = thread.call(make, "schema registry")
+        stack.callback(thread.call, self._registry.stop, "stop of the schema registry")
+        thread.call(self._registry.start, "start of the schema registry")
 
     # addresses
 
@@ -154,6 +172,13 @@ class Broker(BrokerRequests):
 
         addresses = ",".join(f"{each[CONTROL].host}:{each[CONTROL].port}" for each in self._listeners)
         return Admin(reactor, addresses, {"client.id": CLIENT_ID, **self._access.control_settings()})
+
+    @property
+    def schema_registry(self) -> RegistryService:
+        """The schema registry, with its `url`."""
+        if self._registry is None:
+            raise RuntimeError("this broker has no schema registry: make it with schema_registry=True")
+        return self._registry
 
     def now_ms(self) -> int:
         return int(self.clock.time() * 1000)

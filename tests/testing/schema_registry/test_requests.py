@@ -1,0 +1,200 @@
+"""Requests to the schema registry by plain HTTP: answers and error codes as Confluent documents them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from itertools import count
+from typing import Any, Final
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
+
+import pytest
+
+from pylogbroker.testing import Broker
+
+JSON: Final = "application/vnd.schemaregistry.v1+json"
+ONE: Final = {"schema": '{"type":"record","name":"R","fields":[{"name":"a","type":"int"}]}'}
+TWO: Final = {"schema": ONE["schema"].replace("}]}", '},{"name":"b","type":"int","default":0}]}')}
+OTHER: Final = {"schema": '"string"'}
+_numbers = count()
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Broker]:
+    with Broker(schema_registry=True) as broker:
+        yield broker
+
+
+@pytest.fixture
+def subject() -> str:
+    return f"subject-{next(_numbers)}"
+
+
+def raw(broker: Broker, method: str, path: str, content: bytes | None = None) -> tuple[int, str, bytes]:
+    request = Request(broker.schema_registry.url + path, content, {"Content-Type": JSON}, method=method)
+    try:
+        with urlopen(request, timeout=30) as answer:
+            return answer.status, answer.headers["Content-Type"], answer.read()
+    except HTTPError as error:
+        return error.code, error.headers["Content-Type"], error.read()
+
+
+def ask(broker: Broker, request: str, body: Any = None) -> Any:
+    method, path = request.split()
+    status, kind, content = raw(broker, method, path, None if body is None else json.dumps(body).encode())
+    assert (status, kind) == (200, JSON), content
+    return json.loads(content)
+
+
+def fail(broker: Broker, request: str, body: Any = None) -> tuple[int, str]:
+    """Return the error code and the message."""
+    method, path = request.split()
+    status, kind, content = raw(broker, method, path, None if body is None else json.dumps(body).encode())
+    answer = json.loads(content)
+    code = answer["error_code"]
+    assert kind == JSON
+    assert status == (code if code < 1000 else code // 100)
+    return code, answer["message"]
+
+
+def test_versions_and_ids(broker: Broker, subject: str) -> None:
+    first = ask(broker, f"POST /subjects/{subject}/versions", ONE)["id"]
+    assert ask(broker, f"POST /subjects/{subject}/versions", {"schema": f" {ONE['schema']} "}) == {"id": first}
+    second = ask(broker, f"POST /subjects/{subject}/versions", TWO)["id"]
+    assert second != first
+    assert ask(broker, f"POST /subjects/{subject}-more/versions", ONE) == {"id": first}
+    assert ask(broker, f"GET /subjects/{subject}/versions") == [1, 2]
+    assert ask(broker, f"GET /subjects?subjectPrefix={subject}") == [subject, f"{subject}-more"]
+    latest = {"subject": subject, "version": 2, "id": second, **TWO}
+    assert ask(broker, f"GET /subjects/{subject}/versions/latest") == latest
+    assert ask(broker, f"GET /subjects/{subject}/versions/2") == latest
+    assert ask(broker, f"POST /subjects/{subject}", TWO) == latest
+    assert ask(broker, f"GET /schemas/ids/{first}") == ONE
+    assert ask(broker, f"GET /schemas/ids/{first}/schema") == json.loads(ONE["schema"])
+    assert ask(broker, f"GET /schemas/ids/{first}/subjects") == [subject, f"{subject}-more"]
+    assert ask(broker, f"GET /schemas/ids/{second}/versions") == [{"subject": subject, "version": 2}]
+    assert ask(broker, f"GET /schemas?subjectPrefix={subject}&latestOnly=true")[0] == latest
+    assert sorted(ask(broker, "GET /schemas/types")) == ["AVRO", "JSON", "PROTOBUF"]
+
+
+def test_names_with_special_characters(broker: Broker) -> None:
+    ask(broker, "POST /subjects/a%2Fb%20%C3%A9/versions", OTHER)
+    assert "a/b é" in ask(broker, "GET /subjects")
+
+
+def test_deletion(broker: Broker, subject: str) -> None:
+    identifier = ask(broker, f"POST /subjects/{subject}/versions", ONE)["id"]
+    ask(broker, f"POST /subjects/{subject}/versions", TWO)
+    assert fail(broker, f"DELETE /subjects/{subject}/versions/1?permanent=true")[0] == 40407
+    assert ask(broker, f"DELETE /subjects/{subject}/versions/1") == 1
+    assert fail(broker, f"DELETE /subjects/{subject}/versions/1")[0] == 40406
+    assert ask(broker, f"GET /subjects/{subject}/versions") == [2]
+    assert ask(broker, f"GET /subjects/{subject}/versions?deleted=true") == [1, 2]
+    assert ask(broker, f"GET /schemas/ids/{identifier}") == ONE
+    assert fail(broker, f"DELETE /subjects/{subject}?permanent=true")[0] == 40405
+    assert ask(broker, f"DELETE /subjects/{subject}") == [2]
+    assert fail(broker, f"DELETE /subjects/{subject}")[0] == 40404
+    assert fail(broker, f"GET /subjects/{subject}/versions")[0] == 40401
+    assert ask(broker, f"GET /subjects?deletedOnly=true&subjectPrefix={subject}") == [subject]
+    assert ask(broker, f"POST /subjects/{subject}/versions", ONE) == {"id": identifier}
+    assert ask(broker, f"GET /subjects/{subject}/versions") == [3]
+    assert ask(broker, f"DELETE /subjects/{subject}") == [3]
+    assert ask(broker, f"DELETE /subjects/{subject}?permanent=true") == [1, 2, 3]
+    assert fail(broker, f"GET /subjects/{subject}/versions?deleted=true")[0] == 40401
+
+
+def test_references(broker: Broker, subject: str) -> None:
+    ask(broker, f"POST /subjects/{subject}-r/versions", ONE)
+    references = [{"name": "R", "subject": f"{subject}-r", "version": 1}]
+    using = {"schema": '{"type":"array","items":"R"}', "references": references}
+    assert fail(broker, f"POST /subjects/{subject}/versions", {"schema": using["schema"]})[0] == 42201
+    missing = using | {"references": [references[0] | {"version": 7}]}
+    assert "No schema reference found" in fail(broker, f"POST /subjects/{subject}/versions", missing)[1]
+    identifier = ask(broker, f"POST /subjects/{subject}/versions", using)["id"]
+    assert ask(broker, f"GET /schemas/ids/{identifier}") == using
+    assert ask(broker, f"GET /subjects/{subject}-r/versions/1/referencedby") == [identifier]
+    assert fail(broker, f"DELETE /subjects/{subject}-r/versions/1")[0] == 42206
+    assert fail(broker, f"DELETE /subjects/{subject}-r")[0] == 42206
+
+
+def test_compatibility(broker: Broker, subject: str) -> None:
+    path = f"/compatibility/subjects/{subject}/versions"
+    assert ask(broker, f"POST {path}/latest", OTHER) == {"is_compatible": True}
+    assert fail(broker, f"POST {path}/1", OTHER)[0] == 40401
+    ask(broker, f"POST /subjects/{subject}/versions", ONE)
+    assert fail(broker, f"POST {path}/2", OTHER)[0] == 40402
+    assert ask(broker, f"POST {path}/latest", TWO) == {"is_compatible": True}
+    assert ask(broker, f"POST {path}", OTHER) == {"is_compatible": False}
+    [problem] = ask(broker, f"POST {path}/1?verbose=true", OTHER)["messages"]
+    assert problem.startswith("TYPE_MISMATCH")
+    code, message = fail(broker, f"POST /subjects/{subject}/versions", OTHER)
+    assert code == 409
+    assert "TYPE_MISMATCH" in message
+    assert fail(broker, f"POST /subjects/{subject}/versions", {"schema": "{}", "schemaType": "JSON"})[0] == 409
+    assert ask(broker, f"PUT /config/{subject}", {"compatibility": "none"}) == {"compatibility": "NONE"}
+    ask(broker, f"POST /subjects/{subject}/versions", OTHER)
+    assert ask(broker, f"GET /config/{subject}") == {"compatibilityLevel": "NONE"}
+    assert ask(broker, f"DELETE /config/{subject}") == {"compatibilityLevel": "NONE"}
+    assert fail(broker, f"GET /config/{subject}")[0] == 40408
+    assert ask(broker, f"GET /config/{subject}?defaultToGlobal=true") == {"compatibilityLevel": "BACKWARD"}
+    assert ask(broker, "GET /config") == {"compatibilityLevel": "BACKWARD"}
+    assert fail(broker, "PUT /config", {"compatibility": "SIDEWAYS"})[0] == 42203
+
+
+def test_modes(broker: Broker, subject: str) -> None:
+    assert ask(broker, "GET /mode") == {"mode": "READWRITE"}
+    assert fail(broker, f"GET /mode/{subject}")[0] == 40409
+    assert fail(broker, f"PUT /mode/{subject}", {"mode": "WRITE"})[0] == 42204
+    assert fail(broker, f"POST /subjects/{subject}/versions", ONE | {"id": 999})[0] == 42205
+    assert ask(broker, f"PUT /mode/{subject}", {"mode": "IMPORT"}) == {"mode": "IMPORT"}
+    imported = {"schema": '"bytes"', "id": 5000, "version": 7}
+    assert ask(broker, f"POST /subjects/{subject}/versions", imported) == {"id": 5000}
+    assert ask(broker, f"GET /subjects/{subject}/versions") == [7]
+    assert fail(broker, f"POST /subjects/{subject}/versions", ONE | {"id": 5000})[0] == 42205
+    assert fail(broker, f"PUT /mode/{subject}", {"mode": "IMPORT"})[0] == 42205
+    assert ask(broker, f"PUT /mode/{subject}", {"mode": "READONLY"}) == {"mode": "READONLY"}
+    assert fail(broker, f"POST /subjects/{subject}/versions", ONE)[0] == 42205
+    assert fail(broker, f"DELETE /subjects/{subject}")[0] == 42205
+    assert ask(broker, f"DELETE /mode/{subject}") == {"mode": "READONLY"}
+
+
+@pytest.mark.parametrize(
+    ("request_line", "body", "code"),
+    [
+        ("GET /subjects/missing/versions/1", None, 40401),
+        ("GET /subjects/known/versions/2", None, 40402),
+        ("GET /subjects/known/versions/0", None, 42202),
+        ("GET /subjects/known/versions/first", None, 42202),
+        ("GET /subjects/known/versions/99999999999", None, 42202),
+        ("POST /subjects/missing", OTHER, 40401),
+        ("POST /subjects/known", ONE, 40403),
+        ("GET /schemas/ids/123456", None, 40403),
+        ("GET /schemas/ids/first", None, 404),
+        ("POST /subjects/known/versions", {}, 42201),
+        ("POST /subjects/known/versions", {"schema": "{"}, 42201),
+        ("POST /subjects/known/versions", {"schema": 7}, 422),
+        ("POST /subjects/known/versions", {"schema": "{}", "references": [{"name": "n"}]}, 422),
+        ("POST /subjects/known/versions", {"schema": "{}", "schemaType": "XML"}, 42201),
+        ("POST /subjects/known/versions", {**OTHER, "metadata": {"properties": {"a": "b"}}}, 422),
+        ("POST /subjects/known/versions", [], 400),
+        ("GET /unknown", None, 404),
+        ("PUT /subjects", {}, 405),
+    ],
+)
+def test_errors(broker: Broker, request_line: str, body: Any, code: int) -> None:
+    ask(broker, "POST /subjects/known/versions", OTHER)
+    assert fail(broker, request_line, body)[0] == code
+
+
+def test_a_body_that_is_no_json(broker: Broker) -> None:
+    status, _, content = raw(broker, "POST", "/subjects/known/versions", b"{")
+    assert (status, json.loads(content)["error_code"]) == (400, 400)
+
+
+def test_protobuf_is_kept_as_text(broker: Broker, subject: str) -> None:
+    text = {"schema": 'syntax = "proto3"; message M { int32 a = 1; }', "schemaType": "PROTOBUF"}
+    identifier = ask(broker, f"POST /subjects/{subject}/versions", text)["id"]
+    assert ask(broker, f"GET /schemas/ids/{identifier}") == text
+    code, message = fail(broker, f"POST /subjects/{subject}/versions", text | {"schema": 'syntax = "proto3";'})
+    assert (code, "PROTOBUF_CHANGED" in message) == (409, True)
