@@ -208,6 +208,14 @@ NETWORK_SETTINGS: tuple[Setting, ...] = (
         "Log levels: debug, info, warn, error or critical; for a package: package=level. Example: "
         "info,pylogbroker.groups=debug. A program that embeds the broker filters its log itself.",
     ),
+    fixed(
+        "logger.format",
+        one_of("text", "json"),
+        "text",
+        "low",
+        "Format of the log that twistd writes to a file or to standard output: text, or json with one object in a "
+        "line, which has time, level, namespace, text and fields.",
+    ),
     # threads
     fixed(
         "reactor.stall.warn.ms",

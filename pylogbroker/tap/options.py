@@ -1,7 +1,7 @@
 """Command line of `twistd pylogbroker`.
 
-A setting comes from the first of these that has it: `--override`; `--listener`, `--data-dir` and `--log-level`; the
-file of `--config`; its default.
+A setting comes from the first of these that has it: `--override`; `--listener`, `--data-dir`, `--log-level` and
+`--log-format`; the file of `--config`; its default.
 """
 
 from __future__ import annotations
@@ -52,6 +52,7 @@ class Options(usage.Options):
         self._names: tuple[str, ...] = ()
         self._describes = False
         self._levels: list[str] = []
+        self._log_format: str | None = None
 
     def opt_data_dir(self, directory: str) -> None:
         """Directory of the data, in place of log.dirs. Created if it does not exist."""
@@ -80,6 +81,10 @@ class Options(usage.Options):
     def opt_log_level(self, level: str) -> None:
         """Log from this level on: debug, info, warn, error, critical; or package=level. May be repeated."""
         self._levels.append(level)
+
+    def opt_log_format(self, name: str) -> None:
+        """Write the log as text, or as json: one object in a line."""
+        self._log_format = name
 
     opt_d = opt_data_dir
     opt_l = opt_listener
@@ -112,6 +117,7 @@ class Options(usage.Options):
             if self.parent is not None:
                 PROCESS_LOG.take_over(self.parent)
                 PROCESS_LOG.set_levels(self.settings.get("logger.levels", ""))
+                PROCESS_LOG.is_json = self.settings.get("logger.format") == "json"
         except ConfigError as error:
             raise SystemExit(f"pylogbroker: {error}") from error
         self._keep_out_of_the_working_directory()
@@ -161,6 +167,8 @@ class Options(usage.Options):
             given["listeners"] = ",".join(self._listeners)
         if self._levels:
             given["logger.levels"] = ",".join(self._levels)
+        if self._log_format is not None:
+            given["logger.format"] = self._log_format
         return given | properties.parse_assignments(self._overrides)
 
     def _keep_out_of_the_working_directory(self) -> None:

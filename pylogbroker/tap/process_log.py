@@ -28,6 +28,7 @@ from zope.interface import provider
 
 from pylogbroker.config.log_levels import parse_log_levels
 from pylogbroker.errors import ConfigError
+from pylogbroker.tap.json_log import json_file_observer
 
 _DEFAULT_FILE = "twistd.log"
 log = Logger()
@@ -62,6 +63,9 @@ class LogFile:
 
 
 class ProcessLog:
+    is_json = False
+    """Whether lines are JSON, in a file or on standard output."""
+
     def __init__(self) -> None:
         self._twistd: Mapping[str, Any] = {}
         self._given: Callable[[], Any] | None = None
@@ -106,12 +110,15 @@ class ProcessLog:
         if path == "-" and not self._twistd.get("nodaemon"):
             raise SystemExit("pylogbroker: a background broker cannot log to standard output: give --logfile a path")
         if path == "-" or (not path and self._twistd.get("nodaemon")):
-            return textFileLogObserver(sys.stdout)
+            return self._observer(sys.stdout)
         try:
             self._file = LogFile(path or _DEFAULT_FILE)
         except OSError as error:
             raise SystemExit(f"pylogbroker: the log {path or _DEFAULT_FILE}: {error.strerror}") from error
-        return textFileLogObserver(cast(TextIO, self._file))
+        return self._observer(cast(TextIO, self._file))
+
+    def _observer(self, file: TextIO) -> ILogObserver:
+        return json_file_observer(file) if self.is_json else textFileLogObserver(file)
 
 
 @provider(ILogFilterPredicate)

@@ -30,6 +30,7 @@ OTHER_DEFAULTS = {
 OWN = {
     ("broker", "log.delete.policies"),  # delete policies are plugins
     ("broker", "logger.levels"),  # Kafka has a file for log4j
+    ("broker", "logger.format"),
     ("topic", "delete.policies"),
     ("broker", "follower.replication.throttled.rate"),  # Kafka has it too, but not among a broker's settings
     ("broker", "leader.replication.throttled.rate"),

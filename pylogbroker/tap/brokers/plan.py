@@ -6,6 +6,7 @@
 | log.dirs                      | as given                   | `brokers/<id>` below each of them        |
 | listeners, also of HTTP       | as given                   | each port higher by one, or of its range |
 | internal topics' replicas     | 1, unless given            | the same                                 |
+| logger.format                 | text: the supervisor reads their logs, and writes its own as given    |
 """
 
 from __future__ import annotations
@@ -72,6 +73,7 @@ def plan(settings: dict[str, str], count: int, ids: Sequence[int] = ()) -> Broke
         overrides = defaults | {name: texts[index] for name, texts in listeners.items()}
         directories = _directories(config, broker_id, index)
         overrides["log.dirs"] = ",".join(directories)
+        overrides["logger.format"] = "text"
         if broker_id <= config.integer("reserved.broker.max.id"):  # otherwise it was generated: the data has it
             overrides["broker.id"] = str(broker_id)
         BrokerConfig(settings | overrides)
