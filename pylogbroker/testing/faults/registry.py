@@ -156,7 +156,7 @@ class Faults:
         self._chaos = tuple(each for each in self._chaos if each is not ended)
 
     def reject_connections(self, broker: int | None = None) -> None:
-        """CloseMoment new connections at once, those to one broker or all; `accept_connections` ends it."""
+        """Close new connections at once, those to one broker or all; `accept_connections` ends it."""
         self.rejected_brokers |= {_ONCE if broker is None else broker}
 
     def accept_connections(self) -> None:
