@@ -216,7 +216,8 @@ def test_brokers_replicate_over_tls(brokers: Brokers, tmp_path: Path, has_sasl: 
         pem = certificates.client("alice")["ssl.keystore.location"]
         client = {"security.protocol": "ssl", "ssl.certificate.location": pem, "ssl.key.location": pem}
     bootstrap = brokers.start(2, *(f"--override={name}={text}" for name, text in settings.items()))
-    client |= {"bootstrap.servers": bootstrap, "ssl.ca.location": certificates.authority_file}
+    first = bootstrap.partition(",")[0]  # with two, librdkafka ends one of the handshakes once it knows the brokers
+    client |= {"bootstrap.servers": first, "ssl.ca.location": certificates.authority_file}
     admin, failed = AdminClient(client), list[object]()
     admin.create_topics([NewTopic("t", PARTITIONS, 2)])["t"].result(60)
     producer = Producer({**client, "acks": "all"})
@@ -228,4 +229,4 @@ def test_brokers_replicate_over_tls(brokers: Brokers, tmp_path: Path, has_sasl: 
     in_sync = admin.list_topics("t", timeout=60).topics["t"].partitions.values()
     assert [len(each.isrs) for each in in_sync] == [2] * PARTITIONS
     assert brokers.process is not None
-    assert not [line for line in brokers.process.lines if re.search("TLS: (?!the peer closed)|SASL:|#error", line)]
+    assert not [line for line in brokers.process.lines if re.search("TLS:|SASL:|#error", line)]
