@@ -51,7 +51,7 @@ HTTP_SETTINGS: tuple[Setting, ...] = (
         "medium",
         "Addresses of the HTTP server, which has /metrics, /livez and /readyz: http://host:port, separated by commas. "
         "Without a host, as in http://:9464, this machine alone reaches it. Everybody who does may read: there are no "
-        "passwords. Topics and their records are below /api, for connections from this machine alone, and only if "
+        "passwords. A page at / shows topics and their records, for connections from this machine alone, and only if "
         "the broker has no users.",
     ),
     fixed(

@@ -16,6 +16,7 @@ from pylogbroker.metrics.exposition import CONTENT_TYPE
 from pylogbroker.net.service import KafkaFactory
 from pylogbroker.web.health import STOPPING, Readiness, put_health
 from pylogbroker.web.metrics import Metrics
+from pylogbroker.web.pages import put_pages
 from pylogbroker.web.service import HttpListeners
 from pylogbroker.web.texts import Directory
 from pylogbroker.web.views import Source, put_api
@@ -36,6 +37,7 @@ class HttpServer:
         put_health(self._root, self._readiness)
         self._root.putChild(b"metrics", self._metrics)
         put_api(self._root, self._views)
+        put_pages(self._root, self._views)
         self._listeners = HttpListeners(self._reactor, self._config, self._root)
 
     @property

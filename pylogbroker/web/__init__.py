@@ -4,6 +4,7 @@ site      requests: Host check, limits, plain errors.
 texts     resources that answer with plain text.
 health    /livez, /readyz.
 metrics   /metrics.
-views     /api, by the modules named so; `query` and `decoding` help them.
+views     topics, records, groups and brokers, by the modules named so; `query` and `decoding` help them.
+pages     HTML of the views, by `templates`.
 service   addresses to listen on.
 """

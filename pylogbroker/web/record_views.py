@@ -57,6 +57,8 @@ async def records(services: Services, query: Query) -> dict[str, Any]:
         "log_start_offset": log.log_start_offset,
         "high_watermark": log.high_watermark,
         "next_offset": offset,
+        "search": query.text("search"),
+        "format": shape,
         "records": rows,
     }
 

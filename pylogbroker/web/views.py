@@ -1,7 +1,7 @@
 """The views of the page: each is a function that returns values of JSON.
 
     /api/NAME    the values as JSON
-    /NAME        the same values through the template NAME.html; topics are at / as well
+    /NAME        the same values as HTML, see `pages`; topics are at / as well
 
 They are served to connections from this machine alone, by brokers whose listeners all let in everybody. A page for
 others needs users.
@@ -93,7 +93,7 @@ class ViewPage(Page):
     def __init__(self, source: Source, name: str) -> None:
         super().__init__()
         self._source = source
-        self._name = name
+        self.name = name
 
     def render_GET(self, request: Request) -> bytes | int:
         rejection = self._source.rejection(request)
@@ -116,7 +116,7 @@ class ViewPage(Page):
 
     async def _answer(self, request: Request, services: Services) -> None:
         try:
-            body = self.body(await VIEWS[self._name](services, Query.of(request)))
+            body = self.body(await VIEWS[self.name](services, Query.of(request)))
             request.setHeader(b"content-type", self.content_type)
         except BadQuery as error:
             body = self._answer_error(request, 400, str(error))

@@ -37,7 +37,7 @@ class ViewTests(NodeTests):
         root = Directory()
         put_api(root, self.source)
         self.put_more(root)
-        self.factory = LimitedFactory(CheckedSite(Clock(), root, AllowedHosts([])), 10)
+        self.factory = LimitedFactory(CheckedSite(Clock(), root, AllowedHosts([])), 100)
 
     def put_more(self, root: Directory) -> None:
         """Serve more than the API."""

@@ -1,0 +1,114 @@
+"""HTML of the views: what a browser would see, and that no value becomes part of the page."""
+
+from __future__ import annotations
+
+from html.parser import HTMLParser
+from urllib.parse import quote, urljoin, urlsplit
+
+from pylogbroker.records import Record, build
+from pylogbroker.web.pages import put_pages, size_text, time_text
+from pylogbroker.web.texts import Directory
+from tests.web.test_views import NOW, ViewTests
+
+HOSTILE = "</pre><script>alert(1)</script><img src=x onerror=\"alert('2')\"><a href='javascript:alert(3)'>"
+EXPECTED_TAGS = {
+    *("html", "head", "meta", "title", "link", "body", "a", "header", "nav", "main", "h1", "h2", "p", "form", "label"),
+    *("input", "button", "select", "option", "table", "thead", "tbody", "tr", "th", "td", "pre", "em", "small", "div"),
+}
+
+
+class Parsed(HTMLParser):
+    """Tags, links, texts and labelled fields of a page."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.links: list[str] = []
+        self.text = ""
+        self.unlabelled: list[str] = []
+        self.handlers: list[str] = []
+        self._labels = 0
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = dict(attrs)
+        self.tags.append(tag)
+        self.links += [each for each in (given.get("href"), given.get("src")) if each is not None]
+        self.handlers += [name for name in given if name.startswith("on") or name == "style"]
+        self._labels += tag == "label"
+        if tag in ("input", "select") and given.get("type") != "hidden" and not self._labels:
+            self.unlabelled.append(str(given))
+
+    def handle_endtag(self, tag: str) -> None:
+        self._labels -= tag == "label"
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+class TestPages(ViewTests):
+    def put_more(self, root: Directory) -> None:
+        put_pages(root, self.source)
+
+    def show(self, path: str, code: int = 200) -> Parsed:
+        answer = self.connect().get(path)
+        self.assertEqual((answer.code, answer.headers["content-type"]), (code, "text/html; charset=utf-8"), answer.body)
+        self.assertEqual(answer.headers["content-security-policy"], "default-src 'self'; frame-ancestors 'none'")
+        self.assertEqual(answer.headers["x-content-type-options"], "nosniff")
+        parsed = Parsed(answer.body)
+        self.assertLessEqual(set(parsed.tags), EXPECTED_TAGS)
+        self.assertEqual((parsed.handlers, parsed.unlabelled), ([], []))
+        for link in parsed.links:
+            self.assertFalse(urlsplit(link).scheme or urlsplit(link).netloc, link)
+        return parsed
+
+    def test_every_link_leads_to_a_page(self) -> None:
+        self.node.create("clicks", partitions=2)
+        self.node.produce("clicks", 0, *[NOW] * 60)
+        self.commit("a group/&", "clicks", 10)
+        seen: set[str] = set()
+        waiting = ["/"]
+        while waiting:
+            path = waiting.pop()
+            if path in seen or path == "/page.css":
+                continue
+            seen.add(path)
+            waiting += [urljoin(path, link.partition("#")[0]) for link in self.show(path).links]
+        views = {urlsplit(path).path for path in seen}
+        self.assertEqual(views, {"/", "/topics", "/topic", "/records", "/groups", "/group", "/brokers"})
+
+    def test_hostile_values_stay_text(self) -> None:
+        self.node.create("clicks")
+        hostile = HOSTILE.encode()
+        records = build([Record(0, NOW, hostile, hostile, ((HOSTILE, hostile),))])
+        self.node.broker.partitions.find("clicks", 0).append(records, NOW)
+        self.commit(HOSTILE, "clicks", 0)
+        named = quote(HOSTILE)
+        self.assertEqual(self.show("/records?topic=clicks").text.count(HOSTILE), 4)
+        self.assertIn(HOSTILE, self.show("/groups").text)
+        self.assertIn(HOSTILE, self.show(f"/group?id={named}").text)
+        self.show(f"/records?topic=clicks&search={named}")
+        self.show(f"/topics?search={named}")
+        self.show(f"/topic?name={named}", 404)
+        self.show(f"/records?topic={named}", 404)
+        self.show(f"/records?topic=clicks&format={named}", 400)
+
+    def test_sizes_and_times(self) -> None:
+        self.assertEqual(time_text(2**63 - 1), str(2**63 - 1))
+        self.assertEqual((time_text(-1), time_text(1500)), ("none", "1970-01-01 00:00:01.500"))
+        self.assertEqual([size_text(each) for each in (None, 1023, 1536)], ["unknown", "1023 B", "1.5 KiB"])
+
+    def test_long_lists_have_links_to_their_other_rows(self) -> None:
+        for number in range(3):
+            self.node.create(f"topic-{number}")
+        page = self.show("/topics?count=1&start=1&search=topic")
+        self.assertIn("topics?start=2&search=topic", page.links)
+        self.assertIn("2 to 2 of 3.", page.text)
+
+    def test_style(self) -> None:
+        answer = self.connect().get("/page.css")
+        self.assertEqual((answer.code, answer.headers["content-type"]), (200, "text/css; charset=utf-8"))
+
+    def test_only_to_this_machine(self) -> None:
+        self.address = "10.1.2.3"
+        self.show("/", 403)
