@@ -48,7 +48,7 @@ class SeenRequest:
         )
 
 
-@attrs.define
+@attrs.define(repr=False)  # it would show thousands of requests
 class RequestLog:
     """The last requests, at most `REQUESTS_MAX`, with at most `RECORDS_BYTES_MAX` of records."""
 
