@@ -16,6 +16,7 @@ from pylogbroker import __version__
 from pylogbroker.errors import PylogbrokerError
 
 _COMMANDS: Final = {
+    "acl": "Show, create and delete access control lists.",
     "backup": "Copy a broker's files, also while it runs.",
     "certificates": "Make certificates for trying TLS out.",
     "cluster": "Show brokers, disks and health.",
@@ -27,7 +28,9 @@ _COMMANDS: Final = {
     "loaded": "Show what has been loaded into a directory.",
     "migrate": "Import Kafka 0.7 data, and topics and offsets from ZooKeeper.",
     "produce": "Write records: lines of the standard input.",
+    "quota": "Show and set quotas of users, client ids and addresses.",
     "topic": "List, create, describe, alter, delete and trim topics.",
+    "txn": "Show transactions and their producers, and end those that hang.",
     "user": "Add, list and delete users of SASL listeners.",
 }
 _INTERRUPTED: Final = 130  # as after SIGINT in a shell

@@ -62,7 +62,21 @@ class Connection:
 
 def cluster_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Pass the connection to a cluster as `connection`."""
+    return _cluster_options(function, Connection)
 
+
+def optional_cluster_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Like `cluster_options`, but pass None if no brokers are given."""
+
+    def connect(settings: Mapping[str, str], seconds: float) -> Connection | None:
+        return Connection(settings, seconds) if settings.get(_BOOTSTRAP) else None
+
+    return _cluster_options(function, connect)
+
+
+def _cluster_options(
+    function: Callable[..., Any], connect: Callable[[Mapping[str, str], float], Connection | None]
+) -> Callable[..., Any]:
     @click.option(
         "-b",
         "--bootstrap-server",
@@ -88,7 +102,7 @@ def cluster_options(function: Callable[..., Any]) -> Callable[..., Any]:
         **others: Any,
     ) -> Any:
         settings = _settings(bootstrap, command_config, assignments, profile)
-        return function(*arguments, connection=Connection(settings, seconds), **others)
+        return function(*arguments, connection=connect(settings, seconds), **others)
 
     return with_connection
 

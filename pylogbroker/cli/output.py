@@ -69,7 +69,11 @@ def _show_table(rows: Sequence[Row]) -> None:
         table.add_column(name.replace("_", " "), justify="right" if numbers else "left", overflow="fold")
     for row in rows:
         table.add_row(*(_escaped(cell(value)) for value in row.values()))
-    Console(width=None if sys.stdout.isatty() else _WIDTH_MAX, highlight=False).print(table)
+    console = Console(width=None if sys.stdout.isatty() else _WIDTH_MAX, highlight=False)
+    with console.capture() as captured:
+        console.print(table)
+    for line in captured.get().splitlines():
+        click.echo(line.rstrip())
 
 
 def cell(value: Any) -> str:

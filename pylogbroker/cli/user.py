@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from pylogbroker.cli.broker_options import broker_settings
+from pylogbroker.cli.cluster_options import Connection, optional_cluster_options
+from pylogbroker.cli.output import format_option, show
 from pylogbroker.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -25,15 +27,16 @@ _SALT_BYTES: Final = 24
 def command() -> None:
     """Add, list and delete users of SASL listeners.
 
-    They are in a file, named by --file or by the setting `users` in --config; else in the files of a broker that must
-    not run. A running broker reads its file of users again when it changes; for users of its coordination tree, use
-    kafka-configs.
+    They are in a running cluster, named by --bootstrap-server, a profile or the like. With --file, or --config with the
+    setting `users`, they are in a file, which a running broker reads again when it changes. With --config or --data-dir
+    alone, they are in the files of a broker that must not run.
     """
 
 
 def _user_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Pass the list of users."""
+    """Pass users: a file, the files of a broker, or the connection to a cluster."""
 
+    @optional_cluster_options
     @click.option("-f", "--file", "users_file", metavar="FILE", type=click.Path(path_type=Path), help="File of users.")
     @click.option("-c", "--config", "file", metavar="FILE", help="The broker's properties file.")
     @click.option("-d", "--data-dir", metavar="DIR", help="The broker's data directory; overrides log.dirs.")
@@ -45,26 +48,36 @@ def _user_options(function: Callable[..., Any]) -> Callable[..., Any]:
         file: str | None,
         data_dir: str | None,
         overrides: tuple[str, ...],
+        connection: Connection | None,
         **others: Any,
     ) -> Any:
-        return function(*arguments, users=_users(users_file, file, data_dir, overrides), **others)
+        users = _users(users_file, file, data_dir, overrides, connection)
+        return function(*arguments, users=users, **others)
 
     return with_users
 
 
-def _users(path: Path | None, file: str | None, data_dir: str | None, overrides: tuple[str, ...]) -> UserList:
+def _users(
+    path: Path | None,
+    file: str | None,
+    data_dir: str | None,
+    overrides: tuple[str, ...],
+    connection: Connection | None,
+) -> UserList | Connection:
     from pylogbroker.offline.users import TreeUsers, UsersFile
 
     if path is not None:
         return UsersFile(path)
     if file is None and data_dir is None:
-        raise click.UsageError("give --file to name a file of users, or --config or --data-dir to name the broker's")
+        if connection is not None:
+            return connection
+        raise click.UsageError("give --bootstrap-server, or --file with users, or --config of a stopped broker")
     config = broker_settings(file, data_dir, overrides)
     named = config.optional_text("users")
     if named:
         return UsersFile(Path(named))
     if config.in_cluster:
-        raise ConfigError("users: the broker is in a cluster; name a file, or use kafka-configs with a running broker")
+        raise ConfigError("users: the broker is in a cluster; name a file, or a running broker by --bootstrap-server")
     return TreeUsers(config)
 
 
@@ -81,7 +94,7 @@ def _users(path: Path | None, file: str | None, data_dir: str | None, overrides:
 )
 @click.option("--iterations", default=4096, show_default=True, type=click.IntRange(4096, 16384))
 @_user_options
-def add(name: str, mechanisms: tuple[str, ...], iterations: int, users: UserList) -> None:
+def add(name: str, mechanisms: tuple[str, ...], iterations: int, users: UserList | Connection) -> None:
     """Add a user, or set the password of one.
 
     The password is asked for, or read from the first line of the standard input. It is not kept, but the keys that
@@ -90,6 +103,11 @@ def add(name: str, mechanisms: tuple[str, ...], iterations: int, users: UserList
     from pylogbroker.security.sasl.users import ScramKeys
 
     password = _password(name)
+    if isinstance(users, Connection):
+        with users.admin() as admin:
+            admin.users.set_password(name, password, mechanisms, iterations)
+        click.echo(f"User {name} can connect by {', '.join(dict.fromkeys(mechanisms))}.")
+        return
     keys = [ScramKeys.derive(each, password, os.urandom(_SALT_BYTES), iterations) for each in dict.fromkeys(mechanisms)]
     users.add(name, keys)
     click.echo(f"User {name} can connect by {', '.join(each.mechanism for each in keys)} or PLAIN.")
@@ -97,17 +115,27 @@ def add(name: str, mechanisms: tuple[str, ...], iterations: int, users: UserList
 
 @command.command("list", short_help="List users and what they can connect by.")
 @_user_options
-def list_users(users: UserList) -> None:
+@format_option
+def list_users(users: UserList | Connection, output: str) -> None:
     """List users and what they can connect by."""
-    for name, mechanisms in sorted(users.names().items()):
-        click.echo(f"{name}: {', '.join(mechanisms)}")
+    if isinstance(users, Connection):
+        with users.admin() as admin:
+            found = {name: sorted(mechanisms) for name, mechanisms in admin.users.describe().items()}
+    else:
+        found = {name: list(mechanisms) for name, mechanisms in users.names().items()}
+    show([{"user": name, "mechanisms": found[name]} for name in sorted(found)], output)
 
 
 @command.command("delete", short_help="Delete a user.")
 @click.argument("name")
 @_user_options
-def delete(name: str, users: UserList) -> None:
+def delete(name: str, users: UserList | Connection) -> None:
     """Delete a user. Connections that are authenticated stay."""
+    if isinstance(users, Connection):
+        with users.admin() as admin:
+            admin.users.delete(name)
+        click.echo(f"User {name} is deleted.")
+        return
     if name not in users.names():
         raise ConfigError(f"there is no user {name}")
     users.delete(name)

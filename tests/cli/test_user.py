@@ -44,7 +44,9 @@ def test_a_file_of_users(tmp_path: Path) -> None:
     added = run("add", "bob", "--file", path, "--mechanism", SCRAM_SHA_512, "--iterations", 5000)
     assert added.output == "User bob can connect by SCRAM-SHA-512 or PLAIN.\n"
     assert content(path).keys[SCRAM_SHA_512, "bob"].iterations == 5000
-    assert run("list", "--file", path).output == "bob: SCRAM-SHA-512\nü x: SCRAM-SHA-256, SCRAM-SHA-512\n"
+    assert run("list", "--file", path).output == (
+        "user  mechanisms\nbob   SCRAM-SHA-512\nü x   SCRAM-SHA-256,SCRAM-SHA-512\n"
+    )
     assert run("delete", "bob", "--file", path).exit_code == 0
     assert run("delete", "bob", "--file", path).output == "Error: there is no user bob\n"
     assert content(path).names == {"ü x"}
@@ -94,14 +96,14 @@ def test_a_file_that_the_settings_name(tmp_path: Path) -> None:
     assert content(path).names == {"alice"}
     properties.write_text(f"zookeeper.connect=localhost:1\nlog.dirs={tmp_path}/data\n")
     assert "the broker is in a cluster; name a file" in run("add", "alice", "--config", properties).output
-    assert "give --file to name a file of users" in run("list").output
+    assert "give --bootstrap-server, or --file with users" in run("list").output
 
 
 def test_the_tree_of_a_stopped_broker(tmp_path: Path) -> None:
     """Other settings of a user stay."""
     quota = {"producer_byte_rate": "5"}
     assert run("add", "a/b", "--data-dir", tmp_path).exit_code == 0
-    assert run("list", "--data-dir", tmp_path).output == "a/b: SCRAM-SHA-256, SCRAM-SHA-512\n"
+    assert run("list", "--data-dir", tmp_path).output == ("user  mechanisms\na/b   SCRAM-SHA-256,SCRAM-SHA-512\n")
     with opened_tree(str(tmp_path)) as tree:
         node = now(tree.get("/config/users/a%2Fb"))
         assert json.loads(node.data or b"")["version"] == 1
@@ -109,7 +111,7 @@ def test_the_tree_of_a_stopped_broker(tmp_path: Path) -> None:
         now(tree.commit([Create(zk_paths.user_config("bob"), zk_schema.encode_config(quota))]))
         assert "is in use by another broker" in run("add", "bob", "--data-dir", tmp_path).output
     assert run("add", "bob", "--data-dir", tmp_path, "--mechanism", SCRAM_SHA_256).exit_code == 0
-    assert "bob: SCRAM-SHA-256\n" in run("list", "--data-dir", tmp_path).output
+    assert "bob   SCRAM-SHA-256\n" in run("list", "--data-dir", tmp_path).output
     assert run("delete", "bob", "--data-dir", tmp_path).exit_code == 0
     assert run("delete", "bob", "--data-dir", tmp_path).exit_code == 1
     with opened_tree(str(tmp_path)) as tree:

@@ -1,0 +1,174 @@
+"""`pylogbroker acl`."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from pylogbroker.cli.cluster_options import Connection, cluster_options
+from pylogbroker.cli.output import confirm, format_option, show, yes_option
+
+if TYPE_CHECKING:
+    from pylogbroker.client.admin import AclBinding, AclFilter
+
+_TYPES: Final = ("topic", "group", "cluster", "transactional-id", "delegation-token", "user")
+_OPERATIONS: Final = (
+    *("all", "read", "write", "create", "delete", "alter", "describe", "cluster-action", "describe-configs"),
+    *("alter-configs", "idempotent-write", "create-tokens", "describe-tokens"),
+)
+
+
+@click.group("acl", short_help="Show, create and delete access control lists.")
+def command() -> None:
+    """Show, create and delete access control lists."""
+
+
+def _filter_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Pass a filter as `wanted`: None if nothing selects."""
+
+    @click.option("--resource", "kind", type=click.Choice(_TYPES), help="Only this kind of resource.")
+    @click.option("--name", help="Only resources of this name.")
+    @click.option(
+        "--pattern",
+        type=click.Choice(["any", "match", "literal", "prefixed"]),
+        default="any",
+        show_default=True,
+        help="match: the ACLs that concern a resource of this name.",
+    )
+    @click.option("--principal", metavar="User:NAME", help="Only this principal.")
+    @click.option("--host", help="Only this host.")
+    @click.option("--operation", type=click.Choice(_OPERATIONS), help="Only this operation.")
+    @click.option("--permission", type=click.Choice(["allow", "deny"]), help="Only this permission.")
+    @functools.wraps(function)
+    def with_filter(
+        *arguments: Any,
+        kind: str | None,
+        name: str | None,
+        pattern: str,
+        principal: str | None,
+        host: str | None,
+        operation: str | None,
+        permission: str | None,
+        **others: Any,
+    ) -> Any:
+        from pylogbroker.client.admin import AclFilter, AclOperation, AclPermission, AclResourceType, PatternType
+
+        wanted = AclFilter(
+            AclResourceType[_member(kind)],
+            name,
+            PatternType[_member(pattern)],
+            principal,
+            host,
+            AclOperation[_member(operation)],
+            AclPermission[_member(permission)],
+        )
+        return function(*arguments, wanted=wanted, **others)
+
+    return with_filter
+
+
+@command.command("list", short_help="Show ACLs.")
+@_filter_options
+@cluster_options
+@format_option
+def list_acls(wanted: AclFilter, connection: Connection, output: str) -> None:
+    """Show the ACLs that options select; by default all."""
+    with connection.admin() as admin:
+        found = admin.acls.describe(wanted)
+    show(_rows(found), output)
+
+
+@command.command("create", short_help="Allow or deny operations on a resource.")
+@click.argument("permission", type=click.Choice(["allow", "deny"]))
+@click.argument("principal", metavar="User:NAME")
+@click.argument("operations", type=click.Choice(_OPERATIONS), nargs=-1, required=True)
+@click.option("--resource", "kind", type=click.Choice(_TYPES), required=True, help="Kind of the resource.")
+@click.option("--name", help="Name of the resource, * for all. A cluster needs none.")
+@click.option("--prefixed", is_flag=True, help="All resources whose names begin with NAME.")
+@click.option("--host", default="*", show_default=True, help="Address that the principal connects from.")
+@cluster_options
+@format_option
+def create(
+    permission: str,
+    principal: str,
+    operations: tuple[str, ...],
+    kind: str,
+    name: str | None,
+    prefixed: bool,
+    host: str,
+    connection: Connection,
+    output: str,
+) -> None:
+    """Allow or deny a principal operations on a resource.
+
+    Such as: pylogbroker acl create allow User:alice read describe --resource topic --name orders
+    """
+    if name is None and kind != "cluster":
+        raise click.UsageError("give the resource's --name; * stands for all")
+    if ":" not in principal:
+        raise click.BadParameter(f"{principal!r}: expected a type and a name, such as User:alice")
+    from pylogbroker.client.admin import (
+        AccessControlEntry,
+        AclBinding,
+        AclOperation,
+        AclPermission,
+        AclResourceType,
+        PatternType,
+        ResourcePattern,
+    )
+    from pylogbroker.security.acls.bindings import CLUSTER_NAME
+
+    pattern = PatternType.PREFIXED if prefixed else PatternType.LITERAL
+    resource = ResourcePattern(AclResourceType[_member(kind)], CLUSTER_NAME if name is None else name, pattern)
+    allowed = AclPermission[_member(permission)]
+    made = [
+        AclBinding(resource, AccessControlEntry(principal, host, AclOperation[_member(each)], allowed))
+        for each in dict.fromkeys(operations)
+    ]
+    with connection.admin() as admin:
+        admin.acls.create(made)
+    show(_rows(made), output)
+
+
+@command.command("delete", short_help="Delete ACLs.")
+@_filter_options
+@yes_option
+@cluster_options
+@format_option
+def delete(wanted: AclFilter, yes: bool, connection: Connection, output: str) -> None:
+    """Delete the ACLs that options select. They are shown first."""
+    from pylogbroker.client.admin import AclFilter
+
+    if wanted == AclFilter():
+        raise click.UsageError("give options that select ACLs, such as --principal User:alice")
+    with connection.admin() as admin:
+        show(_rows(admin.acls.describe(wanted)), output)
+        confirm("Delete these ACLs?", yes)
+        admin.acls.delete([wanted])
+
+
+def _member(text: str | None) -> str:
+    return "ANY" if text is None else text.upper().replace("-", "_")
+
+
+def _rows(bindings: Iterable[AclBinding]) -> list[dict[str, Any]]:
+    rows = [
+        {
+            "principal": each.entry.principal,
+            "host": each.entry.host,
+            "permission": _word(each.entry.permission.name),
+            "operation": _word(each.entry.operation.name),
+            "resource": _word(each.resource.type.name),
+            "name": each.resource.name,
+            "pattern": _word(each.resource.pattern.name),
+        }
+        for each in bindings
+    ]
+    return sorted(rows, key=lambda it: (it["resource"], it["name"], it["principal"], it["operation"]))
+
+
+def _word(name: str) -> str:
+    return name.lower().replace("_", "-")
