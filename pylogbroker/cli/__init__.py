@@ -20,6 +20,7 @@ _COMMANDS: Final = {
     "backup": "Copy a broker's files, also while it runs.",
     "certificates": "Make certificates for trying TLS out.",
     "cluster": "Show brokers, disks and health.",
+    "completion": "Print the completion of a shell.",
     "config": "Show and change settings of topics and brokers.",
     "consume": "Print records of topics.",
     "coordination": "Rebuild a lost coordination.sqlite.",
@@ -86,4 +87,4 @@ def _install(extra: str) -> str:
 @click.command(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="pylogbroker")
 def main() -> None:
-    """Kafka's log in Python. To start a broker, use `twistd pylogbroker`."""
+    """Kafka's log in Python: verbs for running clusters, and for files. `twistd pylogbroker` starts a broker."""

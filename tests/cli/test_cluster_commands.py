@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,6 +21,7 @@ from pylogbroker.cli.cluster_options import complete_groups, complete_topics
 from tests.support.brokers import Broker
 
 Command = Callable[..., Result]
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture
@@ -239,3 +243,16 @@ def test_completion(run: Command, admin: AdminClient, broker: Broker, topic: str
     assert complete_groups(context, parameter, group[:-1]) == [group]
     context.params = {"bootstrap": "127.0.0.1:9"}
     assert complete_topics(context, parameter, "") == []
+
+
+def test_a_shell_completes(broker: Broker, topic: str, admin: AdminClient, tmp_path: Path) -> None:
+    """Let bash complete a topic by the script that the command prints."""
+    create(admin, topic)
+    program = tmp_path / "pylogbroker"
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m pylogbroker.cli "$@"\n')
+    program.chmod(0o700)
+    words = f'COMP_WORDS=(pylogbroker topic describe {topic[:-1]}); COMP_CWORD=3; _pylogbroker_completion "{program}"'
+    script = f'eval "$({program} completion bash)"\n{words}\necho "${{COMPREPLY[@]}}"'
+    environment = {**os.environ, "PYLOGBROKER_BOOTSTRAP_SERVER": broker.bootstrap}
+    found = subprocess.run(["bash", "-c", script], capture_output=True, text=True, env=environment, cwd=ROOT)
+    assert found.stdout.split() == [topic], found.stderr
