@@ -33,6 +33,7 @@ _COMMANDS: Final = {
     "topic": "List, create, describe, alter, delete and trim topics.",
     "txn": "Show transactions and their producers, and end those that hang.",
     "user": "Add, list and delete users of SASL listeners.",
+    "verify": "Verify all files of a stopped broker.",
 }
 _INTERRUPTED: Final = 130  # as after SIGINT in a shell
 

@@ -1,0 +1,89 @@
+"""`pylogbroker verify` on the files of a stopped broker, whole and damaged."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from confluent_kafka import Producer
+
+from pylogbroker.cli import main
+from tests.clients.admin import create_topic
+from tests.support.broker_process import BrokerProcess
+
+SETTINGS = {"log.segment.bytes": "20000", "log.index.interval.bytes": "500"}
+
+
+def verify(data: Path, code: int) -> list[tuple[str, str]]:
+    """Run the command; return the files with problems, and what they are."""
+    found = CliRunner().invoke(main, ["verify", "--data-dir", str(data), "--format", "json"])
+    assert found.exit_code == code, found.output
+    return [(Path(each["path"]).name, each["problem"]) for each in json.loads(found.stdout)]
+
+
+def flip(path: Path, position: int) -> None:
+    data = bytearray(path.read_bytes())
+    data[position] ^= 0x10
+    path.write_bytes(data)
+
+
+def shorten(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-5])
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The files of a broker that had transactions, and was stopped."""
+    data = tmp_path_factory.mktemp("written")
+    broker = BrokerProcess(data, SETTINGS)
+    broker.start()
+    create_topic(broker.bootstrap, "t")
+    producer = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": "x", "linger.ms": 1})
+    producer.init_transactions(20)
+    for number in range(20):
+        producer.begin_transaction()
+        for _ in range(20):
+            producer.produce("t", b"x" * 100, b"key", 0, timestamp=1_000_000 + number)
+        producer.flush(20)
+        if number % 2:
+            producer.abort_transaction(20)
+        else:
+            producer.commit_transaction(20)
+    assert broker.stop() == 0
+    return Path(broker.data_dir)
+
+
+def test_files_of_a_stopped_broker(written: Path) -> None:
+    assert verify(written, 0) == []
+
+
+def a_segment(log: Path, suffix: str) -> Path:
+    return sorted(path for path in log.glob(f"*{suffix}") if path.stat().st_size)[0]
+
+
+@pytest.mark.parametrize(
+    ("damage", "reported"),
+    [
+        (lambda log: flip(a_segment(log, ".kafka"), 300), "has CRC"),
+        (lambda log: shorten(a_segment(log, ".kafka")), ""),
+        (lambda log: flip(a_segment(log, ".index"), 7), "names position"),
+        (lambda log: flip(a_segment(log, ".timeindex"), 0), "contradicts the segment"),
+        (lambda log: flip(a_segment(log, ".txnindex"), 1), "is impossible here"),
+        (lambda log: flip(a_segment(log, ".snapshot"), 9), ""),
+        (lambda log: (log / "leader-epoch-checkpoint").write_text("0\n1\nx y\n"), ""),
+        (lambda log: (log.parent / "recovery-point-offset-checkpoint").write_text("0\n1\nt 0 99999\n"), "beyond its"),
+    ],
+)
+def test_damage(written: Path, tmp_path: Path, damage: Callable[[Path], object], reported: str) -> None:
+    data = tmp_path / "data"
+    shutil.copytree(written, data)
+    before = {path: path.read_bytes() for path in data.rglob("*") if path.is_file()}
+    damage(data / "t_0")
+    [changed] = [path for path, content in before.items() if path.read_bytes() != content]
+    found = verify(data, 10)
+    assert {name for name, _ in found} >= {changed.name}
+    assert any(reported in text for name, text in found if name == changed.name)
