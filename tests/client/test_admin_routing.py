@@ -23,7 +23,7 @@ from pylogbroker.wire.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
-from pylogbroker.wire.messages.metadata import MetadataRequest
+from pylogbroker.wire.messages.metadata import MetadataRequest, MetadataResponseBroker
 from tests.client.cluster_fakes import FakeNetwork
 
 OFFSETS = {1: 10, 2: 20}
@@ -134,6 +134,28 @@ class AdminRoutingTests(SynchronousTestCase):
         coordinator = 2
         self.successResultOf(self.after(groups.delete(["g"]), 1))
         self.assertEqual([len(each.asked_for(DeleteGroupsRequest)) for each in (self.one, self.two)], [2, 1])
+
+    def test_a_broker_that_has_left_has_no_groups(self) -> None:
+        for each in (self.one, self.two):
+            answer = ListGroupsResponse(groups=[ListedGroup(f"g{each.node}", "consumer", "Empty", "classic")])
+            each.answers[ListGroupsRequest] = lambda request, answer=answer: answer  # type: ignore[misc]
+        groups = GroupAdmin(self.router)
+        self.successResultOf(self.after(groups.list()))
+        left: set[int] = set()
+
+        def metadata(request: MetadataRequest) -> Any:
+            """Still name the broker that has failed, the first time."""
+            response = self.metadata(request)
+            if left:
+                return response
+            left.add(2)
+            response.brokers = [MetadataResponseBroker(each, f"b{each}", 9092) for each in (1, 2)]
+            return response
+
+        self.one.answers[MetadataRequest] = metadata
+        self.network.kill(2)
+        found = self.successResultOf(self.after(groups.list(), 1))
+        self.assertEqual([each.group for each in found], ["g1"])
 
     def test_each_broker_is_asked_for_its_groups(self) -> None:
         for each in (self.one, self.two):

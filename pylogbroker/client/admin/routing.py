@@ -14,7 +14,13 @@ import attrs
 from twisted.internet.defer import Deferred, FirstError, ensureDeferred, gatherResults
 
 from pylogbroker.client.cluster import Cluster, CoordinatorType
-from pylogbroker.client.errors import COORDINATOR_NOT_READY, ClientError, is_retriable
+from pylogbroker.client.errors import (
+    COORDINATOR_NOT_READY,
+    ClientError,
+    ConnectionLost,
+    RequestTimedOut,
+    is_retriable,
+)
 from pylogbroker.client.retries import Backoff, Pauses, retrying
 from pylogbroker.config import Values
 from pylogbroker.errors import ErrorCode, KafkaError, PylogbrokerError
@@ -136,11 +142,20 @@ class Router:
         await self._retrying(self.cluster.refresh)
         found = {}
         for node_id in sorted(self.cluster.brokers()) if only is None else dict.fromkeys(only):
-            found[node_id] = await self._retrying(partial(self._send_to, node_id, make))
+            try:
+                found[node_id] = await self._retrying(partial(self._send_to, node_id, make))
+            except KafkaError as error:
+                if only is not None or error.code is not ErrorCode.BROKER_NOT_AVAILABLE:
+                    raise  # else the broker has left the cluster meanwhile
         return found
 
     async def _send_to(self, node_id: int, make: Callable[[], Request]) -> Any:
-        return await self.cluster.send(await self.node(node_id).node_of(node_id), make())
+        await self.node(node_id).node_of(node_id)
+        try:
+            return await self.cluster.send(node_id, make())
+        except (ConnectionLost, RequestTimedOut):
+            await self.cluster.refresh()
+            raise
 
     async def ask(
         self,
