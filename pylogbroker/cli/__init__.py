@@ -30,6 +30,7 @@ _COMMANDS: Final = {
     "migrate": "Import Kafka 0.7 data, and topics and offsets from ZooKeeper.",
     "produce": "Write records: lines of the standard input.",
     "quota": "Show and set quotas of users, client ids and addresses.",
+    "reassign": "Move partitions to other brokers, and elect leaders.",
     "topic": "List, create, describe, alter, delete and trim topics.",
     "txn": "Show transactions and their producers, and end those that hang.",
     "user": "Add, list and delete users of SASL listeners.",

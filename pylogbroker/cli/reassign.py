@@ -1,0 +1,113 @@
+"""`pylogbroker reassign`."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from pylogbroker.cli.cluster_options import Connection, cluster_options, complete_topics
+from pylogbroker.cli.output import confirm, format_option, show, yes_option
+from pylogbroker.cli.topic import partitions_of
+
+if TYPE_CHECKING:
+    from pylogbroker.client.sync.admin import AdminClient
+    from pylogbroker.interfaces import TopicPartition
+
+
+@click.group("reassign", short_help="Move partitions to other brokers, and elect leaders.")
+def command() -> None:
+    """Move partitions to other brokers, and elect leaders."""
+
+
+@command.command("list", short_help="Show the moves that are under way.")
+@cluster_options
+@format_option
+def list_moves(connection: Connection, output: str) -> None:
+    """Show the moves that are under way."""
+    with connection.admin() as admin:
+        found = admin.replicas.reassignments()
+    rows = [
+        {
+            "topic": topic,
+            "partition": partition,
+            "replicas": list(each.replicas),
+            "adding": list(each.adding),
+            "removing": list(each.removing),
+        }
+        for (topic, partition), each in sorted(found.items())
+    ]
+    show(rows, output)
+
+
+@command.command("start", short_help="Move partitions to brokers.")
+@click.argument("topics", nargs=-1, required=True, metavar="TOPIC[:PARTITION,...]...", shell_complete=complete_topics)
+@click.option("--to", "brokers", required=True, metavar="BROKER,...", help="The new brokers, the first leader first.")
+@yes_option
+@cluster_options
+@format_option
+def start(topics: tuple[str, ...], brokers: str, yes: bool, connection: Connection, output: str) -> None:
+    """Move partitions to brokers; with several partitions, each begins at the next broker.
+
+    The old and the new replicas are shown first.
+    """
+    if not re.fullmatch(r"\d+(,\d+)*", brokers):
+        raise click.BadParameter(f"{brokers!r}: expected numbers of brokers, such as 1,2,3", param_hint="--to")
+    ids = [int(each) for each in brokers.split(",")]
+    with connection.admin() as admin:
+        keys = partitions_of(admin, topics)
+        target = {key: _rotated(ids, number) for number, key in enumerate(keys)}
+        show(_rows(admin, target), output)
+        confirm("Move these replicas?", yes)
+        admin.replicas.reassign(target)
+
+
+def _rotated(ids: list[int], by: int) -> list[int]:
+    """Rotate the brokers, so that each leads its share."""
+    start = by % len(ids)
+    return ids[start:] + ids[:start]
+
+
+def _rows(admin: AdminClient, target: dict[TopicPartition, list[int]]) -> list[dict[str, Any]]:
+    topics = admin.topics.describe({topic for topic, _ in target})
+    return [
+        {
+            "topic": topic,
+            "partition": partition,
+            "old_replicas": list(topics[topic].partitions[partition].replicas),
+            "new_replicas": replicas,
+        }
+        for (topic, partition), replicas in sorted(target.items())
+    ]
+
+
+@command.command("cancel", short_help="Cancel moves that are under way.")
+@click.argument("topics", nargs=-1, required=True, metavar="TOPIC[:PARTITION,...]...", shell_complete=complete_topics)
+@yes_option
+@cluster_options
+def cancel(topics: tuple[str, ...], yes: bool, connection: Connection) -> None:
+    """Cancel moves that are under way; the partitions keep their old replicas."""
+    with connection.admin() as admin:
+        moving = admin.replicas.reassignments()
+        keys = [key for key in partitions_of(admin, topics) if key in moving]
+        confirm(f"Cancel {len(keys)} moves?", yes)
+        admin.replicas.reassign(dict.fromkeys(keys))
+    click.echo(f"Cancelled {len(keys)} moves.", err=True)
+
+
+@command.command("elect", short_help="Elect the preferred leaders of partitions.")
+@click.argument("topics", nargs=-1, required=True, metavar="TOPIC[:PARTITION,...]...", shell_complete=complete_topics)
+@click.option("--unclean", is_flag=True, help="Elect a live replica that may lack records: records may be lost.")
+@yes_option
+@cluster_options
+def elect(topics: tuple[str, ...], unclean: bool, yes: bool, connection: Connection) -> None:
+    """Elect the preferred leaders of partitions: the first of their replicas."""
+    from pylogbroker.client.admin import ElectionType
+
+    with connection.admin() as admin:
+        keys = partitions_of(admin, topics)
+        if unclean:
+            confirm(f"Elect leaders of {len(keys)} partitions that may lack records? These records are lost.", yes)
+        admin.replicas.elect_leaders(keys, ElectionType.UNCLEAN if unclean else ElectionType.PREFERRED)
+    click.echo(f"Elected the leaders of {len(keys)} partitions.", err=True)
