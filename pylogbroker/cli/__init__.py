@@ -24,6 +24,7 @@ _COMMANDS: Final = {
     "config": "Show and change settings of topics and brokers.",
     "consume": "Print records of topics.",
     "coordination": "Rebuild a lost coordination.sqlite.",
+    "dump": "Print segments, indexes, snapshots and checkpoints.",
     "group": "List groups, show their lag, reset and delete offsets.",
     "load": "Load new records of topics into Parquet files with Spark.",
     "loaded": "Show what has been loaded into a directory.",

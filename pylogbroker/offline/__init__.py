@@ -7,6 +7,7 @@
     registry_import    import these topics and offsets
     inventory          inspect log directories without the tree
     rebuild            rebuild the tree from log directories
+    dumping            contents of segments, indexes and checkpoints as rows
     verification       verify every segment, index and checkpoint
     backup             copy a broker's files, also while it runs
 

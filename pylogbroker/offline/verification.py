@@ -117,7 +117,7 @@ def _verify_segment(path: str, base: int, found: VerificationReport) -> int:
     found.segments += 1
     places: dict[int, int] = {}  # last offsets by position
     next_offset, largest, position = base, -1, 0
-    with found.noting(file), _mapped(file) as data:
+    with found.noting(file), mapped(file) as data:
         found.bytes += len(data)
         for entry in entries(data):
             found.batches += 1
@@ -178,7 +178,8 @@ def _verify_checkpoints(directory: str, ends: dict[TopicPartition, int], found: 
 
 
 @contextmanager
-def _mapped(path: str) -> Iterator[Buffer]:
+def mapped(path: str) -> Iterator[Buffer]:
+    """Map a file for reading."""
     with open(path, "rb") as file:
         if not os.fstat(file.fileno()).st_size:
             yield b""

@@ -1,4 +1,4 @@
-"""`pylogbroker verify` on the files of a stopped broker, whole and damaged."""
+"""`pylogbroker verify` and `dump` on the files of a stopped broker, whole and damaged."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -15,7 +16,7 @@ from pylogbroker.cli import main
 from tests.clients.admin import create_topic
 from tests.support.broker_process import BrokerProcess
 
-SETTINGS = {"log.segment.bytes": "20000", "log.index.interval.bytes": "500"}
+SETTINGS = {"log.retention.ms": "-1", "log.segment.bytes": "20000", "log.index.interval.bytes": "500"}
 
 
 def verify(data: Path, code: int) -> list[tuple[str, str]]:
@@ -87,3 +88,35 @@ def test_damage(written: Path, tmp_path: Path, damage: Callable[[Path], object],
     found = verify(data, 10)
     assert {name for name, _ in found} >= {changed.name}
     assert any(reported in text for name, text in found if name == changed.name)
+
+
+def dump(*arguments: object) -> list[dict[str, Any]]:
+    found = CliRunner().invoke(main, ["dump", *map(str, arguments), "--format", "json"])
+    assert found.exit_code == 0, found.output
+    return json.loads(found.stdout)
+
+
+def test_contents_of_files(written: Path) -> None:
+    log = written / "t_0"
+    batches = [row for path in sorted(log.glob("*.kafka")) for row in dump(path)]
+    assert sum(row["count"] for row in batches if not row["control"]) == 400
+    assert [row["base_offset"] for row in batches[1:]] == [row["last_offset"] + 1 for row in batches[:-1]]
+    assert (all(row["valid_crc"] for row in batches), sum(row["control"] for row in batches)) == (True, 20)
+    first = a_segment(log, ".kafka")
+    [record, *_] = dump(first, "--records")
+    assert record == {"offset": 0, "timestamp": 1_000_000, "key": "key", "value": "x" * 100, "headers": []}
+    positions = {row["last_offset"]: row["position"] for row in dump(a_segment(log, ".index").with_suffix(".kafka"))}
+    for row in dump(a_segment(log, ".index")):
+        assert positions[row["offset"]] == row["position"]
+    assert dump(a_segment(log, ".timeindex"))[0]["timestamp"] >= 1_000_000
+    aborted = [row for path in sorted(log.glob("*.txnindex")) for row in dump(path)]
+    assert (len(aborted), aborted[0]["first_offset"] >= 20) == (10, True)
+    assert len(dump(a_segment(log, ".snapshot"))) == 1
+    points = dump(written / "recovery-point-offset-checkpoint")
+    assert {"topic": "t", "partition": 0, "offset": batches[-1]["last_offset"] + 1} in points
+
+
+def test_other_files(tmp_path: Path) -> None:
+    other = tmp_path / "other.txt"
+    other.touch()
+    assert "expected a segment" in CliRunner().invoke(main, ["dump", str(other)]).stderr

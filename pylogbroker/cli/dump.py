@@ -1,0 +1,24 @@
+"""`pylogbroker dump`."""
+
+from __future__ import annotations
+
+import click
+
+from pylogbroker.cli.output import format_option, show
+
+
+@click.command("dump", short_help="Print segments, indexes, snapshots and checkpoints.")
+@click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path(exists=True, dir_okay=False))
+@click.option("--records", is_flag=True, help="Records instead of batches.")
+@format_option
+def command(files: tuple[str, ...], records: bool, output: str) -> None:
+    """Print the contents of a broker's files: segments, indexes, producer snapshots and checkpoints.
+
+    The broker may run: its last batches may then be incomplete. Kafka's files have the same forms.
+    """
+    from pylogbroker.offline.dumping import dump
+
+    for path in files:
+        if len(files) > 1 and output == "table":
+            click.echo(f"{path}:")
+        show(list(dump(path, records)), output)
