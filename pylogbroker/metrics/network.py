@@ -79,8 +79,8 @@ def _write_requests(out: Exposition, factories: Sequence[KafkaFactory]) -> None:
     errors: Counter[tuple[str, str]] = Counter()
     for factory in factories:
         for version, route in factory.routes:
-            requests[route.name, str(version)] += route.counts.requests
-            for code, count in route.counts.errors.items():
+            requests[route.name, str(version)] += route.requests
+            for code, count in route.errors.items():
                 errors[route.name, code_of(code).name] += count
     for (api, version_text), count in requests.items():
         out.add(families.REQUESTS, count, api, version_text)

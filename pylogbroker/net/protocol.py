@@ -289,7 +289,7 @@ class KafkaProtocol(Protocol):
         self._decoding.addCallback(decoded).addErrback(failed).addCallback(go_on)
 
     def _handle(self, request: Any, route: Route, context: RequestContext, correlation_id: int, held: int) -> None:
-        route.counts.requests += 1
+        route.requests += 1
         meters, services = self._quotas.meters, self.factory.services
         try:
             if meters is None:
@@ -438,16 +438,13 @@ class KafkaProtocol(Protocol):
         if not isinstance(error, KafkaError):
             log.failure("{api} of {peer} failed", failure, api=route.name, peer=self.peer)
         if not hasattr(route.response_type, "error_code"):
-            route.counts.errors[code] += 1
+            route.errors[code] += 1
             self.close_because(f"{route.name} cannot be answered: {error}")
             return None
         return route.response_type(error_code=code)
 
     def _encoded(self, route: ResponseEncoder, correlation_id: int, answer: Any) -> list[Chunk] | None:
         """Encode, or return None for a long answer; close the connection if that fails."""
-        counts = route.counts
-        if counts.has_error_code and answer.error_code:
-            counts.errors[answer.error_code] += 1
         try:
             return route.encode_if_short(correlation_id, answer, _ENCODE_INLINE_STRUCTS_MAX)
         except EncodingError:

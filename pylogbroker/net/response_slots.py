@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Generator
 from typing import Any, Protocol
 
@@ -12,7 +13,6 @@ from twisted.python.failure import Failure
 
 from pylogbroker.errors import KafkaError, ProtocolViolation
 from pylogbroker.net.limits import MemoryLimit
-from pylogbroker.net.routes import RequestCounts
 from pylogbroker.wire import Chunk
 
 log = Logger()
@@ -26,7 +26,7 @@ class ResponseEncoder(Protocol):
     @property
     def is_read(self) -> bool: ...
     @property
-    def counts(self) -> RequestCounts: ...
+    def errors(self) -> Counter[int]: ...
     def encode_if_short(self, correlation_id: int, answer: Any, structs_max: int, /) -> list[Chunk] | None: ...
     def encode_in_steps(self, correlation_id: int, answer: Any, /) -> Generator[None, None, list[Chunk]]: ...
 

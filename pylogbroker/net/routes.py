@@ -52,6 +52,7 @@ _CONTROLLED_SHUTDOWN = 7
 _HEADER = struct.Struct(">hhih")
 
 Header = tuple[int, int, int, int, bytes, int]
+EncodeIfShort = Callable[[int, Any, int], list[Chunk] | None]
 
 
 def read_header(frame: memoryview) -> Header:
@@ -77,27 +78,23 @@ class NotOffered(ProtocolViolation):
 
 
 @attrs.define(eq=False)
-class RequestCounts:
-    """Requests of one API and version since the start, for metrics."""
-
-    has_error_code: bool
-    """Whether responses have an error code of the request as a whole."""
-    requests: int = 0
-    errors: Counter[int] = attrs.field(factory=Counter)
-
-
-@attrs.frozen
 class Route:
+    """One version of an API on one listener; `requests` and `errors` count since the start, for metrics.
+
+    `errors` has error codes of requests as a whole. Topics count those of their partitions.
+    """
+
     name: str
     flexible: bool
     decode: Callable[[memoryview, int], tuple[Any, int]]
     handle: Callable[[Any, RequestContext, Any], Any]
     response_type: type
-    encode_if_short: Callable[[int, Any, int], list[Chunk] | None]
+    encode_if_short: EncodeIfShort
     encode_in_steps: Callable[[int, Any], Generator[None, None, list[Chunk]]]
-    counts: RequestCounts = attrs.field(eq=False)
     is_read: bool = False
     decode_in_steps: Callable[[memoryview, int], Generator[None, None, tuple[Any, int]]] | None = None
+    requests: int = attrs.field(default=0, init=False)
+    errors: Counter[int] = attrs.field(factory=Counter)
 
 
 class Routes:
@@ -145,18 +142,31 @@ def _shown(key: int) -> str:
 
 def _route(api: Api, version: int) -> Route:
     requests, responses = request_codec(api.key, version), response_codec(api.key, version)
+    errors: Counter[int] = Counter()
+    encode = responses.frame_if_short
     return Route(
         api.name,
         api.versions.is_flexible(version),
         requests.decode_at,
         api.handle,
         api.response,
-        responses.frame_if_short,
+        _counting(encode, errors) if hasattr(api.response, "error_code") else encode,
         responses.frame_in_steps,
-        RequestCounts(hasattr(api.response, "error_code")),
         api.is_read,
         requests.decode_at_in_steps,
+        errors,
     )
+
+
+def _counting(encode: EncodeIfShort, errors: Counter[int]) -> EncodeIfShort:
+    """Return `encode`, which also counts the error codes of responses."""
+
+    def encode_and_count(correlation_id: int, answer: Any, structs_max: int) -> list[Chunk] | None:
+        if answer.error_code:
+            errors[answer.error_code] += 1
+        return encode(correlation_id, answer, structs_max)
+
+    return encode_and_count
 
 
 def _unsupported_api_versions() -> Route:
@@ -170,5 +180,4 @@ def _unsupported_api_versions() -> Route:
         ApiVersionsResponse,
         responses.frame_if_short,
         responses.frame_in_steps,
-        RequestCounts(True),
     )

@@ -121,7 +121,7 @@ class ProtocolTests(SynchronousTestCase):
         self.protocol.dataReceived(metadata(5))
         self.handlers.waiting.pop().errback(KafkaError("no", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
         self.assertEqual(self.transport.closed, "")
-        routes = {(route.name, version): route.counts for version, route in self.protocol._routes}
+        routes = {(route.name, version): route for version, route in self.protocol._routes}
         counts = routes["Heartbeat", 4]
         self.assertEqual(counts.requests, 4)
         self.assertEqual(counts.errors, {ErrorCode.UNKNOWN_MEMBER_ID: 2, ErrorCode.UNKNOWN_SERVER_ERROR: 1})

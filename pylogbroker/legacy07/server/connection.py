@@ -5,6 +5,7 @@ Each request waits for the previous one: clients may produce to a new topic and 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Coroutine, Generator
 from typing import Any
 
@@ -17,7 +18,6 @@ from pylogbroker.legacy07.server import requests
 from pylogbroker.legacy07.wire import MultiProduce, Produce, decode_legacy07_request
 from pylogbroker.net.protocol import KafkaProtocol
 from pylogbroker.net.response_slots import ResponseEncoder
-from pylogbroker.net.routes import RequestCounts
 from pylogbroker.net.service import KafkaFactory
 from pylogbroker.wire import SUPPORTED, Chunk, WireError, decode_request_header
 
@@ -29,7 +29,7 @@ class _Encoded:
     is_read: bool
     name: str = "the simple protocol"
     response_type: Any = list
-    counts: RequestCounts = attrs.field(factory=lambda: RequestCounts(False), eq=False)
+    errors: Counter[int] = attrs.field(factory=Counter, eq=False)
 
     def encode_if_short(self, correlation_id: int, answer: list[Chunk], structs_max: int) -> list[Chunk]:
         return answer
