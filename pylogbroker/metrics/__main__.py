@@ -26,6 +26,8 @@ for offsets and groups, so that dashboards for these work. A metric without samp
 - Each broker serves what it leads, hosts or coordinates. Sums over all brokers count each partition and group once.
 - Metrics marked *partition* have a sample for each partition: `metrics.partitions.enable=false` leaves them out, with
   the lag of groups by partition.
+- A scrape takes about a millisecond of processor time, and 15 more for a thousand partitions. The broker serves others
+  meanwhile.
 - The lag of a group is known to its coordinator for partitions with a replica on that broker. For others,
   `kafka_topic_partition_current_offset - on (topic, partition) group_right kafka_consumergroup_current_offset` has it.
 

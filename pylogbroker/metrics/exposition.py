@@ -6,7 +6,7 @@ as long.
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Sequence
 from typing import Final
 
 import attrs
@@ -25,6 +25,17 @@ def label_text(family: Family, *values: str) -> str:
     return f"{{{text}}}" if text else ""
 
 
+@attrs.frozen(eq=False)
+class Rows:
+    """Writes a sample of each of some families with the same labels."""
+
+    _families: Sequence[tuple[Callable[[str], None], str]]
+
+    def write(self, labels: str, *values: int) -> None:
+        for (append, name), value in zip(self._families, values, strict=True):
+            append(f"{name}{labels} {value}\n")
+
+
 @attrs.define(eq=False)
 class Exposition:
     """Lines by family: samples of a family stay together, in whatever order they are read."""
@@ -41,6 +52,9 @@ class Exposition:
             head = f"# HELP {family.name} {family.help}\n# TYPE {family.name} {family.kind}\n"
             found = self._lines[family] = [head]
         return found
+
+    def rows(self, families: Sequence[Family]) -> Rows:
+        return Rows([(self.lines(family).append, family.name) for family in families])
 
     def encode(self) -> Generator[None, None, list[bytes]]:
         """Return the text in chunks, made in steps."""

@@ -13,7 +13,7 @@ class Kind(StrEnum):
     GAUGE = "gauge"
 
 
-@attrs.frozen
+@attrs.frozen(eq=False)  # a key of dictionaries, for each line
 class Family:
     name: str
     kind: Kind

@@ -13,18 +13,35 @@ from pylogbroker.metrics.exposition import Exposition, label_text
 
 _RUNNING = 3
 _PARTITIONS_PER_STEP = 20
+_OF_LOGS = (families.LOG_SIZE, families.LOG_END, families.LOG_START, families.LOG_SEGMENTS)
+_OF_LED = (
+    families.PARTITION_UNDER_REPLICATED,
+    families.PARTITION_UNDER_MIN_ISR,
+    families.PARTITION_AT_MIN_ISR,
+    families.REPLICAS_COUNT,
+    families.IN_SYNC_COUNT,
+    families.CURRENT_OFFSET,
+    families.OLDEST_OFFSET,
+    families.IN_SYNC_REPLICA,
+    families.LEADER,
+    families.IS_PREFERRED,
+    families.REPLICAS,
+    families.IS_UNDER_REPLICATED,
+)
 
 
 def collect_replicas(out: Exposition, broker: Broker, *, has_partitions: bool) -> Iterator[None]:
     """Write the counts of replicas; with `has_partitions`, also the metrics of each partition."""
     under_replicated = under_min = at_min = 0
     topics, hosted = broker.metadata.topics, broker.partitions.hosted
+    if has_partitions:
+        log_rows, led_rows = out.rows(_OF_LOGS), out.rows(_OF_LED)
     for number, (key, partition) in enumerate(tuple(hosted.items())):
         if number % _PARTITIONS_PER_STEP == 0:
             yield
         labels = label_text(families.LOG_SIZE, key[0], str(key[1])) if has_partitions else ""
         if labels:
-            _write_log(out, partition, labels)
+            log_rows.write(labels, *_log_values(partition))
         topic = topics.get(key[0])
         state = None if topic is None or key not in broker.partitions.led else topic.partitions.get(key[1])
         if state is None:
@@ -34,7 +51,7 @@ def collect_replicas(out: Exposition, broker: Broker, *, has_partitions: bool) -
         under_min += in_sync < least
         at_min += in_sync == least
         if labels:
-            _write_led(out, partition, state, labels)
+            led_rows.write(labels, *_led_values(partition, state))
         if key[1] == 0 and topic is not None:
             out.add(families.TOPIC_PARTITIONS, len(topic.partitions), key[0])
     out.add(families.PARTITION_COUNT, len(hosted))
@@ -50,32 +67,17 @@ def collect_replicas(out: Exposition, broker: Broker, *, has_partitions: bool) -
     out.add(families.ISR_EXPANDS, 0 if updates is None else updates.expands)
 
 
-def _write_log(out: Exposition, partition: Partition, labels: str) -> None:
-    log, lines = partition.log, out.lines
-    lines(families.LOG_SIZE).append(f"{families.LOG_SIZE.name}{labels} {log.size}\n")
-    lines(families.LOG_END).append(f"{families.LOG_END.name}{labels} {log.log_end_offset}\n")
-    lines(families.LOG_START).append(f"{families.LOG_START.name}{labels} {log.log_start_offset}\n")
-    lines(families.LOG_SEGMENTS).append(f"{families.LOG_SEGMENTS.name}{labels} {len(log.segments)}\n")
+def _log_values(partition: Partition) -> tuple[int, ...]:
+    log = partition.log
+    return log.size, log.log_end_offset, log.log_start_offset, len(log.segments)
 
 
-def _write_led(out: Exposition, partition: Partition, state: PartitionState, labels: str) -> None:
-    in_sync, count, least = len(state.isr), len(state.replicas), partition.wanted_insync_replicas
+def _led_values(partition: Partition, state: PartitionState) -> tuple[int, ...]:
+    in_sync, count, least, log = len(state.isr), len(state.replicas), partition.wanted_insync_replicas, partition.log
     is_under = int(in_sync < count)
-    for family, value in (
-        (families.PARTITION_UNDER_REPLICATED, is_under),
-        (families.PARTITION_UNDER_MIN_ISR, int(in_sync < least)),
-        (families.PARTITION_AT_MIN_ISR, int(in_sync == least)),
-        (families.REPLICAS_COUNT, count),
-        (families.IN_SYNC_COUNT, in_sync),
-        (families.CURRENT_OFFSET, partition.log.high_watermark),
-        (families.OLDEST_OFFSET, partition.log.log_start_offset),
-        (families.IN_SYNC_REPLICA, in_sync),
-        (families.LEADER, state.leader),
-        (families.IS_PREFERRED, int(state.leader == state.replicas[0])),
-        (families.REPLICAS, count),
-        (families.IS_UNDER_REPLICATED, is_under),
-    ):
-        out.lines(family).append(f"{family.name}{labels} {value}\n")
+    is_preferred = int(state.leader == state.replicas[0])
+    isr = is_under, int(in_sync < least), int(in_sync == least), count, in_sync
+    return *isr, log.high_watermark, log.log_start_offset, in_sync, state.leader, is_preferred, count, is_under
 
 
 def collect_cluster(out: Exposition, broker: Broker) -> Iterator[None]:
