@@ -102,11 +102,11 @@ async def brokers(services: Services, query: Query) -> dict[str, Any]:
     image = services.metadata.image
     leaders: dict[int, int] = {}
     replicas: dict[int, int] = {}
-    async for topic_image in services.runtime.slices.over(image.topics.values()):
-        async for state in services.runtime.slices.over(topic_image.partitions.values()):
-            leaders[state.leader] = leaders.get(state.leader, 0) + 1
-            for each in state.replicas:
-                replicas[each] = replicas.get(each, 0) + 1
+    states = (state for topic in image.topics.values() for state in topic.partitions.values())
+    async for state in services.runtime.slices.over(states):
+        leaders[state.leader] = leaders.get(state.leader, 0) + 1
+        for each in state.replicas:
+            replicas[each] = replicas.get(each, 0) + 1
     directories: list[dict[str, Any]] = [
         {"path": each.path, "failure": each.failure, "logs": each.logs} for each in services.logs.directories
     ]
