@@ -1,4 +1,4 @@
-"""The pages for writers and readers: every program on them runs, and prints what the page says."""
+"""The pages for writers, readers and administrators: every program on them runs, and prints what the page says."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from tests.docs.page_programs import ROOT, Program, programs
 from tests.support.broker_process import BrokerProcess
 
-PAGES = ("writer.md", "reader.md")
+PAGES = ("writer.md", "reader.md", "admin.md")
 
 
 @pytest.mark.parametrize("page", PAGES)
