@@ -22,6 +22,7 @@ from confluent_kafka.admin import (
 from pylogbroker.cli import main
 from tests.support.broker_process import BrokerProcess
 from tests.support.brokers import Broker
+from tests.support.waiting import wait_until
 
 AUTHORIZER = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
@@ -86,14 +87,13 @@ def test_quotas(broker: Broker, fresh_name: Callable[[], str]) -> None:
     user = fresh_name()
     entity = ("--user", user, "--client-id-default")
     run(broker, "quota", "alter", *entity, "--set", "producer_byte_rate=1e6", "--set", "request_percentage=50")
-    assert rows(broker, "quota", "describe", "--user", user) == [
-        {
-            **{"user": user, "client_id": "(default)", "ip": None},
-            "quotas": {"producer_byte_rate": 1_000_000.0, "request_percentage": 50.0},
-        }
-    ]
+    expected = {
+        **{"user": user, "client_id": "(default)", "ip": None},
+        "quotas": {"producer_byte_rate": 1_000_000.0, "request_percentage": 50.0},
+    }
+    wait_until(lambda: rows(broker, "quota", "describe", "--user", user) == [expected], 20)
     run(broker, "quota", "alter", *entity, "-d", "producer_byte_rate", "-d", "request_percentage")
-    assert rows(broker, "quota", "describe", "--user", user) == []
+    wait_until(lambda: rows(broker, "quota", "describe", "--user", user) == [], 20)
     run(broker, "quota", "alter", "--set", "producer_byte_rate=1", code=2)
     run(broker, "quota", "alter", *entity, code=2)
     run(broker, "quota", "alter", *entity, "--set", "producer_byte_rate=x", code=2)
