@@ -27,10 +27,11 @@ JOIN_WITHOUT_ID = 3  # later versions join twice
 class Crowd:
     """Members of one group, which share connections."""
 
-    def __init__(self, process: BrokerProcess, size: int) -> None:
+    def __init__(self, process: BrokerProcess, budget: Budget) -> None:
         self.process = process
-        self.size = size
-        self.peers = [Peer(process) for _ in range(0, size, PER_CONNECTION)]
+        self.size = budget.of(USUAL_MEMBERS, MOST_MEMBERS)
+        self._budget = budget
+        self.peers = [Peer(process) for _ in range(0, self.size, PER_CONNECTION)]
         for peer in self.peers:
             peer.socket.settimeout(120)
         self.members: list[str] = []
@@ -69,6 +70,9 @@ class Crowd:
         answer = self._ask(LeaveGroupRequest("g", members=[MemberIdentity(member_id) for member_id in members]))
         return [each.error_code for each in answer.members]
 
+    def stalls(self) -> list[str]:
+        return stalls(self.process, self._budget)
+
     def _ask(self, request: Request) -> Any:
         self.peers[0].send(request, request.versions.last)
         return self._answer(0, type(request), request.versions.last)
@@ -80,9 +84,9 @@ class Crowd:
 
 @pytest.fixture
 def crowd(tmp_path: Path, budget: Budget) -> Iterator[Crowd]:
-    running = BrokerProcess(tmp_path, {**watching(), "group.initial.rebalance.delay.ms": "1000"})
+    running = BrokerProcess(tmp_path, {**watching(budget), "group.initial.rebalance.delay.ms": "1000"})
     running.start()
-    yield Crowd(running, budget.of(USUAL_MEMBERS, MOST_MEMBERS))
+    yield Crowd(running, budget)
     running.kill()
 
 
@@ -90,10 +94,10 @@ def test_a_large_group(crowd: Crowd) -> None:
     crowd.find_coordinator()
     for topic in ("first", "second"):
         crowd.sync(*crowd.join(topic))
-        assert stalls(crowd.process) == [], f"rebalance for topic {topic}"
+        assert crowd.stalls() == [], f"rebalance for topic {topic}"
     crowd.leave(crowd.members[-1:])
     del crowd.members[-1]
     crowd.sync(*crowd.join("third"))
-    assert stalls(crowd.process) == [], "rebalance after a member has left"
+    assert crowd.stalls() == [], "rebalance after a member has left"
     assert set(crowd.leave(crowd.members)) == {0}
-    assert stalls(crowd.process) == [], "all members have left"
+    assert crowd.stalls() == [], "all members have left"

@@ -78,6 +78,7 @@ from pylogbroker.wire.messages.write_txn_markers import (
 )
 from tests.net.test_hostile_peers import Peer
 from tests.support.broker_process import BrokerProcess
+from tests.support.budget import Budget
 from tests.support.reactor_stalls import stalls, watching
 
 PARTITIONS = 10_000
@@ -97,8 +98,9 @@ PRODUCE_VERSION = 9
 class Client:
     """Sends requests, and fails if iterations of the reactor took too long meanwhile."""
 
-    def __init__(self, process: BrokerProcess) -> None:
+    def __init__(self, process: BrokerProcess, budget: Budget) -> None:
         self._process = process
+        self._budget = budget
         self._peer = Peer(process)
         self._peer.socket.settimeout(120)
 
@@ -106,7 +108,7 @@ class Client:
         version = request.versions.last
         codec = response_codec(request.api_key, version)
         answer = codec.decode(self._peer.ask(request, version), codec._header_size)
-        assert stalls(self._process) == [], type(request).__name__
+        assert stalls(self._process, self._budget) == [], type(request).__name__
         return answer
 
     def scrape(self) -> None:
@@ -116,7 +118,7 @@ class Client:
             lines = answer.read().decode().splitlines()
         for name in ("kafka_log_log_size", "kafka_topic_partition_leader", "kafka_consumergroup_lag"):
             assert sum(line.startswith(f"{name}{{") and 'topic="many"' in line for line in lines) == PARTITIONS, name
-        assert stalls(self._process) == [], "metrics"
+        assert stalls(self._process, self._budget) == [], "metrics"
 
     def ask_to_produce(self) -> None:
         """Produce to all partitions in one request, with a small one behind it that must not overtake it."""
@@ -131,24 +133,24 @@ class Client:
             assert {partition.error_code for partition in topic.partition_responses} == {0}
             offsets.append([partition.base_offset for partition in topic.partition_responses])
         assert offsets == [[0] * PARTITIONS, [1]]
-        assert stalls(self._process) == [], "Produce"
+        assert stalls(self._process, self._budget) == [], "Produce"
 
 
 @pytest.fixture(scope="module")
-def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
-    running = BrokerProcess(tmp_path_factory.mktemp("turns"), {**watching(), "http.listeners": "http://:0"})
+def client(tmp_path_factory: pytest.TempPathFactory, budget: Budget) -> Iterator[Client]:
+    running = BrokerProcess(tmp_path_factory.mktemp("turns"), {**watching(budget), "http.listeners": "http://:0"})
     running.start()
-    yield Client(running)
+    yield Client(running, budget)
     running.kill()
 
 
 @pytest.fixture
-def denied_client(tmp_path: Path) -> Iterator[Client]:
+def denied_client(tmp_path: Path, budget: Budget) -> Iterator[Client]:
     """A client that may do nothing."""
     authorizer = {"authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer"}
-    running = BrokerProcess(tmp_path, {**watching(), **authorizer})
+    running = BrokerProcess(tmp_path, {**watching(budget), **authorizer})
     running.start()
-    yield Client(running)
+    yield Client(running, budget)
     running.kill()
 
 

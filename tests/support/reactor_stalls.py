@@ -1,11 +1,12 @@
 """Whether a broker in a process kept its reactor from its connections for too long.
 
-    process = BrokerProcess(directory, {**watching(), ...})
+    process = BrokerProcess(directory, {**watching(budget), ...})
     ...
-    assert stalls(process) == []
+    assert stalls(process, budget) == []
 
 The broker's own watch measures processor time, so that other processes do not count. A slow processor is allowed for,
-also one that has become slow since the start, as virtual ones do.
+also one that has become slow since the start. Other tests and other virtual machines share caches and processors with
+the broker, which makes single iterations up to twice as long: the exact limit holds in a thorough run.
 """
 
 from __future__ import annotations
@@ -14,30 +15,32 @@ import time
 from collections.abc import Mapping
 
 from tests.support.broker_process import BrokerProcess
+from tests.support.budget import Budget
 
 #: Text in the log line about a stall.
 STALL = "other connections wait: the reactor has been busy"
 
 #: Processor time of one iteration of the reactor, on a machine where the work below takes `REFERENCE_SECONDS`.
 LIMIT_MS = 20
+SHARED_LIMIT_MS = 50
 REFERENCE_SECONDS = 0.010
 
 
-def watching() -> Mapping[str, str]:
-    """Return the setting with which a broker logs stalls of more than `LIMIT_MS`."""
-    return {"reactor.stall.warn.ms": str(round(_limit_ms()))}
+def watching(budget: Budget) -> Mapping[str, str]:
+    """Return the setting with which a broker logs stalls of more than the limit."""
+    return {"reactor.stall.warn.ms": str(round(_limit_ms(budget)))}
 
 
-def stalls(process: BrokerProcess) -> list[str]:
+def stalls(process: BrokerProcess, budget: Budget) -> list[str]:
     """Return the stalls that the broker has logged since its start."""
     found = [line for line in process.process.lines if STALL in line]
-    limit_ms = _limit_ms() if found else 0.0
+    limit_ms = _limit_ms(budget) if found else 0.0
     return [line for line in found if int(line.split(STALL)[1].split()[1]) > limit_ms]
 
 
-def _limit_ms() -> float:
+def _limit_ms(budget: Budget) -> float:
     """Return the limit on this machine now."""
-    return LIMIT_MS * max(1.0, _work_seconds() / REFERENCE_SECONDS)
+    return budget.of(SHARED_LIMIT_MS, LIMIT_MS) * max(1.0, _work_seconds() / REFERENCE_SECONDS)
 
 
 def _work_seconds() -> float:
