@@ -3,11 +3,11 @@
 #              make run BROKERS=4: several brokers as one cluster; BROKERS=auto: one for each core
 # make quick   lint, types, import contracts and the tests that start no process: after each change
 # make test    the checks and all tests of this project: before each commit
-# make oracle  the tests that need Apache Kafka, with long kills and many examples: before an issue is closed
+# make oracle  comparisons with Apache Kafka, benchmarks, long kills, many examples: before an issue is closed
 #
 # make quick PACKAGE=groups        only tests/groups; also for test and oracle
 # make test ARGS='-k commit -x'    more options for pytest
-# make oracle ARGS=--record        write the answers of Kafka's programs to tests/oracle_answers
+# make oracle  comparisons with Apache Kafka, benchmarks, long kills, many examples: before an issue is closed
 #
 # All set up what they need, once: a virtual environment in .venv; test and oracle also kcat, a JDK, Maven, Node and npm.
 
@@ -37,11 +37,11 @@ quick: checks
 	$(PYTEST) --dist worksteal --hypothesis-profile quick -m "not process" $(ARGS)
 
 test: checks peers
-	$(PYTEST) --dist loadfile -m "not kafka" $(ARGS)
+	$(PYTEST) --dist loadfile -m "not kafka and not benchmark" $(ARGS)
 
 oracle: checks peers
 	$(PYTEST) --dist loadfile --hypothesis-profile oracle --ask --thorough \
-		-m "kafka or oracle or hypothesis or thorough" $(ARGS)
+		-m "kafka or oracle or hypothesis or thorough or benchmark" $(ARGS)
 
 # Beside each other: lint takes one processor for as long as types the other.
 checks: $(VENV)/installed-for-tests

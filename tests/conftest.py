@@ -7,6 +7,7 @@ Each test gets the markers that `tests.support.needs` finds from its code:
 
 - `process`: it starts a process. `make quick` leaves these out.
 - `kafka`: it starts Apache Kafka. `make test` leaves these out; `make oracle` runs them.
+- `benchmark`: it runs a benchmark, which starts processes. `make test` leaves these out; `make oracle` runs them.
 - `oracle`: it compares with recorded answers of Kafka's programs, as `tests.support.oracle_answers` says. With `--ask`
   or `--record` these programs are started.
 
@@ -57,6 +58,7 @@ for _number in (signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1):
 
 os.environ.setdefault("SPARK_HOME", str(spark.home()))
 
+_BENCHMARKS = Path(__file__).parent / "benchmarks"
 _counter = itertools.count()
 _guard = ProcessGuard()
 
@@ -83,6 +85,7 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "process: the test starts a process (found from its code)")
     config.addinivalue_line("markers", "kafka: the test starts Apache Kafka (found from its code)")
+    config.addinivalue_line("markers", "benchmark: the test runs a benchmark with processes (found from its directory)")
     config.addinivalue_line("markers", "oracle: the test uses recorded answers of Kafka's programs")
     _guard.install()
 
@@ -100,8 +103,11 @@ def pytest_collection() -> Iterator[object]:
 
 def pytest_itemcollected(item: pytest.Item) -> None:
     """Set the markers before `-m` selects by them."""
-    for need in needs(item, asks=_asks(item.config)):
+    found = needs(item, asks=_asks(item.config))
+    for need in found:
         item.add_marker(need)
+    if PROCESS in found and item.path.is_relative_to(_BENCHMARKS):
+        item.add_marker("benchmark")
 
 
 def _asks(config: pytest.Config) -> bool:

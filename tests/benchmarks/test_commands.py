@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -29,7 +28,6 @@ from benchmarks.errors import BenchmarkError
 from benchmarks.session import Session
 from benchmarks.workloads import WORKLOADS
 from tests.peers import available
-from tests.support.budget import Budget
 
 
 @pytest.fixture(autouse=True)
@@ -158,27 +156,14 @@ def test_a_generator_that_fails_ends_the_measurement(capfd: pytest.CaptureFixtur
 
 
 @pytest.mark.skipif(not available(), reason="needs a JDK and Maven")
-def test_sources_of_spark_are_measured_side_by_side(
-    request: pytest.FixtureRequest, tmp_path: Path, budget: Budget, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """One work, by chance, in the tests' session; with `--thorough` all of them, in a process of their own."""
-    options = ["--quick", "--markdown", "--directory", str(tmp_path)]
-    if budget.thorough:
-        works = list(spark.WORK)
-        command = [sys.executable, "-m", "benchmarks.spark", *options]
-        whole = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True)
-        assert whole.returncode == 0, whole.stderr
-        printed = whole.stdout
-    else:
-        works = [budget.chance("work").choice(spark.WORK)]
-        session = request.getfixturevalue("spark")
-        monkeypatch.setattr(spark, "started", lambda directory: nullcontext(session))
-        options += ["--only", works[0].title]
-        printed = CliRunner().invoke(spark.main, options, catch_exceptions=False).output
-    rows = [line.strip("| ").split(" | ") for line in printed.splitlines() if line.startswith("|")]
+def test_sources_of_spark_are_measured_side_by_side(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "benchmarks.spark", "--quick", "--markdown", "--directory", str(tmp_path)]
+    done = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    rows = [line.strip("| ").split(" | ") for line in done.stdout.splitlines() if line.startswith("|")]
     assert rows[0] == ["work", "unit", "pylogbroker", "Spark's connector", "ratio", "wanted"]
-    assert [row[:2] for row in rows[2:]] == [[work.title, work.unit] for work in works]
-    for work, row in zip(works, rows[2:], strict=True):
+    assert [row[:2] for row in rows[2:]] == [[work.title, work.unit] for work in spark.WORK]
+    for work, row in zip(spark.WORK, rows[2:], strict=True):
         own, other = (float(cell.replace(",", "")) for cell in row[2:4])
         more, less = (other, own) if work.unit == "ms" else (own, other)
         ratio = float(row[4].removesuffix(" x"))
