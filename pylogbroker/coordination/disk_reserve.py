@@ -17,6 +17,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Final, TypeVar
 
+from pylogbroker.system import allocate
+
 T = TypeVar("T")
 RESERVE_NAME: Final = "coordination.reserve"
 _SHARED_BYTES: Final = 1 << 15  # file of SQLite's connections, created and removed with the WAL
@@ -74,7 +76,7 @@ def _enlarge(path: str, size: int, flags: int = 0) -> None:
         return
     while size > 0:
         with suppress(OSError):
-            os.posix_fallocate(file, 0, size)
+            allocate(file, size)
             break
         size -= _SHARED_BYTES
     os.close(file)

@@ -46,14 +46,18 @@ class EagerPoller:
 
 def make_eager(reactor: Any) -> None:
     """Make Twisted's epoll reactor poll eagerly; leave others as they are."""
-    poller = getattr(reactor, "_poller", None)
-    if poller is not None and hasattr(poller, "poll"):
+    poller = _epoll_of(reactor)
+    if poller is not None:
         reactor._poller = EagerPoller(poller)
 
 
 def others_wait(reactor: Any, fd: int) -> bool:
     """Return whether other files than `fd` have events, or the reactor cannot say; consume nothing."""
+    poller = _epoll_of(reactor)
+    return poller is None or any(found != fd for found, _ in poller.poll(0, 2))
+
+
+def _epoll_of(reactor: Any) -> Any:
+    """Return the epoll object, or None. `select.poll`, which has no `close`, takes milliseconds and no `maxevents`."""
     poller = getattr(reactor, "_poller", None)
-    if poller is None or not hasattr(poller, "poll"):
-        return True
-    return any(found != fd for found, _ in poller.poll(0, 2))
+    return poller if hasattr(poller, "close") else None

@@ -21,6 +21,7 @@ from pylogbroker.net.poller import others_wait
 from pylogbroker.rpc.tls_transport import TlsConnection
 from pylogbroker.rpc.transport import BUFFERS, ChunkConnection, ChunkReceiver
 from pylogbroker.security.tls.engine import TlsEngine
+from pylogbroker.system import send_file
 
 _PIECE = 256 * 1024  # of a file: about 50 us for the kernel
 
@@ -75,7 +76,7 @@ class ChunkServer(ChunkConnection, tcp.Server):
         """Send a piece; return its bytes, or -1 at the end of the file."""
         done = self._head_sent
         left = len(region) - done
-        sent = os.sendfile(self.socket.fileno(), region.file.fd, region.position + done, min(left, _PIECE))
+        sent = send_file(self.socket.fileno(), region.file.fd, region.position + done, min(left, _PIECE))
         if sent < left:
             self._head_sent = done + sent
             return sent or -1

@@ -12,13 +12,14 @@ writability only when the socket is full.
 from __future__ import annotations
 
 import os
-import socket
 from collections import deque
 from collections.abc import Iterable
 from itertools import islice, takewhile
 from typing import Any, Final, Protocol
 
 from twisted.internet import main, tcp
+
+from pylogbroker.system import MSG_MORE
 
 BUFFERS: Final = (bytes, memoryview, bytearray)
 """Chunks in memory; subclasses may send others."""
@@ -131,7 +132,7 @@ class ChunkConnection(tcp.Connection):
             run = list(islice(unsent, _MOST_VECTORS))
             if not _BUFFER_TYPES.issuperset(map(type, run)):
                 run = list(takewhile(lambda chunk: isinstance(chunk, BUFFERS), run))
-            count = self.socket.sendmsg(run, (), socket.MSG_MORE if len(run) < len(unsent) else 0)
+            count = self.socket.sendmsg(run, (), MSG_MORE if len(run) < len(unsent) else 0)
         self._sent(count)
         return count
 

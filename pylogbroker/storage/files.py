@@ -7,7 +7,6 @@ a segment or the release of its descriptor.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import errno
 import itertools
 import os
@@ -19,11 +18,10 @@ from typing import Final, Protocol
 import attrs
 
 from pylogbroker.errors import PylogbrokerError, StorageFailure
+from pylogbroker.system import preadv_cached
 
 Buffer = bytes | bytearray | memoryview
 
-_fallocate: Final = ctypes.CDLL(None).fallocate
-_KEEP_SIZE: Final = 1  # FALLOC_FL_KEEP_SIZE of linux/falloc.h; os.posix_fallocate has no flags
 _DESCRIPTORS_MAX: Final = 100_000  # of a process without a limit
 _VECTORS: Final = os.sysconf("SC_IOV_MAX")
 TRANSIENT_ERRNOS: Final = frozenset(
@@ -60,7 +58,7 @@ class FileHandle:
         """Raise NotCached unless all bytes are in the page cache."""
         data = bytearray(length)
         try:
-            if os.preadv(self.fd, (data,), position, os.RWF_NOWAIT) == length:
+            if preadv_cached(self.fd, (data,), position) == length:
                 return data
         except BlockingIOError:
             pass
@@ -207,14 +205,6 @@ def replace_file(path: str, data: Buffer, *, sync_name: bool = True) -> None:
     os.replace(temporary, path)
     if sync_name:
         sync_file(os.path.dirname(path))
-
-
-def reserve(fd: int, position: int, length: int) -> None:
-    """Allocate blocks beyond the file's size, if possible; `os.ftruncate` to the size releases them.
-
-    Otherwise each write searches for free blocks: on ext4 this costs about as much as the copy.
-    """
-    _fallocate(fd, _KEEP_SIZE, ctypes.c_int64(position), ctypes.c_int64(length))
 
 
 def sync_file(path: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from time import process_time
 from typing import Final
@@ -11,6 +10,7 @@ import attrs
 from twisted.internet.interfaces import IReactorTime
 
 from pylogbroker.broker.runtime import PeriodicCall
+from pylogbroker.system import resident_bytes
 from pylogbroker.tap.garbage_collection import FrozenObjects
 
 CHECK_SECONDS: Final = 5.0
@@ -26,11 +26,6 @@ MEMORY_GROWTH_MAX: Final = 256 * 1024 * 1024
 
 Uncollected garbage takes no more. 10,000 new partitions take 90 MB.
 """
-
-
-def resident_bytes() -> int:
-    with open("/proc/self/statm") as file:
-        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 @attrs.define(eq=False)

@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import Final
 
 from pylogbroker.errors import StartupError
+from pylogbroker.system import open_files_max
 
 _SWITCH_SECONDS: Final = 0.0005
 
@@ -21,7 +22,7 @@ def prepare_process() -> None:
 def allow_many_files() -> None:
     """Raise the limit of open files: partitions and connections take one or more each."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (open_files_max(most), most))
 
 
 def share_with_threads() -> None:

@@ -6,10 +6,8 @@ do not delay syncs and conversions.
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any, TypeVar
 
 from twisted.internet.defer import Deferred, maybeDeferred
@@ -17,6 +15,7 @@ from twisted.internet.threads import deferToThreadPool
 from twisted.python.threadpool import ThreadPool
 
 from pylogbroker.config import BrokerConfig
+from pylogbroker.system import lower_thread_priority
 
 READER_NICENESS = 10
 
@@ -86,8 +85,7 @@ class WorkerThread(threading.Thread):
 
 class NiceThread(WorkerThread):
     def run(self) -> None:
-        with suppress(OSError):  # already higher
-            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), READER_NICENESS)
+        lower_thread_priority(READER_NICENESS)
         super().run()
 
 

@@ -63,6 +63,6 @@ def _close(reactor: Any) -> None:
         reactor._internalReaders.discard(waker)
         reactor.removeReader(waker)
         waker.connectionLost(None)
-    poller = getattr(reactor, "_poller", None)
-    if poller is not None:
-        poller.close()
+    close = getattr(getattr(reactor, "_poller", None), "close", None)
+    if close is not None:  # of epoll
+        close()

@@ -3,22 +3,21 @@
 A frame inside the received bytes is a view of them. A larger one gets a buffer, which receives the rest. So most bytes
 are not copied, and none twice.
 
-A very large buffer grows with the data: the kernel moves its pages. A claimed size costs at most `_PLAIN_SIZE`.
+A very large buffer grows with the data. A claimed size costs at most `_PLAIN_SIZE`.
 """
 
 from __future__ import annotations
 
-import mmap
 import struct
 from collections.abc import Callable
-from functools import partial
 
+from pylogbroker.system import growing_memory
+from pylogbroker.system.memory import GrowingMemory
 from pylogbroker.wire.errors import WireError
 from pylogbroker.wire.recognition import other_protocol
 
 _LENGTH = struct.Struct(">i")
 _PLAIN_SIZE = 2 * 1024 * 1024  # larger buffers grow
-_FREED_SIZE = 4 * 1024 * 1024  # bytes per step
 _FREED_INLINE_MAX = 256 * 1024  # to free a larger buffer takes longer than to call a thread
 
 
@@ -34,7 +33,7 @@ class FrameSplitter:
         self.limit(max_size, "socket.request.max.bytes")
         self._head = b""
         self._buffer: memoryview | None = None
-        self._growing: mmap.mmap | None = None  # memory of `_buffer`, if that may be shorter than the frame
+        self._growing: GrowingMemory | None = None  # memory of `_buffer`, if that may be shorter than the frame
         self._size = 0
         self._filled = 0
         self.violation: WireError | None = None
@@ -89,7 +88,7 @@ class FrameSplitter:
         if self._buffer is not None and self._filled == len(self._buffer) and self._growing is not None:
             self._buffer.release()
             self._growing.resize(min(2 * self._filled, self._size))
-            self._buffer = memoryview(self._growing)
+            self._buffer = self._growing.view()
         return None if self._buffer is None else self._buffer[self._filled :]
 
     def filled(self, count: int) -> memoryview | None:
@@ -107,7 +106,7 @@ class FrameSplitter:
         """Drop an incomplete frame. Call the result in any thread: freeing a large buffer takes milliseconds."""
         growing, self._growing, buffer, self._buffer, self._head = self._growing, None, self._buffer, None, b""
         if growing is not None:
-            return partial(_free, growing)
+            return growing.free
         return None if buffer is None or len(buffer) <= _FREED_INLINE_MAX else buffer.release
 
     def _put(self, data: bytes) -> tuple[memoryview | None, int]:
@@ -121,8 +120,8 @@ class FrameSplitter:
         if length <= _PLAIN_SIZE:
             self._buffer = memoryview(bytearray(length))
         else:
-            self._growing = mmap.mmap(-1, max(_PLAIN_SIZE, len(start)), mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-            self._buffer = memoryview(self._growing)
+            self._growing = growing_memory(max(_PLAIN_SIZE, len(start)))
+            self._buffer = self._growing.view()
         self._buffer[: self._filled] = start
 
     def _bad_length(self, length: int) -> WireError:
@@ -132,10 +131,3 @@ class FrameSplitter:
         if length < 0:
             return WireError(f"a frame's length is {length}, which is negative")
         return WireError(f"a frame of {length} bytes is larger than {self._setting}={self._max_size}")
-
-
-def _free(memory: mmap.mmap) -> None:
-    """Free memory in steps; other threads wait for one at most."""
-    for start in range(0, len(memory), _FREED_SIZE):
-        memory.madvise(mmap.MADV_DONTNEED, start, min(_FREED_SIZE, len(memory) - start))
-    memory.close()

@@ -1,6 +1,6 @@
 """Page cache: finds regions that can be sent without waiting for the disk, and reads the others into it.
 
-`preadv` with RWF_NOWAIT returns EAGAIN for bytes that are not in the page cache. In a large region one byte per
+`preadv_cached` raises BlockingIOError for bytes that are not in the page cache. In a large region one byte per
 `_STRIDE` is probed, since the kernel reads ahead in pieces of about that size. A small region is read whole: a
 `sendfile` would cost more. Unreadable regions count as not cached; `read_ahead` raises the error.
 """
@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pylogbroker.records import MAGIC_AT, Buffer, never
 from pylogbroker.storage import FileRegion, NotCached
 from pylogbroker.storage.files import opened
+from pylogbroker.system import preadv_cached, read_soon, send_file
 
 READ_INLINE_BYTES_MAX = 64 * 1024
 """Larger regions are sent from their file."""
@@ -27,8 +28,8 @@ def is_cached(region: FileRegion) -> bool:
     last = position + region.length - 1
     try:
         for sample in range(position, last, _STRIDE):
-            os.preadv(fd, _byte, sample, os.RWF_NOWAIT)
-        os.preadv(fd, _byte, last, os.RWF_NOWAIT)
+            preadv_cached(fd, _byte, sample)
+        preadv_cached(fd, _byte, last)
     except OSError as error:
         return error.errno == errno.EOPNOTSUPP
     return True
@@ -38,7 +39,7 @@ def read_if_cached(region: FileRegion) -> Buffer | None:
     """Return a small region's bytes; None if they are not cached."""
     data = bytearray(region.length)
     try:
-        count = os.preadv(region.file.fd, (data,), region.position, os.RWF_NOWAIT)
+        count = preadv_cached(region.file.fd, (data,), region.position)
     except OSError as error:
         return region.read() if error.errno == errno.EOPNOTSUPP else None
     return data if count == region.length else None
@@ -61,7 +62,7 @@ def read_ahead(region: FileRegion, is_stopped: Callable[[], bool] = never) -> No
     """
     fd, position, end = region.file.fd, region.position, region.position + region.length
     for step in range(position, end + region.length + _STRIDE, _STRIDE):
-        os.posix_fadvise(fd, step, _STRIDE, os.POSIX_FADV_WILLNEED)
+        read_soon(fd, step, _STRIDE)
     with opened(os.devnull, os.O_WRONLY) as nowhere:
         while position < end and not is_stopped():
-            position += os.sendfile(nowhere, fd, position, min(_STRIDE, end - position)) or end
+            position += send_file(nowhere, fd, position, min(_STRIDE, end - position)) or end

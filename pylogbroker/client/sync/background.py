@@ -24,6 +24,7 @@ from twisted.python.failure import Failure
 from zope.interface import provider
 
 from pylogbroker.errors import PylogbrokerError
+from pylogbroker.system import HAS_EPOLL
 
 T = TypeVar("T")
 _PACKAGE = "pylogbroker"
@@ -73,7 +74,7 @@ async def _awaiting(work: Callable[[], Awaitable[T]]) -> T:
 class Background:
     def __init__(self) -> None:
         forward_log()
-        self.reactor = new_reactor()
+        self.reactor: ReactorBase = new_reactor()
         self._closers: dict[int, Callable[[], Awaitable[object]]] = {}
         self._stopped = False
         started = threading.Event()
@@ -151,13 +152,13 @@ class Background:
 
 def new_reactor() -> ReactorBase:
     """Return a reactor that is not the global one."""
-    if sys.platform == "linux":
+    if HAS_EPOLL:
         from twisted.internet.epollreactor import EPollReactor
 
         return EPollReactor()
-    from twisted.internet.selectreactor import SelectReactor
+    from twisted.internet.pollreactor import PollReactor  # select has no more than 1,024 files
 
-    return SelectReactor()
+    return PollReactor()
 
 
 @cache

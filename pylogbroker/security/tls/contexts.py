@@ -1,11 +1,11 @@
 """OpenSSL contexts from settings. All functions read files, and block.
 
-A key that came from PKCS12, a setting or an encrypted file is passed to OpenSSL in memory: nothing is written to disk.
+A key that came from PKCS12, a setting or an encrypted file is passed to OpenSSL in memory: on Linux, nothing is written
+to disk.
 """
 
 from __future__ import annotations
 
-import os
 import ssl
 from typing import Final
 
@@ -15,6 +15,7 @@ from pylogbroker.errors import ConfigError
 from pylogbroker.security.tls.engine import TlsEngine
 from pylogbroker.security.tls.settings import NONE, REQUIRED, TLS_1_2, TLS_1_3, StoreSettings, TlsSettings
 from pylogbroker.security.tls.stores import StoreContent, read_key_store, read_trust_store
+from pylogbroker.system import secret_file
 
 _VERSIONS: Final = {TLS_1_2: ssl.TLSVersion.TLSv1_2, TLS_1_3: ssl.TLSVersion.TLSv1_3}
 
@@ -80,16 +81,12 @@ def _set_common(context: ssl.SSLContext, settings: TlsSettings) -> None:
 
 def _present(context: ssl.SSLContext, store: StoreSettings) -> None:
     pair = read_key_store(_content(store))
-    descriptor = os.memfd_create("key-store")
     try:
-        with open(descriptor, "wb", closefd=False) as memory:
-            memory.write(pair.key + pair.chain)
-        context.load_cert_chain(f"/proc/self/fd/{descriptor}")
+        with secret_file(pair.key + pair.chain) as path:
+            context.load_cert_chain(path)
     except ssl.SSLError as error:
         reason = (error.reason or str(error)).lower().replace("_", " ")
         raise ConfigError(f"{store.where}: OpenSSL does not accept the key and its certificates: {reason}") from None
-    finally:
-        os.close(descriptor)
 
 
 def _trust(context: ssl.SSLContext, store: StoreSettings) -> None:

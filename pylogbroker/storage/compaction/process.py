@@ -14,10 +14,10 @@ import attrs
 
 from pylogbroker.errors import PylogbrokerError
 from pylogbroker.storage.compaction.jobs import Cleaned, CleanerJob, Failed, outcome
+from pylogbroker.system import lower_process_priority
 
 _COMMAND: Final = ("-P", "-m", "pylogbroker.storage.compaction")
 _NICENESS: Final = 5
-_OOM_SCORE: Final = "500"  # killed before the broker if memory is short
 _STDERR_BYTES_MAX: Final = 4096
 
 
@@ -88,7 +88,7 @@ class _Running:
             stderr=stderr,
             env=os.environ | {"PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path)},
         )
-        _lower_priority(process.pid)
+        lower_process_priority(process.pid, _NICENESS)
         return cls(process, cast("IO[bytes]", process.stdin), cast("IO[bytes]", process.stdout), stderr)
 
     def exchange(self, line: bytes) -> bytes:
@@ -109,10 +109,3 @@ class _Running:
         for file in (self.stdin, self.stdout, self.stderr):
             with suppress(OSError):  # a job's unsent rest cannot be flushed
                 file.close()
-
-
-def _lower_priority(pid: int) -> None:
-    with suppress(OSError):
-        os.setpriority(os.PRIO_PROCESS, pid, _NICENESS)
-    with suppress(OSError), open(f"/proc/{pid}/oom_score_adj", "w") as file:
-        file.write(_OOM_SCORE)

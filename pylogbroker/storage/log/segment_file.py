@@ -22,9 +22,10 @@ import attrs
 from pylogbroker.errors import CorruptRecords
 from pylogbroker.records import LogEntry
 from pylogbroker.storage import names
-from pylogbroker.storage.files import Buffer, FileHandle, FileRegion, Pools, read_at, reserve, write_at
+from pylogbroker.storage.files import Buffer, FileHandle, FileRegion, Pools, read_at, write_at
 from pylogbroker.storage.log.addressing import OFFSET_ADDRESSED, Addressing
 from pylogbroker.storage.log.header_scan import Fields, Header, Read, headers
+from pylogbroker.system import preallocate, reserve, sync_data
 
 _HEADER_BYTES_MAX: Final = 61
 _RESERVING_FROM_BYTES: Final = 1 << 20  # smaller segments gain little
@@ -85,7 +86,7 @@ class SegmentFile:
 
     def preallocate(self, size: int) -> None:
         """Allocate a full segment; until `unreserve` this is the file's size."""
-        os.posix_fallocate(self.handle.fd, 0, size)
+        preallocate(self.handle.fd, size)
         self._reserved = size
 
     def _reserve(self, fd: int, position: int) -> None:
@@ -109,7 +110,7 @@ class SegmentFile:
             handle = self._handle or FileHandle.open(self.path, os.O_RDWR)
         except FileNotFoundError:
             return False
-        os.fdatasync(handle.fd)
+        sync_data(handle.fd)
         return True
 
     # Reading

@@ -22,6 +22,7 @@ import attrs
 from pylogbroker.config import BrokerConfig
 from pylogbroker.config.listeners import PORT_MAX, TREE
 from pylogbroker.errors import ConfigError, StartupError
+from pylogbroker.system import usable_cores
 from pylogbroker.tap.brokers.data import BROKER_DIRECTORIES
 
 BROKERS_MAX: Final = 1000
@@ -54,7 +55,7 @@ class BrokersPlan:
 def parse_count(text: str) -> int:
     """Return the number of brokers; `auto` is one for each core that the process may use."""
     if text == "auto":
-        return len(os.sched_getaffinity(0))
+        return usable_cores()
     if not text.isascii() or not text.isdecimal() or not 1 <= int(text) <= BROKERS_MAX:
         raise ConfigError(f"brokers: {text!r} is not accepted; expected auto, or a number from 1 to {BROKERS_MAX}")
     return int(text)
