@@ -24,17 +24,24 @@ EDITABLE := --config-settings editable_mode=compat --editable
 unexport PYTHONDONTWRITEBYTECODE
 
 TESTS := tests$(addprefix /,$(PACKAGE))
+PORTABLE := tests/system tests/wire/test_frame_splitter.py tests/net/test_transport.py tests/broker/test_fetch.py \
+	$(addprefix tests/storage/test_,$(addsuffix .py,log log_manager recovery rolling truncation)) tests/testing/test_broker.py
 PYTEST := $(BIN)/python -m pytest $(TESTS) --numprocesses auto --durations 10
 
 SEVERAL := $(if $(BROKERS),--brokers $(BROKERS))
 
-.PHONY: run quick test oracle checks lint types contracts peers system clean
+.PHONY: run quick portable test oracle checks lint types contracts peers system clean
 
 run: $(VENV)/installed
 	exec $(BIN)/twistd --nodaemon --pidfile= pylogbroker --config etc/development.properties $(SEVERAL) $(ARGS)
 
 quick: checks
 	$(PYTEST) --dist worksteal --hypothesis-profile quick -m "not process" $(ARGS)
+	$(if $(PACKAGE)$(ARGS),,@$(MAKE) --no-print-directory portable)
+
+# With the calls of the operating system that other Unixes have.
+portable: $(VENV)/installed-for-tests
+	PYLOGBROKER_PORTABLE=1 $(BIN)/python -m pytest $(PORTABLE) --hypothesis-profile quick -m "not process"
 
 test: checks peers
 	$(PYTEST) --dist loadfile -m "not kafka and not benchmark" $(ARGS)
