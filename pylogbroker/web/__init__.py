@@ -1,7 +1,7 @@
 """HTTP server of a broker: health checks, and what others put below its root.
 
 site      requests: Host check, limits, plain errors.
-texts     resources that answer with plain text.
+texts     resources that answer with plain text; `late_answers` those that take a while.
 health    /livez, /readyz.
 metrics   /metrics.
 views     topics, records, groups and brokers, by the modules named so; `query` and `decoding` help them.

@@ -5,14 +5,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Final
 
-from twisted.internet.defer import Deferred, ensureDeferred
-from twisted.logger import Logger
-from twisted.python.failure import Failure
-from twisted.web.server import NOT_DONE_YET, Request
+from twisted.web.server import Request
 
+from pylogbroker.web.late_answers import LateAnswers
 from pylogbroker.web.texts import Page, answer_text
-
-log = Logger()
 
 SCRAPES_MAX: Final = 4
 """Scrapes at a time: each holds its text until the client has it."""
@@ -27,20 +23,14 @@ class Metrics(Page):
         super().__init__()
         self._content_type = content_type.encode()
         self.scrape: Scrape | None = None
-        self._running = 0
+        self._answers = LateAnswers(SCRAPES_MAX)
 
     def render_GET(self, request: Request) -> bytes | int:
         if self.scrape is None:
             return answer_text(request, "there are no metrics now: the broker starts or stops", 503)
-        if self._running >= SCRAPES_MAX:
+        if self._answers.is_full:
             return answer_text(request, "too many scrapes at a time", 503)
-        self._running += 1
-        finished: Deferred[None] = request.notifyFinish()
-        finished.addBoth(self._finished)
-        work = ensureDeferred(self._answer(request, self.scrape))
-        work.addErrback(lambda failure: request.processingFailed(failure) and None)
-        finished.addErrback(lambda _: work.cancel())
-        return NOT_DONE_YET
+        return self._answers.begin(request, self._answer(request, self.scrape))
 
     async def _answer(self, request: Request, scrape: Scrape) -> None:
         chunks = list(await scrape())
@@ -49,7 +39,3 @@ class Metrics(Page):
         for chunk in chunks:
             request.write(chunk)
         request.finish()
-
-    def _finished(self, result: Failure | None) -> Failure | None:
-        self._running -= 1
-        return result

@@ -15,20 +15,17 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
 import attrs
-from twisted.internet.defer import CancelledError, Deferred, ensureDeferred
-from twisted.logger import Logger
 from twisted.web.resource import Resource
-from twisted.web.server import NOT_DONE_YET, Request
+from twisted.web.server import Request
 
 from pylogbroker.broker.services import Services
 from pylogbroker.errors import ErrorCode, KafkaError, PylogbrokerError
 from pylogbroker.web.cluster_views import brokers, topic, topics
 from pylogbroker.web.group_views import group, groups
+from pylogbroker.web.late_answers import LateAnswers
 from pylogbroker.web.query import BadQuery, Query
 from pylogbroker.web.record_views import records
 from pylogbroker.web.texts import Directory, Page
-
-log = Logger()
 
 ANSWERS_MAX: Final = 8
 """Answers in preparation at a time."""
@@ -51,10 +48,10 @@ _NOT_FOUND = (
 
 @attrs.define(eq=False)
 class Source:
-    """The broker, once it serves, and the answers in preparation."""
+    """The broker, once it serves, and its answers in preparation."""
 
     services: Services | None = None
-    running: int = 0
+    answers: LateAnswers = attrs.field(factory=lambda: LateAnswers(ANSWERS_MAX), init=False)
 
     def rejection(self, request: Request) -> tuple[int, str] | None:
         """Return status and reason if a request is not served."""
@@ -64,7 +61,7 @@ class Source:
             return 403, "records are shown to connections from this machine alone"
         if is_protected(self.services):
             return 403, "this broker has users or an authorizer, which the page does not know yet"
-        if self.running >= ANSWERS_MAX:
+        if self.answers.is_full:
             return 503, "too many requests at a time"
         return None
 
@@ -100,19 +97,7 @@ class ViewPage(Page):
         if rejection is not None:
             return self._answer_error(request, *rejection)
         assert self._source.services is not None
-        self._source.running += 1
-        work = ensureDeferred(self._answer(request, self._source.services))
-        finished: Deferred[None] = request.notifyFinish()
-        finished.addErrback(lambda _: work.cancel())
-        work.addBoth(self._done)
-        work.addErrback(
-            lambda failure: None if failure.check(CancelledError) else request.processingFailed(failure) and None
-        )
-        return NOT_DONE_YET
-
-    def _done(self, result: Any) -> Any:
-        self._source.running -= 1
-        return result
+        return self._source.answers.begin(request, self._answer(request, self._source.services))
 
     async def _answer(self, request: Request, services: Services) -> None:
         try:

@@ -94,7 +94,7 @@ class TestRecords(ViewTests):
             each.protocol.dataReceived(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
         self.ask("records?topic=clicks", 503)
         waiting[0].protocol.connectionLost(Failure(ConnectionDone()))
-        self.assertEqual(self.source.running, ANSWERS_MAX - 1)
+        self.assertEqual(self.source.answers.running, ANSWERS_MAX - 1)
         while self.node.threads.held:
             self.node.threads.run_one()
-        self.assertEqual(self.source.running, 0)
+        self.assertEqual(self.source.answers.running, 0)
