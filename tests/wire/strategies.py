@@ -58,4 +58,6 @@ def _primitives(field: Field) -> st.SearchStrategy[Any]:
         return st.just(-1) | INSTANTS
     if field.name == "transaction_start_time_ms":  # a peer has no word for none
         return INSTANTS
+    if field.name.endswith("_timestamp_ms"):
+        return INSTANTS
     return DURATIONS if field.name.endswith("_ms") else KINDS[field.kind]

@@ -65,6 +65,8 @@ class Filling:
                 return number % 2 == 0
             case FieldType.STRING | FieldType.ERROR_TEXT:
                 return f"text {number}"
+            case FieldType.BYTES:
+                return f"bytes {number}".encode()
             case FieldType.UUID:
                 return UUID(int=number << 100 | number)
             case FieldType.INT8:
@@ -101,6 +103,8 @@ def _plain(value: Any, version: int) -> Any:
         return [_plain(each, version) for each in value]
     if isinstance(value, UUID):
         return base64.urlsafe_b64encode(value.bytes).rstrip(b"=").decode()
+    if isinstance(value, bytes | memoryview):
+        return base64.b64encode(value).decode()
     return as_json(value, version) if attrs.has(type(value)) else value
 
 

@@ -1,0 +1,28 @@
+"""ExpireDelegationToken (key 40): change the expiry of a delegation token, or delete the token.
+
+Versions::
+
+    1  KIP-219 throttling
+    2  flexible
+"""
+
+from pylogbroker.wire.schema import Bytes, Int16, Int32, Int64, Request, Response, Versions, struct
+
+
+@struct
+class ExpireDelegationTokenRequest(Request):
+    api_key = 40
+    versions = Versions(0, 2, flexible=2)
+
+    hmac: Bytes = b""
+    expiry_time_period_ms: Int64 = 0
+
+
+@struct
+class ExpireDelegationTokenResponse(Response):
+    api_key = 40
+    versions = Versions(0, 2, flexible=2)
+
+    error_code: Int16 = 0
+    expiry_timestamp_ms: Int64 = 0
+    throttle_time_ms: Int32 = 0

@@ -1,0 +1,28 @@
+"""RenewDelegationToken (key 39): postpone the expiry of a delegation token.
+
+Versions::
+
+    1  KIP-219 throttling
+    2  flexible
+"""
+
+from pylogbroker.wire.schema import Bytes, Int16, Int32, Int64, Request, Response, Versions, struct
+
+
+@struct
+class RenewDelegationTokenRequest(Request):
+    api_key = 39
+    versions = Versions(0, 2, flexible=2)
+
+    hmac: Bytes = b""
+    renew_period_ms: Int64 = 0
+
+
+@struct
+class RenewDelegationTokenResponse(Response):
+    api_key = 39
+    versions = Versions(0, 2, flexible=2)
+
+    error_code: Int16 = 0
+    expiry_timestamp_ms: Int64 = 0
+    throttle_time_ms: Int32 = 0
