@@ -50,9 +50,9 @@ HTTP_SETTINGS: tuple[Setting, ...] = (
         None,
         "medium",
         "Addresses of the HTTP server, which has /metrics, /livez and /readyz: http://host:port, separated by commas. "
-        "Without a host, as in http://:9464, this machine alone reaches it. Everybody who does may read: there are no "
-        "passwords. A page at / shows topics and their records, for connections from this machine alone, and only if "
-        "the broker has no users.",
+        "Without a host, as in http://:9464, this machine alone reaches it. Everybody who does may read these. A page "
+        "at / shows topics, records and groups, for connections from this machine alone; it asks for a password if a "
+        "listener has SASL.",
     ),
     fixed(
         "http.allowed.hosts",

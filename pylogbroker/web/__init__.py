@@ -4,6 +4,7 @@ site      requests: Host check, limits, plain errors.
 texts     resources that answer with plain text; `late_answers` those that take a while.
 health    /livez, /readyz.
 metrics   /metrics.
+visitors  who asks, and what they may do.
 views     topics, records, groups and brokers, by the modules named so; `query` and `decoding` help them.
 pages     HTML of the views, by `templates`.
 service   addresses to listen on.

@@ -7,19 +7,22 @@ from typing import Any, Final
 from pylogbroker.broker.services import Services
 from pylogbroker.config import describe_topic
 from pylogbroker.metadata.image import PartitionState, TopicImage
+from pylogbroker.security.acls.bindings import AclOperation, AclResourceType
 from pylogbroker.storage import LogDirectory
 from pylogbroker.web.query import Query
+from pylogbroker.web.visitors import Visitor
 
 ROWS_MAX: Final = 200
 """Rows of one answer; `start` has the first."""
 
 
-async def topics(services: Services, query: Query) -> dict[str, Any]:
+async def topics(visitor: Visitor, query: Query) -> dict[str, Any]:
     """Return topics by name, from the `start`th on, of those whose names contain `search`."""
+    services = visitor.services
     search, start, count = query.text("search"), query.count("start", 0), query.count("count", ROWS_MAX, ROWS_MAX)
     total, shown = 0, list[TopicImage]()
     async for topic in services.runtime.slices.over(services.metadata.topics.values()):
-        if search in topic.name:
+        if search in topic.name and visitor.sees_topic(topic.name):
             if start <= total < start + count:
                 shown.append(topic)
             total += 1
@@ -50,16 +53,18 @@ async def _topic_row(services: Services, topic: TopicImage) -> dict[str, Any]:
     }
 
 
-async def topic(services: Services, query: Query) -> dict[str, Any]:
+async def topic(visitor: Visitor, query: Query) -> dict[str, Any]:
     """Return a topic, its partitions from the `start`th on, and its settings.
 
-    The default of a setting is its value in topics without their own.
+    The default of a setting is its value in topics without their own. The settings are null for a visitor who may not
+    see them.
     """
-    found = services.metadata.require_topic(query.required("name"))
+    services, name = visitor.services, query.required("name")
+    visitor.check(AclOperation.DESCRIBE, AclResourceType.TOPIC, name)
+    found = services.metadata.require_topic(name)
     start, count = query.count("start", 0), query.count("count", ROWS_MAX, ROWS_MAX)
     numbers = sorted(found.partitions)[start : start + count]
-    settings = services.config.topic(services.metadata.topic_settings(found.name))
-    inherited = {each.name: each.value for each in describe_topic(services.config, services.config.topic({}))}
+    sees_settings = visitor.allows(AclOperation.DESCRIBE_CONFIGS, AclResourceType.TOPIC, name)
     return {
         **await _topic_row(services, found),
         "id": str(found.id),
@@ -67,17 +72,23 @@ async def topic(services: Services, query: Query) -> dict[str, Any]:
         "count": count,
         "total": len(found.partitions),
         "details": [_partition_row(services, found.name, each, found.partitions[each]) for each in numbers],
-        "settings": [
-            {
-                "name": each.name,
-                "value": each.value,
-                "source": each.source.name,
-                "default": inherited[each.name],
-                "documentation": each.documentation,
-            }
-            for each in describe_topic(services.config, settings)
-        ],
+        "settings": _settings(services, found) if sees_settings else None,
     }
+
+
+def _settings(services: Services, topic: TopicImage) -> list[dict[str, Any]]:
+    inherited = {each.name: each.value for each in describe_topic(services.config, services.config.topic({}))}
+    settings = services.config.topic(services.metadata.topic_settings(topic.name))
+    return [
+        {
+            "name": each.name,
+            "value": each.value,
+            "source": each.source.name,
+            "default": inherited[each.name],
+            "documentation": each.documentation,
+        }
+        for each in describe_topic(services.config, settings)
+    ]
 
 
 def _partition_row(services: Services, topic: str, index: int, state: PartitionState) -> dict[str, Any]:
@@ -97,8 +108,10 @@ def _partition_row(services: Services, topic: str, index: int, state: PartitionS
     return row
 
 
-async def brokers(services: Services, query: Query) -> dict[str, Any]:
+async def brokers(visitor: Visitor, query: Query) -> dict[str, Any]:
     """Return the brokers of the cluster, and the log directories of this one."""
+    visitor.check(AclOperation.DESCRIBE, AclResourceType.CLUSTER)
+    services = visitor.services
     image = services.metadata.image
     leaders: dict[int, int] = {}
     replicas: dict[int, int] = {}

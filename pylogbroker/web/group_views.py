@@ -7,16 +7,19 @@ from typing import Any
 from pylogbroker.broker.services import Services
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.groups import CommittedOffset, GroupOverview
+from pylogbroker.security.acls.bindings import AclOperation, AclResourceType
 from pylogbroker.web.cluster_views import ROWS_MAX
 from pylogbroker.web.query import Query
+from pylogbroker.web.visitors import Visitor
 
 
-async def groups(services: Services, query: Query) -> dict[str, Any]:
+async def groups(visitor: Visitor, query: Query) -> dict[str, Any]:
     """Return groups by id, from the `start`th on, of those whose ids contain `search`."""
     search, start, count = query.text("search"), query.count("start", 0), query.count("count", ROWS_MAX, ROWS_MAX)
-    slices = services.runtime.slices
+    services, slices = visitor.services, visitor.services.runtime.slices
     error, found = await slices.run(services.groups.list_groups())
-    matching = sorted([each async for each in slices.over(found) if search in each.group_id], key=lambda x: x.group_id)
+    seen = [each async for each in slices.over(found) if search in each.group_id and visitor.sees_group(each.group_id)]
+    matching = sorted(seen, key=lambda x: x.group_id)
     rows = [_group_row(services, each) async for each in slices.over(matching[start : start + count])]
     return {
         "search": search,
@@ -38,9 +41,10 @@ def _group_row(services: Services, group: GroupOverview) -> dict[str, Any]:
     }
 
 
-async def group(services: Services, query: Query) -> dict[str, Any]:
+async def group(visitor: Visitor, query: Query) -> dict[str, Any]:
     """Return a group: members, and committed offsets from the `start`th on, with lag."""
-    group_id = query.required("id")
+    services, group_id = visitor.services, query.required("id")
+    visitor.check(AclOperation.DESCRIBE, AclResourceType.GROUP, group_id)
     start, count = query.count("start", 0), query.count("count", ROWS_MAX, ROWS_MAX)
     found = services.groups.describe(group_id)
     _check(group_id, found.error)
@@ -48,7 +52,7 @@ async def group(services: Services, query: Query) -> dict[str, Any]:
     _check(group_id, fetched.error)
     if found.state == "Dead" and not fetched.offsets:
         raise KafkaError(f"there is no group {group_id!r} here", ErrorCode.GROUP_ID_NOT_FOUND)
-    keys = sorted(fetched.offsets)
+    keys = sorted([key async for key in services.runtime.slices.over(fetched.offsets) if visitor.sees_topic(key[0])])
     lag, rows = 0, list[dict[str, Any]]()
     async for number, key in services.runtime.slices.over(enumerate(keys)):
         committed = fetched.offsets[key]

@@ -15,9 +15,11 @@ from pylogbroker.broker.partitions.partition import Partition
 from pylogbroker.broker.services import Services
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.rpc.errors import code_of
+from pylogbroker.security.acls.bindings import AclOperation, AclResourceType
 from pylogbroker.storage import FileRegion, NotCached
 from pylogbroker.web.decoding import FORMATS, SHOWN_SUM_MAX, Wanted, decode, shown_characters
 from pylogbroker.web.query import BadQuery, Query
+from pylogbroker.web.visitors import Visitor
 from pylogbroker.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 
 RECORDS_MAX: Final = 500
@@ -29,9 +31,11 @@ REGIONS_MAX: Final = 16
 _LIST_OFFSETS_VERSION: Final = 7
 
 
-async def records(services: Services, query: Query) -> dict[str, Any]:
+async def records(visitor: Visitor, query: Query) -> dict[str, Any]:
     """Return records of a partition from an offset or a time on, or its last ones."""
+    services = visitor.services
     topic, index = query.required("topic"), query.count("partition", 0, 2**31 - 1)
+    visitor.check(AclOperation.READ, AclResourceType.TOPIC, topic)
     partition = services.partitions.find(topic, index)
     log = partition.log
     if log.byte_addressed:

@@ -3,13 +3,11 @@
     /api/NAME    the values as JSON
     /NAME        the same values as HTML, see `pages`; topics are at / as well
 
-They are served to connections from this machine alone, by brokers whose listeners all let in everybody. A page for
-others needs users.
+`visitors` says who may see them.
 """
 
 from __future__ import annotations
 
-import ipaddress
 import json
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
@@ -26,11 +24,12 @@ from pylogbroker.web.late_answers import LateAnswers
 from pylogbroker.web.query import BadQuery, Query
 from pylogbroker.web.record_views import records
 from pylogbroker.web.texts import Directory, Page
+from pylogbroker.web.visitors import NotServed, Visitor, check_address, visitor_of
 
 ANSWERS_MAX: Final = 8
 """Answers in preparation at a time."""
 
-View = Callable[[Services, Query], Awaitable[dict[str, Any]]]
+View = Callable[[Visitor, Query], Awaitable[dict[str, Any]]]
 VIEWS: Final[Mapping[str, View]] = {
     "topics": topics,
     "topic": topic,
@@ -44,6 +43,11 @@ _NOT_FOUND = (
     ErrorCode.GROUP_ID_NOT_FOUND,
     ErrorCode.INVALID_TOPIC_EXCEPTION,
 )
+_FORBIDDEN = (
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    ErrorCode.GROUP_AUTHORIZATION_FAILED,
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+)
 
 
 @attrs.define(eq=False)
@@ -53,33 +57,14 @@ class Source:
     services: Services | None = None
     answers: LateAnswers = attrs.field(factory=lambda: LateAnswers(ANSWERS_MAX), init=False)
 
-    def rejection(self, request: Request) -> tuple[int, str] | None:
-        """Return status and reason if a request is not served."""
+    def open(self, request: Request) -> Services:
+        """Return the broker; raise NotServed."""
         if self.services is None:
-            return 503, "the broker starts or stops"
-        if not _is_loopback(request):
-            return 403, "records are shown to connections from this machine alone"
-        if is_protected(self.services):
-            return 403, "this broker has users or an authorizer, which the page does not know yet"
+            raise NotServed(503, "the broker starts or stops")
+        check_address(request)
         if self.answers.is_full:
-            return 503, "too many requests at a time"
-        return None
-
-
-def is_protected(services: Services) -> bool:
-    """Return whether some client of the broker must prove who it is, or may not do everything."""
-    secured = any(each.security.has_tls or each.security.has_sasl for each in services.config.listeners)
-    return secured or services.authorizer is not None
-
-
-def _is_loopback(request: Request) -> bool:
-    try:
-        return all(
-            ipaddress.ip_address(address.host).is_loopback
-            for address in (request.getHost(), request.getClientAddress())
-        )
-    except (AttributeError, ValueError):
-        return False
+            raise NotServed(503, "too many requests at a time")
+        return self.services
 
 
 class ViewPage(Page):
@@ -93,21 +78,23 @@ class ViewPage(Page):
         self.name = name
 
     def render_GET(self, request: Request) -> bytes | int:
-        rejection = self._source.rejection(request)
-        if rejection is not None:
-            return self._answer_error(request, *rejection)
-        assert self._source.services is not None
-        return self._source.answers.begin(request, self._answer(request, self._source.services))
+        try:
+            services = self._source.open(request)
+        except NotServed as error:
+            return self._answer_error(request, error.code, str(error))
+        return self._source.answers.begin(request, self._answer(request, services))
 
     async def _answer(self, request: Request, services: Services) -> None:
         try:
-            body = self.body(await VIEWS[self.name](services, Query.of(request)))
+            visitor = await visitor_of(services, request)
+            body = self.body(await VIEWS[self.name](visitor, Query.of(request)))
             request.setHeader(b"content-type", self.content_type)
+        except NotServed as error:
+            body = self._answer_error(request, error.code, str(error))
         except BadQuery as error:
             body = self._answer_error(request, 400, str(error))
         except KafkaError as error:
-            code = 404 if error.code in _NOT_FOUND else 503 if error.code.retriable else 400
-            body = self._answer_error(request, code, error.detail or error.code.meaning)
+            body = self._answer_error(request, _status(error.code), error.detail)
         except PylogbrokerError as error:
             body = self._answer_error(request, 400, str(error))
         request.setHeader(b"content-length", b"%d" % len(body))
@@ -117,6 +104,8 @@ class ViewPage(Page):
     def _answer_error(self, request: Request, code: int, reason: str) -> bytes:
         request.setResponseCode(code)
         request.setHeader(b"content-type", self.content_type)
+        if code == 401:
+            request.setHeader(b"www-authenticate", b'Basic realm="pylogbroker", charset="UTF-8"')
         return self.error_body(code, reason)
 
     def body(self, values: dict[str, Any]) -> bytes:
@@ -124,6 +113,12 @@ class ViewPage(Page):
 
     def error_body(self, code: int, reason: str) -> bytes:
         raise NotImplementedError
+
+
+def _status(code: ErrorCode) -> int:
+    if code in _FORBIDDEN:
+        return 403
+    return 404 if code in _NOT_FOUND else 503 if code.retriable else 400
 
 
 class JsonPage(ViewPage):

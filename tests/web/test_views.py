@@ -119,21 +119,3 @@ class TestBrokers(ViewTests):
         self.assertEqual((found["cluster_id"], found["this_broker"]), (CLUSTER_ID, NODE_ID))
         [directory] = found["log_directories"]
         self.assertGreater(directory["total_bytes"], directory["usable_bytes"])
-
-
-class TestAccess(ViewTests):
-    def test_only_while_the_broker_serves(self) -> None:
-        self.source.services = None
-        self.ask("topics", 503)
-
-    def test_only_to_this_machine(self) -> None:
-        self.ask("topics")
-        self.address = "10.1.2.3"
-        self.ask("topics", 403)
-
-
-class TestProtectedBroker(ViewTests):
-    settings = {"authorizer.class.name": "kafka.security.authorizer.AclAuthorizer"}
-
-    def test_nothing_is_shown(self) -> None:
-        self.assertIn("authorizer", self.ask("topics", 403)["error"])

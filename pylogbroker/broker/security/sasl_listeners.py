@@ -44,6 +44,15 @@ class ListenerSasl:
     def has_users(self) -> bool:
         return not all(users.is_empty for users in self._users.values())
 
+    @property
+    def has_passwords(self) -> bool:
+        return bool(self._users)
+
+    def check(self, name: str, password: str) -> bool:
+        """Return whether a client could log in so. Takes milliseconds."""
+        users = next(iter(self._users.values()), None)
+        return users is not None and users.check(name, password)
+
     def authentication(self, tokens: TokenValidator | None, identity: tuple[str, str] | None) -> Authentication:
         mechanisms: dict[str, Callable[[], Mechanism]] = {
             name: partial(_server, name, users) for name, users in self._users.items()
@@ -250,6 +259,16 @@ class SaslListeners:
     def run(self, function: Callable[[bytes], bytes], token: bytes) -> Deferred[bytes]:
         """Call a mechanism in a thread: hashing takes milliseconds."""
         return self._runtime.in_thread(function, token)
+
+    @property
+    def has_passwords(self) -> bool:
+        """Whether a listener has users with passwords."""
+        return any(each.has_passwords for each in self._loaded.listeners.values())
+
+    def check_password(self, name: str, password: str) -> Deferred[bool]:
+        """Return whether a client could log in so at any listener."""
+        listeners = tuple(self._loaded.listeners.values())
+        return self._runtime.in_thread(lambda: any(each.check(name, password) for each in listeners))
 
     def _check_file(self) -> Deferred[None]:
         return ensureDeferred(self._load_if_changed())

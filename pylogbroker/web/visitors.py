@@ -1,0 +1,146 @@
+"""Visitors of the page: who asks, and what they may do.
+
+A broker with a listener of SASL asks for a user and a password of its listeners, by HTTP's Basic authentication. Other
+brokers let visitors in as ANONYMOUS, if a client can connect so. An authorizer then decides, as for clients.
+
+Passwords and records would pass in clear, so only connections from this machine are served.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from inspect import isawaitable
+from types import GeneratorType
+from typing import Any, Final
+
+import attrs
+from twisted.internet.task import deferLater
+from twisted.logger import Logger
+from twisted.web.server import Request as HttpRequest
+
+from pylogbroker.broker.context import RequestContext
+from pylogbroker.broker.security.access import Access
+from pylogbroker.broker.services import Services
+from pylogbroker.config import Listener
+from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.security.acls.bindings import CLUSTER_NAME, AclOperation, AclResourceType
+from pylogbroker.security.principals import ANONYMOUS
+from pylogbroker.wire import Request
+
+log = Logger()
+
+_CLIENT_ID: Final = "pylogbroker-page"
+_DENIED: Final = {
+    AclResourceType.TOPIC: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    AclResourceType.GROUP: ErrorCode.GROUP_AUTHORIZATION_FAILED,
+    AclResourceType.CLUSTER: ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+}
+
+
+class NotServed(Exception):
+    """Request of a visitor who is not let in; `code` is the status of the answer."""
+
+    def __init__(self, code: int, reason: str) -> None:
+        super().__init__(reason)
+        self.code = code
+
+
+@attrs.frozen(eq=False)
+class Visitor:
+    services: Services
+    context: RequestContext
+
+    @property
+    def principal(self) -> str:
+        return self.context.principal
+
+    def allows(self, operation: AclOperation, kind: AclResourceType, name: str) -> bool:
+        """Return whether the visitor may do this; a denial is not logged."""
+        access = self.context.access
+        return access is None or access.allows(operation, kind, name, quietly=True)
+
+    def sees_topic(self, name: str) -> bool:
+        return self.allows(AclOperation.DESCRIBE, AclResourceType.TOPIC, name)
+
+    def sees_group(self, name: str) -> bool:
+        """Return whether the group may be listed."""
+        return self.allows(AclOperation.DESCRIBE, AclResourceType.CLUSTER, CLUSTER_NAME) or self.allows(
+            AclOperation.DESCRIBE, AclResourceType.GROUP, name
+        )
+
+    def check(self, operation: AclOperation, kind: AclResourceType, name: str = CLUSTER_NAME) -> None:
+        """Raise KafkaError for what the visitor may not do."""
+        access = self.context.access
+        if access is not None and not access.allows(operation, kind, name):
+            what = kind.name.lower() if kind is AclResourceType.CLUSTER else f"{kind.name.lower()} {name}"
+            raise KafkaError(f"{self.principal} has no right to {operation.name} on the {what}", _DENIED[kind])
+
+    async def ask(self, request: Request) -> Any:
+        """Return the answer to a request of Kafka's protocol, which the broker handles as a client's."""
+        api = next(each for each in self.services.apis if each.key == request.api_key)
+        context = attrs.evolve(self.context, api_version=api.versions.last)
+        answer = api.handle(self.services, context, request)
+        if type(answer) is GeneratorType:
+            answer = await self.services.runtime.slices.run(answer)
+        return await answer if isawaitable(answer) else answer
+
+
+def check_address(request: HttpRequest) -> None:
+    """Raise NotServed unless the connection is from this machine."""
+    try:
+        hosts = [address.host for address in (request.getHost(), request.getClientAddress())]
+        is_local = all(ipaddress.ip_address(host).is_loopback for host in hosts)
+    except (AttributeError, ValueError):
+        is_local = False
+    if not is_local:
+        raise NotServed(403, "the page is shown to connections from this machine alone: HTTP does not encrypt")
+
+
+async def visitor_of(services: Services, request: HttpRequest) -> Visitor:
+    """Return who sent a request; raise NotServed."""
+    principal = await _principal(services, request)
+    host = request.getClientAddress().host
+    authorizer = services.authorizer
+    access: Access | None = None if authorizer is None else authorizer.access(principal, host)
+    local = request.getHost().host
+    context = RequestContext(0, _CLIENT_ID, host, local, principal=principal, access=access)
+    return Visitor(services, context)
+
+
+async def _principal(services: Services, request: HttpRequest) -> str:
+    if any(each.security.has_sasl for each in services.config.listeners):
+        return f"User:{await _user(services, request)}"
+    if not any(_takes_anonymous(services, each) for each in services.config.listeners):
+        raise NotServed(403, "clients of this broker have certificates, which the page cannot ask for")
+    return ANONYMOUS
+
+
+def _takes_anonymous(services: Services, listener: Listener) -> bool:
+    settings = services.config.of_listener(listener)
+    return not (listener.security.has_tls and settings.text("ssl.client.auth") == "required")
+
+
+async def _user(services: Services, request: HttpRequest) -> str:
+    if not services.sasl.has_passwords:
+        raise NotServed(403, "users of this broker have tokens and no passwords, which the page asks for")
+    user, password = request.getUser(), request.getPassword()
+    if not user and not password:
+        raise NotServed(401, "the page asks for a user and a password of the broker")
+    name, secret = _text(user), _text(password)
+    clock = services.runtime.clock
+    began = clock.seconds()
+    if name and secret and await services.sasl.check_password(name, secret):
+        return name
+    if services.runtime.may_log("page login"):
+        log.warn("a login at the page by {host} failed", host=request.getClientAddress().host)
+    delay = services.config.integer("connection.failed.authentication.delay.ms") / 1000
+    await deferLater(clock, max(0.0, delay - (clock.seconds() - began)), lambda: None)
+    raise NotServed(401, "the user or the password is wrong")
+
+
+def _text(data: bytes) -> str:
+    """Return a text that is empty if it is not UTF-8: no user or password is."""
+    try:
+        return str(data, "utf-8")
+    except UnicodeDecodeError:
+        return ""
