@@ -17,6 +17,7 @@ from twisted.internet.interfaces import IListeningPort, IProtocolFactory, IStrea
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
+from pylogbroker.interfaces.network import INetwork
 from pylogbroker.net.poller import others_wait
 from pylogbroker.rpc.tls_transport import TlsConnection
 from pylogbroker.rpc.transport import BUFFERS, ChunkConnection, ChunkReceiver
@@ -169,10 +170,13 @@ class ChunkServerEndpoint:
         """Return a Deferred of the port; it fails with CannotListenError."""
         return execute(self._start, protocolFactory)
 
-    def _start(self, factory: IProtocolFactory) -> ChunkPort:
+    def _start(self, factory: IProtocolFactory) -> IListeningPort:
+        if INetwork.providedBy(self._reactor):
+            in_memory: IListeningPort = self._reactor.listen(self._host, self._port, factory)
+            return in_memory
         kind = ChunkPort if self._make_engine is None else TlsPort
         port = kind(self._port, factory, self._backlog, self._host, self._reactor)
         if isinstance(port, TlsPort) and self._make_engine is not None:
             port.make_engine = self._make_engine
         port.startListening()
-        return port
+        return cast(IListeningPort, port)

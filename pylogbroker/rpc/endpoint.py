@@ -17,6 +17,7 @@ from twisted.internet.protocol import Factory, Protocol
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
+from pylogbroker.interfaces.network import INetwork
 from pylogbroker.rpc.errors import NotConnected
 from pylogbroker.rpc.malloc_tuning import retain_freed_memory
 from pylogbroker.rpc.settings import Address, ConnectionSettings
@@ -96,7 +97,10 @@ class _ChunkReactor:
 def endpoint(
     reactor: Any, host: str, port: int, timeout: float, make_engine: MakeEngine | None = None
 ) -> IStreamClientEndpoint:
-    """Return an endpoint: the first address of the name that answers."""
+    """Return an endpoint: the first address of the name that answers, or one of the reactor's own network."""
+    if INetwork.providedBy(reactor):
+        in_memory: IStreamClientEndpoint = reactor.client_endpoint(host, port)
+        return in_memory
     chunks = cast(Any, _ChunkReactor(reactor, None if make_engine is None else partial(make_engine, host)))
     if isIPAddress(host):
         return TCP4ClientEndpoint(chunks, host, port, timeout)

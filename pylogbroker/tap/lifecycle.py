@@ -36,6 +36,7 @@ from pylogbroker.config import SIMPLE, BrokerConfig, ConfigSource, Endpoint, Lis
 from pylogbroker.coordination.embedded import EmbeddedTree
 from pylogbroker.errors import ConfigError, PylogbrokerError, StartupError
 from pylogbroker.interfaces import ITree
+from pylogbroker.interfaces.network import INetwork
 from pylogbroker.legacy07.server.connection import Legacy07Factory
 from pylogbroker.metadata.zk_schema import BrokerNode
 from pylogbroker.net.service import KafkaFactory, KafkaListener, SharedLimits
@@ -147,7 +148,7 @@ class BrokerStart:
 
     async def _open(self, threads: Threads) -> Broker:
         config, in_thread = self.config, threads.in_thread
-        policies = await in_thread(_check, config)
+        policies = await in_thread(_check, config, not INetwork.providedBy(self._reactor))
         for warning in (*config.warnings, *preflight.warnings(config)):
             log.warn("{warning}", warning=warning)
         self._start_http()
@@ -313,7 +314,7 @@ class _Listeners:
         await gatherResults([ensureDeferred(listener.close()) for listener in self.started])
 
 
-def _check(config: BrokerConfig) -> DeletePolicies:
+def _check(config: BrokerConfig, has_sockets: bool) -> DeletePolicies:
     """Raise StartupError if a preflight check fails. Blocks."""
     policies = plugins.delete_policies()
     try:
@@ -322,7 +323,8 @@ def _check(config: BrokerConfig) -> DeletePolicies:
         raise StartupError(str(error)) from error
     check_tls(config)
     check_sasl(config)
-    preflight.check_ports((*config.listeners, *config.http_listeners))
+    if has_sockets:
+        preflight.check_ports((*config.listeners, *config.http_listeners))
     preflight.check(config)
     return policies
 

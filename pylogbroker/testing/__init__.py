@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from pylogbroker.testing.broker import Broker
+    from pylogbroker.testing.memory_broker import MemoryBroker
 
-__all__ = ["Broker"]
+__all__ = ["Broker", "MemoryBroker"]
 
-_MODULES: Final = {"Broker": "broker"}
+_MODULES: Final = {"Broker": "broker", "MemoryBroker": "memory_broker"}
 
 
 def __getattr__(name: str) -> Any:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from pylogbroker.records import Header
-from pylogbroker.testing.reactor_thread import CALL_SECONDS, ReactorThread
+from pylogbroker.testing.reactor_thread import CALL_SECONDS
 from pylogbroker.testing.settings import texts
 
 if TYPE_CHECKING:
@@ -19,11 +19,21 @@ T = TypeVar("T")
 CLIENT_ID: Final = "pylogbroker-testing"
 
 
+class ReactorCalls(Protocol):
+    """A reactor, in a thread or in memory."""
+
+    @property
+    def reactor(self) -> Any: ...
+
+    def call(self, work: Callable[[], Awaitable[T]], what: str, timeout: float = CALL_SECONDS, /) -> T:
+        """Run work on the reactor, and return its result; raise TimedOut, or its error."""
+
+
 class BrokerRequests:
     """Requests while a broker runs; any thread may call, except the broker's own."""
 
     def __init__(self) -> None:
-        self._thread: ReactorThread | None = None
+        self._thread: ReactorCalls | None = None
         self._admin: Admin | None = None
 
     @property

@@ -5,18 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+SMALL: Final[Mapping[str, str]] = {
+    "offsets.topic.num.partitions": "1",
+    "offsets.topic.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "transaction.state.log.num.partitions": "1",
+    "transaction.state.log.replication.factor": "1",
+}
+"""Few partitions of the broker's own topics: each takes a moment to create."""
+
 QUICK: Final[Mapping[str, str]] = {
+    **SMALL,
     "group.initial.rebalance.delay.ms": "0",
     "group.min.session.timeout.ms": "100",
     "log.retention.check.interval.ms": "500",
     "log.segment.delete.delay.ms": "1000",
-    "offsets.topic.num.partitions": "1",
-    "offsets.topic.replication.factor": "1",
     "reactor.stall.warn.ms": "0",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
-    "transaction.state.log.min.isr": "1",
-    "transaction.state.log.num.partitions": "1",
-    "transaction.state.log.replication.factor": "1",
 }
 """Kafka's defaults suit production: they let a test wait for seconds."""
 

@@ -1,0 +1,178 @@
+"""A broker and clients in memory, on a clock that the test moves."""
+
+from __future__ import annotations
+
+import random
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+from twisted.internet.defer import Deferred
+from twisted.internet.error import CannotListenError
+
+from pylogbroker.client import ConsumerConnector, Producer
+from pylogbroker.client.sync.background import TimedOut
+from pylogbroker.errors import ConfigError, PylogbrokerError
+from pylogbroker.testing import MemoryBroker
+from pylogbroker.testing.memory_network import MemoryReactor
+
+HOUR = 3600.0
+
+
+@pytest.fixture
+def broker() -> Iterator[MemoryBroker]:
+    with MemoryBroker(now=1_000_000.0) as broker:
+        yield broker
+
+
+def make_producer(broker: MemoryBroker, **settings: Any) -> Producer:
+    return Producer(broker.bootstrap, reactor=broker.clock, **settings)
+
+
+def make_consumer(broker: MemoryBroker, **settings: Any) -> ConsumerConnector:
+    return ConsumerConnector(
+        broker.bootstrap, group="readers", auto_offset_reset="earliest", reactor=broker.clock, **settings
+    )
+
+
+def test_a_round_trip_without_sockets_threads_and_waiting() -> None:
+    def fail(*arguments: Any, **named: Any) -> Any:
+        raise AssertionError("a socket")
+
+    threads = threading.active_count()
+    with patch.object(socket, "socket", fail), patch.object(time, "sleep", fail):
+        with MemoryBroker(num_partitions=2) as broker:
+            producer = make_producer(broker)
+            assert broker.run(producer.send("orders", b"tea", partition=1)).offset == 0
+            broker.run(producer.close())
+            assert broker.topics == {"orders": 2}
+            assert [(each.partition, each.value) for each in broker.records("orders")] == [(1, b"tea")]
+            assert threading.active_count() == threads
+            before = broker.clock.seconds()
+        with pytest.raises(RuntimeError, match="does not run"):
+            broker.records("orders")
+    assert before >= broker.clock.seconds() - 60
+
+
+def test_a_group_reads_and_commits(broker: MemoryBroker) -> None:
+    broker.produce(broker.create_topic("orders"), "tea", "milk")
+
+    async def read(count: int) -> list[Any]:
+        consumer = make_consumer(broker)
+        streams = await consumer.create_message_streams({"orders": 1})
+        messages = []
+        async for message in streams["orders"][0]:
+            messages.append(message.value)
+            if len(messages) == count:
+                break
+        await consumer.shutdown()
+        return messages
+
+    assert broker.run(read(2)) == [b"tea", b"milk"]
+    broker.produce("orders", "rice")
+    assert broker.run(read(1)) == [b"rice"]
+    assert broker.groups == ["readers"]
+
+
+def test_a_silent_member_loses_its_session(broker: MemoryBroker) -> None:
+    broker.create_topic("orders")
+    consumer = make_consumer(broker, session_timeout_ms=10_000)
+    broker.run(consumer.create_message_streams({"orders": 1}))
+    broker.clock.advance(60)
+    assert [len(each) for each in members(broker)] == [1]  # its heartbeats arrive
+    heartbeats = broker.faults.add(api="Heartbeat", hold=True, times=None)
+    broker.clock.advance(11)
+    assert heartbeats.hits
+    assert members(broker) == [[]]
+    heartbeats.remove()
+    broker.run(consumer.shutdown())
+
+
+def members(broker: MemoryBroker) -> list[list[str]]:
+    return [broker.faults.groups.members(group) for group in broker.groups]
+
+
+def test_records_of_last_week_are_deleted(broker: MemoryBroker) -> None:
+    broker.create_topic("short", retention_ms=int(HOUR * 1000))
+    broker.produce("short", "old")
+    broker.clock.advance(2 * HOUR)
+    broker.produce("short", "new")
+    assert [each.value for each in broker.records("short")] == [b"new"]
+    assert broker.clock.seconds() >= 1_000_000 + 2 * HOUR
+
+
+def test_a_fault_is_survived_in_the_brokers_time(broker: MemoryBroker) -> None:
+    broker.create_topic("orders")
+    fault = broker.faults.add(api="Produce", error="NOT_LEADER_OR_FOLLOWER", times=2, must_fire=True)
+    producer = make_producer(broker, retry_backoff_ms=20_000)
+    before = broker.clock.seconds()
+    assert broker.run(producer.send("orders", b"tea"), 110).offset == 0
+    assert broker.clock.seconds() - before >= 2 * 20 * 0.8
+    assert fault.hits == 2
+    assert [each.api for each in broker.requests][-1] == "Produce"
+    broker.run(producer.close())
+
+
+def test_each_run_is_the_same() -> None:
+    def run() -> list[Any]:
+        random.seed(1)  # clients pause for random times
+        with MemoryBroker(latency=0.01, now=0.0) as broker:
+            producer = make_producer(broker, linger_ms=5)
+            for number in range(20):
+                broker.run(producer.send("orders", b"%d" % number))
+            broker.run(producer.close())
+            seen = [(each.api, round(each.seconds, 6)) for each in broker.requests]
+            return [*seen, broker.clock.seconds(), [each.timestamp for each in broker.records("orders")]]
+
+    first = run()
+    assert first == run()
+    assert len([each for each in first if isinstance(each, tuple) and each[0] == "Produce"]) == 20
+
+
+def test_data_that_is_kept(tmp_path: Any) -> None:
+    with MemoryBroker(data_dir=str(tmp_path)) as broker:
+        broker.produce(broker.create_topic("orders"), "tea")
+    with MemoryBroker(data_dir=str(tmp_path)) as broker:
+        assert [each.value for each in broker.records("orders")] == [b"tea"]
+
+
+def test_a_broker_that_is_gone() -> None:
+    with MemoryBroker() as broker:
+        producer = make_producer(broker, delivery_timeout_ms=5_000, request_timeout_ms=1_000)
+        broker.run(producer.send("orders", b"tea"))
+    lost = producer.send("orders", b"milk")
+    with pytest.raises(PylogbrokerError, match="orders"):
+        broker.run(lost)
+    broker.run(producer.close())
+
+
+def test_what_does_not_happen_is_an_error(broker: MemoryBroker) -> None:
+    never: Deferred[None] = Deferred()
+    before = broker.clock.seconds()
+    with pytest.raises(TimedOut, match="within 5 s"):
+        broker.run(never, 5)
+    assert broker.clock.seconds() <= before + 5
+    with pytest.raises(RuntimeError, match="runs already"):
+        broker.start()
+    with pytest.raises(ConfigError, match="listeners"):
+        MemoryBroker(listeners="PLAINTEXT://:9092")
+    with pytest.raises(ConfigError, match=r"num\.partition"):
+        MemoryBroker(num_partition=1)
+
+
+def test_calls_run_in_the_order_of_their_times() -> None:
+    reactor = MemoryReactor()
+    ran: list[tuple[str, float]] = []
+    reactor.callLater(2, lambda: ran.append(("late", reactor.seconds())))
+    reactor.callLater(1, lambda: reactor.callLater(0.5, lambda: ran.append(("added", reactor.seconds()))))
+    reactor.callLater(1, lambda: 1 / 0)  # is logged
+    reactor.advance(10)
+    assert ran == [("added", 1.5), ("late", 2.0)]
+    assert reactor.seconds() == 10
+    reactor.listen("127.0.0.1", 9092, None)
+    with pytest.raises(CannotListenError):
+        reactor.listen("127.0.0.1", 9092, None)
