@@ -3,7 +3,9 @@
     {"offset": 3, "timestamp": 1700000000000, "key": CONTENT, "value": CONTENT,
      "headers": [{"name": "trace", "value": CONTENT}]}
 
-    CONTENT = {"format": "null", "json", "text" or "hex", "text": "...", "bytes": 12, "is_cut": false}
+    CONTENT = {"format": "text", "text": "...", "bytes": 12, "is_cut": false}
+
+The format of a content is null, json, text, integer, float or hex.
 
 Anybody may have written the contents. Nothing here makes them safe for a page: its templates escape them.
 """
@@ -11,6 +13,7 @@ Anybody may have written the contents. Nothing here makes them safe for a page: 
 from __future__ import annotations
 
 import json
+import struct
 import unicodedata
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
@@ -21,7 +24,7 @@ from pylogbroker.errors import CorruptRecords, InvalidRecords
 from pylogbroker.records import Record, entries
 from pylogbroker.storage import FileRegion
 
-FORMATS: Final = ("auto", "text", "hex")
+FORMATS: Final = ("auto", "text", "json", "integer", "float", "hex")
 SHOWN_BYTES_MAX: Final = 16 * 1024
 """Bytes of one key, value or header that are shown."""
 SHOWN_SUM_MAX: Final = 1024 * 1024
@@ -29,6 +32,9 @@ SHOWN_SUM_MAX: Final = 1024 * 1024
 INFLATED_BYTES_MAX: Final = 16 * 1024 * 1024
 HEADERS_MAX: Final = 100
 _WHITE = "\t\n\r"
+_FLOATS: Final = {4: ">f", 8: ">d"}
+_INDENTED_CHARACTERS_MAX: Final = 4 * SHOWN_BYTES_MAX
+_INTEGER_SIZES: Final = (1, 2, 4, 8)
 
 
 @attrs.frozen
@@ -121,18 +127,34 @@ def shown_characters(row: dict[str, Any]) -> int:
 
 
 def shown(content: bytes | None, shape: str) -> dict[str, Any]:
-    """Return a content as text if it is readable, else as hexadecimal digits."""
+    """Return a content in a format, or as hexadecimal digits if it has another one.
+
+    `auto` is text if it is readable. `json` is indented; numbers are those of Kafka's serializers.
+    """
     if content is None:
         return {"format": "null", "text": "", "bytes": 0, "is_cut": False}
     data = bytes(content)
-    is_cut = len(data) > SHOWN_BYTES_MAX
     begin = data[:SHOWN_BYTES_MAX]
-    kind, text = "hex", begin.hex()
-    if shape == "text":
-        kind, text = "text", begin.decode(errors="replace")
-    elif shape == "auto" and (readable := _readable(begin, is_cut)) is not None:
-        kind, text = "text" if is_cut or not _is_json(readable) else "json", readable
+    is_cut = len(begin) < len(data)
+    kind, text = _formatted(begin, shape, is_cut) or ("hex", begin.hex())
     return {"format": kind, "text": text, "bytes": len(data), "is_cut": is_cut}
+
+
+def _formatted(data: bytes, shape: str, is_cut: bool) -> tuple[str, str] | None:
+    """Return the format and the text, None if the content has another format."""
+    if shape == "text":
+        return "text", data.decode(errors="replace")
+    if shape == "integer" and len(data) in _INTEGER_SIZES:
+        return "integer", str(int.from_bytes(data, "big", signed=True))
+    if shape == "float" and len(data) in _FLOATS:
+        return "float", repr(struct.unpack(_FLOATS[len(data)], data)[0])
+    readable = _readable(data, is_cut) if shape in ("auto", "json") else None
+    if readable is None:
+        return None
+    found = None if is_cut else _parsed(readable)
+    if found is None:
+        return "text", readable
+    return "json", _indented(found, readable) if shape == "json" else readable
 
 
 def _readable(data: bytes, is_cut: bool) -> str | None:
@@ -146,12 +168,20 @@ def _readable(data: bytes, is_cut: bool) -> str | None:
     return None
 
 
-def _is_json(text: str) -> bool:
-    """Return whether a text is an object or array; numbers and words are texts as well."""
+def _parsed(text: str) -> Any:
+    """Return an object or array, None for others: numbers and words are texts as well."""
     if not text.lstrip().startswith(("{", "[")):
-        return False
+        return None
     try:
-        json.loads(text)
+        return json.loads(text)
     except (ValueError, RecursionError):
-        return False
-    return True
+        return None
+
+
+def _indented(found: Any, text: str) -> str:
+    """Return an indented text, or the one that was sent if that would be long: it may be nested deeply."""
+    try:
+        indented = json.dumps(found, indent=2, ensure_ascii=False)
+    except RecursionError:
+        return text
+    return indented if len(indented) <= _INDENTED_CHARACTERS_MAX else text

@@ -39,6 +39,23 @@ class TestRecords(ViewTests):
         forced = self.ask("records?topic=clicks&offset=0&format=hex")["records"][0]
         self.assertEqual(forced["key"]["text"], b"key".hex())
 
+    def test_formats(self) -> None:
+        nested = b"[" * 600 + b"]" * 600
+        values = [b"\xff\xff\xff\xfe", b"@\x09\x21\xfb\x54\x44\x2d\x18", b'{"a":[1]}', b"\x00\x01\x02", nested, b""]
+        self.append(*(Record(n, NOW, None, value) for n, value in enumerate(values)))
+
+        def texts(shape: str) -> list[tuple[str, str]]:
+            rows = self.ask(f"records?topic=clicks&offset=0&format={shape}")["records"]
+            return [(row["value"]["format"], row["value"]["text"]) for row in rows]
+
+        self.assertEqual(texts("integer")[:2], [("integer", "-2"), ("integer", "4614256656552045848")])
+        self.assertEqual(texts("integer")[2:4], [("hex", b'{"a":[1]}'.hex()), ("hex", "000102")])
+        self.assertEqual(texts("float")[1], ("float", "3.141592653589793"))
+        self.assertEqual(texts("json")[2], ("json", '{\n  "a": [\n    1\n  ]\n}'))
+        self.assertEqual(texts("json")[4:], [("json", nested.decode()), ("text", "")])
+        self.assertEqual(texts("json")[3], ("hex", "000102"))
+        self.assertEqual(texts("hex")[0], ("hex", "fffffffe"))
+
     def test_where_to_begin(self) -> None:
         for number in range(10):
             self.append(Record(0, NOW + number * 1000, None, b"%d" % number))
