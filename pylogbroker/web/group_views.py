@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from pylogbroker.broker.services import Services
 from pylogbroker.errors import ErrorCode, KafkaError
-from pylogbroker.groups import CommittedOffset, GroupOverview
+from pylogbroker.groups import CommittedOffset, GroupDescription, GroupOverview
 from pylogbroker.security.acls.bindings import AclOperation, AclResourceType
 from pylogbroker.web.cluster_views import ROWS_MAX
+from pylogbroker.web.offsets import Key
 from pylogbroker.web.query import Query
 from pylogbroker.web.visitors import Visitor
+
+Committed = Mapping[Key, CommittedOffset]
 
 
 async def groups(visitor: Visitor, query: Query) -> dict[str, Any]:
@@ -44,21 +48,12 @@ def _group_row(services: Services, group: GroupOverview) -> dict[str, Any]:
 async def group(visitor: Visitor, query: Query) -> dict[str, Any]:
     """Return a group: members, and committed offsets from the `start`th on, with lag."""
     services, group_id = visitor.services, query.required("id")
-    visitor.check(AclOperation.DESCRIBE, AclResourceType.GROUP, group_id)
     start, count = query.count("start", 0), query.count("count", ROWS_MAX, ROWS_MAX)
-    found = services.groups.describe(group_id)
-    _check(group_id, found.error)
-    fetched = services.groups.fetch(group_id)
-    _check(group_id, fetched.error)
-    if found.state == "Dead" and not fetched.offsets:
-        raise KafkaError(f"there is no group {group_id!r} here", ErrorCode.GROUP_ID_NOT_FOUND)
-    keys = sorted([key async for key in services.runtime.slices.over(fetched.offsets) if visitor.sees_topic(key[0])])
+    found, committed = await read_group(visitor, group_id)
+    keys = sorted(committed)
     lag, rows = 0, list[dict[str, Any]]()
     async for number, key in services.runtime.slices.over(enumerate(keys)):
-        committed = fetched.offsets[key]
-        if not isinstance(committed, CommittedOffset):
-            continue
-        row = _offset_row(services, *key, committed)
+        row = _offset_row(services, *key, committed[key])
         lag += row["lag"] or 0
         if start <= number < start + count:
             rows.append(row)
@@ -77,6 +72,24 @@ async def group(visitor: Visitor, query: Query) -> dict[str, Any]:
         ],
         "offsets": rows,
     }
+
+
+async def read_group(visitor: Visitor, group_id: str) -> tuple[GroupDescription, Committed]:
+    """Return a group and those of its offsets that the visitor may see; raise KafkaError."""
+    visitor.check(AclOperation.DESCRIBE, AclResourceType.GROUP, group_id)
+    groups = visitor.services.groups
+    found = groups.describe(group_id)
+    _check(group_id, found.error)
+    fetched = groups.fetch(group_id)
+    _check(group_id, fetched.error)
+    if found.state == "Dead" and not fetched.offsets:
+        raise KafkaError(f"there is no group {group_id!r} here", ErrorCode.GROUP_ID_NOT_FOUND)
+    committed = {
+        key: offset
+        async for key, offset in visitor.services.runtime.slices.over(fetched.offsets.items())
+        if isinstance(offset, CommittedOffset) and visitor.sees_topic(key[0])
+    }
+    return found, committed
 
 
 def _check(group_id: str, error: ErrorCode) -> None:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from functools import cache
-from importlib.resources import files
 from typing import Any, Final
 from urllib.parse import urlencode
 
@@ -13,29 +12,35 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from twisted.web.resource import Resource
 from twisted.web.server import Request
 
-from pylogbroker.web.texts import Page
-from pylogbroker.web.views import VIEWS, Source, ViewPage
+from pylogbroker.web.forms import TOKEN, form_of
+from pylogbroker.web.query import Query
+from pylogbroker.web.site import BODY_BYTES_MAX
+from pylogbroker.web.texts import StaticPage
+from pylogbroker.web.views import CHANGES, VIEWS, Source, ViewPage
+from pylogbroker.web.visitors import Visitor
 
-_STYLE: Final = "page.css"
 _BYTE_UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
 class HtmlPage(ViewPage):
     content_type = b"text/html; charset=utf-8"
 
-    def body(self, values: dict[str, Any]) -> bytes:
-        return _render(f"{self.name}.html", values)
+    def fields(self, visitor: Visitor, request: Request) -> Query:
+        form = form_of(request, BODY_BYTES_MAX)
+        self.source.form_tokens.check(visitor.principal, form.text(TOKEN))
+        return form
+
+    def body(self, visitor: Visitor, values: dict[str, Any]) -> bytes:
+        token = self.source.form_tokens.token(visitor.principal)
+        return _render(f"{self.name}.html", {"principal": visitor.principal, TOKEN: token, **values})
+
+    def changed(self, request: Request, visitor: Visitor, values: dict[str, Any]) -> bytes:
+        request.setResponseCode(303)
+        request.setHeader(b"location", _AFTER[self.name](values).encode())
+        return b""
 
     def error_body(self, code: int, reason: str) -> bytes:
-        return _render("error.html", {"code": code, "reason": reason})
-
-
-class StylePage(Page):
-    """The style sheet."""
-
-    def render_GET(self, request: Request) -> bytes | int:
-        request.setHeader(b"content-type", b"text/css; charset=utf-8")
-        return files("pylogbroker.web").joinpath("templates", _STYLE).read_bytes()
+        return _render("error.html", {"code": code, "reason": reason, "principal": ""})
 
 
 def put_pages(root: Resource, source: Source) -> None:
@@ -46,10 +51,10 @@ def put_pages(root: Resource, source: Source) -> None:
     environment = _environment()
     for template in environment.list_templates(extensions=("html",)):
         environment.get_template(template)
-    for name in VIEWS:
+    for name in {**VIEWS, **CHANGES}:
         root.putChild(name.encode(), HtmlPage(source, name))
     root.putChild(b"", HtmlPage(source, "topics"))
-    root.putChild(_STYLE.encode(), StylePage())
+    root.putChild(b"page.css", StaticPage("page.css", b"text/css; charset=utf-8"))
 
 
 def _render(template: str, values: Mapping[str, Any]) -> bytes:
@@ -74,6 +79,16 @@ def link(path: str, **parameters: object) -> str:
     """Return a relative address with those parameters that are not empty."""
     given = {name: value for name, value in parameters.items() if value not in ("", None)}
     return f"{path}?{urlencode(given)}" if given else path
+
+
+_AFTER: Final[Mapping[str, Callable[[dict[str, Any]], str]]] = {
+    "create-topic": lambda done: link("topic", name=done["name"]),
+    "alter-topic": lambda done: link("topic", name=done["name"]),
+    "delete-topic": lambda done: "topics",
+    "produce": lambda done: link("records", topic=done["topic"], partition=done["partition"], offset=done["offset"]),
+    "reset-group": lambda done: link("group", id=done["id"]),
+}
+"""Pages that show what has changed."""
 
 
 def size_text(count: int | None) -> str:

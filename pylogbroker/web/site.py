@@ -27,8 +27,11 @@ BODY_BYTES_MAX: Final = 64 * 1024
 IDLE_SECONDS: Final = 75
 _HEADERS: Final = (
     (b"cache-control", b"no-store"),
-    (b"content-security-policy", b"default-src 'self'; frame-ancestors 'none'"),
-    (b"referrer-policy", b"no-referrer"),
+    (
+        b"content-security-policy",
+        b"default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'",
+    ),
+    (b"referrer-policy", b"same-origin"),  # without any, browsers hide the origin of the page's own forms
     (b"x-content-type-options", b"nosniff"),
 )
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from importlib.resources import files
 from typing import Final
 
 from twisted.web.resource import Resource
@@ -32,17 +34,38 @@ class Page(Resource):
 
     isLeaf = True
 
+    @property
+    def methods(self) -> Sequence[bytes]:
+        return (b"GET", b"HEAD")
+
     def render(self, request: Request) -> bytes | int:
-        if request.method not in (b"GET", b"HEAD"):
-            request.setHeader(b"allow", b"GET, HEAD")
+        if request.method not in self.methods:
+            request.setHeader(b"allow", b", ".join(self.methods))
             return answer_text(request, "method not allowed", 405)
         if request.postpath:
             return answer_text(request, "not found", 404)
-        return self.render_GET(request)
+        return self.render_POST(request) if request.method == b"POST" else self.render_GET(request)
 
     def render_GET(self, request: Request) -> bytes | int:
         """Return the body, or NOT_DONE_YET."""
         raise NotImplementedError
+
+    def render_POST(self, request: Request) -> bytes | int:
+        """Do what a page whose `methods` have POST is asked for."""
+        raise NotImplementedError
+
+
+class StaticPage(Page):
+    """File of this package, in the folder `static`."""
+
+    def __init__(self, name: str, content_type: bytes) -> None:
+        super().__init__()
+        self._content = files("pylogbroker.web").joinpath("static", name).read_bytes()
+        self._content_type = content_type
+
+    def render_GET(self, request: Request) -> bytes | int:
+        request.setHeader(b"content-type", self._content_type)
+        return self._content
 
 
 class _NotFound(Page):

@@ -3,22 +3,28 @@
     /api/NAME    the values as JSON
     /NAME        the same values as HTML, see `pages`; topics are at / as well
 
+Changes are asked for by POST, at the same addresses: by a form as HTML has it, or by JSON.
+
 `visitors` says who may see them.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
 
 import attrs
+from twisted.logger import Logger
 from twisted.web.resource import Resource
 from twisted.web.server import Request
 
 from pylogbroker.broker.services import Services
 from pylogbroker.errors import ErrorCode, KafkaError, PylogbrokerError
+from pylogbroker.web.changes import alter_topic, create_topic, delete_topic, produce
 from pylogbroker.web.cluster_views import brokers, topic, topics
+from pylogbroker.web.forms import FormTokens, check_origin, json_of
+from pylogbroker.web.group_reset import preview_reset, reset_group
 from pylogbroker.web.group_views import group, groups
 from pylogbroker.web.late_answers import LateAnswers
 from pylogbroker.web.query import BadQuery, Query
@@ -26,9 +32,12 @@ from pylogbroker.web.record_views import records
 from pylogbroker.web.texts import Directory, Page
 from pylogbroker.web.visitors import NotServed, Visitor, check_address, visitor_of
 
+log = Logger()
+
 ANSWERS_MAX: Final = 8
 """Answers in preparation at a time."""
 
+Work = Callable[[Visitor, Request], Awaitable[bytes]]
 View = Callable[[Visitor, Query], Awaitable[dict[str, Any]]]
 VIEWS: Final[Mapping[str, View]] = {
     "topics": topics,
@@ -36,7 +45,15 @@ VIEWS: Final[Mapping[str, View]] = {
     "records": records,
     "groups": groups,
     "group": group,
+    "reset-group": preview_reset,
     "brokers": brokers,
+}
+CHANGES: Final[Mapping[str, View]] = {
+    "create-topic": create_topic,
+    "alter-topic": alter_topic,
+    "delete-topic": delete_topic,
+    "produce": produce,
+    "reset-group": reset_group,
 }
 _NOT_FOUND = (
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -55,6 +72,7 @@ class Source:
     """The broker, once it serves, and its answers in preparation."""
 
     services: Services | None = None
+    form_tokens: FormTokens = attrs.field(factory=FormTokens, init=False)
     answers: LateAnswers = attrs.field(factory=lambda: LateAnswers(ANSWERS_MAX), init=False)
 
     def open(self, request: Request) -> Services:
@@ -68,27 +86,50 @@ class Source:
 
 
 class ViewPage(Page):
-    """A view, asked for by GET; subclasses say what its values and errors look like."""
+    """A view, asked for by GET, or a change, asked for by POST; subclasses say what values and errors look like."""
 
     content_type = b""
 
     def __init__(self, source: Source, name: str) -> None:
         super().__init__()
-        self._source = source
+        self.source = source
         self.name = name
+        self._view = VIEWS.get(name)
+        self._change = CHANGES.get(name)
+
+    @property
+    def methods(self) -> Sequence[bytes]:
+        return (*(super().methods if self._view else ()), *((b"POST",) if self._change else ()))
 
     def render_GET(self, request: Request) -> bytes | int:
+        return self._begin(request, self._show)
+
+    def render_POST(self, request: Request) -> bytes | int:
+        return self._begin(request, self._do)
+
+    def _begin(self, request: Request, work: Work) -> bytes | int:
         try:
-            services = self._source.open(request)
+            services = self.source.open(request)
         except NotServed as error:
             return self._answer_error(request, error.code, str(error))
-        return self._source.answers.begin(request, self._answer(request, services))
+        return self.source.answers.begin(request, self._answer(request, services, work))
 
-    async def _answer(self, request: Request, services: Services) -> None:
+    async def _show(self, visitor: Visitor, request: Request) -> bytes:
+        assert self._view is not None
+        values = await self._view(visitor, Query.of(request))
+        return self.body(visitor, values)
+
+    async def _do(self, visitor: Visitor, request: Request) -> bytes:
+        assert self._change is not None
+        check_origin(request)
+        values = await self._change(visitor, self.fields(visitor, request))
+        log.info("{principal} asked for {change} at the page", principal=visitor.principal, change=self.name)
+        return self.changed(request, visitor, values)
+
+    async def _answer(self, request: Request, services: Services, work: Work) -> None:
+        request.setHeader(b"content-type", self.content_type)
         try:
-            visitor = await visitor_of(services, request)
-            body = self.body(await VIEWS[self.name](visitor, Query.of(request)))
-            request.setHeader(b"content-type", self.content_type)
+            body = await work(await visitor_of(services, request), request)
         except NotServed as error:
             body = self._answer_error(request, error.code, str(error))
         except BadQuery as error:
@@ -108,7 +149,15 @@ class ViewPage(Page):
             request.setHeader(b"www-authenticate", b'Basic realm="pylogbroker", charset="UTF-8"')
         return self.error_body(code, reason)
 
-    def body(self, values: dict[str, Any]) -> bytes:
+    def fields(self, visitor: Visitor, request: Request) -> Query:
+        """Return the fields of a change; raise NotServed or BadQuery."""
+        raise NotImplementedError
+
+    def body(self, visitor: Visitor, values: dict[str, Any]) -> bytes:
+        raise NotImplementedError
+
+    def changed(self, request: Request, visitor: Visitor, values: dict[str, Any]) -> bytes:
+        """Return the answer to a change that is done."""
         raise NotImplementedError
 
     def error_body(self, code: int, reason: str) -> bytes:
@@ -124,16 +173,26 @@ def _status(code: ErrorCode) -> int:
 class JsonPage(ViewPage):
     content_type = b"application/json"
 
-    def body(self, values: dict[str, Any]) -> bytes:
-        return json.dumps(values, separators=(",", ":")).encode() + b"\n"
+    def fields(self, visitor: Visitor, request: Request) -> Query:
+        return json_of(request)
+
+    def body(self, visitor: Visitor, values: dict[str, Any]) -> bytes:
+        return _json(values)
+
+    def changed(self, request: Request, visitor: Visitor, values: dict[str, Any]) -> bytes:
+        return _json(values)
 
     def error_body(self, code: int, reason: str) -> bytes:
-        return self.body({"error": reason, "status": code})
+        return _json({"error": reason, "status": code})
+
+
+def _json(values: dict[str, Any]) -> bytes:
+    return json.dumps(values, separators=(",", ":")).encode() + b"\n"
 
 
 def put_api(root: Resource, source: Source) -> None:
-    """Serve the views below /api."""
+    """Serve views and changes below /api."""
     api = Directory()
     root.putChild(b"api", api)
-    for name in VIEWS:
+    for name in {**VIEWS, **CHANGES}:
         api.putChild(name.encode(), JsonPage(source, name))

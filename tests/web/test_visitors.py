@@ -47,7 +47,7 @@ class TestCertificates(ViewTests):
         self.assertIn("certificates", self.ask("topics", 403)["error"])
 
 
-class TestAnonymous(ViewTests):
+class AnonymousTests(ViewTests):
     """Visitors of a broker with an authorizer and without users."""
 
     settings = _AUTHORIZER
@@ -58,6 +58,8 @@ class TestAnonymous(ViewTests):
         entry = AccessControlEntry("User:ANONYMOUS", "*", operation, AclPermission.ALLOW)
         now(authorizer.acls.add(ResourcePattern(kind, name), frozenset([entry])))
 
+
+class TestAnonymous(AnonymousTests):
     def test_only_what_is_allowed_is_shown(self) -> None:
         for name in ("open", "closed"):
             self.node.create(name)

@@ -1,0 +1,96 @@
+"""Changes of topics and records: each is a request of Kafka's protocol, so the same rights and limits hold."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from pylogbroker.broker.config_resources import ResourceType
+from pylogbroker.errors import KafkaError
+from pylogbroker.partition_hash import partition_of_key
+from pylogbroker.records import Record, build
+from pylogbroker.rpc.errors import code_of
+from pylogbroker.security.acls.bindings import AclOperation, AclResourceType
+from pylogbroker.web.query import BadQuery, Query
+from pylogbroker.web.visitors import Visitor
+from pylogbroker.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from pylogbroker.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from pylogbroker.wire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from pylogbroker.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+
+_PARTITIONS_MAX: Final = 2**31 - 1
+_REPLICAS_MAX: Final = 2**15 - 1
+_SET, _RESTORE = 0, 1
+_ALL_IN_SYNC: Final = -1
+_TIMEOUT_MS: Final = 10_000
+
+
+async def create_topic(visitor: Visitor, query: Query) -> dict[str, Any]:
+    """Create a topic; without numbers, the broker's defaults hold."""
+    partitions = query.count("partitions", -1, _PARTITIONS_MAX)
+    replicas = query.count("replication_factor", -1, _REPLICAS_MAX)
+    settings = [CreatableTopicConfig(*each) for each in query.pairs("settings", "=")]
+    wanted = CreatableTopic(query.required("name").strip(), partitions, replicas, [], settings)
+    [found] = (await visitor.ask(CreateTopicsRequest([wanted]))).topics
+    _check(found.error_code, found.error_message)
+    return {"name": found.name, "id": str(found.topic_id)}
+
+
+async def alter_topic(visitor: Visitor, query: Query) -> dict[str, Any]:
+    """Set one setting of a topic, or restore its default."""
+    topic, setting = query.required("name"), query.required("setting").strip()
+    change = (
+        AlterableConfig(setting, _RESTORE, None)
+        if query.flag("restore")
+        else AlterableConfig(setting, _SET, query.required("value").strip())
+    )
+    request = IncrementalAlterConfigsRequest([AlterConfigsResource(ResourceType.TOPIC, topic, [change])])
+    [found] = (await visitor.ask(request)).responses
+    _check(found.error_code, found.error_message)
+    return {"name": topic, "setting": setting}
+
+
+async def delete_topic(visitor: Visitor, query: Query) -> dict[str, Any]:
+    """Delete a topic, whose name is given twice."""
+    name = query.required("name")
+    if query.required("confirm").strip() != name:
+        raise BadQuery("confirm must be the name of the topic, which is deleted with all its records")
+    [found] = (await visitor.ask(DeleteTopicsRequest([DeleteTopicState(name)]))).responses
+    _check(found.error_code, found.error_message)
+    return {"name": name}
+
+
+async def produce(visitor: Visitor, query: Query) -> dict[str, Any]:
+    """Write one record; without a partition, the key decides as for Kafka's clients."""
+    topic = query.required("topic")
+    key = query.given("key") or None
+    value = None if query.flag("tombstone") else query.given("value")
+    content = Record(
+        0,
+        visitor.services.runtime.now_ms(),
+        None if key is None else key.encode(),
+        None if value is None else value.encode(),
+        tuple((name, text.encode()) for name, text in query.pairs("headers", ":")),
+    )
+    index = query.number("partition", None, _PARTITIONS_MAX)
+    if index is None:
+        index = _partition_of(visitor, topic, content.key)
+    data = TopicProduceData(topic, [PartitionProduceData(index, build([content]))])
+    answer = await visitor.ask(ProduceRequest(None, _ALL_IN_SYNC, _TIMEOUT_MS, [data]))
+    [found] = answer.responses[0].partition_responses
+    _check(found.error_code, found.error_message)
+    return {"topic": topic, "partition": index, "offset": found.base_offset}
+
+
+def _partition_of(visitor: Visitor, topic: str, key: bytes | None) -> int:
+    visitor.check(AclOperation.DESCRIBE, AclResourceType.TOPIC, topic)
+    partitions = len(visitor.services.metadata.require_topic(topic).partitions)
+    return 0 if key is None else partition_of_key(key, partitions)
+
+
+def _check(code: int, message: str | None) -> None:
+    if code:
+        raise KafkaError(message or "", code_of(code))

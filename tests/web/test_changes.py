@@ -1,0 +1,241 @@
+"""Changes: what they do, who may do them, and that no other site's page can."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+from urllib.parse import urlencode
+
+from pylogbroker.groups import Join
+from pylogbroker.security.acls.bindings import AclOperation, AclResourceType
+from pylogbroker.web.pages import put_pages
+from pylogbroker.web.texts import Directory
+from pylogbroker.web.views import CHANGES
+from tests.web.test_pages import Parsed
+from tests.web.test_site import Answer
+from tests.web.test_views import NOW, ViewTests
+from tests.web.test_visitors import AnonymousTests
+
+FORM = "application/x-www-form-urlencoded"
+
+
+def headers_of(row: Any) -> list[tuple[str, str]]:
+    return [(each["name"], each["value"]["text"]) for each in row["headers"]]
+
+
+class ChangeTests(ViewTests):
+    def put_more(self, root: Directory) -> None:
+        put_pages(root, self.source)
+
+    def post(self, path: str, body: bytes, content_type: str, **headers: str) -> Answer:
+        lines = {"Host": "localhost", "Content-Type": content_type, "Content-Length": str(len(body))}
+        lines |= {name.replace("_", "-"): value for name, value in headers.items()}
+        head = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
+        return self.connect().send(f"POST {path} HTTP/1.1\r\n{head}\r\n".encode() + body)
+
+    def change(self, name: str, code: int = 200, /, **fields: Any) -> Any:
+        answer = self.post(f"/api/{name}", json.dumps(fields).encode(), "application/json")
+        self.assertEqual((answer.code, answer.headers["content-type"]), (code, "application/json"), answer.body)
+        return json.loads(answer.body)
+
+    def submit(self, name: str, token: str | None = None, /, **fields: str) -> Answer:
+        token = self.token() if token is None else token
+        return self.post(f"/{name}", urlencode(fields | {"form_token": token}).encode(), FORM)
+
+    def token(self) -> str:
+        page = self.connect().get("/topics").body
+        return page.partition('name="form_token" value="')[2].partition('"')[0]
+
+    def record(self, topic: str, partition: int = 0) -> Any:
+        [row] = self.ask(f"records?topic={topic}&partition={partition}&last=1")["records"]
+        return row
+
+
+class TestTopics(ChangeTests):
+    def test_create_alter_and_delete(self) -> None:
+        done = self.change("create-topic", name="clicks", partitions=3, settings={"retention.ms": "1000"})
+        found = self.ask("topic?name=clicks")
+        self.assertEqual((found["id"], found["partitions"]), (done["id"], 3))
+        self.assertEqual(self.setting("retention.ms"), ("1000", "DYNAMIC_TOPIC_CONFIG"))
+        self.change("alter-topic", name="clicks", setting="retention.ms", value="2000")
+        self.assertEqual(self.setting("retention.ms"), ("2000", "DYNAMIC_TOPIC_CONFIG"))
+        self.change("alter-topic", name="clicks", setting="retention.ms", restore=True)
+        self.assertEqual(self.setting("retention.ms"), ("604800000", "DEFAULT_CONFIG"))
+        self.assertIn("confirm", self.change("delete-topic", 400, name="clicks", confirm="click")["error"])
+        self.ask("topic?name=clicks")
+        self.change("delete-topic", name="clicks", confirm="clicks")
+        self.ask("topic?name=clicks", 404)
+
+    def setting(self, name: str) -> tuple[str, str]:
+        [found] = [each for each in self.ask("topic?name=clicks")["settings"] if each["name"] == name]
+        return found["value"], found["source"]
+
+    def test_errors(self) -> None:
+        self.node.create("clicks")
+        self.assertIn("clicks", self.change("create-topic", 400, name="clicks")["error"])
+        self.change("create-topic", 404, name="a/b")
+        self.change("create-topic", 400, name="other", settings={"retention.ms": "soon"})
+        self.change("alter-topic", 400, name="clicks", setting="no.such.setting", value="1")
+        self.change("alter-topic", 400, name="clicks", setting="retention.ms")
+        self.change("delete-topic", 404, name="other", confirm="other")
+        for body in (b"[]", b"{", b'{"name": [1]}', b'{"name": {"a": 1}}', b"[" * 10_000):
+            self.assertEqual(self.post("/api/create-topic", body, "application/json").code, 400, body)
+
+
+class TestProduce(ChangeTests):
+    def test_one_record(self) -> None:
+        self.node.create("clicks", partitions=4)
+        done = self.change("produce", topic="clicks", partition=2, key="k", value="v", headers={"trace": "1"})
+        self.assertEqual(done, {"topic": "clicks", "partition": 2, "offset": 0})
+        row = self.record("clicks", 2)
+        self.assertEqual((row["key"]["text"], row["value"]["text"], row["timestamp"]), ("k", "v", NOW))
+        self.assertEqual(headers_of(row), [("trace", "1")])
+        partition = self.change("produce", topic="clicks", key="some key", tombstone=True)["partition"]
+        self.assertEqual(partition, 1)  # murmur2 of Kafka's clients, modulo 4
+        row = self.record("clicks", partition)
+        self.assertEqual((row["key"]["text"], row["value"]["format"]), ("some key", "null"))
+        self.change("produce", topic="clicks", value="no key")
+        self.assertEqual(self.record("clicks")["key"]["format"], "null")
+
+    def test_errors(self) -> None:
+        self.change("produce", 404, topic="missing", value="v")
+        self.node.create("clicks")
+        self.change("produce", 404, topic="clicks", partition=9, value="v")
+        self.node.create("small", **{"max_message_bytes": "100"})
+        self.change("produce", 400, topic="small", value="v" * 200)
+
+
+class TestResetGroup(ChangeTests):
+    def setUp(self) -> None:
+        super().setUp()
+        self.node.create("clicks")
+        self.node.produce("clicks", 0, *(NOW + n * 1000 for n in range(10)))
+        self.commit("readers", "clicks", 4)
+
+    def after(self, **where: Any) -> int:
+        preview = self.ask(f"reset-group?{urlencode({'id': 'readers', **where})}")
+        [row] = preview["offsets"]
+        self.assertEqual((row["topic"], row["partition"], row["before"]), ("clicks", 0, self.offset()))
+        self.assertEqual(row["lag"], 10 - row["after"])
+        before = self.offset()
+        done = self.change("reset-group", id="readers", **where)
+        self.assertEqual(done["offsets"], preview["offsets"])
+        self.assertEqual(self.offset(), row["after"], before)
+        return self.offset()
+
+    def offset(self) -> int:
+        [row] = self.ask("group?id=readers")["offsets"]
+        return int(row["offset"])
+
+    def test_to_each_target(self) -> None:
+        self.assertEqual(self.after(to="latest"), 10)
+        self.assertEqual(self.after(to="earliest"), 0)
+        self.assertEqual(self.after(to="offset", offset=7), 7)
+        self.assertEqual(self.after(to="shift", by=-2), 5)
+        self.assertEqual(self.after(to="shift", by=99), 10)
+        self.assertEqual(self.after(to="time", time=NOW + 2500), 3)
+        self.assertEqual(self.after(to="time", time=NOW + 60_000), 10)
+        self.assertEqual(self.after(to="offset", offset=1, topic="clicks", partition=0), 1)
+
+    def test_a_preview_changes_nothing(self) -> None:
+        self.ask("reset-group?id=readers&to=latest")
+        self.assertEqual(self.offset(), 4)
+
+    def test_errors(self) -> None:
+        self.change("reset-group", 404, id="nobody", to="earliest")
+        for wrong in ({"to": "offset"}, {"to": "shift"}, {"to": "shift", "by": "x"}, {"to": "time", "time": "soon"}):
+            self.change("reset-group", 400, id="readers", **wrong)
+        self.change("reset-group", 400, id="readers", to="earliest", topic="other")
+        self.assertEqual(self.offset(), 4)
+
+    def test_a_group_with_members_is_left_alone(self) -> None:
+        join = Join("readers", "", "client", "/127.0.0.1", 10_000, 10_000, "consumer", [("range", b"")])
+        self.node.broker.groups.join(join, lambda _: None, NOW)
+        self.assertFalse(self.ask("reset-group?id=readers&to=latest")["may_reset"])
+        self.assertIn("stop its members", self.change("reset-group", 400, id="readers", to="latest")["error"])
+        self.assertEqual(self.offset(), 4)
+
+
+class TestForms(ChangeTests):
+    """Forms of the page: they work without JavaScript, and lead to a page that shows the change."""
+
+    def test_changes_lead_to_a_page(self) -> None:
+        answer = self.submit("create-topic", name="clicks", partitions="2", settings="retention.ms = 1000\n\n")
+        self.assertEqual((answer.code, answer.headers["location"]), (303, "topic?name=clicks"))
+        answer = self.submit("produce", topic="clicks", partition="1", key="", value="v", headers="trace: 1\nb: x:y")
+        self.assertEqual((answer.code, answer.headers["location"]), (303, "records?topic=clicks&partition=1&offset=0"))
+        row = self.record("clicks", 1)
+        self.assertEqual((row["key"]["format"], row["value"]["text"]), ("null", "v"))
+        self.assertEqual(
+            [(each["name"], each["value"]["text"]) for each in row["headers"]], [("trace", "1"), ("b", "x:y")]
+        )
+        self.commit("readers", "clicks", 0)
+        self.assertIn("Reset 1 offsets", Parsed(self.connect().get("/reset-group?id=readers&to=latest").body).text)
+        answer = self.submit("reset-group", id="readers", to="earliest", topic="", partition="")
+        self.assertEqual(answer.headers["location"], "group?id=readers")
+        self.assertEqual(self.submit("delete-topic", name="clicks", confirm="clicks").headers["location"], "topics")
+
+    def test_an_error_is_a_page(self) -> None:
+        answer = self.submit("create-topic", name="a b")
+        self.assertEqual(answer.headers["content-type"], "text/html; charset=utf-8")
+        self.assertIn("a b", Parsed(answer.body).text)
+
+    def test_a_form_needs_the_token(self) -> None:
+        for token in ("", "00", self.source.form_tokens.token("User:other")):
+            answer = self.submit("create-topic", token, name="clicks")
+            self.assertEqual(answer.code, 403)
+            self.assertIn("load the page again", answer.body)
+        self.ask("topic?name=clicks", 404)
+
+    def test_other_sites_change_nothing(self) -> None:
+        body = urlencode({"name": "clicks", "form_token": self.token()}).encode()
+        foreign: list[dict[str, str]] = [
+            {"Origin": "http://attacker.example"},
+            {"Origin": "http://localhost:8000"},
+            {"Origin": "null"},
+            {"Sec_Fetch_Site": "cross-site"},
+            {"Sec_Fetch_Site": "same-site"},
+            {"Origin": "http://localhost", "Sec_Fetch_Site": "same-site"},
+        ]
+        for headers in foreign:
+            self.assertEqual(self.post("/create-topic", body, FORM, **headers).code, 403, headers)
+            self.assertEqual(self.post("/api/create-topic", b'{"name": "x"}', "application/json", **headers).code, 403)
+        for content_type in ("text/plain", FORM, ""):
+            self.assertEqual(self.post("/api/create-topic", b'{"name": "clicks"}', content_type).code, 415)
+        self.assertEqual(self.post("/create-topic", body, "multipart/form-data").code, 400)
+        self.assertEqual(self.post("/create-topic", body, "text/plain").code, 415)
+        self.assertEqual(self.ask("topics")["total"], 0)
+        own = {"Origin": "http://localhost", "Sec_Fetch_Site": "same-origin"}
+        self.assertEqual(self.post("/create-topic", body, FORM, **own).code, 303)
+
+    def test_only_changes_take_posts(self) -> None:
+        self.assertEqual(self.submit("topics").code, 405)
+        self.assertEqual(self.connect().get("/create-topic").code, 405)
+        self.assertEqual(self.connect().get("/create-topic").headers["allow"], "POST")
+
+
+class TestDenials(AnonymousTests, ChangeTests):
+    def test_changes_need_rights(self) -> None:
+        self.node.create("clicks")
+        self.commit("readers", "clicks", 0)
+        denied: list[tuple[str, dict[str, Any]]] = [
+            ("create-topic", {"name": "other"}),
+            ("alter-topic", {"name": "clicks", "setting": "retention.ms", "value": "1"}),
+            ("delete-topic", {"name": "clicks", "confirm": "clicks"}),
+            ("produce", {"topic": "clicks", "partition": 0, "value": "v"}),
+            ("reset-group", {"id": "readers", "to": "earliest"}),
+        ]
+        self.assertEqual({name for name, _ in denied}, set(CHANGES))
+        for name, fields in denied:
+            self.change(name, 403, **fields)
+            answer = self.submit(name, **{each: str(value) for each, value in fields.items()})
+            self.assertEqual((answer.code, answer.headers["content-type"]), (403, "text/html; charset=utf-8"))
+        self.assertIn(
+            "not allowed to use the topic",
+            Parsed(answer.body).text + self.change("produce", 403, **denied[3][1])["error"],
+        )
+        self.assertEqual(self.node.broker.partitions.find("clicks", 0).log.high_watermark, 0)
+        self.allow(AclOperation.WRITE, AclResourceType.TOPIC, "clicks")
+        self.change("produce", topic="clicks", partition=0, value="v")
+        self.allow(AclOperation.DESCRIBE, AclResourceType.GROUP, "readers")
+        self.change("reset-group", 403, id="readers", to="latest")
