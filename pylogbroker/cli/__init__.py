@@ -18,6 +18,7 @@ from pylogbroker.errors import PylogbrokerError
 _COMMANDS: Final = {
     "acl": "Show, create and delete access control lists.",
     "backup": "Copy a broker's files, also while it runs.",
+    "broker": "Start a broker.",
     "certificates": "Make certificates for trying TLS out.",
     "cluster": "Show brokers, disks and health.",
     "completion": "Print the completion of a shell.",
@@ -90,4 +91,4 @@ def _install(extra: str) -> str:
 @click.command(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="pylogbroker")
 def main() -> None:
-    """Kafka's log in Python: verbs for running clusters, and for files. `twistd pylogbroker` starts a broker."""
+    """Kafka's log in Python: verbs for running clusters, and for files."""

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from pylogbroker.client.sync.admin import AdminClient
     from pylogbroker.interfaces import TopicPartition
 
-_NO_MEMBERS = ("Empty", "Dead")
+_UNKNOWN = "Dead"
+_NO_MEMBERS = ("Empty", _UNKNOWN)
 
 
 @click.group("group", short_help="List groups, show their lag, reset and delete offsets.")
@@ -96,7 +97,10 @@ def lag(groups: tuple[str, ...], connection: Connection, output: str) -> None:
 def _lag(admin: AdminClient, group: str) -> list[dict[str, Any]]:
     from pylogbroker.client.admin import LATEST
 
-    members = {key: each for each in admin.groups.describe([group])[group].members for key in each.assignment}
+    described = admin.groups.describe([group])[group]
+    if described.state == _UNKNOWN:
+        raise ConfigError(f"there is no group {group}")
+    members = {key: each for each in described.members for key in each.assignment}
     committed = admin.groups.offsets(group)
     keys = sorted({*committed, *members})
     existing = _existing(admin, keys)

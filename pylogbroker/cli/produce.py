@@ -69,7 +69,7 @@ def command(
         lot = 1 if file.isatty() else _RECORDS_AT_ONCE
         while chunk := list(islice(given, lot)):
             count += len(producer.send_many(chunk))
-    click.echo(f"Wrote {count} records to {topic}.", err=True)
+    click.echo(f"Wrote {count} record{'s' * (count != 1)} to {topic}.", err=True)
 
 
 def _split(line: bytes, key: str | None, delimiter: str | None) -> tuple[bytes | None, bytes | None]:

@@ -146,6 +146,7 @@ def test_groups(run: Command, admin: AdminClient, broker: Broker, topic: str, gr
     run("group", "delete", group, "--yes")
     [described] = as_json(run("group", "describe", group, "--format", "json"))
     assert (described["state"], described["members"]) == ("Dead", [])
+    assert run("group", "lag", group, code=1).stderr == f"Error: there is no group {group}\n"
     assert "name partitions by --topic" in run("group", "reset", group, "--to-latest", code=1).stderr
     run("group", "reset", group, "--to-latest", "--to-earliest", code=2)
 

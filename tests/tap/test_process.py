@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -19,6 +19,7 @@ from pylogbroker.wire.messages.metadata import MetadataRequest, MetadataRequestT
 from tests.support.line_process import LineProcess
 
 TWISTD = [sys.executable, "-c", "from twisted.scripts.twistd import run; run()", "-n", "pylogbroker"]
+BROKER_START = [sys.executable, "-m", "pylogbroker.cli", "broker", "start"]
 ROOT = Path(__file__).parents[2]
 ANY_PORT = "--listener=PLAINTEXT://127.0.0.1:0"
 LISTENING = r"listening on PLAINTEXT://127\.0\.0\.1:(\d+)"
@@ -38,8 +39,8 @@ def start(tmp_path: Path) -> Iterator[Start]:
     """Starts brokers, in a working directory of the test's own."""
     started: list[LineProcess] = []
 
-    def start_one(*arguments: object) -> LineProcess:
-        command = [*TWISTD, *map(str, arguments)]
+    def start_one(*arguments: object, program: Sequence[str] = TWISTD) -> LineProcess:
+        command = [*program, *map(str, arguments)]
         started.append(LineProcess(command, cwd=tmp_path, environment={"PYTHONPATH": str(ROOT)}))
         return started[-1]
 
@@ -101,7 +102,7 @@ class TestStart:
         assert answer[:6] == bytes.fromhex("0000002a0000")
 
     def test_a_relative_directory_is_shown_in_full(self, start: Start, tmp_path: Path) -> None:
-        start(ANY_PORT).expect(rf"data in {tmp_path}/data$")
+        start(ANY_PORT, program=BROKER_START).expect(rf"data in {tmp_path}/data$")
 
     def test_the_settings_of_the_file(self, start: Start, tmp_path: Path) -> None:
         file = tmp_path / "my.properties"

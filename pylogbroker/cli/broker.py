@@ -1,0 +1,27 @@
+"""`pylogbroker broker`."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+
+@click.group("broker", short_help="Start a broker.")
+def command() -> None:
+    """Start a broker."""
+
+
+@command.command(
+    "start",
+    short_help="Run a broker in the foreground, until Ctrl-C.",
+    add_help_option=False,
+    context_settings={"ignore_unknown_options": True},
+)
+@click.argument("options", nargs=-1, type=click.UNPROCESSED)
+def start(options: tuple[str, ...]) -> None:
+    """Run a broker, or several with --brokers, in the foreground. OPTIONS are those of `twistd pylogbroker`."""
+    from twisted.scripts import twistd
+
+    sys.argv = ["twistd", "--nodaemon", "--pidfile=", "pylogbroker", *options]
+    twistd.run()  # type: ignore[no-untyped-call]
