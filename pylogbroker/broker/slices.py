@@ -14,10 +14,11 @@ Anything may happen between two items: the body must not rely on earlier state.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator, Sequence
+from heapq import merge
 from math import inf
 from time import perf_counter
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import attrs
 from twisted.internet.defer import Deferred, succeed
@@ -35,6 +36,8 @@ ITEMS_INLINE_MAX: Final = 500
 
 STEP_ITEMS: Final = 100
 """Items between two steps."""
+
+_SORTED_PER_STEP: Final = 1000
 
 
 def inline_if_short(steps: Generator[None, None, _Result], items: int) -> _Result | Generator[None, None, _Result]:
@@ -60,6 +63,15 @@ def map_to_steps(make: Callable[[T], Generator[None, None, R]], items: Iterable[
             yield
         made += [(yield from make(item))]
     return made
+
+
+def sort_in_steps(items: Sequence[T], key: Callable[[T], Any] | None = None) -> Generator[None, None, Iterator[T]]:
+    """Return the items in order; the iterator merges sorted parts, so that reading it may give way, too."""
+    parts: list[list[T]] = []
+    for start in range(0, len(items), _SORTED_PER_STEP):
+        yield
+        parts.append(sorted(items[start : start + _SORTED_PER_STEP], key=key))  # type: ignore[type-var, arg-type]
+    return merge(*parts, key=key)  # type: ignore[arg-type]
 
 
 def at_once(steps: Generator[None, None, _Result]) -> _Result:

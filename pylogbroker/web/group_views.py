@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import islice
 from typing import Any
 
 from pylogbroker.broker.services import Services
+from pylogbroker.broker.slices import sort_in_steps
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.groups import CommittedOffset, GroupDescription, GroupOverview
 from pylogbroker.security.acls.bindings import AclOperation, AclResourceType
@@ -22,9 +24,11 @@ async def groups(visitor: Visitor, query: Query) -> dict[str, Any]:
     search, start, count = query.text("search"), query.count("start", 0), query.count("count", ROWS_MAX, ROWS_MAX)
     services, slices = visitor.services, visitor.services.runtime.slices
     error, found = await slices.run(services.groups.list_groups())
-    seen = [each async for each in slices.over(found) if search in each.group_id and visitor.sees_group(each.group_id)]
-    matching = sorted(seen, key=lambda x: x.group_id)
-    rows = [_group_row(services, each) async for each in slices.over(matching[start : start + count])]
+    matching = [
+        each async for each in slices.over(found) if search in each.group_id and visitor.sees_group(each.group_id)
+    ]
+    in_order = await slices.run(sort_in_steps(matching, key=lambda each: each.group_id))
+    rows = [_group_row(services, each) async for each in slices.over(islice(in_order, start, start + count))]
     return {
         "search": search,
         "start": start,
@@ -49,10 +53,10 @@ async def group(visitor: Visitor, query: Query) -> dict[str, Any]:
     """Return a group: members, and committed offsets from the `start`th on, with lag."""
     services, group_id = visitor.services, query.required("id")
     start, count = query.count("start", 0), query.count("count", ROWS_MAX, ROWS_MAX)
-    found, committed = await read_group(visitor, group_id)
-    keys = sorted(committed)
+    slices, (found, committed) = services.runtime.slices, await read_group(visitor, group_id)
+    keys = await slices.run(sort_in_steps(list(committed)))
     lag, rows = 0, list[dict[str, Any]]()
-    async for number, key in services.runtime.slices.over(enumerate(keys)):
+    async for number, key in slices.over(enumerate(keys)):
         row = _offset_row(services, *key, committed[key])
         lag += row["lag"] or 0
         if start <= number < start + count:
@@ -65,7 +69,7 @@ async def group(visitor: Visitor, query: Query) -> dict[str, Any]:
         "lag": lag,
         "start": start,
         "count": count,
-        "total": len(keys),
+        "total": len(committed),
         "members": [
             {"id": each.member_id, "instance": each.instance_id, "client": each.client_id, "host": each.client_host}
             for each in found.members

@@ -8,7 +8,7 @@ import attrs
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.task import Clock
 
-from pylogbroker.broker.slices import ITEMS_INLINE_MAX, Slices, inline_if_short
+from pylogbroker.broker.slices import ITEMS_INLINE_MAX, Slices, at_once, inline_if_short, sort_in_steps
 
 
 @attrs.define
@@ -138,3 +138,12 @@ def test_only_generators_with_many_items_are_left_to_be_run_in_slices() -> None:
     long = steps()
     assert inline_if_short(steps(), ITEMS_INLINE_MAX) == "done"
     assert inline_if_short(long, ITEMS_INLINE_MAX + 1) is long
+
+
+def test_many_items_are_sorted_in_parts() -> None:
+    numbers = [number * 7919 % 10_007 for number in range(10_007)]
+    steps = list(sort_in_steps(numbers))
+    assert len(steps) == 11
+    assert list(at_once(sort_in_steps(numbers))) == list(range(10_007))
+    assert list(at_once(sort_in_steps(numbers, key=lambda number: -number))) == list(range(10_006, -1, -1))
+    assert list(at_once(sort_in_steps([]))) == []

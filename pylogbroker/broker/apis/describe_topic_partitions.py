@@ -6,9 +6,7 @@ Topics are sorted by name, partitions by number. The request and `max.request.pa
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
-from heapq import merge
-from typing import Final
+from collections.abc import Iterator
 
 import attrs
 
@@ -18,6 +16,7 @@ from pylogbroker.broker.replica_views import ReplicaViews
 from pylogbroker.broker.security.rules import by_handler
 from pylogbroker.broker.security.visibility import authorized_operations, may_see_topic
 from pylogbroker.broker.services import Services
+from pylogbroker.broker.slices import sort_in_steps
 from pylogbroker.errors import ErrorCode
 from pylogbroker.metadata.image import TopicImage
 from pylogbroker.metadata.topic_names import name_problem
@@ -30,8 +29,6 @@ from pylogbroker.wire.messages.describe_topic_partitions import (
     DescribeTopicPartitionsResponseTopic,
 )
 
-_NAMES_PER_STEP: Final = 1000
-
 
 @serves(DescribeTopicPartitionsRequest, access=[by_handler])
 async def handle(
@@ -43,7 +40,7 @@ async def handle(
     limit = min(request.response_partition_limit, services.config.integer("max.request.partition.size.limit"))
     asked = {topic.name for topic in request.topics} or services.metadata.topics
     page = _Page(services, context, ReplicaViews.of(services, context), is_named=bool(request.topics))
-    names = await services.runtime.slices.run(_sorted([name for name in asked if name >= start.topic_name]))
+    names = await services.runtime.slices.run(sort_in_steps([name for name in asked if name >= start.topic_name]))
     return await page.fill(names, start, max(limit, 1))
 
 
@@ -58,15 +55,6 @@ async def _error_response(
             async for name in asked
         ]
     )
-
-
-def _sorted(names: list[str]) -> Generator[None, None, Iterator[str]]:
-    """Sort parts in steps; return their elements in order."""
-    parts: list[list[str]] = []
-    for start in range(0, len(names), _NAMES_PER_STEP):
-        parts.append(sorted(names[start : start + _NAMES_PER_STEP]))
-        yield
-    return merge(*parts)
 
 
 @attrs.frozen

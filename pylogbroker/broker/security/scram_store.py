@@ -19,6 +19,7 @@ from twisted.logger import Logger
 from pylogbroker.broker.coordination_errors import kafka_error
 from pylogbroker.broker.followed_nodes import FollowedNodes
 from pylogbroker.broker.runtime import Runtime
+from pylogbroker.broker.slices import sort_in_steps
 from pylogbroker.errors import KafkaError
 from pylogbroker.interfaces import (
     CoordinationError,
@@ -72,9 +73,12 @@ class ScramStore:
     async def names(self) -> list[str]:
         """Return the users that have settings in the tree, in order; raise KafkaError."""
         try:
-            return await self._names()
+            names = await self._names()
         except CoordinationError as error:
             raise kafka_error(error) from error
+
+        slices = self._runtime.slices
+        return [name async for name in slices.over(await slices.run(sort_in_steps(names)))]
 
     async def read(self, names: Sequence[str]) -> list[Settings | zk_schema.BadNode]:
         """Return the settings of each user; raise KafkaError."""
@@ -104,7 +108,7 @@ class ScramStore:
 
     async def _names(self) -> list[str]:
         nodes = await self._tree.children(zk_paths.CONFIG_USERS)
-        return sorted(desanitized(node) for node in nodes if node != _DEFAULT_USER)
+        return [desanitized(node) async for node in self._runtime.slices.over(nodes) if node != _DEFAULT_USER]
 
     async def _stored(self, names: Iterable[str]) -> Sequence[Node | None]:
         return await self._tree.get_many([zk_paths.user_config(name) for name in names])
