@@ -11,6 +11,7 @@ import json
 import sys
 from collections.abc import Callable, Coroutine
 from functools import partial
+from types import SimpleNamespace
 from typing import Any, Final
 
 import attrs
@@ -69,6 +70,7 @@ class ControllerOnly:
     """The services that handlers of the controller's APIs use."""
 
     cluster_control: ControllerDriver
+    runtime: Any
 
     def answer(self, version: int, request: Request) -> Any:
         key = request.api_key
@@ -149,15 +151,16 @@ async def run(reactor: Any, connect: str, broker_id: str, protocol: str = "3.9")
     options = ZooKeeperOptions(session_timeout=SESSION_SECONDS, connection_timeout=30.0)
     tree: ITree = await ZooKeeperTree.connect(parse_connect(connect), options, reactor, in_thread)
     number, spoken = int(broker_id), InterBrokerProtocol.parse(protocol)
+    slices = Slices(reactor)
     driver = ControllerDriver(
         number,
         tree,
         reactor,
-        Slices(reactor),
+        slices,
         lambda: ControllerSettings(protocol=spoken),
         partial(open_channels, ChannelSettings(reactor, spoken, "PLAINTEXT", broker_id, 5.0)),
     )
-    services = ControllerOnly(driver)
+    services = ControllerOnly(driver, SimpleNamespace(slices=slices))
     factory = Factory()
     factory.buildProtocol = lambda _: Connection(services)  # type: ignore[method-assign]
     port = reactor.listenTCP(0, factory, interface="127.0.0.1").getHost().port

@@ -22,10 +22,23 @@ from pylogbroker.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTopic,
     AddPartitionsToTxnTransaction,
 )
+from pylogbroker.wire.messages.alter_client_quotas import AlterClientQuotasRequest, OpData, QuotaAlteration
+from pylogbroker.wire.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDir,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirTopic,
+)
+from pylogbroker.wire.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    ScramCredentialDeletion,
+)
+from pylogbroker.wire.messages.create_acls import AclCreation, CreateAclsRequest
 from pylogbroker.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from pylogbroker.wire.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from pylogbroker.wire.messages.delete_groups import DeleteGroupsRequest
 from pylogbroker.wire.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from pylogbroker.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from pylogbroker.wire.messages.describe_client_quotas import EntityData
 from pylogbroker.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from pylogbroker.wire.messages.describe_groups import DescribeGroupsRequest
 from pylogbroker.wire.messages.describe_log_dirs import DescribeLogDirsRequest
@@ -257,6 +270,18 @@ def many_element_requests() -> Iterator[Request]:
     yield FetchRequest(topics=[FetchTopic(topic_id=UUID(int=1), partitions=[FetchPartition(index) for index in ALL])])
     markers = [WritableTxnMarker(number, 0, True, [WritableTxnMarkerTopic("name", [0])]) for number in range(ELEMENTS)]
     yield WriteTxnMarkersRequest(markers)
+    yield from administrative_requests()
+
+
+def administrative_requests() -> Iterator[Request]:
+    """Requests of administrators, which change nothing here."""
+    users = [EntityData("user", name) for name in NAMES]
+    ops = [OpData("producer_byte_rate", 1000.0)]
+    yield AlterClientQuotasRequest([QuotaAlteration([user], ops) for user in users], validate_only=True)
+    yield AlterUserScramCredentialsRequest([ScramCredentialDeletion(str(n), 1) for n in reversed(range(5 * ELEMENTS))])
+    yield CreateAclsRequest([AclCreation(TOPIC, name, 3, "User:nobody", "*", 3, 3) for name in NAMES])
+    yield DeleteAclsRequest([DeleteAclsFilter(TOPIC, name, 3, None, None, 1, 1) for name in NAMES])
+    yield AlterReplicaLogDirsRequest([AlterReplicaLogDir("/nowhere", [AlterReplicaLogDirTopic("name", list(ALL))])])
 
 
 def test_requests_with_many_elements_give_way(client: Client) -> None:

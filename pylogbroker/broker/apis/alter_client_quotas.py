@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
-from pylogbroker.broker.security.rules import on_cluster
+from pylogbroker.broker.security.rules import Steps, on_cluster
 from pylogbroker.broker.services import Services
+from pylogbroker.broker.slices import map_in_steps
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.security.acls.bindings import AclOperation
 from pylogbroker.security.quotas import tree_layout
@@ -32,25 +33,29 @@ def _parts(alteration: QuotaAlteration) -> _Parts:
     return {each.entity_type: each.entity_name for each in alteration.entity}
 
 
-def _identity(alteration: QuotaAlteration) -> frozenset[tuple[str, str | None]]:
-    return frozenset(_parts(alteration).items())
+def _identity(parts: _Parts) -> frozenset[tuple[str, str | None]]:
+    return frozenset(parts.items())
 
 
-def _reject(context: RequestContext, request: AlterClientQuotasRequest, code: ErrorCode) -> AlterClientQuotasResponse:
-    return AlterClientQuotasResponse(
-        entries=[QuotaAlterationResult(code, code.meaning, each.entity) for each in request.entries]
-    )
+def _reject(
+    context: RequestContext, request: AlterClientQuotasRequest, code: ErrorCode
+) -> Steps[AlterClientQuotasResponse]:
+    def reject(alteration: QuotaAlteration) -> QuotaAlterationResult:
+        return QuotaAlterationResult(code, code.meaning, alteration.entity)
+
+    return AlterClientQuotasResponse(entries=(yield from map_in_steps(reject, request.entries)))
 
 
 @serves(AlterClientQuotasRequest, access=[on_cluster(AclOperation.ALTER_CONFIGS, _reject)])
 async def handle(
     services: Services, context: RequestContext, request: AlterClientQuotasRequest
 ) -> AlterClientQuotasResponse:
-    times = Counter(map(_identity, request.entries))
-    distinct = {_identity(each): each for each in request.entries}
+    slices = services.runtime.slices
+    asked = [(_parts(each), each) async for each in slices.over(request.entries)]
+    times = Counter([_identity(parts) async for parts, _ in slices.over(asked)])
+    distinct = {_identity(parts): (parts, each) async for parts, each in slices.over(asked)}
     results = []
-    async for identity, alteration in services.runtime.slices.over(distinct.items()):
-        parts = _parts(alteration)
+    async for identity, (parts, alteration) in slices.over(distinct.items()):
         result = QuotaAlterationResult(error_message=None, entity=[EntityData(*each) for each in parts.items()])
         try:
             if times[identity] > 1:

@@ -31,34 +31,29 @@ Outcomes = dict[PartitionKey, PartitionState | ErrorCode]
 async def handle(
     services: ClusterServices, context: RequestContext, request: AlterPartitionRequest
 ) -> AlterPartitionResponse:
-    control, version = services.cluster_control, context.api_version
+    control, slices, version = services.cluster_control, services.runtime.slices, context.api_version
     try:
         image = control.image
-        names = [_name(image, topic, version) for topic in request.topics]
+        names = [_name(image, topic, version) async for topic in slices.over(request.topics)]
         changes: dict[PartitionKey, WantedIsr] = {}
         outcomes: Outcomes = {}
         ids = {} if version < _FIRST_WITH_IDS else {name: image.topics[name].id for name in names if name is not None}
-        for topic, name in zip(request.topics, names, strict=True):
-            for data in topic.partitions:
-                if name is None:
-                    continue
-                if data.leader_recovery_state not in (0, 1):
-                    outcomes[name, data.partition_index] = ErrorCode.INVALID_REQUEST
-                else:
-                    changes[name, data.partition_index] = _change(data, version)
+        known = ((name, topic) for topic, name in zip(request.topics, names, strict=True) if name is not None)
+        async for name, data in slices.over((name, data) for name, topic in known for data in topic.partitions):
+            if data.leader_recovery_state not in (0, 1):
+                outcomes[name, data.partition_index] = ErrorCode.INVALID_REQUEST
+            else:
+                changes[name, data.partition_index] = _change(data, version)
         outcomes |= await control.alter_partitions(request.broker_id, request.broker_epoch, changes, ids)
     except KafkaError as error:
         return AlterPartitionResponse(error_code=error.code)
-    return AlterPartitionResponse(
-        topics=[
-            AlterPartitionTopicResponse(
-                topic.topic_name,
-                topic.topic_id,
-                [_response(outcomes, name, data.partition_index, version) for data in topic.partitions],
-            )
-            for topic, name in zip(request.topics, names, strict=True)
-        ]
+    topics = await slices.each(
+        zip(request.topics, names, strict=True),
+        lambda named: named[0].partitions,
+        lambda named, data: _response(outcomes, named[1], data.partition_index, version),
+        lambda named, partitions: AlterPartitionTopicResponse(named[0].topic_name, named[0].topic_id, partitions),
     )
+    return AlterPartitionResponse(topics=topics)
 
 
 def _name(image: ClusterImage, topic: AlterPartitionTopicData, version: int) -> str | None:

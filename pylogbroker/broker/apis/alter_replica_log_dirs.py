@@ -11,11 +11,14 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
-from pylogbroker.broker.security.rules import on_cluster
+from pylogbroker.broker.security.rejections import reject_partitions
+from pylogbroker.broker.security.rules import Steps, on_cluster
 from pylogbroker.broker.services import Services
+from pylogbroker.broker.slices import map_to_steps
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.security.acls.bindings import AclOperation
 from pylogbroker.wire.messages.alter_replica_log_dirs import (
@@ -25,19 +28,14 @@ from pylogbroker.wire.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirTopicResult,
 )
 
+_reject_topic = reject_partitions(AlterReplicaLogDirTopicResult, AlterReplicaLogDirPartitionResult)
+
 
 def _reject(
     context: RequestContext, request: AlterReplicaLogDirsRequest, code: ErrorCode
-) -> AlterReplicaLogDirsResponse:
-    return AlterReplicaLogDirsResponse(
-        results=[
-            AlterReplicaLogDirTopicResult(
-                topic.name, [AlterReplicaLogDirPartitionResult(index, code) for index in topic.partitions]
-            )
-            for home in request.dirs
-            for topic in home.topics
-        ]
-    )
+) -> Steps[AlterReplicaLogDirsResponse]:
+    topics = (topic for home in request.dirs for topic in home.topics)
+    return AlterReplicaLogDirsResponse(results=(yield from map_to_steps(partial(_reject_topic, code=code), topics)))
 
 
 @serves(AlterReplicaLogDirsRequest, access=[on_cluster(AclOperation.ALTER, _reject)])
@@ -52,7 +50,7 @@ async def handle(
         error = _move(services, path, topic, index)
         results.setdefault(topic, []).append(AlterReplicaLogDirPartitionResult(index, error))
     return AlterReplicaLogDirsResponse(
-        results=[AlterReplicaLogDirTopicResult(topic, partitions) for topic, partitions in results.items()]
+        results=[AlterReplicaLogDirTopicResult(*each) async for each in services.runtime.slices.over(results.items())]
     )
 
 

@@ -6,9 +6,10 @@ from twisted.logger import Logger
 
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
-from pylogbroker.broker.security.rules import on_cluster
+from pylogbroker.broker.security.rules import Steps, on_cluster
 from pylogbroker.broker.security.scram_requests import UserChange, named_users, user_changes
 from pylogbroker.broker.services import Services
+from pylogbroker.broker.slices import map_in_steps, sort_in_steps
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.security.acls.bindings import AclOperation
 from pylogbroker.wire.messages.alter_user_scram_credentials import (
@@ -22,10 +23,12 @@ log = Logger()
 
 def _reject(
     context: RequestContext, request: AlterUserScramCredentialsRequest, code: ErrorCode
-) -> AlterUserScramCredentialsResponse:
-    return AlterUserScramCredentialsResponse(
-        results=[AlterUserScramCredentialsResult(name, code, code.meaning) for name in sorted(named_users(request))]
-    )
+) -> Steps[AlterUserScramCredentialsResponse]:
+    def reject(name: str) -> AlterUserScramCredentialsResult:
+        return AlterUserScramCredentialsResult(name, code, code.meaning)
+
+    names = yield from sort_in_steps(list(named_users(request)))
+    return AlterUserScramCredentialsResponse(results=(yield from map_in_steps(reject, names)))
 
 
 @serves(AlterUserScramCredentialsRequest, access=[on_cluster(AclOperation.ALTER, _reject)])
@@ -35,7 +38,7 @@ async def handle(
     try:
         services.controller.check_is_controller()
     except KafkaError as error:
-        return _reject(context, request, error.code)
+        return await services.runtime.slices.run(_reject(context, request, error.code))
     results = []
     changes = await services.runtime.in_thread(user_changes, request)
     async for name, change in services.runtime.slices.over(changes.items()):

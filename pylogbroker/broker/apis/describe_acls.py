@@ -37,6 +37,6 @@ async def handle(services: Services, context: RequestContext, request: DescribeA
         error_message=None,
         resources=[
             DescribeAclsResource(resource.type, resource.name, resource.pattern, acls)
-            for resource, acls in found.items()
+            async for resource, acls in services.runtime.slices.over(found.items())
         ],
     )

@@ -5,12 +5,13 @@ A request for all partitions gets an answer about those that were elected, or co
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.membership.control import ClusterServices
-from pylogbroker.broker.security.rules import on_cluster
+from pylogbroker.broker.security.rules import Steps, on_cluster
+from pylogbroker.broker.slices import ITEMS_INLINE_MAX, map_in_steps
 from pylogbroker.controller.requested_elections import ElectionKind
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.metadata.image import PartitionKey
@@ -25,40 +26,56 @@ from pylogbroker.wire.messages.elect_leaders import (
 _FIRST_WITH_ERROR = 1
 
 
-def _reject(context: RequestContext, request: ElectLeadersRequest, code: ErrorCode) -> ElectLeadersResponse:
-    results = dict.fromkeys(_keys(request) or (), code)
+def _reject(context: RequestContext, request: ElectLeadersRequest, code: ErrorCode) -> Steps[ElectLeadersResponse]:
+    results = dict((yield from map_in_steps(lambda key: (key, code), _keys(request))))
     top_level = code if context.api_version >= _FIRST_WITH_ERROR else ErrorCode.NONE
-    return ElectLeadersResponse(error_code=top_level, replica_election_results=_by_topic(results))
+    return ElectLeadersResponse(error_code=top_level, replica_election_results=(yield from _by_topic(results)))
 
 
 @serves(ElectLeadersRequest, access=[on_cluster(AclOperation.ALTER, _reject)], cluster_only=True)
 async def handle(
     services: ClusterServices, context: RequestContext, request: ElectLeadersRequest
 ) -> ElectLeadersResponse:
-    keys = _keys(request)
+    slices = services.runtime.slices
+    keys = None if request.topic_partitions is None else [key async for key in slices.over(_keys(request))]
     try:
         if request.election_type not in tuple(ElectionKind):
             raise KafkaError(code=ErrorCode.INVALID_REQUEST)
-        kind = ElectionKind(request.election_type)
-        results = await services.cluster_control.elect_leaders(kind, keys)
+        results = await _elect(services, ElectionKind(request.election_type), keys)
     except KafkaError as error:
         if keys is None:
             return ElectLeadersResponse(error_code=error.code)
         results = dict.fromkeys(keys, error.code)
     if keys is None:
-        results = {key: code for key, code in results.items() if code is not ErrorCode.ELECTION_NOT_NEEDED}
-    return ElectLeadersResponse(replica_election_results=_by_topic(results))
+        outcomes = slices.over(results.items())
+        results = {key: code async for key, code in outcomes if code is not ErrorCode.ELECTION_NOT_NEEDED}
+    return ElectLeadersResponse(replica_election_results=await slices.run(_by_topic(results)))
 
 
-def _keys(request: ElectLeadersRequest) -> list[PartitionKey] | None:
-    if request.topic_partitions is None:
-        return None
-    return [(topic.topic, number) for topic in request.topic_partitions for number in topic.partitions]
+async def _elect(
+    services: ClusterServices, kind: ElectionKind, keys: Sequence[PartitionKey] | None
+) -> dict[PartitionKey, ErrorCode]:
+    """Ask for the elections of long requests in parts, as the controller does not give way while it elects."""
+    elect = services.cluster_control.elect_leaders
+    if keys is None:
+        return await elect(kind, None)
+    results: dict[PartitionKey, ErrorCode] = {}
+    async for start in services.runtime.slices.over(range(0, max(len(keys), 1), ITEMS_INLINE_MAX)):
+        results |= await elect(kind, keys[start : start + ITEMS_INLINE_MAX])
+    return results
 
 
-def _by_topic(results: Mapping[PartitionKey, ErrorCode]) -> list[ReplicaElectionResult]:
+def _keys(request: ElectLeadersRequest) -> Iterator[PartitionKey]:
+    return ((topic.topic, number) for topic in request.topic_partitions or () for number in topic.partitions)
+
+
+def _by_topic(results: Mapping[PartitionKey, ErrorCode]) -> Steps[list[ReplicaElectionResult]]:
     topics: dict[str, list[ElectLeadersPartitionResult]] = {}
-    for (topic, number), code in results.items():
+
+    def add(result: tuple[PartitionKey, ErrorCode]) -> None:
+        (topic, number), code = result
         message = None if code is ErrorCode.NONE else code.meaning
         topics.setdefault(topic, []).append(ElectLeadersPartitionResult(number, code, message))
-    return [ReplicaElectionResult(topic, partitions) for topic, partitions in topics.items()]
+
+    yield from map_in_steps(add, results.items())
+    return (yield from map_in_steps(lambda each: ReplicaElectionResult(*each), topics.items()))

@@ -39,13 +39,13 @@ async def handle(
     services: Services, context: RequestContext, request: FindCoordinatorRequest
 ) -> FindCoordinatorResponse:
     several = context.api_version >= _FIRST_WITH_SEVERAL
-    keys = list(dict.fromkeys(request.coordinator_keys)) if several else [request.key]
+    keys = services.runtime.slices.over(dict.fromkeys(request.coordinator_keys) if several else [request.key])
     try:
         await _ensure_topic(services, request.key_type)
     except KafkaError as error:
-        found = [_nowhere(key, error) for key in keys]
+        found = [_nowhere(key, error) async for key in keys]
     else:
-        found = [_find(services, context, request.key_type, key) async for key in services.runtime.slices.over(keys)]
+        found = [_find(services, context, request.key_type, key) async for key in keys]
     if several:
         return FindCoordinatorResponse(coordinators=found)
     return _single(found[0])

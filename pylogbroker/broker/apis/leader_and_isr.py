@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
+from itertools import chain
+
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
-from pylogbroker.broker.security.rules import on_cluster
+from pylogbroker.broker.security.rejections import reject_partitions
+from pylogbroker.broker.security.rules import Steps, on_cluster
 from pylogbroker.broker.services import Services
+from pylogbroker.broker.slices import map_in_steps, map_to_steps
 from pylogbroker.errors import ErrorCode
 from pylogbroker.security.acls.bindings import AclOperation
 from pylogbroker.wire.messages.leader_and_isr import (
@@ -18,26 +23,25 @@ from pylogbroker.wire.messages.leader_and_isr import (
 _FIRST_WITH_IDS = 5
 
 
-def _reject(context: RequestContext, request: LeaderAndIsrRequest, code: ErrorCode) -> LeaderAndIsrResponse:
+_reject_topic = reject_partitions(
+    LeaderAndIsrTopicError,
+    lambda each, code: LeaderAndIsrPartitionError("", each.partition_index, code),
+    partitions="partition_states",
+    name="topic_id",
+)
+
+
+def _reject(context: RequestContext, request: LeaderAndIsrRequest, code: ErrorCode) -> Steps[LeaderAndIsrResponse]:
     """Return the error also for each partition; before version 5 these have names."""
-    if context.api_version < _FIRST_WITH_IDS:
-        named = [(each.topic_name, each.partition_index) for each in request.ungrouped_partition_states]
-        named += [
-            (topic.topic_name, each.partition_index)
-            for topic in request.topic_states
-            for each in topic.partition_states
-        ]
-        return LeaderAndIsrResponse(code, [LeaderAndIsrPartitionError(*each, code) for each in named])
-    return LeaderAndIsrResponse(
-        code,
-        topics=[
-            LeaderAndIsrTopicError(
-                topic.topic_id,
-                [LeaderAndIsrPartitionError("", each.partition_index, code) for each in topic.partition_states],
-            )
-            for topic in request.topic_states
-        ],
+    if context.api_version >= _FIRST_WITH_IDS:
+        topics = yield from map_to_steps(partial(_reject_topic, code=code), request.topic_states)
+        return LeaderAndIsrResponse(code, topics=topics)
+    named = chain(
+        ((each.topic_name, each.partition_index) for each in request.ungrouped_partition_states),
+        ((topic.topic_name, each.partition_index) for topic in request.topic_states for each in topic.partition_states),
     )
+    errors = yield from map_in_steps(lambda each: LeaderAndIsrPartitionError(*each, code), named)
+    return LeaderAndIsrResponse(code, errors)
 
 
 @serves(LeaderAndIsrRequest, access=[on_cluster(AclOperation.CLUSTER_ACTION, _reject)], cluster_only=True)

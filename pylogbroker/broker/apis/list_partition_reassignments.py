@@ -7,7 +7,6 @@ from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.membership.control import ClusterServices
 from pylogbroker.broker.security.rules import on_cluster
 from pylogbroker.errors import KafkaError
-from pylogbroker.metadata.image import PartitionKey
 from pylogbroker.security.acls.bindings import AclOperation
 from pylogbroker.wire.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
@@ -21,21 +20,18 @@ from pylogbroker.wire.messages.list_partition_reassignments import (
 async def handle(
     services: ClusterServices, context: RequestContext, request: ListPartitionReassignmentsRequest
 ) -> ListPartitionReassignmentsResponse:
+    slices = services.runtime.slices
+    named = ((topic.name, number) for topic in request.topics or () for number in topic.partition_indexes)
+    keys = None if request.topics is None else [key async for key in slices.over(named)]
     try:
-        found = await services.cluster_control.list_reassignments(_keys(request))
+        found = await services.cluster_control.list_reassignments(keys)
     except KafkaError as error:
         return ListPartitionReassignmentsResponse(error_code=error.code, error_message=error.detail)
     topics: dict[str, list[OngoingPartitionReassignment]] = {}
-    for (topic, number), state in found.items():
+    async for (topic, number), state in slices.over(found.items()):
         topics.setdefault(topic, []).append(
             OngoingPartitionReassignment(number, list(state.replicas), list(state.adding), list(state.removing))
         )
     return ListPartitionReassignmentsResponse(
-        topics=[OngoingTopicReassignment(topic, partitions) for topic, partitions in topics.items()]
+        topics=[OngoingTopicReassignment(*each) async for each in slices.over(topics.items())]
     )
-
-
-def _keys(request: ListPartitionReassignmentsRequest) -> list[PartitionKey] | None:
-    if request.topics is None:
-        return None
-    return [(topic.name, number) for topic in request.topics for number in topic.partition_indexes]

@@ -11,7 +11,8 @@ from typing import Final
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.membership.control import ClusterServices
-from pylogbroker.broker.security.rules import on_cluster
+from pylogbroker.broker.security.rules import Steps, on_cluster
+from pylogbroker.broker.slices import inline_if_short, map_in_steps
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.security.acls.bindings import AclOperation
 from pylogbroker.wire.messages.update_features import (
@@ -30,17 +31,19 @@ _UNSAFE_DOWNGRADE: Final = 3
 @serves(UpdateFeaturesRequest, access=[on_cluster(AclOperation.ALTER)], cluster_only=True)
 def handle(
     services: ClusterServices, context: RequestContext, request: UpdateFeaturesRequest
-) -> UpdateFeaturesResponse:
+) -> UpdateFeaturesResponse | Steps[UpdateFeaturesResponse]:
     try:
         _ = services.cluster_control.image
     except KafkaError as error:
         return UpdateFeaturesResponse(error_code=error.code, error_message=error.detail)
-    return UpdateFeaturesResponse(
-        results=[
-            UpdatableFeatureResult(update.feature, ErrorCode.INVALID_REQUEST, _problem(update, context.api_version))
-            for update in request.feature_updates
-        ]
-    )
+    return inline_if_short(_rejected(request, context.api_version), len(request.feature_updates))
+
+
+def _rejected(request: UpdateFeaturesRequest, version: int) -> Steps[UpdateFeaturesResponse]:
+    def reject(update: FeatureUpdateKey) -> UpdatableFeatureResult:
+        return UpdatableFeatureResult(update.feature, ErrorCode.INVALID_REQUEST, _problem(update, version))
+
+    return UpdateFeaturesResponse(results=(yield from map_in_steps(reject, request.feature_updates)))
 
 
 def _problem(update: FeatureUpdateKey, version: int) -> str:

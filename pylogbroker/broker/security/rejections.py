@@ -21,12 +21,12 @@ class RejectTopic(Protocol):
 
 
 def reject_partitions(
-    make_topic: Callable[[str, list[Any]], Any],
+    make_topic: Callable[[Any, list[Any]], Any],
     make_partition: Callable[[Any, ErrorCode], Any],
     partitions: str = "partitions",
     name: str = "name",
 ) -> RejectTopic:
-    """Reject each partition of a topic; `partitions` and `name` are fields of the topic in the request."""
+    """Reject each partition of a topic; `partitions` and `name`, which may be an id, are its fields in the request."""
     name_of, partitions_of = attrgetter(name), attrgetter(partitions)
 
     def reject(topic: Any, code: ErrorCode = ErrorCode.TOPIC_AUTHORIZATION_FAILED) -> Generator[None, None, Any]:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterator
+from math import inf
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import attrs
 import pytest
+from twisted.internet.task import Clock
 
 from pylogbroker.broker.apis import (
     allocate_producer_ids,
@@ -21,6 +24,7 @@ from pylogbroker.broker.apis import (
 )
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.membership.control import ClusterControl
+from pylogbroker.broker.slices import Slices
 from pylogbroker.errors import ErrorCode
 from pylogbroker.metadata.image import LeaderRecovery
 from pylogbroker.wire import SUPPORTED, Request, codec
@@ -50,6 +54,7 @@ from tests.broker.trees import now, opened_tree
 @attrs.frozen
 class Member:
     cluster_control: ClusterControl
+    runtime: Any = attrs.field(factory=lambda: SimpleNamespace(slices=Slices(Clock(), inf)))
 
     def ask(self, handle: Callable[..., Any], request: Request, version: int | None = None) -> Any:
         """Return the answer; both go through the codecs of the version, by default the newest."""
@@ -182,6 +187,15 @@ def test_elect_leaders(cluster: DrivenCluster, member: Member) -> None:
     [partition] = topic.partition_result
     assert (topic.topic, partition.partition_id) == ("t", 0)
     assert partition.error_code == ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
+
+
+def test_elect_very_many_leaders(member: Member) -> None:
+    partitions = list(range(1201))
+    [topic] = member.ask(
+        elect_leaders.handle, ElectLeadersRequest(0, [ElectLeadersTopic("u", partitions)])
+    ).replica_election_results
+    results = [(each.partition_id, each.error_code) for each in topic.partition_result]
+    assert results == [(number, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) for number in partitions]
     bad = member.ask(elect_leaders.handle, ElectLeadersRequest(7, None))
     assert bad.error_code == ErrorCode.INVALID_REQUEST
 

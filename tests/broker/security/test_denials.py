@@ -5,23 +5,52 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 
 from pylogbroker.broker import limits
 from pylogbroker.broker.apis import APIS
 from pylogbroker.broker.context import RequestContext
+from pylogbroker.broker.slices import STEP_ITEMS
 from pylogbroker.errors import ErrorCode, ProtocolViolation
 from pylogbroker.security.acls.bindings import AclOperation
 from pylogbroker.wire import Request
+from pylogbroker.wire.messages.alter_client_quotas import AlterClientQuotasRequest, QuotaAlteration
+from pylogbroker.wire.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from pylogbroker.wire.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDir,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirTopic,
+)
+from pylogbroker.wire.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    ScramCredentialDeletion,
+)
 from pylogbroker.wire.messages.create_acls import AclCreation, CreateAclsRequest
 from pylogbroker.wire.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from pylogbroker.wire.messages.describe_acls import DescribeAclsRequest
 from pylogbroker.wire.messages.describe_groups import DescribeGroupsRequest
+from pylogbroker.wire.messages.elect_leaders import ElectLeadersRequest, ElectLeadersTopic
+from pylogbroker.wire.messages.leader_and_isr import (
+    LeaderAndIsrPartitionState,
+    LeaderAndIsrRequest,
+    LeaderAndIsrTopicState,
+)
 from pylogbroker.wire.messages.list_groups import ListGroupsRequest
 from pylogbroker.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from pylogbroker.wire.messages.sasl_authenticate import SaslAuthenticateRequest
 from pylogbroker.wire.messages.sasl_handshake import SaslHandshakeRequest
+from pylogbroker.wire.messages.stop_replica import (
+    StopReplicaPartitionState,
+    StopReplicaRequest,
+    StopReplicaTopicState,
+    StopReplicaTopicV1,
+)
 from tests.broker.log_lines import logged_lines
 from tests.broker.nodes import Node, opened_node
 from tests.broker.security import broker_requests, cases
@@ -184,3 +213,36 @@ def test_a_warning_says_that_brokers_may_not_be_brokers(
     with logged_lines() as lines:
         node.broker.authorizer.warn_of_brokers(ANYBODY, "10.0.0.9")
     assert ["User:ANONYMOUS, which may not act as a broker" in line for line in lines] == [True] * is_warned
+
+
+PARTITIONS = range(10_000)
+LED = [LeaderAndIsrPartitionState("t", partition_index=each) for each in PARTITIONS]
+STOPPED = [StopReplicaPartitionState(each) for each in PARTITIONS]
+MOVED = [ReassignablePartition(each) for each in PARTITIONS]
+
+
+@pytest.mark.parametrize(
+    ("request_", "version"),
+    [
+        (AlterPartitionReassignmentsRequest(0, [ReassignableTopic("t", MOVED)]), 0),
+        (AlterClientQuotasRequest([QuotaAlteration() for _ in PARTITIONS]), 1),
+        (AlterReplicaLogDirsRequest([AlterReplicaLogDir("", [AlterReplicaLogDirTopic("t", list(PARTITIONS))])]), 2),
+        (AlterUserScramCredentialsRequest([ScramCredentialDeletion(str(each), 1) for each in PARTITIONS]), 0),
+        (ElectLeadersRequest(0, [ElectLeadersTopic("t", list(PARTITIONS))]), 2),
+        (LeaderAndIsrRequest(1, ungrouped_partition_states=LED), 1),
+        (LeaderAndIsrRequest(1, topic_states=[LeaderAndIsrTopicState("t", UUID(int=1), LED)]), 7),
+        (StopReplicaRequest(1, topics=[StopReplicaTopicV1("t", list(PARTITIONS))]), 1),
+        (
+            StopReplicaRequest(
+                1, topic_states=[StopReplicaTopicState("t", list(map(StopReplicaPartitionState, PARTITIONS)))]
+            ),
+            4,
+        ),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_long_requests_are_denied_in_steps(node: Node, request_: Request, version: int) -> None:
+    api = next(each for each in APIS if each.key == request_.api_key).guarded()
+    assert node.broker.authorizer is not None
+    context = RequestContext(version, access=node.broker.authorizer.access(ANYBODY, HOST))
+    assert len(list(api.handle(node.broker, context, request_))) >= len(PARTITIONS) / STEP_ITEMS
