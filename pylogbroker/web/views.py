@@ -29,7 +29,7 @@ from pylogbroker.web.group_views import group, groups
 from pylogbroker.web.late_answers import LateAnswers
 from pylogbroker.web.query import BadQuery, Query
 from pylogbroker.web.record_views import records
-from pylogbroker.web.texts import Directory, Page
+from pylogbroker.web.texts import Directory, Page, StaticPage
 from pylogbroker.web.visitors import NotServed, Visitor, check_address, visitor_of
 
 log = Logger()
@@ -191,8 +191,9 @@ def _json(values: dict[str, Any]) -> bytes:
 
 
 def put_api(root: Resource, source: Source) -> None:
-    """Serve views and changes below /api."""
+    """Serve views and changes below /api, and their description."""
     api = Directory()
     root.putChild(b"api", api)
     for name in {**VIEWS, **CHANGES}:
         api.putChild(name.encode(), JsonPage(source, name))
+    api.putChild(b"openapi.json", StaticPage("openapi.json", b"application/json"))

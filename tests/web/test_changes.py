@@ -11,6 +11,7 @@ from pylogbroker.security.acls.bindings import AclOperation, AclResourceType
 from pylogbroker.web.pages import put_pages
 from pylogbroker.web.texts import Directory
 from pylogbroker.web.views import CHANGES
+from tests.web.described import check_answer
 from tests.web.test_pages import Parsed
 from tests.web.test_site import Answer
 from tests.web.test_views import NOW, ViewTests
@@ -36,7 +37,9 @@ class ChangeTests(ViewTests):
     def change(self, name: str, code: int = 200, /, **fields: Any) -> Any:
         answer = self.post(f"/api/{name}", json.dumps(fields).encode(), "application/json")
         self.assertEqual((answer.code, answer.headers["content-type"]), (code, "application/json"), answer.body)
-        return json.loads(answer.body)
+        body = json.loads(answer.body)
+        check_answer(f"/api/{name}", "post", code, body)
+        return body
 
     def submit(self, name: str, token: str | None = None, /, **fields: str) -> Answer:
         token = self.token() if token is None else token

@@ -20,6 +20,7 @@ from pylogbroker.wire.messages.offset_commit import (
     OffsetCommitRequestTopic,
 )
 from tests.broker.nodes import CLUSTER_ID, NODE_ID, START, NodeTests
+from tests.web.described import check_answer
 from tests.web.test_site import Connection
 
 NOW = int(START * 1000)
@@ -49,7 +50,9 @@ class ViewTests(NodeTests):
     def ask(self, path: str, code: int = 200) -> Any:
         answer = self.connect().get(f"/api/{path}")
         self.assertEqual((answer.code, answer.headers["content-type"]), (code, "application/json"), answer.body)
-        return json.loads(answer.body)
+        body = json.loads(answer.body)
+        check_answer(f"/api/{path.partition('?')[0]}", "get", code, body)
+        return body
 
     def commit(self, group: str, topic: str, offset: int) -> None:
         self.node.ask(find_coordinator.handle, FindCoordinatorRequest(group), 0)  # creates the topic of offsets
