@@ -59,6 +59,8 @@ class RequestContext:
     principal: str = ANONYMOUS
     caller: Caller = attrs.field(factory=Caller, eq=False)
     access: Access | None = attrs.field(default=None, eq=False)
+    by_token: bool = False
+    """The client has connected by a delegation token of the principal."""
 
     @property
     def required_access(self) -> Access:

@@ -118,6 +118,7 @@ class KafkaProtocol(Protocol):
         self._paused = False
         self._caller = Caller(on_charge=self._account)
         self._principal = ANONYMOUS
+        self._by_token = False
         self._access: Access | None = None
         self._closing = False
         self._finishing = False
@@ -349,7 +350,8 @@ class KafkaProtocol(Protocol):
             raise ProtocolViolation("the client id is not UTF-8") from None
         local = self.transport.getHost().host
         listener, access = self.factory.listener_name, self._current_access()
-        context = RequestContext(version, name, self._host, local, listener, self._principal, self._caller, access)
+        who = self._principal, self._caller, access, self._by_token
+        context = RequestContext(version, name, self._host, local, listener, *who)
         if len(self._callers) >= _CALLERS_MAX:
             self._callers.clear()
         self._callers[key, version, id_size, client_id] = route, context

@@ -193,6 +193,7 @@ class SaslProtocol(KafkaProtocol):
                 listener, authentication.mechanism, authentication.expires_ms
             )
             self._principal = f"User:{user}"
+            self._by_token = authentication.by_token
             self._authentication = None
             self._routes = self.factory.routes
             self._quotas = self.factory.quotas

@@ -9,8 +9,9 @@ from hashlib import pbkdf2_hmac, sha256, sha512
 import pytest
 
 from pylogbroker.security.sasl.authentication import AuthenticationFailed
+from pylogbroker.security.sasl.client import ScramClient
 from pylogbroker.security.sasl.plain import PlainServer
-from pylogbroker.security.sasl.scram import ScramServer
+from pylogbroker.security.sasl.scram import ScramServer, TokenLogin
 from pylogbroker.security.sasl.users import SCRAM_SHA_256, SCRAM_SHA_512, ScramKeys, Users
 
 SECRET = b"a secret of this broker"
@@ -180,3 +181,36 @@ def test_secrets_are_not_shown() -> None:
     for shown in (repr(known), repr(PlainServer(known)), repr(ScramServer(known, SCRAM_SHA_256))):
         assert "secret" not in shown
         assert "server_key" not in shown
+
+
+@pytest.mark.parametrize("extensions", [",tokenauth=true", ",other=1,tokenauth=TRUE"])
+def test_scram_by_a_delegation_token(extensions: str) -> None:
+    """The user is the token's owner, until the token expires."""
+    asked = []
+
+    def find(token_id: str) -> TokenLogin:
+        asked.append(token_id)
+        return TokenLogin(users(token="password"), "alice", 1000)
+
+    server = ScramServer(users(token="another"), SCRAM_SHA_256, find_token=find)
+    client = ScramClient(SCRAM_SHA_256, "token", "password", extensions)
+    answer = b""
+    while (message := client.respond(answer)) is not None:
+        answer = server.respond(message)
+    assert (server.user, server.expires_ms, server.by_token, asked) == ("alice", 1000, True, ["token"])
+
+
+def test_scram_without_a_delegation_token() -> None:
+    for extensions, find in (
+        (",tokenauth=true", None),
+        (",tokenauth=true", lambda _: TokenLogin(users(), "", None)),
+    ):
+        server = ScramServer(users(alice="secret"), SCRAM_SHA_256, find_token=find)
+        client = ScramClient(SCRAM_SHA_256, "alice", "secret", extensions)
+        with pytest.raises(AuthenticationFailed):
+            server.respond(client.respond(server.respond(client.respond(b"") or b"")) or b"")
+        assert server.user is None
+    server = ScramServer(users(alice="secret"), SCRAM_SHA_256)
+    client = ScramClient(SCRAM_SHA_256, "alice", "secret", ",tokenauth=false")
+    client.respond(server.respond(client.respond(server.respond(client.respond(b"") or b"")) or b""))
+    assert (server.user, server.by_token) == ("alice", False)

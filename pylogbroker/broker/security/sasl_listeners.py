@@ -22,7 +22,7 @@ from pylogbroker.security.sasl import users_file
 from pylogbroker.security.sasl.authentication import Authentication, Mechanism
 from pylogbroker.security.sasl.oauthbearer import OAUTHBEARER, OAuthServer, TokenValidator
 from pylogbroker.security.sasl.plain import PlainServer
-from pylogbroker.security.sasl.scram import ScramServer
+from pylogbroker.security.sasl.scram import FindToken, ScramServer
 from pylogbroker.security.sasl.users import PLAIN, Users
 
 log = Logger()
@@ -30,7 +30,7 @@ log = Logger()
 _USERS = "users"
 _REAUTH = "connections.max.reauth.ms"
 _SECRETS = {PLAIN: "passwords", OAUTHBEARER: "tokens"}
-"""What mechanisms show of a client."""
+"""Secrets that clients send in clear, by mechanism."""
 
 
 @attrs.frozen(eq=False)
@@ -53,17 +53,19 @@ class ListenerSasl:
         users = next(iter(self._users.values()), None)
         return users is not None and users.check(name, password)
 
-    def authentication(self, tokens: TokenValidator | None, identity: tuple[str, str] | None) -> Authentication:
+    def authentication(
+        self, tokens: TokenValidator | None, find_token: FindToken | None, identity: tuple[str, str] | None
+    ) -> Authentication:
         mechanisms: dict[str, Callable[[], Mechanism]] = {
-            name: partial(_server, name, users) for name, users in self._users.items()
+            name: partial(_server, name, users, find_token) for name, users in self._users.items()
         }
         if tokens is not None:
             mechanisms[OAUTHBEARER] = partial(OAuthServer, tokens)
         return Authentication(mechanisms, identity)
 
 
-def _server(mechanism: str, users: Users) -> Mechanism:
-    return PlainServer(users) if mechanism == PLAIN else ScramServer(users, mechanism)
+def _server(mechanism: str, users: Users, find_token: FindToken | None) -> Mechanism:
+    return PlainServer(users) if mechanism == PLAIN else ScramServer(users, mechanism, find_token=find_token)
 
 
 @attrs.frozen
@@ -213,6 +215,7 @@ class SaslListeners:
     _config: BrokerConfig
     _runtime: Runtime
     _store: ScramStore
+    _find_token: FindToken | None = None
     _loaded: _Loaded = attrs.field(factory=_Loaded, repr=False, init=False)
     _file_check: PeriodicCall | None = attrs.field(default=None, init=False)
     _tokens: TokenValidators = attrs.field(init=False)
@@ -246,7 +249,8 @@ class SaslListeners:
 
     def authentication(self, listener: str, identity: tuple[str, str] | None = None) -> Authentication:
         """Return the authentication of a connection, with a mechanism and a user if it authenticates again."""
-        return self._loaded.listeners[listener].authentication(self._tokens.by_listener.get(listener), identity)
+        tokens = self._tokens.by_listener.get(listener)
+        return self._loaded.listeners[listener].authentication(tokens, self._find_token, identity)
 
     def session_lifetime_ms(self, listener: str, mechanism: str, expires_ms: int | None = None) -> int:
         """Return the lifetime of a session that begins, which ends with the client's proof; 0: for ever."""

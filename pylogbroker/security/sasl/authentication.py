@@ -34,6 +34,10 @@ class Mechanism(Protocol):
     expires_ms: int | None
     """Time at which the proof ends, if it does."""
 
+    @property
+    def by_token(self) -> bool:
+        """Whether the client has proved that it has a delegation token of the user."""
+
     def respond(self, token: bytes, /) -> bytes:
         """Return the answer to a client's token; raise AuthenticationFailed. May take milliseconds."""
 
@@ -68,6 +72,10 @@ class Authentication:
     def expires_ms(self) -> int | None:
         """Time at which the client's proof ends; None if it does not."""
         return self._server.expires_ms if self._server is not None and self.state is State.DONE else None
+
+    @property
+    def by_token(self) -> bool:
+        return self._server is not None and self._server.by_token
 
     @property
     def failure_text(self) -> str:

@@ -58,6 +58,7 @@ class OAuthServer:
     _validator: TokenValidator
     user: str | None = None
     expires_ms: int | None = None
+    by_token: bool = False
     _failure: str = ""
 
     def respond(self, token: bytes) -> bytes:

@@ -15,6 +15,7 @@ class PlainServer:
     _users: Users
     user: str | None = None
     expires_ms: int | None = None
+    by_token: bool = False
 
     def respond(self, token: bytes) -> bytes:
         """Return the answer to the client's only message; raise AuthenticationFailed."""

@@ -5,7 +5,8 @@
     client final    c=base64 of the first part,r=both nonces[,extensions],p=proof
     server final    v=signature
 
-As in Kafka, names and passwords are not prepared by SASLprep, and extensions are ignored.
+As in Kafka, names and passwords are not prepared by SASLprep. The extension tokenauth=true says that the user is the
+id of a delegation token (KIP-48); other extensions are ignored.
 """
 
 from __future__ import annotations
@@ -26,9 +27,10 @@ from pylogbroker.security.sasl.users import HASHES, Users, digest
 _VALUE: Final = r"[^,\0]"
 _NAME: Final = r"(?:[^,=\0]|=2C|=3D)+"
 _NONCE: Final = r"[\x21-\x2b\x2d-\x7e]+"
-_EXTENSIONS: Final = rf"(?:,[A-Za-z]={_VALUE}+)*"
+_EXTENSIONS: Final = rf"(?:,[A-Za-z]+={_VALUE}+)*"
 _FIRST: Final = re.compile(
-    rf"(?P<header>n,(?:a=(?P<authorization>{_NAME}))?,)(?P<bare>n=(?P<name>{_NAME}),r=(?P<nonce>{_NONCE}){_EXTENSIONS})"
+    rf"(?P<header>n,(?:a=(?P<authorization>{_NAME}))?,)"
+    rf"(?P<bare>n=(?P<name>{_NAME}),r=(?P<nonce>{_NONCE})(?P<extensions>{_EXTENSIONS}))"
 )
 _FINAL: Final = re.compile(
     rf"(?P<unsigned>c=(?P<header>[A-Za-z0-9+/=]+),r=(?P<nonce>{_NONCE}){_EXTENSIONS}),p=(?P<proof>[A-Za-z0-9+/=]+)"
@@ -36,18 +38,40 @@ _FINAL: Final = re.compile(
 _NO_HEADER: Final = b"n,,"  # which Java's clients send even with an authorization
 
 
+@attrs.frozen
+class TokenLogin:
+    """A delegation token that a client names: the only user in `users`, which has none if the token is not valid."""
+
+    users: Users
+    owner: str
+    expires_ms: int | None
+
+
+FindToken = Callable[[str], TokenLogin]
+"""Finds a delegation token by its id; any thread may call it."""
+
+
 @attrs.define
 class ScramServer:
-    """Answers the two messages of a client; `user` is set after the second."""
+    """Answers the two messages of a client; `user` is set after the second.
+
+    Without `_find_token`, no client can connect by a delegation token.
+    """
 
     _users: Users
     _mechanism: str
     _make_nonce: Callable[[], str] = token_urlsafe
+    _find_token: FindToken | None = None
     user: str | None = None
     expires_ms: int | None = None
+    _token: TokenLogin | None = attrs.field(default=None, init=False)
     _first: re.Match[str] | None = attrs.field(default=None, init=False)
     _challenge: str = attrs.field(default="", init=False)
     _nonce: str = attrs.field(default="", init=False)
+
+    @property
+    def by_token(self) -> bool:
+        return self._token is not None
 
     def respond(self, token: bytes) -> bytes:
         """Return the answer to the next message; raise AuthenticationFailed."""
@@ -63,6 +87,11 @@ class ScramServer:
             raise AuthenticationFailed("the first message is malformed, or asks for channel binding")
         if first["authorization"] not in (None, first["name"]):
             raise AuthenticationFailed("the client asks to be another user")
+        if _names_token(first):
+            if self._find_token is None:
+                raise AuthenticationFailed("delegation tokens are not enabled")
+            self._token = self._find_token(_user(first))
+            self._users = self._token.users
         self._first = first
         self._nonce = first["nonce"] + self._make_nonce()
         salt, iterations = self._users.challenge(self._mechanism, _user(first))
@@ -86,12 +115,18 @@ class ScramServer:
         is_right = hmac.compare_digest(digest(name, client_key), keys.stored_key)
         if not (is_right and exists):
             raise AuthenticationFailed("the user or the password is wrong")
-        self.user = _user(first)
+        self.user = _user(first) if self._token is None else self._token.owner
+        self.expires_ms = None if self._token is None else self._token.expires_ms
         return f"v={base64.b64encode(hmac.digest(keys.server_key, signed, name)).decode()}"
 
 
 def _user(first: re.Match[str]) -> str:
     return first["name"].replace("=2C", ",").replace("=3D", "=")
+
+
+def _names_token(first: re.Match[str]) -> bool:
+    extensions: dict[str, str] = dict(each.partition("=")[::2] for each in first["extensions"].split(","))
+    return extensions.get("tokenauth", "").lower() == "true"
 
 
 def _decoded(text: str) -> bytes:
