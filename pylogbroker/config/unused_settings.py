@@ -42,7 +42,6 @@ _REASONS: tuple[tuple[str, str], ...] = (
     ("security.providers", "OpenSSL does the work of Java's classes"),
     ("principal.builder.class", "classes written in Java cannot be loaded; ssl.principal.mapping.rules maps names"),
     ("password.encoder.*", "stored passwords are not encrypted"),
-    ("delegation.token.*", "delegation tokens are not offered"),
     ("listener.name.*", "only settings of TLS and SASL and the rate of connections can be set for one listener"),
     ("early.start.listeners", _ONE_NODE),
     ("control.plane.listener.name", _ONE_NODE),
