@@ -34,6 +34,7 @@ from pylogbroker.broker.security.client_quotas import BrokerQuotas
 from pylogbroker.broker.security.sasl_listeners import SaslListeners
 from pylogbroker.broker.security.scram_store import ScramStore
 from pylogbroker.broker.security.tls_listeners import TlsListeners
+from pylogbroker.broker.security.token_manager import TokenManager
 from pylogbroker.broker.services import Controller, ControllerOrdersTaker
 from pylogbroker.broker.sole_role import SoleRole
 from pylogbroker.broker.throttles import MOVES_RATE, throttle_of
@@ -81,6 +82,7 @@ class Broker:
     tls: TlsListeners
     sasl: SaslListeners
     scram: ScramStore
+    tokens: TokenManager
     authorizer: BrokerAuthorizer | None
     quotas: BrokerQuotas
     coordinators_loaded: Deferred[Any] = attrs.field(factory=Deferred, init=False)
@@ -118,6 +120,7 @@ class Broker:
             await self.authorizer.open()
             self._check_brokers(self.authorizer)
         await self.quotas.open()
+        await self.tokens.open()
         self.dynamic_settings.open(self.metadata.image)
         await self.role.open_replicas()
         self.partitions.open()
@@ -149,6 +152,7 @@ class Broker:
         if self.authorizer is not None:
             self.authorizer.close()
         self.quotas.close()
+        self.tokens.close()
         self.role.close()
         self.auto_creation.stop()
         self.log_maintenance.stop()
@@ -203,6 +207,7 @@ def assemble(
     log_cleaner = LogCleaner(config, runtime, partitions, disk)
     authorizer = BrokerAuthorizer.of(config, runtime, tree)
     scram = ScramStore(tree, runtime, notifies=in_cluster)
+    tokens = TokenManager.of(config, runtime, tree, in_cluster, role.controller)
     apis = tuple(api for api in APIS if in_cluster or not api.cluster_only)
     return Broker(
         config,
@@ -223,8 +228,9 @@ def assemble(
         LogMoves(runtime, partitions, logs, throttle_of(config, MOVES_RATE, runtime), log_cleaner.is_busy_with),
         LogMaintenance(config, runtime, logs, partitions, log_cleaner, disk, role.reopen_offline_partitions),
         tls,
-        SaslListeners(config, runtime, scram),
+        SaslListeners(config, runtime, scram, tokens.login if tokens.is_enabled else None),
         scram,
+        tokens,
         authorizer,
         BrokerQuotas.of(config, runtime, tree),
     )

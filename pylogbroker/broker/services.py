@@ -33,6 +33,7 @@ from pylogbroker.metadata.zk_schema import BadNode, ProducerIdBlock
 from pylogbroker.replication.throttle import ReplicationThrottle
 from pylogbroker.security.acls.bindings import AclBinding, ResourcePattern
 from pylogbroker.security.acls.index import AclIndex, Entries
+from pylogbroker.security.delegation.tokens import DelegationToken, IssuedToken
 from pylogbroker.security.quotas.entities import QuotaEntity, Quotas, QuotaTable
 from pylogbroker.storage import Log, LogManager
 from pylogbroker.transactions import MarkersCallback, TransactionCoordinator, TransactionMarker
@@ -191,6 +192,22 @@ class ScramUsers(Protocol):
         """Change the settings of a user."""
 
 
+class DelegationTokens(Protocol):
+    """Delegation tokens; methods raise KafkaError."""
+
+    def check_enabled(self) -> None:
+        """Raise DELEGATION_TOKEN_AUTH_DISABLED without a secret key."""
+
+    async def create(self, owner: str, requester: str, renewers: Sequence[str], lifetime_ms: int, /) -> IssuedToken: ...
+    async def renew(self, principal: str, mac: bytes, period_ms: int, /) -> int:
+        """Postpone the expiry of a token, and return it."""
+
+    async def expire(self, principal: str, mac: bytes, period_ms: int, /) -> int:
+        """Set the expiry of a token, and return it."""
+
+    async def select(self, is_wanted: Callable[[DelegationToken], bool], /) -> list[IssuedToken]: ...
+
+
 class ClientQuotas(Protocol):
     @property
     def store(self) -> QuotaChanges: ...
@@ -269,6 +286,8 @@ class Services(LogServices, Protocol):
     def sasl(self) -> SaslListeners: ...
     @property
     def scram(self) -> ScramUsers: ...
+    @property
+    def tokens(self) -> DelegationTokens: ...
     @property
     def membership(self) -> ControllerOrdersTaker:
         """For APIs that are offered in clusters only."""

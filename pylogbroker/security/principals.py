@@ -27,6 +27,12 @@ _RULES: Final = re.compile(rf"\s*(?:{_RULE})?\s*(?:,|$)", re.DOTALL)
 _REFERENCE: Final = re.compile(r"\\(.)|\$(\d+)", re.DOTALL)
 
 
+def parts(principal: str) -> tuple[str, str]:
+    """Return type and name of a principal: `User` and `name`."""
+    kind, _, name = principal.partition(":")
+    return kind, name
+
+
 class NoRule(ValueError):
     """No rule applies to a name."""
 

@@ -1,0 +1,86 @@
+"""DescribeDelegationToken (41): tokens that the sender owns, requested or may renew, and those it may describe."""
+
+from __future__ import annotations
+
+from pylogbroker.broker.api import serves
+from pylogbroker.broker.context import RequestContext
+from pylogbroker.broker.limits import ResponseBudget
+from pylogbroker.broker.security.rules import by_handler
+from pylogbroker.broker.security.token_requests import check_connection, principal_of
+from pylogbroker.broker.services import Services
+from pylogbroker.errors import KafkaError
+from pylogbroker.security.acls.bindings import AclOperation, AclResourceType
+from pylogbroker.security.delegation.tokens import DelegationToken, IssuedToken
+from pylogbroker.security.principals import parts
+from pylogbroker.wire.messages.describe_delegation_token import (
+    DescribedDelegationToken,
+    DescribedDelegationTokenRenewer,
+    DescribeDelegationTokenRequest,
+    DescribeDelegationTokenResponse,
+)
+
+_WITH_REQUESTER = 3
+_TOKEN_BYTES = 200
+
+
+@serves(DescribeDelegationTokenRequest, is_read=True, access=[by_handler])
+async def handle(
+    services: Services, context: RequestContext, request: DescribeDelegationTokenRequest
+) -> DescribeDelegationTokenResponse:
+    try:
+        check_connection(context)
+        services.tokens.check_enabled()
+        return DescribeDelegationTokenResponse(tokens=await _described(services, context, request))
+    except KafkaError as error:
+        return DescribeDelegationTokenResponse(error.code)
+
+
+async def _described(
+    services: Services, context: RequestContext, request: DescribeDelegationTokenRequest
+) -> list[DescribedDelegationToken]:
+    if request.owners == []:
+        return []
+    owners = None
+    if request.owners is not None:
+        owners = frozenset([principal_of(each) async for each in services.runtime.slices.over(request.owners)])
+    sender = frozenset((context.principal,))
+    budget = ResponseBudget()
+
+    def is_wanted(token: DelegationToken) -> bool:
+        if owners is not None and not token.concerns(owners):
+            return False
+        if not (token.concerns(sender) or _may_describe(context, token)):
+            return False
+        budget.take(_TOKEN_BYTES + sum(map(len, (token.owner, token.requester, *token.renewers))))
+        return True
+
+    found = await services.tokens.select(is_wanted)
+    return [_result(context, issued) async for issued in services.runtime.slices.over(found)]
+
+
+def _may_describe(context: RequestContext, token: DelegationToken) -> bool:
+    access = context.access
+    if access is None:
+        return True
+    return access.allows(
+        AclOperation.DESCRIBE, AclResourceType.DELEGATION_TOKEN, token.token_id, quietly=True
+    ) or access.allows(AclOperation.DESCRIBE_TOKENS, AclResourceType.USER, token.owner, quietly=True)
+
+
+def _result(context: RequestContext, issued: IssuedToken) -> DescribedDelegationToken:
+    token = issued.token
+    kind, name = parts(token.owner)
+    result = DescribedDelegationToken(
+        kind,
+        name,
+        issue_timestamp=token.issued_ms,
+        expiry_timestamp=token.expires_ms,
+        max_timestamp=token.max_ms,
+        token_id=token.token_id,
+        hmac=issued.hmac,
+        renewers=[DescribedDelegationTokenRenewer(*parts(each)) for each in token.renewers],
+    )
+    if context.api_version >= _WITH_REQUESTER:
+        requester = parts(token.requester)
+        result.token_requester_principal_type, result.token_requester_principal_name = requester
+    return result

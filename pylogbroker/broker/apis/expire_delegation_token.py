@@ -1,0 +1,26 @@
+"""ExpireDelegationToken (40): owner and renewers delete a token, or change its expiry."""
+
+from __future__ import annotations
+
+from pylogbroker.broker.api import serves
+from pylogbroker.broker.context import RequestContext
+from pylogbroker.broker.security.rules import by_handler
+from pylogbroker.broker.security.token_requests import check_connection
+from pylogbroker.broker.services import Services
+from pylogbroker.errors import KafkaError
+from pylogbroker.wire.messages.expire_delegation_token import (
+    ExpireDelegationTokenRequest,
+    ExpireDelegationTokenResponse,
+)
+
+
+@serves(ExpireDelegationTokenRequest, access=[by_handler])
+async def handle(
+    services: Services, context: RequestContext, request: ExpireDelegationTokenRequest
+) -> ExpireDelegationTokenResponse:
+    try:
+        check_connection(context)
+        expiry_ms = await services.tokens.expire(context.principal, bytes(request.hmac), request.expiry_time_period_ms)
+    except KafkaError as error:
+        return ExpireDelegationTokenResponse(error.code, expiry_timestamp_ms=-1)
+    return ExpireDelegationTokenResponse(expiry_timestamp_ms=expiry_ms)

@@ -1,0 +1,23 @@
+"""RenewDelegationToken (39): owner and renewers postpone the expiry of a token."""
+
+from __future__ import annotations
+
+from pylogbroker.broker.api import serves
+from pylogbroker.broker.context import RequestContext
+from pylogbroker.broker.security.rules import by_handler
+from pylogbroker.broker.security.token_requests import check_connection
+from pylogbroker.broker.services import Services
+from pylogbroker.errors import KafkaError
+from pylogbroker.wire.messages.renew_delegation_token import RenewDelegationTokenRequest, RenewDelegationTokenResponse
+
+
+@serves(RenewDelegationTokenRequest, access=[by_handler])
+async def handle(
+    services: Services, context: RequestContext, request: RenewDelegationTokenRequest
+) -> RenewDelegationTokenResponse:
+    try:
+        check_connection(context)
+        expiry_ms = await services.tokens.renew(context.principal, bytes(request.hmac), request.renew_period_ms)
+    except KafkaError as error:
+        return RenewDelegationTokenResponse(error.code, expiry_timestamp_ms=-1)
+    return RenewDelegationTokenResponse(expiry_timestamp_ms=expiry_ms)

@@ -1,0 +1,47 @@
+"""Requests for delegation tokens: principals in messages, and which connections may send them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final, Protocol
+
+from pylogbroker.broker.context import RequestContext
+from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.security.principals import ANONYMOUS, parts
+
+RENEWERS_MAX: Final = 100
+"""Kafka has no such limit; it keeps the nodes of tokens small."""
+_NAME_CHARACTERS_MAX: Final = 1000
+
+
+class NamesPrincipal(Protocol):
+    principal_type: str
+    principal_name: str
+
+
+def principal_of(named: NamesPrincipal) -> str:
+    return f"{named.principal_type}:{named.principal_name}"
+
+
+def check_connection(context: RequestContext) -> None:
+    """Raise DELEGATION_TOKEN_REQUEST_NOT_ALLOWED for clients without identity, and those that connect by a token."""
+    if context.by_token or context.principal == ANONYMOUS:
+        raise KafkaError(code=ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
+
+
+def principals_of(renewers: Sequence[NamesPrincipal]) -> list[str]:
+    """Return the renewers of a token; raise POLICY_VIOLATION for too many."""
+    if len(renewers) > RENEWERS_MAX:
+        raise KafkaError(f"A token cannot have more than {RENEWERS_MAX} renewers", ErrorCode.POLICY_VIOLATION)
+    return [principal_of(each) for each in renewers]
+
+
+def check_users(principals: Iterable[str]) -> None:
+    """Raise INVALID_PRINCIPAL_TYPE for principals that are no users, POLICY_VIOLATION for names that are too long."""
+    for principal in principals:
+        kind, name = parts(principal)
+        if kind != "User":
+            raise KafkaError(code=ErrorCode.INVALID_PRINCIPAL_TYPE)
+        if not 1 <= len(name) <= _NAME_CHARACTERS_MAX:
+            text = f"Names of users must have 1 to {_NAME_CHARACTERS_MAX} characters"
+            raise KafkaError(text, ErrorCode.POLICY_VIOLATION)
