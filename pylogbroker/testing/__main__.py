@@ -2,16 +2,20 @@
 
     python -m pylogbroker.testing --control 127.0.0.1:9099
 
-The first line of its output is JSON: `{"bootstrap": "127.0.0.1:45123", "control": "http://127.0.0.1:9099"}`.
+The first line of its output is JSON: `{"bootstrap": "127.0.0.1:45123", "control": "http://127.0.0.1:9099"}`. If the
+brokers cannot start, the line is `{"error": "...", "type": "StartupError"}`, and the status 1.
 """
 
 from __future__ import annotations
 
 import json
+import sys
 from typing import Any
 
 import click
 
+from pylogbroker.errors import ConfigError, StartupError
+from pylogbroker.tap.brokers.stdin import stop_with_stdin
 from pylogbroker.testing.broker import Broker
 from pylogbroker.testing.control.commands import Commands
 from pylogbroker.testing.control.site import control_site
@@ -35,16 +39,24 @@ def _setting(context: click.Context, option: click.Parameter, given: tuple[str, 
 @click.option("--control", default="127.0.0.1:0", callback=_address, help="HOST:PORT of the control; port 0: any.")
 @click.option("--brokers", default=1, help="Number of brokers.")
 @click.option("--override", multiple=True, callback=_setting, help="A setting of the broker: NAME=VALUE.")
-def main(control: tuple[str, int], brokers: int, override: dict[str, str]) -> None:
+@click.option("--child", is_flag=True, help="Read settings as a line of JSON from standard input, and end with it.")
+def main(control: tuple[str, int], brokers: int, override: dict[str, str], child: bool) -> None:
     from twisted.internet import reactor as global_reactor  # the process is only this
 
     reactor: Any = global_reactor
     host, port = control
-    with Broker(override, brokers=brokers) as broker:
-        listening = reactor.listenTCP(port, control_site(reactor, Commands(broker)), interface=host)
-        address = {"bootstrap": broker.bootstrap, "control": f"http://{host}:{listening.getHost().port}"}
-        reactor.callWhenRunning(lambda: print(json.dumps(address), flush=True))
-        reactor.run()
+    if child:
+        override |= json.loads(sys.stdin.readline())
+        stop_with_stdin(reactor)
+    try:
+        with Broker(override, brokers=brokers) as broker:
+            listening = reactor.listenTCP(port, control_site(reactor, Commands(broker)), interface=host)
+            address = {"bootstrap": broker.bootstrap, "control": f"http://{host}:{listening.getHost().port}"}
+            reactor.callWhenRunning(lambda: print(json.dumps(address), flush=True))
+            reactor.run()
+    except (ConfigError, StartupError) as error:
+        print(json.dumps({"error": str(error), "type": type(error).__name__}), flush=True)
+        sys.exit(1)
 
 
 if __name__ == "__main__":

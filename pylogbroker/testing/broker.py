@@ -1,4 +1,4 @@
-"""A broker for tests, in a thread of the test's process.
+"""A broker for tests, in a thread of the test's process or in a process of its own.
 
     with Broker(num_partitions=3) as broker:
         broker.create_topic("orders")
@@ -20,19 +20,17 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from pylogbroker.config import check_names
 from pylogbroker.errors import ConfigError
 from pylogbroker.testing.access import CONTROL, AccessFiles, AccessRules
-from pylogbroker.testing.clock import BrokerClock
+from pylogbroker.testing.control.remote import RemoteRequests
 from pylogbroker.testing.data_directory import temporary_directory
-from pylogbroker.testing.faults import Faults, RequestLog
-from pylogbroker.testing.in_thread import BrokersInThread, Listeners
+from pylogbroker.testing.faults import RequestLog
 from pylogbroker.testing.reactor_thread import ReactorThread
 from pylogbroker.testing.requests import CLIENT_ID, BrokerRequests
+from pylogbroker.testing.runners import ProcessRunner, ThreadRunner
 from pylogbroker.testing.settings import ALLOW_FAULTS, QUICK, texts
 
 if TYPE_CHECKING:
     from pylogbroker.testing.admin import Admin
     from pylogbroker.testing.schema_registry.service import RegistryService
-
-START_SECONDS: Final = 60.0
 
 
 class Broker(BrokerRequests):
@@ -45,7 +43,8 @@ class Broker(BrokerRequests):
     `users={"alice": "secret"}` lets clients log in with SASL. `tls=True` makes certificates. `acls=["alice read
     topic:orders"]` denies what no ACL allows. `client_settings` has what a client needs for this.
 
-    `schema_registry=True` serves Confluent's REST interface at `schema_registry.url`.
+    `schema_registry=True` serves Confluent's REST interface at `schema_registry.url`. With `process=True` the brokers
+    have a process of their own.
     """
 
     def __init__(
@@ -58,6 +57,7 @@ class Broker(BrokerRequests):
         tls: bool = False,
         acls: Sequence[str] | None = None,
         schema_registry: bool = False,
+        process: bool = False,
         **named: Any,
     ) -> None:
         super().__init__()
@@ -72,14 +72,16 @@ class Broker(BrokerRequests):
             raise ConfigError("listeners: leave it out; users, tls and acls have listeners of their own")
         self._has_registry = schema_registry
         self._registry: RegistryService | None = None
-        self._listeners: list[Listeners] = []
+        self.listeners: list[dict[str, str]] = []
+        """Addresses of each broker by the names of its listeners."""
         self._stack = ExitStack()
-        self.faults: Final = Faults()
+        self._runner = ProcessRunner() if process else ThreadRunner()
+        self.faults: Final = self._runner.faults
         """Faults of all its brokers: `pylogbroker.testing.faults` describes them."""
-        self.clock: Final = BrokerClock()
+        self.clock: Final = self._runner.clock
 
     @property
-    def requests(self) -> RequestLog:
+    def requests(self) -> RequestLog | RemoteRequests:
         """The last requests of clients, decoded: `[each.api for each in broker.requests]`."""
         return self.faults.requests
 
@@ -129,11 +131,7 @@ class Broker(BrokerRequests):
             self._access.write()
             listeners = self._access.broker_settings()
         settings = {**listeners, "log.dirs": directory, **ALLOW_FAULTS, **self._settings}
-        clock = self.clock.attach(thread.reactor, thread.call, lambda: brokers.have_busy_threads)
-        stack.callback(self.clock.detach)
-        brokers = BrokersInThread(thread.reactor, settings, self._count, clock, self.faults)
-        self._listeners = thread.call(brokers.start, "start of the broker", START_SECONDS)
-        stack.callback(thread.call, brokers.stop, "stop of the broker", START_SECONDS)
+        self.listeners = self._runner.start(stack, thread, settings, self._count)
         self._thread = thread
         if self._acls:
             stack.callback(self._end_requests)
@@ -155,8 +153,7 @@ class Broker(BrokerRequests):
 
     @property
     def bootstrap(self) -> str:
-        firsts = [next(iter(listeners.values())) for listeners in self._listeners]
-        return ",".join(f"{each.host}:{each.port}" for each in firsts)
+        return ",".join(next(iter(addresses.values())) for addresses in self.listeners)
 
     def client_settings(self, user: str | None = None) -> dict[str, str]:
         """Return the settings of a client, with librdkafka's names, for a user: by default the first.
@@ -170,7 +167,7 @@ class Broker(BrokerRequests):
             return super()._new_admin(reactor)
         from pylogbroker.testing.admin import Admin
 
-        addresses = ",".join(f"{each[CONTROL].host}:{each[CONTROL].port}" for each in self._listeners)
+        addresses = ",".join(each[CONTROL] for each in self.listeners)
         return Admin(reactor, addresses, {"client.id": CLIENT_ID, **self._access.control_settings()})
 
     @property
@@ -186,7 +183,7 @@ class Broker(BrokerRequests):
     @property
     def port(self) -> int:
         """Port of the first broker."""
-        return next(iter(self._listeners[0].values())).port
+        return int(self.bootstrap.split(",")[0].rpartition(":")[2])
 
 
 async def _in_executor(function: Callable[[], None]) -> None:

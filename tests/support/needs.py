@@ -26,13 +26,14 @@ PROCESS = "process"
 KAFKA = "kafka"
 ORACLE = "oracle"
 
-#: Modules by which processes are started; compaction is the only part of the package that does so.
+#: Modules by which processes are started; of the package, compaction and brokers for tests do so.
 STARTERS = frozenset(
     (
         "subprocess",
         "multiprocessing",
         "concurrent.futures.process",
         "pylogbroker.storage.compaction.process",
+        "pylogbroker.testing.child_process",
         "tests.support.run_services",  # starts them in another process of the run
     )
 )

@@ -42,7 +42,9 @@ class Commands:
         """Return the commands; they get the parts of the path in braces, then the fields of the body."""
         faults = self._broker.faults
         commands: dict[tuple[str, str], Command] = {
-            ("GET", "/broker"): lambda: {"bootstrap": self._broker.bootstrap},
+            ("GET", "/broker"): lambda: {"bootstrap": self._broker.bootstrap, "listeners": self._broker.listeners},
+            ("GET", "/clock"): lambda: {"seconds": self._broker.clock.time()},
+            ("POST", "/clock/advance"): self._broker.clock.advance,
             ("POST", "/topics"): self._create_topic,
             ("GET", "/requests"): self._requests,
             ("GET", "/faults"): lambda: [self._described(number) for number in self._listed],

@@ -76,6 +76,17 @@ def test_the_description_has_all_arguments_of_faults(control: Control) -> None:
     assert described.keys() == signature(Faults.add).parameters.keys() - {"self", "when"}
 
 
+def test_addresses_and_time(control: Control) -> None:
+    assert control.ask("GET", "/broker") == {
+        "bootstrap": control.bootstrap,
+        "listeners": [{"PLAINTEXT": control.bootstrap}],
+    }
+    before = control.ask("GET", "/clock")["seconds"]
+    control.ask("POST", "/clock/advance", {"duration": "1h"})
+    assert 3600 <= control.ask("GET", "/clock")["seconds"] - before < 3660
+    assert control.fail("POST", "/clock/advance", {"duration": "soon"})[0] == 400
+
+
 def test_a_topic_is_created(control: Control) -> None:
     control.ask("POST", "/topics", {"name": "new", "partitions": 3, "settings": {"retention.ms": 1000}})
     (seen,) = control.ask("GET", "/requests?api=CreateTopics")

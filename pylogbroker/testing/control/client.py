@@ -1,0 +1,47 @@
+"""Blocking client of a control, in the test's process."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any, Final, NoReturn
+from urllib.error import HTTPError
+from urllib.request import OpenerDirector, ProxyHandler, Request, build_opener
+
+import attrs
+
+from pylogbroker.testing.faults import FaultNotFired
+
+_ANSWER_SECONDS: Final = 60.0
+_ERRORS: Final[dict[int, Callable[[str], Exception]]] = {400: ValueError, 404: LookupError, 409: FaultNotFired}
+
+
+@attrs.frozen(eq=False)
+class ControlClient:
+    """Any thread may ask."""
+
+    address: str
+    _opener: OpenerDirector = attrs.field(factory=lambda: build_opener(ProxyHandler({})), init=False)
+
+    def get(self, path: str) -> Any:
+        return self.ask("GET", path)
+
+    def post(self, path: str, **fields: Any) -> Any:
+        return self.ask("POST", path, fields)
+
+    def ask(self, method: str, path: str, fields: dict[str, Any] | None = None) -> Any:
+        """Return the answer; raise ValueError, LookupError or FaultNotFired with the text of an error."""
+        data = None if fields is None else json.dumps(fields).encode()
+        request = Request(self.address + path, data, {"Content-Type": "application/json"}, method=method)
+        waits = float((fields or {}).get("timeout", 0.0))
+        try:
+            with self._opener.open(request, timeout=_ANSWER_SECONDS + waits) as answer:
+                return json.load(answer)
+        except HTTPError as error:
+            _raise(error)
+
+
+def _raise(error: HTTPError) -> NoReturn:
+    with error:
+        text = json.load(error)["error"]
+    raise _ERRORS.get(error.code, RuntimeError)(text) from None
