@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import islice
 from typing import Any
 
 from pylogbroker.broker.services import Services
@@ -28,7 +27,8 @@ async def groups(visitor: Visitor, query: Query) -> dict[str, Any]:
         each async for each in slices.over(found) if search in each.group_id and visitor.sees_group(each.group_id)
     ]
     in_order = await slices.run(sort_in_steps(matching, key=lambda each: each.group_id))
-    rows = [_group_row(services, each) async for each in slices.over(islice(in_order, start, start + count))]
+    numbered = slices.over(enumerate(in_order))
+    rows = [_group_row(services, each) async for number, each in numbered if start <= number < start + count]
     return {
         "search": search,
         "start": start,
