@@ -33,6 +33,7 @@ log = Logger()
 
 CLOSING_SECONDS = 1.0
 TLS_LINES_MAX = 3  # a minute, for each address and cause
+THROTTLED_MAX = 1000  # connections of a listener that wait for their end
 _IDLE_TICKS = 10
 
 
@@ -151,9 +152,17 @@ class KafkaFactory(Factory):
         protocol.factory = self
         return protocol
 
-    def _throttle(self, host: str, ms: int) -> ThrottledConnection:
+    def _throttle(self, host: str, ms: int) -> ThrottledConnection | None:
+        """Return a connection that is closed later, or None to close it at once if too many wait for that."""
+        is_full = len(self._throttled) >= THROTTLED_MAX
         if self._rejected.is_due(host):
-            log.warn("{host} creates more connections than its quota: they are closed", host=host)
+            log.warn(
+                "{host} creates more connections than its quota: they are closed{when}",
+                host=host,
+                when=f" at once, as {THROTTLED_MAX} others wait for that" if is_full else "",
+            )
+        if is_full:
+            return None
         connection = ThrottledConnection(self.reactor, ms, self._throttled.pop)
         self._throttled[connection] = None
         return connection

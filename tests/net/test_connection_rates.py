@@ -6,15 +6,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
 from twisted.internet.address import IPv4Address, IPv6Address
 
+from pylogbroker.broker.peer_log_limit import LINES_PER_MINUTE_MAX
 from pylogbroker.broker.security.client_quotas import BrokerQuotas
 from pylogbroker.config import Listener
+from pylogbroker.net import service
 from pylogbroker.net.connection_rates import ConnectionRates, ThrottledConnection
 from pylogbroker.net.protocol import KafkaProtocol
 from pylogbroker.net.service import KafkaFactory, SharedLimits
 from pylogbroker.security.quotas.entities import DEFAULT, QuotaEntity
 from pylogbroker.security.quotas.keys import QuotaKey
+from tests.broker.log_lines import logged_lines
 from tests.broker.nodes import Node, opened_node
 from tests.broker.trees import now
 from tests.net.fakes import FakeTransport
@@ -86,6 +90,30 @@ def test_throttled_connections_are_closed_later(tmp_path: Path) -> None:
         node.clock.advance(0.001)
         assert transport.closed == "at once"
         throttled.connectionLost()
+
+
+def test_few_throttled_connections_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(service, "THROTTLED_MAX", 3)
+    with rates(tmp_path) as (node, _), logged_lines() as lines:
+        set_rate(node.broker.quotas, DEFAULT, 0.1)
+        factory = KafkaFactory(node.clock, node.broker, LISTENER, SharedLimits.of(node.broker))
+
+        def throttled(host: str) -> ThrottledConnection | None:
+            assert isinstance(factory.buildProtocol(IPv4Address("TCP", host, 1)), KafkaProtocol)
+            connection = factory.buildProtocol(IPv4Address("TCP", host, 2))
+            assert connection is None or isinstance(connection, ThrottledConnection)
+            return connection
+
+        first, *_, fourth = [throttled(f"10.0.0.{number}") for number in range(4)]
+        assert first is not None
+        assert fourth is None
+        for _ in range(1000):
+            assert factory.buildProtocol(IPv4Address("TCP", "10.0.0.3", 3)) is None
+        first.connectionLost()
+        assert throttled("10.0.0.4") is not None
+        assert throttled("10.0.0.5") is None
+    full = [line for line in lines if line.endswith("closed at once, as 3 others wait for that")]
+    assert len(full) == LINES_PER_MINUTE_MAX + 1
 
 
 def test_a_listener_waits(tmp_path: Path) -> None:
