@@ -17,6 +17,7 @@
     `acls`              access control lists
     `users`             users of SCRAM
     `quotas`            quotas of users, client ids and addresses
+    `tokens`            delegation tokens
     `routing`           which broker is asked, and retries
     ==================  ========================================================================================
 
@@ -67,6 +68,7 @@ from pylogbroker.client.admin.topics import (
 )
 from pylogbroker.client.admin.transactions import ProducerDescription, TransactionDescription, TransactionListing
 from pylogbroker.config.changes import ConfigOperation, SettingChange
+from pylogbroker.security.delegation.tokens import DelegationToken, IssuedToken
 
 __all__ = [
     "EARLIEST",
@@ -89,10 +91,12 @@ __all__ = [
     "ConfigResourceType",
     "ConfigSynonym",
     "CreatedTopic",
+    "DelegationToken",
     "ElectionType",
     "FeatureLevels",
     "GroupDescription",
     "GroupListing",
+    "IssuedToken",
     "ItemsFailed",
     "ListedOffset",
     "LogDirDescription",

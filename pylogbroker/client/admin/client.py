@@ -15,6 +15,7 @@ from pylogbroker.client.admin.quotas import QuotaAdmin
 from pylogbroker.client.admin.records import RecordAdmin
 from pylogbroker.client.admin.replicas import ReplicaAdmin
 from pylogbroker.client.admin.routing import Router
+from pylogbroker.client.admin.tokens import TokenAdmin
 from pylogbroker.client.admin.topics import TopicAdmin
 from pylogbroker.client.admin.transactions import TransactionAdmin
 from pylogbroker.client.admin.users import UserAdmin
@@ -55,6 +56,7 @@ class AdminClient:
         self.acls = AclAdmin(router)
         self.users = UserAdmin(router)
         self.quotas = QuotaAdmin(router)
+        self.tokens = TokenAdmin(router)
 
     def __repr__(self) -> str:
         return f"<AdminClient of {self._cluster}>"
