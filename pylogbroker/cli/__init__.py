@@ -33,6 +33,7 @@ _COMMANDS: Final = {
     "produce": "Write records: lines of the standard input.",
     "quota": "Show and set quotas of users, client ids and addresses.",
     "reassign": "Move partitions to other brokers, and elect leaders.",
+    "token": "Create, list, renew and expire delegation tokens.",
     "topic": "List, create, describe, alter, delete and trim topics.",
     "txn": "Show transactions and their producers, and end those that hang.",
     "user": "Add, list and delete users of SASL listeners.",
