@@ -70,7 +70,7 @@ class HttpServer:
     async def stop_serving(self) -> None:
         self._readiness.stage = STOPPING
         self._metrics.scrape = None
-        self._views.services = None
+        self._views.stop()
 
     def _faults(self, broker: Broker) -> Iterator[str]:
         if self._session is SessionState.SUSPENDED:

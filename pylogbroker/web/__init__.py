@@ -6,6 +6,7 @@ health    /livez, /readyz.
 metrics   /metrics.
 visitors  who asks, and what they may do.
 views     topics, records, groups and brokers, by the modules named so; `query` and `decoding` help them.
+live      new records as they come.
 changes   of topics, records and, in `group_reset`, offsets; `forms` rejects what other sites send.
 pages     HTML of the views, by `templates`.
 service   addresses to listen on.

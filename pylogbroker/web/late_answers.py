@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Coroutine
+from functools import partial
 from typing import Any
 
 import attrs
@@ -17,6 +18,7 @@ class LateAnswers:
 
     most: int
     running: int = attrs.field(default=0, init=False)
+    _works: set[Deferred[None]] = attrs.field(factory=set, init=False)
 
     @property
     def is_full(self) -> bool:
@@ -29,10 +31,21 @@ class LateAnswers:
         finished.addBoth(self._finished)
         work = ensureDeferred(answer)
         finished.addErrback(lambda _: work.cancel())
+        self._works.add(work)
+        work.addBoth(partial(self._ended, work))
         work.addErrback(
             lambda failure: None if failure.check(CancelledError) else request.processingFailed(failure) and None
         )
         return NOT_DONE_YET
+
+    def cancel(self) -> None:
+        """Cancel all work; the connections are left to be closed."""
+        for work in tuple(self._works):
+            work.cancel()
+
+    def _ended(self, work: Deferred[None], result: Any) -> Any:
+        self._works.discard(work)
+        return result
 
     def _finished(self, result: Failure | None) -> Failure | None:
         self.running -= 1

@@ -30,17 +30,15 @@ async def records(visitor: Visitor, query: Query) -> dict[str, Any]:
     services = visitor.services
     topic, index = query.required("topic"), query.count("partition", 0, 2**31 - 1)
     visitor.check(AclOperation.READ, AclResourceType.TOPIC, topic)
-    partition = services.partitions.find(topic, index)
+    partition = found_partition(services, topic, index)
     log = partition.log
-    if log.byte_addressed:
-        raise KafkaError("records of a topic of 0.7 are not shown", ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT)
     count = max(1, query.count("count", RECORDS_DEFAULT, RECORDS_MAX))
     shape = query.choice("format", FORMATS)
-    offset = await _first_offset(visitor, partition, query, count)
+    offset = await first_offset(visitor, partition, query, count)
     rows: list[dict[str, Any]] = []
     upto = log.high_watermark
     for _ in range(REGIONS_MAX):
-        region = await _region(services, partition, offset, upto)
+        region = await region_at(services, partition, offset, upto)
         if region is None:
             break
         wanted = Wanted(offset, count - len(rows), upto, query.text("search"), shape)
@@ -62,7 +60,16 @@ async def records(visitor: Visitor, query: Query) -> dict[str, Any]:
     }
 
 
-async def _first_offset(visitor: Visitor, partition: Partition, query: Query, count: int) -> int:
+def found_partition(services: Services, topic: str, index: int) -> Partition:
+    """Return a partition that this broker leads; raise KafkaError."""
+    partition = services.partitions.find(topic, index)
+    if partition.log.byte_addressed:
+        raise KafkaError("records of a topic of 0.7 are not shown", ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT)
+    return partition
+
+
+async def first_offset(visitor: Visitor, partition: Partition, query: Query, count: int) -> int:
+    """Return the offset that a request names, or that of the last `count` records."""
     log = partition.log
     if (offset := query.number("offset")) is not None:
         return max(log.log_start_offset, min(offset, log.high_watermark))
@@ -73,10 +80,12 @@ async def _first_offset(visitor: Visitor, partition: Partition, query: Query, co
     return max(log.log_start_offset, log.high_watermark - query.count("last", count))
 
 
-async def _region(services: Services, partition: Partition, offset: int, upto: int) -> FileRegion | None:
+async def region_at(
+    services: Services, partition: Partition, offset: int, upto: int, size: int = REGION_BYTES_MAX
+) -> FileRegion | None:
     """Return records; a worker thread brings parts of indexes that are on the disk."""
     while True:
         try:
-            return partition.log.read(offset, REGION_BYTES_MAX, upto=upto, may_wait=False)
+            return partition.log.read(offset, size, upto=upto, may_wait=False)
         except NotCached as missing:
             await services.runtime.in_reading_thread(read_ahead, missing.region)

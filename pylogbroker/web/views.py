@@ -2,6 +2,7 @@
 
     /api/NAME    the values as JSON
     /NAME        the same values as HTML, see `pages`; topics are at / as well
+    /api/live    new records as server-sent events, see `live`
 
 Changes are asked for by POST, at the same addresses: by a form as HTML has it, or by JSON.
 
@@ -27,6 +28,7 @@ from pylogbroker.web.forms import FormTokens, check_origin, json_of
 from pylogbroker.web.group_reset import preview_reset, reset_group
 from pylogbroker.web.group_views import group, groups
 from pylogbroker.web.late_answers import LateAnswers
+from pylogbroker.web.live import LiveView
 from pylogbroker.web.query import BadQuery, Query
 from pylogbroker.web.record_views import records
 from pylogbroker.web.texts import Directory, Page, StaticPage
@@ -34,10 +36,12 @@ from pylogbroker.web.visitors import NotServed, Visitor, check_address, visitor_
 
 log = Logger()
 
+VIEWERS_MAX: Final = 8
+"""Viewers who follow new records at a time."""
 ANSWERS_MAX: Final = 8
 """Answers in preparation at a time."""
 
-Work = Callable[[Visitor, Request], Awaitable[bytes]]
+Work = Callable[[Visitor, Request], Awaitable[bytes | None]]
 View = Callable[[Visitor, Query], Awaitable[dict[str, Any]]]
 VIEWS: Final[Mapping[str, View]] = {
     "topics": topics,
@@ -72,15 +76,21 @@ class Source:
     """The broker, once it serves, and its answers in preparation."""
 
     services: Services | None = None
+    viewers: LateAnswers = attrs.field(factory=lambda: LateAnswers(VIEWERS_MAX), init=False)
     form_tokens: FormTokens = attrs.field(factory=FormTokens, init=False)
     answers: LateAnswers = attrs.field(factory=lambda: LateAnswers(ANSWERS_MAX), init=False)
 
-    def open(self, request: Request) -> Services:
+    def stop(self) -> None:
+        """Serve nothing from now on."""
+        self.services = None
+        self.viewers.cancel()
+
+    def open(self, request: Request, answers: LateAnswers) -> Services:
         """Return the broker; raise NotServed."""
         if self.services is None:
             raise NotServed(503, "the broker starts or stops")
         check_address(request)
-        if self.answers.is_full:
+        if answers.is_full:
             raise NotServed(503, "too many requests at a time")
         return self.services
 
@@ -102,17 +112,18 @@ class ViewPage(Page):
         return (*(super().methods if self._view else ()), *((b"POST",) if self._change else ()))
 
     def render_GET(self, request: Request) -> bytes | int:
-        return self._begin(request, self._show)
+        return self.begin(request, self.source.answers, self._show)
 
     def render_POST(self, request: Request) -> bytes | int:
-        return self._begin(request, self._do)
+        return self.begin(request, self.source.answers, self._do)
 
-    def _begin(self, request: Request, work: Work) -> bytes | int:
+    def begin(self, request: Request, answers: LateAnswers, work: Work) -> bytes | int:
+        """Let `work` answer, which returns a body or writes the answer itself, or answer why not."""
         try:
-            services = self.source.open(request)
+            services = self.source.open(request, answers)
         except NotServed as error:
             return self._answer_error(request, error.code, str(error))
-        return self.source.answers.begin(request, self._answer(request, services, work))
+        return answers.begin(request, self._answer(request, services, work))
 
     async def _show(self, visitor: Visitor, request: Request) -> bytes:
         assert self._view is not None
@@ -138,9 +149,10 @@ class ViewPage(Page):
             body = self._answer_error(request, _status(error.code), error.detail)
         except PylogbrokerError as error:
             body = self._answer_error(request, 400, str(error))
-        request.setHeader(b"content-length", b"%d" % len(body))
-        request.write(body)
-        request.finish()
+        if body is not None:
+            request.setHeader(b"content-length", b"%d" % len(body))
+            request.write(body)
+            request.finish()
 
     def _answer_error(self, request: Request, code: int, reason: str) -> bytes:
         request.setResponseCode(code)
@@ -186,6 +198,21 @@ class JsonPage(ViewPage):
         return _json({"error": reason, "status": code})
 
 
+class LivePage(JsonPage):
+    """Stream of events; a request that fails before it begins gets JSON."""
+
+    @property
+    def methods(self) -> Sequence[bytes]:
+        return (b"GET",)
+
+    def render_GET(self, request: Request) -> bytes | int:
+        return self.begin(request, self.source.viewers, self._follow)
+
+    async def _follow(self, visitor: Visitor, request: Request) -> None:
+        view = await LiveView.open(visitor, request, Query.of(request))
+        await view.run()
+
+
 def _json(values: dict[str, Any]) -> bytes:
     return json.dumps(values, separators=(",", ":")).encode() + b"\n"
 
@@ -196,4 +223,5 @@ def put_api(root: Resource, source: Source) -> None:
     root.putChild(b"api", api)
     for name in {**VIEWS, **CHANGES}:
         api.putChild(name.encode(), JsonPage(source, name))
+    api.putChild(b"live", LivePage(source, "live"))
     api.putChild(b"openapi.json", StaticPage("openapi.json", b"application/json"))

@@ -13,7 +13,9 @@ class TestDescription(ViewTests):
     def test_it_has_every_path(self) -> None:
         paths = description()["paths"]
         found = {(path.removeprefix("/api/"), method) for path, each in paths.items() for method in each}
-        self.assertEqual(found, {(name, "get") for name in VIEWS} | {(name, "post") for name in CHANGES})
+        self.assertEqual(
+            found, {("live", "get")} | {(name, "get") for name in VIEWS} | {(name, "post") for name in CHANGES}
+        )
 
     def test_it_is_served(self) -> None:
         self.assertEqual(json.loads(self.connect().get("/api/openapi.json").body), description())

@@ -5,9 +5,11 @@ from __future__ import annotations
 from base64 import b64encode
 from typing import Any
 
+from pylogbroker.broker.security.acl_store import AclStore
 from pylogbroker.security.acls.bindings import (
     CLUSTER_NAME,
     AccessControlEntry,
+    AclFilter,
     AclOperation,
     AclPermission,
     AclResourceType,
@@ -53,10 +55,17 @@ class AnonymousTests(ViewTests):
     settings = _AUTHORIZER
 
     def allow(self, operation: AclOperation, kind: AclResourceType, name: str) -> None:
+        entry = AccessControlEntry("User:ANONYMOUS", "*", operation, AclPermission.ALLOW)
+        now(self.acls.add(ResourcePattern(kind, name), frozenset([entry])))
+
+    def deny_all(self) -> None:
+        now(self.acls.remove([*self.acls.index.select(AclFilter())]))
+
+    @property
+    def acls(self) -> AclStore:
         authorizer = self.node.broker.authorizer
         assert authorizer is not None
-        entry = AccessControlEntry("User:ANONYMOUS", "*", operation, AclPermission.ALLOW)
-        now(authorizer.acls.add(ResourcePattern(kind, name), frozenset([entry])))
+        return authorizer.acls
 
 
 class TestAnonymous(AnonymousTests):

@@ -1,0 +1,176 @@
+"""New records of a topic, sent to a viewer as they come: server-sent events.
+
+    id: 0:17,1:4                    offsets to go on from, by partition
+    event: records
+    data: {"partition": 0, "skipped": 0, "records": [...]}
+
+    event: ended                    there will be no more
+    data: {"error": "..."}
+
+A viewer never slows producers. It looks for new records a few times a second, and reads no more than a person can; a
+worker thread decodes them. There is no queue, since the log is one: beyond a number of records that wait, the oldest
+are skipped and counted. A viewer that does not take its events gets none meanwhile.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Final
+
+import attrs
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IPushProducer
+from twisted.internet.task import deferLater
+from twisted.web.server import Request
+from zope.interface import implementer
+
+from pylogbroker.broker.partitions.partition import Partition
+from pylogbroker.errors import ErrorCode, KafkaError, PylogbrokerError
+from pylogbroker.security.acls.bindings import AclOperation, AclResourceType
+from pylogbroker.storage import FileRegion
+from pylogbroker.web.decoding import FORMATS, Wanted, decode
+from pylogbroker.web.query import BadQuery, Query
+from pylogbroker.web.record_views import first_offset, found_partition, region_at
+from pylogbroker.web.visitors import Visitor
+
+ROUND_SECONDS: Final = 0.25
+RECORDS_PER_SECOND: Final = 100
+BURST_RECORDS_MAX: Final = 200
+"""Records that are sent at once after a pause."""
+WAITING_RECORDS_MAX: Final = 500
+"""Records of a partition that wait for the viewer; older ones are skipped."""
+PARTITIONS_MAX: Final = 64
+LIFETIME_SECONDS: Final = 600
+"""Then the browser asks again, and shows its password."""
+_REGION_BYTES: Final = 64 * 1024
+_SEARCHED_BYTES: Final = 256 * 1024
+_SILENCE_SECONDS_MAX: Final = 15  # proxies close silent connections
+
+
+@implementer(IPushProducer)
+@attrs.define(eq=False)
+class LiveView:
+    """Sends events to one viewer until the connection, or its lifetime, ends."""
+
+    _visitor: Visitor
+    _request: Request
+    _topic: str
+    _offsets: dict[int, int]
+    _search: str
+    _format: str
+    _resumed: Deferred[None] | None = attrs.field(default=None, init=False)
+    _allowance: float = attrs.field(default=BURST_RECORDS_MAX, init=False)
+    _spoke: float = attrs.field(default=0.0, init=False)
+    _skipped: dict[int, int] = attrs.field(factory=dict, init=False)
+
+    @classmethod
+    async def open(cls, visitor: Visitor, request: Request, query: Query) -> LiveView:
+        """Find where to begin; raise KafkaError or BadQuery."""
+        topic = query.required("topic")
+        visitor.check(AclOperation.READ, AclResourceType.TOPIC, topic)
+        offsets = _parsed_id(request.getHeader("last-event-id") or query.text("from"))
+        if not offsets:
+            partitions = _partitions(visitor, topic, query)
+            offsets = {each.index: await first_offset(visitor, each, query, 0) for each in partitions}
+        return cls(visitor, request, topic, offsets, query.text("search"), query.choice("format", FORMATS))
+
+    async def run(self) -> None:
+        """Write the response, and finish it."""
+        request, clock = self._request, self._visitor.services.runtime.clock
+        request.setHeader(b"content-type", b"text/event-stream")
+        request.registerProducer(self, True)
+        end = clock.seconds() + LIFETIME_SECONDS
+        try:
+            self._write(b"retry: 1000\n\n")
+            while clock.seconds() < end:
+                if self._resumed is not None:
+                    await self._resumed
+                await self._round()
+                await deferLater(clock, ROUND_SECONDS, lambda: None)
+        except PylogbrokerError as error:
+            self._write(_event("ended", json.dumps({"error": str(error)}).encode()))
+        request.unregisterProducer()
+        request.finish()
+
+    async def _round(self) -> None:
+        self._visitor.check(AclOperation.READ, AclResourceType.TOPIC, self._topic)
+        self._allowance = min(BURST_RECORDS_MAX, self._allowance + RECORDS_PER_SECOND * ROUND_SECONDS)
+        found = [found_partition(self._visitor.services, self._topic, index) for index in self._offsets]
+        with_new = [each for each in found if self._offsets[each.index] < each.log.high_watermark]
+        share = max(1, int(self._allowance) // max(1, len(with_new)))
+        for partition in with_new:
+            if self._allowance >= 1:
+                await self._send_records(partition, share)
+        if self._visitor.services.runtime.clock.seconds() - self._spoke > _SILENCE_SECONDS_MAX:
+            self._write(b":\n\n")
+
+    async def _send_records(self, partition: Partition, count_max: int) -> None:
+        index, upto = partition.index, partition.log.high_watermark
+        offset = max(self._offsets[index], upto - WAITING_RECORDS_MAX, partition.log.log_start_offset)
+        self._skipped[index] = self._skipped.get(index, 0) + offset - self._offsets[index]
+        services = self._visitor.services
+        region = await region_at(services, partition, offset, upto, _SEARCHED_BYTES if self._search else _REGION_BYTES)
+        if region is None:
+            self._offsets[index] = upto
+            return
+        wanted = Wanted(offset, count_max, upto, self._search, self._format)
+        skipped = self._skipped[index]
+        in_thread = services.runtime.in_reading_thread
+        count, next_offset, data = await in_thread(_decoded, region, wanted, index, skipped)
+        self._offsets[index] = next_offset
+        if count or skipped:
+            self._allowance -= count
+            self._skipped[index] = 0
+            self._write(_event("records", data, ",".join(f"{each}:{at}" for each, at in self._offsets.items())))
+
+    def _write(self, data: bytes) -> None:
+        self._spoke = self._visitor.services.runtime.clock.seconds()
+        self._request.write(data)
+
+    def pauseProducing(self) -> None:
+        if self._resumed is None:
+            self._resumed = Deferred()
+
+    def resumeProducing(self) -> None:
+        resumed, self._resumed = self._resumed, None
+        if resumed is not None:
+            resumed.callback(None)
+
+    def stopProducing(self) -> None:
+        """Do nothing: the end of the connection cancels `run`."""
+
+
+def _partitions(visitor: Visitor, topic: str, query: Query) -> Sequence[Partition]:
+    """Return the partition that is asked for, or those of the topic that this broker leads."""
+    services, index = visitor.services, query.number("partition", None, 2**31 - 1)
+    if index is not None:
+        return [found_partition(services, topic, index)]
+    wanted = sorted(services.metadata.require_topic(topic).partitions)
+    led = [index for index in wanted if (topic, index) in services.partitions.led]
+    if not led:
+        raise KafkaError(f"this broker leads no partition of {topic}", ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    if len(led) > PARTITIONS_MAX:
+        raise BadQuery(f"partition is missing: {topic} has more than {PARTITIONS_MAX} here")
+    return [found_partition(services, topic, index) for index in led]
+
+
+def _decoded(region: FileRegion, wanted: Wanted, partition: int, skipped: int) -> tuple[int, int, bytes]:
+    """Return the number of records, the next offset, and the data of an event. Blocks."""
+    found = decode(region, wanted)
+    data = json.dumps({"partition": partition, "skipped": skipped, "records": found.rows}, separators=(",", ":"))
+    return len(found.rows), found.next_offset, data.encode()
+
+
+def _event(kind: str, data: bytes, identity: str = "") -> bytes:
+    """Return an event, whose data have no line break: JSON escapes them."""
+    head = f"id: {identity}\n" if identity else ""
+    return f"{head}event: {kind}\ndata: ".encode() + data + b"\n\n"
+
+
+def _parsed_id(text: str) -> dict[int, int]:
+    """Return offsets by partition of an event's id; raise BadQuery."""
+    pairs = [each.partition(":") for each in text.split(",") if each]
+    if len(pairs) > PARTITIONS_MAX:
+        raise BadQuery(f"from has more than {PARTITIONS_MAX} partitions")
+    return {Query({"from": left}).count("from", 0): Query({"from": right}).count("from", 0) for left, _, right in pairs}
