@@ -1,4 +1,7 @@
-"""HTML of the views, by templates that escape all values. It works without JavaScript, and has none."""
+"""HTML of the views, by templates that escape all values. It works without JavaScript.
+
+A script of its own follows new records. None is within the HTML, which the page's policy forbids.
+"""
 
 from __future__ import annotations
 
@@ -54,6 +57,7 @@ def put_pages(root: Resource, source: Source) -> None:
     for name in {**VIEWS, **CHANGES}:
         root.putChild(name.encode(), HtmlPage(source, name))
     root.putChild(b"", HtmlPage(source, "topics"))
+    root.putChild(b"live.js", StaticPage("live.js", b"text/javascript; charset=utf-8"))
     root.putChild(b"page.css", StaticPage("page.css", b"text/css; charset=utf-8"))
 
 

@@ -14,7 +14,7 @@ HOSTILE = "</pre><script>alert(1)</script><img src=x onerror=\"alert('2')\"><a h
 EXPECTED_TAGS = {
     *("html", "head", "meta", "title", "link", "body", "a", "header", "nav", "main", "h1", "h2", "p", "form", "label"),
     *("input", "button", "select", "option", "textarea", "details", "summary", "table", "thead", "tbody", "tr", "th"),
-    *("td", "pre", "em", "small", "div"),
+    *("script", "section", "td", "pre", "em", "small", "div"),
 }
 
 
@@ -26,6 +26,7 @@ class Parsed(HTMLParser):
         self.tags: list[str] = []
         self.links: list[str] = []
         self.text = ""
+        self.scripts = ""
         self.unlabelled: list[str] = []
         self.handlers: list[str] = []
         self._labels = 0
@@ -45,6 +46,7 @@ class Parsed(HTMLParser):
 
     def handle_data(self, data: str) -> None:
         self.text += data
+        self.scripts += data if self.tags[-1:] == ["script"] else ""
 
 
 class TestPages(ViewTests):
@@ -60,7 +62,7 @@ class TestPages(ViewTests):
         self.assertEqual(answer.headers["x-content-type-options"], "nosniff")
         parsed = Parsed(answer.body)
         self.assertLessEqual(set(parsed.tags), EXPECTED_TAGS)
-        self.assertEqual((parsed.handlers, parsed.unlabelled), ([], []))
+        self.assertEqual((parsed.handlers, parsed.unlabelled, parsed.scripts.strip()), ([], [], ""))
         for link in parsed.links:
             self.assertFalse(urlsplit(link).scheme or urlsplit(link).netloc, link)
         return parsed
@@ -73,7 +75,7 @@ class TestPages(ViewTests):
         waiting = ["/"]
         while waiting:
             path = waiting.pop()
-            if path in seen or path == "/page.css":
+            if path in seen or path in ("/page.css", "/live.js"):
                 continue
             seen.add(path)
             waiting += [urljoin(path, link.partition("#")[0]) for link in self.show(path).links]
@@ -108,9 +110,10 @@ class TestPages(ViewTests):
         self.assertIn("topics?start=2&search=topic", page.links)
         self.assertIn("2 to 2 of 3.", page.text)
 
-    def test_style(self) -> None:
-        answer = self.connect().get("/page.css")
-        self.assertEqual((answer.code, answer.headers["content-type"]), (200, "text/css; charset=utf-8"))
+    def test_style_and_script(self) -> None:
+        for name, kind in (("page.css", "text/css"), ("live.js", "text/javascript")):
+            answer = self.connect().get(f"/{name}")
+            self.assertEqual((answer.code, answer.headers["content-type"]), (200, f"{kind}; charset=utf-8"))
 
     def test_only_to_this_machine(self) -> None:
         self.address = "10.1.2.3"
