@@ -279,7 +279,7 @@ def test_a_server_is_stopped_and_started(tmp_path: Path) -> None:
     with ZooKeeper(tmp_path) as server:
 
         async def work() -> None:
-            tree = await connect(server.address + "/kafka/one", connection_timeout=60)
+            tree = await connect(server.address + "/kafka/one", session_timeout=40, connection_timeout=60)
             events = listen(tree)
             await tree.commit([Create("/a", b"data"), Create("/e", ephemeral=True)])
             await in_thread(server.stop)

@@ -52,6 +52,7 @@ class TestGuard:
         guard = ProcessGuard()
         with guard.forbid("test_it"):
             guard.audit("open", ("file", "r", 0))
+            guard.audit("subprocess.Popen", ("/sbin/ldconfig", ["/sbin/ldconfig", "-p"], None, None))
         guard.audit(*self.EVENT)
 
     def test_pythons_events_arrive(self, monkeypatch: pytest.MonkeyPatch) -> None:
