@@ -92,14 +92,15 @@ from pylogbroker.wire.messages.write_txn_markers import (
 from tests.net.test_hostile_peers import Peer
 from tests.support.broker_process import BrokerProcess
 from tests.support.budget import Budget
+from tests.support.examples import examples
 from tests.support.reactor_stalls import stalls, watching
 
-PARTITIONS = 10_000
+PARTITIONS = min(10_000, examples(10_000))
 ALL = range(PARTITIONS)
 OLD_RECORDS = 500
 """Partitions whose first record is so old that the next append begins another segment."""
 
-ELEMENTS = 10_000
+ELEMENTS = min(10_000, examples(10_000))
 NAMES = [f"name{number}" for number in range(ELEMENTS)]
 TOPIC, BROKER = 2, 4
 SET = 0

@@ -4,7 +4,7 @@ A file stays on one worker, as with `--dist loadfile`: its tests share fixtures.
 together too, so that a run starts one session: it takes a gigabyte, and as long to start as fifty of its tests. They
 are first, then the files whose tests start processes, and last the quick ones, which keep all workers busy to the end.
 
-Tests that start processes spend a third of their time in waiting for them: there is one worker more than processors.
+Tests that start processes spend half of their time in waiting for them: there are two workers for each processor.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
     """Return the number of `--numprocesses auto`, unless xdist's own variable gives it."""
     if config.getoption("dist") != "loadfile" or os.environ.get("PYTEST_XDIST_AUTO_NUM_WORKERS"):
         return None
-    return (os.cpu_count() or 1) + 1
+    return 2 * (os.cpu_count() or 1)
 
 
 @pytest.hookimpl(trylast=True)
