@@ -6,7 +6,7 @@ import time
 import urllib.request
 from collections.abc import Callable
 from threading import Lock
-from typing import TYPE_CHECKING, Final
+from typing import Final, Generic, TypeVar
 from urllib.error import URLError
 from urllib.parse import urlsplit
 
@@ -15,10 +15,8 @@ from twisted.logger import Logger
 
 from pylogbroker.errors import ConfigError
 
-if TYPE_CHECKING:
-    from joserfc.jwk import KeySet
-
 log = Logger()
+K = TypeVar("K")
 _TIMEOUT_SECONDS: Final = 10.0
 _BYTES_MAX: Final = 1024 * 1024
 _UNKNOWN_SECONDS: Final = 10.0
@@ -26,11 +24,15 @@ _UNKNOWN_SECONDS: Final = 10.0
 
 
 @attrs.define(eq=False)
-class TokenKeys:
-    """Keys, which any thread may read again. If that fails, the former keys stay."""
+class TokenKeys(Generic[K]):
+    """Keys, which any thread may read again. If that fails, the former keys stay.
+
+    `_parse` makes them of a text, and gets the name of the place for its errors.
+    """
 
     url: str
-    keys: KeySet = attrs.field(repr=False)
+    keys: K = attrs.field(repr=False)
+    _parse: Callable[[bytes, str], K]
     _seconds: Callable[[], float] = time.monotonic
     _read_at: float = attrs.field(init=False)
     _lock: Lock = attrs.field(factory=Lock, init=False)
@@ -39,30 +41,35 @@ class TokenKeys:
         self._read_at = self._seconds()
 
     @classmethod
-    def open(cls, url: str, setting: str) -> TokenKeys:
+    def open(cls, url: str, setting: str, parse: Callable[[bytes, str], K]) -> TokenKeys[K]:
         """Read the keys; raise ConfigError. Blocks."""
-        return cls(url, _read(url, setting))
+        return cls(url, _read(url, setting, parse), parse)
 
     def read_again(self) -> None:
         """Blocks."""
         self._read_at = self._seconds()
         try:
-            self.keys = _read(self.url, "keys of tokens")
+            self.keys = _read(self.url, "keys of tokens", self._parse)
         except ConfigError as error:
             log.error("the former keys of tokens stay: {error}", error=error)
 
     def read_for_unknown(self) -> bool:
-        """Read the keys again, if that was not done lately. Blocks."""
-        with self._lock:
+        """Read the keys again; return False if that was done lately, or is being done. Blocks.
+
+        Only one thread waits for the issuer: the others must stay free for clients with valid tokens.
+        """
+        if not self._lock.acquire(blocking=False):
+            return False
+        try:
             if self._seconds() - self._read_at < _UNKNOWN_SECONDS:
                 return False
             self.read_again()
             return True
+        finally:
+            self._lock.release()
 
 
-def _read(url: str, setting: str) -> KeySet:
-    from pylogbroker.security.sasl.signed_tokens import parse_keys  # needs joserfc
-
+def _read(url: str, setting: str, parse: Callable[[bytes, str], K]) -> K:
     where = f"{setting}: {url}"
     if urlsplit(url).scheme not in ("file", "http", "https"):
         raise ConfigError(f"{where}: this value is not accepted; expected file:///PATH, https://... or http://...")
@@ -74,4 +81,4 @@ def _read(url: str, setting: str) -> KeySet:
         raise ConfigError(f"{where}: the keys cannot be read: {why}") from None
     if len(text) > _BYTES_MAX:
         raise ConfigError(f"{where}: the keys have more than {_BYTES_MAX} bytes")
-    return parse_keys(text, where)
+    return parse(text, where)

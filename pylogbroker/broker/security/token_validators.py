@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import Any, Final
 
 import attrs
 from twisted.internet.defer import Deferred
@@ -49,7 +49,7 @@ class TokenValidators:
 
     _runtime: Runtime
     _found: dict[str, TokenValidator] = attrs.field(factory=dict, init=False)
-    _keys: dict[str, TokenKeys] = attrs.field(factory=dict, init=False)
+    _keys: dict[str, TokenKeys[Any]] = attrs.field(factory=dict, init=False)
     _refreshes: list[PeriodicCall] = attrs.field(factory=list, init=False)
 
     @property
@@ -62,9 +62,11 @@ class TokenValidators:
         if accepts_unsecured(config, listener):
             self._found[listener.name] = _unsecured(config, listener, self._runtime.now_ms)
             return
+        from pylogbroker.security.sasl.signed_tokens import parse_keys  # needs joserfc
+
         url = values.text(_URL)
         if url not in self._keys:
-            self._keys[url] = await self._runtime.in_thread(TokenKeys.open, url, _URL)
+            self._keys[url] = await self._runtime.in_thread(TokenKeys.open, url, _URL, parse_keys)
             self._refresh(self._keys[url], values.integer("sasl.oauthbearer.jwks.endpoint.refresh.ms") / 1000)
         self._found[listener.name] = _signed(values, self._keys[url], self._runtime.now_ms)
 
@@ -73,7 +75,7 @@ class TokenValidators:
             if each.running:
                 each.stop()
 
-    def _refresh(self, keys: TokenKeys, seconds: float) -> None:
+    def _refresh(self, keys: TokenKeys[Any], seconds: float) -> None:
         def refresh() -> Deferred[None]:
             return self._runtime.in_thread(keys.read_again)
 
@@ -82,7 +84,7 @@ class TokenValidators:
         self._refreshes.append(call)
 
 
-def _signed(values: Values, keys: TokenKeys, now_ms: Callable[[], int]) -> TokenValidator:
+def _signed(values: Values, keys: TokenKeys[Any], now_ms: Callable[[], int]) -> TokenValidator:
     from pylogbroker.security.sasl.signed_tokens import SignedValidator  # needs joserfc
 
     return SignedValidator(

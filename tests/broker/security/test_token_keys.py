@@ -7,19 +7,21 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from threading import Thread
+from threading import Event, Thread
 
 import pytest
+from joserfc.jwk import KeySet
 
 from pylogbroker.broker.security.token_keys import TokenKeys
 from pylogbroker.errors import ConfigError
+from pylogbroker.security.sasl.signed_tokens import parse_keys
 from tests.broker.log_lines import logged_lines
 from tests.security.tokens import Issuer
 
 URL = "sasl.oauthbearer.jwks.endpoint.url"
 
 
-def kids(keys: TokenKeys) -> list[str | None]:
+def kids(keys: TokenKeys[KeySet]) -> list[str | None]:
     return [each.kid for each in keys.keys]
 
 
@@ -49,7 +51,7 @@ def test_a_file_that_changes(tmp_path: Path) -> None:
     issuer = Issuer()
     path.write_bytes(issuer.jwks())
     seconds = [0.0]
-    keys = TokenKeys(path.as_uri(), TokenKeys.open(path.as_uri(), URL).keys, lambda: seconds[0])
+    keys = TokenKeys(path.as_uri(), parse_keys(path.read_bytes(), "keys"), parse_keys, lambda: seconds[0])
     assert kids(keys) == ["rsa", "ec"]
     path.write_text(json.dumps({"keys": [issuer.keys.get_by_kid("ec").as_dict(private=False)]}))
     assert not keys.read_for_unknown()
@@ -67,16 +69,47 @@ def test_a_file_that_changes(tmp_path: Path) -> None:
 
 def test_http() -> None:
     with serving(Issuer().jwks()) as url:
-        assert kids(TokenKeys.open(f"{url}/keys", URL)) == ["rsa", "ec"]
+        assert kids(TokenKeys.open(f"{url}/keys", URL, parse_keys)) == ["rsa", "ec"]
         with pytest.raises(ConfigError, match=rf"{URL}: {url}/other: the keys cannot be read: Not Found"):
-            TokenKeys.open(f"{url}/other", URL)
+            TokenKeys.open(f"{url}/other", URL, parse_keys)
     with pytest.raises(ConfigError, match="the keys cannot be read"):
-        TokenKeys.open(f"{url}/keys", URL)
+        TokenKeys.open(f"{url}/keys", URL, parse_keys)
     with serving(b" " * (1024 * 1024 + 1)) as url, pytest.raises(ConfigError, match="more than 1048576 bytes"):
-        TokenKeys.open(f"{url}/keys", URL)
+        TokenKeys.open(f"{url}/keys", URL, parse_keys)
 
 
 def test_what_is_no_url() -> None:
     for url in ("/etc/keys", "ftp://localhost/keys", ""):
         with pytest.raises(ConfigError, match="expected file:///PATH"):
-            TokenKeys.open(url, URL)
+            TokenKeys.open(url, URL, parse_keys)
+
+
+def test_only_one_thread_waits_for_a_slow_issuer(tmp_path: Path) -> None:
+    """Others get their answer while it reads: they find no lock to wait for."""
+    path = tmp_path / "keys"
+    path.write_text("first")
+    seconds, began, goes_on = [0.0], Event(), Event()
+
+    def parse(text: bytes, where: str) -> bytes:
+        began.set()
+        assert goes_on.wait(30)
+        return text
+
+    keys = TokenKeys(path.as_uri(), b"none", parse, lambda: seconds[0])
+    seconds[0] = 10.0
+    read: list[bool] = []
+    reader = Thread(target=lambda: read.append(keys.read_for_unknown()))
+    reader.start()
+    assert began.wait(30)
+    seconds[0] = 30.0  # the former reading is long ago
+    others = [Thread(target=lambda: read.append(keys.read_for_unknown()), daemon=True) for _ in range(3)]
+    for each in others:
+        each.start()
+    for each in others:
+        each.join(10)
+    assert read == [False] * 3
+    assert keys.keys == b"none"
+    goes_on.set()
+    reader.join()
+    assert read == [False] * 3 + [True]
+    assert keys.keys == b"first"
