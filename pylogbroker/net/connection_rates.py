@@ -20,11 +20,11 @@ from twisted.python.failure import Failure
 
 from pylogbroker.broker.services import QuotaChanges
 from pylogbroker.config import BrokerConfig, Listener
+from pylogbroker.config.value_kinds import INT_MAX
 from pylogbroker.rpc.transport import ChunkConnection
 from pylogbroker.security.quotas.keys import QuotaKey, parse_ip
 from pylogbroker.security.quotas.rates import SampledRate, Windows
 
-UNLIMITED: Final = 2**31 - 1
 _ADDRESSES_MAX: Final = 10_000
 _LEAST_RATE: Final = 1e-6  # in place of 0
 
@@ -46,15 +46,15 @@ class ConnectionRates:
         self._broker = SampledRate(self._windows)
 
     def is_limited(self, listener: Listener) -> bool:
-        return min(self._rate(listener), self._rate_of_all(listener)) < UNLIMITED
+        return min(self._rate(listener), self._rate_of_all(listener)) < INT_MAX
 
     def accept_delay_ms(self, listener: Listener) -> int:
         """Count a connection; return how long the listener must wait before it accepts the next one."""
         delay_ms, of_all = 0, self._rate_of_all(listener)
-        if of_all < UNLIMITED:
+        if of_all < INT_MAX:
             delay_ms = self._delay_ms(self._broker, of_all)
         rate = self._rate(listener)
-        if rate < UNLIMITED:
+        if rate < INT_MAX:
             own = self._listeners.setdefault(listener.name, SampledRate(self._windows))
             delay_ms = max(delay_ms, self._delay_ms(own, rate))
         return delay_ms
@@ -82,7 +82,7 @@ class ConnectionRates:
         config = self._config
         is_of_several = config.in_cluster and len(config.listeners) > 1
         if is_of_several and listener.name == config.inter_broker_listener.name:
-            return UNLIMITED
+            return INT_MAX
         return config.integer("max.connection.creation.rate")
 
     def _delay_ms(self, rate: SampledRate, quota: float) -> int:

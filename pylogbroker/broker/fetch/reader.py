@@ -26,6 +26,7 @@ from pylogbroker.broker.partitions.partition import Partition
 from pylogbroker.broker.partitions.traffic import TopicTraffic
 from pylogbroker.broker.security.access import Access
 from pylogbroker.broker.services import Services
+from pylogbroker.config.value_kinds import INT_MAX
 from pylogbroker.errors import ErrorCode, KafkaError, StorageFailure
 from pylogbroker.records import HEADER_V2, MAGIC_AT
 from pylogbroker.replication import EpochEnd, FollowerFetch
@@ -42,7 +43,6 @@ from pylogbroker.wire.messages.fetch import (
 )
 
 READ_COMMITTED = 1
-BYTES_UNLIMITED = 2**31 - 1
 LEADER_SERVES = -1
 
 _FIRST_WITH_STORAGE_ERROR = 6
@@ -103,10 +103,10 @@ class FetchReader:
         self.limit = fetches.bytes_max
         if version >= FIRST_WITH_BYTE_LIMIT:
             self.limit = min(request.max_bytes, self.limit)
-        self.quota_bytes_max = BYTES_UNLIMITED
+        self.quota_bytes_max = INT_MAX
         meters = self._services.quotas.meters
         if meters is not None and not self.is_follower:
-            self.quota_bytes_max = int(min(meters.fetch_bytes_max(self._context), BYTES_UNLIMITED))
+            self.quota_bytes_max = int(min(meters.fetch_bytes_max(self._context), INT_MAX))
             self.limit = min(self.limit, self.quota_bytes_max)
 
     @property
