@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from pylogbroker.config.listeners import PLAINTEXT, PROTOCOLS, SIMPLE
+from pylogbroker.config.mechanisms import OAUTHBEARER, PLAIN, SCRAM_SHA_256, SCRAM_SHA_512
 from pylogbroker.config.setting import Setting, fixed, per_broker
 from pylogbroker.config.value_kinds import (
     LIST,
@@ -182,8 +183,8 @@ _SASL: Final = (
     *_OAUTHBEARER,
     fixed(
         "sasl.enabled.mechanisms",
-        any_of("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"),
-        ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"),
+        any_of(PLAIN, SCRAM_SHA_256, SCRAM_SHA_512, OAUTHBEARER),
+        (PLAIN, SCRAM_SHA_256, SCRAM_SHA_512),
         "medium",
         "Mechanisms of SASL that clients may choose.",
     ),

@@ -23,6 +23,7 @@ from pylogbroker.broker.api import Api
 from pylogbroker.broker.apis import api_versions
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.services import Services
+from pylogbroker.config.mechanisms import OAUTHBEARER
 from pylogbroker.errors import ErrorCode, ProtocolViolation
 from pylogbroker.net.protocol import ConnectionFactory, KafkaProtocol, Unmetered
 from pylogbroker.net.routes import Routes
@@ -100,7 +101,7 @@ class _Handlers:
 
 
 def _not_enabled(mechanism: str, authentication: Authentication) -> str:
-    known = mechanism if mechanism in (*MECHANISMS, "GSSAPI", "OAUTHBEARER") else "a mechanism that is not known"
+    known = mechanism if mechanism in (*MECHANISMS, "GSSAPI", OAUTHBEARER) else "a mechanism that is not known"
     return f"{known} is not enabled, but {', '.join(authentication.mechanisms)}"
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from pylogbroker.broker.apis import alter_user_scram_credentials, describe_user_scram_credentials
 from pylogbroker.broker.security.scram_requests import USERS_MAX
+from pylogbroker.config.mechanisms import SCRAM_SHA_256
 from pylogbroker.errors import ErrorCode, KafkaError
-from pylogbroker.security.sasl.users import SCRAM_SHA_256
 from pylogbroker.wire.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     ScramCredentialDeletion,

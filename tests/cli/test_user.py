@@ -13,12 +13,13 @@ from click.testing import CliRunner, Result
 
 from pylogbroker.cli import main
 from pylogbroker.config import BrokerConfig
+from pylogbroker.config.mechanisms import SCRAM_SHA_256, SCRAM_SHA_512
 from pylogbroker.errors import ConfigError
 from pylogbroker.interfaces import Create
 from pylogbroker.metadata import zk_paths, zk_schema
 from pylogbroker.security.sasl import users_file
 from pylogbroker.security.sasl.stored_credentials import credentials_of
-from pylogbroker.security.sasl.users import HASHES, SCRAM_SHA_256, SCRAM_SHA_512
+from pylogbroker.security.sasl.users import HASHES
 from tests.broker.trees import now, opened_tree
 from tests.net.test_sasl_listener import opened
 

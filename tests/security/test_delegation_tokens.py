@@ -7,10 +7,10 @@ import json
 import attrs
 import pytest
 
+from pylogbroker.config.mechanisms import SCRAM_SHA_256
 from pylogbroker.security.delegation import tree_layout
 from pylogbroker.security.delegation.tokens import DelegationToken, TokenKey, TokenTable, password_of
 from pylogbroker.security.delegation.tree_layout import BadToken
-from pylogbroker.security.sasl.users import SCRAM_SHA_256
 
 ID = "Zm9vYmFyYmF6cXV4MDAwMA"
 KEY = TokenKey(b"the secret key")

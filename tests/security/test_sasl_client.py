@@ -10,6 +10,7 @@ import pytest
 from zope.interface import implementer
 
 from pylogbroker.client.settings import CLIENT, read
+from pylogbroker.config.mechanisms import SCRAM_SHA_256, SCRAM_SHA_512
 from pylogbroker.errors import ConfigError
 from pylogbroker.interfaces import BearerToken, ITokenProvider
 from pylogbroker.security.sasl.authentication import AuthenticationFailed
@@ -17,7 +18,7 @@ from pylogbroker.security.sasl.client import OauthBearerClient, PlainClient, Scr
 from pylogbroker.security.sasl.credentials import Credentials
 from pylogbroker.security.sasl.plain import PlainServer
 from pylogbroker.security.sasl.scram import ScramServer
-from pylogbroker.security.sasl.users import SCRAM_SHA_256, SCRAM_SHA_512, Users
+from pylogbroker.security.sasl.users import Users
 
 RFC_CHALLENGE = b"r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096"
 PLAIN_LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"

@@ -8,11 +8,12 @@ from hashlib import pbkdf2_hmac, sha256, sha512
 
 import pytest
 
+from pylogbroker.config.mechanisms import SCRAM_SHA_256, SCRAM_SHA_512
 from pylogbroker.security.sasl.authentication import AuthenticationFailed
 from pylogbroker.security.sasl.client import ScramClient
 from pylogbroker.security.sasl.plain import PlainServer
 from pylogbroker.security.sasl.scram import ScramServer, TokenLogin
-from pylogbroker.security.sasl.users import SCRAM_SHA_256, SCRAM_SHA_512, ScramKeys, Users
+from pylogbroker.security.sasl.users import ScramKeys, Users
 
 SECRET = b"a secret of this broker"
 RFC_SALT = base64.b64decode("W22ZaJ0SNY7soEsUEjb6gQ==")

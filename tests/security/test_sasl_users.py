@@ -6,9 +6,9 @@ import base64
 
 import pytest
 
+from pylogbroker.config.mechanisms import SCRAM_SHA_256
 from pylogbroker.errors import ConfigError
 from pylogbroker.security.sasl import jaas, users_file
-from pylogbroker.security.sasl.users import SCRAM_SHA_256
 
 KEYS = (
     "SCRAM-SHA-256$4096$W22ZaJ0SNY7soEsUEjb6gQ=="

@@ -6,9 +6,10 @@ import os
 
 import pytest
 
+from pylogbroker.config.mechanisms import SCRAM_SHA_256, SCRAM_SHA_512
 from pylogbroker.metadata.entity_names import desanitized, sanitized
 from pylogbroker.security.sasl.stored_credentials import BadCredential, StoredCredentials, decode, encode
-from pylogbroker.security.sasl.users import SCRAM_SHA_256, SCRAM_SHA_512, ScramKeys, Users
+from pylogbroker.security.sasl.users import ScramKeys, Users
 
 # RFC 7677's example, with the password `pencil`, in the form that Kafka's ScramCredentialUtils writes
 TEXT = (

@@ -16,14 +16,15 @@ from pylogbroker.broker.security.file_state import FileState
 from pylogbroker.broker.security.logins import credentials_of_broker, login_of, read_file
 from pylogbroker.broker.security.scram_store import ScramStore
 from pylogbroker.broker.security.token_validators import TokenValidators, accepts_unsecured, check_tokens
-from pylogbroker.config import BrokerConfig, Listener, table
+from pylogbroker.config import BrokerConfig, Listener
+from pylogbroker.config.mechanisms import OAUTHBEARER, PLAIN
 from pylogbroker.errors import ConfigError
 from pylogbroker.security.sasl import users_file
 from pylogbroker.security.sasl.authentication import Authentication, Mechanism
-from pylogbroker.security.sasl.oauthbearer import OAUTHBEARER, OAuthServer, TokenValidator
+from pylogbroker.security.sasl.oauthbearer import OAuthServer, TokenValidator
 from pylogbroker.security.sasl.plain import PlainServer
 from pylogbroker.security.sasl.scram import FindToken, ScramServer
-from pylogbroker.security.sasl.users import PLAIN, Users
+from pylogbroker.security.sasl.users import Users
 
 log = Logger()
 
@@ -132,22 +133,11 @@ def _load(config: BrokerConfig, store: ScramStore | None = None) -> _Loaded:
         mechanisms = _mechanisms(config, listener)
         found[listener.name] = ListenerSasl(
             {name: _users(config, listener, name, content, store) for name in mechanisms if name != OAUTHBEARER},
-            {name: _session_lifetime_ms(config, listener, name) for name in mechanisms},
+            {name: config.of_listener(listener, name).integer(_REAUTH) for name in mechanisms},
         )
         if store is not None and OAUTHBEARER not in mechanisms and not found[listener.name].has_users:
             raise ConfigError(_no_user(config, listener))
     return _Loaded(found, state, content.names)
-
-
-def _session_lifetime_ms(config: BrokerConfig, listener: Listener, mechanism: str) -> int:
-    """Return the mechanism's own lifetime, or else the listener's; raise ConfigError."""
-    name = f"{listener.prefix}{mechanism.lower()}.{_REAUTH}"
-    text = config.set_text(name)
-    if text is None:
-        return config.of_listener(listener).integer(_REAUTH)
-    value = table.parse(attrs.evolve(table.BROKER[_REAUTH], name=name), text)
-    assert isinstance(value, int)
-    return value
 
 
 def _no_user(config: BrokerConfig, listener: Listener) -> str:

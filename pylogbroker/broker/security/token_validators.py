@@ -12,8 +12,9 @@ from pylogbroker.broker.runtime import PeriodicCall, Runtime
 from pylogbroker.broker.security.logins import login_of
 from pylogbroker.broker.security.token_keys import TokenKeys
 from pylogbroker.config import BrokerConfig, Listener, Values
+from pylogbroker.config.mechanisms import OAUTHBEARER
 from pylogbroker.errors import ConfigError
-from pylogbroker.security.sasl.oauthbearer import OAUTHBEARER, TokenValidator, UnsecuredValidator
+from pylogbroker.security.sasl.oauthbearer import TokenValidator, UnsecuredValidator
 
 _HANDLER: Final = "sasl.server.callback.handler.class"
 _URL: Final = "sasl.oauthbearer.jwks.endpoint.url"

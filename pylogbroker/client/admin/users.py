@@ -11,9 +11,10 @@ import attrs
 
 from pylogbroker.client import arguments
 from pylogbroker.client.admin.routing import Router, deferred, outcome
+from pylogbroker.config.mechanisms import SCRAM_SHA_256, SCRAM_SHA_512
 from pylogbroker.errors import KafkaError
 from pylogbroker.rpc.errors import raise_for
-from pylogbroker.security.sasl.users import HASHES, ITERATIONS_MIN, SCRAM_SHA_256, SCRAM_SHA_512
+from pylogbroker.security.sasl.users import HASHES, ITERATIONS_MIN
 from pylogbroker.wire.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     AlterUserScramCredentialsResponse,

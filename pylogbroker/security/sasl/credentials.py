@@ -9,13 +9,13 @@ from typing import Final
 import attrs
 
 from pylogbroker.config import Values
+from pylogbroker.config.mechanisms import OAUTHBEARER, PLAIN
 from pylogbroker.errors import ConfigError
 from pylogbroker.interfaces import ITokenProvider
 from pylogbroker.security.sasl import jaas
 from pylogbroker.security.sasl.client import ClientMechanism, OauthBearerClient, PlainClient, ScramClient
-from pylogbroker.security.sasl.users import MECHANISMS, PLAIN
+from pylogbroker.security.sasl.users import MECHANISMS
 
-OAUTHBEARER: Final = "OAUTHBEARER"
 CLIENT_MECHANISMS: Final = (*MECHANISMS, OAUTHBEARER)
 TOKEN_PROVIDER: Final = "sasl.oauthbearer.token.provider"
 MECHANISM: Final = "sasl.mechanism"

@@ -16,13 +16,14 @@ from typing import Final
 
 import attrs
 
+from pylogbroker.config.mechanisms import OAUTHBEARER, PLAIN
 from pylogbroker.errors import ConfigError
 
 PLAIN_MODULE: Final = "org.apache.kafka.common.security.plain.PlainLoginModule"
 SCRAM_MODULE: Final = "org.apache.kafka.common.security.scram.ScramLoginModule"
 OAUTHBEARER_MODULE: Final = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
 _MODULES: Final = (PLAIN_MODULE, SCRAM_MODULE, OAUTHBEARER_MODULE)
-MODULES: Final = {"PLAIN": PLAIN_MODULE, "OAUTHBEARER": OAUTHBEARER_MODULE}
+MODULES: Final = {PLAIN: PLAIN_MODULE, OAUTHBEARER: OAUTHBEARER_MODULE}
 """Modules by mechanism; that of others is SCRAM's."""
 _FLAGS: Final = "required|requisite|sufficient|optional"
 _OPTIONS: Final = r"(?:\s+[\w.-]+\s*=\s*(?:\"(?:[^\"\\]|\\.)*\"|[^\s\";]+))*"

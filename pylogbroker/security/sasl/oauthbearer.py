@@ -19,7 +19,6 @@ import attrs
 
 from pylogbroker.security.sasl.authentication import AuthenticationFailed
 
-OAUTHBEARER: Final = "OAUTHBEARER"
 _SECONDS_MAX: Final = 1 << 40
 _FIRST: Final = re.compile(
     r"n,(?:a=(?P<authorization>(?:[^,=\0]|=2C|=3D)+))?,\x01(?:[A-Za-z]+=[^\x01]*\x01)*?"

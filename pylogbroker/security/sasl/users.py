@@ -13,9 +13,8 @@ from typing import Final, NamedTuple, Protocol
 
 import attrs
 
-PLAIN: Final = "PLAIN"
-SCRAM_SHA_256: Final = "SCRAM-SHA-256"
-SCRAM_SHA_512: Final = "SCRAM-SHA-512"
+from pylogbroker.config.mechanisms import PLAIN, SCRAM_SHA_256, SCRAM_SHA_512
+
 HASHES: Final[Mapping[str, str]] = {SCRAM_SHA_256: "sha256", SCRAM_SHA_512: "sha512"}
 MECHANISMS: Final = (PLAIN, *HASHES)
 

@@ -14,9 +14,9 @@ from twisted.internet.task import Clock
 
 from pylogbroker.broker.runtime import Runtime
 from pylogbroker.broker.security.scram_store import ScramStore, decode_change
+from pylogbroker.config.mechanisms import SCRAM_SHA_256
 from pylogbroker.errors import KafkaError
 from pylogbroker.interfaces import Create, ITree, SessionEvent, SessionState, SetData
-from pylogbroker.security.sasl.users import SCRAM_SHA_256
 from tests.broker.log_lines import logged_lines
 from tests.broker.membership.harness import BreakableTree
 from tests.broker.nodes import Threads
