@@ -28,6 +28,7 @@ from pathlib import Path
 
 import hypothesis
 import pytest
+from _pytest import unittest as pytest_unittest
 
 from tests.coordination.tree_server import tree_chroot  # noqa: F401  (a fixture)
 from tests.peers import available as java_available
@@ -108,6 +109,12 @@ def pytest_itemcollected(item: pytest.Item) -> None:
         item.add_marker(need)
     if PROCESS in found and item.path.is_relative_to(_BENCHMARKS):
         item.add_marker("benchmark")
+
+
+def pytest_collection_finish() -> None:
+    """Keep Twisted's version: pytest reads it from a file for each test, which takes a third of short tests' time."""
+    version = pytest_unittest._get_twisted_version()
+    pytest_unittest._get_twisted_version = lambda: version
 
 
 def _asks(config: pytest.Config) -> bool:
