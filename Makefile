@@ -9,7 +9,7 @@
 # make test ARGS='-k commit -x'    more options for pytest
 # make oracle  comparisons with Apache Kafka, benchmarks, long kills, many examples: before an issue is closed
 #
-# All set up what they need, once: a virtual environment in .venv; test and oracle also kcat, a JDK, Maven, Node and npm.
+# All set up what they need, once: a virtual environment in .venv; test and oracle also kcat, a JDK, Maven, Node, npm and Chromium.
 
 PYTHON := $(or $(shell for version in 3.11 3.12 3.13 3.14; do command -v python$$version && break; done),python3)
 VENV := .venv
@@ -85,7 +85,7 @@ $(VENV)/installed-for-tests: $(PROJECT) | $(VENV)/bin/python
 	@touch $@ $(VENV)/installed
 
 # Programs that pip cannot install: command:package
-PROGRAMS := kcat:kcat javac:default-jdk-headless mvn:maven node:nodejs npm:npm
+PROGRAMS := kcat:kcat javac:default-jdk-headless mvn:maven node:nodejs npm:npm chromium:chromium chromedriver:chromium-driver
 
 system:
 	@missing=""; \

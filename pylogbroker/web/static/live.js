@@ -7,6 +7,7 @@ const panel = document.getElementById("live");
 const button = document.getElementById("follow");
 const followed = document.getElementById("followed");
 const state = document.getElementById("live-state");
+const heading = document.querySelector("#records th");
 const rows = document.querySelector("#records tbody");
 
 let source = null;
@@ -123,6 +124,7 @@ followed.addEventListener("change", () => {
   stop("");
   from = "";  // begin at the end of the others
   rows.replaceChildren();
+  heading.textContent = followed.value === "" ? "Partition, offset" : "Offset";
   if (wasOn) follow();
 });
 

@@ -1,0 +1,139 @@
+"""A browser that shows the page of a broker in a process: Debian's Chromium, without a window."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import urlencode
+
+import attrs
+from selenium.common.exceptions import NoSuchElementException, StaleElementReferenceException
+from selenium.webdriver import Chrome, ChromeOptions
+from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.common.by import By
+from selenium.webdriver.remote.webelement import WebElement
+from selenium.webdriver.support.select import Select
+
+from tests.support.broker_process import BrokerProcess
+from tests.support.run_services import DIES_WITH_PARENT
+from tests.support.waiting import wait_until
+
+PROGRAMS = ("chromium", "chromedriver")
+OPTIONS = (
+    *("--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--window-size=1280,900"),
+    *("--no-first-run", "--disable-background-networking", "--disable-extensions", "--disable-component-update"),
+)
+
+
+class BrowserMissing(Exception):
+    """The programs are not installed; the message says how to install them."""
+
+
+class PageBroker(BrokerProcess):
+    """A broker with the page, at the same address after each start."""
+
+    def __init__(self, directory: Path, settings: Mapping[str, str] | None = None) -> None:
+        super().__init__(directory, {"http.listeners": "http://:0", **(settings or {})}, prefix=DIES_WITH_PARENT)
+        self.url = ""
+
+    def start(self) -> None:
+        super().start()
+        self.url = self.process.expect(r"HTTP on (http://\S+)", 30)[1].rstrip("/")
+        self._settings["http.listeners"] = self.url
+
+
+@attrs.frozen
+class Browser:
+    driver: Chrome
+    broker: PageBroker
+
+    def open(self, path: str, **parameters: object) -> None:
+        query = f"?{urlencode(parameters)}" if parameters else ""
+        self.driver.get(f"{self.broker.url}/{path}{query}")
+
+    @property
+    def text(self) -> str:
+        return self.one("body").text
+
+    @property
+    def path(self) -> str:
+        return str(self.driver.current_url.removeprefix(f"{self.broker.url}/"))
+
+    def one(self, selector: str) -> WebElement:
+        return self.driver.find_element(By.CSS_SELECTOR, selector)
+
+    def all(self, selector: str) -> list[WebElement]:
+        return self.driver.find_elements(By.CSS_SELECTOR, selector)
+
+    def rows(self, table: int = 0) -> list[list[str]]:
+        """Return the texts of a table's cells, read at once: rows come and go."""
+        script = """return [...document.querySelectorAll('table')[arguments[0]].tBodies[0].rows]
+            .map(row => [...row.cells].map(cell => cell.innerText.trim()))"""
+        found: list[list[str]] = self.driver.execute_script(script, table)  # type: ignore[no-untyped-call]
+        return found
+
+    def unfold(self, summary: str) -> None:
+        """Show a form."""
+        self._named("summary", summary).click()
+
+    def fill(self, form: str, **fields: str) -> None:
+        """Write into the fields of the form that has this address."""
+        for name, value in fields.items():
+            field = self.one(f"form[action='{form}'] [name='{name}']")
+            if field.tag_name == "select":
+                Select(field).select_by_value(value)
+            else:
+                field.clear()
+                field.send_keys(value)
+
+    def press(self, button: str) -> None:
+        """Press a button; wait for the next page if it submits a form."""
+        page, pressed = self.one("html"), self._named("button", button)
+        submits = pressed.get_attribute("type") == "submit"
+        pressed.click()
+        if submits:
+            wait_until(lambda: self._is_other_page(page))
+
+    def _is_other_page(self, page: WebElement) -> bool:
+        try:
+            return self.one("html") != page and self.driver.execute_script("return document.readyState") == "complete"
+        except (NoSuchElementException, StaleElementReferenceException):
+            return False
+
+    def _named(self, tag: str, text: str) -> WebElement:
+        return next(each for each in self.all(tag) if each.text == text)
+
+    def wait_for(self, text: str, seconds: float = 30.0) -> None:
+        wait_until(lambda: self._shows(text), seconds, lambda: self.text)
+
+    def _shows(self, text: str) -> bool:
+        try:
+            return text in self.text
+        except StaleElementReferenceException:  # the page is being replaced
+            return False
+
+    def save(self, path: Path) -> None:
+        """Take a screenshot of the window."""
+        self.driver.save_screenshot(str(path))
+
+
+@contextmanager
+def opened_browser(broker: PageBroker, *more: str) -> Iterator[Browser]:
+    """Start the browser; raise BrowserMissing."""
+    paths = [shutil.which(program) for program in PROGRAMS]
+    if None in paths:
+        raise BrowserMissing(
+            f"the tests of the page need the programs {' and '.join(PROGRAMS)}; on Debian: apt-get install chromium "
+            "chromium-driver"
+        )
+    options = ChromeOptions()
+    options.binary_location = paths[0] or ""
+    for each in (*OPTIONS, *more):
+        options.add_argument(each)
+    driver = Chrome(options=options, service=Service(paths[1]))
+    try:
+        yield Browser(driver, broker)
+    finally:
+        driver.quit()

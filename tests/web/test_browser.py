@@ -1,0 +1,226 @@
+"""The page in a real browser, beside clients of librdkafka."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+from selenium.webdriver.common.keys import Keys
+
+from tests.support.budget import Budget
+from tests.support.waiting import wait_until
+from tests.web.browser import Browser, BrowserMissing, PageBroker, opened_browser
+
+HOSTILE = "</pre><script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">"
+_numbers = itertools.count()
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    """One browser and one broker for all tests; these keep apart by names."""
+    broker = PageBroker(tmp_path_factory.mktemp("page"))
+    broker.start()
+    try:
+        with opened_browser(broker) as opened:
+            yield opened
+    except BrowserMissing as missing:
+        pytest.fail(str(missing))
+    finally:
+        broker.kill()
+    assert broker.unexpected_errors() == []
+
+
+@pytest.fixture
+def topic(browser: Browser) -> str:
+    return new_topics(browser, 1)[0]
+
+
+def new_topics(browser: Browser, count: int, partitions: int = 1) -> list[str]:
+    admin = AdminClient({"bootstrap.servers": browser.broker.bootstrap})
+    names = [f"topic-{next(_numbers):05}" for _ in range(count)]
+    for created in admin.create_topics([NewTopic(name, partitions, 1) for name in names]).values():
+        created.result(60)
+    return names
+
+
+def produce(browser: Browser, topic: str, *values: str, **more: Any) -> None:
+    producer = Producer({"bootstrap.servers": browser.broker.bootstrap, "linger.ms": 0})
+    for value in values:
+        producer.produce(topic, value.encode(), **more)
+    assert producer.flush(30) == 0
+
+
+def commit(browser: Browser, group: str, topic: str, offset: int) -> None:
+    consumer = Consumer({"bootstrap.servers": browser.broker.bootstrap, "group.id": group})
+    consumer.commit(offsets=[TopicPartition(topic, 0, offset)], asynchronous=False)
+    consumer.close()
+
+
+def values(browser: Browser) -> list[str]:
+    return [row[3] for row in browser.rows()]
+
+
+def test_a_topic_is_created_changed_and_deleted(browser: Browser) -> None:
+    name = f"created-{next(_numbers)}"
+    browser.open("topics")
+    browser.unfold("Create a topic")
+    browser.fill("create-topic", name=name, partitions="3", settings="retention.ms=1000")
+    browser.press("Create")
+    assert browser.path == f"topic?name={name}"
+    assert [row[0] for row in browser.rows()] == ["0, records", "1, records", "2, records"]
+    browser.unfold("Change a setting")
+    browser.fill("alter-topic", setting="retention.ms", value="2000")
+    browser.press("Set")
+    assert ["retention.ms", "2000", "dynamic topic config"] in [row[:3] for row in browser.rows(1)]
+    browser.unfold("Delete the topic")
+    browser.fill("delete-topic", confirm="another")
+    browser.press("Delete")
+    assert "Error 400" in browser.text
+    browser.open("topic", name=name)
+    browser.unfold("Delete the topic")
+    browser.fill("delete-topic", confirm=name)
+    browser.press("Delete")
+    assert browser.path == "topics"
+    assert name not in browser.text
+
+
+def test_new_records_are_seen_at_once(browser: Browser, topic: str, budget: Budget) -> None:
+    produce(browser, topic, "before")
+    browser.open("records", topic=topic)
+    browser.press("Follow new records")
+    browser.wait_for("Following.")
+    seconds = [wait_until_seen(browser, topic, f"record {number}") for number in range(budget.of(2, 10))]
+    assert max(seconds) < budget.of(30.0, 1.0)
+    assert values(browser)[:2] == ["before", "record 0"]
+    browser.press("Pause")
+    produce(browser, topic, "meanwhile")
+    browser.wait_for("Paused.")
+    assert "meanwhile" not in browser.text
+    browser.press("Follow new records")
+    browser.wait_for("meanwhile")
+    produce(browser, topic, *map(str, range(2000)))
+    browser.wait_for("records were skipped")
+    wait_until(lambda: values(browser)[-1] == "1999")
+    assert len(values(browser)) == 200
+
+
+def wait_until_seen(browser: Browser, topic: str, value: str) -> float:
+    produce(browser, topic, value)
+    return wait_until(lambda: value in values(browser), what=lambda: browser.text)
+
+
+def test_all_partitions_are_followed_and_searched(browser: Browser) -> None:
+    [topic] = new_topics(browser, 1, partitions=2)
+    browser.open("records", topic=topic, search="needle", format="json")
+    browser.press("Follow new records")
+    browser.one("#followed option[value='']").click()
+    browser.wait_for("Following.")
+    produce(browser, topic, "hay", '{"a": "Needle"}', partition=1)
+    browser.wait_for('"a": "Needle"')
+    assert [row[0] for row in browser.rows()] == ["1, 1"]
+
+
+def test_one_record_is_written(browser: Browser, topic: str) -> None:
+    browser.open("records", topic=topic)
+    browser.unfold("Write a record")
+    browser.fill("produce", key="k", value="line\nanother", headers="trace: 1\nempty:")
+    browser.press("Write")
+    assert [row[2:] for row in browser.rows()] == [["k", "line\nanother", "trace:\n1\nempty:"]]
+
+
+def test_a_group_is_reset_after_a_preview(browser: Browser, topic: str) -> None:
+    produce(browser, topic, *"abcdef")
+    group = f"readers {next(_numbers)}"
+    commit(browser, group, topic, 4)
+    browser.open("group", id=group)
+    browser.unfold("Reset offsets")
+    browser.fill("reset-group", to="shift", by="-3")
+    browser.press("Preview")
+    assert browser.rows() == [[topic, "0", "4", "1", "5"]]
+    browser.open("group", id=group)
+    assert browser.rows()[0][2] == "4"
+    browser.unfold("Reset offsets")
+    browser.fill("reset-group", to="shift", by="-3")
+    browser.press("Preview")
+    browser.press("Reset 1 offsets")
+    assert browser.path.startswith("group?")
+    assert browser.rows()[0][2] == "1"
+
+
+def test_hostile_values_stay_text(browser: Browser, topic: str) -> None:
+    hostile = HOSTILE.encode()
+    produce(browser, topic, HOSTILE, key=hostile, headers=[(HOSTILE, hostile)])
+    commit(browser, HOSTILE, topic, 0)
+    browser.open("records", topic=topic)
+    browser.press("Follow new records")
+    browser.wait_for("Following.")
+    produce(browser, topic, HOSTILE, key=hostile, headers=[(HOSTILE, hostile)])
+    wait_until(lambda: len(values(browser)) == 2)
+    shown = [HOSTILE, HOSTILE, f"{HOSTILE}:\n{HOSTILE}"]
+    assert [row[2:] for row in browser.rows()] == [shown, shown]
+    expect_harmless(browser, scripts=1)
+    for path, parameters in (
+        ("groups", {}),
+        ("group", {"id": HOSTILE}),
+        ("reset-group", {"id": HOSTILE, "to": "latest"}),
+        ("topic", {"name": HOSTILE}),
+        ("topics", {"search": HOSTILE}),
+    ):
+        browser.open(path, **parameters)
+        if path.startswith(("group", "reset")):
+            assert HOSTILE in browser.text, path
+        expect_harmless(browser)
+
+
+def expect_harmless(browser: Browser, scripts: int = 0) -> None:
+    assert browser.driver.title != "owned"
+    assert (len(browser.all("script")), len(browser.all("img"))) == (scripts, 0)
+
+
+def test_a_restart_under_the_page(browser: Browser, topic: str) -> None:
+    browser.open("topics")
+    browser.unfold("Create a topic")
+    browser.fill("create-topic", name="late")
+    browser.driver.switch_to.new_window("tab")
+    browser.open("records", topic=topic)
+    browser.press("Follow new records")
+    browser.wait_for("Following.")
+    assert browser.broker.stop() == 0
+    browser.wait_for("Not connected; trying again.")
+    browser.broker.start()
+    browser.wait_for("Following.", 60)
+    produce(browser, topic, "after the restart")
+    browser.wait_for("after the restart")
+    browser.driver.close()
+    browser.driver.switch_to.window(browser.driver.window_handles[0])
+    browser.press("Create")
+    assert "load the page again" in browser.text
+
+
+def test_the_keyboard_reaches_everything(browser: Browser, topic: str) -> None:
+    produce(browser, topic, "value")
+    browser.open("records", topic=topic)
+    reached = []
+    while len(reached) < 60:
+        browser.driver.switch_to.active_element.send_keys(Keys.TAB)
+        active = browser.driver.switch_to.active_element
+        if active.tag_name == "body":
+            break
+        reached.append(active.text or active.get_attribute("name"))
+    assert reached[:4] == ["Skip to the content", "Topics", "Groups", "Brokers"]
+    assert {"offset", "Show", "Write a record", "Follow new records", "value"} <= set(reached)
+
+
+def test_many_topics(browser: Browser, budget: Budget) -> None:
+    count = budget.of(300, 10_000)
+    names = [name for begin in range(0, count, 500) for name in new_topics(browser, min(500, count - begin))]
+    browser.open("topics", search="topic-")
+    assert len(browser.rows()) == 200
+    browser.one("a[href*='start=200']").click()
+    assert "201 to " in browser.text
+    browser.open("topics", search=names[-1])
+    assert [row[0] for row in browser.rows()] == [names[-1]]
