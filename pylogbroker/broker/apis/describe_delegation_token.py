@@ -40,14 +40,14 @@ async def _described(
 ) -> list[DescribedDelegationToken]:
     if request.owners == []:
         return []
-    owners = None
-    if request.owners is not None:
-        owners = frozenset([principal_of(each) async for each in services.runtime.slices.over(request.owners)])
-    sender = frozenset((context.principal,))
+    owners: set[str] = set()
+    async for each in services.runtime.slices.over(request.owners or ()):
+        owners.add(principal_of(each))
+    sender = {context.principal}
     budget = ResponseBudget()
 
     def is_wanted(token: DelegationToken) -> bool:
-        if owners is not None and not token.concerns(owners):
+        if request.owners is not None and not token.concerns(owners):
             return False
         if not (token.concerns(sender) or _may_describe(context, token)):
             return False

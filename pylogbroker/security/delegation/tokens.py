@@ -10,7 +10,7 @@ import base64
 import hashlib
 import hmac
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from typing import Final
 
 import attrs
@@ -45,9 +45,9 @@ class DelegationToken:
         """Return whether a principal may renew or expire the token."""
         return principal == self.owner or principal in self.renewers
 
-    def concerns(self, principals: frozenset[str]) -> bool:
+    def concerns(self, principals: Set[str]) -> bool:
         """Return whether one of the principals owns, requested or may renew the token."""
-        return not principals.isdisjoint((self.owner, self.requester, *self.renewers))
+        return any(each in principals for each in (self.owner, self.requester, *self.renewers))
 
 
 @attrs.frozen
