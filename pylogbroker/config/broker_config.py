@@ -10,8 +10,9 @@ A value comes from the first layer that has it; without one, from the first syno
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
+from functools import cache
 
 import attrs
 
@@ -235,17 +236,36 @@ def _parse(name: str, text: str) -> Value:
 
 
 def _effective(layers: Mapping[ConfigSource, Texts]) -> dict[str, Value]:
-    return {name: _value(setting, layers) for name, setting in table.BROKER.items()}
+    given = {reader for texts in layers.values() for name in texts for reader in _readers().get(name, ())}
+    return _defaults() | {name: _value(table.BROKER[name], layers) for name in given}
+
+
+@cache
+def _defaults() -> dict[str, Value]:
+    return {name: _value(setting, {}) for name, setting in table.BROKER.items()}
+
+
+@cache
+def _readers() -> Mapping[str, Sequence[str]]:
+    """Map each name to the settings whose values it gives: itself, and those that have it as a synonym."""
+    readers: dict[str, list[str]] = {}
+    for name, setting in table.BROKER.items():
+        for synonym in _names(setting):
+            readers.setdefault(synonym.name, []).append(name)
+    return readers
+
+
+def _names(setting: Setting) -> Sequence[Synonym]:
+    return Synonym(setting.name), *setting.synonyms
 
 
 def _value(setting: Setting, layers: Mapping[ConfigSource, Texts]) -> Value:
-    names = (Synonym(setting.name), *setting.synonyms)
-    for synonym in names:
+    for synonym in _names(setting):
         for source in (*_DYNAMIC, ConfigSource.STATIC_BROKER_CONFIG):
             if synonym.name in layers.get(source, {}):
                 text = layers[source][synonym.name]
                 return _scaled(table.parse(table.BROKER[synonym.name], text), synonym.factor)
-    defaults = ((table.BROKER[synonym.name].default, synonym.factor) for synonym in names)
+    defaults = ((table.BROKER[synonym.name].default, synonym.factor) for synonym in _names(setting))
     return next((_scaled(value, factor) for value, factor in defaults if value is not None), None)
 
 
