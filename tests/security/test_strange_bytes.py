@@ -22,7 +22,7 @@ from pylogbroker.rpc.client_protocol import ClientProtocol
 from pylogbroker.security.sasl.authentication import AuthenticationFailed
 from pylogbroker.security.sasl.client import ClientMechanism, OauthBearerClient, PlainClient, ScramClient
 from pylogbroker.security.sasl.credentials import Credentials
-from pylogbroker.security.sasl.scram import ScramServer
+from pylogbroker.security.sasl.scram import ScramServer, TokenLogin
 from pylogbroker.security.sasl.users import ScramKeys, Users
 from pylogbroker.security.tls.contexts import client_context, server_context
 from pylogbroker.security.tls.engine import TlsEngine
@@ -124,15 +124,19 @@ def tokens(random: Random, mechanism: str) -> list[bytes]:
 
 
 def test_no_proof_is_right_by_chance(budget: Budget) -> None:
-    """Both messages of SCRAM, of a client that knows another password; the second one fits the server's nonce."""
+    """Both messages of SCRAM, of a client that knows another password; the second one fits the server's nonce.
+
+    The user is also the id of a delegation token.
+    """
     random, mechanism = budget.chance("proofs"), "SCRAM-SHA-256"
     users = Users({}, {(mechanism, "alice"): ScramKeys.derive(mechanism, "secret", b"salt", 4096)}, b"secret")
     wrong = ScramKeys.derive(mechanism, "wrong", b"salt", 4096)
     for _ in range(budget.of(examples(2000), PROOF_CASES)):
-        server = ScramServer(users, mechanism, lambda: "def")
+        server = ScramServer(users, mechanism, lambda: "def", lambda _: TokenLogin(users, "alice", None))
         proof = base64.b64encode(wrong.stored_key[: random.choice((32, 32, 20))]).decode()
         user = random.choice(("alice", "nobody"))
-        for message in (f"n,,n={user},r=abc", f"c=biws,r=abcdef,p={proof}"):
+        extensions = random.choice(("", ",tokenauth=true"))
+        for message in (f"n,,n={user},r=abc{extensions}", f"c=biws,r=abcdef,p={proof}"):
             with contextlib.suppress(AuthenticationFailed):
                 server.respond(changed(random, message.encode()) if random.random() < 0.7 else message.encode())
         assert server.user is None
