@@ -31,10 +31,10 @@ from pylogbroker.broker.producer_ids import ProducerIds
 from pylogbroker.broker.runtime import Runtime
 from pylogbroker.broker.security.authorizer import BrokerAuthorizer
 from pylogbroker.broker.security.client_quotas import BrokerQuotas
+from pylogbroker.broker.security.delegation.manager import TokenManager
 from pylogbroker.broker.security.sasl_listeners import SaslListeners
 from pylogbroker.broker.security.scram_store import ScramStore
 from pylogbroker.broker.security.tls_listeners import TlsListeners
-from pylogbroker.broker.security.token_manager import TokenManager
 from pylogbroker.broker.services import Controller, ControllerOrdersTaker
 from pylogbroker.broker.sole_role import SoleRole
 from pylogbroker.broker.throttles import MOVES_RATE, throttle_of

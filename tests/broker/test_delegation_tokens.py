@@ -11,7 +11,7 @@ from pylogbroker.broker.apis import (
     expire_delegation_token,
     renew_delegation_token,
 )
-from pylogbroker.broker.security import token_manager
+from pylogbroker.broker.security.delegation import manager
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.security.acls.bindings import (
     AccessControlEntry,
@@ -186,7 +186,7 @@ class DelegationTokenTests(TokenTests):
         self.assertEqual(self.create(ALICE, *["bob"] * 100).error_code, 0)
         self.assertEqual(self.create(ALICE, *["bob"] * 101).error_code, ErrorCode.POLICY_VIOLATION)
         self.assertEqual(self.create(ALICE, "n" * 1001).error_code, ErrorCode.POLICY_VIOLATION)
-        self.patch(token_manager, "TOKENS_OF_REQUESTER_MAX", 2)
+        self.patch(manager, "TOKENS_OF_REQUESTER_MAX", 2)
         self.assertEqual(self.create(ALICE, owner="bob").error_code, 0)
         self.assertEqual(self.create(ALICE).error_code, ErrorCode.POLICY_VIOLATION)
         self.assertEqual(self.create(BOB).error_code, 0)

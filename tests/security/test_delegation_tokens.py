@@ -9,11 +9,11 @@ import pytest
 
 from pylogbroker.config.mechanisms import SCRAM_SHA_256
 from pylogbroker.security.delegation import tree_layout
-from pylogbroker.security.delegation.tokens import DelegationToken, TokenKey, TokenTable, password_of
+from pylogbroker.security.delegation.tokens import DelegationToken, TokenSecret, TokenTable, password_of
 from pylogbroker.security.delegation.tree_layout import BadToken
 
 ID = "Zm9vYmFyYmF6cXV4MDAwMA"
-KEY = TokenKey(b"the secret key")
+KEY = TokenSecret(b"the secret key")
 PASSWORD = "Lx6y113nUoB6id5oINChFStx7R1eCPIGfsDJpG+JomQTKfozo8Z62u5gtY1d7T0Zp3V7Zdn2BRLF2EBm3c275A=="
 TOKEN = DelegationToken(ID, "User:al ice", "User:bob", ("User:c,d", "User:e"), 10, 30, 20)
 NODE = {

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
+from pylogbroker.broker.security.delegation.requests import check_connection
 from pylogbroker.broker.security.rules import by_handler
-from pylogbroker.broker.security.token_requests import check_connection
 from pylogbroker.broker.services import Services
 from pylogbroker.errors import KafkaError
 from pylogbroker.wire.messages.renew_delegation_token import RenewDelegationTokenRequest, RenewDelegationTokenResponse

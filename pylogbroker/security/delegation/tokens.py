@@ -69,7 +69,7 @@ def password_of(mac: bytes) -> str:
 
 
 @attrs.frozen
-class TokenKey:
+class TokenSecret:
     """Secret key of the cluster's brokers."""
 
     _key: bytes = attrs.field(repr=False)
@@ -90,7 +90,7 @@ class TokenKey:
 class TokenTable:
     """Tokens in force. The reactor thread changes them, any thread may look one up by its id."""
 
-    _key: TokenKey
+    _key: TokenSecret
     _tokens: dict[str, DelegationToken] = attrs.field(factory=dict, init=False)
     _ids: dict[bytes, str] = attrs.field(factory=dict, init=False, repr=False)
     _counts: Counter[str] = attrs.field(factory=Counter, init=False)

@@ -14,7 +14,7 @@ import pytest
 from twisted.internet.task import Clock
 
 from pylogbroker.broker.runtime import Runtime
-from pylogbroker.broker.security.token_store import TokenStore
+from pylogbroker.broker.security.delegation.store import TokenStore
 from pylogbroker.errors import KafkaError
 from pylogbroker.interfaces import Create, ITree, SessionEvent, SessionState
 from pylogbroker.security.delegation.tokens import TokenTable

@@ -15,13 +15,13 @@ from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.logger import Logger
 
 from pylogbroker.broker.runtime import PeriodicCall, Runtime
-from pylogbroker.broker.security.token_store import TokenStore
+from pylogbroker.broker.security.delegation.store import TokenStore
 from pylogbroker.broker.services import Controller
 from pylogbroker.config import BrokerConfig
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.interfaces import ITree
 from pylogbroker.metadata.zk_schema import id_text
-from pylogbroker.security.delegation.tokens import DelegationToken, IssuedToken, TokenKey, TokenTable
+from pylogbroker.security.delegation.tokens import DelegationToken, IssuedToken, TokenSecret, TokenTable
 from pylogbroker.security.sasl.scram import TokenLogin
 
 log = Logger()
@@ -36,7 +36,7 @@ class TokenManager:
     _config: BrokerConfig
     _runtime: Runtime
     _controller: Controller
-    _key: TokenKey | None = attrs.field(repr=False)
+    _key: TokenSecret | None = attrs.field(repr=False)
     _store: TokenStore | None
     _removal: PeriodicCall | None = attrs.field(default=None, init=False)
 
@@ -52,7 +52,7 @@ class TokenManager:
         text = config.optional_text(SECRET_KEY)
         if not text:
             return cls(config, runtime, controller, None, None)
-        key = TokenKey(text.encode())
+        key = TokenSecret(text.encode())
         store = TokenStore(tree, runtime, notifies, TokenTable(key))
         return cls(config, runtime, controller, key, store)
 
@@ -157,7 +157,7 @@ class TokenManager:
             raise KafkaError(code=ErrorCode.DELEGATION_TOKEN_NOT_FOUND)
         return await store.change(token_id, change)
 
-    def _enabled(self) -> tuple[TokenKey, TokenStore]:
+    def _enabled(self) -> tuple[TokenSecret, TokenStore]:
         if self._key is None or self._store is None:
             raise KafkaError(code=ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED)
         return self._key, self._store
