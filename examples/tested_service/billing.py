@@ -62,7 +62,7 @@ class Billing:
             self._answer(order)
         offsets = {(each.topic(), each.partition()): each.offset() + 1 for each in orders}
         positions = [TopicPartition(*place, offset) for place, offset in offsets.items()]
-        self._producer.send_offsets_to_transaction(positions, self._consumer.consumer_group_metadata())
+        self._producer.send_offsets_to_transaction(positions, self._consumer.consumer_group_metadata(), 20)
         self._producer.commit_transaction(20)
 
     def _answer(self, order: Message) -> None:

@@ -57,7 +57,7 @@ class Kafka:
                 stack.callback(self.broker.faults.clear)  # raises FaultNotFired
 
     def _delete_new(self) -> None:
-        for transactional_id in set(self.broker.open_transactions) - self._transactions_before:
+        for transactional_id in self._own(self.broker.open_transactions, self._transactions_before):
             warnings.warn(LeftBehind(f"transaction {transactional_id} is open after the test"), stacklevel=2)
         for group in self._own(self.broker.groups, self._groups_before):
             self._delete_group(group)
@@ -76,6 +76,11 @@ class Kafka:
     def faults(self) -> Any:
         """Faults of the broker; an external Kafka has none, which skips the test."""
         return self._own_brokers("faults")
+
+    @property
+    def schema_registry(self) -> str:
+        """URL of the schema registry; an external Kafka has none, which skips the test."""
+        return str(self._own_brokers("schema_registry").url)
 
     def new_name(self, kind: str = "name") -> str:
         """Return a name that begins with the test's own."""

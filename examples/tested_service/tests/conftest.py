@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -9,6 +10,8 @@ import pytest
 from billing import INVOICES, ORDERS, REJECTED, Billing
 
 from pylogbroker.testing.handle import Kafka
+
+DEADLINE_SECONDS = 20.0
 
 
 @attrs.define
@@ -40,8 +43,16 @@ class Shop:
         return [each["reason"] for each in self._answers(REJECTED)]
 
     def _answers(self, topic: str) -> list[Any]:
+        self._wait_for_commits()
         found = self.kafka.records(self.prefix + topic, isolation_level="read_committed")
         return [json.loads(each.value) for each in found]
+
+    def _wait_for_commits(self) -> None:
+        """Wait for transactions that end: Apache Kafka answers a commit before others can read the records."""
+        deadline = time.monotonic() + DEADLINE_SECONDS
+        while any(each.startswith(self.prefix) for each in self.kafka.broker.open_transactions):
+            assert time.monotonic() < deadline, "a transaction is open"
+            time.sleep(0.01)
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from billing import VAT
+from confluent_kafka import KafkaException
 
 COUNTRIES = sorted(VAT)
 
@@ -102,6 +103,89 @@ def test_a_lost_connection(shop: Any, api: str, close: str) -> None:
     shop.kafka.faults.add(api=api, close=close, times=1)
     assert shop.start().run(1) == 1
     assert [each["order"] for each in shop.invoices] == [4]
+
+
+@pytest.mark.parametrize("api", ["Produce", "TxnOffsetCommit", "EndTxn"])
+def test_an_answer_that_is_lost_after_the_work(shop: Any, api: str) -> None:
+    shop.order(4)
+    error = "REQUEST_TIMED_OUT" if api == "Produce" else "COORDINATOR_NOT_AVAILABLE"
+    shop.kafka.faults.add(api=api, error=error, after=True, topic=_topic(shop, api), must_fire=True)
+    assert shop.start().run(1) == 1
+    assert [each["order"] for each in shop.invoices] == [4]
+
+
+@pytest.mark.parametrize("release", ["2.5", "2.8", "3.0", "3.5"])
+def test_an_older_broker(shop: Any, release: str) -> None:
+    shop.kafka.faults.cap_versions(release)
+    shop.order(4)
+    assert shop.start().run(1) == 1
+    assert [each["order"] for each in shop.invoices] == [4]
+
+
+@pytest.mark.parametrize("later", [1, 2, 5, 10, 20])
+def test_orders_that_come_later(shop: Any, later: int) -> None:
+    service = shop.start()
+    shop.order(0)
+    assert service.run(1) == 1
+    for number in range(1, later + 1):
+        shop.order(number)
+    assert service.run(later) == later
+    assert [each["order"] for each in shop.invoices] == list(range(later + 1))
+
+
+@pytest.mark.parametrize("latency", [0.01, 0.05])
+def test_a_slow_network(shop: Any, latency: float) -> None:
+    shop.order(4)
+    shop.kafka.faults.network.shape(latency=latency)
+    assert shop.start().run(1) == 1
+    shop.kafka.faults.network.heal()
+    assert [each["order"] for each in shop.invoices] == [4]
+
+
+def test_a_leader_moves(shop: Any) -> None:
+    shop.order(4)
+    service = shop.start()
+    assert service.run(1) == 1
+    shop.order(5)
+    shop.kafka.faults.cluster.move_leader(f"{shop.prefix}orders", to=7)
+    assert service.run(1) == 1
+    assert [each["order"] for each in shop.invoices] == [4, 5]
+
+
+def test_a_rebalance_while_it_works(shop: Any) -> None:
+    shop.order(4)
+    service = shop.start()
+    assert service.run(1) == 1
+    shop.kafka.faults.groups.rebalance(f"{shop.prefix}billing")
+    shop.order(5)
+    assert service.run(1) == 1
+    assert [each["order"] for each in shop.invoices] == [4, 5]
+
+
+def test_a_second_instance_fences_the_first(shop: Any) -> None:
+    shop.order(4)
+    first = shop.start()
+    assert first.run(1) == 1
+    second = shop.start()
+    shop.order(5)
+    with pytest.raises(KafkaException, match=r"(?i)fenced|epoch"):
+        first.run(1)
+    first.close()
+    assert second.run(1) == 1
+    assert [each["order"] for each in shop.invoices] == [4, 5]
+
+
+def test_shops_share_nothing(new_shop: Any) -> None:
+    shops = [new_shop() for _ in range(2)]
+    for number, each in enumerate(shops):
+        each.order(number)
+    assert [each.start().run(1) for each in shops] == [1, 1]
+    assert [[invoice["order"] for invoice in each.invoices] for each in shops] == [[0], [1]]
+
+
+def test_nothing_is_billed_without_orders(shop: Any) -> None:
+    assert shop.start().run(1, seconds=0.2) == 0
+    assert shop.invoices == []
 
 
 @pytest.mark.parametrize("duration", ["1h", "1d", "6d"])
