@@ -174,7 +174,9 @@ class Broker(BrokerRequests):
     def schema_registry(self) -> RegistryService:
         """The schema registry, with its `url`."""
         if self._registry is None:
-            raise RuntimeError("this broker has no schema registry: make it with schema_registry=True")
+            raise RuntimeError(
+                "this broker has no schema registry: set schema_registry=True, or --kafka-schema-registry of pytest"
+            )
         return self._registry
 
     def now_ms(self) -> int:

@@ -10,10 +10,23 @@ import attrs
 
 from pylogbroker.errors import ConfigError
 
-_MODULES: Final = {"confluent": "confluent_kafka", "kafka-python": "kafka", "pylogbroker": "pylogbroker"}
+_MODULES: Final = {
+    "confluent": "confluent_kafka",
+    "kafka-python": "kafka",
+    "aiokafka": "aiokafka",
+    "pylogbroker": "pylogbroker",
+}
 LIBRARIES: Final = tuple(_MODULES)
 _EARLIEST: Final = {"auto.offset.reset": "earliest"}
 _FLUSH_SECONDS: Final = 10.0
+_PYTHON_NAMES: Final = {
+    "sasl.username": "sasl_plain_username",
+    "sasl.password": "sasl_plain_password",
+    "ssl.ca.location": "ssl_cafile",
+    "ssl.certificate.location": "ssl_certfile",
+    "ssl.key.location": "ssl_keyfile",
+}
+"""Names of kafka-python and aiokafka that are not those of librdkafka with underscores."""
 
 
 class Clients(Protocol):
@@ -33,6 +46,7 @@ def clients_of(library: str) -> Clients:
     made: dict[str, Clients] = {
         "confluent": _Confluent(),
         "kafka-python": _KafkaPython(),
+        "aiokafka": _Aiokafka(),
         "pylogbroker": _Pylogbroker(),
     }
     return made[chosen]
@@ -73,6 +87,45 @@ class _KafkaPython:
         return consumer, consumer.close
 
 
+@attrs.define
+class AsyncClient:
+    """A client of aiokafka, for `async with`: it is made and started there, since it belongs to a running loop."""
+
+    _make: Callable[[], Any]
+    _client: Any = attrs.field(default=None, init=False)
+
+    async def __aenter__(self) -> Any:
+        self._client = self._make()
+        return await self._client.__aenter__()
+
+    async def __aexit__(self, *failure: Any) -> None:
+        await self._client.__aexit__(*failure)
+
+
+@attrs.frozen
+class _Aiokafka:
+    def producer(self, settings: Mapping[str, Any]) -> tuple[Any, Callable[[], object]]:
+        from aiokafka import AIOKafkaProducer
+
+        return AsyncClient(lambda: AIOKafkaProducer(**self._named(settings))), _nothing
+
+    def consumer(
+        self, topics: Sequence[str], group: str, settings: Mapping[str, Any]
+    ) -> tuple[Any, Callable[[], object]]:
+        from aiokafka import AIOKafkaConsumer
+
+        named = self._named({**_EARLIEST, "group.id": group, **settings})
+        return AsyncClient(lambda: AIOKafkaConsumer(*topics, **named)), _nothing
+
+    @staticmethod
+    def _named(settings: Mapping[str, Any]) -> dict[str, Any]:
+        from aiokafka.helpers import create_ssl_context
+
+        named = _underscored(settings)
+        files = {name: named.pop(f"ssl_{name}", None) for name in ("cafile", "certfile", "keyfile")}
+        return named | ({"ssl_context": create_ssl_context(**files)} if files["cafile"] else {})
+
+
 @attrs.frozen
 class _Pylogbroker:
     def producer(self, settings: Mapping[str, Any]) -> tuple[Any, Callable[[], object]]:
@@ -93,4 +146,8 @@ class _Pylogbroker:
 
 
 def _underscored(settings: Mapping[str, Any]) -> dict[str, Any]:
-    return {name.replace(".", "_"): value for name, value in settings.items()}
+    return {_PYTHON_NAMES.get(name, name.replace(".", "_")): value for name, value in settings.items()}
+
+
+def _nothing() -> None:
+    """Close nothing: the client's own block has."""

@@ -44,5 +44,9 @@ class ExternalBroker(BrokerRequests):
         raise NotSupported(f"the broker at {self._bootstrap} has no faults")
 
     @property
+    def schema_registry(self) -> Any:
+        raise NotSupported(f"the schema registry of the broker at {self._bootstrap} is not known")
+
+    @property
     def clock(self) -> Any:
         raise NotSupported(f"the time of the broker at {self._bootstrap} cannot be moved")

@@ -10,9 +10,14 @@ import pytest
 _OPTIONS = (
     ("kafka_bootstrap", "HOST:PORT", "run tests against this Kafka; those that need more than a Kafka has are skipped"),
     ("kafka_brokers", "N", "number of brokers, which make a cluster; default 1"),
-    ("kafka_client", "LIBRARY", "library of kafka_producer and kafka_consumer: confluent, kafka-python, pylogbroker"),
+    (
+        "kafka_client",
+        "LIBRARY",
+        "library of producers and consumers: confluent, kafka-python, aiokafka, pylogbroker",
+    ),
 )
 _SETTINGS = "kafka_settings"
+_REGISTRY = "kafka_schema_registry"
 
 
 def add_options(parser: pytest.Parser) -> None:
@@ -20,6 +25,9 @@ def add_options(parser: pytest.Parser) -> None:
     for name, metavar, meaning in _OPTIONS:
         group.addoption(f"--{name.replace('_', '-')}", dest=name, metavar=metavar, default=None, help=meaning)
         parser.addini(name, meaning, default="")
+    meaning = "give the broker a schema registry"
+    group.addoption("--kafka-schema-registry", dest=_REGISTRY, action="store_true", default=False, help=meaning)
+    parser.addini(_REGISTRY, meaning, type="bool", default=False)
     meaning = "setting of the broker; may be repeated"
     group.addoption("--kafka-setting", dest=_SETTINGS, metavar="NAME=VALUE", action="append", default=[], help=meaning)
     parser.addini(_SETTINGS, "settings of the broker, a line name=value for each", type="linelist", default=[])
@@ -44,7 +52,12 @@ class PluginOptions:
         brokers = self._text("kafka_brokers")
         if brokers and not (brokers.isdecimal() and int(brokers)):
             raise pytest.UsageError(f"kafka_brokers: {brokers!r} is not accepted; expected a number from 1 on")
-        return {"settings": settings} | ({"brokers": int(brokers)} if brokers else {})
+        found: dict[str, Any] = {"settings": settings, "schema_registry": self._has_registry}
+        return found | ({"brokers": int(brokers)} if brokers else {})
+
+    @property
+    def _has_registry(self) -> bool:
+        return bool(self._config.getoption(_REGISTRY) or self._config.getini(_REGISTRY))
 
     def _setting(self, line: str) -> tuple[str, str]:
         name, equals, value = line.partition("=")

@@ -45,6 +45,12 @@ def kafka_topic(kafka: Kafka) -> str:
 
 
 @pytest.fixture
+def kafka_schema_registry(kafka: Kafka) -> str:
+    """URL of the broker's schema registry: with `--kafka-schema-registry`, or the marker's `schema_registry=True`."""
+    return kafka.schema_registry
+
+
+@pytest.fixture
 def kafka_producer(kafka: Kafka) -> Any:
     """Producer of the library that `--kafka-client` names, or the first that is installed."""
     return kafka.producer()

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import pylogbroker.client.sync
+import pylogbroker.security.tls.authority
 import pylogbroker.testing.admin
 import pylogbroker.testing.handle  # noqa: F401  imported here: each inner run would import them again
 from pylogbroker.testing import Broker
@@ -63,6 +64,59 @@ def test_other_libraries(run: Run, library: str) -> None:
         f"--kafka-client={library}",
         passed=1,
     )
+
+
+def test_aiokafka(run: Run) -> None:
+    run(
+        """
+        import asyncio, pytest
+
+        async def round_trip(topic, producer, consumer):
+            async with producer as started:
+                await started.send_and_wait(topic, b"value")
+            async with consumer as started:
+                assert (await started.getone()).value == b"value"
+
+        def test_records(kafka_topic, kafka_producer, kafka_consumer):
+            asyncio.run(round_trip(kafka_topic, kafka_producer, kafka_consumer))
+
+        @pytest.mark.kafka_broker(users={"alice": "secret"}, tls=True)
+        def test_with_a_password(kafka_topic, kafka_producer, kafka_consumer):
+            asyncio.run(round_trip(kafka_topic, kafka_producer, kafka_consumer))
+        """,
+        "--kafka-client=aiokafka",
+        passed=2,
+    )
+
+
+def test_a_password_with_kafka_python(run: Run) -> None:
+    run(
+        """
+        import pytest
+
+        @pytest.mark.kafka_broker(users={"alice": "secret"}, tls=True)
+        def test_records(kafka_topic, kafka_producer, kafka_consumer):
+            kafka_producer.send(kafka_topic, b"value")
+            assert next(kafka_consumer).value == b"value"
+        """,
+        "--kafka-client=kafka-python",
+        passed=1,
+    )
+
+
+def test_a_schema_registry(run: Run) -> None:
+    program = """
+        import pytest
+        from urllib.request import urlopen
+
+        {marker}
+        def test_subjects(kafka_schema_registry):
+            assert urlopen(kafka_schema_registry + "/subjects").read() == b"[]"
+        """
+    run(program.format(marker=""), "--kafka-schema-registry", passed=1)
+    run(program.format(marker="@pytest.mark.kafka_broker(schema_registry=True)"), passed=1)
+    result = run(program.format(marker=""), errors=1)
+    result.stdout.fnmatch_lines(["*schema_registry=True*"])
 
 
 def test_what_is_left_is_reported(run: Run) -> None:
@@ -173,6 +227,9 @@ def test_a_kafka_that_runs_elsewhere(run: Run) -> None:
                 kafka.consumer(topic, group=kafka.new_name("group")).consume(1, 10)
                 assert len(kafka.records(topic)) == 1
 
+            def test_registry(kafka_schema_registry):
+                pass
+
             def test_faults(kafka):
                 kafka.faults
 
@@ -185,7 +242,7 @@ def test_a_kafka_that_runs_elsewhere(run: Run) -> None:
             """,
             f"--kafka-bootstrap={broker.bootstrap}",
             passed=1,
-            skipped=3,
+            skipped=4,
         )
         assert (broker.topics, broker.groups) == ({"of-others": 1}, [])
 
