@@ -70,7 +70,7 @@ def test_errors_are_those_of_a_thread(broker: Broker) -> None:
         broker.faults.add("Prduce", delay=1)
     with pytest.raises(ValueError, match="when: a function"):
         broker.faults.add("Produce", delay=1, when=lambda context, request: True)
-    with pytest.raises(TypeError, match="errors"):
+    with pytest.raises(ValueError, match="no criterion 'errors'"):
         broker.faults.add("Produce", errors="NONE")
     broker.faults.add("Heartbeat", delay=1, must_fire=True)
     with pytest.raises(FaultNotFired, match="never fired"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Final, TypedDict, Unpack, cast
 
 import attrs
 
@@ -13,7 +13,7 @@ from pylogbroker.broker.security.rules import with_fields
 from pylogbroker.broker.services import Services
 from pylogbroker.testing.faults.connection_port import FaultyConnection
 from pylogbroker.testing.faults.fields import ANY, GROUP, PARTITION, TOPIC, TRANSACTION, Keys, TopicNames, leaves
-from pylogbroker.testing.faults.names import api_name
+from pylogbroker.testing.faults.names import api_name, unknown
 from pylogbroker.wire.messages.fetch import FetchRequest, FetchTopic
 
 Predicate = Callable[[RequestContext, Any], bool]
@@ -66,6 +66,22 @@ def _topics_of(session: Any, request: FetchRequest) -> list[FetchTopic]:
     return list(topics.values())
 
 
+class CriteriaFields(TypedDict, total=False):
+    """Conditions on requests, as tests write them."""
+
+    topic: str | None
+    partition: int | None
+    group: str | None
+    transactional_id: str | None
+    broker: int | None
+    client_id: str | None
+    principal: str | None
+    when: Predicate | None
+
+
+_ROLES: Final = (TOPIC, PARTITION, GROUP, TRANSACTION)
+
+
 @attrs.frozen
 class Criteria:
     """None: no condition. `elements` are conditions on the elements of a request, by their role."""
@@ -78,22 +94,14 @@ class Criteria:
     when: Predicate | None = None
 
     @classmethod
-    def of(
-        cls,
-        api: int | None,
-        *,
-        topic: str | None = None,
-        partition: int | None = None,
-        group: str | None = None,
-        transactional_id: str | None = None,
-        broker: int | None = None,
-        client_id: str | None = None,
-        principal: str | None = None,
-        when: Predicate | None = None,
-    ) -> Criteria:
-        given = {TOPIC: topic, PARTITION: partition, GROUP: group, TRANSACTION: transactional_id}
-        elements = {role: value for role, value in given.items() if value is not None}
-        return cls(api, elements, broker, client_id, principal, when)
+    def of(cls, api: int | None, **given: Unpack[CriteriaFields]) -> Criteria:
+        """Raise ValueError for an unknown criterion; None is no condition."""
+        for name in given:
+            if name not in CriteriaFields.__annotations__:
+                raise unknown("criterion", name, CriteriaFields.__annotations__)
+        conditions = {name: value for name, value in given.items() if value is not None}
+        elements = {role: conditions.pop(role) for role in _ROLES if role in conditions}
+        return cls(api, elements, **cast(Any, conditions))
 
     def match(self, call: Call) -> bool:
         context = call.context

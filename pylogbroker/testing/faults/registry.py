@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from inspect import iscoroutine
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, Unpack
 
 import attrs
 from twisted.internet.defer import ensureDeferred
@@ -29,7 +29,7 @@ from pylogbroker.testing.faults.fault import Action, CloseMoment, Fault, FaultNo
 from pylogbroker.testing.faults.group_faults import GroupFaults
 from pylogbroker.testing.faults.handlers import Layer, layered, strike
 from pylogbroker.testing.faults.log_faults import LogFaults
-from pylogbroker.testing.faults.matching import Call, Criteria, Predicate
+from pylogbroker.testing.faults.matching import Call, Criteria, CriteriaFields
 from pylogbroker.testing.faults.names import api_key, error_code, unknown
 from pylogbroker.testing.faults.network import NetworkFaults
 from pylogbroker.testing.faults.pretended_cluster import PretendedCluster
@@ -82,14 +82,6 @@ class Faults:
         error: str | int | Sequence[str | int] | None = None,
         *,
         times: int | None = _ONCE,
-        topic: str | None = None,
-        partition: int | None = None,
-        group: str | None = None,
-        transactional_id: str | None = None,
-        broker: int | None = None,
-        client_id: str | None = None,
-        principal: str | None = None,
-        when: Predicate | None = None,
         after: bool = False,
         delay: float = 0.0,
         hold: bool = False,
@@ -97,11 +89,13 @@ class Faults:
         answer: Any = None,
         throttle_ms: int = 0,
         must_fire: bool = False,
+        **criteria: Unpack[CriteriaFields],
     ) -> Fault:
         """Add a fault for the next `times` requests that match, or with None for all until it is removed.
 
         Several errors are used one after the other, each once. Raise ValueError for an unknown name.
         """
+        concerned = self._criteria(api, **criteria)
         errors = () if error is None else (error,) if isinstance(error, str | int) else tuple(error)
         action = Action(
             tuple(map(error_code, errors)),
@@ -114,18 +108,7 @@ class Faults:
         )
         if action == Action(after=after):
             raise ValueError("a fault needs an error, delay, hold, close, answer or throttle_ms")
-        criteria = self._criteria(
-            api,
-            topic=topic,
-            partition=partition,
-            group=group,
-            transactional_id=transactional_id,
-            broker=broker,
-            client_id=client_id,
-            principal=principal,
-            when=when,
-        )
-        return self.add_action(criteria, action, max(len(errors), 1) if times == _ONCE else times, must_fire)
+        return self.add_action(concerned, action, max(len(errors), 1) if times == _ONCE else times, must_fire)
 
     def add_action(
         self, criteria: Criteria, action: Action, times: int | None = None, must_fire: bool = False
@@ -135,7 +118,7 @@ class Faults:
             self._faults = (*self._faults, fault)
         return fault
 
-    def watch(self, api: str | int | None = None, **criteria: Any) -> Watch:
+    def watch(self, api: str | int | None = None, **criteria: Unpack[CriteriaFields]) -> Watch:
         """Count requests from now on; the criteria are those of `add`."""
         watch = Watch(self._criteria(api, **criteria), self.requests, self._unlist)
         with self._lock:
@@ -192,7 +175,7 @@ class Faults:
         if failures:
             raise FaultNotFired("; ".join(failures))
 
-    def _criteria(self, api: str | int | None, **criteria: Any) -> Criteria:
+    def _criteria(self, api: str | int | None, **criteria: Unpack[CriteriaFields]) -> Criteria:
         key = None if api is None else api_key(api)
         topic = criteria.get("topic")
         if topic is not None and key not in _MAY_NAME_NEW_TOPICS:

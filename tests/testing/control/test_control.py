@@ -17,6 +17,7 @@ from pylogbroker.testing import Broker
 from pylogbroker.testing.control.commands import Commands
 from pylogbroker.testing.control.site import openapi
 from pylogbroker.testing.faults import Faults
+from pylogbroker.testing.faults.matching import CriteriaFields
 from tests.support.line_process import LineProcess
 from tests.testing.faults.raw import RawClient
 
@@ -73,7 +74,8 @@ def test_the_description_has_all_commands() -> None:
 
 def test_the_description_has_all_arguments_of_faults(control: Control) -> None:
     described = control.ask("GET", "/openapi.json")["components"]["schemas"]["Fault"]["properties"]
-    assert described.keys() == signature(Faults.add).parameters.keys() - {"self", "when"}
+    criteria = CriteriaFields.__annotations__.keys()
+    assert described.keys() == (signature(Faults.add).parameters.keys() | criteria) - {"self", "when", "criteria"}
 
 
 def test_addresses_and_time(control: Control) -> None:
