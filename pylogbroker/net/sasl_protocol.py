@@ -15,6 +15,7 @@ from typing import Any, Final, Protocol
 
 import attrs
 from twisted.internet.defer import Deferred, ensureDeferred
+from twisted.internet.protocol import connectionDone
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
 from twisted.python.failure import Failure
@@ -38,6 +39,7 @@ log = Logger()
 _SIZE: Final = struct.Struct(">i")
 _MISSING: Final = "came before authentication: the client needs security.protocol and sasl.mechanism"
 _HANDSHAKE: Final = SaslHandshakeRequest.api_key.to_bytes(2, "big")
+_NO_ROUTES: Final = Routes((), _MISSING)
 _RENEWAL_SECONDS_MIN: Final = 1.0  # from one authentication to the next
 
 
@@ -120,6 +122,11 @@ class SaslProtocol(KafkaProtocol):
         self._authenticated_at = 0.0
         self.session_lifetime_ms = 0
         """Of the session that has begun; 0: for ever."""
+
+    def connectionLost(self, reason: Failure = connectionDone) -> None:
+        super().connectionLost(reason)
+        self._routes = _NO_ROUTES  # the others refer to this connection, and with them only a collection would free it
+        self._callers.clear()
 
     def _request(self, frame: memoryview) -> None:
         authentication = self._authentication

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import struct
+import weakref
 from collections.abc import Mapping
 from math import inf
 from pathlib import Path
@@ -195,6 +197,29 @@ class SaslListenerTests(SaslNodeTests):
         self.assertEqual(peer.transport.closed, "at once")
         self.assertIn("SASL: the authentication took longer than connection.setup.timeout.ms=5000", lines[0])
         peer.protocol.connectionLost()
+
+    def test_a_closed_connection_is_freed_at_once(self) -> None:
+        """Many of them would fill the memory until the next full collection, those of TLS with 50 KB each."""
+        handshake = SaslHandshakeRequest("PLAIN"), 1
+        wrong, right = (SaslAuthenticateRequest(WRONG), 2), (SaslAuthenticateRequest(RIGHT), 2)
+        gc.collect()
+        gc.disable()
+        self.addCleanup(gc.enable)
+        for sent in (
+            (),
+            ((SOFTWARE, 3),),
+            (handshake,),
+            (handshake, wrong),
+            (handshake, right, (ListGroupsRequest(), 4)),
+        ):
+            peer = Peer(self)
+            protocol = weakref.ref(peer.protocol)
+            peer.send(*sent)
+            self.node.clock.advance(0.2)
+            self.node.clock.advance(0)
+            peer.protocol.connectionLost()
+            del peer
+            self.assertIsNone(protocol(), sent)
 
     def test_changed_users_are_read_again(self) -> None:
         self.file.write_text("bob:another one\n")
