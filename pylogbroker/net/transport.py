@@ -18,6 +18,7 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from pylogbroker.interfaces.network import INetwork
+from pylogbroker.net.handshake_time import HandshakeTime
 from pylogbroker.net.poller import others_wait
 from pylogbroker.rpc.tls_transport import TlsConnection
 from pylogbroker.rpc.transport import BUFFERS, ChunkConnection, ChunkReceiver
@@ -103,6 +104,10 @@ class TlsServer(TlsConnection, ChunkServer):
         super().__init__(*args, **kwargs)
         self.begin_tls(cast(TlsPort, self.server).make_engine())
 
+    def doRead(self) -> Any:
+        read = super().doRead
+        return read() if self._is_secured else cast(TlsPort, self.server).handshake_time.run(read)
+
     @property
     def unsent_bytes(self) -> int:
         return super().unsent_bytes + (len(self._records) if self._records is not None else 0)
@@ -133,10 +138,13 @@ class TlsServer(TlsConnection, ChunkServer):
 
 class ChunkPort(tcp.Port):
     transport = ChunkServer
+    accepted_max = 10
+    """Connections to accept in one iteration of the reactor, while others wait."""
 
     def doRead(self) -> None:
         if getattr(self.factory, "is_rate_limited", False):
             self.numberAccepts = 1  # the factory may stop reading after each one
+        self.numberAccepts = min(self.numberAccepts, self.accepted_max)
         super().doRead()
 
     def close_now(self) -> None:
@@ -147,7 +155,9 @@ class ChunkPort(tcp.Port):
 
 class TlsPort(ChunkPort):
     transport = TlsServer
+    accepted_max = 1
     make_engine: Callable[[], TlsEngine]
+    handshake_time: HandshakeTime
 
 
 @implementer(IStreamServerEndpoint)
@@ -177,6 +187,6 @@ class ChunkServerEndpoint:
         kind = ChunkPort if self._make_engine is None else TlsPort
         port = kind(self._port, factory, self._backlog, self._host, self._reactor)
         if isinstance(port, TlsPort) and self._make_engine is not None:
-            port.make_engine = self._make_engine
+            port.make_engine, port.handshake_time = self._make_engine, HandshakeTime(self._reactor)
         port.startListening()
         return cast(IListeningPort, port)

@@ -14,9 +14,11 @@ import attrs
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from twisted.internet.main import CONNECTION_DONE, CONNECTION_LOST
+from twisted.internet.task import Clock
 from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
 
+from pylogbroker.net.handshake_time import HandshakeTime
 from pylogbroker.net.transport import TlsServer
 from pylogbroker.security.tls.contexts import client_context, server_context
 from pylogbroker.security.tls.engine import TlsEngine
@@ -48,6 +50,7 @@ class SecureReceiver(Receiver):
 @attrs.frozen
 class FakePort:
     _realPortNumber: int = 9093
+    handshake_time: HandshakeTime = attrs.field(factory=lambda: HandshakeTime(Clock(), lambda: 0.0))
 
     def make_engine(self) -> TlsEngine:
         return TlsEngine(SERVER, is_server=True)
