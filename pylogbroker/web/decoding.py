@@ -54,6 +54,8 @@ class RecordRows:
 
     rows: list[dict[str, Any]]
     next_offset: int
+    first_offset: int | None = None
+    """Offset of the first record that was looked at."""
     is_full: bool = False
     """The rows are as many as wanted, or as many bytes as an answer may have."""
 
@@ -69,6 +71,8 @@ def decode(region: FileRegion, wanted: Wanted) -> RecordRows:
                 continue
             if record.offset >= wanted.upto:
                 break
+            if found.first_offset is None:
+                found.first_offset = record.offset
             if not needle or _contains(record, needle):
                 row = _row(record, wanted.format)
                 size = shown_characters(row)

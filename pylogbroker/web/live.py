@@ -35,7 +35,7 @@ from pylogbroker.web.record_views import first_offset, found_partition, region_a
 from pylogbroker.web.visitors import Visitor
 
 ROUND_SECONDS: Final = 0.25
-RECORDS_PER_SECOND: Final = 100
+RECORDS_PER_SECOND: Final = 60
 BURST_RECORDS_MAX: Final = 200
 """Records that are sent at once after a pause."""
 WAITING_RECORDS_MAX: Final = 500
@@ -62,7 +62,6 @@ class LiveView:
     _resumed: Deferred[None] | None = attrs.field(default=None, init=False)
     _allowance: float = attrs.field(default=BURST_RECORDS_MAX, init=False)
     _spoke: float = attrs.field(default=0.0, init=False)
-    _skipped: dict[int, int] = attrs.field(factory=dict, init=False)
 
     @classmethod
     async def open(cls, visitor: Visitor, request: Request, query: Query) -> LiveView:
@@ -107,21 +106,19 @@ class LiveView:
 
     async def _send_records(self, partition: Partition, count_max: int) -> None:
         index, upto = partition.index, partition.log.high_watermark
-        offset = max(self._offsets[index], upto - WAITING_RECORDS_MAX, partition.log.log_start_offset)
-        self._skipped[index] = self._skipped.get(index, 0) + offset - self._offsets[index]
+        after = self._offsets[index]
+        offset = max(after, upto - WAITING_RECORDS_MAX, partition.log.log_start_offset)
         services = self._visitor.services
         region = await region_at(services, partition, offset, upto, _SEARCHED_BYTES if self._search else _REGION_BYTES)
         if region is None:
             self._offsets[index] = upto
             return
-        wanted = Wanted(offset, count_max, upto, self._search, self._format)
-        skipped = self._skipped[index]
+        wanted = Wanted(after, count_max, upto, self._search, self._format)
         in_thread = services.runtime.in_reading_thread
-        count, next_offset, data = await in_thread(_decoded, region, wanted, index, skipped)
+        count, skipped, next_offset, data = await in_thread(_decoded, region, wanted, index, offset > after)
         self._offsets[index] = next_offset
         if count or skipped:
             self._allowance -= count
-            self._skipped[index] = 0
             self._write(_event("records", data, ",".join(f"{each}:{at}" for each, at in self._offsets.items())))
 
     def _write(self, data: bytes) -> None:
@@ -155,11 +152,16 @@ def _partitions(visitor: Visitor, topic: str, query: Query) -> Sequence[Partitio
     return [found_partition(services, topic, index) for index in led]
 
 
-def _decoded(region: FileRegion, wanted: Wanted, partition: int, skipped: int) -> tuple[int, int, bytes]:
-    """Return the number of records, the next offset, and the data of an event. Blocks."""
+def _decoded(region: FileRegion, wanted: Wanted, partition: int, skips: bool) -> tuple[int, int, int, bytes]:
+    """Return the numbers of records and skipped ones, the next offset, and the data of an event. Blocks.
+
+    What is skipped ends before the region's first batch: to find a record within a batch takes long.
+    """
     found = decode(region, wanted)
+    first = found.next_offset if found.first_offset is None else found.first_offset
+    skipped = first - wanted.offset if skips else 0
     data = json.dumps({"partition": partition, "skipped": skipped, "records": found.rows}, separators=(",", ":"))
-    return len(found.rows), found.next_offset, data.encode()
+    return len(found.rows), skipped, found.next_offset, data.encode()
 
 
 def _event(kind: str, data: bytes, identity: str = "") -> bytes:
