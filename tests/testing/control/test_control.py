@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Iterator
 from inspect import signature
+from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
@@ -18,8 +19,11 @@ from pylogbroker.testing.control.commands import Commands
 from pylogbroker.testing.control.site import openapi
 from pylogbroker.testing.faults import Faults
 from pylogbroker.testing.faults.matching import CriteriaFields
+from tests.peers.java import Program
 from tests.support.line_process import LineProcess
 from tests.testing.faults.raw import RawClient
+
+JAVA_TEST = Program(Path(__file__).parent / "OrderTest.java")
 
 
 @attrs.frozen
@@ -141,6 +145,11 @@ def test_caps_of_versions(control: Control, raw: RawClient) -> None:
     control.ask("POST", "/versions")
     with RawClient(control.bootstrap) as client:
         assert client.produce("t").error_code == 0
+
+
+def test_a_test_in_java(control: Control) -> None:
+    done = JAVA_TEST.run(control.address)
+    assert done.stdout.splitlines() == ["offset 0", "hits 2", "an hour later: true"]
 
 
 def test_errors_have_a_status_and_a_text(control: Control) -> None:
