@@ -25,7 +25,8 @@ unexport PYTHONDONTWRITEBYTECODE
 
 TESTS := tests$(addprefix /,$(PACKAGE))
 PORTABLE := tests/system tests/wire/test_frame_splitter.py tests/net/test_transport.py tests/broker/test_fetch.py \
-	$(addprefix tests/storage/test_,$(addsuffix .py,log log_manager recovery rolling truncation)) tests/testing/test_broker.py
+	$(addprefix tests/storage/test_,$(addsuffix .py,log rolling truncation)) \
+	tests/client/test_connection_sockets.py tests/testing/test_broker.py tests/testing/test_memory_broker.py
 PYTEST := $(BIN)/python -m pytest $(TESTS) --numprocesses auto --durations 10
 
 SEVERAL := $(if $(BROKERS),--brokers $(BROKERS))
