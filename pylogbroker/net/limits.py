@@ -9,10 +9,15 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable
-from typing import Protocol, TypeVar
+from functools import partial
+from itertools import islice
+from typing import Final, Protocol, TypeVar
 
 import attrs
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
+
+_EXPIRED_MAX: Final = 20
+"""Connections that end in one iteration of the reactor because they took too long."""
 
 
 def automatic_memory_bound() -> int:
@@ -93,15 +98,26 @@ class ConnectionLimit:
 C = TypeVar("C")
 
 
+@attrs.frozen
+class _Setup:
+    host: str
+    deadline: float
+    expire: Callable[[], object]
+
+
 @attrs.define(eq=False)
 class SetupLimit:
-    """Time and number of connections before their first request: in handshakes, or in authentication."""
+    """Time and number of connections before their first request: in handshakes, or in authentication.
+
+    One timer serves all connections, the oldest first: a reactor sorts its timers, and there may be very many.
+    """
 
     _clock: IReactorTime
     ms: int
     most_per_host: int
-    _running: dict[object, tuple[str, IDelayedCall]] = attrs.field(factory=dict, init=False)
+    _running: dict[object, _Setup] = attrs.field(factory=dict, init=False)  # in the order of their deadlines
     _hosts: Counter[str] = attrs.field(factory=Counter, init=False)
+    _timer: IDelayedCall | None = attrs.field(default=None, init=False)
 
     def reject(self, host: str) -> str | None:
         """Return why a new connection is rejected, or None."""
@@ -111,15 +127,30 @@ class SetupLimit:
 
     def start(self, connection: C, host: str, expire: Callable[[C], object]) -> None:
         self._hosts[host] += 1
-        self._running[connection] = host, self._clock.callLater(self.ms / 1000, expire, connection)
+        self._running[connection] = _Setup(host, self._clock.seconds() + self.ms / 1000, partial(expire, connection))
+        if self._timer is None:
+            self._timer = self._clock.callLater(self.ms / 1000, self._expire)
 
     def stop(self, connection: object) -> None:
         """Forget a connection that is set up, or closed."""
-        host, deadline = self._running.pop(connection, ("", None))
-        if deadline is None:
+        setup = self._running.pop(connection, None)
+        if setup is None:
             return
-        self._hosts[host] -= 1
-        if not self._hosts[host]:
-            del self._hosts[host]
-        if deadline.active():
-            deadline.cancel()
+        self._hosts[setup.host] -= 1
+        if not self._hosts[setup.host]:
+            del self._hosts[setup.host]
+        if not self._running and self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _expire(self) -> None:
+        """End connections whose time is over, some in each iteration of the reactor."""
+        self._timer = None
+        for connection, setup in list(islice(self._running.items(), _EXPIRED_MAX)):
+            if setup.deadline > self._clock.seconds():
+                break
+            self.stop(connection)
+            setup.expire()
+        if self._running and self._timer is None:
+            first = next(iter(self._running.values()))
+            self._timer = self._clock.callLater(max(0.0, first.deadline - self._clock.seconds()), self._expire)

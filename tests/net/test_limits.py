@@ -6,7 +6,7 @@ from twisted.internet.address import IPv4Address
 from twisted.internet.task import Clock
 
 from pylogbroker.broker.peer_log_limit import PeerLogLimit
-from pylogbroker.net.limits import ConnectionLimit, MemoryLimit
+from pylogbroker.net.limits import ConnectionLimit, MemoryLimit, SetupLimit
 from pylogbroker.net.service import KafkaFactory, SharedLimits
 from tests.broker.log_lines import logged_lines
 from tests.broker.nodes import NodeTests
@@ -64,6 +64,29 @@ def test_connections_are_counted_per_host_and_in_all() -> None:
     assert "max.connections=4" in (bound.admit("10.0.0.3") or "")
     bound.leave("10.0.0.1")
     assert bound.admit("10.0.0.3") is None
+
+
+def test_many_connections_that_take_too_long_end_in_parts_by_one_timer() -> None:
+    clock, ended = Clock(), list[int]()
+    limit = SetupLimit(clock, ms=1000, most_per_host=50)
+    for number in range(50):
+        assert limit.reject("10.0.0.1") is None
+        limit.start(number, "10.0.0.1", ended.append)
+    assert limit.reject("10.0.0.1") is not None
+    clock.advance(0.5)
+    limit.start(50, "10.0.0.2", ended.append)
+    limit.stop(7)
+    counts = []
+    while len(clock.calls) == 1 and clock.calls[0].getTime() <= 1.0:
+        [timer], clock.calls, clock.rightNow = clock.calls, [], 1.0
+        timer.func()
+        counts.append(len(ended))
+    assert counts == [20, 40, 49]
+    assert ended == [number for number in range(50) if number != 7]
+    clock.advance(0.6)
+    assert ended[-1] == 50
+    assert clock.getDelayedCalls() == []
+    assert limit.reject("10.0.0.1") is None
 
 
 def test_of_each_address_some_lines_are_reported_and_then_how_many_more_there_were() -> None:
