@@ -1,8 +1,11 @@
-"""Names of users, clients and the like as names of nodes, as Kafka's Sanitizer writes them."""
+"""Names of users, clients and the like as names of nodes, as Kafka's Sanitizer writes them.
+
+That is Java's URL encoding, with %20 for a space and %2A for an asterisk.
+"""
 
 from __future__ import annotations
 
-from urllib.parse import quote, unquote
+from urllib.parse import quote, unquote_plus
 
 
 def sanitized(name: str) -> str:
@@ -11,4 +14,4 @@ def sanitized(name: str) -> str:
 
 
 def desanitized(node: str) -> str:
-    return unquote(node)
+    return unquote_plus(node)

@@ -24,7 +24,7 @@ from twisted.logger import Logger
 from pylogbroker.broker.cluster_metadata import ClusterMetadata
 from pylogbroker.broker.coordination_errors import kafka_error
 from pylogbroker.broker.limits import PartitionAllowance
-from pylogbroker.broker.membership.config_watch import ConfigWatch, encode_notification
+from pylogbroker.broker.membership.config_watch import ConfigWatch
 from pylogbroker.broker.metadata_plans import MetadataPlans
 from pylogbroker.broker.replication.controller_channel import ControllerChannel
 from pylogbroker.broker.runtime import Runtime
@@ -40,6 +40,7 @@ from pylogbroker.interfaces import (
     Unavailable,
 )
 from pylogbroker.metadata import zk_paths, zk_schema
+from pylogbroker.metadata.config_changes import notification
 from pylogbroker.metadata.delta import Delta, NewTopic, PartitionsChanged, PlannedTopic
 from pylogbroker.metadata.image import (
     NO_LEADER,
@@ -178,8 +179,7 @@ class ClusterAdmin:
                 )
             except (NodeExists, NoNode, BadVersion):
                 continue
-            notification = Create(zk_paths.CONFIG_CHANGE_PREFIX, encode_notification(resource), sequence=True)
-            await self._tree.commit([notification])
+            await self._tree.commit([notification(f"{resource.type}/{resource.name}")])
             await self._config_watch.read(resource)
             return settings
 

@@ -11,7 +11,6 @@ A new topic comes without a notification: its settings are read when the control
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
@@ -31,27 +30,18 @@ from pylogbroker.interfaces import (
     Unavailable,
 )
 from pylogbroker.metadata import zk_paths, zk_schema
+from pylogbroker.metadata.config_changes import changed_entity
 from pylogbroker.metadata.delta import ConfigChanged, Delta
 from pylogbroker.metadata.image import ConfigResource, ConfigResourceType, topic_resource
 
 log = Logger()
-_VERSION: Final = 2
 _RETRY_SECONDS: Final = 1.0
-
-
-def encode_notification(resource: ConfigResource) -> bytes:
-    path = f"{resource.type}/{resource.name}"
-    return json.dumps({"version": _VERSION, "entity_path": path}, separators=(",", ":")).encode()
 
 
 def decode_notification(data: bytes | None) -> ConfigResource | None:
     """Return the resource whose settings changed; None for kinds that are not watched here."""
-    try:
-        path = json.loads(data or b"")["entity_path"]
-        kind, _, name = path.partition("/")
-        return ConfigResource(ConfigResourceType(kind), name) if name else None
-    except (ValueError, KeyError, TypeError, AttributeError):
-        return None
+    kind, _, name = changed_entity(data).partition("/")
+    return ConfigResource(ConfigResourceType(kind), name) if name and kind in frozenset(ConfigResourceType) else None
 
 
 @attrs.define(eq=False)

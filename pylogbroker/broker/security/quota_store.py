@@ -27,6 +27,7 @@ from pylogbroker.interfaces import (
     SetData,
 )
 from pylogbroker.metadata import zk_paths, zk_schema
+from pylogbroker.metadata.config_changes import changed_entity, notification
 from pylogbroker.metadata.registration import create_permanent_nodes
 from pylogbroker.security.quotas import tree_layout
 from pylogbroker.security.quotas.entities import QuotaEntity, Quotas, QuotaTable
@@ -76,20 +77,20 @@ class QuotaStore:
 
     async def _commit(self, entity: QuotaEntity, node: Node | None, settings: Mapping[str, str]) -> None:
         path, data = _path(entity), zk_schema.encode_config(settings)
-        notification = Create(zk_paths.CONFIG_CHANGE_PREFIX, tree_layout.encode_change(entity), sequence=True)
+        notice = notification(tree_layout.entity_path(entity))
         if node is None:
             await create_permanent_nodes(self._tree, [f"/config/{each}" for each in tree_layout.parents(entity)])
-            await self._tree.commit([Create(path, data), notification])
+            await self._tree.commit([Create(path, data), notice])
             return
         version = node.stat.version
         if not settings:
-            removal: list[Operation] = [Delete(path, version), notification]
+            removal: list[Operation] = [Delete(path, version), notice]
             try:
                 await self._tree.commit(removal)
                 return
             except NotEmpty:
                 pass  # the user's clients have quotas
-        await self._tree.commit([SetData(path, data, version), notification])
+        await self._tree.commit([SetData(path, data, version), notice])
 
     def _publish(self, changed: Mapping[QuotaEntity, Quotas]) -> None:
         known = self.table.entities
@@ -114,7 +115,7 @@ class QuotaStore:
         return [entity for entity in entities if entity is not None]
 
     async def _read_changed(self, notifications: Sequence[bytes | None]) -> None:
-        changed = map(tree_layout.decode_change, notifications)
+        changed = map(tree_layout.parse_entity_path, map(changed_entity, notifications))
         await self._read(dict.fromkeys(entity for entity in changed if entity is not None))
 
     async def _read(self, entities: Iterable[QuotaEntity]) -> None:

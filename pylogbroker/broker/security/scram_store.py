@@ -7,7 +7,6 @@ Apache Kafka's in the same cluster, when they have seen the notification.
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
@@ -31,6 +30,7 @@ from pylogbroker.interfaces import (
     SetData,
 )
 from pylogbroker.metadata import zk_paths, zk_schema
+from pylogbroker.metadata.config_changes import changed_entity, notification
 from pylogbroker.metadata.entity_names import desanitized, sanitized
 from pylogbroker.security.sasl.stored_credentials import BadCredential, Credentials, StoredCredentials, credentials_of
 
@@ -103,8 +103,7 @@ class ScramStore:
     def _operations(self, name: str, node: Node | None, after: Settings) -> list[Operation]:
         path, data = zk_paths.user_config(name), zk_schema.encode_config(after)
         change = Create(path, data) if node is None else SetData(path, data, node.stat.version)
-        notification = Create(zk_paths.CONFIG_CHANGE_PREFIX, encode_change(name), sequence=True)
-        return [change, notification] if self._notifies else [change]
+        return [change, notification(f"{_PREFIX}{sanitized(name)}")] if self._notifies else [change]
 
     async def _names(self) -> list[str]:
         nodes = await self._tree.children(zk_paths.CONFIG_USERS)
@@ -114,7 +113,7 @@ class ScramStore:
         return await self._tree.get_many([zk_paths.user_config(name) for name in names])
 
     async def _read_changed(self, notifications: Sequence[bytes | None]) -> None:
-        names = [name for name in map(decode_change, notifications) if name is not None]
+        names = [name for name in map(changed_user, notifications) if name is not None]
         await self._read_each(dict.fromkeys(names))
 
     async def _read_each(self, names: Iterable[str] | None) -> None:
@@ -140,20 +139,11 @@ class ScramStore:
             return {}
 
 
-def encode_change(name: str) -> bytes:
-    """Return the notification of a user's change."""
-    path = f"{_PREFIX}{sanitized(name)}"
-    return json.dumps({"version": 2, "entity_path": path}, separators=(",", ":")).encode()
-
-
-def decode_change(data: bytes | None) -> str | None:
+def changed_user(notification: bytes | None) -> str | None:
     """Return the user whose settings changed; None for a notification of others."""
-    try:
-        path = json.loads(data or b"")["entity_path"]
-        node = path.removeprefix(_PREFIX)
-        return None if node in (path, _DEFAULT_USER) or "/" in node else desanitized(node)
-    except (ValueError, KeyError, TypeError, AttributeError):
-        return None
+    path = changed_entity(notification)
+    node = path.removeprefix(_PREFIX)
+    return None if node in (path, _DEFAULT_USER) or "/" in node else desanitized(node)
 
 
 def _settings(node: Node | None) -> Settings | zk_schema.BadNode:

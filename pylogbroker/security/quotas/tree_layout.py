@@ -11,17 +11,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Final
-from urllib.parse import quote_plus, unquote_plus
 
+from pylogbroker.metadata.entity_names import desanitized, sanitized
 from pylogbroker.security.quotas.entities import DEFAULT, QuotaEntity, Quotas
 from pylogbroker.security.quotas.keys import CLIENT_KEYS, IP_KEYS, QuotaKey, decode, encode
 
 _DEFAULT_NAME: Final = "<default>"
 _CLIENTS: Final = "clients"
-_VERSION: Final = 2
 NAME_BYTES_MAX: Final = 1000
 """Length of an encoded name."""
 
@@ -64,18 +62,6 @@ def parents(entity: QuotaEntity) -> list[str]:
     return [user, f"{user}/{_CLIENTS}"]
 
 
-def encode_change(entity: QuotaEntity) -> bytes:
-    return json.dumps({"version": _VERSION, "entity_path": entity_path(entity)}, separators=(",", ":")).encode()
-
-
-def decode_change(data: bytes | None) -> QuotaEntity | None:
-    """Return the entity whose quotas may have changed; None if a notification is about other settings."""
-    try:
-        return parse_entity_path(json.loads(data or b"")["entity_path"])
-    except (ValueError, KeyError, TypeError, AttributeError):
-        return None
-
-
 def quotas_of(entity: QuotaEntity, settings: Mapping[str, str]) -> dict[QuotaKey, float]:
     """Return the quotas among an entity's settings; raise ValueError for a value that is none."""
     known = IP_KEYS if entity.ip is not None else CLIENT_KEYS
@@ -89,11 +75,8 @@ def with_quotas(settings: Mapping[str, str], quotas: Quotas) -> dict[str, str]:
 
 
 def _encoded(name: str) -> str:
-    """Encode as Kafka's Sanitizer: Java's URL encoding, with %20 for a space and %2A for an asterisk."""
-    if name == DEFAULT:
-        return _DEFAULT_NAME
-    return quote_plus(name, safe="").replace("+", "%20").replace("~", "%7E")
+    return _DEFAULT_NAME if name == DEFAULT else sanitized(name)
 
 
 def _decoded(name: str) -> str:
-    return DEFAULT if name == _DEFAULT_NAME else unquote_plus(name)
+    return DEFAULT if name == _DEFAULT_NAME else desanitized(name)

@@ -11,14 +11,14 @@ import attrs
 from twisted.internet.defer import fail
 
 from pylogbroker.broker.apis import leader_and_isr, update_metadata
-from pylogbroker.broker.membership.config_watch import encode_notification
 from pylogbroker.broker.notifications import NOTIFICATION_MS_MAX
 from pylogbroker.broker.partitions.service import Partitions
 from pylogbroker.broker.replication.leadership import Leadership
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.interfaces import Create, NoNode, SessionExpired, SetData, Unavailable
 from pylogbroker.metadata import zk_paths, zk_schema
-from pylogbroker.metadata.image import PartitionState, TopicImage, topic_resource
+from pylogbroker.metadata.config_changes import notification
+from pylogbroker.metadata.image import PartitionState, TopicImage
 from pylogbroker.replication import FollowerFetch
 from pylogbroker.wire.messages.update_metadata import (
     UpdateMetadataPartitionState,
@@ -281,8 +281,7 @@ class ConfigWatchTests(ClusterTests):
     def notify(self, **settings: str) -> None:
         """Write a topic's settings and a notification, as another broker does."""
         self.store(**settings)
-        notification = encode_notification(topic_resource(TOPIC))
-        now(self.cluster.nodes[1].tree.commit([Create(zk_paths.CONFIG_CHANGE_PREFIX, notification, sequence=True)]))
+        now(self.cluster.nodes[1].tree.commit([notification(f"topics/{TOPIC}")]))
 
     def stored(self) -> dict[str, str]:
         return dict(self.cluster.nodes[1].broker.metadata.topic_settings(TOPIC))
@@ -389,9 +388,7 @@ class ConfigWatchTests(ClusterTests):
         self.create()
         self.notify(retention_ms="5")
         self.write(b"{")
-        notification = encode_notification(topic_resource(TOPIC))
-        tree = self.cluster.nodes[1].tree
-        now(tree.commit([Create(zk_paths.CONFIG_CHANGE_PREFIX, notification, sequence=True)]))
+        now(self.cluster.nodes[1].tree.commit([notification(f"topics/{TOPIC}")]))
         self.assertEqual(self.stored(), {"retention.ms": "5"})
         self.notify(retention_ms="6")
         self.assertEqual(self.stored(), {"retention.ms": "6"})

@@ -87,12 +87,11 @@ def test_names_in_the_tree(name: str, node: str) -> None:
     of_both = QuotaEntity(name, name)
     assert tree_layout.entity_path(of_both) == f"users/{node}/clients/{node}"
     assert tree_layout.parse_entity_path(f"users/{node}/clients/{node}") == of_both
-    assert tree_layout.decode_change(tree_layout.encode_change(of_both)) == of_both
 
 
-def test_notifications_of_other_settings() -> None:
-    for data in (b'{"version":2,"entity_path":"topics/orders"}', b"{}", b"[]", b"", None, b'{"entity_path":3}'):
-        assert tree_layout.decode_change(data) is None
+def test_paths_of_other_settings() -> None:
+    for path in ("topics/orders", "users", "users/alice/clients", ""):
+        assert tree_layout.parse_entity_path(path) is None
 
 
 def test_settings_that_are_no_quotas_stay() -> None:
