@@ -23,9 +23,8 @@ from pylogbroker.config import BrokerConfig, Listener
 from pylogbroker.config.value_kinds import INT_MAX
 from pylogbroker.rpc.transport import ChunkConnection
 from pylogbroker.security.quotas.keys import QuotaKey, parse_ip
-from pylogbroker.security.quotas.rates import SampledRate, Windows
+from pylogbroker.security.quotas.rates import Measures, SampledRate, Windows
 
-_ADDRESSES_MAX: Final = 10_000
 _LEAST_RATE: Final = 1e-6  # in place of 0
 
 
@@ -37,13 +36,13 @@ class ConnectionRates:
     _windows: Windows = attrs.field(init=False)
     _broker: SampledRate = attrs.field(init=False)
     _listeners: dict[str, SampledRate] = attrs.field(factory=dict, init=False)
-    _addresses: dict[str, SampledRate] = attrs.field(factory=dict, init=False)
-    _addresses_max: int = attrs.field(default=_ADDRESSES_MAX, init=False)
+    _addresses: Measures[str, SampledRate] = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
         config = self._config
         self._windows = Windows(config.integer("quota.window.num"), config.integer("quota.window.size.seconds"))
         self._broker = SampledRate(self._windows)
+        self._addresses = Measures(self._windows, SampledRate)
 
     def is_limited(self, listener: Listener) -> bool:
         return min(self._rate(listener), self._rate_of_all(listener)) < INT_MAX
@@ -68,7 +67,7 @@ class ConnectionRates:
         quota = table.connection_rate(address)
         if quota is None:
             return 0
-        rate = self._rate_of_address(address)
+        rate = self._addresses.of(address, self._now_ms())
         delay_ms = self._delay_ms(rate, quota)
         if delay_ms:
             rate.record(-1, self._now_ms())
@@ -89,16 +88,6 @@ class ConnectionRates:
         now_ms = self._now_ms()
         rate.record(1, now_ms)
         return min(self._windows.ms, rate.throttle_ms(max(quota, _LEAST_RATE), now_ms))
-
-    def _rate_of_address(self, address: str) -> SampledRate:
-        rate = self._addresses.get(address)
-        if rate is None:
-            if len(self._addresses) >= self._addresses_max:
-                since_ms = self._now_ms() - self._windows.samples * self._windows.ms
-                self._addresses = {name: rate for name, rate in self._addresses.items() if rate.last_ms > since_ms}
-                self._addresses_max = max(_ADDRESSES_MAX, 2 * len(self._addresses))
-            rate = self._addresses[address] = SampledRate(self._windows)
-        return rate
 
     def _now_ms(self) -> int:
         return int(self._clock.seconds() * 1000)

@@ -13,7 +13,7 @@ import types
 from collections.abc import Callable, Coroutine, Generator
 from inspect import iscoroutine
 from time import perf_counter
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic
 
 import attrs
 
@@ -26,17 +26,16 @@ from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.interfaces import ITree
 from pylogbroker.security.quotas.entities import QuotaTable
 from pylogbroker.security.quotas.keys import CLIENT_KEYS, QuotaKey
-from pylogbroker.security.quotas.rates import SampledRate, TokenBucket, Windows
+from pylogbroker.security.quotas.rates import M, Measures, SampledRate, TokenBucket, Windows
 from pylogbroker.wire.messages.fetch import FetchRequest
 from pylogbroker.wire.messages.produce import ProduceRequest
 
 _CLIENTS_MAX: Final = 10_000
-"""Clients whose quotas are remembered; idle ones are forgotten beyond it."""
+"""Clients whose quotas are remembered."""
 
 _REQUESTS_OF_BROKERS: Final = frozenset({4, 5, 6, 7, 27, 56, 67})
 """APIs that only brokers use: they are never throttled."""
 
-M = TypeVar("M", SampledRate, TokenBucket)
 Mute = Callable[[int], None]
 Handler = Callable[[Any, RequestContext, Any], Any]
 
@@ -50,8 +49,10 @@ class _Meters(Generic[M]):
     _new: Callable[[Windows], M]
     _table: QuotaTable = attrs.field(factory=QuotaTable, init=False)
     _known: dict[tuple[str, str | None], tuple[float, M] | None] = attrs.field(factory=dict, init=False)
-    _measures: dict[tuple[str, str], M] = attrs.field(factory=dict, init=False)
-    _measures_max: int = attrs.field(default=_CLIENTS_MAX, init=False)
+    _measures: Measures[tuple[str, str], M] = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._measures = Measures(self._windows, self._new, self._known.clear)
 
     def set_table(self, table: QuotaTable) -> None:
         self._table = table
@@ -65,26 +66,11 @@ class _Meters(Generic[M]):
         limit = self._table.limit(self._key, context.principal.partition(":")[2], context.client_id or "")
         found = None
         if limit is not None:
-            found = limit.quota, self._measure((limit.user, limit.client_id), now_ms)
+            found = limit.quota, self._measures.of((limit.user, limit.client_id), now_ms)
         if len(self._known) >= _CLIENTS_MAX:
             self._known.clear()
         self._known[client] = found
         return found
-
-    def _measure(self, shared_by: tuple[str, str], now_ms: int) -> M:
-        measure = self._measures.get(shared_by)
-        if measure is None:
-            if len(self._measures) >= self._measures_max:
-                self._forget_idle(now_ms)
-            measure = self._measures[shared_by] = self._new(self._windows)
-        return measure
-
-    def _forget_idle(self, now_ms: int) -> None:
-        """Forget measures that are as good as new."""
-        since_ms = now_ms - self._windows.samples * self._windows.ms
-        self._measures = {by: measure for by, measure in self._measures.items() if measure.last_ms > since_ms}
-        self._measures_max = max(_CLIENTS_MAX, 2 * len(self._measures))
-        self._known.clear()
 
 
 @attrs.define(eq=False)

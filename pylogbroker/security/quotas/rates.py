@@ -8,9 +8,14 @@ A throttle time is what brings the rate down to the quota if nothing is used mea
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable
 from math import floor
+from typing import Final, Generic, TypeVar
 
 import attrs
+
+MEASURES_MAX: Final = 10_000
+"""Measures of one kind that are kept; idle ones are forgotten beyond it."""
 
 
 @attrs.frozen
@@ -109,3 +114,35 @@ class TokenBucket:
         burst = self._windows.samples * self._windows.seconds * quota
         self._tokens = min(burst, self._tokens + quota * (now_ms - self.last_ms) / 1000)
         self.last_ms = now_ms
+
+
+K = TypeVar("K", bound=Hashable)
+M = TypeVar("M", SampledRate, TokenBucket)
+
+
+@attrs.define(eq=False)
+class Measures(Generic[K, M]):
+    """Measures by what they are of; `_forgotten` is called when idle ones, which are as good as new, are dropped."""
+
+    _windows: Windows
+    _new: Callable[[Windows], M]
+    _forgotten: Callable[[], None] = lambda: None
+    _known: dict[K, M] = attrs.field(factory=dict, init=False)
+    _most: int = attrs.field(default=MEASURES_MAX, init=False)
+
+    def of(self, key: K, now_ms: int) -> M:
+        measure = self._known.get(key)
+        if measure is None:
+            if len(self._known) >= self._most:
+                self._forget_idle(now_ms)
+            measure = self._known[key] = self._new(self._windows)
+        return measure
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def _forget_idle(self, now_ms: int) -> None:
+        since_ms = now_ms - self._windows.samples * self._windows.ms
+        self._known = {key: measure for key, measure in self._known.items() if measure.last_ms > since_ms}
+        self._most = max(MEASURES_MAX, 2 * len(self._known))
+        self._forgotten()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from random import Random
 
-from pylogbroker.security.quotas.rates import SampledRate, TokenBucket, Windows
+from pylogbroker.security.quotas.rates import MEASURES_MAX, Measures, SampledRate, TokenBucket, Windows
 from tests.peers.java import Program
 from tests.support.oracle_answers import OracleAnswers
 
@@ -79,3 +79,17 @@ def test_throttle_times_are_those_of_kafkas_classes(oracle: OracleAnswers) -> No
                 ours.append(bucket.throttle_ms(quota, now_ms))
     text = "\n".join([*question, ""])
     assert ours == oracle.answer("quota-rates", text, lambda: list(map(int, PROGRAM.run(input=text).stdout.split())))
+
+
+def test_idle_measures_are_forgotten_beyond_a_number() -> None:
+    forgotten: list[int] = []
+    measures = Measures[int, SampledRate](Windows(), SampledRate, lambda: forgotten.append(len(measures)))
+    for number in range(MEASURES_MAX):
+        measures.of(number, START).record(1, START + number)
+    assert (len(measures), forgotten) == (MEASURES_MAX, [])
+    busy = measures.of(MEASURES_MAX - 1, START)
+    now_ms = START + MEASURES_MAX + Windows().samples * 1000 - 10  # all but the last ten are idle
+    measures.of(-1, now_ms)
+    assert forgotten == [9]
+    assert measures.of(MEASURES_MAX - 1, now_ms) is busy
+    assert len(measures) == 10
