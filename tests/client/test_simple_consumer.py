@@ -310,6 +310,7 @@ async def test_the_first_offsets_of_a_broker(new_broker: Callable[..., Broker], 
 async def test_a_restarted_broker(new_broker: Callable[..., Broker], topic: str) -> None:
     restarted = new_broker()
     restarted.start()
+    create(restarted, topic)
     write(restarted, topic, b"a", b"b")
     consumer = connect(restarted)
     assert len(list(await consumer.fetch(topic, 0, 0))) == 2
