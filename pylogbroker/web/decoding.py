@@ -168,7 +168,9 @@ def _readable(data: bytes, is_cut: bool) -> str | None:
             text = data[: len(data) - end].decode()
         except UnicodeDecodeError:
             continue
-        return text if all(each in _WHITE or unicodedata.category(each) != "Cc" for each in text) else None
+        if text.isprintable() or all(each in _WHITE or unicodedata.category(each) != "Cc" for each in text):
+            return text
+        break
     return None
 
 

@@ -35,7 +35,9 @@ from pylogbroker.web.record_views import first_offset, found_partition, region_a
 from pylogbroker.web.visitors import Visitor
 
 ROUND_SECONDS: Final = 0.25
-RECORDS_PER_SECOND: Final = 60
+SKIPPING_ROUND_SECONDS: Final = 1.0
+"""After a round that skipped records."""
+RECORDS_PER_SECOND: Final = 30
 BURST_RECORDS_MAX: Final = 200
 """Records that are sent at once after a pause."""
 WAITING_RECORDS_MAX: Final = 500
@@ -61,6 +63,7 @@ class LiveView:
     _format: str
     _resumed: Deferred[None] | None = attrs.field(default=None, init=False)
     _allowance: float = attrs.field(default=BURST_RECORDS_MAX, init=False)
+    _refilled: float = attrs.field(default=0.0, init=False)
     _spoke: float = attrs.field(default=0.0, init=False)
 
     @classmethod
@@ -85,26 +88,32 @@ class LiveView:
             while clock.seconds() < end:
                 if self._resumed is not None:
                     await self._resumed
-                await self._round()
-                await deferLater(clock, ROUND_SECONDS, lambda: None)
+                has_skipped = await self._round()
+                await deferLater(clock, SKIPPING_ROUND_SECONDS if has_skipped else ROUND_SECONDS, lambda: None)
         except PylogbrokerError as error:
             self._write(_event("ended", json.dumps({"error": str(error)}).encode()))
         request.unregisterProducer()
         request.finish()
 
-    async def _round(self) -> None:
+    async def _round(self) -> bool:
+        """Send what is new; return whether records were skipped."""
         self._visitor.check(AclOperation.READ, AclResourceType.TOPIC, self._topic)
-        self._allowance = min(BURST_RECORDS_MAX, self._allowance + RECORDS_PER_SECOND * ROUND_SECONDS)
+        now = self._visitor.services.runtime.clock.seconds()
+        self._allowance = min(BURST_RECORDS_MAX, self._allowance + RECORDS_PER_SECOND * (now - self._refilled))
+        self._refilled = now
         found = [found_partition(self._visitor.services, self._topic, index) for index in self._offsets]
         with_new = [each for each in found if self._offsets[each.index] < each.log.high_watermark]
         share = max(1, int(self._allowance) // max(1, len(with_new)))
+        has_skipped = False
         for partition in with_new:
             if self._allowance >= 1:
-                await self._send_records(partition, share)
-        if self._visitor.services.runtime.clock.seconds() - self._spoke > _SILENCE_SECONDS_MAX:
+                has_skipped |= await self._send_records(partition, share)
+        if now - self._spoke > _SILENCE_SECONDS_MAX:
             self._write(b":\n\n")
+        return has_skipped
 
-    async def _send_records(self, partition: Partition, count_max: int) -> None:
+    async def _send_records(self, partition: Partition, count_max: int) -> bool:
+        """Send new records of a partition; return whether some were skipped."""
         index, upto = partition.index, partition.log.high_watermark
         after = self._offsets[index]
         offset = max(after, upto - WAITING_RECORDS_MAX, partition.log.log_start_offset)
@@ -112,7 +121,7 @@ class LiveView:
         region = await region_at(services, partition, offset, upto, _SEARCHED_BYTES if self._search else _REGION_BYTES)
         if region is None:
             self._offsets[index] = upto
-            return
+            return False
         wanted = Wanted(after, count_max, upto, self._search, self._format)
         in_thread = services.runtime.in_reading_thread
         count, skipped, next_offset, data = await in_thread(_decoded, region, wanted, index, offset > after)
@@ -120,6 +129,7 @@ class LiveView:
         if count or skipped:
             self._allowance -= count
             self._write(_event("records", data, ",".join(f"{each}:{at}" for each, at in self._offsets.items())))
+        return bool(skipped)
 
     def _write(self, data: bytes) -> None:
         self._spoke = self._visitor.services.runtime.clock.seconds()
