@@ -148,11 +148,14 @@ class Faults:
     def cap_versions(self, release: str | None = None, **by_api: Cap) -> None:
         """Offer the API versions of a release, such as "2.8", and of APIs: `Produce=7`, `Fetch=(4, 11)`, `EndTxn=None`.
 
-        None means that the API is not offered. Without arguments nothing is capped any more.
+        None means that the API is not offered. Without arguments nothing is capped any more. Clients ask for versions
+        when they connect, so former caps end with all connections.
         """
-        self._caps.cap(release, by_api)
+        are_stale = self._caps.cap(release, by_api)
         for connection in tuple(self._connections.values()):
             connection.forget_routes()
+        if are_stale:
+            self.network.reset()
 
     def check(self) -> None:
         """Raise FaultNotFired if a fault with `must_fire` has not fired."""

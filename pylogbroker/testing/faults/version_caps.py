@@ -28,15 +28,19 @@ class VersionCaps:
 
     _caps: dict[int, tuple[int, int]] = attrs.field(factory=dict, init=False)
 
-    def cap(self, release: str | None, by_api: Mapping[str, Cap]) -> None:
-        """Replace the caps: those of a release, then others by API. Raise ValueError for unknown names."""
+    def cap(self, release: str | None, by_api: Mapping[str, Cap]) -> bool:
+        """Replace the caps: those of a release, then others by API. Raise ValueError for unknown names.
+
+        Returns whether clients may have adapted to the former caps, which no longer hold.
+        """
         caps: dict[int, tuple[int, int]] = {}
         if release is not None:
             newest = versions_of(release)
             caps = {key: (0, newest.get(key, -1)) for key in range(max(newest) + 50)}
         for api, cap in by_api.items():
             caps[api_key(api)] = _NO_VERSION if cap is None else (0, cap) if isinstance(cap, int) else cap
-        self._caps = caps
+        former, self._caps = self._caps, caps
+        return bool(former) and former != caps
 
     def offers(self, key: int, version: int) -> bool:
         first, last = self._caps.get(key, (0, _UNKNOWN_VERSION))

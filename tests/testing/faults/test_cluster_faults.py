@@ -10,6 +10,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from pylogbroker.errors import ErrorCode
 from pylogbroker.testing import Broker
+from pylogbroker.wire.errors import UnsupportedVersion
 from pylogbroker.wire.messages.api_versions import ApiVersionsRequest
 from pylogbroker.wire.messages.find_coordinator import FindCoordinatorRequest
 from pylogbroker.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
@@ -80,6 +81,16 @@ def test_librdkafka_works_with_an_older_release(broker: Broker, topic: str) -> N
     assert producer.flush(20) == 0
     (seen,) = broker.faults.requests.of("Produce")
     assert seen.version == 3
+
+
+def test_clients_of_an_older_release_connect_again(broker: Broker, topic: str) -> None:
+    broker.faults.cap_versions("2.5")
+    broker.faults.network.reset()
+    assert broker.produce(topic, "x") == [0]
+    with pytest.raises(UnsupportedVersion):
+        _ = broker.open_transactions
+    broker.faults.cap_versions()
+    assert broker.open_transactions == []
 
 
 def test_a_leader_moves(broker: Broker, raw: RawClient, topic: str) -> None:
