@@ -116,9 +116,10 @@ def test_an_answer_that_is_lost_after_the_work(shop: Any, api: str) -> None:
 
 @pytest.mark.parametrize("release", ["2.5", "2.8", "3.0", "3.5"])
 def test_an_older_broker(shop: Any, release: str) -> None:
-    shop.kafka.faults.cap_versions(release)
     shop.order(4)
+    shop.kafka.faults.cap_versions(release)
     assert shop.start().run(1) == 1
+    shop.kafka.faults.cap_versions()
     assert [each["order"] for each in shop.invoices] == [4]
 
 
