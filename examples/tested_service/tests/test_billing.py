@@ -189,6 +189,7 @@ def test_nothing_is_billed_without_orders(shop: Any) -> None:
     assert shop.invoices == []
 
 
+@pytest.mark.kafka_broker  # of its own: time never goes back
 @pytest.mark.parametrize("duration", ["1h", "1d", "6d"])
 def test_orders_of_a_weekend_are_billed(shop: Any, duration: str) -> None:
     shop.order(5)
@@ -197,6 +198,7 @@ def test_orders_of_a_weekend_are_billed(shop: Any, duration: str) -> None:
     assert [each["order"] for each in shop.invoices] == [5]
 
 
+@pytest.mark.kafka_broker
 def test_orders_expire_after_a_week(shop: Any) -> None:
     shop.order(6)
     shop.kafka.clock.advance("8d")
