@@ -106,7 +106,7 @@ class TlsServer(TlsConnection, ChunkServer):
 
     def doRead(self) -> Any:
         read = super().doRead
-        return read() if self._is_secured else cast(TlsPort, self.server).handshake_time.run(read)
+        return read() if self._is_secured else cast(TlsPort, self.server).handshake_time.run(self, read)
 
     @property
     def unsent_bytes(self) -> int:

@@ -2,24 +2,52 @@
 
 from __future__ import annotations
 
-from collections import deque
-
+import attrs
 from twisted.internet.task import Clock
 
-from pylogbroker.net.handshake_time import HANDSHAKE_SECONDS, HandshakeTime
+from pylogbroker.net.handshake_time import HANDSHAKE_SECONDS, RESUMED_MAX, HandshakeTime
+
+
+@attrs.define(eq=False)
+class Connection:
+    number: int
+    connected: bool = True
+    is_read: bool = True
+
+    def stopReading(self) -> None:
+        self.is_read = False
+
+    def startReading(self) -> None:
+        self.is_read = True
 
 
 def test_handshakes_share_the_time_of_an_iteration() -> None:
     clock, processor = Clock(), [0.0]
-    limited, waiting = HandshakeTime(clock, lambda: processor[0]), deque(range(10))
+    limited, left = HandshakeTime(clock, lambda: processor[0]), [Connection(number) for number in range(20)]
 
-    def step() -> int | None:
+    def step(connection: Connection) -> int:
         processor[0] += HANDSHAKE_SECONDS * 0.4
-        return waiting.popleft() if waiting else None
+        left.remove(connection)
+        return connection.number
 
-    iterations = []
-    while waiting:
-        iterations.append([number for _ in range(10) if (number := limited.run(step)) is not None])
-        clock.advance(0)
-    assert iterations == [[0, 1, 2], [3, 4, 5], [6, 7, 8], [9]]
+    def iteration() -> list[int]:
+        """Read the connections that have bytes, as a reactor does, after what is due."""
+        scheduled, clock.calls = clock.calls, []
+        for call in scheduled:
+            call.func()
+        readable = [each for each in left if each.is_read]
+        assert not scheduled or len(readable) <= RESUMED_MAX
+        found = [limited.run(each, lambda each=each: step(each)) for each in readable]  # type: ignore[misc]
+        return [number for number in found if number is not None]
+
+    iterations = [iteration(), iteration()]
+    assert iterations == [[0, 1, 2], [3, 4, 5]]
+    gone = left.pop()
+    gone.connected = False
+    while left:
+        iterations.append(iteration())
+        assert 1 <= len(iterations[-1]) <= 3
+    assert sorted(number for each in iterations for number in each) == list(range(19))
+    assert not gone.is_read
+    iteration()
     assert clock.getDelayedCalls() == []
