@@ -37,10 +37,10 @@ from pylogbroker.web.visitors import Visitor
 ROUND_SECONDS: Final = 0.25
 SKIPPING_ROUND_SECONDS: Final = 1.0
 """After a round that skipped records."""
-RECORDS_PER_SECOND: Final = 30
-BURST_RECORDS_MAX: Final = 200
+RECORDS_PER_SECOND: Final = 20
+BURST_RECORDS_MAX: Final = 100
 """Records that are sent at once after a pause."""
-WAITING_RECORDS_MAX: Final = 500
+WAITING_RECORDS_MAX: Final = 300
 """Records of a partition that wait for the viewer; older ones are skipped."""
 PARTITIONS_MAX: Final = 64
 LIFETIME_SECONDS: Final = 600
