@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import islice
 from typing import Any, Final
 
 import attrs
 
+from pylogbroker.broker.slices import sort_in_steps
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.rpc.errors import code_of
 from pylogbroker.web.cluster_views import ROWS_MAX
@@ -34,12 +36,11 @@ class _Plan:
     after: Mapping[Key, int]
 
     def values(self, query: Query) -> dict[str, Any]:
-        keys = sorted(self.after)
         return {
             "id": self.group,
             "state": self.state,
             "may_reset": self.state in _WITHOUT_MEMBERS,
-            "total": len(keys),
+            "total": len(self.after),
             "parameters": {name: query.text(name) for name in ("topic", "partition", "to", "offset", "time", "by")},
             "offsets": [
                 {
@@ -49,7 +50,7 @@ class _Plan:
                     "after": self.after[topic, partition],
                     "lag": self.ends[topic, partition] - self.after[topic, partition],
                 }
-                for topic, partition in keys[:ROWS_MAX]
+                for topic, partition in islice(self.after, ROWS_MAX)
             ],
         }
 
@@ -91,7 +92,7 @@ async def _planned(visitor: Visitor, query: Query) -> _Plan:
 
 
 async def _wanted(visitor: Visitor, query: Query, committed: Committed) -> list[Key]:
-    """Return the partitions with an offset; those of deleted topics are left out."""
+    """Return the partitions with an offset, in order; those of deleted topics are left out."""
     topic, partition = query.text("topic"), query.number("partition")
     existing = visitor.services.metadata.topics
     keys = [
@@ -104,7 +105,8 @@ async def _wanted(visitor: Visitor, query: Query, committed: Committed) -> list[
     ]
     if not keys:
         raise BadQuery("the group has no committed offset of such a partition")
-    return keys
+    slices = visitor.services.runtime.slices
+    return [key async for key in slices.over(await slices.run(sort_in_steps(keys)))]
 
 
 async def _targets(
@@ -114,6 +116,7 @@ async def _targets(
     committed: Committed,
     bounds: tuple[Mapping[Key, int], Mapping[Key, int]],
 ) -> Mapping[Key, int]:
+    over = visitor.services.runtime.slices.over
     starts, ends = bounds
     target = query.choice("to", TARGETS)
     if target == "earliest":
@@ -127,6 +130,6 @@ async def _targets(
         return dict.fromkeys(keys, offset)
     if target == "time":
         found = await offsets_at(visitor, keys, milliseconds(query.required("time")))
-        return {key: ends[key] if offset < 0 else offset for key, offset in found.items()}
+        return {key: ends[key] if offset < 0 else offset async for key, offset in over(found.items())}
     by = query.shift("by")
-    return {key: committed[key].offset + by for key in keys}
+    return {key: committed[key].offset + by async for key in over(keys)}
