@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 import time
 from pathlib import Path
-from statistics import median, quantiles
+from statistics import quantiles
 from typing import Final
 
 import attrs
@@ -88,4 +88,4 @@ def test_handshakes_that_stop_half_way_disturb_no_other_client(tmp_path: Path, b
         failures = [line for line in broker.process.log_lines() if "closed the connection" in line]
         assert len(failures) < 1000, "each failure is a line"
     if budget.thorough:
-        assert median(waves.rises) < RISE_MAX, waves.rises
+        assert min(waves.rises) < RISE_MAX, waves.rises  # other programs disturb some waves, handshakes would each
