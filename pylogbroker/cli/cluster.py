@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 UNHEALTHY: Final = 10  # exit code, as rpk's
 
 
-@click.group("cluster", short_help="Show brokers, disks and health.")
+@click.group("cluster", short_help="Show brokers, features, disks and health.")
 def command() -> None:
-    """Show brokers, disks and health of a cluster."""
+    """Show brokers, features, disks and health of a cluster."""
 
 
 @command.command("info", short_help="Show brokers and controller.")
@@ -38,6 +38,25 @@ def info(connection: Connection, output: str) -> None:
         for each in found.brokers
     ]
     show({"cluster_id": found.cluster_id, "controller": found.controller, "brokers": brokers}, output, brokers)
+
+
+@command.command("features", short_help="Show features with their levels.")
+@cluster_options
+@format_option
+def features(connection: Connection, output: str) -> None:
+    """Show features with the levels that a broker supports, and the one that the cluster has agreed on.
+
+    Clusters with ZooKeeper may have none.
+    """
+    with connection.admin() as admin:
+        found = admin.cluster.features()
+    show(
+        [
+            {"feature": name, "lowest": each.lowest, "highest": each.highest, "finalized": each.finalized}
+            for name, each in sorted(found.items())
+        ],
+        output,
+    )
 
 
 @command.command("log-dirs", short_help="Show log directories with their sizes.")

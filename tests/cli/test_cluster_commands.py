@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,8 @@ from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, To
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
 
 from pylogbroker.cli import main
-from pylogbroker.cli.cluster_options import complete_groups, complete_topics
+from pylogbroker.cli.cluster_options import Connection, complete_groups, complete_topics
+from pylogbroker.client.admin.cluster_info import FeatureLevels
 from tests.support.brokers import Broker
 
 Command = Callable[..., Result]
@@ -200,6 +202,24 @@ def test_the_cluster(run: Command, admin: AdminClient) -> None:
     assert (healthy["healthy"], healthy["brokers"], healthy["failed_log_dirs"]) == (True, len(theirs.brokers), [])
     [row] = as_json(run("cluster", "log-dirs", "--format", "json"))
     assert (row["error"], row["broker"]) == (None, theirs.controller_id)
+
+
+class _Features:
+    def features(self) -> dict[str, FeatureLevels]:
+        return {"metadata.version": FeatureLevels(1, 21, 20), "kraft.version": FeatureLevels(0, 1, None)}
+
+
+class _AdminOfFeatures:
+    cluster = _Features()
+
+
+def test_the_features(run: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert as_json(run("cluster", "features", "--format", "json")) == []  # this broker has none
+    monkeypatch.setattr(Connection, "admin", lambda _: nullcontext(_AdminOfFeatures()))
+    assert as_json(run("cluster", "features", "--format", "json")) == [
+        {"feature": "kraft.version", "lowest": 0, "highest": 1, "finalized": None},
+        {"feature": "metadata.version", "lowest": 1, "highest": 21, "finalized": 20},
+    ]
 
 
 def test_forms_of_output(run: Command, admin: AdminClient, topic: str) -> None:
