@@ -41,9 +41,8 @@ _TAIL = """
 Besides these, there are `process_cpu_seconds_total`, `process_open_fds`, `process_resident_memory_bytes` and others of
 the process, and `python_gc_*` and `python_info`, all from prometheus-client.
 
-Not served: latencies of requests, `kafka_server_quota_*`, `kafka_log_logcleanermanager_*`,
-`kafka_server_transaction_coordinator_metrics_*`, `kafka_server_replicafetchermanager_*`, and everything of a Java
-virtual machine.
+Not served: latencies of requests, `kafka_server_quota_*`, `kafka_server_transaction_coordinator_metrics_*`,
+`kafka_server_replicafetchermanager_*`, and everything of a Java virtual machine.
 """
 
 

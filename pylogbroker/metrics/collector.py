@@ -9,6 +9,7 @@ from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector,
 from prometheus_client.exposition import generate_latest
 
 from pylogbroker.broker.assembly import Broker
+from pylogbroker.metrics.cleaner import collect_cleaner
 from pylogbroker.metrics.coordinators import collect_groups, collect_sessions
 from pylogbroker.metrics.exposition import Exposition
 from pylogbroker.metrics.network import NetworkMetrics
@@ -48,5 +49,6 @@ class BrokerMetrics:
         yield from collect_replicas(out, broker, has_partitions=has_partitions)
         yield from collect_cluster(out, broker)
         yield from collect_groups(out, broker, has_partitions=has_partitions)
+        collect_cleaner(out, broker)
         collect_sessions(out, broker)
         return (yield from out.encode())

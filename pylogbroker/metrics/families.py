@@ -163,6 +163,27 @@ SOFTWARE = gauge(
 THROTTLED = counter("pylogbroker_throttled_responses_total", "Responses with a throttle time, because of a quota.")
 THROTTLE_SECONDS = counter("pylogbroker_throttle_seconds_total", "Sum of these throttle times.")
 
+# log cleaner
+_CLEANER = "kafka_log_logcleaner"
+CLEANER_DIRTY = gauge(
+    f"{_CLEANER}manager_max_dirty_percent",
+    "Dirty share of the dirtiest log, 0 to 100, at the last look.",
+)
+CLEANER_LOOKED = gauge(
+    f"{_CLEANER}manager_time_since_last_run_ms", "Milliseconds since the last look for logs to compact; 0 before it."
+)
+CLEANER_UNCLEANABLE = gauge(
+    f"{_CLEANER}manager_uncleanable_partitions_count",
+    "Logs with damaged files, which are not compacted until the next start.",
+    "logDirectory",
+)
+CLEANER_SECONDS_MAX = gauge(f"{_CLEANER}_max_clean_time_secs", "Longest compaction of a log since the start.")
+CLEANINGS = counter("pylogbroker_log_cleanings_total", "Compactions of logs that succeeded.")
+CLEANINGS_FAILED = counter("pylogbroker_log_cleanings_failed_total", "Compactions of logs that failed.")
+CLEANING_SECONDS = counter("pylogbroker_log_cleaning_seconds_total", "Duration of the successful compactions.")
+CLEANING_BYTES_READ = counter("pylogbroker_log_cleaning_bytes_read_total", "Bytes that these have read.")
+CLEANING_BYTES_WRITTEN = counter("pylogbroker_log_cleaning_bytes_written_total", "Bytes that these have left.")
+
 # groups and sessions of this broker
 _GROUPS = "kafka_coordinator_group_groupmetadatamanager_"
 GROUPS = gauge(f"{_GROUPS}numgroups", "Groups whose coordinator this broker is.")

@@ -116,6 +116,21 @@ class RoundTests(CleaningTests):
         self.assertEqual(text, f"0\n1\nt 0 {log.first_dirty_offset}\n")
         self.assertEqual(self.flushLoggedErrors(), [])
 
+    def test_cleanings_are_counted(self) -> None:
+        counts = self.node.broker.log_cleaner.counts
+        self.create()
+        self.put()
+        written = self.log().size
+        self.assertEqual((counts.looked_at_ms, counts.cleanings), (None, 0))
+        self.node.clock.advance(1)
+        self.assertEqual((counts.looked_at_ms, counts.cleanings), (self.node.broker.runtime.now_ms(), 1))
+        self.assertEqual(counts.dirty_ratio_max, 0)
+        self.assertLess(0, counts.bytes_written)
+        self.assertLess(counts.bytes_written, counts.bytes_read)
+        self.assertLessEqual(counts.bytes_read, written)
+        self.assertLess(0, counts.seconds_max)
+        self.assertEqual(counts.seconds_max, counts.seconds)
+
     def test_not_again_before_there_is_enough_that_is_new(self) -> None:
         self.create()
         self.put()
@@ -426,6 +441,9 @@ class TroubleTests(CleaningTests):
         self.assertIn(f"{self.log().path}/x.kafka at 77: a CRC is wrong", line)
         self.assertEqual(len(self.cleaner.jobs), 1)
         self.assert_unchanged()
+        cleaner = self.node.broker.log_cleaner
+        self.assertEqual((cleaner.counts.cleanings, cleaner.counts.failures), (0, 1))
+        self.assertEqual((cleaner.uncleanable_in(self.directories[0]), cleaner.uncleanable_in("/other")), (1, 0))
 
     def test_one_that_the_cleaner_finds(self) -> None:
         path = Path(self.log().segments[2].path)

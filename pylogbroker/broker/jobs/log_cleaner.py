@@ -15,6 +15,7 @@ deleted or reconfigured meanwhile, or the broker stops.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Final, Protocol
 from weakref import WeakKeyDictionary, WeakSet
@@ -24,6 +25,7 @@ from twisted.internet.defer import ensureDeferred
 from twisted.internet.interfaces import IDelayedCall
 from twisted.logger import Logger
 
+from pylogbroker.broker.jobs.cleaner_counts import CleanerCounts
 from pylogbroker.broker.jobs.disk_jobs import DiskJobs
 from pylogbroker.broker.partitions.service import Partitions
 from pylogbroker.broker.runtime import Runtime
@@ -66,6 +68,7 @@ class LogCleaner:
     _partitions: Partitions
     _disk: DiskJobs
     new_cleaner: Callable[[], Cleaner] = CleanerProcess
+    counts: CleanerCounts = attrs.field(factory=CleanerCounts, init=False)
     _alarm: IDelayedCall | None = attrs.field(default=None, init=False)
     _is_on: bool = attrs.field(default=False, init=False)
     _warned: bool = attrs.field(default=False, init=False)
@@ -166,7 +169,10 @@ class LogCleaner:
             async for partition in self._runtime.slices.over(tuple(self._partitions.hosted.values()))
             if partition.log.config.compacts and (found := self._examine(partition.log, now_ms)) is not None
         ]
-        return dirtiest(found for found in candidates if found.log not in self._busy)
+        free = [found for found in candidates if found.log not in self._busy]
+        self.counts.looked_at_ms = now_ms
+        self.counts.dirty_ratio_max = max((found.dirty_ratio for found in free), default=0.0)
+        return dirtiest(free)
 
     def _examine(self, candidate: Log, now_ms: int) -> Cleanable | None:
         delay = self._delayed.get(candidate)
@@ -186,6 +192,10 @@ class LogCleaner:
         return CleanerLimits(
             int(memory * config.number("log.cleaner.io.buffer.load.factor")), max(int(min(rate, NO_LIMIT)), 1)
         )
+
+    def uncleanable_in(self, directory: str) -> int:
+        """Count the logs of a log directory that are not compacted until the next start."""
+        return sum(os.path.dirname(found.path) == directory for found in self._uncleanable if self._is_online(found))
 
     def is_busy_with(self, found: Log) -> bool:
         """Return whether a log is being cleaned: its segments must not be deleted then.
@@ -216,6 +226,7 @@ class LogCleaner:
             cleaned = await self._runtime.in_thread(_sync_and_clean, found, cleaner, job)
             if self._is_unchanged(found, cuts):
                 await self._swap(found, cleaned)
+                self.counts.add(cleaned.statistics)
                 self._log_result(job, cleaned)
             elif self._is_on and self._is_online(found):
                 log.info("discarded the compaction of {path}: the log changed while it ran", path=found.path)
@@ -284,6 +295,7 @@ class LogCleaner:
     def _failed(self, found: Log, error: Exception) -> None:
         if not self._is_on or not self._is_online(found) or isinstance(error, SwapAborted):
             return
+        self.counts.failures += 1
         if isinstance(error, CorruptRecords):
             self._uncleanable.add(found)
             log.error("{path} is not compacted until the next start: {why}", path=found.path, why=error)
