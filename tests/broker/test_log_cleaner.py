@@ -420,7 +420,7 @@ class TroubleTests(CleaningTests):
         self.put()
         self.before = self.records()
 
-    def fail(self, error: Exception | Failed) -> Callable[[CleanerJob], Failed]:
+    def failing(self, error: Exception | Failed) -> Callable[[CleanerJob], Failed]:
         def before(job: CleanerJob) -> Failed:
             clean(job)  # and so leaves its files
             if isinstance(error, Failed):
@@ -434,7 +434,7 @@ class TroubleTests(CleaningTests):
         self.assertEqual(self.log().first_dirty_offset, 0)
 
     def test_a_damaged_segment_is_logged_once_and_let_alone(self) -> None:
-        self.cleaner.before = self.fail(Failed("a CRC is wrong", f"{self.log().path}/x.kafka", 77))
+        self.cleaner.before = self.failing(Failed("a CRC is wrong", f"{self.log().path}/x.kafka", 77))
         with logged_lines() as lines:
             self.node.clock.pump([1] * 5)
         [line] = [line for line in lines if "not compacted" in line]
@@ -468,14 +468,14 @@ class TroubleTests(CleaningTests):
     def test_other_logs_go_on(self) -> None:
         self.create("other")
         self.put(topic="other")
-        rejected = self.fail(Failed("a CRC is wrong", "x.kafka", 77))
+        rejected = self.failing(Failed("a CRC is wrong", "x.kafka", 77))
         self.cleaner.before = lambda job: rejected(job) if job.directory.endswith("/t_0") else None
         self.node.clock.advance(1)
         self.assertEqual(len(self.records("other")) < 40, True)
         self.assert_unchanged()
 
     def test_a_process_that_dies_is_logged_once_and_the_log_tried_again(self) -> None:
-        self.cleaner.before = self.fail(CleanerDied("killed by signal 9"))
+        self.cleaner.before = self.failing(CleanerDied("killed by signal 9"))
         with logged_lines() as lines:
             for seconds, tries in ((1, 1), (1, 2), (1, 2), (1, 3), (3, 3), (1, 4), (7, 4), (1, 5)):
                 self.node.clock.pump([1] * seconds)
@@ -489,7 +489,7 @@ class TroubleTests(CleaningTests):
         self.assertLess(len(self.records()), len(self.before))
 
     def test_a_full_disk_is_logged_once_and_nothing_is_left_on_it(self) -> None:
-        self.cleaner.before = self.fail(Failed("OSError: [Errno 28] No space left on device"))
+        self.cleaner.before = self.failing(Failed("OSError: [Errno 28] No space left on device"))
         with logged_lines() as lines:
             for _ in range(10):
                 self.node.clock.advance(1)
@@ -539,7 +539,7 @@ class TroubleTests(CleaningTests):
         self.assertLess(len(self.cleaner.jobs), 5)
 
     def test_a_defect_does_not_end_it(self) -> None:
-        self.cleaner.before = self.fail(ZeroDivisionError())
+        self.cleaner.before = self.failing(ZeroDivisionError())
         self.node.clock.advance(1)
         self.assertEqual(len(self.flushLoggedErrors(ZeroDivisionError)), 1)
         self.cleaner.before = lambda job: None
