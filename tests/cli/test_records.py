@@ -122,7 +122,7 @@ def test_lines(run: Command, made: str, broker: Broker) -> None:
 
 def test_json_that_was_consumed(run: Command, made: str, broker: Broker, fresh_name: Callable[[], str]) -> None:
     copy = fresh_name()
-    run("topic", "create", copy, "-p", 1)
+    run("topic", "create", copy, "-p", 1, "-c", "retention.ms=-1")
     lines = run("consume", f"{made}:0", "-e", "-f", "json", "--base64").stdout
     run("produce", copy, "--json", "--base64", given=lines)
     copied = run("consume", copy, "-e", "-f", r"%T %k %s %h\n").stdout
