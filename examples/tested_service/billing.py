@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
-from confluent_kafka import Consumer, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
 
 ORDERS, INVOICES, REJECTED = "orders", "invoices", "rejected"
+ATTEMPTS = 5
 VAT = {"de": Decimal("0.19"), "fr": Decimal("0.20"), "ch": Decimal("0.081")}
 
 
@@ -29,6 +31,17 @@ def invoice(order: bytes) -> dict[str, Any]:
         raise Rejected("nothing to pay")
     total = (net * (1 + VAT[fields["country"]])).quantize(Decimal("0.01"))
     return {"order": fields["id"], "total": str(total)}
+
+
+def _again(call: Callable[[], object]) -> None:
+    """Repeat a call of a transaction whose error lets it, such as a connection that was lost."""
+    for left in reversed(range(ATTEMPTS)):
+        try:
+            call()
+            return
+        except KafkaException as error:
+            if not (left and error.args[0].retriable()):
+                raise
 
 
 class Billing:
@@ -62,8 +75,9 @@ class Billing:
             self._answer(order)
         offsets = {(each.topic(), each.partition()): each.offset() + 1 for each in orders}
         positions = [TopicPartition(*place, offset) for place, offset in offsets.items()]
-        self._producer.send_offsets_to_transaction(positions, self._consumer.consumer_group_metadata(), 20)
-        self._producer.commit_transaction(20)
+        group = self._consumer.consumer_group_metadata()
+        _again(lambda: self._producer.send_offsets_to_transaction(positions, group, 20))
+        _again(lambda: self._producer.commit_transaction(20))
 
     def _answer(self, order: Message) -> None:
         try:
