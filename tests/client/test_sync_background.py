@@ -15,7 +15,7 @@ from twisted.internet.defer import Deferred, fail, succeed
 from twisted.internet.task import deferLater
 from twisted.internet.threads import deferToThreadPool
 
-from pylogbroker.client.sync.background import Background, TimedOut, WrongThread, running
+from pylogbroker.client.sync.background import Background, Pending, TimedOut, WrongThread, running
 from pylogbroker.errors import PylogbrokerError
 
 
@@ -92,6 +92,22 @@ def test_ctrl_c_ends_the_wait_alone(background: Background, waiting: Waiting) ->
         background.call(waiting, 10, "the wait")
     assert waiting.cancelled.wait(10)
     assert background.call(lambda: succeed(1), 10, "one") == 1
+
+
+def test_ctrl_c_between_start_and_wait_cancels(
+    background: Background, waiting: Waiting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start = background.start
+
+    def interrupted(pending: Pending[None], work: Waiting) -> None:
+        start(pending, work)
+        assert waiting.began.wait(10)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(background, "start", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        background.call(waiting, 10, "the wait")
+    assert waiting.cancelled.wait(10)
 
 
 def test_threads_wait_side_by_side(background: Background) -> None:

@@ -32,6 +32,7 @@ QUICK_SETTINGS: Mapping[str, str] = {
     "group.min.session.timeout.ms": "1000",
     "log.segment.delete.delay.ms": "1000",
     "log.retention.check.interval.ms": "500",
+    "log.retention.ms": "-1",  # many tests write records of past years
     "offsets.topic.num.partitions": "5",
     "transaction.state.log.num.partitions": "5",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",

@@ -97,18 +97,19 @@ class Background:
     def call(self, work: Callable[[], Awaitable[T]], timeout: float | None, what: str, keep: bool = False) -> T:
         """Return the result, or raise `TimedOut`. Unless `keep`, that and Ctrl-C cancel the work."""
         self.check(what)
-        return self.wait(self.begin(work), timeout, what, keep)
-
-    def wait(self, pending: Pending[T], timeout: float | None, what: str, keep: bool = False) -> T:
-        """Like `call`, for started work."""
+        pending: Pending[T] = Pending()
         try:
-            wait([pending.future], timeout)
+            self.start(pending, work)  # Ctrl-C may come from here on
+            return self.wait(pending, timeout, what, "it goes on" if keep else "it was cancelled")
         except BaseException:
-            self._stop_waiting(pending, keep)
+            if not keep and not pending.future.done():
+                self.reactor.callFromThread(pending.cancel)
             raise
+
+    def wait(self, pending: Pending[T], timeout: float | None, what: str, fate: str = "it goes on") -> T:
+        """Return the result of started work, or raise `TimedOut`, whose text ends with `fate`."""
+        wait([pending.future], timeout)
         if not pending.future.done():
-            self._stop_waiting(pending, keep)
-            fate = "it goes on" if keep else "it was cancelled"
             raise TimedOut(f"{what}: not done within {timeout:g} s; {fate}")
         return pending.future.result()
 
@@ -141,10 +142,6 @@ class Background:
             print(f"pylogbroker: {problem}", file=sys.stderr)
         self.reactor.callFromThread(self.reactor.stop)
         self._thread.join(EXIT_TIMEOUT_SECONDS)
-
-    def _stop_waiting(self, pending: Pending[T], keep: bool) -> None:
-        if not keep:
-            self.reactor.callFromThread(pending.cancel)
 
     def _run(self) -> None:
         self.reactor.run(installSignalHandlers=False)

@@ -115,7 +115,7 @@ class Producer(BlockingClient[AsyncProducer]):
         what: str,
     ) -> bool:
         try:
-            metadata = self._background.wait(pending, seconds, what, keep=True)
+            metadata = self._background.wait(pending, seconds, what)
         except SomeFailed as error:
             results += error.results
             return False
