@@ -83,25 +83,25 @@ def test_partitions_are_added(admin: AdminClient, bootstrap: str, topic: str) ->
 
 
 def test_settings_are_described_and_altered(admin: AdminClient, bootstrap: str, topic: str) -> None:
-    create_topic(bootstrap, topic, configs={"retention.ms": "123456"})
+    create_topic(bootstrap, topic, configs={"delete.retention.ms": "123456"})
     settings = settings_of(admin, topic)
-    assert settings["retention.ms"].value == "123456"
-    assert ConfigSource(settings["retention.ms"].source) == ConfigSource.DYNAMIC_TOPIC_CONFIG
+    assert settings["delete.retention.ms"].value == "123456"
+    assert ConfigSource(settings["delete.retention.ms"].source) == ConfigSource.DYNAMIC_TOPIC_CONFIG
     assert settings["segment.bytes"].value == "1073741824"
     assert settings["segment.bytes"].is_default
-    change = ConfigEntry("retention.ms", "5000", incremental_operation=AlterConfigOpType.SET)
+    change = ConfigEntry("delete.retention.ms", "5000", incremental_operation=AlterConfigOpType.SET)
     only(admin.incremental_alter_configs([ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[change])]))
-    eventually(lambda: settings_of(admin, topic)["retention.ms"].value, "5000")
-    change = ConfigEntry("retention.ms", None, incremental_operation=AlterConfigOpType.DELETE)
+    eventually(lambda: settings_of(admin, topic)["delete.retention.ms"].value, "5000")
+    change = ConfigEntry("delete.retention.ms", None, incremental_operation=AlterConfigOpType.DELETE)
     only(admin.incremental_alter_configs([ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[change])]))
-    eventually(lambda: settings_of(admin, topic)["retention.ms"].value, "604800000")
+    eventually(lambda: settings_of(admin, topic)["delete.retention.ms"].value, "86400000")
 
 
 def test_settings_are_replaced_as_a_whole(admin: AdminClient, bootstrap: str, topic: str) -> None:
-    create_topic(bootstrap, topic, configs={"retention.ms": "123456"})
+    create_topic(bootstrap, topic, configs={"delete.retention.ms": "123456"})
     only(admin.alter_configs([ConfigResource(ResourceType.TOPIC, topic, set_config={"segment.bytes": "20000"})]))
     eventually(lambda: settings_of(admin, topic)["segment.bytes"].value, "20000")
-    assert settings_of(admin, topic)["retention.ms"].value == "604800000"
+    assert settings_of(admin, topic)["delete.retention.ms"].value == "86400000"
 
 
 def test_cluster_is_described(admin: AdminClient, bootstrap: str) -> None:

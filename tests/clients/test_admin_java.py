@@ -72,16 +72,16 @@ def configs(ask: Ask, kind: str, name: str) -> dict[str, list[str]]:
 
 def test_topic_settings_are_described_and_altered(ask: Ask, bootstrap: str, topic: str) -> None:
     create_topic(bootstrap, topic)
-    assert configs(ask, "topic", topic)["retention.ms"][:3] == ["604800000", "DEFAULT_CONFIG", "LONG"]
-    ask("alter-config", "topic", topic, "SET", "retention.ms", "5000")
+    assert configs(ask, "topic", topic)["delete.retention.ms"][:3] == ["86400000", "DEFAULT_CONFIG", "LONG"]
+    ask("alter-config", "topic", topic, "SET", "delete.retention.ms", "5000")
     wanted = ["5000", "DYNAMIC_TOPIC_CONFIG", "LONG", "false"]
-    eventually(lambda: configs(ask, "topic", topic)["retention.ms"][:4], wanted)
+    eventually(lambda: configs(ask, "topic", topic)["delete.retention.ms"][:4], wanted)
     ask("alter-config", "topic", topic, "APPEND", "cleanup.policy", "compact")
     eventually(lambda: configs(ask, "topic", topic)["cleanup.policy"][0], "delete,compact")
     ask("alter-config", "topic", topic, "SUBTRACT", "cleanup.policy", "delete")
     eventually(lambda: configs(ask, "topic", topic)["cleanup.policy"][0], "compact")
-    ask("alter-config", "topic", topic, "DELETE", "retention.ms", "")
-    eventually(lambda: configs(ask, "topic", topic)["retention.ms"][0], "604800000")
+    ask("alter-config", "topic", topic, "DELETE", "delete.retention.ms", "")
+    eventually(lambda: configs(ask, "topic", topic)["delete.retention.ms"][0], "86400000")
     assert error(ask, "alter-config", "topic", topic, "SET", "segment.bytes", "1") == INVALID_CONFIG
 
 
