@@ -5,7 +5,7 @@ texts     resources that answer with plain text; `late_answers` those that take 
 health    /livez, /readyz.
 metrics   /metrics.
 visitors  who asks, and what they may do.
-views     topics, records, groups and brokers, by the modules named so; `query` and `decoding` help them.
+views     topics, records, groups, users and so on, by the modules named so; `query`, `rows` and `decoding` help them.
 live      new records as they come.
 changes   of topics, records and, in `group_reset`, offsets; `forms` rejects what other sites send.
 pages     HTML of the views, by `templates`.

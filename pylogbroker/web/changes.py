@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any, Final
 
 from pylogbroker.broker.config_resources import ResourceType
-from pylogbroker.errors import KafkaError
 from pylogbroker.partition_hash import partition_of_key
 from pylogbroker.records import Record, build
-from pylogbroker.rpc.errors import code_of
+from pylogbroker.rpc.errors import raise_for
 from pylogbroker.security.acls.bindings import AclOperation, AclResourceType
 from pylogbroker.web.query import BadQuery, Query
 from pylogbroker.web.visitors import Visitor
@@ -35,7 +34,7 @@ async def create_topic(visitor: Visitor, query: Query) -> dict[str, Any]:
     settings = [CreatableTopicConfig(*each) for each in query.pairs("settings", "=")]
     wanted = CreatableTopic(query.required("name").strip(), partitions, replicas, [], settings)
     [found] = (await visitor.ask(CreateTopicsRequest([wanted]))).topics
-    _check(found.error_code, found.error_message)
+    raise_for(found.error_code, found.error_message)
     return {"name": found.name, "id": str(found.topic_id)}
 
 
@@ -49,7 +48,7 @@ async def alter_topic(visitor: Visitor, query: Query) -> dict[str, Any]:
     )
     request = IncrementalAlterConfigsRequest([AlterConfigsResource(ResourceType.TOPIC, topic, [change])])
     [found] = (await visitor.ask(request)).responses
-    _check(found.error_code, found.error_message)
+    raise_for(found.error_code, found.error_message)
     return {"name": topic, "setting": setting}
 
 
@@ -59,7 +58,7 @@ async def delete_topic(visitor: Visitor, query: Query) -> dict[str, Any]:
     if query.required("confirm").strip() != name:
         raise BadQuery("confirm must be the name of the topic, which is deleted with all its records")
     [found] = (await visitor.ask(DeleteTopicsRequest([DeleteTopicState(name)]))).responses
-    _check(found.error_code, found.error_message)
+    raise_for(found.error_code, found.error_message)
     return {"name": name}
 
 
@@ -81,7 +80,7 @@ async def produce(visitor: Visitor, query: Query) -> dict[str, Any]:
     data = TopicProduceData(topic, [PartitionProduceData(index, build([content]))])
     answer = await visitor.ask(ProduceRequest(None, _ALL_IN_SYNC, _TIMEOUT_MS, [data]))
     [found] = answer.responses[0].partition_responses
-    _check(found.error_code, found.error_message)
+    raise_for(found.error_code, found.error_message)
     return {"topic": topic, "partition": index, "offset": found.base_offset}
 
 
@@ -89,8 +88,3 @@ def _partition_of(visitor: Visitor, topic: str, key: bytes | None) -> int:
     visitor.check(AclOperation.DESCRIBE, AclResourceType.TOPIC, topic)
     partitions = len(visitor.services.metadata.require_topic(topic).partitions)
     return 0 if key is None else partition_of_key(key, partitions)
-
-
-def _check(code: int, message: str | None) -> None:
-    if code:
-        raise KafkaError(message or "", code_of(code))

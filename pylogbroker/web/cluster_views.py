@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 from pylogbroker.broker.services import Services
 from pylogbroker.config import describe_topic
@@ -10,10 +10,8 @@ from pylogbroker.metadata.image import PartitionState, TopicImage
 from pylogbroker.security.acls.bindings import AclOperation, AclResourceType
 from pylogbroker.storage import LogDirectory
 from pylogbroker.web.query import Query
+from pylogbroker.web.rows import ROWS_MAX
 from pylogbroker.web.visitors import Visitor
-
-ROWS_MAX: Final = 200
-"""Rows of one answer; `start` has the first."""
 
 
 async def topics(visitor: Visitor, query: Query) -> dict[str, Any]:

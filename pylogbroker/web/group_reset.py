@@ -11,10 +11,10 @@ import attrs
 from pylogbroker.broker.slices import sort_in_steps
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.rpc.errors import code_of
-from pylogbroker.web.cluster_views import ROWS_MAX
 from pylogbroker.web.group_views import Committed, read_group
 from pylogbroker.web.offsets import Key, offsets_at
 from pylogbroker.web.query import BadQuery, Query, milliseconds
+from pylogbroker.web.rows import ROWS_MAX
 from pylogbroker.web.visitors import Visitor
 from pylogbroker.wire.messages.list_offsets import EARLIEST, LATEST
 from pylogbroker.wire.messages.offset_commit import (

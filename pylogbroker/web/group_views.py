@@ -10,9 +10,9 @@ from pylogbroker.broker.slices import sort_in_steps
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.groups import CommittedOffset, GroupDescription, GroupOverview
 from pylogbroker.security.acls.bindings import AclOperation, AclResourceType
-from pylogbroker.web.cluster_views import ROWS_MAX
 from pylogbroker.web.offsets import Key
 from pylogbroker.web.query import Query
+from pylogbroker.web.rows import ROWS_MAX
 from pylogbroker.web.visitors import Visitor
 
 Committed = Mapping[Key, CommittedOffset]

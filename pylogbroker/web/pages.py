@@ -91,6 +91,8 @@ _AFTER: Final[Mapping[str, Callable[[dict[str, Any]], str]]] = {
     "delete-topic": lambda done: "topics",
     "produce": lambda done: link("records", topic=done["topic"], partition=done["partition"], offset=done["offset"]),
     "reset-group": lambda done: link("group", id=done["id"]),
+    "set-password": lambda done: "users",
+    "delete-user": lambda done: "users",
 }
 """Pages that show what has changed."""
 

@@ -32,6 +32,7 @@ from pylogbroker.web.live import LiveView
 from pylogbroker.web.query import BadQuery, Query
 from pylogbroker.web.record_views import records
 from pylogbroker.web.texts import Directory, Page, StaticPage
+from pylogbroker.web.user_views import delete_user, set_password, users
 from pylogbroker.web.visitors import NotServed, Visitor, check_address, visitor_of
 
 log = Logger()
@@ -51,6 +52,7 @@ VIEWS: Final[Mapping[str, View]] = {
     "group": group,
     "reset-group": preview_reset,
     "brokers": brokers,
+    "users": users,
 }
 CHANGES: Final[Mapping[str, View]] = {
     "create-topic": create_topic,
@@ -58,11 +60,14 @@ CHANGES: Final[Mapping[str, View]] = {
     "delete-topic": delete_topic,
     "produce": produce,
     "reset-group": reset_group,
+    "set-password": set_password,
+    "delete-user": delete_user,
 }
 _NOT_FOUND = (
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     ErrorCode.GROUP_ID_NOT_FOUND,
     ErrorCode.INVALID_TOPIC_EXCEPTION,
+    ErrorCode.RESOURCE_NOT_FOUND,
 )
 _FORBIDDEN = (
     ErrorCode.TOPIC_AUTHORIZATION_FAILED,

@@ -226,6 +226,8 @@ class TestDenials(AnonymousTests, ChangeTests):
             ("alter-topic", {"name": "clicks", "setting": "retention.ms", "value": "1"}),
             ("delete-topic", {"name": "clicks", "confirm": "clicks"}),
             ("produce", {"topic": "clicks", "partition": 0, "value": "v"}),
+            ("set-password", {"name": "bob", "password": "secret"}),
+            ("delete-user", {"name": "bob", "confirm": "bob"}),
             ("reset-group", {"id": "readers", "to": "earliest"}),
         ]
         self.assertEqual({name for name, _ in denied}, set(CHANGES))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from hashlib import pbkdf2_hmac
 from typing import Final
 
 import attrs
@@ -14,7 +13,7 @@ from pylogbroker.client.admin.routing import Router, deferred, outcome
 from pylogbroker.config.mechanisms import SCRAM_SHA_256, SCRAM_SHA_512
 from pylogbroker.errors import KafkaError
 from pylogbroker.rpc.errors import raise_for
-from pylogbroker.security.sasl.users import HASHES, ITERATIONS_MIN
+from pylogbroker.security.sasl.users import ITERATIONS_MIN, salt_password
 from pylogbroker.wire.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     AlterUserScramCredentialsResponse,
@@ -71,7 +70,7 @@ class UserAdmin:
         arguments.name("name", name)
         for mechanism, number in [(each, _number(each)) for each in dict.fromkeys(mechanisms)]:
             salt = os.urandom(_SALT_BYTES)
-            salted = pbkdf2_hmac(HASHES[mechanism], password.encode(), salt, iterations)  # takes milliseconds
+            salted = salt_password(mechanism, password, salt, iterations)
             row = ScramCredentialUpsertion(name, number, iterations, salt, salted)
             await self._alter(name, AlterUserScramCredentialsRequest([], [row]))
 

@@ -65,12 +65,16 @@ class ScramKeys:
     @classmethod
     def derive(cls, mechanism: str, password: str, salt: bytes, iterations: int) -> ScramKeys:
         """Compute the keys, which takes milliseconds."""
-        salted = pbkdf2_hmac(HASHES[mechanism], password.encode(), salt, iterations)
-        return cls.of_salted(mechanism, salted, salt, iterations)
+        return cls.of_salted(mechanism, salt_password(mechanism, password, salt, iterations), salt, iterations)
 
     def is_of(self, password: str) -> bool:
         derived = ScramKeys.derive(self.mechanism, password, self.salt, self.iterations)
         return hmac.compare_digest(derived.stored_key, self.stored_key)
+
+
+def salt_password(mechanism: str, password: str, salt: bytes, iterations: int) -> bytes:
+    """Return what requests carry instead of a password; this takes milliseconds."""
+    return pbkdf2_hmac(HASHES[mechanism], password.encode(), salt, iterations)
 
 
 def digest(name: str, data: bytes) -> bytes:

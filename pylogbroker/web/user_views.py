@@ -1,0 +1,86 @@
+"""Users of SCRAM in the coordination tree: list, set a password, delete. Neither passwords nor keys are shown."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Final
+
+from pylogbroker.rpc.errors import raise_for
+from pylogbroker.security.sasl.stored_credentials import MECHANISM_NUMBERS
+from pylogbroker.security.sasl.users import ITERATIONS_MIN, salt_password
+from pylogbroker.web.query import BadQuery, Query
+from pylogbroker.web.rows import slice_rows
+from pylogbroker.web.visitors import Visitor
+from pylogbroker.wire.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    ScramCredentialDeletion,
+    ScramCredentialUpsertion,
+)
+from pylogbroker.wire.messages.describe_user_scram_credentials import (
+    DescribeUserScramCredentialsRequest,
+    DescribeUserScramCredentialsResult,
+    UserName,
+)
+
+MECHANISMS: Final = ("all", *MECHANISM_NUMBERS.values())
+_NUMBERS: Final = {name: number for number, name in MECHANISM_NUMBERS.items()}
+_SALT_BYTES: Final = 24
+
+
+async def users(visitor: Visitor, query: Query) -> dict[str, Any]:
+    """Return users by name, from the `start`th on, of those whose names contain `search`."""
+    search = query.text("search")
+    answer = await visitor.ask(DescribeUserScramCredentialsRequest())
+    raise_for(answer.error_code, answer.error_message)
+    found = visitor.services.runtime.slices.over(answer.results)
+    matching = [each async for each in found if search in each.user]
+    values, shown = slice_rows(query, matching)
+    return {"search": search, "mechanisms": MECHANISMS, **values, "users": [_row(each) for each in shown]}
+
+
+def _row(found: DescribeUserScramCredentialsResult) -> dict[str, Any]:
+    return {
+        "name": found.user,
+        "error": found.error_message if found.error_code else None,
+        "credentials": [
+            {"mechanism": MECHANISM_NUMBERS.get(each.mechanism, "unknown"), "iterations": each.iterations}
+            for each in found.credential_infos
+        ],
+    }
+
+
+async def set_password(visitor: Visitor, query: Query) -> dict[str, Any]:
+    """Add a user, or change the password of one, for one mechanism or for all."""
+    name, password = query.required("name").strip(), query.required("password")
+    if not password:
+        raise BadQuery("password is empty")
+    chosen = query.choice("mechanism", MECHANISMS)
+    for mechanism, number in _NUMBERS.items():
+        if chosen in ("all", mechanism):
+            salt = os.urandom(_SALT_BYTES)
+            in_thread = visitor.services.runtime.in_thread
+            salted = await in_thread(salt_password, mechanism, password, salt, ITERATIONS_MIN)
+            row = ScramCredentialUpsertion(name, number, ITERATIONS_MIN, salt, salted)
+            await _alter(visitor, AlterUserScramCredentialsRequest([], [row]))
+    return {"name": name}
+
+
+async def delete_user(visitor: Visitor, query: Query) -> dict[str, Any]:
+    """Delete all passwords of a user, whose name is given twice."""
+    name = query.required("name")
+    if query.required("confirm").strip() != name:
+        raise BadQuery("confirm must be the name of the user, who can no longer connect")
+    answer = await visitor.ask(DescribeUserScramCredentialsRequest([UserName(name)]))
+    raise_for(answer.error_code, answer.error_message)
+    [found] = answer.results
+    raise_for(found.error_code, found.error_message)
+    for each in found.credential_infos:
+        row = ScramCredentialDeletion(name, each.mechanism)
+        await _alter(visitor, AlterUserScramCredentialsRequest([row], []))
+    return {"name": name}
+
+
+async def _alter(visitor: Visitor, request: AlterUserScramCredentialsRequest) -> None:
+    """Send a change of one credential: Kafka rejects two of a user in one request."""
+    [found] = (await visitor.ask(request)).results
+    raise_for(found.error_code, found.error_message)

@@ -1,0 +1,68 @@
+"""Users, ACLs and quotas: what the page shows of them, and changes."""
+
+from __future__ import annotations
+
+from pylogbroker.config.mechanisms import SCRAM_SHA_256
+from pylogbroker.security.acls.bindings import CLUSTER_NAME, AclOperation, AclResourceType
+from pylogbroker.security.sasl.stored_credentials import decode
+from tests.broker.trees import now
+from tests.web.test_changes import ChangeTests
+from tests.web.test_pages import HOSTILE, Parsed
+from tests.web.test_visitors import AnonymousTests
+
+
+class TestUsers(ChangeTests):
+    def test_set_change_and_delete(self) -> None:
+        self.change("set-password", name="bob", password="first", mechanism=SCRAM_SHA_256)
+        self.change("set-password", name="alice", password="secret")
+        found = self.ask("users")
+        both = [{"mechanism": name, "iterations": 4096} for name in ("SCRAM-SHA-256", "SCRAM-SHA-512")]
+        self.assertEqual(
+            found["users"],
+            [
+                {"name": "alice", "error": None, "credentials": both},
+                {"name": "bob", "error": None, "credentials": both[:1]},
+            ],
+        )
+        self.assertTrue(self.is_password("bob", "first"))
+        self.change("set-password", name="bob", password="second")
+        self.assertFalse(self.is_password("bob", "first"))
+        self.assertTrue(self.is_password("bob", "second"))
+        self.assertEqual([each["name"] for each in self.ask("users?search=ali")["users"]], ["alice"])
+        self.assertEqual([each["name"] for each in self.ask("users?start=1")["users"]], ["bob"])
+        self.assertIn("confirm", self.change("delete-user", 400, name="bob", confirm="alice")["error"])
+        self.change("delete-user", name="bob", confirm="bob")
+        self.change("delete-user", 404, name="bob", confirm="bob")
+        self.assertEqual([each["name"] for each in self.ask("users")["users"]], ["alice"])
+
+    def test_errors(self) -> None:
+        self.assertIn("password", self.change("set-password", 400, name="bob", password="")["error"])
+        self.change("set-password", 400, name="", password="secret")
+        self.change("set-password", 400, name="bob", password="secret", mechanism="PLAIN")
+        self.assertEqual(self.ask("users")["total"], 0)
+
+    def test_the_page_shows_no_secret(self) -> None:
+        answer = self.submit("set-password", name=HOSTILE, password="do-not-show")
+        self.assertEqual((answer.code, answer.headers["location"]), (303, "users"))
+        stored = now(self.node.broker.scram.read([HOSTILE]))[0]
+        page = self.connect().get("/users").body
+        self.assertIn(HOSTILE, Parsed(page).text)
+        for secret in ("do-not-show", *stored.values()):
+            self.assertNotIn(secret, page)
+        answer = self.submit("set-password", name="bob", password="do-not-show", mechanism="PLAIN")
+        self.assertEqual(answer.code, 400)
+        self.assertNotIn("do-not-show", answer.body)
+
+    def is_password(self, name: str, password: str) -> bool:
+        [stored] = now(self.node.broker.scram.read([name]))
+        return decode(SCRAM_SHA_256, stored[SCRAM_SHA_256]).is_of(password)
+
+
+class TestRights(AnonymousTests, ChangeTests):
+    def test_views_need_a_right_on_the_cluster(self) -> None:
+        for view, operation in (("users", AclOperation.DESCRIBE),):
+            self.ask(view, 403)
+            self.assertEqual(self.connect().get(f"/{view}").code, 403)
+            self.allow(operation, AclResourceType.CLUSTER, CLUSTER_NAME)
+            self.ask(view)
+            self.deny_all()
