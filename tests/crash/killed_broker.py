@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import signal
 import time
@@ -40,7 +39,7 @@ class KilledBroker(BrokerProcess):
 
     def launch(self) -> None:
         """Start the process, and wait for nothing."""
-        self._process = LineProcess(self._command(), cwd=ROOT)
+        self._process = LineProcess(self._command(), cwd=ROOT, forked=True)
         self.starts += 1
 
     def start(self) -> None:
@@ -52,7 +51,7 @@ class KilledBroker(BrokerProcess):
 
     def strike(self) -> None:
         """SIGKILL, at once; any thread, a client's callback even.  `bury` has to follow."""
-        os.kill(self.process.pid, signal.SIGKILL)
+        self.process.signal(signal.SIGKILL)
 
     def bury(self) -> None:
         """Wait until the process is gone, and keep what it logged; it may have ended by itself."""

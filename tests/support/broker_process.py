@@ -1,4 +1,4 @@
-"""A broker in a process of its own, as a user starts it: `twistd -n pylogbroker`.
+"""A broker in a process of its own, which runs `twistd -n pylogbroker`; it is forked if that is possible.
 
     process = BrokerProcess(directory, {"group.initial.rebalance.delay.ms": "0"})
     process.start()              # returns when a client can connect
@@ -90,7 +90,7 @@ class BrokerProcess:
 
     def start(self) -> None:
         self._directory.mkdir(parents=True, exist_ok=True)
-        self._process = LineProcess(self._command(), cwd=ROOT, environment=self._environment)
+        self._process = LineProcess(self._command(), cwd=ROOT, environment=self._environment, forked=True)
         found = self._process.expect(r"PLAINTEXT://127\.0\.0\.1:([1-9]\d*)", START_SECONDS_MAX)
         self._port = int(found[1])
         socket.create_connection(("127.0.0.1", self._port), timeout=10).close()

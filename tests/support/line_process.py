@@ -16,13 +16,20 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from tests.support.forks import ForkedProcess
+from tests.support.forks import can_start as can_fork
+from tests.support.forks import start as start_fork
+
 
 class ProcessFailed(Exception):
     """The child did not do what was expected; the message carries the end of its output."""
 
 
 class LineProcess:
-    """A started child; use as a context manager, or call `kill` in the end."""
+    """A started child; use as a context manager, or call `kill` in the end.
+
+    A program of Python may be `forked` from a process that has imported the package; see `tests.support.forks`.
+    """
 
     def __init__(
         self,
@@ -31,22 +38,25 @@ class LineProcess:
         cwd: Path | None = None,
         environment: Mapping[str, str] | None = None,
         changed: threading.Condition | None = None,
+        forked: bool = False,
     ) -> None:
         self.name = Path(argv[0]).name
         self._lines: list[str] = []
         self._position = 0
         self._ended = False
         self._changed = changed or threading.Condition()
-        self._child = subprocess.Popen(
-            [str(argument) for argument in argv],
-            cwd=cwd,
-            env={**os.environ, "PYTHONUNBUFFERED": "1", **(environment or {})},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-        )
+        self._child = self._start([str(each) for each in argv], cwd, environment, forked)
         self._reader = threading.Thread(target=self._read, name=f"output of {self.name}", daemon=True)
         self._reader.start()
+
+    def _start(
+        self, argv: list[str], cwd: Path | None, environment: Mapping[str, str] | None, forked: bool
+    ) -> subprocess.Popen[bytes] | ForkedProcess:
+        complete = {**os.environ, "PYTHONUNBUFFERED": "1", **(environment or {})}
+        if forked and can_fork(argv, environment):
+            return start_fork(argv[1:], cwd or Path.cwd(), complete)
+        pipe = subprocess.PIPE
+        return subprocess.Popen(argv, cwd=cwd, env=complete, stdin=pipe, stdout=pipe, stderr=subprocess.STDOUT)
 
     def __enter__(self) -> LineProcess:
         return self

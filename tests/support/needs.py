@@ -34,6 +34,7 @@ STARTERS = frozenset(
         "concurrent.futures.process",
         "pylogbroker.storage.compaction.process",
         "pylogbroker.testing.child_process",
+        "tests.support.forks",
         "tests.support.run_services",  # starts them in another process of the run
     )
 )

@@ -40,7 +40,7 @@ class Member:
     ) -> None:
         self.kind = kind
         values = (bootstrap, group, topic, str(session_ms), instance, assignor)
-        self.process = LineProcess(_command(kind, values), cwd=ROOT, changed=_OUTPUT)
+        self.process = LineProcess(_command(kind, values), cwd=ROOT, changed=_OUTPUT, forked=True)
         self.assignments = 0
         self.partitions: list[int] = []
         self.records: list[Rec] = []

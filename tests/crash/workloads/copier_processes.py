@@ -90,7 +90,7 @@ class CopierKeeper:
 
     def _live(self) -> None:
         """From the start of a process to its end."""
-        with LineProcess(self._command, cwd=ROOT) as process:
+        with LineProcess(self._command, cwd=ROOT, forked=True) as process:
             killed_at = self._follow(process)
             if killed_at is not None:
                 process.signal(signal.SIGKILL)
