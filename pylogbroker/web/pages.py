@@ -93,6 +93,8 @@ _AFTER: Final[Mapping[str, Callable[[dict[str, Any]], str]]] = {
     "reset-group": lambda done: link("group", id=done["id"]),
     "set-password": lambda done: "users",
     "delete-user": lambda done: "users",
+    "add-acl": lambda done: link("acls", resource=done["resource"], name=done["name"]),
+    "delete-acl": lambda done: "acls",
 }
 """Pages that show what has changed."""
 

@@ -22,6 +22,7 @@ from twisted.web.server import Request
 
 from pylogbroker.broker.services import Services
 from pylogbroker.errors import ErrorCode, KafkaError, PylogbrokerError
+from pylogbroker.web.acl_views import acls, add_acl, delete_acl
 from pylogbroker.web.changes import alter_topic, create_topic, delete_topic, produce
 from pylogbroker.web.cluster_views import brokers, topic, topics
 from pylogbroker.web.forms import FormTokens, check_origin, json_of
@@ -53,6 +54,7 @@ VIEWS: Final[Mapping[str, View]] = {
     "reset-group": preview_reset,
     "brokers": brokers,
     "users": users,
+    "acls": acls,
 }
 CHANGES: Final[Mapping[str, View]] = {
     "create-topic": create_topic,
@@ -62,6 +64,8 @@ CHANGES: Final[Mapping[str, View]] = {
     "reset-group": reset_group,
     "set-password": set_password,
     "delete-user": delete_user,
+    "add-acl": add_acl,
+    "delete-acl": delete_acl,
 }
 _NOT_FOUND = (
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,

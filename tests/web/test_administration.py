@@ -58,9 +58,72 @@ class TestUsers(ChangeTests):
         return decode(SCRAM_SHA_256, stored[SCRAM_SHA_256]).is_of(password)
 
 
+class TestAcls(ChangeTests):
+    settings = {"authorizer.class.name": "kafka.security.authorizer.AclAuthorizer", "super.users": "User:ANONYMOUS"}
+
+    def test_add_filter_and_delete(self) -> None:
+        self.change("add-acl", resource="topic", name="clicks", principal="User:bob", operation="read")
+        given = {"pattern": "prefixed", "host": "10.0.0.1", "permission": "deny"}
+        other = {"resource": "group", "name": "a-", "principal": "User:eve", "operation": "all", **given}
+        self.assertEqual(self.change("add-acl", **other), other)
+        plain = {"pattern": "literal", "host": "*", "permission": "allow"}
+        first = {"resource": "topic", "name": "clicks", "principal": "User:bob", "operation": "read", **plain}
+        self.assertEqual(self.ask("acls")["acls"], [other, first])
+        filters = (
+            "resource=topic",
+            "principal=User:bob",
+            "operation=read",
+            "permission=allow",
+            "name=clicks",
+            "host=*",
+        )
+        for each in (*filters, "&".join(filters), "start=1", "name=clicks&pattern=match"):
+            self.assertEqual(self.ask(f"acls?{each}")["acls"], [first], each)
+        authorizer = self.node.broker.authorizer
+        assert authorizer is not None
+        self.assertTrue(authorizer.access("User:bob", "::1").allows_on_topic(AclOperation.READ, "clicks"))
+        self.change("delete-acl", **first)
+        self.change("delete-acl", 404, **first)
+        self.assertFalse(authorizer.access("User:bob", "::1").allows_on_topic(AclOperation.READ, "clicks"))
+        self.assertEqual(self.ask("acls")["acls"], [other])
+
+    def test_errors(self) -> None:
+        fields = {"resource": "topic", "name": "clicks", "principal": "User:bob", "operation": "read"}
+        for wrong in (
+            {"resource": "any"},
+            {"resource": "thing"},
+            {"operation": "any"},
+            {"pattern": "match"},
+            {"principal": "bob"},
+            {"name": ""},
+        ):
+            self.change("add-acl", 400, **fields | wrong)
+        self.change("delete-acl", 400, **fields)
+        self.ask("acls?permission=perhaps", 400)
+
+    def test_forms(self) -> None:
+        fields = {"resource": "topic", "name": HOSTILE.replace("/", ""), "principal": f"User:{HOSTILE}"}
+        answer = self.submit("add-acl", operation="read", **fields)
+        self.assertEqual(answer.code, 303)
+        page = Parsed(self.connect().get(f"/{answer.headers['location']}").body)
+        self.assertIn(f"User:{HOSTILE}", page.text)
+        [row] = self.ask("acls")["acls"]
+        self.assertEqual(self.submit("delete-acl", **row).headers["location"], "acls")
+        self.assertEqual(self.ask("acls")["total"], 0)
+
+
+class TestWithoutAuthorizer(ChangeTests):
+    def test_there_are_no_acls(self) -> None:
+        found = self.ask("acls")
+        self.assertEqual((found["is_enabled"], found["acls"]), (False, []))
+        self.assertIn("no authorizer", Parsed(self.connect().get("/acls").body).text)
+        fields = {"resource": "topic", "name": "clicks", "principal": "User:bob", "operation": "read"}
+        self.assertIn("No Authorizer", self.change("add-acl", 400, **fields)["error"])
+
+
 class TestRights(AnonymousTests, ChangeTests):
     def test_views_need_a_right_on_the_cluster(self) -> None:
-        for view, operation in (("users", AclOperation.DESCRIBE),):
+        for view, operation in (("users", AclOperation.DESCRIBE), ("acls", AclOperation.DESCRIBE)):
             self.ask(view, 403)
             self.assertEqual(self.connect().get(f"/{view}").code, 403)
             self.allow(operation, AclResourceType.CLUSTER, CLUSTER_NAME)

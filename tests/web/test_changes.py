@@ -17,6 +17,10 @@ from tests.web.test_site import Answer
 from tests.web.test_views import NOW, ViewTests
 from tests.web.test_visitors import AnonymousTests
 
+_ACL = {
+    **{"resource": "topic", "name": "clicks", "pattern": "literal", "principal": "User:bob", "host": "*"},
+    **{"operation": "read", "permission": "allow"},
+}
 FORM = "application/x-www-form-urlencoded"
 
 
@@ -228,6 +232,8 @@ class TestDenials(AnonymousTests, ChangeTests):
             ("produce", {"topic": "clicks", "partition": 0, "value": "v"}),
             ("set-password", {"name": "bob", "password": "secret"}),
             ("delete-user", {"name": "bob", "confirm": "bob"}),
+            ("add-acl", _ACL),
+            ("delete-acl", _ACL),
             ("reset-group", {"id": "readers", "to": "earliest"}),
         ]
         self.assertEqual({name for name, _ in denied}, set(CHANGES))

@@ -80,7 +80,9 @@ class TestPages(ViewTests):
             seen.add(path)
             waiting += [urljoin(path, link.partition("#")[0]) for link in self.show(path).links]
         views = {urlsplit(path).path for path in seen}
-        self.assertEqual(views, {"/", "/topics", "/topic", "/records", "/groups", "/group", "/brokers", "/users"})
+        self.assertEqual(
+            views, {"/", "/topics", "/topic", "/records", "/groups", "/group", "/brokers", "/users", "/acls"}
+        )
 
     def test_hostile_values_stay_text(self) -> None:
         self.node.create("clicks")
