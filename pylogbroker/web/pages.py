@@ -74,7 +74,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(size=size_text, time=time_text)
+    environment.filters.update(size=size_text, time=time_text, number=number_text)
     environment.globals["link"] = link
     return environment
 
@@ -95,6 +95,7 @@ _AFTER: Final[Mapping[str, Callable[[dict[str, Any]], str]]] = {
     "delete-user": lambda done: "users",
     "add-acl": lambda done: link("acls", resource=done["resource"], name=done["name"]),
     "delete-acl": lambda done: "acls",
+    "set-quota": lambda done: "quotas",
 }
 """Pages that show what has changed."""
 
@@ -108,6 +109,11 @@ def size_text(count: int | None) -> str:
             break
         size /= 1024
     return f"{count} B" if unit == "B" else f"{size:.1f} {unit}"
+
+
+def number_text(number: float) -> str:
+    """Return a number without a fraction that is zero."""
+    return str(int(number)) if number.is_integer() else repr(number)
 
 
 def time_text(milliseconds: int) -> str:

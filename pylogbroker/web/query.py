@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from math import isfinite, nan
 from typing import Any, Final
 
 import attrs
@@ -42,7 +43,7 @@ class Query:
 
     @classmethod
     def of_json(cls, body: bytes) -> Query:
-        """Parse an object of texts, whole numbers, booleans, null, and objects of texts; raise BadQuery."""
+        """Parse an object of texts, numbers, booleans, null, and objects of texts; raise BadQuery."""
         try:
             found = json.loads(body)
         except (ValueError, RecursionError):
@@ -92,6 +93,16 @@ class Query:
             raise BadQuery(f"{name} must be a number, which may be negative")
         return int(text)
 
+    def decimal(self, name: str) -> float:
+        """Return a number that may have a fraction; raise BadQuery if there is none."""
+        try:
+            found = float(self.text(name))
+        except ValueError:
+            found = nan
+        if not isfinite(found):
+            raise BadQuery(f"{name} must be a number")
+        return found
+
     def choice(self, name: str, choices: Sequence[str]) -> str:
         """Return one of `choices`, by default the first."""
         text = self.text(name) or choices[0]
@@ -132,8 +143,8 @@ def milliseconds(text: str) -> int:
 def _from_json(name: str, value: Any) -> Value | None:
     if value is None or isinstance(value, str):
         return value
-    if isinstance(value, int):  # booleans, too
+    if isinstance(value, int | float):  # booleans, too
         return str(value).lower()
     if isinstance(value, dict) and all(isinstance(each, str) for each in value.values()):
         return value
-    raise BadQuery(f"{name}: expected a text, a whole number, a boolean, null, or an object of texts")
+    raise BadQuery(f"{name}: expected a text, a number, a boolean, null, or an object of texts")

@@ -31,6 +31,7 @@ from pylogbroker.web.group_views import group, groups
 from pylogbroker.web.late_answers import LateAnswers
 from pylogbroker.web.live import LiveView
 from pylogbroker.web.query import BadQuery, Query
+from pylogbroker.web.quota_views import quotas, set_quota
 from pylogbroker.web.record_views import records
 from pylogbroker.web.texts import Directory, Page, StaticPage
 from pylogbroker.web.user_views import delete_user, set_password, users
@@ -55,6 +56,7 @@ VIEWS: Final[Mapping[str, View]] = {
     "brokers": brokers,
     "users": users,
     "acls": acls,
+    "quotas": quotas,
 }
 CHANGES: Final[Mapping[str, View]] = {
     "create-topic": create_topic,
@@ -66,6 +68,7 @@ CHANGES: Final[Mapping[str, View]] = {
     "delete-user": delete_user,
     "add-acl": add_acl,
     "delete-acl": delete_acl,
+    "set-quota": set_quota,
 }
 _NOT_FOUND = (
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,

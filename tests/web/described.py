@@ -7,7 +7,15 @@ from functools import cache, reduce
 from importlib.resources import files
 from typing import Any
 
-TYPES = {"string": str, "integer": int, "boolean": bool, "null": type(None), "array": list, "object": dict}
+TYPES = {
+    "string": str,
+    "integer": int,
+    "number": float,
+    "boolean": bool,
+    "null": type(None),
+    "array": list,
+    "object": dict,
+}
 
 
 @cache

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pylogbroker.config.mechanisms import SCRAM_SHA_256
 from pylogbroker.security.acls.bindings import CLUSTER_NAME, AclOperation, AclResourceType
+from pylogbroker.security.quotas.entities import DEFAULT, QuotaEntity
 from pylogbroker.security.sasl.stored_credentials import decode
 from tests.broker.trees import now
 from tests.web.test_changes import ChangeTests
@@ -121,9 +122,54 @@ class TestWithoutAuthorizer(ChangeTests):
         self.assertIn("No Authorizer", self.change("add-acl", 400, **fields)["error"])
 
 
+class TestQuotas(ChangeTests):
+    def test_set_and_remove(self) -> None:
+        self.change("set-quota", user="bob", client_id="app", key="producer_byte_rate", value=1000)
+        self.change("set-quota", user="(default)", key="request_percentage", value=12.5)
+        self.change("set-quota", user="(default)", key="consumer_byte_rate", value="2e3")
+        self.change("set-quota", ip="10.0.0.1", key="connection_creation_rate", value=3)
+        found = self.ask("quotas")["quotas"]
+        self.assertEqual(
+            [(each["user"], each["client_id"], each["ip"]) for each in found],
+            [(None, None, "10.0.0.1"), ("(default)", None, None), ("bob", "app", None)],
+        )
+        values = [{each["key"]: each["value"] for each in row["values"]} for row in found]
+        of_default = {"request_percentage": 12.5, "consumer_byte_rate": 2000.0}
+        self.assertEqual(values, [{"connection_creation_rate": 3.0}, of_default, {"producer_byte_rate": 1000.0}])
+        self.assertEqual(self.node.broker.quotas.store.table.entities[QuotaEntity(DEFAULT)], of_default)
+        self.assertEqual([row["user"] for row in self.ask("quotas?search=ap")["quotas"]], ["bob"])
+        self.assertEqual([row["user"] for row in self.ask("quotas?start=2")["quotas"]], ["bob"])
+        self.change("set-quota", user="bob", client_id="app", key="producer_byte_rate", remove=True)
+        self.assertEqual(self.ask("quotas")["total"], 2)
+
+    def test_errors(self) -> None:
+        for wrong in (
+            {"key": "producer_byte_rate", "value": 1},
+            {"user": "bob", "key": "producer_byte_rate"},
+            {"user": "bob", "key": "producer_byte_rate", "value": "nan"},
+            {"user": "bob", "key": "producer_byte_rate", "value": 0},
+            {"user": "bob", "key": "connection_creation_rate", "value": 1},
+            {"user": "bob", "ip": "10.0.0.1", "key": "connection_creation_rate", "value": 1},
+            {"user": "bob", "key": "speed", "value": 1},
+        ):
+            self.change("set-quota", 400, **wrong)
+        self.assertEqual(self.ask("quotas")["total"], 0)
+
+    def test_forms(self) -> None:
+        answer = self.submit("set-quota", user=HOSTILE, client_id="", ip="", key="producer_byte_rate", value="1.0")
+        self.assertEqual((answer.code, answer.headers["location"]), (303, "quotas"))
+        self.assertIn(HOSTILE, Parsed(self.connect().get("/quotas").body).text)
+        self.submit("set-quota", user=HOSTILE, client_id="", ip="", key="producer_byte_rate", remove="true")
+        self.assertEqual(self.ask("quotas")["total"], 0)
+
+
 class TestRights(AnonymousTests, ChangeTests):
     def test_views_need_a_right_on_the_cluster(self) -> None:
-        for view, operation in (("users", AclOperation.DESCRIBE), ("acls", AclOperation.DESCRIBE)):
+        for view, operation in (
+            ("users", AclOperation.DESCRIBE),
+            ("acls", AclOperation.DESCRIBE),
+            ("quotas", AclOperation.DESCRIBE_CONFIGS),
+        ):
             self.ask(view, 403)
             self.assertEqual(self.connect().get(f"/{view}").code, 403)
             self.allow(operation, AclResourceType.CLUSTER, CLUSTER_NAME)

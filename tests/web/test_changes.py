@@ -234,6 +234,7 @@ class TestDenials(AnonymousTests, ChangeTests):
             ("delete-user", {"name": "bob", "confirm": "bob"}),
             ("add-acl", _ACL),
             ("delete-acl", _ACL),
+            ("set-quota", {"user": "bob", "key": "producer_byte_rate", "value": 1}),
             ("reset-group", {"id": "readers", "to": "earliest"}),
         ]
         self.assertEqual({name for name, _ in denied}, set(CHANGES))

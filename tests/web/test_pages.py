@@ -81,7 +81,7 @@ class TestPages(ViewTests):
             waiting += [urljoin(path, link.partition("#")[0]) for link in self.show(path).links]
         views = {urlsplit(path).path for path in seen}
         self.assertEqual(
-            views, {"/", "/topics", "/topic", "/records", "/groups", "/group", "/brokers", "/users", "/acls"}
+            views, {"/", "/topics", "/topic", "/records", "/groups", "/group", "/brokers", "/users", "/acls", "/quotas"}
         )
 
     def test_hostile_values_stay_text(self) -> None:
