@@ -48,7 +48,7 @@ def as_json(found: Result) -> Any:
 
 
 def create(admin: AdminClient, topic: str, partitions: int = 1, **config: str) -> None:
-    admin.create_topics([NewTopic(topic, partitions, 1, config={"retention.ms": "-1", **config})])[topic].result(20)
+    admin.create_topics([NewTopic(topic, partitions, 1, config={"retention.ms": "-1", **config})])[topic].result(60)
 
 
 def write(broker: Broker, topic: str, *timestamps: int, partition: int = 0) -> None:
@@ -66,7 +66,7 @@ def commit(broker: Broker, group: str, *offsets: tuple[str, int, int]) -> None:
 
 def offsets(admin: AdminClient, group: str) -> dict[tuple[str, int], int]:
     [found] = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)]).values()
-    return {(each.topic, each.partition): each.offset for each in found.result(20).topic_partitions}
+    return {(each.topic, each.partition): each.offset for each in found.result(60).topic_partitions}
 
 
 def test_topics(run: Command, admin: AdminClient, broker: Broker, topic: str) -> None:
@@ -79,7 +79,7 @@ def test_topics(run: Command, admin: AdminClient, broker: Broker, topic: str) ->
     [theirs] = admin.describe_topics(TopicCollection([topic])).values()
     assert [(each["partition"], each["leader"], each["replicas"], each["isr"]) for each in found["partitions"]] == [
         (each.id, each.leader.id, [one.id for one in each.replicas], [one.id for one in each.isr])
-        for each in theirs.result(20).partitions
+        for each in theirs.result(60).partitions
     ]
     assert [(each["start_offset"], each["end_offset"]) for each in found["partitions"]] == [(0, 3), (0, 0)]
     assert (found["topic"], found["configs"]) == (topic, {"segment.bytes": "1048576"})
@@ -88,14 +88,14 @@ def test_topics(run: Command, admin: AdminClient, broker: Broker, topic: str) ->
     assert "__consumer_offsets" not in run("topic", "list").stdout.split()
     run("topic", "alter", topic, "--set", "retention.ms=5000", "--delete", "segment.bytes")
     [configs] = admin.describe_configs([ConfigResource("topic", topic)]).values()
-    assert configs.result(20)["retention.ms"].value == "5000"
-    assert configs.result(20)["segment.bytes"].is_default
+    assert configs.result(60)["retention.ms"].value == "5000"
+    assert configs.result(60)["segment.bytes"].is_default
     assert "Keys may change" in run("topic", "add-partitions", topic, 3, given="n\n", code=1).stderr
     run("topic", "add-partitions", topic, 3, "--yes")
-    assert len(admin.list_topics(topic, timeout=5).topics[topic].partitions) == 3
+    assert len(admin.list_topics(topic, timeout=60).topics[topic].partitions) == 3
     assert "with all records? [y/N]" in run("topic", "delete", topic, given="n\n", code=1).stderr
     run("topic", "delete", topic, given="y\n")
-    assert topic not in admin.list_topics(timeout=5).topics
+    assert topic not in admin.list_topics(timeout=60).topics
     assert f"topic {topic}: " in run("topic", "delete", topic, "--yes", code=1).stderr
 
 
@@ -183,7 +183,7 @@ def test_configs(run: Command, admin: AdminClient, topic: str) -> None:
     everything = as_json(run("config", "describe", "topic", topic, "--all", "--format", "json"))
     [theirs] = admin.describe_configs([ConfigResource("topic", topic)]).values()
     assert {each["name"]: each["value"] for each in everything} == {
-        name: each.value for name, each in theirs.result(20).items()
+        name: each.value for name, each in theirs.result(60).items()
     }
     run(*resource, "--set", "max.message.bytes=1", "--validate-only")
     assert "max.message.bytes" in run(*resource, "--set", "max.message.bytes=x", code=1).stderr
@@ -192,7 +192,7 @@ def test_configs(run: Command, admin: AdminClient, topic: str) -> None:
 
 
 def test_the_cluster(run: Command, admin: AdminClient) -> None:
-    theirs = admin.list_topics(timeout=5)
+    theirs = admin.list_topics(timeout=60)
     found = as_json(run("cluster", "info", "--format", "json"))
     assert (found["cluster_id"], found["controller"]) == (theirs.cluster_id, theirs.controller_id)
     assert [(each["broker"], each["port"]) for each in found["brokers"]] == [

@@ -39,7 +39,7 @@ def run(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> Command:
 def made(broker: Broker, topic: str) -> str:
     """A topic with two partitions and five records."""
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
-    admin.create_topics([NewTopic(topic, 2, 1, config={"retention.ms": "-1"})])[topic].result(20)
+    admin.create_topics([NewTopic(topic, 2, 1, config={"retention.ms": "-1"})])[topic].result(60)
     producer = Producer({"bootstrap.servers": broker.bootstrap, "linger.ms": 0})
     for number in range(5):
         headers: Any = [("number", str(number).encode())]
@@ -109,7 +109,7 @@ def test_a_group(run: Command, made: str, group: str, broker: Broker) -> None:
     assert sorted(found) == ["v0", "v1", "v2", "v3", "v4"]
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     [offsets] = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)]).values()
-    assert {each.partition: each.offset for each in offsets.result(20).topic_partitions} == {0: 3, 1: 2}
+    assert {each.partition: each.offset for each in offsets.result(60).topic_partitions} == {0: 3, 1: 2}
 
 
 def test_lines(run: Command, made: str, broker: Broker) -> None:

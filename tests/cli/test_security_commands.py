@@ -53,7 +53,7 @@ def test_acls(new_broker: Callable[[dict[str, str]], BrokerProcess]) -> None:
     )
     theirs = sorted(
         (each.restype.name, each.name, each.resource_pattern_type.name, each.principal, each.host, each.operation.name)
-        for each in admin.describe_acls(everything).result(20)
+        for each in admin.describe_acls(everything).result(60)
     )
     assert theirs == [
         ("BROKER", "kafka-cluster", "LITERAL", "User:bob", "10.0.0.1", "ALTER"),
@@ -77,7 +77,7 @@ def test_users(broker: Broker, fresh_name: Callable[[], str]) -> None:
     assert added.output == f"User {name} can connect by SCRAM-SHA-512.\n"
     assert {"user": name, "mechanisms": ["SCRAM-SHA-512"]} in rows(broker, "user", "list")
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
-    [found] = admin.describe_user_scram_credentials([name])[name].result(20).scram_credential_infos
+    [found] = admin.describe_user_scram_credentials([name])[name].result(60).scram_credential_infos
     assert (found.mechanism.name, found.iterations) == ("SCRAM_SHA_512", 4096)
     run(broker, "user", "delete", name)
     assert f"user {name}: " in run(broker, "user", "delete", name, code=1).stderr
@@ -102,7 +102,7 @@ def test_quotas(broker: Broker, fresh_name: Callable[[], str]) -> None:
 
 def test_transactions(broker: Broker, topic: str, fresh_name: Callable[[], str]) -> None:
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
-    admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(20)
+    admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(60)
     name = fresh_name()
     producer = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": name})
     producer.init_transactions(20)

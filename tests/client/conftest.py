@@ -12,8 +12,8 @@ is of the same two kinds, and makes brokers of the test's own.
         await producer.close()
 
 An `async def` is run on Twisted's global reactor (`tests.support.reactor_run`): it may await Deferreds, has LIMIT
-seconds, or `@pytest.mark.limit(seconds)`, and must leave neither timers nor sockets behind. Plain functions call
-`run(...)` of the same module, or have no reactor at all. trial's TestCases have nothing of this, and go on working.
+seconds, and must leave neither timers nor sockets behind. Plain functions call `run(...)` of the same module, or have
+no reactor at all. trial's TestCases have nothing of this, and go on working.
 """
 
 from __future__ import annotations
@@ -28,13 +28,9 @@ import pytest
 from tests.conftest import make_broker
 from tests.support.both_brokers import BROKER_NAMES, broker, broker_name, broker_names
 from tests.support.brokers import Broker
-from tests.support.reactor_run import LIMIT, run
+from tests.support.reactor_run import run
 
 __all__ = ["broker", "broker_name"]
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "limit(seconds): how long an async test may take")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -48,8 +44,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
         return None
     wanted = inspect.signature(pyfuncitem.obj).parameters
     arguments = {name: pyfuncitem.funcargs[name] for name in wanted}
-    marker = pyfuncitem.get_closest_marker("limit")
-    run(partial(pyfuncitem.obj, **arguments), timeout=marker.args[0] if marker else LIMIT)
+    run(partial(pyfuncitem.obj, **arguments))
     return True
 
 

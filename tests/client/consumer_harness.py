@@ -19,21 +19,21 @@ def create(bootstrap: str, topic: str, partitions: int = 1, **settings: str) -> 
     """A topic, by librdkafka."""
     admin = AdminClient({"bootstrap.servers": bootstrap, **QUIET})
     for future in admin.create_topics([NewTopic(topic, partitions, 1, config=settings)]).values():
-        future.result(timeout=20)
+        future.result(timeout=60)
 
 
 def delete(bootstrap: str, topic: str) -> None:
     """No such topic any more."""
     admin = AdminClient({"bootstrap.servers": bootstrap, **QUIET})
     for future in admin.delete_topics([topic]).values():
-        future.result(timeout=20)
+        future.result(timeout=60)
 
 
 def grow(bootstrap: str, topic: str, partitions: int) -> None:
     """More partitions."""
     admin = AdminClient({"bootstrap.servers": bootstrap, **QUIET})
     for future in admin.create_partitions([NewPartitions(topic, partitions)]).values():
-        future.result(timeout=20)
+        future.result(timeout=60)
 
 
 def write(bootstrap: str, topic: str, values: Iterable[str], partitions: int = 1, **settings: Any) -> None:
@@ -49,7 +49,7 @@ def committed(bootstrap: str, group: str, topic: str, partitions: int) -> list[i
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group, **QUIET})
     try:
         asked = [TopicPartition(topic, number) for number in range(partitions)]
-        return [each.offset for each in consumer.committed(asked, timeout=20)]
+        return [each.offset for each in consumer.committed(asked, timeout=60)]
     finally:
         consumer.close()
 

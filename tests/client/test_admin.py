@@ -57,11 +57,11 @@ async def test_topics(broker: Broker, other: OtherAdmin, topic: str) -> None:
     second = f"{topic}-second"
     made = await admin.topics.create([NewTopic(topic, 2, 1), NewTopic(second)])
     assert (made[topic].partitions, made[topic].replication_factor) == (2, 1)
-    await wait_for(lambda: {topic, second} <= other.list_topics(timeout=5).topics.keys())
+    await wait_for(lambda: {topic, second} <= other.list_topics(timeout=60).topics.keys())
     assert {topic, second} <= {each.name for each in await admin.topics.list()}
     found = (await admin.topics.describe([topic]))[topic]
     [theirs] = other.describe_topics(TopicCollection([topic])).values()
-    their = theirs.result(20)
+    their = theirs.result(60)
     assert str(found.topic_id) == _uuid(their.topic_id)
     assert not found.is_internal
     assert [(each.partition, each.leader, each.replicas, each.isr, each.offline) for each in found.partitions] == [
@@ -69,9 +69,9 @@ async def test_topics(broker: Broker, other: OtherAdmin, topic: str) -> None:
         for each in their.partitions
     ]
     await admin.topics.add_partitions({topic: 5})
-    await wait_for(lambda: len(other.list_topics(topic, timeout=5).topics[topic].partitions) == 5)
+    await wait_for(lambda: len(other.list_topics(topic, timeout=60).topics[topic].partitions) == 5)
     await admin.topics.delete([topic, second])
-    await wait_for(lambda: not {topic, second} & other.list_topics(timeout=5).topics.keys())
+    await wait_for(lambda: not {topic, second} & other.list_topics(timeout=60).topics.keys())
     await admin.close()
 
 
@@ -117,7 +117,7 @@ async def test_configs(broker: Broker, other: OtherAdmin, topic: str) -> None:
     [theirs] = other.describe_configs([OtherResource("topic", topic)]).values()
     found = (await admin.configs.describe([resource], synonyms=True, documentation=True))[resource]
     assert {name: (each.value, each.is_default, each.is_read_only) for name, each in found.items()} == {
-        name: (each.value, each.is_default, each.is_read_only) for name, each in theirs.result(20).items()
+        name: (each.value, each.is_default, each.is_read_only) for name, each in theirs.result(60).items()
     }
     assert (found["segment.bytes"].source, found["segment.bytes"].type) == ("topic", "int")
     assert found["segment.bytes"].synonyms[0].value == "1048576"
@@ -165,7 +165,7 @@ async def test_groups(broker: Broker, other: OtherAdmin, topic: str, group: str)
     first, second = (topic, 0), (topic, 1)
     await admin.groups.alter_offsets(group, {first: 3, second: CommittedOffset(4, metadata="why")})
     [theirs] = other.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)]).values()
-    assert {(each.partition, each.offset) for each in theirs.result(20).topic_partitions} == {(0, 3), (1, 4)}
+    assert {(each.partition, each.offset) for each in theirs.result(60).topic_partitions} == {(0, 3), (1, 4)}
     assert await admin.groups.offsets(group) == {first: CommittedOffset(3), second: CommittedOffset(4, metadata="why")}
     assert await admin.groups.offsets(group, [first, (topic, 5)]) == {first: CommittedOffset(3)}
     listed = [each for each in await admin.groups.list() if each.group == group]
@@ -182,7 +182,7 @@ async def test_groups(broker: Broker, other: OtherAdmin, topic: str, group: str)
 
 
 def test_members_of_groups(broker: Broker, topic: str, group: str) -> None:
-    with BlockingAdmin(broker.bootstrap, timeout=20) as admin:
+    with BlockingAdmin(broker.bootstrap, timeout=60) as admin:
         admin.topics.create([NewTopic(topic, 2, 1)])
         settings: dict[str, Any] = {"bootstrap.servers": broker.bootstrap, "group.id": group, "client.id": "reader"}
         consumer = Consumer({**settings, "group.instance.id": "first", "session.timeout.ms": 30_000})
@@ -210,7 +210,7 @@ def test_members_of_groups(broker: Broker, topic: str, group: str) -> None:
 
 async def test_the_cluster(broker: Broker, other: OtherAdmin) -> None:
     admin = AdminClient(broker.bootstrap)
-    theirs = other.list_topics(timeout=5)
+    theirs = other.list_topics(timeout=60)
     found = await admin.cluster.describe()
     assert (found.cluster_id, found.controller) == (theirs.cluster_id, theirs.controller_id)
     assert {(each.broker_id, each.host, each.port) for each in found.brokers} == {

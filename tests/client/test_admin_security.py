@@ -78,7 +78,7 @@ async def test_acls(new_broker: Callable[..., Broker]) -> None:
     everything = OtherFilter(OtherType.ANY, None, OtherPattern.ANY, None, None, OtherOperation.ANY, OtherPermission.ANY)
     found = {
         (each.restype.name, each.name, each.resource_pattern_type.name, each.principal, each.host, each.operation.name)
-        for each in theirs.describe_acls(everything).result(20)
+        for each in theirs.describe_acls(everything).result(60)
     }
     assert found == {
         ("TOPIC", "orders", "LITERAL", "User:alice", "*", "READ"),
@@ -99,7 +99,7 @@ async def test_users(broker: Broker, other: OtherAdmin, fresh_name: Callable[[],
     await admin.users.set_password(name, "pencil")
     await admin.users.set_password(name, "pen", [SCRAM[1]], 8192)
     await until(lambda: admin.users.describe([name]), {name: {SCRAM[0]: 4096, SCRAM[1]: 8192}})
-    theirs = other.describe_user_scram_credentials([name])[name].result(20)
+    theirs = other.describe_user_scram_credentials([name])[name].result(60)
     assert {each.iterations for each in theirs.scram_credential_infos} == {4096, 8192}
     assert name in await admin.users.describe()
     await admin.users.delete(name, [SCRAM[0]])

@@ -123,7 +123,6 @@ async def test_an_answer_that_is_late(broker: Broker, topic: str) -> None:
         assert answer.responses[0].partition_responses[0].error_code == 0
 
 
-@pytest.mark.limit(90)
 async def test_a_broker_is_killed_and_started_again(new_broker: Callable[..., Broker], topic: str) -> None:
     running = new_broker()
     running.start()

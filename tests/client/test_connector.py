@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from functools import partial
 
 import pytest
 from confluent_kafka import Producer
@@ -17,11 +16,8 @@ from pylogbroker.client.consumer.streams import ConsumerTimeout
 from pylogbroker.client.errors import ClientError, Closed, NoBrokers, OutOfRange, PluginFailed, RequestTimedOut
 from pylogbroker.errors import ConfigError, KafkaError
 from tests.client.consumer_harness import Collector, committed, connector, create, delete, grow, write
-from tests.support import reactor_run
 from tests.support.brokers import Broker
-from tests.support.reactor_run import sleep
-
-wait_for = partial(reactor_run.wait_for, timeout=12)
+from tests.support.reactor_run import sleep, wait_for
 
 
 def numbered(count: int, start: int = 0) -> list[str]:
@@ -386,7 +382,6 @@ async def test_a_group_that_rejects(broker: Broker, topic: str, group: str) -> N
     await first.shutdown()
 
 
-@pytest.mark.limit(10)
 async def test_brokers_that_are_not_there(group: str) -> None:
     consumer = connector("127.0.0.1:1", group, default_api_timeout_ms=300)
     with pytest.raises(NoBrokers, match=r"127\.0\.0\.1:1"):

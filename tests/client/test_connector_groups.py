@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from functools import partial
 from typing import Any
 
 import pytest
@@ -15,11 +14,8 @@ from pylogbroker.client import ConsumerConnector
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.interfaces import TopicPartition
 from tests.client.consumer_harness import Collector, Confluent, committed, connector, create, write
-from tests.support import reactor_run
 from tests.support.brokers import Broker
-from tests.support.reactor_run import sleep
-
-wait_for = partial(reactor_run.wait_for, timeout=20)
+from tests.support.reactor_run import sleep, wait_for
 
 
 def crash(consumer: ConsumerConnector) -> None:
@@ -56,7 +52,6 @@ async def _joined(consumer: ConsumerConnector, topic: str, streams: int = 1) -> 
     return Collector(*(await consumer.create_message_streams({topic: streams}))[topic])
 
 
-@pytest.mark.limit(60)
 @pytest.mark.parametrize("assignor", ["range", "cooperative-sticky"])
 async def test_members_that_come_and_go(
     broker: Broker, topic: str, group: str, assignor: str, confluent: Callable[..., Confluent]
@@ -87,7 +82,6 @@ async def test_members_that_come_and_go(
     assert committed(broker.bootstrap, group, topic, 6) == [400] * 6
 
 
-@pytest.mark.limit(60)
 @pytest.mark.parametrize("assignor", ["range", "cooperative-sticky"])
 async def test_a_member_that_dies_is_replaced(broker: Broker, topic: str, group: str, assignor: str) -> None:
     create(broker.bootstrap, topic, 4)
@@ -121,7 +115,6 @@ async def test_a_reader_that_takes_its_time_stays_a_member(broker: Broker, topic
     await one.shutdown()
 
 
-@pytest.mark.limit(90)
 @pytest.mark.parametrize("how", ["stop", "kill"])
 async def test_a_broker_that_restarts(new_broker: Callable[..., Broker], topic: str, group: str, how: str) -> None:
     broker = new_broker()

@@ -28,7 +28,7 @@ from tests.peers import available
 from tests.peers.kafka import KafkaCluster
 from tests.support.reactor_run import sleep, wait_for
 
-pytestmark = [pytest.mark.skipif(not available(), reason="needs a JDK and Maven"), pytest.mark.limit(60)]
+pytestmark = [pytest.mark.skipif(not available(), reason="needs a JDK and Maven")]
 
 QUICK: dict[str, Any] = {
     "retry.backoff.ms": 20,
@@ -210,8 +210,8 @@ def test_scripts_follow_the_leader(brokers: MovableCluster, topic: str, group: s
     values = [b"%d" % number for number in range(30)]
     settings = {**QUICK, "auto.offset.reset": "earliest"}
     with (
-        SyncProducer(brokers.bootstrap, settings=QUICK, timeout=20) as producer,
-        SyncConnector(brokers.bootstrap, group=group, settings=settings, timeout=20) as consumer,
+        SyncProducer(brokers.bootstrap, settings=QUICK, timeout=60) as producer,
+        SyncConnector(brokers.bootstrap, group=group, settings=settings, timeout=60) as consumer,
     ):
         stream = consumer.stream(topic)
         read = []

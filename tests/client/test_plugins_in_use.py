@@ -41,7 +41,7 @@ def create(broker: Broker, fresh_name: Callable[[], str]) -> Create:
     def make(partitions: int) -> str:
         name = fresh_name()
         admin = AdminClient({"bootstrap.servers": broker.bootstrap})
-        admin.create_topics([NewTopic(name, partitions, 1)])[name].result(10)
+        admin.create_topics([NewTopic(name, partitions, 1)])[name].result(60)
         return name
 
     return make

@@ -35,7 +35,7 @@ def create(broker: Broker, topic: str, partitions: int = 1, **config: str) -> No
     given = {name.replace("_", "."): value for name, value in config.items()}
     new = NewTopic(topic, partitions, 1, config={"retention.ms": "-1", **given})  # the records are of 1970
     [made] = admin.create_topics([new]).values()
-    made.result(20)
+    made.result(60)
     for partition in range(partitions):
         _wait_for_leader(broker, topic, partition)
 
@@ -294,7 +294,6 @@ async def test_offsets_of_a_group(broker: Broker, topic: str, group: str) -> Non
     await consumer.close()
 
 
-@pytest.mark.limit(60)
 async def test_the_first_offsets_of_a_broker(new_broker: Callable[..., Broker], topic: str, group: str) -> None:
     """There is no topic for them yet; who commits first has it made."""
     fresh = new_broker()
@@ -306,7 +305,6 @@ async def test_the_first_offsets_of_a_broker(new_broker: Callable[..., Broker], 
     await consumer.close()
 
 
-@pytest.mark.limit(90)
 async def test_a_restarted_broker(new_broker: Callable[..., Broker], topic: str) -> None:
     restarted = new_broker()
     restarted.start()

@@ -62,12 +62,12 @@ def write(bootstrap: str, topic: str, *values: bytes, partition: int = 0) -> Non
 
 def create(bootstrap: str, topic: str, partitions: int) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(20)
+    admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(60)
 
 
 def connect(broker: Broker, group: str, **settings: Any) -> ConsumerConnector:
     settings = {"auto_offset_reset": "earliest", "consumer_timeout_ms": 20_000, **settings}
-    return ConsumerConnector(broker.bootstrap, group=group, timeout=20, **settings)
+    return ConsumerConnector(broker.bootstrap, group=group, timeout=60, **settings)
 
 
 # -- the producer ------------------------------------------------------------------------------------------------------
@@ -89,7 +89,7 @@ def test_submitted_records_keep_their_order(broker: Broker, topic: str) -> None:
     values = [b"%d" % number for number in range(3000)]
     with Producer(broker.bootstrap, linger_ms=5) as producer:
         futures = [producer.submit(topic, value) for value in values]
-        assert [future.result(20).offset for future in futures] == list(range(3000))
+        assert [future.result(60).offset for future in futures] == list(range(3000))
     assert read(broker.bootstrap, topic, 3000) == values
 
 
@@ -145,7 +145,7 @@ def test_errors_of_records_are_raised_where_the_result_would_be(broker: Broker, 
         with pytest.raises(RecordTooLarge):
             producer.send(topic, bytes(2_000_000))
         with pytest.raises(RecordTooLarge):
-            producer.submit(topic, bytes(2_000_000)).result(20)
+            producer.submit(topic, bytes(2_000_000)).result(60)
         with pytest.raises(KafkaError) as caught:
             producer.send("no/such/name", b"value")
         assert caught.value.code is ErrorCode.INVALID_TOPIC_EXCEPTION
@@ -156,7 +156,7 @@ def test_threads_share_a_producer(broker: Broker, topic: str) -> None:
     with Producer(broker.bootstrap) as producer, ThreadPoolExecutor(4) as pool:
         sent = list(pool.map(lambda number: producer.send(topic, b"%d" % number).offset, range(200)))
         submitted = list(pool.map(lambda number: producer.submit(topic, b"%d" % number), range(200)))
-        assert sorted(sent + [future.result(20).offset for future in submitted]) == list(range(400))
+        assert sorted(sent + [future.result(60).offset for future in submitted]) == list(range(400))
 
 
 def test_transactions(broker: Broker, topic: str, group: str) -> None:
@@ -205,7 +205,7 @@ def test_what_takes_too_long(topic: str) -> None:
     with pytest.raises(NotAllSent):
         producer.close(timeout=0.05)
     with pytest.raises(Closed):
-        future.result(10)
+        future.result(60)
 
 
 def test_no_space_for_what_is_submitted(topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -337,7 +337,7 @@ def test_closing_while_partitions_are_revoked_loses_nothing(broker: Broker, topi
         wait_until(lambda: not connector.assignment)
         connector.shutdown()
         assert list(stream) == []
-        rest = [message.offset for message in islice(joining.result(20), 1000 - len(given))]
+        rest = [message.offset for message in islice(joining.result(60), 1000 - len(given))]
         assert rest == list(range(len(given), 1000))
 
 
@@ -371,7 +371,7 @@ def test_shutdown_ends_the_iteration_of_other_threads(broker: Broker, topic: str
     with ThreadPoolExecutor(2) as pool:
         rest = [pool.submit(list, stream) for _ in range(2)]
         connector.shutdown()
-        assert [each.result(20) for each in rest] == [[], []]
+        assert [each.result(60) for each in rest] == [[], []]
 
 
 # -- the simple consumer -----------------------------------------------------------------------------------------------
@@ -401,7 +401,7 @@ def test_a_fetch_that_waits(broker: Broker, topic: str, simple: SimpleConsumer) 
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(simple.fetch, topic, 0, 1, max_wait_ms=20_000)
         write(broker.bootstrap, topic, b"one")
-        assert [message.value for message in waiting.result(20)] == [b"one"]
+        assert [message.value for message in waiting.result(60)] == [b"one"]
 
 
 def test_a_fetch_that_is_abandoned(broker: Broker, topic: str, simple: SimpleConsumer) -> None:
@@ -448,7 +448,7 @@ def test_a_broker_that_stops_and_comes_back(new_broker: Callable[..., Broker], t
 
 def test_a_child_must_make_its_own(broker: Broker, topic: str, group: str) -> None:
     write(broker.bootstrap, topic, b"zero")
-    producer, connector = Producer(broker.bootstrap, timeout=20), connect(broker, group)
+    producer, connector = Producer(broker.bootstrap, timeout=60), connect(broker, group)
     stream = connector.stream(topic)
     producer.send(topic, b"parent")
     assert len(stream.get_many(timeout=20)) > 0
@@ -477,7 +477,7 @@ def in_the_child(producer: Producer, stream: Any, bootstrap: str, topic: str) ->
             use()
         except OtherProcess:
             wrong -= 1
-    with Producer(bootstrap, timeout=20) as own:
+    with Producer(bootstrap, timeout=60) as own:
         wrong += own.send(topic, b"child").offset != 2
     return wrong
 

@@ -234,7 +234,7 @@ def test_the_end_comes_once() -> None:
     async def open_it() -> None:
         background.at_exit(background, close)
 
-    background.begin(open_it).future.result(10)
+    background.begin(open_it).future.result(60)
     background.stop()
     begun = time.monotonic()
     background.stop()

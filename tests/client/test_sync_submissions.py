@@ -97,6 +97,6 @@ def test_who_waits_for_space_goes_on_when_there_is_some(
         calls.iterate()
         if not cancelled:
             calls.sent[0].callback(metadata(0))
-        assert second.result(20) is not None
+        assert second.result(60) is not None
     calls.iterate()
     assert len(calls.sent) == (1 if cancelled else 2)

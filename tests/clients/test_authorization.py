@@ -61,7 +61,7 @@ class Clients:
     ) -> None:
         binding = AclBinding(kind, name, pattern, "User:alice", "*", operation, permission)
         for done in self.admin().create_acls([binding]).values():
-            done.result(20)
+            done.result(60)
 
     def produced(self, topic: str, **settings: Any) -> int | None:
         """Produce a record as alice; return the code of its error."""
@@ -106,7 +106,7 @@ def topic(clients: Clients, fresh_name: Callable[[], str]) -> str:
     """An existing topic, for which there are no ACLs."""
     name = fresh_name()
     for done in clients.admin().create_topics([NewTopic(name, 1)]).values():
-        done.result(20)
+        done.result(60)
     return name
 
 
@@ -148,18 +148,18 @@ def test_topics_are_created_for_those_who_may(clients: Clients, fresh_name: Call
     name = fresh_name()
     [done] = clients.admin("alice").create_topics([NewTopic(name, 1)]).values()
     with pytest.raises(KafkaException) as denied:
-        done.result(20)
+        done.result(60)
     assert denied.value.args[0].code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
     clients.allow(CREATE, TOPIC, name)
     [done] = clients.admin("alice").create_topics([NewTopic(name, 1)]).values()
-    done.result(20)
+    done.result(60)
 
 
 def test_topics_are_listed_to_those_who_may_see_them(clients: Clients, topic: str) -> None:
     alice = clients.admin("alice")
-    assert topic not in alice.list_topics(timeout=20).topics
+    assert topic not in alice.list_topics(timeout=60).topics
     clients.allow(READ, TOPIC, topic)
-    assert topic in alice.list_topics(timeout=20).topics
+    assert topic in alice.list_topics(timeout=60).topics
 
 
 def test_acls_are_read_and_changed_by_those_who_may(clients: Clients, topic: str) -> None:
@@ -167,16 +167,16 @@ def test_acls_are_read_and_changed_by_those_who_may(clients: Clients, topic: str
     any_of_topic = AclBindingFilter(
         TOPIC, topic, ResourcePatternType.MATCH, None, None, AclOperation.ANY, AclPermissionType.ANY
     )
-    assert clients.admin("alice").describe_acls(any_of_topic).result(20) == []  # librdkafka hides the error
+    assert clients.admin("alice").describe_acls(any_of_topic).result(60) == []  # librdkafka hides the error
     [rejected] = clients.admin("alice").delete_acls([any_of_topic]).values()
     with pytest.raises(KafkaException) as denied:
-        rejected.result(20)
+        rejected.result(60)
     assert denied.value.args[0].code() == KafkaError.CLUSTER_AUTHORIZATION_FAILED
-    [found] = clients.admin().describe_acls(any_of_topic).result(20)
+    [found] = clients.admin().describe_acls(any_of_topic).result(60)
     assert (found.name, found.principal, found.operation) == (topic, "User:alice", READ)
     [deleted] = clients.admin().delete_acls([any_of_topic]).values()
-    assert [each.name for each in deleted.result(20)] == [topic]
-    assert clients.admin().describe_acls(any_of_topic).result(20) == []
+    assert [each.name for each in deleted.result(60)] == [topic]
+    assert clients.admin().describe_acls(any_of_topic).result(60) == []
 
 
 def test_others_may_do_nothing(clients: Clients, topic: str) -> None:

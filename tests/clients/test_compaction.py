@@ -135,13 +135,13 @@ def test_groups_come_back_from_compacted_offsets(
             offsets = [TopicPartition(topic, 0, number % 5)]
             consumer.commit(offsets=offsets, asynchronous=False)
         until(lambda: size() < 8000)
-        assert consumer.committed(offsets, timeout=30)[0].offset == 399 % 5
+        assert consumer.committed(offsets, timeout=60)[0].offset == 399 % 5
     finally:
         consumer.close()
     broker.kill()
     broker.start()
     again = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": topic})
     try:
-        assert again.committed(offsets, timeout=30)[0].offset == 399 % 5
+        assert again.committed(offsets, timeout=60)[0].offset == 399 % 5
     finally:
         again.close()

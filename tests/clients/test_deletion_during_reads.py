@@ -31,7 +31,7 @@ def keep_little(bootstrap: str, topic: str) -> None:
     change = [ConfigEntry("retention.bytes", "1", incremental_operation=AlterConfigOpType.SET)]
     resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=change)
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    admin.incremental_alter_configs([resource])[resource].result(10)
+    admin.incremental_alter_configs([resource])[resource].result(60)
 
 
 class SlowReader:

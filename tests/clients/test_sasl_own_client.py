@@ -126,7 +126,7 @@ def of_client(how: dict[str, str]) -> Iterator[Callable[[], object]]:
 
 def of_librdkafka(how: dict[str, str]) -> Iterator[Callable[[], object]]:
     client = AdminClient({**how})
-    yield lambda: client.list_topics(timeout=10)
+    yield lambda: client.list_topics(timeout=60)
 
 
 @pytest.mark.parametrize("make", [blocking, of_client, of_librdkafka])

@@ -240,7 +240,7 @@ def test_this_packages_client_says_why(broker: SecureBroker) -> None:
 def test_certificates_are_changed_while_the_broker_runs(broker: SecureBroker) -> None:
     """AlterConfigs changes the key store of one listener, unless it is unusable; secrets are not shown."""
     plain = AdminClient({"bootstrap.servers": broker.process.bootstrap})
-    brokers = list(plain.list_topics(timeout=20).brokers)
+    brokers = list(plain.list_topics(timeout=60).brokers)
     own = "listener.name.changed."
 
     def alter(**values: str) -> None:
@@ -248,17 +248,17 @@ def test_certificates_are_changed_while_the_broker_runs(broker: SecureBroker) ->
             ConfigEntry(own + name, text, incremental_operation=AlterConfigOpType.SET) for name, text in values.items()
         ]
         changed = ConfigResource(ResourceType.BROKER, str(brokers[0]), incremental_configs=entries)
-        plain.incremental_alter_configs([changed])[changed].result(20)
+        plain.incremental_alter_configs([changed])[changed].result(60)
 
     with pytest.raises(KafkaException, match=r"listener CHANGED: ssl.keystore.location: /none: No such file"):
         alter(**{"ssl.keystore.location": "/none"})
     secret = identity("secret", HOSTS).pem("a password")
     path = broker.certificates.file("secret.pem", secret)
     alter(**{"ssl.keystore.location": path, "ssl.key.password": "a password"})
-    found = AdminClient({"bootstrap.servers": broker.at("CHANGED"), **broker.files()}).list_topics(timeout=20)
+    found = AdminClient({"bootstrap.servers": broker.at("CHANGED"), **broker.files()}).list_topics(timeout=60)
     assert list(found.brokers) == brokers
     described = ConfigResource(ResourceType.BROKER, str(brokers[0]))
-    shown = plain.describe_configs([described])[described].result(20)
+    shown = plain.describe_configs([described])[described].result(60)
     assert shown[f"{own}ssl.key.password"].value is None
     assert shown[f"{own}ssl.keystore.location"].value == path
     assert not [line for line in broker.process.log_lines() if "a password" in line]
@@ -270,7 +270,7 @@ def test_slow_handshakes_hold_nobody_up(broker: SecureBroker) -> None:
         for number in range(100):
             slow.add(broker.ports["SSL"], b"\x16\x03\x01\x02\x00\x01" if number % 2 else b"")
         began = time.monotonic()
-        assert AdminClient({"bootstrap.servers": broker.at("SSL"), **broker.files()}).list_topics(timeout=10).brokers
+        assert AdminClient({"bootstrap.servers": broker.at("SSL"), **broker.files()}).list_topics(timeout=60).brokers
         slow.wait_until_closed()
         assert time.monotonic() - began < 10
     broker.expect_line("SSL", "the handshake took longer than connection.setup.timeout.ms=1000")

@@ -95,10 +95,10 @@ def test_librdkafka(users: Users) -> None:
 
     def alter(*changes: Any) -> None:
         for done in admin.alter_user_scram_credentials(list(changes)).values():
-            done.result(20)
+            done.result(60)
 
     def described() -> list[tuple[Any, int]]:
-        found = cast(Any, admin.describe_user_scram_credentials(["bob"]))["bob"].result(20)
+        found = cast(Any, admin.describe_user_scram_credentials(["bob"]))["bob"].result(60)
         return [(each.mechanism, each.iterations) for each in found.scram_credential_infos]
 
     assert not users.connects("bob", "second")

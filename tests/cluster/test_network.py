@@ -155,7 +155,7 @@ def test_clients_and_brokers_reach_our_broker_by_its_proxy(
 ) -> None:
     cluster = new_cluster(own, network=network)
     [proxy] = [proxy for proxy in network.proxies if proxy.target == 1]
-    assert [broker.port for broker in cluster.admin.list_topics(timeout=10).brokers.values()] == [proxy.port]
+    assert [broker.port for broker in cluster.admin.list_topics(timeout=60).brokers.values()] == [proxy.port]
 
 
 def test_followers_and_sessions_of_apache_kafka(

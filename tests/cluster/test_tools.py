@@ -155,7 +155,7 @@ def test_a_throttled_reassignment_is_cancelled(cluster: Cluster, topic: str, rea
 def test_settings_of_one_broker_and_of_all(cluster: Cluster) -> None:
     one, every = ("--entity-name", "2"), ("--entity-default",)
     alter = ("kafka-configs", "--alter", "--entity-type", "brokers")
-    cluster.tool(*alter, *every, "--add-config", "log.retention.ms=7200000,message.max.bytes=3000")
+    cluster.tool(*alter, *every, "--add-config", "log.roll.ms=7200000,message.max.bytes=3000")
     cluster.tool(*alter, *one, "--add-config", "message.max.bytes=4000")
 
     def await_settings(broker: int, **wanted: str) -> None:
@@ -163,14 +163,14 @@ def test_settings_of_one_broker_and_of_all(cluster: Cluster) -> None:
         eventually(lambda: {name: settings_of(cluster, broker).get(name) for name in names}, names)
 
     of_all = "7200000 DYNAMIC_DEFAULT_BROKER_CONFIG"
-    await_settings(1, log_retention_ms=of_all, message_max_bytes="3000 DYNAMIC_DEFAULT_BROKER_CONFIG")
-    await_settings(2, log_retention_ms=of_all, message_max_bytes="4000 DYNAMIC_BROKER_CONFIG")
+    await_settings(1, log_roll_ms=of_all, message_max_bytes="3000 DYNAMIC_DEFAULT_BROKER_CONFIG")
+    await_settings(2, log_roll_ms=of_all, message_max_bytes="4000 DYNAMIC_BROKER_CONFIG")
     cluster.stop(3)
-    cluster.tool(*alter, *every, "--delete-config", "message.max.bytes,log.retention.ms")
+    cluster.tool(*alter, *every, "--delete-config", "message.max.bytes,log.roll.ms")
     cluster.tool(*alter, *one, "--delete-config", "message.max.bytes")
     cluster.start(3)
     for broker in (2, 3):
-        await_settings(broker, log_retention_ms="null DEFAULT_CONFIG", message_max_bytes="1048588 DEFAULT_CONFIG")
+        await_settings(broker, log_roll_ms="null DEFAULT_CONFIG", message_max_bytes="1048588 DEFAULT_CONFIG")
 
 
 def settings_of(cluster: Cluster, broker: int) -> dict[str, str]:

@@ -46,7 +46,7 @@ def write(broker: BrokerProcess) -> int:
 def delete(broker: BrokerProcess, topic: str) -> None:
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     [done] = admin.delete_topics([topic]).values()
-    done.result(20)
+    done.result(60)
 
 
 def alter(broker: BrokerProcess, topic: str, **settings: str) -> None:
@@ -57,7 +57,7 @@ def alter(broker: BrokerProcess, topic: str, **settings: str) -> None:
     resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=entries)
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     [done] = admin.incremental_alter_configs([resource]).values()
-    done.result(20)
+    done.result(60)
 
 
 def test_killed_it_starts_again(broker: BrokerProcess, small: SmallDisk) -> None:

@@ -63,7 +63,7 @@ def test_a_topic_keeps_its_newest_segments(broker: BrokerProcess) -> None:
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     for name, policies in {"counted": "newest-segments:3", "plain": "record-time,size"}.items():
         config = {"segment.bytes": "1000", "delete.policies": policies}
-        admin.create_topics([NewTopic(name, 1, 1, config=config)])[name].result(10)
+        admin.create_topics([NewTopic(name, 1, 1, config=config)])[name].result(60)
         fill(broker.bootstrap, name, 20)
     assert bases(broker, "plain") == list(range(0, 20, 2))
     started = 0
@@ -79,7 +79,7 @@ def test_a_topic_keeps_its_newest_segments(broker: BrokerProcess) -> None:
 
     change = [ConfigEntry("delete.policies", "newest-segments:1", incremental_operation=AlterConfigOpType.SET)]
     resource = ConfigResource(ResourceType.TOPIC, "plain", incremental_configs=change)
-    admin.incremental_alter_configs([resource])[resource].result(10)
+    admin.incremental_alter_configs([resource])[resource].result(60)
     assert wait_for_deletion(broker, "plain") == (9, 18)
 
 
@@ -88,7 +88,7 @@ def test_its_error_reaches_the_client(broker: BrokerProcess) -> None:
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     config = {"delete.policies": "newest-segments:none"}
     with pytest.raises(KafkaException, match="expected how many segments are kept"):
-        admin.create_topics([NewTopic("t", 1, 1, config=config)])["t"].result(10)
+        admin.create_topics([NewTopic("t", 1, 1, config=config)])["t"].result(60)
 
 
 def test_an_unknown_name_ends_the_start(python: Path, tmp_path: Path) -> None:

@@ -47,7 +47,7 @@ def test_keys_go_where_kafkas_producer_puts_them(clients: str, oracle: OracleAns
 
 def test_keys_go_where_librdkafka_puts_them() -> None:
     producer = Producer({"test.mock.num.brokers": 1, "partitioner": "murmur2", "log_level": 0})  # makes its own broker
-    partitions = len(producer.list_topics("t", timeout=10).topics["t"].partitions)
+    partitions = len(producer.list_topics("t", timeout=60).topics["t"].partitions)
     theirs: dict[bytes, int] = {}
     for key in KEYS:
         producer.produce(

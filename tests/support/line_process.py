@@ -89,7 +89,7 @@ class LineProcess:
         assert self._child.stdin is not None
         self._child.stdin.close()
 
-    def expect(self, pattern: str, timeout: float = 30) -> re.Match[str]:
+    def expect(self, pattern: str, timeout: float = 120) -> re.Match[str]:
         """The first not yet consumed line that matches; ProcessFailed at the child's end or the time's."""
         wanted = re.compile(pattern)
         deadline = time.monotonic() + timeout
@@ -105,7 +105,7 @@ class LineProcess:
     def signal(self, number: signal.Signals) -> None:
         self._child.send_signal(number)
 
-    def wait(self, timeout: float = 30) -> int:
+    def wait(self, timeout: float = 120) -> int:
         """The exit status."""
         try:
             status = self._child.wait(timeout)
@@ -114,7 +114,7 @@ class LineProcess:
         self._reader.join(timeout)
         return status
 
-    def terminate(self, timeout: float = 30) -> int:
+    def terminate(self, timeout: float = 120) -> int:
         """SIGTERM, and the exit status."""
         self.signal(signal.SIGTERM)
         return self.wait(timeout)

@@ -22,7 +22,7 @@ from twisted.python.failure import Failure
 T = TypeVar("T")
 
 #: Default timeout in seconds.
-LIMIT = 30.0
+LIMIT = 120.0
 #: Seconds in which closed sockets must disappear; one or two iterations of the reactor.
 LINGER = 2.0
 #: Who is cut off may try again, and would be found by every later test: so often it is cut off again.

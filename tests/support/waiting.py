@@ -10,7 +10,7 @@ POLL_SECONDS = 0.02
 
 
 def wait_until(
-    condition: Callable[[], object], seconds: float = 30.0, what: Callable[[], object] | None = None
+    condition: Callable[[], object], seconds: float = 120.0, what: Callable[[], object] | None = None
 ) -> float:
     """Wait until `condition` is true, and return how long; TimeoutError after `seconds`, which shows `what()`."""
     begun = time.monotonic()

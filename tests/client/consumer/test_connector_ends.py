@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from twisted.internet import reactor
 from twisted.internet.defer import ensureDeferred
 from twisted.internet.threads import deferToThread
 
@@ -19,11 +17,8 @@ from pylogbroker.metadata import registration
 from tests.client.consumer_harness import Collector, committed, connector, create, grow, write
 from tests.client.test_connector_groups import crash
 from tests.coordination.conftest import now
-from tests.support import reactor_run
 from tests.support.brokers import Broker
-from tests.support.reactor_run import sleep
-
-wait_for = partial(reactor_run.wait_for, timeout=12)
+from tests.support.reactor_run import sleep, wait_for
 
 
 async def joined(consumer: ConsumerConnector, topic: str) -> Collector:
@@ -49,7 +44,6 @@ async def test_what_is_being_revoked_can_be_committed(broker: Broker, topic: str
     await two.shutdown()
 
 
-@pytest.mark.limit(20)
 async def test_a_broker_that_is_gone_does_not_hold_up_the_end(
     new_broker: Callable[..., Broker], topic: str, group: str
 ) -> None:
@@ -57,13 +51,11 @@ async def test_a_broker_that_is_gone_does_not_hold_up_the_end(
     broker.start()
     create(broker.bootstrap, topic)
     write(broker.bootstrap, topic, ["a"])
-    consumer = connector(broker.bootstrap, group)
+    consumer = connector(broker.bootstrap, group, default_api_timeout_ms=600_000)
     collector = await joined(consumer, topic)
     await wait_for(lambda: collector.values == ["a"])
     await deferToThread(broker.kill)
-    before = reactor.seconds()  # type: ignore[attr-defined]
-    await consumer.shutdown()
-    assert reactor.seconds() - before < 8  # type: ignore[attr-defined]
+    await consumer.shutdown()  # within the time of a test, before the timeout above
     assert collector.done[0].called
 
 

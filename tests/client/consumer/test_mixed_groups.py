@@ -42,7 +42,6 @@ def start(broker: Broker, topic: str, group: str) -> Iterator[Callable[[str, str
             each.crash()
 
 
-@pytest.mark.limit(90)
 @pytest.mark.parametrize(
     ("kind", "assignor"), [*WITHOUT_JAVA, *(pytest.param(*each, marks=java) for each in WITH_JAVA)]
 )

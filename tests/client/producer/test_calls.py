@@ -115,7 +115,6 @@ def recreate(broker: Broker, topic: str, partitions: int) -> None:
             return
 
 
-@pytest.mark.limit(60)
 @pytest.mark.parametrize("partitions", [1, 3])
 async def test_a_topic_that_is_recreated(broker: Broker, topic: str, partitions: int) -> None:
     create(broker, topic, 2)

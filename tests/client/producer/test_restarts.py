@@ -45,7 +45,6 @@ async def send_while(
     await busy
 
 
-@pytest.mark.limit(40)
 @pytest.mark.parametrize("way", ["kill", "stop"])
 async def test_a_broker_that_comes_back(new_broker: NewBroker, topic: str, way: str, broker_name: str) -> None:
     broker = new_broker()
@@ -111,7 +110,6 @@ async def test_the_end_does_not_wait_longer_than_its_timeout(new_broker: NewBrok
     assert producer.counts.queued == 0
 
 
-@pytest.mark.limit(90)
 async def test_without_idempotence_one_request_at_a_time_keeps_the_order(new_broker: NewBroker, topic: str) -> None:
     broker = new_broker()
     broker.start()

@@ -175,7 +175,6 @@ async def test_what_does_not_fit(broker: Broker, topic: str) -> None:
     await plain.close()
 
 
-@pytest.mark.limit(60)
 async def test_a_broker_that_comes_back_in_the_middle(
     new_broker: Callable[..., Broker], topic: str, broker_name: str
 ) -> None:

@@ -220,7 +220,7 @@ def test_librdkafka_reports_what_cannot_be_repeated(broker: Broker) -> None:
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     (created,) = admin.create_topics([NewTopic("new", 1)]).values()
     with pytest.raises(KafkaException, match="POLICY_VIOLATION"):
-        created.result(20)
+        created.result(60)
 
 
 def test_only_a_setting_makes_faults_possible(tmp_path: Path) -> None:
