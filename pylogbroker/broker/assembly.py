@@ -35,7 +35,7 @@ from pylogbroker.broker.security.delegation.manager import TokenManager
 from pylogbroker.broker.security.sasl_listeners import SaslListeners
 from pylogbroker.broker.security.scram_store import ScramStore
 from pylogbroker.broker.security.tls_listeners import TlsListeners
-from pylogbroker.broker.services import Controller, ControllerOrdersTaker
+from pylogbroker.broker.services import Controller, ControllerOrdersTaker, Peers
 from pylogbroker.broker.sole_role import SoleRole
 from pylogbroker.broker.throttles import MOVES_RATE, throttle_of
 from pylogbroker.config import BrokerConfig
@@ -97,6 +97,13 @@ class Broker:
         """Raise LookupError in a broker that is alone in its cluster."""
         if isinstance(self.role, ClusterRole):
             return self.role.orders
+        raise LookupError("the broker is alone in its cluster")
+
+    @property
+    def peers(self) -> Peers:
+        """Raise LookupError in a broker that is alone in its cluster."""
+        if isinstance(self.role, ClusterRole):
+            return self.role.peers
         raise LookupError("the broker is alone in its cluster")
 
     @property

@@ -37,6 +37,7 @@ from pylogbroker.security.delegation.tokens import DelegationToken, IssuedToken
 from pylogbroker.security.quotas.entities import QuotaEntity, Quotas, QuotaTable
 from pylogbroker.storage import Log, LogManager
 from pylogbroker.transactions import MarkersCallback, TransactionCoordinator, TransactionMarker
+from pylogbroker.wire import Request
 from pylogbroker.wire.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
 from pylogbroker.wire.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
 from pylogbroker.wire.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
@@ -253,6 +254,11 @@ class QuotaChanges(Protocol):
         """Change an entity's quotas; raise KafkaError."""
 
 
+class Peers(Protocol):
+    async def send(self, broker_id: int, request: Request, version: int | None = None, /) -> Any:
+        """Return another broker's response to a request that its sender may make; raise KafkaError without one."""
+
+
 class Services(LogServices, Protocol):
     @property
     def apis(self) -> Sequence[Api]: ...
@@ -291,3 +297,7 @@ class Services(LogServices, Protocol):
     @property
     def membership(self) -> ControllerOrdersTaker:
         """For APIs that are offered in clusters only."""
+
+    @property
+    def peers(self) -> Peers:
+        """The other brokers of a cluster."""

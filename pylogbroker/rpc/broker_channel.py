@@ -50,6 +50,7 @@ class _ChannelRequest:
     request: Request
     version: int | None
     timeout: float | None
+    decode_later: bool
     response: Deferred[Any]
 
 
@@ -86,12 +87,23 @@ class BrokerChannel:
         With ConnectionLost, RequestTimedOut or Closed, the outcome is unknown. `timeout` seconds begin when the request
         is sent. UnsupportedVersion and EncodingError fail this request alone.
         """
+        return self._send(request, version, timeout)
+
+    def request_undecoded(self, request: Request, version: int | None = None) -> Deferred[Callable[[], Any]]:
+        """Like `request`, but fire with a function that decodes the response, in any thread."""
+        return self._send(request, version, None, decode_later=True)
+
+    def _send(
+        self, request: Request, version: int | None, timeout: float | None, decode_later: bool = False
+    ) -> Deferred[Any]:
         if self._is_closed:
             return fail(Closed(f"the channel to {self.address} was closed"))
         if self._connection is None or not self._connection.is_usable:
             self._connection = _ChannelConnection(self._in_flight_max)
             self._connection.open(self._dial)
-        return self._connection.request(request, version, timeout)
+        sent = _ChannelRequest(request, version, timeout, decode_later, Deferred())
+        self._connection.add(sent)
+        return sent.response
 
     def close(self) -> None:
         """Fail all requests with Closed."""
@@ -124,11 +136,9 @@ class _ChannelConnection:
         self._attempt = ensureDeferred(dial())
         self._attempt.addCallbacks(self._connected, self._not_connected)
 
-    def request(self, request: Request, version: int | None, timeout: float | None) -> Deferred[Any]:
-        response: Deferred[Any] = Deferred()
-        self._waiting.append(_ChannelRequest(request, version, timeout, response))
+    def add(self, request: _ChannelRequest) -> None:
+        self._waiting.append(request)
         self._send()
-        return response
 
     def close(self, reason: Exception) -> None:
         if self._ended is not None:
@@ -165,7 +175,9 @@ class _ChannelConnection:
         ):
             sent = self._waiting.popleft()
             self._in_flight += 1
-            answer = self._connection.request(sent.request, version=sent.version, timeout=sent.timeout)
+            answer = self._connection.request(
+                sent.request, version=sent.version, timeout=sent.timeout, decode_later=sent.decode_later
+            )
             answer.addCallbacks(self._answered, self._failed, callbackArgs=(sent,), errbackArgs=(sent,))
 
     def _answered(self, response: Any, sent: _ChannelRequest) -> None:

@@ -55,19 +55,27 @@ class BrokerConnection(PipelinedConnection):
         version: int | None = None,
         expect_answer: bool = True,
         timeout: float | None = None,
+        decode_later: bool = False,
     ) -> Deferred[Any]:
         """Send a request; return a Deferred of its response, or of None if none is expected.
+
+        With `decode_later`, it fires with a function that returns the response or raises WireError, in any thread.
 
         Without a response, it fires when the socket has accepted the request. It fails with ConnectionLost,
         RequestTimedOut after `timeout` seconds (default request.timeout.ms), UnsupportedVersion or EncodingError. Do
         not change records before: they are not copied.
         """
         if self._held is not None:
-            return self._hold(request, version, expect_answer, timeout)
-        return self._send_now(request, version, expect_answer, timeout)
+            return self._hold(request, version, expect_answer, timeout, decode_later)
+        return self._send_now(request, version, expect_answer, timeout, decode_later)
 
     def _send_now(
-        self, request: Request, version: int | None = None, expect_answer: bool = True, timeout: float | None = None
+        self,
+        request: Request,
+        version: int | None = None,
+        expect_answer: bool = True,
+        timeout: float | None = None,
+        decode_later: bool = False,
     ) -> Deferred[Any]:
         if not self.is_open:
             return self._not_connected()
@@ -77,7 +85,7 @@ class BrokerConnection(PipelinedConnection):
             return fail(error)
         if not expect_answer:
             return self._send_unanswered(chunks)
-        return self._send_request(name, chunks, decode, timeout)
+        return self._send_request(name, chunks, partial(_postponed, decode) if decode_later else decode, timeout)
 
     def assume_versions(self, newest: Mapping[int, int]) -> None:
         """Use the newest versions by API key, and older ones if asked for, without a negotiation."""
@@ -141,6 +149,11 @@ class BrokerConnection(PipelinedConnection):
             self._renewal.cancel()
             self._renewal = None
         super()._end(error)
+
+
+def _postponed(decode: Callable[[memoryview], Any], frame: memoryview) -> Callable[[], Any]:
+    """Return what decodes a copy of the frame, whose buffer may be used again."""
+    return partial(decode, memoryview(bytes(frame)))
 
 
 async def connect(

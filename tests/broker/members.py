@@ -78,6 +78,9 @@ class DirectChannel:
         self.cluster.clock.callLater(0, self._deliver, api.handle, request, version, answer)
         return answer
 
+    def request_undecoded(self, request: Request, version: int | None = None) -> Deferred[Callable[[], Any]]:
+        return self.request(request, version).addCallback(lambda response: lambda: response)
+
     def _deliver(
         self, handle: Callable[..., Any], request: Request, version: int | None, answer: Deferred[Any]
     ) -> None:

@@ -176,6 +176,11 @@ class TestRequests(ConnectionTests):
         self.assertEqual(self.successResultOf(answer).error_code, 27)
         self.assertIsNone(self.connection.receive_buffer())
 
+    def test_an_answer_that_is_decoded_later(self) -> None:
+        answer = self.beat(decode_later=True)
+        self.connection.dataReceived(heartbeat_answer(1, 27))
+        self.assertEqual(self.successResultOf(answer)().error_code, 27)
+
     def test_records_are_sent_from_where_they_lie(self) -> None:
         records = memoryview(bytearray(100_000))
         self.connection.request(produce(records))

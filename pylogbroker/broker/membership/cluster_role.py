@@ -34,6 +34,7 @@ from pylogbroker.broker.replication.controller_channel import ControllerChannel
 from pylogbroker.broker.replication.fetcher import FetcherSettings, RequestChannel
 from pylogbroker.broker.replication.isr_updates import IsrUpdates
 from pylogbroker.broker.replication.log_dir_failures import LogDirFailures
+from pylogbroker.broker.replication.peer_requests import PeerRequests
 from pylogbroker.broker.replication.replicas import Replicas, ReplicaSettings
 from pylogbroker.broker.runtime import Runtime
 from pylogbroker.broker.security.logins import credentials_of_broker
@@ -47,6 +48,7 @@ from pylogbroker.metadata import registration, zk_paths
 from pylogbroker.metadata.image import PartitionKey, TopicImage
 from pylogbroker.metadata.zk_image import read_image
 from pylogbroker.metadata.zk_schema import BrokerNode
+from pylogbroker.rpc.broker_channel import BrokerChannel
 from pylogbroker.rpc.security import ConnectionSecurity
 from pylogbroker.wire.messages.controlled_shutdown import ControlledShutdownRequest
 
@@ -71,6 +73,7 @@ class ClusterRole:
     _channels: BrokerChannels = attrs.field(init=False)
     _controller_channel: ControllerChannel = attrs.field(init=False)
     isr_updates: IsrUpdates = attrs.field(init=False)
+    peers: PeerRequests = attrs.field(init=False)
     _stored_settings: StoredSettings = attrs.field(init=False)
     _log_dir_failures: LogDirFailures = attrs.field(init=False)
     _config_watch: ConfigWatch = attrs.field(init=False)
@@ -90,6 +93,7 @@ class ClusterRole:
             self._security,
         )
         self._controller_channel = ControllerChannel(self._channels, lambda: metadata.image, str(broker_id))
+        self.peers = PeerRequests(self._open_peer_channel, runtime)
         self.isr_updates = IsrUpdates(
             broker_id, lambda: self._member.epoch, self._controller_channel, config.inter_broker_protocol, runtime
         )
@@ -217,6 +221,7 @@ class ClusterRole:
         self._log_dir_failures.stop()
         self.replicas.close()
         self._controller_channel.close()
+        self.peers.close()
 
     async def _shut_down(self) -> None:
         config = self._config
@@ -270,6 +275,10 @@ class ClusterRole:
         """Return a new channel for WriteTxnMarkers; raise NotConnected for a broker that is not alive."""
         versions = dict(self._config.inter_broker_protocol.fixed_versions)
         return self._channels.open(broker_id, MARKER_CLIENT_ID.format(self._broker_id), versions)
+
+    def _open_peer_channel(self, broker_id: int) -> BrokerChannel:
+        """Like `open_verification_channel`, for requests of any kind."""
+        return self._channels.open(broker_id, f"broker-{self._broker_id}-page")
 
     def open_verification_channel(self, broker_id: int) -> RequestChannel:
         """Like `open_marker_channel`, for AddPartitionsToTxn, which no IBP fixes."""

@@ -1,0 +1,58 @@
+"""Requests to other brokers in the name of a visitor of this one, who has been allowed to ask.
+
+A broker has one channel, whose requests follow each other. A channel that fails is closed: the next request looks up
+the address again. Responses may be long, so worker threads decode them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import attrs
+from twisted.internet.defer import Deferred
+
+from pylogbroker.broker.runtime import Runtime
+from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.rpc.errors import ClientError
+from pylogbroker.wire import Request, UnsupportedVersion, WireError
+
+
+class PeerChannel(Protocol):
+    def request_undecoded(self, request: Request, version: int | None = None) -> Deferred[Callable[[], Any]]: ...
+    def close(self) -> None: ...
+
+
+@attrs.define(eq=False)
+class PeerRequests:
+    """`open_channel` raises NotConnected for a broker that is not alive."""
+
+    _open_channel: Callable[[int], PeerChannel]
+    _runtime: Runtime
+    _channels: dict[int, PeerChannel] = attrs.field(factory=dict, init=False)
+
+    async def send(self, broker_id: int, request: Request, version: int | None = None) -> Any:
+        """Return the response, by default in the newest version of both brokers.
+
+        Raise NETWORK_EXCEPTION if there is none: a change may have been made or not.
+        """
+        try:
+            channel = self._channels.get(broker_id)
+            if channel is None:
+                channel = self._channels[broker_id] = self._open_channel(broker_id)
+            decode = await channel.request_undecoded(request, version)
+            return await self._runtime.in_thread(decode)
+        except UnsupportedVersion:
+            raise
+        except (ClientError, WireError, KafkaError) as error:
+            self._disconnect(broker_id)
+            raise KafkaError(f"broker {broker_id} does not answer: {error}", ErrorCode.NETWORK_EXCEPTION) from error
+
+    def _disconnect(self, broker_id: int) -> None:
+        channel = self._channels.pop(broker_id, None)
+        if channel is not None:
+            channel.close()
+
+    def close(self) -> None:
+        for broker_id in tuple(self._channels):
+            self._disconnect(broker_id)
