@@ -10,6 +10,7 @@ from pylogbroker.records import Record, build
 from pylogbroker.rpc.errors import raise_for
 from pylogbroker.security.acls.bindings import AclOperation, AclResourceType
 from pylogbroker.web.query import BadQuery, Query
+from pylogbroker.web.routing import controller_of, leader_of
 from pylogbroker.web.visitors import Visitor
 from pylogbroker.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from pylogbroker.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
@@ -33,7 +34,7 @@ async def create_topic(visitor: Visitor, query: Query) -> dict[str, Any]:
     replicas = query.count("replication_factor", -1, _REPLICAS_MAX)
     settings = [CreatableTopicConfig(*each) for each in query.pairs("settings", "=")]
     wanted = CreatableTopic(query.required("name").strip(), partitions, replicas, [], settings)
-    [found] = (await visitor.ask(CreateTopicsRequest([wanted]))).topics
+    [found] = (await visitor.ask(CreateTopicsRequest([wanted]), controller_of(visitor.services))).topics
     raise_for(found.error_code, found.error_message)
     return {"name": found.name, "id": str(found.topic_id)}
 
@@ -57,7 +58,8 @@ async def delete_topic(visitor: Visitor, query: Query) -> dict[str, Any]:
     name = query.required("name")
     if query.required("confirm").strip() != name:
         raise BadQuery("confirm must be the name of the topic, which is deleted with all its records")
-    [found] = (await visitor.ask(DeleteTopicsRequest([DeleteTopicState(name)]))).responses
+    request = DeleteTopicsRequest([DeleteTopicState(name)])
+    [found] = (await visitor.ask(request, controller_of(visitor.services))).responses
     raise_for(found.error_code, found.error_message)
     return {"name": name}
 
@@ -78,7 +80,8 @@ async def produce(visitor: Visitor, query: Query) -> dict[str, Any]:
     if index is None:
         index = _partition_of(visitor, topic, content.key)
     data = TopicProduceData(topic, [PartitionProduceData(index, build([content]))])
-    answer = await visitor.ask(ProduceRequest(None, _ALL_IN_SYNC, _TIMEOUT_MS, [data]))
+    leader = leader_of(visitor, topic, index)
+    answer = await visitor.ask(ProduceRequest(None, _ALL_IN_SYNC, _TIMEOUT_MS, [data]), leader)
     [found] = answer.responses[0].partition_responses
     raise_for(found.error_code, found.error_message)
     return {"topic": topic, "partition": index, "offset": found.base_offset}

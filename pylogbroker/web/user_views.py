@@ -9,6 +9,7 @@ from pylogbroker.rpc.errors import raise_for
 from pylogbroker.security.sasl.stored_credentials import MECHANISM_NUMBERS
 from pylogbroker.security.sasl.users import ITERATIONS_MIN, salt_password
 from pylogbroker.web.query import BadQuery, Query
+from pylogbroker.web.routing import controller_of
 from pylogbroker.web.rows import slice_rows
 from pylogbroker.web.visitors import Visitor
 from pylogbroker.wire.messages.alter_user_scram_credentials import (
@@ -82,5 +83,5 @@ async def delete_user(visitor: Visitor, query: Query) -> dict[str, Any]:
 
 async def _alter(visitor: Visitor, request: AlterUserScramCredentialsRequest) -> None:
     """Send a change of one credential: Kafka rejects two of a user in one request."""
-    [found] = (await visitor.ask(request)).results
+    [found] = (await visitor.ask(request, controller_of(visitor.services))).results
     raise_for(found.error_code, found.error_message)

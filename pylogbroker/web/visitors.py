@@ -18,8 +18,10 @@ from twisted.internet.task import deferLater
 from twisted.logger import Logger
 from twisted.web.server import Request as HttpRequest
 
+from pylogbroker.broker.api import Api, Handler
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.security.access import Access
+from pylogbroker.broker.security.rules import by_handler, guard
 from pylogbroker.broker.services import Services
 from pylogbroker.config import Listener
 from pylogbroker.errors import ErrorCode, KafkaError
@@ -75,14 +77,30 @@ class Visitor:
             what = kind.name.lower() if kind is AclResourceType.CLUSTER else f"{kind.name.lower()} {name}"
             raise KafkaError(f"{self.principal} has no right to {operation.name} on the {what}", _DENIED[kind])
 
-    async def ask(self, request: Request) -> Any:
-        """Return the answer to a request of Kafka's protocol, which the broker handles as a client's."""
+    async def ask(self, request: Request, broker_id: int | None = None, version: int | None = None) -> Any:
+        """Return the answer to a request of Kafka's protocol, which a broker handles as a client's.
+
+        By default, that is this broker. Another one trusts it: the rules of the API for the visitor hold here.
+        """
         api = next(each for each in self.services.apis if each.key == request.api_key)
-        context = attrs.evolve(self.context, api_version=api.versions.last)
-        answer = api.handle(self.services, context, request)
+        context = attrs.evolve(self.context, api_version=api.versions.last if version is None else version)
+        handle = api.handle
+        if broker_id is not None and broker_id != self.services.node.id:
+            handle = self._forwarding(api, broker_id, version)
+        answer = handle(self.services, context, request)
         if type(answer) is GeneratorType:
             answer = await self.services.runtime.slices.run(answer)
         return await answer if isawaitable(answer) else answer
+
+    def _forwarding(self, api: Api, broker_id: int, version: int | None) -> Handler:
+        """Return what lets another broker handle requests; raise ValueError for an API without rules of its own."""
+        if by_handler in api.access:
+            raise ValueError(f"{api.name} checks rights where it is handled")
+
+        async def forward(services: Services, context: RequestContext, request: Request) -> Any:
+            return await services.peers.send(broker_id, request, version)
+
+        return forward if self.context.access is None else guard(forward, api.access)
 
 
 def check_address(request: HttpRequest) -> None:

@@ -1,0 +1,48 @@
+"""Brokers that answer for a part of the cluster: the controller, leaders of partitions, coordinators."""
+
+from __future__ import annotations
+
+from pylogbroker.broker.services import Services
+from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.metadata.image import NO_CONTROLLER, NO_LEADER
+from pylogbroker.metadata.topic_names import OFFSETS_TOPIC
+from pylogbroker.security.acls.bindings import AclOperation, AclResourceType
+from pylogbroker.web.visitors import Visitor
+
+
+def controller_of(services: Services) -> int:
+    """Return the broker that changes topics; raise NOT_CONTROLLER."""
+    found = services.metadata.image.controller_id
+    if found == NO_CONTROLLER:
+        raise KafkaError("the cluster has no controller now", ErrorCode.NOT_CONTROLLER)
+    return found
+
+
+def leader_of(visitor: Visitor, topic: str, index: int) -> int:
+    """Return the leader of a partition; raise KafkaError, also for a visitor who may not see the topic."""
+    visitor.check(AclOperation.DESCRIBE, AclResourceType.TOPIC, topic)
+    return _leader(visitor.services, topic, index, ErrorCode.LEADER_NOT_AVAILABLE)
+
+
+def group_coordinator(services: Services, group_id: str) -> int:
+    """Return the coordinator of a group; raise COORDINATOR_NOT_AVAILABLE."""
+    if OFFSETS_TOPIC not in services.metadata.topics:
+        return services.node.id  # nobody has a group yet
+    index = services.groups.partition_for(group_id)
+    return _leader(services, OFFSETS_TOPIC, index, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+
+
+def _leader(services: Services, topic: str, index: int, missing: ErrorCode) -> int:
+    if (topic, index) in services.partitions.led:
+        return services.node.id
+    state = services.metadata.require_topic(topic).partitions.get(index)
+    if state is None:
+        raise KafkaError(f"{topic} has no partition {index}", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    if state.leader == NO_LEADER:
+        raise KafkaError(f"{topic}-{index} has no leader now", missing)
+    return state.leader
+
+
+def live_brokers(services: Services) -> list[int]:
+    """Return the ids of this broker and of the others that are alive, in order."""
+    return sorted({services.node.id, *services.metadata.image.brokers})

@@ -1,0 +1,133 @@
+"""The page of one broker of a cluster: it shows and changes what other brokers lead."""
+
+from __future__ import annotations
+
+import json
+from contextlib import ExitStack
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import attrs
+from twisted.internet.address import IPv4Address
+from twisted.internet.task import Clock
+from twisted.internet.testing import StringTransport
+from twisted.trial.unittest import SynchronousTestCase
+
+from pylogbroker.security.acls.bindings import (
+    AccessControlEntry,
+    AclOperation,
+    AclPermission,
+    AclResourceType,
+    ResourcePattern,
+)
+from pylogbroker.web.pages import put_pages
+from pylogbroker.web.site import AllowedHosts, CheckedSite, LimitedFactory
+from pylogbroker.web.texts import Directory
+from pylogbroker.web.views import Source, put_api
+from pylogbroker.wire.messages.create_topics import CreateTopicsRequest
+from pylogbroker.wire.messages.delete_topics import DeleteTopicsRequest
+from pylogbroker.wire.messages.produce import ProduceRequest
+from tests.broker.members import Members, opened_members
+from tests.broker.trees import now
+from tests.web.described import check_answer
+from tests.web.test_site import Connection
+
+HERE = IPv4Address("TCP", "127.0.0.1", 9464)
+CLIENT_ID = "broker-1-page"
+
+
+class ClusterViewTests(SynchronousTestCase):
+    """Broker 1 serves the page. Of the topic `clicks`, it leads partition 0, and broker 2 partition 1."""
+
+    settings: dict[str, str] = {}
+
+    def setUp(self) -> None:
+        stack = self.enterContext(ExitStack())
+        directories = [stack.enter_context(TemporaryDirectory()) for _ in range(2)]
+        self.cluster: Members = stack.enter_context(opened_members(directories, self.settings))
+        self.cluster.create("clicks", [1, 2])
+        root, source = Directory(), Source(self.cluster[1].broker)
+        put_api(root, source)
+        put_pages(root, source)
+        self.factory = LimitedFactory(CheckedSite(Clock(), root, AllowedHosts([])), 100)
+
+    def request(self, method: str, path: str, body: bytes = b"") -> tuple[int, Any]:
+        connection = Connection(self.factory, StringTransport(HERE, HERE))
+        head = f"{method} /api/{path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        connection.protocol.dataReceived(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+        self.cluster.run()
+        lines, _, answer = connection.transport.value().partition(b"\r\n\r\n")
+        code, found = int(lines.split()[1]), json.loads(answer)
+        check_answer(f"/api/{path.partition('?')[0]}", method.lower(), code, found)
+        return code, found
+
+    def ask(self, path: str, expected: int = 200) -> Any:
+        code, found = self.request("GET", path)
+        self.assertEqual(code, expected, found)
+        return found
+
+    def change(self, name: str, expected: int = 200, /, **fields: Any) -> Any:
+        code, found = self.request("POST", name, json.dumps(fields).encode())
+        self.assertEqual(code, expected, found)
+        return found
+
+    def asked(self, request: type[Any]) -> list[int]:
+        """Return the brokers that got requests of a type for the page."""
+        return [broker_id for client_id, broker_id, _ in self.cluster.sent(request) if client_id == CLIENT_ID]
+
+
+class TestProduce(ClusterViewTests):
+    def test_the_leader_writes_the_record(self) -> None:
+        for index in (0, 1):
+            done = self.change("produce", topic="clicks", partition=index, key="k", value="v")
+            self.assertEqual((done["partition"], done["offset"]), (index, 0))
+            log = self.cluster[index + 1].broker.partitions.find("clicks", index).log
+            self.assertEqual(log.log_end_offset, 1)
+        self.assertEqual(self.asked(ProduceRequest), [2])
+
+    def test_a_leader_that_does_not_answer(self) -> None:
+        self.cluster.down.add(2)
+        answer = self.change("produce", 503, topic="clicks", partition=1, value="v")
+        self.assertIn("broker 2 does not answer: it is down", answer["error"])
+        self.cluster.down.clear()
+        self.change("produce", topic="clicks", partition=1, value="v")
+
+    def test_a_partition_without_a_leader(self) -> None:
+        self.cluster.lead("clicks", 1, -1, orders=False)
+        self.assertIn("no leader", self.change("produce", 503, topic="clicks", partition=1, value="v")["error"])
+        self.change("produce", 404, topic="clicks", partition=2, value="v")
+
+
+class TestRights(ClusterViewTests):
+    """Broker 2 trusts broker 1, which decides what the visitor may do."""
+
+    settings = {"authorizer.class.name": "kafka.security.authorizer.AclAuthorizer"}
+
+    def allow(self, operation: AclOperation, kind: AclResourceType, name: str) -> None:
+        authorizer = self.cluster[1].broker.authorizer
+        assert authorizer is not None
+        entry = AccessControlEntry("User:ANONYMOUS", "*", operation, AclPermission.ALLOW)
+        now(authorizer.acls.add(ResourcePattern(kind, name), frozenset([entry])))
+
+    def test_a_record_needs_the_right_to_write(self) -> None:
+        for operation in (AclOperation.DESCRIBE, AclOperation.READ):
+            self.change("produce", 403, topic="clicks", partition=1, value="v")
+            self.allow(operation, AclResourceType.TOPIC, "clicks")
+        self.change("produce", 403, topic="clicks", partition=1, value="v")
+        self.assertEqual(self.asked(ProduceRequest), [])
+        self.allow(AclOperation.WRITE, AclResourceType.TOPIC, "clicks")
+        self.change("produce", topic="clicks", partition=1, value="v")
+        self.assertEqual(self.asked(ProduceRequest), [2])
+
+
+class TestController(ClusterViewTests):
+    def test_it_is_asked_for_changes_of_topics(self) -> None:
+        self.assertIn("no controller", self.change("create-topic", 503, name="orders")["error"])
+        self.be_controller(2)
+        self.assertIn("not the controller", self.change("create-topic", 503, name="orders")["error"])
+        self.change("delete-topic", 503, name="clicks", confirm="clicks")
+        self.assertEqual((self.asked(CreateTopicsRequest), self.asked(DeleteTopicsRequest)), ([2], [2]))
+
+    def be_controller(self, broker_id: int) -> None:
+        metadata = self.cluster[1].broker.metadata
+        metadata.image = attrs.evolve(metadata.image, controller_id=broker_id)
