@@ -26,6 +26,8 @@ import attrs
 
 #: Variables that the interpreter, the loader of libraries or the package read when they start.
 READ_AT_START: Final = ("PYTHON", "LD_", "PYLOGBROKER", "MALLOC")
+#: Values of such variables that forked processes obey.
+OBEYED: Final = {"PYTHONPATH": str(Path(__file__).parents[2]), "PYTHONUNBUFFERED": "1"}
 AVAILABLE: Final = hasattr(signal, "pidfd_send_signal")
 ROOT: Final = Path(__file__).parents[2]
 ANSWER_BYTES_MAX: Final = 1_000
@@ -135,7 +137,7 @@ def can_start(argv: Sequence[str | Path], environment: Mapping[str, str] | None)
     if not AVAILABLE or len(argv) < 3 or argv[0] != sys.executable or argv[1] not in ("-c", "-m"):
         return False
     own = _read_at_start(environment or {})
-    return own in ({}, {"PYTHONPATH": str(ROOT)}) and _read_at_start(os.environ) == _ENVIRONMENT
+    return own.items() <= OBEYED.items() and _read_at_start(os.environ) == _ENVIRONMENT
 
 
 def start(arguments: Sequence[str], cwd: Path, environment: Mapping[str, str]) -> ForkedProcess:

@@ -62,7 +62,7 @@ def test_brokers_of_a_supervisor_write_text_for_it() -> None:
 
 def test_a_process_writes_json(tmp_path: Path) -> None:
     command = [*RUN, "-n", "pylogbroker", "-d", "data", ANY_PORT, "--log-format", "json"]
-    with LineProcess(command, cwd=tmp_path, environment=ENVIRONMENT) as process:
+    with LineProcess(command, cwd=tmp_path, environment=ENVIRONMENT, forked=True) as process:
         process.expect(r'"text": "listening on PLAINTEXT')
         lines = [json.loads(line) for line in process.lines]
     assert all(line.keys() >= {"time", "level", "namespace", "text"} for line in lines)

@@ -41,7 +41,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
 
     def start_one(*arguments: object, program: Sequence[str] = TWISTD) -> LineProcess:
         command = [*program, *map(str, arguments)]
-        started.append(LineProcess(command, cwd=tmp_path, environment={"PYTHONPATH": str(ROOT)}))
+        started.append(LineProcess(command, cwd=tmp_path, environment={"PYTHONPATH": str(ROOT)}, forked=True))
         return started[-1]
 
     yield start_one

@@ -226,7 +226,7 @@ class TestReload:
     @pytest.fixture
     def process(self, file: Path, tmp_path: Path) -> Iterator[LineProcess]:
         command = [*RUN, "-n", "pylogbroker", "-c", str(file), ANY_PORT]
-        with LineProcess(command, cwd=tmp_path, environment=ENVIRONMENT) as process:
+        with LineProcess(command, cwd=tmp_path, environment=ENVIRONMENT, forked=True) as process:
             process.expect(LISTENING)
             yield process
 
@@ -272,7 +272,7 @@ def test_the_option_sets_levels(tmp_path: Path) -> None:
         "--log-level",
         "pylogbroker.tap.lifecycle=info",
     ]
-    with LineProcess(command, cwd=tmp_path, environment=ENVIRONMENT) as process:
+    with LineProcess(command, cwd=tmp_path, environment=ENVIRONMENT, forked=True) as process:
         process.expect(LISTENING)
         process.terminate()
         assert all("[pylogbroker.tap.lifecycle#info]" in line for line in process.lines)

@@ -46,7 +46,9 @@ CLEAN = ".kafka_cleanshutdown"
 def data(tmp_path: Path) -> Path:
     """A directory with a topic in it, of broker 1001, cleanly stopped."""
     directory = tmp_path / "data"
-    with LineProcess([*TWISTD, "-d", directory, ANY_PORT], cwd=tmp_path, environment=ENVIRONMENT) as process:
+    with LineProcess(
+        [*TWISTD, "-d", directory, ANY_PORT], cwd=tmp_path, environment=ENVIRONMENT, forked=True
+    ) as process:
         assert leader_of_topic(port_of(process)) == 1001
         process.terminate()
     assert (directory / CLEAN).exists()
@@ -80,7 +82,9 @@ class TestTopics:
         done = rejected(ANY_PORT, "-d", data, "-o", "broker.id=7")
         check(done, "the topics here belong to broker 1001, this is broker 7: remove broker.id from the settings")
         assert (data / CLEAN).exists()
-        with LineProcess([*TWISTD, "-d", data, ANY_PORT], cwd=tmp_path, environment=ENVIRONMENT) as process:
+        with LineProcess(
+            [*TWISTD, "-d", data, ANY_PORT], cwd=tmp_path, environment=ENVIRONMENT, forked=True
+        ) as process:
             assert leader_of_topic(port_of(process)) == 1001
 
     def test_a_number_that_nobody_has_topics_of(self, data: Path) -> None:
@@ -112,7 +116,7 @@ class TestReasons:
     def test_one_directory_of_several(self, tmp_path: Path) -> None:
         (tmp_path / "broken").touch()
         command = [*TWISTD, ANY_PORT, "-o", "log.dirs=good,broken", "-o", "default.replication.factor=2"]
-        with LineProcess(command, cwd=tmp_path, environment=ENVIRONMENT) as process:
+        with LineProcess(command, cwd=tmp_path, environment=ENVIRONMENT, forked=True) as process:
             process.expect("default.replication.factor is 2, but there is one broker")
             process.expect(rf"a log directory is offline: {tmp_path}/broken/meta.properties: Not a directory$")
             process.expect(LISTENING)
@@ -128,7 +132,7 @@ class TestSignals:
         ids=["two", "three"],
     )
     def test_it_ends_once(self, tmp_path: Path, signals: list[signal.Signals]) -> None:
-        with LineProcess([*TWISTD, ANY_PORT], cwd=tmp_path, environment=ENVIRONMENT) as process:
+        with LineProcess([*TWISTD, ANY_PORT], cwd=tmp_path, environment=ENVIRONMENT, forked=True) as process:
             with socket.create_connection(("127.0.0.1", port_of(process)), timeout=10) as connection:
                 ask_api_versions(connection)
                 for number in signals:
@@ -138,7 +142,7 @@ class TestSignals:
             assert not [line for line in process.lines if "Traceback" in line or "Error" in line]
 
     def test_a_broker_outlives_hangups(self, tmp_path: Path) -> None:
-        with LineProcess([*TWISTD, ANY_PORT], cwd=tmp_path, environment=ENVIRONMENT) as process:
+        with LineProcess([*TWISTD, ANY_PORT], cwd=tmp_path, environment=ENVIRONMENT, forked=True) as process:
             with socket.create_connection(("127.0.0.1", port_of(process)), timeout=10) as connection:
                 ask_api_versions(connection)
                 process.signal(signal.SIGHUP)
@@ -147,7 +151,7 @@ class TestSignals:
             assert -process.terminate() == signal.SIGTERM
 
     def test_signals_during_the_start_have_to_wait(self, tmp_path: Path) -> None:
-        with LineProcess([*TWISTD, ANY_PORT], cwd=tmp_path, environment=ENVIRONMENT) as process:
+        with LineProcess([*TWISTD, ANY_PORT], cwd=tmp_path, environment=ENVIRONMENT, forked=True) as process:
             process.expect("twistd .* starting up")
             process.signal(signal.SIGUSR1)
             process.signal(signal.SIGHUP)
@@ -193,7 +197,7 @@ def open_to_all() -> Iterator[Path]:
 def test_as_another_user(open_to_all: Path) -> None:
     twistd = [sys.executable, "-c", RUN, "-n", "-u", "65534", "-g", "65534"]
     command = [*twistd, "pylogbroker", ANY_PORT, "-o", f"log.dirs={open_to_all}/a,{open_to_all}/b"]
-    with LineProcess(command, cwd=open_to_all, environment=ENVIRONMENT) as process:
+    with LineProcess(command, cwd=open_to_all, environment=ENVIRONMENT, forked=True) as process:
         assert leader_of_topic(port_of(process)) == 1001
         process.terminate()
     assert (open_to_all / "a" / CLEAN).exists()
