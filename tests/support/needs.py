@@ -73,14 +73,18 @@ _functions: dict[object, frozenset[str]] = {}
 _tests: dict[tuple[object, type | None, tuple[str, ...]], frozenset[str]] = {}
 
 
-@attrs.frozen
+@attrs.define
 class _Searched:
-    """An object, what it needs itself, and the objects to search next; kept, so that no other object gets its id."""
+    """An object, what it needs itself, and the objects to search next; kept, so that no other object gets its id.
+
+    `all_needs` are those of the other objects too, once they have been searched.
+    """
 
     thing: object
     owner: type | None
     needs: frozenset[str]
     mentioned: Sequence[tuple[object, type | None]]
+    all_needs: frozenset[str] | None = None
 
 
 _searched: dict[tuple[int, int], _Searched] = {}
@@ -135,9 +139,10 @@ def _of(thing: object, owner: type | None) -> frozenset[str]:
             continue
         visited.add(id(each))
         searched = _search(each, its_owner)
-        found |= searched.needs
-        pending += searched.mentioned
-    _functions[key] = frozenset(found)
+        found |= searched.needs if searched.all_needs is None else searched.all_needs
+        if searched.all_needs is None:
+            pending += searched.mentioned
+    _search(thing, owner).all_needs = _functions[key] = frozenset(found)
     return _functions[key]
 
 
