@@ -7,7 +7,6 @@
 #
 # make quick PACKAGE=groups        only tests/groups; also for test and oracle
 # make test ARGS='-k commit -x'    more options for pytest
-# make oracle  comparisons with Apache Kafka, benchmarks, long kills, many examples: before an issue is closed
 #
 # All set up what they need, once: a virtual environment in .venv; test and oracle also kcat, a JDK, Maven, Node, npm and Chromium.
 
@@ -42,7 +41,8 @@ quick: checks
 
 # With the calls of the operating system that other Unixes have.
 portable: $(VENV)/installed-for-tests
-	PYLOGBROKER_PORTABLE=1 $(BIN)/python -m pytest $(PORTABLE) --hypothesis-profile quick -m "not process"
+	PYLOGBROKER_PORTABLE=1 $(BIN)/python -m pytest $(PORTABLE) --numprocesses auto --dist worksteal \
+		--hypothesis-profile quick -m "not process"
 
 test: checks peers
 	$(PYTEST) --dist loadfile -m "not kafka and not benchmark" $(ARGS)

@@ -102,6 +102,13 @@ def pytest_collection() -> Iterator[object]:
         gc.enable()
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Import no commands of benchmarks, which import all clients, where no benchmark is to run."""
+    selected = str(config.getoption("markexpr"))
+    runs_none = "not benchmark" in selected or "not process" in selected
+    return True if runs_none and collection_path == _BENCHMARKS / "test_commands.py" else None
+
+
 def pytest_itemcollected(item: pytest.Item) -> None:
     """Set the markers before `-m` selects by them."""
     found = needs(item, asks=_asks(item.config))

@@ -1,4 +1,7 @@
-"""The commands, at a tiny size, on this project's broker: every workload does what it says, and is in the table."""
+"""The commands, at a tiny size, on this project's broker: every workload does what it says, and is in the table.
+
+This file is imported only where benchmarks run: the commands import all clients.
+"""
 
 import subprocess
 import sys
@@ -14,7 +17,6 @@ from benchmarks import (
     clusters,
     compaction,
     cores,
-    decoding,
     flush,
     machine,
     security,
@@ -22,8 +24,6 @@ from benchmarks import (
     spark,
 )
 from benchmarks.brokers import PROJECT
-from benchmarks.clients import Work
-from benchmarks.clients.tally import Tally
 from benchmarks.errors import BenchmarkError
 from benchmarks.session import Session
 from benchmarks.workloads import WORKLOADS
@@ -88,27 +88,6 @@ def test_clients_are_measured_side_by_side(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_decoders_are_measured_side_by_side() -> None:
-    options = ["--rounds", "1", "--warm-up", "0", "--scale", "0.02", "--markdown"]
-    done = CliRunner().invoke(decoding.main, options, catch_exceptions=False)
-    rows = [line.strip("| ").split(" | ") for line in done.output.splitlines() if line.startswith("|")]
-    assert rows[0][:6] == ["records", "unit", *decoding.DECODERS]
-    assert [row[0] for row in rows[2:]] == [work.title for work in decoding.WORK]
-    for row in rows[2:]:
-        own, *others = (float(cell.replace(",", "")) for cell in row[2:6])
-        assert min(own, *others) > 0
-        assert float(row[6].removesuffix(" x")) == pytest.approx(own / max(others), abs=0.1)
-
-
-def test_decoders_that_find_other_records_are_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    fetch = decoding.WORK[0].fetches(0.1)[0]
-    decoding.agree(fetch)
-    other = decoding.WORK[1].fetches(0.1)[0]
-    monkeypatch.setitem(decoding.DECODERS, "one by one", lambda _: decoding.one_by_one(other))
-    with pytest.raises(BenchmarkError, match="one by one"):
-        decoding.agree(fetch)
-
-
 @pytest.mark.skipif(not available(), reason="needs a JDK and Maven")
 def test_a_cluster_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clusters, "SETTINGS", {**clusters.SETTINGS, "zookeeper.session.timeout.ms": "2000"})
@@ -170,35 +149,6 @@ def test_sources_of_spark_are_measured_side_by_side(tmp_path: Path) -> None:
         assert (more - 0.5) / (less + 0.5) - 0.01 <= ratio  # the printed figures are rounded
         assert ratio * (less - 0.5) <= more + 0.5 + 0.01 * less
     assert list(tmp_path.iterdir()) == []
-
-
-def test_the_time_of_a_consumer_runs_from_its_first_lot(monkeypatch: pytest.MonkeyPatch) -> None:
-    now = 100.0
-    monkeypatch.setattr("benchmarks.clients.tally.time.perf_counter", lambda: now)
-    tally = Tally(Work("", "", count=1000, value_bytes=5))
-    now = 110.0
-    assert not tally.add([])
-    assert not tally.add([5] * 200)
-    now = 114.0
-    assert not tally.add([5] * 400)
-    now = 118.0
-    assert tally.add([5] * 400)
-    assert tally.rate() == 100
-
-
-@pytest.mark.parametrize("sizes", [[5], [5, 4], [5, 5, 5]])
-def test_a_consumer_that_gets_other_records_fails(sizes: list[int]) -> None:
-    tally = Tally(Work("", "", count=2, value_bytes=5))
-    for each in sizes:
-        tally.add([each])
-    with pytest.raises(BenchmarkError, match="records and bytes read"):
-        tally.rate()
-
-
-def test_a_consumer_that_gets_nothing_fails() -> None:
-    tally = Tally(Work("", "", count=2, value_bytes=5), deadline=0.0)
-    with pytest.raises(BenchmarkError, match="only 0 of 2"):
-        tally.add([])
 
 
 @pytest.mark.skipif(not available(), reason="needs a JDK and Maven")

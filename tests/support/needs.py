@@ -131,18 +131,20 @@ def _of(thing: object, owner: type | None) -> frozenset[str]:
     except TypeError:  # not hashable
         return _NOTHING
     found: set[str] = set()
-    visited: set[int] = set()
+    visited: dict[int, _Searched] = {}
     pending: list[tuple[object, type | None]] = [(thing, owner)]
     while pending:
         each, its_owner = pending.pop()
         if id(each) in visited:
             continue
-        visited.add(id(each))
-        searched = _search(each, its_owner)
+        searched = visited[id(each)] = _search(each, its_owner)
         found |= searched.needs if searched.all_needs is None else searched.all_needs
         if searched.all_needs is None:
             pending += searched.mentioned
     _search(thing, owner).all_needs = _functions[key] = frozenset(found)
+    if not found:  # nor do they need anything that were found on the way
+        for searched in visited.values():
+            searched.all_needs = _NOTHING
     return _functions[key]
 
 
