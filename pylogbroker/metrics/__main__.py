@@ -28,6 +28,11 @@ for offsets and groups, so that dashboards for these work. A metric without samp
   the lag of groups by partition.
 - A scrape takes about a millisecond of processor time, and 15 more for a thousand partitions. The broker serves others
   meanwhile.
+- While a listener reads more than 100 times a second, the duration of one request in 31 is measured, and counts as 31.
+  The exact number of requests is in `kafka_network_requestmetrics_requests_total`.
+- How long a request took is counted in buckets, each twice as long as the one before it, so a quantile may be off by
+  as much as a third. Quantiles cannot be added: for several brokers, use `histogram_quantile` on
+  `pylogbroker_request_seconds_bucket`. `request="Fetch"` has both `FetchConsumer` and `FetchFollower`.
 - The lag of a group is known to its coordinator for partitions with a replica on that broker. For others,
   `kafka_topic_partition_current_offset - on (topic, partition) group_right kafka_consumergroup_current_offset` has it.
 
@@ -41,7 +46,7 @@ _TAIL = """
 Besides these, there are `process_cpu_seconds_total`, `process_open_fds`, `process_resident_memory_bytes` and others of
 the process, and `python_gc_*` and `python_info`, all from prometheus-client.
 
-Not served: latencies of requests, `kafka_server_quota_*`, `kafka_server_transaction_coordinator_metrics_*`,
+Not served: `kafka_server_quota_*`, `kafka_server_transaction_coordinator_metrics_*`,
 `kafka_server_replicafetchermanager_*`, and everything of a Java virtual machine.
 """
 

@@ -11,6 +11,8 @@ import attrs
 class Kind(StrEnum):
     COUNTER = "counter"
     GAUGE = "gauge"
+    SUMMARY = "summary"
+    HISTOGRAM = "histogram"
 
 
 @attrs.frozen(eq=False)  # a key of dictionaries, for each line
@@ -35,6 +37,14 @@ def counter(name: str, help: str, *labels: str) -> Family:
 
 def gauge(name: str, help: str, *labels: str) -> Family:
     return _add(Family(name, Kind.GAUGE, labels, help))
+
+
+def summary(name: str, help: str, *labels: str) -> Family:
+    return _add(Family(name, Kind.SUMMARY, (*labels, "quantile"), help))
+
+
+def histogram(name: str, help: str, *labels: str) -> Family:
+    return _add(Family(name, Kind.HISTOGRAM, (*labels, "le"), help))
 
 
 def of_partitions(name: str, help: str) -> Family:
@@ -128,6 +138,19 @@ ERRORS = counter(
     "Errors in responses. Of single partitions, those of Produce and Fetch alone are counted.",
     "request",
     "error",
+)
+TOTAL_TIME = summary(
+    "kafka_network_requestmetrics_totaltimems",
+    "Milliseconds from the read that brought a request to its answer. The quantiles are of the last minute.",
+    "request",
+)
+LOCAL_TIME = summary(
+    "kafka_network_requestmetrics_localtimems",
+    "The part of it in which the request was handled, without waiting for records, replicas, threads and others.",
+    "request",
+)
+REQUEST_SECONDS = histogram(
+    "pylogbroker_request_seconds", "The whole time in seconds, to be summed over brokers.", "request"
 )
 REQUEST_QUEUE = gauge("kafka_network_requestchannel_requestqueuesize", "Requests that are received and not begun.")
 RESPONSE_QUEUE = gauge("kafka_network_requestchannel_responsequeuesize", "Requests whose answer is not ready.")

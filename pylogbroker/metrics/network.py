@@ -11,6 +11,7 @@ import attrs
 
 from pylogbroker.metrics import families
 from pylogbroker.metrics.exposition import Exposition
+from pylogbroker.metrics.latencies import LatencyMetrics
 from pylogbroker.metrics.recent_rate import RecentRate
 from pylogbroker.net.service import KafkaFactory
 from pylogbroker.rpc.errors import code_of
@@ -35,6 +36,7 @@ class NetworkMetrics:
 
     _rates: dict[str, _ListenerRates] = attrs.field(factory=dict, init=False)
     _busy: RecentRate = attrs.field(factory=RecentRate, init=False)
+    _latencies: LatencyMetrics = attrs.field(factory=LatencyMetrics, init=False)
 
     def __attrs_post_init__(self) -> None:
         self._busy.update(time.monotonic(), time.thread_time())
@@ -45,6 +47,8 @@ class NetworkMetrics:
         for family in (families.NETWORK_IDLE, families.HANDLERS_IDLE):
             out.add(family, round(max(0.0, 1.0 - busy), 6))
         _write_requests(out, factories)
+        yield
+        yield from self._latencies.collect(out, [factory.routes.latencies for factory in factories], now)
         queued = waiting = 0
         for factory in factories:
             self._write_listener(out, factory, now)

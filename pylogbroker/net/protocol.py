@@ -35,6 +35,7 @@ from pylogbroker.broker.peer_log_limit import PeerLogLimit
 from pylogbroker.broker.security.access import Access
 from pylogbroker.broker.services import Authorization, QuotaMeters, Services
 from pylogbroker.errors import ErrorCode, KafkaError, ProtocolViolation
+from pylogbroker.net.latencies import MeasuredRead, ReadSampler
 from pylogbroker.net.limits import MemoryLimit
 from pylogbroker.net.response_slots import ResponseEncoder, ResponseSlot
 from pylogbroker.net.routes import NotOffered, Route, Routes, read_header
@@ -85,6 +86,7 @@ class ConnectionFactory(Structure):
     bad_requests: PeerLogLimit
     not_offered: PeerLogLimit
     routes: Routes
+    read_sampler: ReadSampler
     max_request_bytes: int
     idle_tick: int
 
@@ -126,6 +128,7 @@ class KafkaProtocol(Protocol):
         self._is_work_deferred = False
         self._held = 0
         self._waiting_bytes = 0
+        self._measured: MeasuredRead | None = None  # what brought the requests at work
         self.idle_since = 0
 
     # -- what the transport calls --------------------------------------------------------------------------------
@@ -197,6 +200,12 @@ class KafkaProtocol(Protocol):
             todo = self._todo
             if self._out or self._blocked:
                 self._flush()
+            if todo and not self._paused:
+                sampler = self.factory.read_sampler
+                sampler.skipped -= 1
+                self._measured = sampler.measure() if sampler.skipped < 0 else None
+            elif self._measured is not None:  # the requests are the rest of an earlier read
+                self._measured.resume()
             until = perf_counter() + self.work_seconds if len(todo) > 1 else 0.0
             while todo and not (self._blocked or self._closing or self._busy):
                 self._request(todo.popleft())
@@ -291,6 +300,8 @@ class KafkaProtocol(Protocol):
 
     def _handle(self, request: Any, route: Route, context: RequestContext, correlation_id: int, held: int) -> None:
         route.requests += 1
+        if (measured := self._measured) is not None:
+            measured.latency = route.latency if route.latency_of is None else route.latency_of(request)
         meters, services = self._quotas.meters, self.factory.services
         try:
             if meters is None:
@@ -305,15 +316,20 @@ class KafkaProtocol(Protocol):
         if type(answer) is route.response_type:
             if self._waiting:
                 self.answer_ready(self._take_slot(route, correlation_id, held), answer)
-            elif (chunks := self._encoded(route, correlation_id, answer)) is None:
+                return
+            if (chunks := self._encoded(route, correlation_id, answer)) is None:
                 self._encode_in_slices(self._take_slot(route, correlation_id, held), answer)
-            else:
-                self._send(chunks)
+                return
+            self._send(chunks)
         elif type(answer) is GeneratorType:
             self._busy += 1
             self._await(route, correlation_id, self._run_steps(answer), held)
+            return
         elif answer is not None:
             self._await(route, correlation_id, answer, held)
+            return
+        if measured is not None:
+            measured.answered()
 
     async def _run_steps(self, steps: Generator[None, None, Any]) -> Any:
         try:
@@ -371,7 +387,8 @@ class KafkaProtocol(Protocol):
         self._out_bytes += sum(map(len, chunks))
 
     def _take_slot(self, route: ResponseEncoder, correlation_id: int, held: int) -> ResponseSlot:
-        slot = ResponseSlot(self, route, correlation_id, held)
+        measured = None if self._measured is None else self._measured.waits()
+        slot = ResponseSlot(self, route, correlation_id, held, measured)
         self._waiting.append(slot)
         self._waiting_bytes += held
         if len(self._waiting) >= self.requests_waiting_max:
@@ -404,6 +421,8 @@ class KafkaProtocol(Protocol):
         waiting = self._waiting
         while waiting and waiting[0].chunks is not None:
             first = waiting.popleft()
+            if first.measured is not None:
+                first.measured.end()
             self._waiting_bytes -= first.held
             self._send(first.chunks or [])
         self._work_soon()

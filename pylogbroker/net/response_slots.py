@@ -12,6 +12,7 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from pylogbroker.errors import KafkaError, ProtocolViolation
+from pylogbroker.net.latencies import MeasuredWait
 from pylogbroker.net.limits import MemoryLimit
 from pylogbroker.wire import Chunk
 
@@ -51,6 +52,7 @@ class ResponseSlot:
     route: ResponseEncoder
     correlation_id: int
     held: int
+    measured: MeasuredWait | None
     chunks: list[Chunk] | None = None
     work: Deferred[Any] | None = None
     is_encoding: bool = False

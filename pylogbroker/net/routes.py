@@ -7,8 +7,8 @@ flexible versions. It is parsed by hand, since every request pays for it. Contro
 from __future__ import annotations
 
 import struct
-from collections import Counter
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -16,9 +16,12 @@ import attrs
 from pylogbroker.broker.api import Api
 from pylogbroker.broker.apis.api_versions import unsupported
 from pylogbroker.broker.context import RequestContext
+from pylogbroker.broker.fetch.session import CONSUMER, fetcher_of
 from pylogbroker.errors import ProtocolViolation
+from pylogbroker.net.latencies import Latency
 from pylogbroker.wire import SUPPORTED, Chunk, request_codec, response_codec
 from pylogbroker.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from pylogbroker.wire.messages.fetch import FetchRequest
 
 _OTHER_APIS = {
     38: "CreateDelegationToken",
@@ -79,9 +82,10 @@ class NotOffered(ProtocolViolation):
 
 @attrs.define(eq=False)
 class Route:
-    """One version of an API on one listener; `requests` and `errors` count since the start, for metrics.
+    """One version of an API on one listener; `requests`, `errors` and `latency` count since the start, for metrics.
 
-    `errors` has error codes of requests as a whole. Topics count those of their partitions.
+    `errors` has error codes of requests as a whole. Topics count those of their partitions. With `latency_of`, the
+    request decides where its duration counts.
     """
 
     name: str
@@ -95,6 +99,8 @@ class Route:
     decode_in_steps: Callable[[memoryview, int], Generator[None, None, tuple[Any, int]]] | None = None
     requests: int = attrs.field(default=0, init=False)
     errors: Counter[int] = attrs.field(factory=Counter)
+    latency: Latency = attrs.field(factory=Latency)
+    latency_of: Callable[[Any], Latency] | None = None
 
 
 class Routes:
@@ -104,6 +110,8 @@ class Routes:
         self._apis = {api.key: api for api in apis}
         self._missing = missing
         self._routes: dict[tuple[int, int], Route] = {}
+        self.latencies: defaultdict[str, Latency] = defaultdict(Latency)
+        """By API, and apart for the two kinds of Fetch."""
 
     def __iter__(self) -> Iterator[tuple[int, Route]]:
         """Yield the version and route of what has been asked for."""
@@ -124,7 +132,7 @@ class Routes:
         if api is None:
             raise NotOffered(_shown(key), f"{_shown(key)} {self._missing}")
         if version in api.versions:
-            return _route(api, version)
+            return _route(api, version, self.latencies)
         if api.request is ApiVersionsRequest:
             return _unsupported_api_versions()
         raise NotOffered(
@@ -140,10 +148,11 @@ def _shown(key: int) -> str:
     return f"{name} ({key})"
 
 
-def _route(api: Api, version: int) -> Route:
+def _route(api: Api, version: int, latencies: Mapping[str, Latency]) -> Route:
     requests, responses = request_codec(api.key, version), response_codec(api.key, version)
     errors: Counter[int] = Counter()
     encode = responses.frame_if_short
+    is_fetch = api.request is FetchRequest
     return Route(
         api.name,
         api.versions.is_flexible(version),
@@ -155,7 +164,14 @@ def _route(api: Api, version: int) -> Route:
         api.is_read,
         requests.decode_at_in_steps,
         errors,
+        latencies["FetchConsumer" if is_fetch else api.name],
+        _fetch_latency(latencies) if is_fetch else None,
     )
+
+
+def _fetch_latency(latencies: Mapping[str, Latency]) -> Callable[[FetchRequest], Latency]:
+    of_consumers, of_followers = latencies["FetchConsumer"], latencies["FetchFollower"]
+    return lambda request: of_followers if fetcher_of(request) > CONSUMER else of_consumers
 
 
 def _counting(encode: EncodeIfShort, errors: Counter[int]) -> EncodeIfShort:

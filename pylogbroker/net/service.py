@@ -21,6 +21,7 @@ from pylogbroker.broker.runtime import PeriodicCall
 from pylogbroker.broker.services import Services
 from pylogbroker.config import Listener
 from pylogbroker.net.connection_rates import ConnectionRates, ThrottledConnection
+from pylogbroker.net.latencies import ReadSampler
 from pylogbroker.net.limits import ConnectionLimit, MemoryLimit, SetupLimit, automatic_memory_bound
 from pylogbroker.net.protocol import HasMeters, KafkaProtocol
 from pylogbroker.net.routes import Routes
@@ -114,6 +115,7 @@ class KafkaFactory(Factory):
         self._throttled: dict[ThrottledConnection, None] = {}
         self.pause_accepting: Callable[[int], object] = lambda ms: None
         self.routes = Routes(services.apis)
+        self.read_sampler = ReadSampler()
         self.max_request_bytes = services.config.integer("socket.request.max.bytes")
         self.connections: dict[KafkaProtocol, None] = {}
         self.idle_tick = 0

@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from twisted.internet import reactor
 from twisted.internet.threads import deferToThread
 
-from pylogbroker.metrics.families import FAMILIES
+from pylogbroker.metrics.families import FAMILIES, Family, Kind
 from pylogbroker.tap.service import BrokerService
 from tests.support.reactor_run import run
 from tests.tap.embedding_programs import settings
@@ -97,16 +97,20 @@ def scraped(tmp_path_factory: pytest.TempPathFactory) -> tuple[Samples, dict[str
     return parsed(text), known, parsed(without)
 
 
+def sample_name(family: Family) -> str:
+    return f"{family.name}_bucket" if family.kind is Kind.HISTOGRAM else family.name
+
+
 Scraped = tuple[Samples, dict[str, int], Samples]
 
 
 def test_all_that_the_table_has_is_there(scraped: Scraped) -> None:
     """Error counts alone appear with the first error."""
     samples, _, _ = scraped
-    missing = [family.name for family in FAMILIES if family.name not in samples]
+    missing = [family.name for family in FAMILIES if sample_name(family) not in samples]
     assert missing == ["kafka_network_requestmetrics_errors_total"]
     for family in FAMILIES:
-        for labels in samples.get(family.name, {}):
+        for labels in samples.get(sample_name(family), {}):
             names = {name for name, _ in labels}
             assert names == set(family.labels) or not names, family.name
 
@@ -160,6 +164,22 @@ def test_clients_and_requests(scraped: Scraped) -> None:
     assert {"Produce", "Fetch", "OffsetCommit"} <= {dict(labels)["request"] for labels in requests}
     assert "process_cpu_seconds_total" in samples
     assert "python_gc_collections_total" in samples
+
+
+def test_how_long_requests_took(scraped: Scraped) -> None:
+    samples, _, _ = scraped
+    prefix, counted = "kafka_network_requestmetrics_", samples["kafka_network_requestmetrics_requests_total"]
+    for request in ("Produce", "Fetch", "OffsetCommit"):
+        expected = sum(count for labels, count in counted.items() if ("request", request) in labels)
+        for name in (f"{prefix}totaltimems_count", f"{prefix}localtimems_count", "pylogbroker_request_seconds_count"):
+            assert 0 <= expected - value(samples, name, request=request) <= 1  # one fetch may wait
+        assert value(samples, "pylogbroker_request_seconds_bucket", request=request, le="+Inf") >= expected - 1
+        total, local = (value(samples, f"{prefix}{kind}timems_sum", request=request) for kind in ("total", "local"))
+        assert 0 < local <= total
+    fetches = [value(samples, f"{prefix}totaltimems_count", request=f"Fetch{kind}") for kind in ("", "Consumer")]
+    assert fetches[0] == fetches[1]
+    middle, high = (value(samples, f"{prefix}totaltimems", request="Produce", quantile=q) for q in ("0.5", "0.99"))
+    assert 0 < middle <= high
 
 
 def test_partitions_may_be_left_out(scraped: Scraped) -> None:

@@ -11,6 +11,7 @@ from twisted.internet.task import Clock
 
 from pylogbroker.broker.deferred_actions import DeferredActions
 from pylogbroker.broker.peer_log_limit import PeerLogLimit
+from pylogbroker.net.latencies import ReadSampler
 from pylogbroker.net.limits import MemoryLimit
 from pylogbroker.net.protocol import KafkaProtocol, Unmetered
 from pylogbroker.net.routes import Routes
@@ -77,6 +78,7 @@ class FakeFactory:
     bad_requests: PeerLogLimit = attrs.field(factory=lambda: PeerLogLimit(Clock(), "{count} more from {host}"))
     not_offered: PeerLogLimit = attrs.field(factory=lambda: PeerLogLimit(Clock(), "{count} more from {host}", 1))
     deferred_actions: DeferredActions = attrs.field(factory=lambda: DeferredActions(Clock()))
+    read_sampler: ReadSampler = attrs.field(factory=ReadSampler)
     lost: list[str] = attrs.field(factory=list)
 
     @property

@@ -11,12 +11,14 @@ from typing import Any
 from unittest.mock import patch
 
 from twisted.internet.defer import Deferred, succeed
+from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
 from pylogbroker.broker.api import Api
 from pylogbroker.broker.peer_log_limit import LINES_PER_MINUTE_MAX
 from pylogbroker.broker.slices import Slices
 from pylogbroker.errors import ErrorCode, KafkaError, ProtocolViolation
+from pylogbroker.net import latencies, protocol
 from pylogbroker.net.limits import MemoryLimit
 from pylogbroker.net.protocol import REQUESTS_WAITING_MAX, KafkaProtocol
 from pylogbroker.wire import decode_response_header, response_codec
@@ -39,10 +41,12 @@ class Handlers:
         self.contexts: list[Any] = []
         self.waiting: list[Deferred[Any]] = []
         self.heartbeats = 0
+        self.work: Callable[[], None] = lambda: None
 
     def heartbeat(self, broker: Any, context: Any, request: HeartbeatRequest) -> HeartbeatResponse:
         self.contexts.append(context)
         self.heartbeats += 1
+        self.work()
         if request.group_id == "fail":
             raise ValueError("a defect")
         if request.group_id == "refuse":
@@ -50,6 +54,7 @@ class Handlers:
         return HeartbeatResponse(throttle_time_ms=request.generation_id)
 
     def metadata(self, broker: Any, context: Any, request: MetadataRequest) -> Deferred[MetadataResponse]:
+        self.work()
         self.waiting.append(Deferred())
         return self.waiting[-1]
 
@@ -67,6 +72,11 @@ def heartbeat(correlation_id: int, group: str = "g", version: int = 4) -> bytes:
 
 def metadata(correlation_id: int) -> bytes:
     return frame(MetadataRequest(topics=[]), 9, correlation_id)
+
+
+def bucket_of(seconds: float) -> int:
+    """Return n for durations from 2**(n-1) to 2**n nanoseconds."""
+    return int(seconds * 1e9).bit_length()
 
 
 def correlation_ids(transport: FakeTransport) -> list[int]:
@@ -114,6 +124,55 @@ class ProtocolTests(SynchronousTestCase):
         self.assertEqual(asked, [("User:ANONYMOUS", "10.0.0.1")])
         self.assertIs(first.access, second.access)
         self.assertEqual(first.principal, "User:ANONYMOUS")
+
+    def test_durations_of_requests_are_counted(self) -> None:
+        """A request waits for those of the same read, and an answer for those before it."""
+        clock = Clock()
+        self.patch(latencies, "perf_counter_ns", lambda: round(clock.seconds() * 1e9))
+        self.handlers.work = lambda: clock.advance(0.003)
+        clock.advance(1)
+        self.protocol.dataReceived(heartbeat(1) + heartbeat(2) + metadata(3) + heartbeat(4))
+        clock.advance(0.1)
+        self.handlers.waiting.pop().callback(MetadataResponse())
+        clock.advance(5)
+        self.protocol.dataReceived(heartbeat(5))
+        heartbeats, asked = (self.protocol._routes.latencies[name] for name in ("Heartbeat", "Metadata"))
+        self.assertEqual(sum(heartbeats.total.buckets), 4)
+        self.assertEqual(heartbeats.local.buckets[bucket_of(0.003)], 4)
+        self.assertAlmostEqual(heartbeats.local.sum_ns / 1e9, 4 * 0.003)
+        self.assertAlmostEqual(heartbeats.total.sum_ns / 1e9, 0.003 + 0.006 + (0.012 + 0.1) + 0.003)
+        self.assertEqual(asked.total.buckets[bucket_of(0.112)], 1)
+        self.assertAlmostEqual(asked.local.sum_ns / 1e9, 0.003)
+
+    def test_of_many_reads_some_are_measured(self) -> None:
+        """They count as often as the others are left out."""
+        clock = Clock()
+        self.patch(latencies, "perf_counter_ns", lambda: round(clock.seconds() * 1e9))
+        self.handlers.work = lambda: clock.advance(0.0001)
+        for number in range(latencies.ALL_PER_SECOND_MAX):
+            self.protocol.dataReceived(heartbeat(number))
+        counted = self.protocol._routes.latencies["Heartbeat"].total
+        self.assertEqual(counted.buckets[bucket_of(0.0001)], latencies.ALL_PER_SECOND_MAX)
+        for number in range(10 * latencies.SPARSE):
+            self.protocol.dataReceived(heartbeat(number))
+        self.assertEqual(sum(counted.buckets), latencies.ALL_PER_SECOND_MAX + 10 * latencies.SPARSE)
+        self.assertEqual(counted.sum_ns, sum(counted.buckets) * 100_000)
+        clock.advance(2)
+        for number in range(2 * latencies.SPARSE):  # the first of them is measured with the last of the busy time
+            self.protocol.dataReceived(heartbeat(number))
+        self.assertEqual(sum(counted.buckets), latencies.ALL_PER_SECOND_MAX + 12 * latencies.SPARSE)
+
+    def test_requests_behind_a_full_buffer_wait(self) -> None:
+        clock = Clock()
+        self.patch(latencies, "perf_counter_ns", lambda: round(clock.seconds() * 1e9))
+        self.protocol._blocked = True
+        self.transport.full = True
+        self.transport.kept = [bytes(protocol.UNSENT_BYTES_MAX + 1)]
+        self.protocol.dataReceived(heartbeat(1))
+        clock.advance(2)
+        self.transport.drain(self.protocol)
+        latency = self.protocol._routes.latencies["Heartbeat"]
+        self.assertEqual((latency.total.sum_ns, latency.local.sum_ns), (2_000_000_000, 0))
 
     def test_requests_and_their_errors_are_counted(self) -> None:
         for number, group in enumerate(("g", "refuse", "refuse", "fail"), 1):
