@@ -16,13 +16,12 @@ import json
 import struct
 import unicodedata
 from collections.abc import Iterable, Iterator
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import attrs
 
 from pylogbroker.errors import CorruptRecords, InvalidRecords
-from pylogbroker.records import Record, entries
-from pylogbroker.storage import FileRegion
+from pylogbroker.records import Buffer, Record, entries
 
 FORMATS: Final = ("auto", "text", "json", "integer", "float", "hex")
 SHOWN_BYTES_MAX: Final = 16 * 1024
@@ -60,7 +59,15 @@ class RecordRows:
     """The rows are as many as wanted, or as many bytes as an answer may have."""
 
 
-def decode(region: FileRegion, wanted: Wanted) -> RecordRows:
+class RecordRegion(Protocol):
+    """Records as their log has them; `next_offset` is above the offsets of all of them."""
+
+    @property
+    def next_offset(self) -> int: ...
+    def read(self) -> Buffer: ...
+
+
+def decode(region: RecordRegion, wanted: Wanted) -> RecordRows:
     """Read a region and decode its records. Blocks. Raise CorruptRecords or InvalidRecords for damage at its begin."""
     found = RecordRows([], wanted.offset)
     shown = 0
@@ -94,7 +101,7 @@ def decode(region: FileRegion, wanted: Wanted) -> RecordRows:
     return found
 
 
-def _records(data: bytes) -> Iterator[Record]:
+def _records(data: Buffer) -> Iterator[Record]:
     for entry in entries(data):
         if not entry.is_control:
             yield from entry.records(INFLATED_BYTES_MAX)

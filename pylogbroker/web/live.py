@@ -25,16 +25,18 @@ from twisted.internet.task import deferLater
 from twisted.web.server import Request
 from zope.interface import implementer
 
-from pylogbroker.broker.partitions.partition import Partition
 from pylogbroker.errors import ErrorCode, KafkaError, PylogbrokerError
+from pylogbroker.metadata.image import NO_LEADER
 from pylogbroker.security.acls.bindings import AclOperation, AclResourceType
-from pylogbroker.storage import FileRegion
-from pylogbroker.web.decoding import FORMATS, Wanted, decode
+from pylogbroker.web.decoding import FORMATS, RecordRegion, Wanted, decode
+from pylogbroker.web.partition_logs import PartitionLog, open_logs
 from pylogbroker.web.query import BadQuery, Query
-from pylogbroker.web.record_views import first_offset, found_partition, region_at
+from pylogbroker.web.record_views import first_offset
 from pylogbroker.web.visitors import Visitor
 
 ROUND_SECONDS: Final = 0.25
+REMOTE_ROUND_SECONDS: Final = 1.0
+"""Between requests to other brokers."""
 SKIPPING_ROUND_SECONDS: Final = 1.0
 """After a round that skipped records."""
 RECORDS_PER_SECOND: Final = 20
@@ -45,6 +47,12 @@ WAITING_RECORDS_MAX: Final = 300
 PARTITIONS_MAX: Final = 64
 LIFETIME_SECONDS: Final = 600
 """Then the browser asks again, and shows its password."""
+_PASSING: Final = (
+    ErrorCode.LEADER_NOT_AVAILABLE,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.NETWORK_EXCEPTION,
+)
+"""Errors after which the viewer only waits: a leader moves."""
 _REGION_BYTES: Final = 64 * 1024
 _SEARCHED_BYTES: Final = 256 * 1024
 _SILENCE_SECONDS_MAX: Final = 15  # proxies close silent connections
@@ -65,16 +73,17 @@ class LiveView:
     _allowance: float = attrs.field(default=BURST_RECORDS_MAX, init=False)
     _refilled: float = attrs.field(default=0.0, init=False)
     _spoke: float = attrs.field(default=0.0, init=False)
+    _asked: float = attrs.field(default=0.0, init=False)
+    """When other brokers were asked."""
 
     @classmethod
     async def open(cls, visitor: Visitor, request: Request, query: Query) -> LiveView:
         """Find where to begin; raise KafkaError or BadQuery."""
         topic = query.required("topic")
-        visitor.check(AclOperation.READ, AclResourceType.TOPIC, topic)
         offsets = _parsed_id(request.getHeader("last-event-id") or query.text("from"))
         if not offsets:
-            partitions = _partitions(visitor, topic, query)
-            offsets = {each.index: await first_offset(visitor, each, query, 0) for each in partitions}
+            logs = await open_logs(visitor, topic, _indexes(visitor, topic, query))
+            offsets = {each.index: await first_offset(visitor, each, query, 0) for each in logs}
         return cls(visitor, request, topic, offsets, query.text("search"), query.choice("format", FORMATS))
 
     async def run(self) -> None:
@@ -97,28 +106,46 @@ class LiveView:
 
     async def _round(self) -> bool:
         """Send what is new; return whether records were skipped."""
-        self._visitor.check(AclOperation.READ, AclResourceType.TOPIC, self._topic)
         now = self._visitor.services.runtime.clock.seconds()
         self._allowance = min(BURST_RECORDS_MAX, self._allowance + RECORDS_PER_SECOND * (now - self._refilled))
         self._refilled = now
-        found = [found_partition(self._visitor.services, self._topic, index) for index in self._offsets]
-        with_new = [each for each in found if self._offsets[each.index] < each.log.high_watermark]
-        share = max(1, int(self._allowance) // max(1, len(with_new)))
         has_skipped = False
-        for partition in with_new:
-            if self._allowance >= 1:
-                has_skipped |= await self._send_records(partition, share)
+        try:
+            has_skipped = await self._send_new(now)
+        except KafkaError as error:
+            if error.code not in _PASSING:
+                raise
         if now - self._spoke > _SILENCE_SECONDS_MAX:
             self._write(b":\n\n")
         return has_skipped
 
-    async def _send_records(self, partition: Partition, count_max: int) -> bool:
-        """Send new records of a partition; return whether some were skipped."""
-        index, upto = partition.index, partition.log.high_watermark
-        after = self._offsets[index]
-        offset = max(after, upto - WAITING_RECORDS_MAX, partition.log.log_start_offset)
+    async def _send_new(self, now: float) -> bool:
+        found = await self._logs(now)
+        with_new = [each for each in found if self._offsets[each.index] < each.high_watermark]
+        share = max(1, int(self._allowance) // max(1, len(with_new)))
+        has_skipped = False
+        for log in with_new:
+            if self._allowance >= 1:
+                has_skipped |= await self._send_records(log, share)
+        return has_skipped
+
+    async def _logs(self, now: float) -> list[PartitionLog]:
+        """Return the logs of partitions here, and now and then of those that other brokers lead; raise KafkaError."""
         services = self._visitor.services
-        region = await region_at(services, partition, offset, upto, _SEARCHED_BYTES if self._search else _REGION_BYTES)
+        services.metadata.require_topic(self._topic)
+        is_due = now - self._asked >= REMOTE_ROUND_SECONDS
+        wanted = [index for index in self._offsets if is_due or (self._topic, index) in services.partitions.led]
+        if is_due:
+            self._asked = now
+        return await open_logs(self._visitor, self._topic, wanted)
+
+    async def _send_records(self, log: PartitionLog, count_max: int) -> bool:
+        """Send new records of a partition; return whether some were skipped."""
+        index, upto = log.index, log.high_watermark
+        after = self._offsets[index]
+        offset = max(after, upto - WAITING_RECORDS_MAX, log.log_start_offset)
+        services = self._visitor.services
+        region = await log.region_at(offset, upto, _SEARCHED_BYTES if self._search else _REGION_BYTES)
         if region is None:
             self._offsets[index] = upto
             return False
@@ -148,21 +175,22 @@ class LiveView:
         """Do nothing: the end of the connection cancels `run`."""
 
 
-def _partitions(visitor: Visitor, topic: str, query: Query) -> Sequence[Partition]:
-    """Return the partition that is asked for, or those of the topic that this broker leads."""
-    services, index = visitor.services, query.number("partition", None, 2**31 - 1)
+def _indexes(visitor: Visitor, topic: str, query: Query) -> Sequence[int]:
+    """Return the partition that is asked for, or those of the topic that have a leader."""
+    visitor.check(AclOperation.READ, AclResourceType.TOPIC, topic)
+    index = query.number("partition", None, 2**31 - 1)
     if index is not None:
-        return [found_partition(services, topic, index)]
-    wanted = sorted(services.metadata.require_topic(topic).partitions)
-    led = [index for index in wanted if (topic, index) in services.partitions.led]
+        return [index]
+    partitions = visitor.services.metadata.require_topic(topic).partitions
+    led = sorted(index for index, state in partitions.items() if state.leader != NO_LEADER)
     if not led:
-        raise KafkaError(f"this broker leads no partition of {topic}", ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        raise KafkaError(f"no partition of {topic} has a leader now", ErrorCode.LEADER_NOT_AVAILABLE)
     if len(led) > PARTITIONS_MAX:
-        raise BadQuery(f"partition is missing: {topic} has more than {PARTITIONS_MAX} here")
-    return [found_partition(services, topic, index) for index in led]
+        raise BadQuery(f"partition is missing: {topic} has more than {PARTITIONS_MAX}")
+    return led
 
 
-def _decoded(region: FileRegion, wanted: Wanted, partition: int, skips: bool) -> tuple[int, int, int, bytes]:
+def _decoded(region: RecordRegion, wanted: Wanted, partition: int, skips: bool) -> tuple[int, int, int, bytes]:
     """Return the numbers of records and skipped ones, the next offset, and the data of an event. Blocks.
 
     What is skipped ends before the region's first batch: to find a record within a batch takes long.

@@ -1,15 +1,26 @@
-"""Offsets of partitions by time, or their first and last ones."""
+"""Offsets of partitions by time, or their first and last ones, whatever broker leads them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import suppress
+from typing import Final
 
 from pylogbroker.errors import KafkaError
 from pylogbroker.rpc.errors import code_of
+from pylogbroker.web.routing import leader_of
 from pylogbroker.web.visitors import Visitor
-from pylogbroker.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from pylogbroker.wire.messages.list_offsets import (
+    LATEST,
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
 
 Key = tuple[str, int]
+_ASKED_MAX: Final = 1000
+"""Partitions of one request: to encode it must not take long."""
 
 
 async def offsets_at(visitor: Visitor, keys: Iterable[Key], timestamp: int) -> dict[Key, int]:
@@ -17,16 +28,43 @@ async def offsets_at(visitor: Visitor, keys: Iterable[Key], timestamp: int) -> d
 
     EARLIEST and LATEST stand for the log's start and the high watermark.
     """
-    slices = visitor.services.runtime.slices
-    topics: dict[str, ListOffsetsTopic] = {}
-    async for topic, partition in slices.over(keys):
-        row = ListOffsetsPartition(partition, timestamp=timestamp)
-        topics.setdefault(topic, ListOffsetsTopic(topic)).partitions.append(row)
-    answer = await visitor.ask(ListOffsetsRequest(-1, 0, [*topics.values()]))
+    leaders: dict[int, list[Key]] = {}
+    async for key in visitor.services.runtime.slices.over(keys):
+        leaders.setdefault(leader_of(visitor, *key), []).append(key)
     found: dict[Key, int] = {}
-    async for topic, row in slices.over((each.name, row) for each in answer.topics for row in each.partitions):
-        if row.error_code:
-            code = code_of(row.error_code)
-            raise KafkaError(f"the offsets of {topic}-{row.partition_index} are not known here: {code.meaning}", code)
-        found[topic, row.partition_index] = row.offset
+    for leader, led in leaders.items():
+        async for (topic, index), row in _answers(visitor, leader, led, timestamp):
+            if row.error_code:
+                code = code_of(row.error_code)
+                raise KafkaError(f"the offsets of {topic}-{index} are not known: {code.meaning}", code)
+            found[topic, index] = row.offset
     return found
+
+
+async def known_ends(visitor: Visitor, keys: Iterable[Key]) -> dict[Key, int]:
+    """Return high watermarks; partitions that no broker answers for are left out."""
+    leaders: dict[int, list[Key]] = {}
+    async for key in visitor.services.runtime.slices.over(keys):
+        with suppress(KafkaError):
+            leaders.setdefault(leader_of(visitor, *key), []).append(key)
+    found: dict[Key, int] = {}
+    for leader, led in leaders.items():
+        with suppress(KafkaError):
+            async for key, row in _answers(visitor, leader, led, LATEST):
+                if not row.error_code:
+                    found[key] = row.offset
+    return found
+
+
+async def _answers(
+    visitor: Visitor, leader: int, keys: Sequence[Key], timestamp: int
+) -> AsyncIterator[tuple[Key, ListOffsetsPartitionResponse]]:
+    for start in range(0, len(keys), _ASKED_MAX):
+        topics: dict[str, ListOffsetsTopic] = {}
+        for topic, index in keys[start : start + _ASKED_MAX]:
+            row = ListOffsetsPartition(index, timestamp=timestamp)
+            topics.setdefault(topic, ListOffsetsTopic(topic)).partitions.append(row)
+        answer = await visitor.ask(ListOffsetsRequest(-1, 0, [*topics.values()]), leader)
+        rows = ((each.name, row) for each in answer.topics for row in each.partitions)
+        async for name, found in visitor.services.runtime.slices.over(rows):
+            yield (name, found.partition_index), found

@@ -9,8 +9,10 @@ from typing import Any
 
 import attrs
 from twisted.internet.address import IPv4Address
+from twisted.internet.error import ConnectionDone
 from twisted.internet.task import Clock
 from twisted.internet.testing import StringTransport
+from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
 
 from pylogbroker.security.acls.bindings import (
@@ -26,11 +28,13 @@ from pylogbroker.web.texts import Directory
 from pylogbroker.web.views import Source, put_api
 from pylogbroker.wire.messages.create_topics import CreateTopicsRequest
 from pylogbroker.wire.messages.delete_topics import DeleteTopicsRequest
+from pylogbroker.wire.messages.fetch import FetchRequest
 from pylogbroker.wire.messages.produce import ProduceRequest
 from tests.broker.members import Members, opened_members
 from tests.broker.trees import now
 from tests.web.described import check_answer
 from tests.web.test_site import Connection
+from tests.web.test_views import NOW
 
 HERE = IPv4Address("TCP", "127.0.0.1", 9464)
 CLIENT_ID = "broker-1-page"
@@ -98,6 +102,47 @@ class TestProduce(ClusterViewTests):
         self.change("produce", 404, topic="clicks", partition=2, value="v")
 
 
+class TestRecords(ClusterViewTests):
+    def setUp(self) -> None:
+        super().setUp()
+        for number in range(5):
+            self.cluster[2].produce("clicks", 1, NOW + number * 1000)
+
+    def offsets(self, query: str) -> list[int]:
+        return [row["offset"] for row in self.ask(f"records?topic=clicks&partition=1&{query}")["records"]]
+
+    def test_those_of_another_leader(self) -> None:
+        found = self.ask("records?topic=clicks&partition=1&offset=3")
+        self.assertEqual((found["log_start_offset"], found["high_watermark"], found["next_offset"]), (0, 5, 5))
+        self.assertEqual(
+            [(row["offset"], row["value"]["text"]) for row in found["records"]], [(3, "value"), (4, "value")]
+        )
+        self.assertEqual(self.offsets("last=1"), [4])
+        self.assertEqual(self.offsets(f"time={NOW + 1500}"), [2, 3, 4])
+        self.assertEqual(self.offsets("offset=1&count=2"), [1, 2])
+        self.assertEqual(self.offsets("offset=5"), [])
+        self.assertEqual(self.offsets("offset=0&search=nothing"), [])
+
+    def test_a_leader_that_does_not_answer(self) -> None:
+        self.cluster.down.add(2)
+        self.assertIn("broker 2", self.ask("records?topic=clicks&partition=1", 503)["error"])
+        self.ask("records?topic=clicks&partition=0")
+
+    def test_live(self) -> None:
+        viewer = Connection(self.factory, StringTransport(HERE, HERE))
+        viewer.protocol.dataReceived(b"GET /api/live?topic=clicks HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        self.cluster.run()
+        self.cluster[1].produce("clicks", 0, NOW)
+        self.cluster.down.add(2)
+        self.cluster.run(2.0)
+        self.assertIn(b"id: 0:1,1:5", viewer.transport.value())
+        self.cluster.down.clear()
+        self.cluster[2].produce("clicks", 1, NOW)
+        self.cluster.run(2.0)
+        self.assertIn(b"id: 0:1,1:6", viewer.transport.value())
+        viewer.protocol.connectionLost(Failure(ConnectionDone()))
+
+
 class TestRights(ClusterViewTests):
     """Broker 2 trusts broker 1, which decides what the visitor may do."""
 
@@ -118,6 +163,13 @@ class TestRights(ClusterViewTests):
         self.allow(AclOperation.WRITE, AclResourceType.TOPIC, "clicks")
         self.change("produce", topic="clicks", partition=1, value="v")
         self.assertEqual(self.asked(ProduceRequest), [2])
+
+    def test_records_need_the_right_to_read(self) -> None:
+        self.allow(AclOperation.DESCRIBE, AclResourceType.TOPIC, "clicks")
+        self.ask("records?topic=clicks&partition=1", 403)
+        self.assertEqual(self.asked(FetchRequest), [])
+        self.allow(AclOperation.READ, AclResourceType.TOPIC, "clicks")
+        self.ask("records?topic=clicks&partition=1")
 
 
 class TestController(ClusterViewTests):

@@ -1,0 +1,137 @@
+"""Logs of partitions to show records of: those that this broker leads, and those that others lead, by requests.
+
+In its own logs, the broker finds the place as for a fetch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, Protocol
+
+import attrs
+
+from pylogbroker.broker.fetch.readahead import read_ahead
+from pylogbroker.broker.partitions.partition import Partition
+from pylogbroker.broker.services import Services
+from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.records import Buffer, complete_entries, entries
+from pylogbroker.rpc.errors import code_of
+from pylogbroker.security.acls.bindings import AclOperation, AclResourceType
+from pylogbroker.storage import NotCached
+from pylogbroker.web.decoding import RecordRegion
+from pylogbroker.web.offsets import offsets_at
+from pylogbroker.web.routing import leader_of
+from pylogbroker.web.visitors import Visitor
+from pylogbroker.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from pylogbroker.wire.messages.list_offsets import EARLIEST, LATEST
+
+REGION_BYTES_MAX: Final = 1024 * 1024
+_FETCH_VERSION: Final = 12
+"""The last one that names topics."""
+
+
+class PartitionLog(Protocol):
+    @property
+    def topic(self) -> str: ...
+    @property
+    def index(self) -> int: ...
+    @property
+    def log_start_offset(self) -> int: ...
+    @property
+    def high_watermark(self) -> int: ...
+    async def region_at(self, offset: int, upto: int, size: int = REGION_BYTES_MAX) -> RecordRegion | None:
+        """Return records from an offset on, or from before it; None if there are none."""
+
+
+async def open_logs(visitor: Visitor, topic: str, indexes: Iterable[int]) -> list[PartitionLog]:
+    """Return logs of partitions of a topic that the visitor may read; raise KafkaError."""
+    visitor.check(AclOperation.READ, AclResourceType.TOPIC, topic)
+    services = visitor.services
+    leaders = {index: leader_of(visitor, topic, index) for index in indexes}
+    elsewhere = [(topic, index) for index, leader in leaders.items() if leader != services.node.id]
+    starts, ends = await offsets_at(visitor, elsewhere, EARLIEST), await offsets_at(visitor, elsewhere, LATEST)
+    return [
+        RemoteLog(services, leader, topic, index, starts[topic, index], ends[topic, index])
+        if (topic, index) in ends
+        else LedLog.find(services, topic, index)
+        for index, leader in leaders.items()
+    ]
+
+
+@attrs.frozen(eq=False)
+class LedLog:
+    """Log of a partition that this broker leads."""
+
+    _services: Services
+    _partition: Partition
+
+    @classmethod
+    def find(cls, services: Services, topic: str, index: int) -> LedLog:
+        """Raise KafkaError."""
+        partition = services.partitions.find(topic, index)
+        if partition.log.byte_addressed:
+            raise KafkaError("records of a topic of 0.7 are not shown", ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT)
+        return cls(services, partition)
+
+    @property
+    def topic(self) -> str:
+        return self._partition.topic
+
+    @property
+    def index(self) -> int:
+        return self._partition.index
+
+    @property
+    def log_start_offset(self) -> int:
+        return self._partition.log.log_start_offset
+
+    @property
+    def high_watermark(self) -> int:
+        return self._partition.log.high_watermark
+
+    async def region_at(self, offset: int, upto: int, size: int = REGION_BYTES_MAX) -> RecordRegion | None:
+        """Worker threads bring parts of indexes that are on the disk."""
+        while True:
+            try:
+                return self._partition.log.read(offset, size, upto=upto, may_wait=False)
+            except NotCached as missing:
+                await self._services.runtime.in_reading_thread(read_ahead, missing.region)
+
+
+@attrs.frozen(eq=False)
+class RemoteLog:
+    """Log of a partition that another broker leads, with the bounds that it had."""
+
+    _services: Services
+    _leader: int
+    topic: str
+    index: int
+    log_start_offset: int
+    high_watermark: int
+
+    async def region_at(self, offset: int, upto: int, size: int = REGION_BYTES_MAX) -> RecordRegion | None:
+        if offset >= upto:
+            return None
+        partition = FetchPartition(self.index, fetch_offset=offset, partition_max_bytes=size)
+        request = FetchRequest(max_bytes=size, topics=[FetchTopic(self.topic, partitions=[partition])])
+        answer = await self._services.peers.send(self._leader, request, _FETCH_VERSION)
+        code = answer.error_code or answer.responses[0].partitions[0].error_code
+        if code:
+            where = f"records of {self.topic}-{self.index} at broker {self._leader}"
+            raise KafkaError(f"{where}: {code_of(code).meaning}", code_of(code))
+        found = FetchedRecords(answer.responses[0].partitions[0].records or b"")
+        return found if found.data else None
+
+
+@attrs.frozen(eq=False)
+class FetchedRecords:
+    """Records of a response, whose last batch may be cut off."""
+
+    data: Buffer
+
+    def read(self) -> Buffer:
+        return complete_entries(self.data)
+
+    @property
+    def next_offset(self) -> int:
+        return max((entry.next_offset for entry in entries(self.data, partial=True)), default=-1)
