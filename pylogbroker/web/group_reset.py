@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final
 
@@ -14,6 +14,7 @@ from pylogbroker.rpc.errors import code_of
 from pylogbroker.web.group_views import Committed, read_group
 from pylogbroker.web.offsets import Key, offsets_at
 from pylogbroker.web.query import BadQuery, Query, milliseconds
+from pylogbroker.web.routing import group_coordinator
 from pylogbroker.web.rows import ROWS_MAX
 from pylogbroker.web.visitors import Visitor
 from pylogbroker.wire.messages.list_offsets import EARLIEST, LATEST
@@ -24,6 +25,8 @@ from pylogbroker.wire.messages.offset_commit import (
 )
 
 TARGETS: Final = ("earliest", "latest", "offset", "time", "shift")
+_COMMITTED_MAX: Final = 2000
+"""Offsets of one request: to encode it must not take long."""
 _WITHOUT_MEMBERS: Final = ("Empty", "Dead")
 
 
@@ -68,16 +71,23 @@ async def reset_group(visitor: Visitor, query: Query) -> dict[str, Any]:
             f"group {plan.group} is {plan.state}: stop its members first, they would commit over the new offsets",
             ErrorCode.NON_EMPTY_GROUP,
         )
+    offsets = list(plan.after.items())
+    for start in range(0, len(offsets), _COMMITTED_MAX):
+        await _commit(visitor, plan, offsets[start : start + _COMMITTED_MAX])
+    return plan.values(query)
+
+
+async def _commit(visitor: Visitor, plan: _Plan, offsets: Sequence[tuple[Key, int]]) -> None:
     topics: dict[str, OffsetCommitRequestTopic] = {}
-    async for (topic, partition), offset in visitor.services.runtime.slices.over(plan.after.items()):
+    async for (topic, partition), offset in visitor.services.runtime.slices.over(offsets):
         row = OffsetCommitRequestPartition(partition, offset, committed_metadata=plan.before[topic, partition].metadata)
         topics.setdefault(topic, OffsetCommitRequestTopic(topic)).partitions.append(row)
-    answer = await visitor.ask(OffsetCommitRequest(plan.group, topics=[*topics.values()]))
+    request = OffsetCommitRequest(plan.group, topics=[*topics.values()])
+    answer = await visitor.ask(request, group_coordinator(visitor.services, plan.group))
     async for each in visitor.services.runtime.slices.over(answer.topics):
         for row in each.partitions:
             if row.error_code:
                 raise KafkaError(f"{each.name}-{row.partition_index} was not reset", code_of(row.error_code))
-    return plan.values(query)
 
 
 async def _planned(visitor: Visitor, query: Query) -> _Plan:
@@ -88,7 +98,7 @@ async def _planned(visitor: Visitor, query: Query) -> _Plan:
     targets = await _targets(visitor, query, keys, committed, (starts, ends))
     over = visitor.services.runtime.slices.over
     after = {key: min(max(targets[key], starts[key]), ends[key]) async for key in over(keys)}
-    return _Plan(group_id, found.state, committed, ends, after)
+    return _Plan(group_id, found.group_state, committed, ends, after)
 
 
 async def _wanted(visitor: Visitor, query: Query, committed: Committed) -> list[Key]:

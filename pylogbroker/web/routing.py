@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from twisted.internet.defer import ensureDeferred, gatherResults
+
 from pylogbroker.broker.services import Services
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.metadata.image import NO_CONTROLLER, NO_LEADER
 from pylogbroker.metadata.topic_names import OFFSETS_TOPIC
 from pylogbroker.security.acls.bindings import AclOperation, AclResourceType
 from pylogbroker.web.visitors import Visitor
+from pylogbroker.wire import Request
 
 
 def controller_of(services: Services) -> int:
@@ -43,6 +48,16 @@ def _leader(services: Services, topic: str, index: int, missing: ErrorCode) -> i
     return state.leader
 
 
-def live_brokers(services: Services) -> list[int]:
-    """Return the ids of this broker and of the others that are alive, in order."""
-    return sorted({services.node.id, *services.metadata.image.brokers})
+async def ask_all(visitor: Visitor, request: Request) -> dict[int, Any]:
+    """Return the answers of this broker and the others that are alive, None for one that does not answer."""
+    services = visitor.services
+
+    async def answer(broker_id: int) -> Any:
+        try:
+            return await visitor.ask(request, broker_id)
+        except KafkaError:
+            return None
+
+    broker_ids = sorted({services.node.id, *services.metadata.image.brokers})
+    answers = await gatherResults([ensureDeferred(answer(each)) for each in broker_ids])
+    return dict(zip(broker_ids, answers, strict=True))

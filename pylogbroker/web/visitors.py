@@ -64,12 +64,6 @@ class Visitor:
     def sees_topic(self, name: str) -> bool:
         return self.allows(AclOperation.DESCRIBE, AclResourceType.TOPIC, name)
 
-    def sees_group(self, name: str) -> bool:
-        """Return whether the group may be listed."""
-        return self.allows(AclOperation.DESCRIBE, AclResourceType.CLUSTER, CLUSTER_NAME) or self.allows(
-            AclOperation.DESCRIBE, AclResourceType.GROUP, name
-        )
-
     def check(self, operation: AclOperation, kind: AclResourceType, name: str = CLUSTER_NAME) -> None:
         """Raise KafkaError for what the visitor may not do."""
         access = self.context.access

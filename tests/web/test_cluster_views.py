@@ -15,6 +15,7 @@ from twisted.internet.testing import StringTransport
 from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
 
+from pylogbroker.broker.apis import offset_commit
 from pylogbroker.security.acls.bindings import (
     AccessControlEntry,
     AclOperation,
@@ -28,7 +29,14 @@ from pylogbroker.web.texts import Directory
 from pylogbroker.web.views import Source, put_api
 from pylogbroker.wire.messages.create_topics import CreateTopicsRequest
 from pylogbroker.wire.messages.delete_topics import DeleteTopicsRequest
+from pylogbroker.wire.messages.describe_groups import DescribeGroupsRequest
 from pylogbroker.wire.messages.fetch import FetchRequest
+from pylogbroker.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from pylogbroker.wire.messages.offset_fetch import OffsetFetchRequest
 from pylogbroker.wire.messages.produce import ProduceRequest
 from tests.broker.members import Members, opened_members
 from tests.broker.trees import now
@@ -78,6 +86,23 @@ class ClusterViewTests(SynchronousTestCase):
     def asked(self, request: type[Any]) -> list[int]:
         """Return the brokers that got requests of a type for the page."""
         return [broker_id for client_id, broker_id, _ in self.cluster.sent(request) if client_id == CLIENT_ID]
+
+
+class RightsTests(ClusterViewTests):
+    """Broker 2 trusts broker 1, which decides what the visitor may do."""
+
+    settings = {"authorizer.class.name": "kafka.security.authorizer.AclAuthorizer"}
+
+    def setUp(self) -> None:
+        super().setUp()
+        for kind in (AclResourceType.TOPIC, AclResourceType.GROUP):
+            self.allow(AclOperation.ALL, kind, "*", 2)
+
+    def allow(self, operation: AclOperation, kind: AclResourceType, name: str, broker_id: int = 1) -> None:
+        authorizer = self.cluster[broker_id].broker.authorizer
+        assert authorizer is not None
+        entry = AccessControlEntry("User:ANONYMOUS", "*", operation, AclPermission.ALLOW)
+        now(authorizer.acls.add(ResourcePattern(kind, name), frozenset([entry])))
 
 
 class TestProduce(ClusterViewTests):
@@ -143,17 +168,74 @@ class TestRecords(ClusterViewTests):
         viewer.protocol.connectionLost(Failure(ConnectionDone()))
 
 
-class TestRights(ClusterViewTests):
-    """Broker 2 trusts broker 1, which decides what the visitor may do."""
+class GroupTests(ClusterViewTests):
+    """Broker 2 coordinates the group `readers`, which has offsets of both partitions of `clicks`."""
 
-    settings = {"authorizer.class.name": "kafka.security.authorizer.AclAuthorizer"}
+    def setUp(self) -> None:
+        super().setUp()
+        self.cluster.create("__consumer_offsets", [2])
+        for index in (0, 1):
+            self.cluster[index + 1].produce("clicks", index, *[NOW] * 10)
+        self.commit("clicks", 4, 6)
 
-    def allow(self, operation: AclOperation, kind: AclResourceType, name: str) -> None:
-        authorizer = self.cluster[1].broker.authorizer
-        assert authorizer is not None
-        entry = AccessControlEntry("User:ANONYMOUS", "*", operation, AclPermission.ALLOW)
-        now(authorizer.acls.add(ResourcePattern(kind, name), frozenset([entry])))
+    def commit(self, topic: str, *offsets: int) -> None:
+        rows = [OffsetCommitRequestPartition(index, offset) for index, offset in enumerate(offsets)]
+        request = OffsetCommitRequest("readers", topics=[OffsetCommitRequestTopic(topic, rows)])
+        answer = self.cluster[2].ask(offset_commit.handle, request, 2)
+        self.assertEqual({each.error_code for each in answer.topics[0].partitions}, {0})
 
+    def offsets(self) -> list[tuple[Any, ...]]:
+        rows = self.ask("group?id=readers")["offsets"]
+        return [(row["partition"], row["offset"], row["high_watermark"], row["lag"]) for row in rows]
+
+
+class TestGroups(GroupTests):
+    def test_those_of_another_coordinator(self) -> None:
+        found = self.ask("groups")
+        self.assertTrue(found["is_complete"])
+        [row] = found["groups"]
+        self.assertEqual((row["id"], row["state"], row["coordinator"]), ("readers", "Empty", 2))
+        self.assertEqual((row["members"], row["offsets"]), (0, None))
+        self.assertEqual(self.ask("groups?search=other")["total"], 0)
+        found = self.ask("group?id=readers")
+        self.assertEqual((found["coordinator"], found["lag"], found["total"]), (2, 10, 2))
+        self.assertEqual(self.offsets(), [(0, 4, 10, 6), (1, 6, 10, 4)])
+        self.ask("group?id=nobody", 404)
+
+    def test_lag_of_partitions_that_nobody_answers_for(self) -> None:
+        self.cluster.lead("clicks", 1, -1, orders=False)
+        self.assertEqual(self.offsets(), [(0, 4, 10, 6), (1, 6, None, None)])
+
+    def test_a_coordinator_that_does_not_answer(self) -> None:
+        self.cluster.down.add(2)
+        found = self.ask("groups")
+        self.assertEqual((found["is_complete"], found["groups"]), (False, []))
+        self.ask("group?id=readers", 503)
+
+    def test_reset(self) -> None:
+        preview = self.ask("reset-group?id=readers&to=shift&by=3")
+        self.assertEqual(
+            [(row["before"], row["after"], row["lag"]) for row in preview["offsets"]], [(4, 7, 3), (6, 9, 1)]
+        )
+        self.assertEqual(self.change("reset-group", id="readers", to="shift", by=3)["offsets"], preview["offsets"])
+        self.assertEqual(self.offsets(), [(0, 7, 10, 3), (1, 9, 10, 1)])
+
+
+class TestGroupRights(GroupTests, RightsTests):
+    def test_groups_and_topics_are_hidden(self) -> None:
+        self.assertEqual(self.ask("groups")["total"], 0)
+        self.ask("group?id=readers", 403)
+        self.assertEqual((self.asked(DescribeGroupsRequest), self.asked(OffsetFetchRequest)), ([], []))
+        self.allow(AclOperation.DESCRIBE, AclResourceType.GROUP, "readers")
+        self.assertEqual([row["id"] for row in self.ask("groups")["groups"]], ["readers"])
+        self.assertEqual(self.offsets(), [])
+        self.allow(AclOperation.DESCRIBE, AclResourceType.TOPIC, "clicks")
+        self.assertEqual(self.offsets(), [(0, 4, 10, 6), (1, 6, 10, 4)])
+        self.change("reset-group", 403, id="readers", to="latest")
+        self.assertEqual(self.asked(OffsetCommitRequest), [])
+
+
+class TestRights(RightsTests):
     def test_a_record_needs_the_right_to_write(self) -> None:
         for operation in (AclOperation.DESCRIBE, AclOperation.READ):
             self.change("produce", 403, topic="clicks", partition=1, value="v")
