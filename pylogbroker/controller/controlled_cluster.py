@@ -20,7 +20,7 @@ from pylogbroker.controller.term import ControllerTerm
 from pylogbroker.interfaces import BadVersion, Create, NodeExists, SetData
 from pylogbroker.metadata import zk_paths, zk_schema
 from pylogbroker.metadata.delta import Change, Delta, PartitionsChanged
-from pylogbroker.metadata.image import NO_TOPIC_ID, ClusterImage, PartitionKey, PartitionState, TopicImage
+from pylogbroker.metadata.image import NO_LEADER, NO_TOPIC_ID, ClusterImage, PartitionKey, PartitionState, TopicImage
 from pylogbroker.metadata.zk_image import TimeSlices, encode_state, with_stored_state
 
 _PARTITIONS_PER_STEP: Final = 500
@@ -140,6 +140,7 @@ class ControlledCluster:
             )
             outcomes = dict(zip(wanted, errors, strict=True))
             written = [key for key, error in outcomes.items() if error is None]
+            self._note_unclean_elections({key: wanted[key].leader for key in written})
             self.set_states(
                 {key: attrs.evolve(wanted[key], partition_epoch=wanted[key].partition_epoch + 1) for key in written}
             )
@@ -147,6 +148,13 @@ class ControlledCluster:
             pending = [key for key, error in outcomes.items() if isinstance(error, BadVersion)]
             await self.read_states(pending)
         return changed
+
+    def _note_unclean_elections(self, leaders: Mapping[PartitionKey, int]) -> None:
+        """Compare new leaders with the ISRs before."""
+        for key, leader in leaders.items():
+            before = self.state(key)
+            if before is not None and leader not in (NO_LEADER, before.leader, *before.isr):
+                self.settings.unclean_election_held(key, leader)
 
     def set_states(self, states: Mapping[PartitionKey, PartitionState]) -> None:
         by_topic: dict[str, dict[int, PartitionState]] = {}

@@ -10,7 +10,7 @@ import attrs
 
 from pylogbroker.controller.requests import BrokerRequest
 from pylogbroker.interfaces import CoordinationError, Operation
-from pylogbroker.metadata.image import BrokerRegistration
+from pylogbroker.metadata.image import BrokerRegistration, PartitionKey
 from pylogbroker.metadata.inter_broker_protocol import NEWEST_PROTOCOL, InterBrokerProtocol
 from pylogbroker.metadata.zk_image import TreeReader
 
@@ -50,6 +50,10 @@ def _never(topic: str) -> bool:
     return False
 
 
+def _ignore(partition: PartitionKey, leader: int) -> None:
+    pass
+
+
 @attrs.frozen
 class ControllerSettings:
     protocol: InterBrokerProtocol = NEWEST_PROTOCOL
@@ -62,4 +66,6 @@ class ControllerSettings:
     """unclean.leader.election.enable of a topic."""
     keeps_one_replica: Callable[[str], bool] = _never
     """A topic is of format 0.7, whose positions in a log other replicas do not share."""
+    unclean_election_held: Callable[[PartitionKey, int], object] = _ignore
+    """Takes note of a partition and its new leader, which was not in sync."""
     new_topic_id: Callable[[], uuid.UUID] = uuid.uuid4

@@ -46,7 +46,7 @@ _TAIL = """
 Besides these, there are `process_cpu_seconds_total`, `process_open_fds`, `process_resident_memory_bytes` and others of
 the process, and `python_gc_*` and `python_info`, all from prometheus-client.
 
-Not served: `kafka_server_quota_*`, `kafka_server_transaction_coordinator_metrics_*`,
+Not served: `kafka_server_transaction_coordinator_metrics_*`,
 `kafka_server_replicafetchermanager_*`, and everything of a Java virtual machine.
 """
 

@@ -13,6 +13,7 @@ from pylogbroker.metrics.cleaner import collect_cleaner
 from pylogbroker.metrics.coordinators import collect_groups, collect_sessions
 from pylogbroker.metrics.exposition import Exposition
 from pylogbroker.metrics.network import NetworkMetrics
+from pylogbroker.metrics.quotas import collect_quotas
 from pylogbroker.metrics.replicas import collect_cluster, collect_replicas
 from pylogbroker.metrics.topics import collect_topics
 from pylogbroker.net.service import KafkaFactory
@@ -49,6 +50,7 @@ class BrokerMetrics:
         yield from collect_replicas(out, broker, has_partitions=has_partitions)
         yield from collect_cluster(out, broker)
         yield from collect_groups(out, broker, has_partitions=has_partitions)
+        yield from collect_quotas(out, broker.quotas)
         collect_cleaner(out, broker)
         collect_sessions(out, broker)
         return (yield from out.encode())

@@ -18,8 +18,6 @@ def collect_sessions(out: Exposition, broker: Broker) -> None:
     out.add(families.SESSIONS, len(sessions))
     out.add(families.SESSION_PARTITIONS, sessions.partition_count)
     out.add(families.SESSION_EVICTIONS, sessions.evictions)
-    out.add(families.THROTTLED, broker.quotas.throttles.responses)
-    out.add(families.THROTTLE_SECONDS, broker.quotas.throttles.ms / 1000)
 
 
 def collect_groups(out: Exposition, broker: Broker, *, has_partitions: bool) -> Iterator[None]:

@@ -100,6 +100,11 @@ IMBALANCE = gauge(
 ACTIVE_BROKERS = gauge(f"{_CONTROLLER}activebrokercount", "Brokers of the cluster that are alive.")
 FENCED_BROKERS = gauge(f"{_CONTROLLER}fencedbrokercount", "Always 0: with ZooKeeper no broker is fenced.")
 
+UNCLEAN_ELECTIONS = counter(
+    "kafka_controller_controllerstats_uncleanleaderelections_total",
+    "Elections by this controller of a leader that was not in sync: records may be lost.",
+)
+
 # partitions with a replica here
 LOG_SIZE = of_partitions("kafka_log_log_size", "Bytes of records.")
 LOG_END = of_partitions("kafka_log_log_logendoffset", "Offset of the next record.")
@@ -135,7 +140,7 @@ BROKER_INFO = gauge("kafka_broker_info", "1, for each of these brokers.", "id", 
 REQUESTS = counter("kafka_network_requestmetrics_requests_total", "Requests by API and version.", "request", "version")
 ERRORS = counter(
     "kafka_network_requestmetrics_errors_total",
-    "Errors in responses. Of single partitions, those of Produce and Fetch alone are counted.",
+    "Errors in responses. Of single partitions, those of Produce and Fetch alone are counted. After 400, OTHER.",
     "request",
     "error",
 )
@@ -182,6 +187,23 @@ SOFTWARE = gauge(
     "clientSoftwareName",
     "clientSoftwareVersion",
     *_LISTENER,
+)
+HANDSHAKES = counter(
+    "pylogbroker_handshakes_total",
+    "Ends of TLS handshakes and SASL authentications: success or failure.",
+    "listener",
+    "protocol",
+    "result",
+)
+
+# quotas: a sample for the clients that share one, for at most 100 of each resource, the most active
+_QUOTA = ("resource", "user", "clientId")
+QUOTA_BYTE_RATE = gauge("kafka_server_quota_byte_rate", "Bytes a second, of Produce or Fetch, under a quota.", *_QUOTA)
+QUOTA_REQUEST_TIME = gauge(
+    "kafka_server_quota_request_time", "Percent of the broker's thread, under a quota for requests.", *_QUOTA
+)
+QUOTA_THROTTLE_TIME = gauge(
+    "kafka_server_quota_throttle_time", "Milliseconds for which a next request would be throttled now.", *_QUOTA
 )
 THROTTLED = counter("pylogbroker_throttled_responses_total", "Responses with a throttle time, because of a quota.")
 THROTTLE_SECONDS = counter("pylogbroker_throttle_seconds_total", "Sum of these throttle times.")

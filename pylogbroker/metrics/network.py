@@ -20,6 +20,7 @@ PROCESSOR: Final = "0"
 """Label networkProcessor: one thread serves all connections."""
 
 SOFTWARE_MAX: Final = 100
+ERRORS_MAX: Final = 400
 _CONNECTIONS_PER_STEP: Final = 200
 _OTHER: Final = ("other", "other")
 
@@ -76,6 +77,9 @@ class NetworkMetrics:
         out.add(families.CLOSE_RATE, round(rates.lost.update(now, lost), 6), *labels)
         out.add(families.AUTHENTICATED, counts.authenticated, *labels)
         out.add(families.NOT_AUTHENTICATED, counts.not_authenticated, *labels)
+        for (step, has_succeeded), count in counts.setups.items():
+            result = "success" if has_succeeded else "failure"
+            out.add(families.HANDSHAKES, count, factory.listener_name, step, result)
 
 
 def _write_requests(out: Exposition, factories: Sequence[KafkaFactory]) -> None:
@@ -88,5 +92,14 @@ def _write_requests(out: Exposition, factories: Sequence[KafkaFactory]) -> None:
                 errors[route.name, code_of(code).name] += count
     for (api, version_text), count in requests.items():
         out.add(families.REQUESTS, count, api, version_text)
-    for (api, error), count in errors.items():
+    for (api, error), count in bounded_errors(errors).items():
         out.add(families.ERRORS, count, api, error)
+
+
+def bounded_errors(errors: Counter[tuple[str, str]]) -> Counter[tuple[str, str]]:
+    """Return the most frequent errors of APIs; OTHER has the rest of each API."""
+    shown = Counter(dict(errors.most_common(ERRORS_MAX)))
+    for (api, error), count in errors.items():
+        if (api, error) not in shown:
+            shown[api, "OTHER"] += count
+    return shown

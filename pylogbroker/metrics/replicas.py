@@ -93,6 +93,7 @@ def collect_cluster(out: Exposition, broker: Broker) -> Iterator[None]:
             if number % _PARTITIONS_PER_STEP == 0:
                 yield
     out.add(families.ACTIVE_CONTROLLER, int(is_active))
+    out.add(families.UNCLEAN_ELECTIONS, role.unclean_elections if isinstance(role, ClusterRole) else 0)
     out.add(families.OFFLINE_PARTITIONS, offline)
     out.add(families.IMBALANCE, imbalanced)
     out.add(families.GLOBAL_TOPICS, len(image.topics) if is_active else 0)

@@ -7,6 +7,7 @@ stop    stop accepting, send the answers of running requests, close; abort after
 from __future__ import annotations
 
 import socket
+from collections import Counter
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -87,6 +88,12 @@ class ConnectionCounts:
     authenticated: int = 0
     """By TLS or SASL."""
     not_authenticated: int = 0
+    setups: Counter[tuple[str, bool]] = attrs.field(factory=Counter)
+    """By step, TLS or SASL, and whether it succeeded."""
+
+    def expect(self, step: str) -> None:
+        """Begin to count a step."""
+        self.setups.update({(step, True): 0, (step, False): 0})
 
 
 class KafkaFactory(Factory):
@@ -120,6 +127,9 @@ class KafkaFactory(Factory):
         self.connections: dict[KafkaProtocol, None] = {}
         self.idle_tick = 0
         self.counts = ConnectionCounts()
+        for step, is_required in (("TLS", listener.security.has_tls), ("SASL", listener.security.has_sasl)):
+            if is_required:
+                self.counts.expect(step)
         self._bound = bounds.connections
         self._all_closed: Deferred[None] | None = None
         self._socket_buffers = (
@@ -184,8 +194,10 @@ class KafkaFactory(Factory):
         With SASL, the certificate does not count, and authentication follows.
         """
         if self._security.has_sasl:
+            self.counts.setups["TLS", True] += 1
             return ANONYMOUS
         principal = self.services.tls[self.listener_name].principal_of(certificate)
+        self.counts.setups["TLS", True] += 1
         self.counts.authenticated += 1
         self._setup.stop(protocol)
         return principal
@@ -193,11 +205,13 @@ class KafkaFactory(Factory):
     def setup_failed(self, protocol: KafkaProtocol, step: str, cause: str) -> None:
         """Log why the step TLS or SASL failed, a few times a minute for each cause."""
         self.counts.not_authenticated += 1
+        self.counts.setups[step, False] += 1
         if self._not_secured.is_due(f"{protocol.host}: {step}: {cause},"):
             log.warn("closed the connection from {peer}: {step}: {cause}", peer=protocol.peer, step=step, cause=cause)
 
     def authenticated(self, protocol: KafkaProtocol) -> None:
         self.counts.authenticated += 1
+        self.counts.setups["SASL", True] += 1
         self._setup.stop(protocol)
 
     def _setup_timed_out(self, protocol: KafkaProtocol) -> None:

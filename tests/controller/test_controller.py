@@ -203,7 +203,12 @@ class TestDisks:
 
 class TestUncleanElections:
     def dead_isr(self, *, allowed: bool, release: InterBrokerProtocol = NEWEST_PROTOCOL) -> SmallCluster:
-        settings = ControllerSettings(release, allows_unclean_election=lambda topic: allowed)
+        self.held: list[tuple[PartitionKey, int]] = []
+        settings = ControllerSettings(
+            release,
+            allows_unclean_election=lambda topic: allowed,
+            unclean_election_held=lambda key, leader: self.held.append((key, leader)),
+        )
         cluster = running((1, 2), settings=settings)
         cluster.alter_isr(T0, [1])
         cluster.kill(1)
@@ -212,11 +217,13 @@ class TestUncleanElections:
 
     def test_the_isr_stays_without_a_leader(self) -> None:
         assert written(self.dead_isr(allowed=False)) == (-1, (1,), 1)
+        assert self.held == []
 
     def test_by_a_tool(self) -> None:
         cluster = self.dead_isr(allowed=False)
         elect = cluster.ask(lambda controller: controller.elect_leaders(ElectionKind.UNCLEAN))
         assert elect == {T0: ErrorCode.NONE}
+        assert self.held == [(T0, 2)]
         node = cluster.tree.node(zk_paths.partition_state(*T0))
         assert node
         assert node.data == (
@@ -229,6 +236,7 @@ class TestUncleanElections:
         cluster.alter_isr(T0, [2])
         assert cluster.state(T0).recovery is LeaderRecovery.RECOVERED
         assert written(cluster) == (2, (2,), 1)
+        assert self.held == [(T0, 2)]
 
     def test_releases_below_3_2_do_not_mark_it(self) -> None:
         cluster = self.dead_isr(allowed=True, release=InterBrokerProtocol.parse("3.1"))

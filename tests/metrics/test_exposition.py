@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from prometheus_client.parser import text_string_to_metric_families
 
 from pylogbroker.broker.slices import at_once
 from pylogbroker.metrics.exposition import Exposition
 from pylogbroker.metrics.families import Family, Kind
+from pylogbroker.metrics.network import ERRORS_MAX, bounded_errors
 from pylogbroker.metrics.recent_rate import RecentRate
 
 STRANGE = 'a "quoted" \\ back\nslash, {é}'
@@ -48,3 +51,11 @@ def test_a_rate_covers_about_the_last_minute() -> None:
     assert rate.update(160.0, 170) == 2
     assert rate.update(170.0, 170) == 100 / 60
     assert rate.update(300.0, 170) == 0
+
+
+def test_errors_have_a_bound() -> None:
+    errors = Counter({("Produce", f"E{number}"): number + 1 for number in range(ERRORS_MAX + 10)})
+    shown = bounded_errors(errors)
+    assert len(shown) == ERRORS_MAX + 1
+    assert shown["Produce", "OTHER"] == sum(range(1, 11))
+    assert shown.total() == errors.total()

@@ -60,6 +60,8 @@ class SaslListenerTests(SaslNodeTests):
 
     def counts(self) -> tuple[int, int, int]:
         counts = self.factory.counts
+        steps = {("SASL", True): counts.authenticated, ("SASL", False): counts.not_authenticated}
+        self.assertEqual(counts.setups, steps)
         return counts.accepted, counts.authenticated, counts.not_authenticated
 
     def test_the_log_says_that_a_client_does_not_authenticate(self) -> None:

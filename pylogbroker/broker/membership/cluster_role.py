@@ -73,6 +73,8 @@ class ClusterRole:
     _channels: BrokerChannels = attrs.field(init=False)
     _controller_channel: ControllerChannel = attrs.field(init=False)
     isr_updates: IsrUpdates = attrs.field(init=False)
+    unclean_elections: int = attrs.field(default=0, init=False)
+    """Held by this broker as the controller, since its start."""
     peers: PeerRequests = attrs.field(init=False)
     _stored_settings: StoredSettings = attrs.field(init=False)
     _log_dir_failures: LogDirFailures = attrs.field(init=False)
@@ -248,7 +250,18 @@ class ClusterRole:
             config.integer("leader.imbalance.per.broker.percentage"),
             lambda topic: self._topic_config(topic).boolean("unclean.leader.election.enable"),
             lambda topic: self._topic_config(topic).byte_addressed,
+            self._note_unclean_election,
         )
+
+    def _note_unclean_election(self, partition: PartitionKey, leader: int) -> None:
+        self.unclean_elections += 1
+        if self._runtime.may_log("unclean elections"):
+            log.warn(
+                "elected broker {leader} for {topic}-{index}, although it was not in sync: records may be lost",
+                leader=leader,
+                topic=partition[0],
+                index=partition[1],
+            )
 
     def _topic_config(self, topic: str) -> TopicConfig:
         return self._config.topic(self._metadata.topic_settings(topic))

@@ -10,7 +10,7 @@ While no client has a quota, `BrokerQuotas.meters` is None, and requests are han
 from __future__ import annotations
 
 import types
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Callable, Coroutine, Generator, Iterator
 from inspect import iscoroutine
 from time import perf_counter
 from typing import Any, Final, Generic
@@ -72,6 +72,16 @@ class _Meters(Generic[M]):
         self._known[client] = found
         return found
 
+    def used(self) -> Iterator[tuple[str, str, float, M]]:
+        """Yield user and client id, of which one may be empty, with their quota and what measures its use."""
+        seen: set[tuple[str, str]] = set()
+        for (principal, client_id), found in tuple(self._known.items()):
+            limit = self._table.limit(self._key, principal.partition(":")[2], client_id or "")
+            if found is not None and limit is not None and (limit.user, limit.client_id) not in seen:
+                seen.add((limit.user, limit.client_id))
+                quota, measure = found
+                yield limit.user, limit.client_id, quota, measure
+
 
 @attrs.define(eq=False)
 class Throttles:
@@ -83,6 +93,17 @@ class Throttles:
     def add(self, ms: int) -> None:
         self.responses += 1
         self.ms += ms
+
+
+@attrs.frozen
+class QuotaUse:
+    """Use of a quota; `throttle_ms` is for how long a next request would be throttled now."""
+
+    key: QuotaKey
+    user: str
+    client_id: str
+    per_second: float
+    throttle_ms: int
 
 
 @attrs.define(eq=False)
@@ -141,6 +162,14 @@ class ClientMeters:
         """Return the bytes that an idle consumer may get at once; more would always be throttled."""
         found = self._rates[QuotaKey.CONSUMER_BYTE_RATE].of(context, self._runtime.now_ms())
         return float("inf") if found is None else found[0] * self._windows.whole_seconds
+
+    def used(self) -> Iterator[QuotaUse]:
+        """Yield the use of each quota by the clients that share it."""
+        now_ms = self._runtime.now_ms()
+        for key, meters in self._rates.items():
+            for user, client_id, quota, rate in meters.used():
+                throttle_ms = rate.throttle_ms(quota, now_ms)
+                yield QuotaUse(key, user, client_id, rate.per_second(now_ms), throttle_ms)
 
     def mutations(self, context: RequestContext, is_strict: bool) -> LimitedMutations | None:
         found = self._buckets.of(context, self._runtime.now_ms())
@@ -268,6 +297,9 @@ class BrokerQuotas:
     @property
     def throttles(self) -> Throttles:
         return self._meters.throttles
+
+    def used(self) -> Iterator[QuotaUse]:
+        return iter(()) if self.meters is None else self.meters.used()
 
     async def open(self) -> None:
         await self.store.open()

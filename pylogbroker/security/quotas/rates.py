@@ -65,13 +65,19 @@ class SampledRate:
         sample.total += value
         sample.last_ms = self.last_ms = now_ms
 
+    def per_second(self, now_ms: int) -> float:
+        return self._per_second(self._elapsed_ms(now_ms))
+
     def throttle_ms(self, quota: float, now_ms: int) -> int:
         """Return how long to wait until the rate is the quota; 0 if it is not above."""
         elapsed_ms = self._elapsed_ms(now_ms)
-        rate = sum([each.total for each in self._samples]) / (elapsed_ms / 1000)
+        rate = self._per_second(elapsed_ms)
         if rate <= quota:
             return 0
         return floor((rate - quota) / quota * elapsed_ms + 0.5)
+
+    def _per_second(self, elapsed_ms: int) -> float:
+        return sum([each.total for each in self._samples]) / (elapsed_ms / 1000)
 
     def _next_sample(self, now_ms: int) -> _Sample:
         """Begin a sample in place of the oldest one; one more than `samples` are kept."""
