@@ -16,11 +16,12 @@ from prometheus_client.exposition import generate_latest
 
 from pylogbroker.metrics.collector import process_registry
 from pylogbroker.metrics.families import FAMILIES
+from tests.metrics.samples import sample_name
 
 ROOT = Path(__file__).parents[2]
-LABELS = {family.name: set(family.labels) for family in FAMILIES} | {"up": set[str]()}
+LABELS = {sample_name(family): set(family.labels) for family in FAMILIES} | {"up": set[str]()}
 ADDED_BY_PROMETHEUS = {"instance", "job"}
-WORDS = {"sum", "max", "by", "rate", "increase", "deriv", "and", "on", "label_values"}
+WORDS = {"sum", "max", "by", "rate", "increase", "deriv", "and", "on", "label_values", "histogram_quantile"}
 KAFKA_BOARDS = (Path(__file__).parent / "dashboard_names.txt").read_text().split()
 """Names that dashboards and alerts of others ask for: strimzi's for Kafka, and those of kafka_exporter."""
 
