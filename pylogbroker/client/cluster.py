@@ -12,7 +12,7 @@ Metadata is requested when missing or stale, after changes that the source repor
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from enum import IntEnum
 from typing import Any, TypeVar
 
@@ -20,7 +20,7 @@ from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.python.failure import Failure
 
 from pylogbroker.client.errors import NoBrokers, NotAuthenticated, NotConnected
-from pylogbroker.client.metadata import TopicInfo
+from pylogbroker.client.metadata import MetadataCache, TopicInfo
 from pylogbroker.client.metadata_updater import MetadataUpdater
 from pylogbroker.client.pool import ConnectionPool, Dial, coordinator_node
 from pylogbroker.client.retries import Backoff, Pauses, retrying
@@ -217,6 +217,15 @@ class Cluster:
         self._updater.all_topics = True
         await self._retrying(self.refresh)
         return dict(self._metadata.topics)
+
+    async def look_up(self, topics: Sequence[str] | None) -> MetadataCache:
+        """Request metadata of these topics, or of all (None), once: later refreshes do not ask for them again."""
+        response = await self._updater.request(await self._reachable(), topics)
+        self._metadata.learn_brokers(response)
+        self._pool.know(self._metadata.brokers)
+        found = MetadataCache()
+        found.learn(response, topics)
+        return found
 
     def leader_is_stale(self, topic: str, partition: int) -> None:
         self._metadata.leader_unknown(topic, partition)

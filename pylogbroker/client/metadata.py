@@ -51,16 +51,20 @@ class MetadataCache:
 
     def learn(self, response: MetadataResponse, asked: Iterable[str] | None) -> None:
         """Merge a response about the requested topics (None: all); remove absent ones."""
-        if response.brokers:
-            self.brokers = {broker.node_id: Address(broker.host, broker.port) for broker in response.brokers}
-            self.racks = {broker.node_id: broker.rack for broker in response.brokers}
-        self.cluster_id = response.cluster_id
-        self.controller_id = response.controller_id
+        self.learn_brokers(response)
         given = {topic.name: topic for topic in response.topics if topic.name is not None}
         for name, topic in given.items():
             self._learn_topic(name, topic)
         for name in set(self.topics if asked is None else asked) - given.keys():
             self._forget(name, error_of(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name}"))
+
+    def learn_brokers(self, response: MetadataResponse) -> None:
+        """Merge a response without its topics."""
+        if response.brokers:
+            self.brokers = {broker.node_id: Address(broker.host, broker.port) for broker in response.brokers}
+            self.racks = {broker.node_id: broker.rack for broker in response.brokers}
+        self.cluster_id = response.cluster_id
+        self.controller_id = response.controller_id
 
     def leader_unknown(self, topic: str, partition: int) -> None:
         self.leaders.pop((topic, partition), None)

@@ -7,7 +7,7 @@ and other brokers may know it.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from math import inf
 from typing import Any
 
@@ -122,8 +122,8 @@ class MetadataUpdater:
         if names or not self.all_topics:
             await self._ask(connection, sorted(names))
 
-    async def _ask(self, connection: BrokerConnection, names: list[str] | None) -> None:
-        """Request topics, or all (None), which creates none."""
+    async def request(self, connection: BrokerConnection, names: Sequence[str] | None) -> MetadataResponse:
+        """Request topics, or all (None), which creates none; nothing is remembered."""
         version = connection.version_of(MetadataRequest)
         request = MetadataRequest(topics=None if names is None else [MetadataRequestTopic(name=name) for name in names])
         if names is None and version == 0:
@@ -132,7 +132,10 @@ class MetadataUpdater:
             request.allow_auto_topic_creation = self._auto_create and names is not None
         response: MetadataResponse = await connection.request(request, version=version)
         self._honour_throttle(response, connection)
-        self.metadata.learn(response, names)
+        return response
+
+    async def _ask(self, connection: BrokerConnection, names: list[str] | None) -> None:
+        self.metadata.learn(await self.request(connection, names), names)
 
     def _forget_idle_topics(self) -> None:
         limit = self._reactor.seconds() - self._max_idle

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
-from typing import Any, Final
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
+from itertools import chain
+from typing import Any, Final, TypeVar
 
+import attrs
 from twisted.internet.defer import gatherResults
 
 from pylogbroker.client.cluster import Cluster, CoordinatorType
+from pylogbroker.client.errors import ConnectionLost, is_retriable
 from pylogbroker.client.messages import Message
+from pylogbroker.client.metadata import MetadataCache
 from pylogbroker.client.producer import Producer
+from pylogbroker.client.retries import Backoff, Pauses, retrying
 from pylogbroker.client.settings import CONSUMER, read
 from pylogbroker.client.simple_consumer import EARLIEST, LATEST, SimpleConsumer
 from pylogbroker.client.sources import StaticBrokers
 from pylogbroker.errors import ErrorCode
 from pylogbroker.records import Header
 from pylogbroker.rpc.errors import raise_for
+from pylogbroker.rpc.settings import Address
 from pylogbroker.wire import Request
 from pylogbroker.wire.messages.create_acls import AclCreation, CreateAclsRequest
 from pylogbroker.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
@@ -25,10 +30,21 @@ from pylogbroker.wire.messages.delete_topics import DeleteTopicsRequest, DeleteT
 from pylogbroker.wire.messages.list_groups import ListGroupsRequest
 from pylogbroker.wire.messages.list_transactions import ListTransactionsRequest
 
+T = TypeVar("T")
+
 _TIMEOUT_MS: Final = 20_000
 _OPEN_STATES: Final = ("Ongoing", "PrepareCommit", "PrepareAbort")
 _TOPIC_NAMES_UNTIL: Final = 5  # of DeleteTopics; then topics by name or by id
 _ALREADY_GONE: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.NONE)
+
+
+@attrs.frozen
+class KeptNames:
+    """Names of what a cluster keeps: topics without internal ones, groups, ids of open transactions."""
+
+    topics: Collection[str]
+    groups: Collection[str]
+    open_transactions: Collection[str]
 
 
 class Admin:
@@ -39,9 +55,17 @@ class Admin:
         self._bootstrap = bootstrap
         self._settings = dict(settings)
         asking = {**settings, "allow.auto.create.topics": "false"}  # a deleted topic must not come back
-        self._cluster = Cluster(reactor, read(CONSUMER, asking), StaticBrokers(bootstrap))
+        values = read(CONSUMER, asking)
+        self._cluster = Cluster(reactor, values, StaticBrokers(bootstrap))
+        self._consumers: dict[tuple[Address, str], SimpleConsumer] = {}
+        self._pauses = Pauses(reactor)
+        self._backoff = Backoff.of(values)
+        self._timeout = values.integer("default.api.timeout.ms") / 1000
 
     async def close(self) -> None:
+        self._pauses.close()
+        for consumer in self._consumers.values():
+            await consumer.close()
         await self._cluster.close()
 
     # topics
@@ -55,13 +79,11 @@ class Admin:
         answer = await self._send_to_controller(CreateTopicsRequest(topics=[topic], timeout_ms=_TIMEOUT_MS), "topics")
         [result] = answer.topics
         raise_for(result.error_code, result.error_message)
-        for index in range(max(partitions, 1)):
-            await self._cluster.find_leader(name, index)
+        await self._look_up([name], lambda found: [found.leader(name, index) for index in range(max(partitions, 1))])
 
     async def topics(self) -> dict[str, int]:
         """Return the number of partitions of each topic, without internal ones."""
-        found = await self._cluster.all_topics()
-        return {name: len(topic.partitions) for name, topic in sorted(found.items()) if not name.startswith("__")}
+        return _topics(await self._look_up(None, lambda found: found))
 
     async def delete_topics(self, names: Sequence[str]) -> None:
         """Delete topics; missing ones are no error."""
@@ -79,7 +101,10 @@ class Admin:
     # groups and transactions
 
     async def groups(self) -> list[str]:
-        answers = await self._send_to_all(ListGroupsRequest())
+        return await self._groups(await self._brokers())
+
+    async def _groups(self, brokers: Iterable[int]) -> list[str]:
+        answers = await self._send_to_all(brokers, ListGroupsRequest())
         return sorted({group.group_id for answer in answers for group in answer.groups})
 
     async def delete_groups(self, names: Sequence[str]) -> None:
@@ -93,8 +118,16 @@ class Admin:
 
     async def open_transactions(self) -> list[str]:
         """Return the transactional ids of open transactions."""
-        answers = await self._send_to_all(ListTransactionsRequest(state_filters=list(_OPEN_STATES)))
+        return await self._open_transactions(await self._brokers())
+
+    async def _open_transactions(self, brokers: Iterable[int]) -> list[str]:
+        answers = await self._send_to_all(brokers, ListTransactionsRequest(state_filters=list(_OPEN_STATES)))
         return sorted(each.transactional_id for answer in answers for each in answer.transaction_states)
+
+    async def inventory(self) -> KeptNames:
+        found = await self._look_up(None, lambda found: found)
+        groups = await self._groups(found.brokers)
+        return KeptNames(_topics(found), groups, await self._open_transactions(found.brokers))
 
     async def create_acls(self, creations: Sequence[AclCreation]) -> None:
         answer = await self._cluster.send(await self._any_broker(), CreateAclsRequest(creations=list(creations)))
@@ -125,11 +158,14 @@ class Admin:
 
     async def records(self, topic: str, isolation_level: str) -> list[Message]:
         """Return all records of a topic, by partition and offset."""
-        partitions = len((await self._cluster.find_topic(topic)).partitions)
-        return [each for index in range(partitions) for each in await self._of_partition(topic, index, isolation_level)]
+        places = await self._look_up([topic], lambda found: _leaders(found, topic))
+        each_of = [await self._of_partition(topic, *place, isolation_level) for place in enumerate(places)]
+        return list(chain.from_iterable(each_of))
 
-    async def _of_partition(self, topic: str, index: int, isolation_level: str) -> list[Message]:
-        async with self._consumer(await self._cluster.find_leader(topic, index), isolation_level) as consumer:
+    async def _of_partition(self, topic: str, index: int, leader: Address, isolation_level: str) -> list[Message]:
+        consumer = self._consumer(leader, isolation_level)
+
+        async def read() -> list[Message]:
             [offset] = await consumer.get_offsets_before(topic, index, EARLIEST)
             [end] = await consumer.get_offsets_before(topic, index, LATEST)
             found: list[Message] = []
@@ -141,28 +177,43 @@ class Admin:
                 offset = messages.next_offset
             return found
 
-    @asynccontextmanager
-    async def _consumer(self, node_id: int, isolation_level: str) -> AsyncIterator[SimpleConsumer]:
-        address = self._cluster.brokers()[node_id]
-        settings = self._settings | {"isolation.level": isolation_level}
-        consumer = SimpleConsumer(address.host, address.port, reactor=self._reactor, settings=settings)
-        try:
-            yield consumer
-        finally:
-            await consumer.close()
+        return await self._retrying(read, lambda error: isinstance(error, ConnectionLost))
+
+    def _consumer(self, address: Address, isolation_level: str) -> SimpleConsumer:
+        """Return the one with this address: a connection for each call would cost more than most reads."""
+        key = address, isolation_level
+        if key not in self._consumers:
+            settings = self._settings | {"isolation.level": isolation_level}
+            self._consumers[key] = SimpleConsumer(address.host, address.port, reactor=self._reactor, settings=settings)
+        return self._consumers[key]
 
     # brokers
 
+    async def _look_up(self, topics: Sequence[str] | None, result: Callable[[MetadataCache], T]) -> T:
+        """Return a result of these topics' metadata, or of all (None), once there is one.
+
+        The client of a cluster would ask again and again for all topics that tests have ever named.
+        """
+
+        async def look() -> T:
+            return result(await self._cluster.look_up(topics))
+
+        return await self._retrying(look)
+
+    async def _retrying(
+        self, work: Callable[[], Coroutine[Any, Any, T]], retriable: Callable[[BaseException], bool] = is_retriable
+    ) -> T:
+        return await retrying(work, self._pauses, self._backoff, self._timeout, retriable)
+
     async def _brokers(self) -> list[int]:
-        if not self._cluster.brokers():
-            await self._cluster.refresh()
-        return sorted(self._cluster.brokers())
+        """Ask each time: faults add brokers, and remove them again."""
+        return await self._look_up([], lambda found: sorted(found.brokers))
 
     async def _any_broker(self) -> int:
         return (await self._brokers())[0]
 
-    async def _send_to_all(self, request: Request) -> list[Any]:
-        answers = [await self._cluster.send(each, request) for each in await self._brokers()]
+    async def _send_to_all(self, brokers: Iterable[int], request: Request) -> list[Any]:
+        answers = [await self._cluster.send(each, request) for each in brokers]
         for answer in answers:
             raise_for(answer.error_code, None)
         return answers
@@ -175,6 +226,17 @@ class Admin:
             if all(each.error_code != ErrorCode.NOT_CONTROLLER for each in getattr(answer, results)):
                 break
         return answer
+
+
+def _topics(found: MetadataCache) -> dict[str, int]:
+    """Return the number of partitions of each topic, without internal ones."""
+    named = sorted(found.topics.items())
+    return {name: len(topic.partitions) for name, topic in named if not name.startswith("__")}
+
+
+def _leaders(found: MetadataCache, topic: str) -> list[Address]:
+    """Return the address of each partition's leader; raise KafkaError."""
+    return [found.brokers[found.leader(topic, index)] for index in range(len(found.topic(topic).partitions))]
 
 
 def _encoded(value: bytes | str | None) -> bytes | None:

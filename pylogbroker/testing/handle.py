@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping
 from contextlib import ExitStack
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -20,6 +20,7 @@ from pylogbroker.testing.requests import BrokerRequests
 
 if TYPE_CHECKING:
     from pylogbroker.client.messages import Message
+    from pylogbroker.testing.admin import KeptNames
 
 _NAME_LENGTH_MAX: Final = 60
 
@@ -38,13 +39,10 @@ class Kafka:
         self._clients = clients
         self._numbers = itertools.count(1)
         self._stack = ExitStack()
-        self._topics_before: set[str] = set()
-        self._groups_before: set[str] = set()
-        self._transactions_before: set[str] = set()
+        self._before: KeptNames | None = None
 
     def __enter__(self) -> Self:
-        self._topics_before, self._groups_before = set(self.broker.topics), set(self.broker.groups)
-        self._transactions_before = set(self.broker.open_transactions)
+        self._before = self.broker.inventory()
         return self
 
     def __exit__(
@@ -57,11 +55,14 @@ class Kafka:
                 stack.callback(self.broker.faults.clear)  # raises FaultNotFired
 
     def _delete_new(self) -> None:
-        for transactional_id in self._own(self.broker.open_transactions, self._transactions_before):
+        before, now = self._before, self.broker.inventory()
+        if before is None:
+            return
+        for transactional_id in self._own(now.open_transactions, before.open_transactions):
             warnings.warn(LeftBehind(f"transaction {transactional_id} is open after the test"), stacklevel=2)
-        for group in self._own(self.broker.groups, self._groups_before):
+        for group in self._own(now.groups, before.groups):
             self._delete_group(group)
-        self.broker.delete_topic(*self._own(self.broker.topics, self._topics_before))
+        self.broker.delete_topic(*self._own(now.topics, before.topics))
 
     @property
     def bootstrap(self) -> str:
@@ -123,7 +124,7 @@ class Kafka:
         named = {name.replace("_", "."): value for name, value in settings.items()}
         return {**self.broker.client_settings(), **named}
 
-    def _own(self, names: Sequence[str], before: set[str]) -> list[str]:
+    def _own(self, names: Collection[str], before: Collection[str]) -> list[str]:
         """Return what the test made: all that is new, but on an external Kafka only names of `new_name`."""
         new = [name for name in names if name not in before]
         is_shared = isinstance(self.broker, ExternalBroker)

@@ -106,6 +106,17 @@ class TestTopics(ClusterTests):
         self.now(self.cluster.refresh())
         self.assertIsNone(self.cluster.partitions_of("later"))
 
+    def test_topics_that_are_looked_up_are_not_remembered(self) -> None:
+        for asked in (["t"], None):
+            found = self.now(self.cluster.look_up(asked))
+            self.assertEqual((set(found.topics), found.leader("t", 0)), ({"t"}, 1))
+            self.assertEqual(self.cluster.brokers(), found.brokers)
+        with self.assertRaises(KafkaError):
+            self.now(self.cluster.look_up(["no"])).topic("no")
+        self.now(self.cluster.refresh())
+        self.assertEqual(self.cluster.topics(), {})
+        self.assertEqual(self.one.asked_for(MetadataRequest)[-1].topics, [])
+
     def test_asking_for_a_topic_creates_it_asking_for_all_does_not(self) -> None:
         self.now(self.cluster.all_topics())
         self.after(self.cluster.find_topic("new")).addErrback(lambda _: None)

@@ -67,6 +67,22 @@ def test_records_by_partition(broker: Broker) -> None:
     assert found == [(0, 0, b"a", 1000), (2, 0, b"c", 1000), (2, 1, None, 1000)]
 
 
+def test_records_after_connections_were_reset(broker: Broker) -> None:
+    broker.create_topic("reset", 1)
+    for number in range(3):
+        broker.produce("reset", str(number))
+        assert [int(each.value) for each in broker.records("reset")] == list(range(number + 1))
+        broker.faults.network.reset()
+
+
+def test_brokers_of_a_fault_are_not_asked_after_it(broker: Broker) -> None:
+    broker.create_topic("moved")
+    broker.faults.cluster.move_leader("moved", 0, to=7)
+    assert broker.groups == []
+    broker.faults.clear()
+    assert "moved" in broker.inventory().topics
+
+
 def test_topics_with_settings(broker: Broker) -> None:
     broker.delete_topic(*broker.topics)
     broker.create_topic("by-default")
