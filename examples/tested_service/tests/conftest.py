@@ -12,6 +12,11 @@ from billing import INVOICES, ORDERS, REJECTED, Billing
 from pylogbroker.testing.handle import Kafka
 
 DEADLINE_SECONDS = 20.0
+QUICK_RETRIES = {  # the defaults suit production: tests with faults would wait for seconds
+    "fetch.error.backoff.ms": 10,
+    "reconnect.backoff.ms": 10,
+    "retry.backoff.ms": 10,
+}
 
 
 @attrs.define
@@ -22,9 +27,11 @@ class Shop:
     prefix: str
     services: list[Billing] = attrs.field(factory=list)
 
-    def start(self, **options: Any) -> Billing:
-        settings = self.kafka.broker.client_settings()
-        self.services.append(Billing(settings, prefix=self.prefix, **options))
+    def start(self, **named: Any) -> Billing:
+        """Start a service with more settings of librdkafka."""
+        more = {name.replace("_", "."): value for name, value in named.items()}
+        settings = {**self.kafka.broker.client_settings(), **QUICK_RETRIES, **more}
+        self.services.append(Billing(settings, prefix=self.prefix))
         return self.services[-1]
 
     def order(self, number: int = 1, country: str = "de", *items: tuple[str, int]) -> None:
