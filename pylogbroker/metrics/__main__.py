@@ -33,8 +33,10 @@ for offsets and groups, so that dashboards for these work. A metric without samp
 - How long a request took is counted in buckets, each twice as long as the one before it, so a quantile may be off by
   as much as a third. Quantiles cannot be added: for several brokers, use `histogram_quantile` on
   `pylogbroker_request_seconds_bucket`. `request="Fetch"` has both `FetchConsumer` and `FetchFollower`.
-- The lag of a group is known to its coordinator for partitions with a replica on that broker. For others,
-  `kafka_topic_partition_current_offset - on (topic, partition) group_right kafka_consumergroup_current_offset` has it.
+- The lag of a group is served by its coordinator, as kafka_exporter serves it: each group once, whichever brokers have
+  the partitions. A scrape asks the leaders of partitions without a replica there, and waits at most two seconds. Values
+  up to a minute old stand in for a leader that does not answer; then the lag is left out. With an authorizer, brokers
+  need DESCRIBE on the topics, which super users have.
 
 This page is made by `python -m pylogbroker.metrics > docs/metrics.md`.
 

@@ -9,11 +9,13 @@ from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector,
 from prometheus_client.exposition import generate_latest
 
 from pylogbroker.broker.assembly import Broker
+from pylogbroker.broker.membership.cluster_role import ClusterRole
 from pylogbroker.metrics.cleaner import collect_cleaner
 from pylogbroker.metrics.coordinators import collect_groups, collect_sessions
 from pylogbroker.metrics.exposition import Exposition
 from pylogbroker.metrics.network import NetworkMetrics
 from pylogbroker.metrics.quotas import collect_quotas
+from pylogbroker.metrics.remote_ends import RemoteEnds
 from pylogbroker.metrics.replicas import collect_cluster, collect_replicas
 from pylogbroker.metrics.topics import collect_topics
 from pylogbroker.net.service import KafkaFactory
@@ -33,11 +35,17 @@ class BrokerMetrics:
     _broker: Broker
     _factories: Sequence[KafkaFactory]
     _network: NetworkMetrics = attrs.field(factory=NetworkMetrics, init=False)
+    _remote_ends: RemoteEnds = attrs.field(init=False)
     _process: CollectorRegistry = attrs.field(factory=process_registry, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        role = self._broker.role
+        self._remote_ends = RemoteEnds(self._broker, role.peers if isinstance(role, ClusterRole) else None)
 
     async def scrape(self) -> list[bytes]:
         """Return the text of all metrics in chunks."""
         runtime = self._broker.runtime
+        await self._remote_ends.refresh()
         chunks = await runtime.slices.run(self._collect())
         process: bytes = await runtime.in_thread(generate_latest, self._process)
         return [*chunks, process]
@@ -49,7 +57,7 @@ class BrokerMetrics:
         yield from collect_topics(out, broker.partitions.traffic)
         yield from collect_replicas(out, broker, has_partitions=has_partitions)
         yield from collect_cluster(out, broker)
-        yield from collect_groups(out, broker, has_partitions=has_partitions)
+        yield from collect_groups(out, broker, self._remote_ends, has_partitions=has_partitions)
         yield from collect_quotas(out, broker.quotas)
         collect_cleaner(out, broker)
         collect_sessions(out, broker)

@@ -9,6 +9,7 @@ from pylogbroker.broker.assembly import Broker
 from pylogbroker.groups.classic.group import Group
 from pylogbroker.metrics import families
 from pylogbroker.metrics.exposition import Exposition, label_text
+from pylogbroker.metrics.remote_ends import RemoteEnds
 
 _OFFSETS_PER_STEP = 50
 
@@ -20,7 +21,7 @@ def collect_sessions(out: Exposition, broker: Broker) -> None:
     out.add(families.SESSION_EVICTIONS, sessions.evictions)
 
 
-def collect_groups(out: Exposition, broker: Broker, *, has_partitions: bool) -> Iterator[None]:
+def collect_groups(out: Exposition, broker: Broker, remote_ends: RemoteEnds, *, has_partitions: bool) -> Iterator[None]:
     """Write the groups' states and lags; with `has_partitions`, also the lag of each partition."""
     states: Counter[str] = Counter()
     offsets = 0
@@ -29,21 +30,24 @@ def collect_groups(out: Exposition, broker: Broker, *, has_partitions: bool) -> 
         states[group.state.value] += 1
         offsets += len(group.offsets.committed)
         out.add(families.GROUP_MEMBERS, len(group.members), group.group_id)
-        yield from _write_offsets(out, broker, group, has_partitions=has_partitions)
+        yield from _write_offsets(out, broker, remote_ends, group, has_partitions=has_partitions)
     out.add(families.GROUPS, states.total())
     out.add(families.OFFSETS, offsets)
     for state, family in families.GROUPS_BY_STATE.items():
         out.add(family, states[state])
 
 
-def _write_offsets(out: Exposition, broker: Broker, group: Group, *, has_partitions: bool) -> Iterator[None]:
+def _write_offsets(
+    out: Exposition, broker: Broker, remote_ends: RemoteEnds, group: Group, *, has_partitions: bool
+) -> Iterator[None]:
     sums: Counter[str] = Counter()
     lags: Counter[str] = Counter()
     for number, ((topic, index), committed) in enumerate(tuple(group.offsets.committed.items())):
         if number % _OFFSETS_PER_STEP == 0:
             yield
         partition = broker.partitions.hosted.get((topic, index))
-        lag = None if partition is None else max(0, partition.log.high_watermark - committed.offset)
+        end = remote_ends.get((topic, index)) if partition is None else partition.log.high_watermark
+        lag = None if end is None else max(0, end - committed.offset)
         sums[topic] += committed.offset
         if lag is not None:
             lags[topic] += lag
