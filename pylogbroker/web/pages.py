@@ -74,7 +74,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(size=size_text, time=time_text, number=number_text)
+    environment.filters.update(size=size_text, time=time_text, number=number_text, duration=duration_text)
     environment.globals["link"] = link
     return environment
 
@@ -96,6 +96,8 @@ _AFTER: Final[Mapping[str, Callable[[dict[str, Any]], str]]] = {
     "add-acl": lambda done: link("acls", resource=done["resource"], name=done["name"]),
     "delete-acl": lambda done: "acls",
     "set-quota": lambda done: "quotas",
+    "fence-producer": lambda done: link("transaction", id=done["id"]),
+    "abort-transaction": lambda done: link("producers", topic=done["topic"], partition=done["partition"]),
 }
 """Pages that show what has changed."""
 
@@ -109,6 +111,17 @@ def size_text(count: int | None) -> str:
             break
         size /= 1024
     return f"{count} B" if unit == "B" else f"{size:.1f} {unit}"
+
+
+def duration_text(milliseconds: int | None) -> str:
+    """Return a duration in its two largest units; the empty text for none."""
+    if milliseconds is None:
+        return ""
+    seconds = milliseconds // 1000
+    for unit, name, smaller, smaller_name in ((86400, "d", 3600, "h"), (3600, "h", 60, "min"), (60, "min", 1, "s")):
+        if seconds >= unit:
+            return f"{seconds // unit} {name} {seconds % unit // smaller} {smaller_name}"
+    return f"{milliseconds / 1000:g} s"
 
 
 def number_text(number: float) -> str:

@@ -9,7 +9,7 @@ from twisted.internet.defer import ensureDeferred, gatherResults
 from pylogbroker.broker.services import Services
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.metadata.image import NO_CONTROLLER, NO_LEADER
-from pylogbroker.metadata.topic_names import OFFSETS_TOPIC
+from pylogbroker.metadata.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from pylogbroker.security.acls.bindings import AclOperation, AclResourceType
 from pylogbroker.web.visitors import Visitor
 from pylogbroker.wire import Request
@@ -35,6 +35,14 @@ def group_coordinator(services: Services, group_id: str) -> int:
         return services.node.id  # nobody has a group yet
     index = services.groups.partition_for(group_id)
     return _leader(services, OFFSETS_TOPIC, index, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+
+
+def transaction_coordinator(services: Services, transactional_id: str) -> int:
+    """Return the coordinator of a transactional id; raise COORDINATOR_NOT_AVAILABLE."""
+    if TRANSACTIONS_TOPIC not in services.metadata.topics:
+        return services.node.id
+    index = services.transactions.partition_for(transactional_id)
+    return _leader(services, TRANSACTIONS_TOPIC, index, ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
 
 def _leader(services: Services, topic: str, index: int, missing: ErrorCode) -> int:

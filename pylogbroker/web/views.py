@@ -34,6 +34,13 @@ from pylogbroker.web.query import BadQuery, Query
 from pylogbroker.web.quota_views import quotas, set_quota
 from pylogbroker.web.record_views import records
 from pylogbroker.web.texts import Directory, Page, StaticPage
+from pylogbroker.web.transaction_views import (
+    abort_transaction,
+    fence_producer,
+    producers,
+    transaction,
+    transactions,
+)
 from pylogbroker.web.user_views import delete_user, set_password, users
 from pylogbroker.web.visitors import NotServed, Visitor, check_address, visitor_of
 
@@ -57,6 +64,9 @@ VIEWS: Final[Mapping[str, View]] = {
     "users": users,
     "acls": acls,
     "quotas": quotas,
+    "transactions": transactions,
+    "transaction": transaction,
+    "producers": producers,
 }
 CHANGES: Final[Mapping[str, View]] = {
     "create-topic": create_topic,
@@ -69,17 +79,21 @@ CHANGES: Final[Mapping[str, View]] = {
     "add-acl": add_acl,
     "delete-acl": delete_acl,
     "set-quota": set_quota,
+    "fence-producer": fence_producer,
+    "abort-transaction": abort_transaction,
 }
 _NOT_FOUND = (
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     ErrorCode.GROUP_ID_NOT_FOUND,
     ErrorCode.INVALID_TOPIC_EXCEPTION,
     ErrorCode.RESOURCE_NOT_FOUND,
+    ErrorCode.TRANSACTIONAL_ID_NOT_FOUND,
 )
 _FORBIDDEN = (
     ErrorCode.TOPIC_AUTHORIZATION_FAILED,
     ErrorCode.GROUP_AUTHORIZATION_FAILED,
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
 )
 
 

@@ -235,6 +235,8 @@ class TestDenials(AnonymousTests, ChangeTests):
             ("add-acl", _ACL),
             ("delete-acl", _ACL),
             ("set-quota", {"user": "bob", "key": "producer_byte_rate", "value": 1}),
+            ("fence-producer", {"id": "p", "confirm": "p"}),
+            ("abort-transaction", {"topic": "clicks", "partition": 0, "producer_id": 1}),
             ("reset-group", {"id": "readers", "to": "earliest"}),
         ]
         self.assertEqual({name for name, _ in denied}, set(CHANGES))

@@ -16,6 +16,7 @@ from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
 
 from pylogbroker.broker.apis import offset_commit
+from pylogbroker.errors import ErrorCode
 from pylogbroker.security.acls.bindings import (
     AccessControlEntry,
     AclOperation,
@@ -39,6 +40,7 @@ from pylogbroker.wire.messages.offset_commit import (
 from pylogbroker.wire.messages.offset_fetch import OffsetFetchRequest
 from pylogbroker.wire.messages.produce import ProduceRequest
 from tests.broker.members import Members, opened_members
+from tests.broker.transactions import Producer
 from tests.broker.trees import now
 from tests.web.described import check_answer
 from tests.web.test_site import Connection
@@ -219,6 +221,23 @@ class TestGroups(GroupTests):
         )
         self.assertEqual(self.change("reset-group", id="readers", to="shift", by=3)["offsets"], preview["offsets"])
         self.assertEqual(self.offsets(), [(0, 7, 10, 3), (1, 9, 10, 1)])
+
+
+class TestTransactions(ClusterViewTests):
+    def test_those_of_another_coordinator(self) -> None:
+        self.cluster.create("__transaction_state", [2])
+        producer = Producer(self.cluster[2], "p")
+        self.assertEqual(producer.init(), ErrorCode.NONE)
+        self.assertEqual(producer.add(("clicks", 1)), [ErrorCode.NONE])
+        self.assertEqual(producer.send(b"v", topic="clicks", index=1), ErrorCode.NONE)
+        [row] = self.ask("transactions")["transactions"]
+        self.assertEqual((row["id"], row["coordinator"], row["partition_count"]), ("p", 2, 1))
+        self.assertEqual(self.ask("transaction?id=p")["partitions"], [{"topic": "clicks", "partition": 1}])
+        [row] = self.ask("producers?topic=clicks&partition=1")["producers"]
+        self.assertEqual((row["producer_id"], row["transaction_start"]), (producer.producer_id, 0))
+        self.change("fence-producer", id="p", confirm="p")
+        self.assertEqual(self.ask("transactions")["total"], 0)
+        self.assertEqual(self.ask("producers?topic=clicks&partition=1")["producers"][0]["transaction_start"], None)
 
 
 class TestGroupRights(GroupTests, RightsTests):

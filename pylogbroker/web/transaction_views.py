@@ -1,0 +1,176 @@
+"""Transactions of all coordinators, and producers of a partition: list, describe, end those that hang."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any, Final
+
+from twisted.internet.task import deferLater
+
+from pylogbroker.broker.slices import sort_in_steps
+from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.rpc.errors import raise_for
+from pylogbroker.web.query import BadQuery, Query
+from pylogbroker.web.routing import ask_all, leader_of, transaction_coordinator
+from pylogbroker.web.rows import slice_rows
+from pylogbroker.web.visitors import Visitor
+from pylogbroker.wire.messages.describe_producers import DescribeProducersRequest, ProducerState, TopicRequest
+from pylogbroker.wire.messages.describe_transactions import DescribeTransactionsRequest, TransactionState
+from pylogbroker.wire.messages.init_producer_id import InitProducerIdRequest
+from pylogbroker.wire.messages.list_transactions import ListTransactionsRequest
+from pylogbroker.wire.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+)
+
+STATES: Final = ("open", "all")
+_OPEN: Final = ("Ongoing", "PrepareCommit", "PrepareAbort")
+_PARTITION_MAX: Final = 2**31 - 1
+_FENCE_TIMEOUT_MS: Final = 60_000  # of the next transaction, which never begins
+_FENCE_ATTEMPTS: Final = 50
+_RETRY_SECONDS: Final = 0.1
+
+
+async def transactions(visitor: Visitor, query: Query) -> dict[str, Any]:
+    """Return transactional ids in order, from the `start`th on: those with an open transaction, or all."""
+    search, state, seconds = query.text("search"), query.choice("state", STATES), query.number("longer_than")
+    longer_than_ms = -1 if seconds is None else min(seconds * 1000, 2**63 - 1)
+    slices = visitor.services.runtime.slices
+    states = [*_OPEN] if state == "open" else []
+    answers = await ask_all(visitor, ListTransactionsRequest(states, [], longer_than_ms))
+    matching: dict[str, int] = {}
+    for broker_id, answer in answers.items():
+        async for each in slices.over(() if answer is None else answer.transaction_states):
+            if search in each.transactional_id:
+                matching[each.transactional_id] = broker_id
+    in_order = slices.over(await slices.run(sort_in_steps(list(matching.items()))))
+    values, shown = slice_rows(query, [each async for each in in_order])
+    return {
+        "search": search,
+        "state": state,
+        "longer_than": seconds,
+        **values,
+        "is_complete": not any(answer is None or answer.error_code for answer in answers.values()),
+        "transactions": await _rows(visitor, shown),
+    }
+
+
+async def _rows(visitor: Visitor, shown: Sequence[tuple[str, int]]) -> list[dict[str, Any]]:
+    """Return rows of transactional ids with their coordinators; those that have gone meanwhile are left out."""
+    asked: dict[int, list[str]] = {}
+    for name, broker_id in shown:
+        asked.setdefault(broker_id, []).append(name)
+    rows: dict[str, dict[str, Any]] = {}
+    for broker_id, names in asked.items():
+        with suppress(KafkaError):
+            for each in (await visitor.ask(DescribeTransactionsRequest(names), broker_id)).transaction_states:
+                if not each.error_code:
+                    rows[each.transactional_id] = _row(visitor, broker_id, each)
+    return [rows[name] for name, _ in shown if name in rows]
+
+
+def _row(visitor: Visitor, coordinator: int, found: TransactionState) -> dict[str, Any]:
+    is_open = found.transaction_state in _OPEN and found.transaction_start_time_ms >= 0
+    began = found.transaction_start_time_ms
+    return {
+        "id": found.transactional_id,
+        "state": found.transaction_state,
+        "coordinator": coordinator,
+        "producer_id": found.producer_id,
+        "producer_epoch": found.producer_epoch,
+        "timeout_ms": found.transaction_timeout_ms,
+        "began": began if is_open else None,
+        "age_ms": max(0, visitor.services.runtime.now_ms() - began) if is_open else None,
+        "partition_count": sum(len(each.partitions) for each in found.topics),
+    }
+
+
+async def transaction(visitor: Visitor, query: Query) -> dict[str, Any]:
+    """Return a transactional id, and the partitions of its transaction from the `start`th on."""
+    name = query.required("id")
+    coordinator = transaction_coordinator(visitor.services, name)
+    [found] = (await visitor.ask(DescribeTransactionsRequest([name]), coordinator)).transaction_states
+    raise_for(found.error_code)
+    keys = ((each.topic, index) for each in found.topics for index in each.partitions)
+    values, shown = slice_rows(query, [key async for key in visitor.services.runtime.slices.over(keys)])
+    partitions = [{"topic": topic, "partition": index} for topic, index in shown]
+    return {**_row(visitor, coordinator, found), **values, "partitions": partitions}
+
+
+async def fence_producer(visitor: Visitor, query: Query) -> dict[str, Any]:
+    """Shut out the producer of a transactional id, which is given twice, and abort its open transaction."""
+    name = query.required("id")
+    if query.required("confirm").strip() != name:
+        raise BadQuery("confirm must be the transactional id, whose producer is shut out")
+    coordinator = transaction_coordinator(visitor.services, name)
+    [known] = (await visitor.ask(DescribeTransactionsRequest([name]), coordinator)).transaction_states
+    raise_for(known.error_code)
+    for _ in range(_FENCE_ATTEMPTS):
+        answer = await visitor.ask(InitProducerIdRequest(name, _FENCE_TIMEOUT_MS), coordinator)
+        if answer.error_code != ErrorCode.CONCURRENT_TRANSACTIONS:  # then the coordinator still aborts the transaction
+            break
+        await deferLater(visitor.services.runtime.clock, _RETRY_SECONDS, lambda: None)
+    raise_for(answer.error_code)
+    return {"id": name, "producer_id": answer.producer_id, "producer_epoch": answer.producer_epoch}
+
+
+async def producers(visitor: Visitor, query: Query) -> dict[str, Any]:
+    """Return the producers of a partition from the `start`th on, and the first offsets of open transactions."""
+    topic, index = query.required("topic"), query.count("partition", 0, _PARTITION_MAX)
+    values, shown = slice_rows(query, await _producers(visitor, topic, index))
+    return {
+        "topic": topic,
+        "partition": index,
+        **values,
+        "producers": [
+            {
+                "producer_id": each.producer_id,
+                "producer_epoch": each.producer_epoch,
+                "last_sequence": each.last_sequence,
+                "last_timestamp": each.last_timestamp,
+                "transaction_start": each.current_txn_start_offset if each.current_txn_start_offset >= 0 else None,
+            }
+            for each in shown
+        ],
+    }
+
+
+async def _producers(visitor: Visitor, topic: str, index: int) -> list[ProducerState]:
+    """Return producers in order; those with an open transaction come first."""
+    request = DescribeProducersRequest([TopicRequest(topic, [index])])
+    answer = await visitor.ask(request, leader_of(visitor, topic, index))
+    [found] = answer.topics[0].partitions
+    raise_for(found.error_code, found.error_message)
+    slices = visitor.services.runtime.slices
+    in_order = sort_in_steps(
+        found.active_producers, key=lambda each: (each.current_txn_start_offset < 0, each.producer_id)
+    )
+    return [each async for each in slices.over(await slices.run(in_order))]
+
+
+async def abort_transaction(visitor: Visitor, query: Query) -> dict[str, Any]:
+    """Write a marker that aborts a producer's transaction in one partition, which its coordinator has forgotten."""
+    topic, index = query.required("topic"), query.count("partition", 0, _PARTITION_MAX)
+    producer_id = query.count("producer_id", -1)
+    found = [
+        each
+        for each in await _producers(visitor, topic, index)
+        if each.producer_id == producer_id and each.current_txn_start_offset >= 0
+    ]
+    if not found:
+        raise KafkaError(
+            f"producer {producer_id} has no open transaction in {topic}-{index}", ErrorCode.RESOURCE_NOT_FOUND
+        )
+    marker = WritableTxnMarker(
+        producer_id,
+        found[0].producer_epoch,
+        False,
+        [WritableTxnMarkerTopic(topic, [index])],
+        max(found[0].coordinator_epoch, 0),
+    )
+    answer = await visitor.ask(WriteTxnMarkersRequest([marker]), leader_of(visitor, topic, index))
+    [result] = answer.markers[0].topics[0].partitions
+    raise_for(result.error_code)
+    return {"topic": topic, "partition": index, "producer_id": producer_id}

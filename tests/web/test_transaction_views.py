@@ -1,0 +1,106 @@
+"""Transactions on the page: open ones with their age, partitions, producers, and how to end them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pylogbroker.errors import ErrorCode
+from pylogbroker.security.acls.bindings import CLUSTER_NAME, AclOperation, AclResourceType
+from pylogbroker.web.pages import duration_text
+from tests.broker.transactions import TransactionTests
+from tests.web.test_changes import ChangeTests
+from tests.web.test_pages import HOSTILE, Parsed
+from tests.web.test_views import NOW
+from tests.web.test_visitors import AnonymousTests
+
+
+class TransactionViewTests(ChangeTests, TransactionTests):
+    def ids(self, query: str = "") -> list[str]:
+        found = self.ask(f"transactions?{query}")
+        self.assertTrue(found["is_complete"])
+        return [each["id"] for each in found["transactions"]]
+
+
+class TestTransactions(TransactionViewTests):
+    def test_open_ones_with_their_age(self) -> None:
+        self.producer("idle")
+        self.begun(b"v", transactional_id="first")
+        self.node.clock.advance(30)
+        self.begun(b"v", transactional_id="second")
+        self.node.clock.advance(2.5)
+        first, second = self.ask("transactions")["transactions"]
+        self.assertEqual((first["id"], first["state"], first["age_ms"]), ("first", "Ongoing", 32_500))
+        self.assertEqual((second["id"], second["began"], second["age_ms"]), ("second", NOW + 30_000, 2_500))
+        self.assertEqual((second["partition_count"], second["timeout_ms"]), (1, 60_000))
+        self.assertEqual(self.ids("longer_than=10"), ["first"])
+        self.assertEqual(self.ids("start=1"), ["second"])
+        self.assertEqual(self.ids("search=ec"), ["second"])
+        self.assertEqual(self.ids("state=all"), ["first", "idle", "second"])
+        idle = self.ask("transaction?id=idle")
+        self.assertEqual((idle["state"], idle["age_ms"], idle["partitions"]), ("Empty", None, []))
+        found = self.ask("transaction?id=first")
+        self.assertEqual((found["age_ms"], found["partitions"]), (32_500, [{"topic": "t", "partition": 0}]))
+        self.ask("transaction?id=nobody", 404)
+        self.ask("transactions?state=some", 400)
+
+    def test_fence(self) -> None:
+        producer = self.begun(b"v")
+        self.change("fence-producer", 400, id="p", confirm="q")
+        connection, body = self.connect(), b'{"id": "p", "confirm": "p"}'
+        head = b"POST /api/fence-producer HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        connection.protocol.dataReceived(head + b"Content-Length: %d\r\n\r\n" % len(body) + body)
+        self.node.clock.advance(1)
+        self.assertIn(b" 200 OK\r\n", connection.transport.value())
+        self.assertEqual(self.ids(), [])
+        self.assertEqual(self.committed(), [])
+        self.assertNotEqual(producer.end(True), ErrorCode.NONE)
+        self.change("fence-producer", 404, id="nobody", confirm="nobody")
+        self.assertEqual(self.ids("state=all"), ["p"])
+
+    def test_abort_in_a_partition(self) -> None:
+        producer = self.begun(b"v")
+        self.begun(b"w", transactional_id="other")
+        rows = self.ask("producers?topic=t&partition=0")["producers"]
+        self.assertEqual([(row["transaction_start"], row["last_sequence"]) for row in rows], [(0, 0), (1, 0)])
+        self.assertEqual(rows[0]["producer_id"], producer.producer_id)
+        fields: dict[str, Any] = {"topic": "t", "partition": 0, "producer_id": producer.producer_id}
+        self.change("abort-transaction", **fields)
+        starts = {row["producer_id"]: row["transaction_start"] for row in self.ask("producers?topic=t")["producers"]}
+        self.assertEqual((starts[producer.producer_id], 1 in starts.values()), (None, True))
+        self.assertIn("no open transaction", self.change("abort-transaction", 404, **fields)["error"])
+        self.ask("producers?topic=t&partition=5", 404)
+
+    def test_hostile_ids(self) -> None:
+        self.begun(b"v", transactional_id=HOSTILE)
+        for path in ("/transactions", "/producers?topic=t"):
+            self.assertEqual(self.connect().get(path).code, 200)
+        page = Parsed(self.connect().get("/transactions").body)
+        self.assertIn(HOSTILE, page.text)
+        [link] = [each for each in page.links if each.startswith("transaction?")]
+        self.assertIn(HOSTILE, Parsed(self.connect().get(f"/{link}").body).text)
+
+    def test_durations(self) -> None:
+        shown = [duration_text(each) for each in (None, 1500, 60_000, 3_725_000, 90_000_000)]
+        self.assertEqual(shown, ["", "1.5 s", "1 min 0 s", "1 h 2 min", "1 d 1 h"])
+
+
+class TestRights(AnonymousTests, TransactionViewTests):
+    settings = {**AnonymousTests.settings, **TransactionTests.settings}
+
+    def test_ids_and_topics_are_hidden(self) -> None:
+        self.allow(AclOperation.WRITE, AclResourceType.TOPIC, "t")
+        producer = self.begun(b"v")
+        self.deny_all()
+        self.assertEqual(self.ids(), [])
+        self.ask("transaction?id=p", 403)
+        self.ask("producers?topic=t", 403)
+        self.allow(AclOperation.DESCRIBE, AclResourceType.TRANSACTIONAL_ID, "p")
+        self.assertEqual(self.ids(), ["p"])
+        self.assertEqual(self.ask("transaction?id=p")["partitions"], [])
+        self.allow(AclOperation.READ, AclResourceType.TOPIC, "t")
+        self.assertEqual(len(self.ask("transaction?id=p")["partitions"]), 1)
+        fields: dict[str, Any] = {"topic": "t", "partition": 0, "producer_id": producer.producer_id}
+        self.change("abort-transaction", 403, **fields)
+        self.change("fence-producer", 403, id="p", confirm="p")
+        self.allow(AclOperation.ALTER, AclResourceType.CLUSTER, CLUSTER_NAME)
+        self.change("abort-transaction", **fields)
