@@ -1,5 +1,6 @@
-"""This project's brokers for all cores, `--brokers N`: a supervisor and its child processes."""
+"""This project's brokers for all cores, `--brokers N`: a supervisor, its fork server, and the brokers."""
 
+import re
 import subprocess
 import time
 from collections.abc import Iterator
@@ -8,7 +9,7 @@ from pathlib import Path
 
 import attrs
 
-from benchmarks.brokers import PROJECT, START_SECONDS, own_command, process_cpu_seconds, process_resident_bytes, scratch
+from benchmarks.brokers import PROJECT, START_SECONDS, own_command, process_cpu_seconds, scratch
 from benchmarks.errors import BenchmarkError
 from benchmarks.session import NO_SETTINGS, FollowingSession, Session
 from tests.peers.maven import PeerError
@@ -38,11 +39,18 @@ class ManyBrokers(Measured):
     start_cpu_seconds: float
 
     def supervisor_bytes(self) -> int:
-        return process_resident_bytes(self.pids[0])
+        """Return the memory of the supervisor and of its fork server."""
+        return sum(map(proportional_bytes, self.pids[:2]))
 
     def broker_bytes(self) -> int:
-        """Return the resident memory of the largest broker."""
-        return max(map(process_resident_bytes, self.pids[1:]))
+        """Return the memory of the largest broker."""
+        return max(map(proportional_bytes, self.pids[2:]))
+
+
+def proportional_bytes(pid: int) -> int:
+    """Return the memory of a process; of pages that several processes share, each has its part."""
+    found = re.search(r"^Pss: +(\d+) kB", Path(f"/proc/{pid}/smaps_rollup").read_text(), re.MULTILINE)
+    return int(found[1]) * 1024 if found else 0
 
 
 @contextmanager
@@ -67,7 +75,11 @@ def _serving(process: "subprocess.Popen[bytes]", log: Path, count: int) -> ManyB
     except PeerError as error:
         raise BenchmarkError(f"the brokers do not start: {error}") from None
     seconds = time.perf_counter() - begin
-    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-    pids = (process.pid, *map(int, children))
+    [fork_server] = _children(process.pid)
+    pids = (process.pid, fork_server, *_children(fork_server))
     session = FollowingSession("127.0.0.1", int(found[1]))
     return ManyBrokers(f"--brokers {count}", session, pids, seconds, sum(map(process_cpu_seconds, pids)))
+
+
+def _children(pid: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]

@@ -3,65 +3,73 @@
 from __future__ import annotations
 
 import re
-import sys
-from collections.abc import Callable, Sequence
+import signal
+from collections.abc import Callable
 from typing import Any, Final
 
-from twisted.internet.error import ProcessDone
-from twisted.internet.protocol import ProcessProtocol
+from twisted.internet.protocol import Protocol
 from twisted.logger import Logger, LogLevel
 from twisted.python.failure import Failure
 
 _LINE: Final = re.compile(r"\S+ \[([^\]#]*)(?:#(\w+))?\] (.*)")
 _TWISTD: Final = "twisted.scripts."  # logs that it starts, and its reactor
-_PROGRAM: Final = "from twisted.scripts.twistd import run; run()"
-_STDIN, _STDOUT, _STDERR = 0, 1, 2
 
 
-def command(arguments: Sequence[str]) -> list[str]:
-    """Return the command of a broker that stops when its standard input is closed."""
-    twistd = [sys.executable, "-c", _PROGRAM, "--nodaemon", "--pidfile=", "pylogbroker"]
-    return [*twistd, "--stop-with-stdin", *arguments]
+class BrokerProcess(Protocol):
+    """Logs the lines of its process with the broker's id; calls `ended` with the cause once the process has ended.
 
+    Its transport is the process's standard input and output.
+    """
 
-class BrokerProcess(ProcessProtocol):
-    """Logs the lines of its process with the broker's id; calls `ended` with a text once the process has ended."""
+    transport: Any
 
     def __init__(self, broker_id: int, ended: Callable[[BrokerProcess, str], None]) -> None:
         self.broker_id = broker_id
         self.last_line = ""
         self._ended = ended
-        self._rests = {_STDOUT: b"", _STDERR: b""}
+        self._rest = b""
         self._level = LogLevel.info
-        self.transport: Any = None
+        self._signal: Callable[[signal.Signals], None] | None = None
+        self._cause: str | None = None
+        self._is_closed = False
 
-    def start(self, reactor: Any, arguments: Sequence[str]) -> None:
-        program = command(arguments)
-        descriptors = {_STDIN: "w", _STDOUT: "r", _STDERR: "r"}
-        reactor.spawnProcess(self, program[0], program, env=None, childFDs=descriptors)
+    def forked(self, send_signal: Callable[[signal.Signals], None]) -> None:
+        self._signal = send_signal
 
     def stop(self) -> None:
-        """Let the broker stop as SIGTERM does."""
-        self._signal("TERM")
+        """Let the broker stop as SIGTERM does, or as a closed standard input if it gets no signals."""
+        if self._signal is None or self._cause is not None:
+            self.transport.loseWriteConnection()
+        self._send(signal.SIGTERM)
 
     def reload(self) -> None:
         """Let the broker reload its settings."""
-        self._signal("HUP")
+        self._send(signal.SIGHUP)
 
-    def _signal(self, name: str) -> None:
-        if self.transport.pid is not None:
-            self.transport.signalProcess(name)
+    def _send(self, number: signal.Signals) -> None:
+        if self._signal is not None and self._cause is None:
+            self._signal(number)
 
-    def childDataReceived(self, childFD: int, data: bytes) -> None:
-        *lines, self._rests[childFD] = (self._rests[childFD] + data).split(b"\n")
+    def dataReceived(self, data: bytes) -> None:
+        *lines, self._rest = (self._rest + data).split(b"\n")
         for line in lines:
             self._log_line(line.decode(errors="backslashreplace"))
 
-    def processEnded(self, reason: Failure) -> None:
-        self.transport.pid = None
-        for rest in filter(None, self._rests.values()):
-            self._log_line(rest.decode(errors="backslashreplace"))
-        self._ended(self, "it stopped" if reason.check(ProcessDone) else _cause(reason.value))
+    def connectionLost(self, reason: Failure | None = None) -> None:
+        """Take the end of the output."""
+        self._is_closed = True
+        if self._rest:
+            self._log_line(self._rest.decode(errors="backslashreplace"))
+        self._end_when_complete()
+
+    def process_ended(self, cause: str) -> None:
+        """Take the cause; output may follow."""
+        self._cause = cause
+        self._end_when_complete()
+
+    def _end_when_complete(self) -> None:
+        if self._is_closed and self._cause is not None:
+            self._ended(self, self._cause)
 
     def _log_line(self, line: str) -> None:
         match = _LINE.fullmatch(line)
@@ -74,9 +82,3 @@ class BrokerProcess(ProcessProtocol):
         if text and not namespace.startswith(_TWISTD):
             self.last_line = text
             Logger(namespace=namespace).emit(self._level, "broker {id}: {text}", id=self.broker_id, text=text)
-
-
-def _cause(ended: Any) -> str:
-    if getattr(ended, "signal", None):
-        return f"signal {ended.signal}"
-    return f"exit status {getattr(ended, 'exitCode', None)}"

@@ -35,6 +35,7 @@ from pylogbroker.metadata import zk_paths
 from pylogbroker.metadata.zk_schema import BrokerNode, decode_broker, decode_controller
 from pylogbroker.tap.brokers.child import BrokerProcess
 from pylogbroker.tap.brokers.data import known_ids
+from pylogbroker.tap.brokers.forking import BrokerForks
 from pylogbroker.tap.brokers.plan import BrokersPlan, PlannedBroker, check_shrinking, plan
 from pylogbroker.tap.brokers.readiness import MetadataWait, metadata_question
 from pylogbroker.tap.preflight import check_data_of_several
@@ -69,6 +70,7 @@ class Supervisor(Service):
         self._database: TreeDatabase | None = None
         self._factory: ZooKeeperFactory | None = None
         self._ports: list[Any] = []
+        self._forks = BrokerForks(reactor)
         self._is_stopping = False
         self._announcing: Deferred[None] | None = None
 
@@ -77,6 +79,7 @@ class Supervisor(Service):
         self._reactor.callWhenRunning(lambda: ensureDeferred(self._start()).addErrback(self._fail))
 
     async def _start(self) -> None:
+        self._forks.prepare()
         planned = await deferToThread(self._plan)
         self._planned = planned.brokers
         file = await deferToThread(TreeFile.open, planned.tree_directory, wall_clock_ms(), keeps_sessions=True)
@@ -116,7 +119,7 @@ class Supervisor(Service):
 
     def _spawn(self, supervised: _Supervised) -> None:
         supervised.process = BrokerProcess(supervised.id, self._on_process_ended)
-        supervised.process.start(self._reactor, supervised.arguments)
+        self._forks.fork(supervised.process, supervised.arguments)
 
     # -- brokers that come and go --------------------------------------------------------------------------------------
 
@@ -205,6 +208,7 @@ class Supervisor(Service):
         controller = self._controller()
         for wave in ([each for each in self._brokers if each != controller], [controller]):
             await self._stop_brokers([self._brokers[each] for each in wave if each in self._brokers])
+        self._forks.close()
         for port in self._ports:
             await maybeDeferred(port.stopListening)
         if self._factory is not None:

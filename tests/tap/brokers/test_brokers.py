@@ -50,10 +50,13 @@ class Brokers:
         assert self.process.terminate(60) == -signal.SIGTERM
 
     def pids(self) -> list[int]:
-        """Return the process ids of the brokers."""
+        """Return the process ids of the brokers, children of the fork server."""
         assert self.process is not None
-        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text()
-        return [int(child) for child in children.split()]
+        return [broker for server in children(self.process.pid) for broker in children(server)]
+
+
+def children(pid: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
 @pytest.fixture
@@ -188,6 +191,22 @@ def test_three_deaths_within_a_minute_end_all(brokers: Brokers) -> None:
     os.kill(brokers.pids()[0], signal.SIGKILL)
     assert brokers.process.wait(START_SECONDS_MAX) == 1
     assert "broker 0 ended 3 times within a minute" in "\n".join(brokers.process.lines)
+
+
+def test_brokers_outlive_the_fork_server_and_are_started_again(brokers: Brokers) -> None:
+    bootstrap = brokers.start(2)
+    assert brokers.process is not None
+    [fork_server], victim = children(brokers.process.pid), brokers.pids()[1]
+    os.kill(fork_server, signal.SIGKILL)
+    wait_until(lambda: children(brokers.process.pid) == [])
+    create_topic(bootstrap, "t")
+    produce(bootstrap, "t", range(60))
+    os.kill(victim, signal.SIGKILL)
+    brokers.process.expect("broker 1 has ended by an unknown cause")
+    wait_until(lambda: len(brokers.pids()) == 1)
+    produce(bootstrap, "t", range(60, 120))
+    assert consume(bootstrap, "t", 120) == list(range(120))
+    brokers.stop()
 
 
 def test_brokers_do_not_outlive_the_supervisor(brokers: Brokers) -> None:

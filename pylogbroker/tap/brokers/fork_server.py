@@ -1,0 +1,139 @@
+"""Process that has imported the broker, and forks brokers: they start without imports, and share its memory.
+
+The supervisor starts it, with a Unix socket as standard input. Each message is a line of JSON.
+
+    to fork     {"arguments": [...]}, with the descriptor of the broker's standard streams
+    forked      {"pid": number}
+    to signal   {"pid": number, "signal": number}
+    ended       {"pid": number, "status": exit status, or a signal's number below 0}
+
+It has one thread and no reactor. It ends when the supervisor closes the socket.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import random
+import selectors
+import signal
+import socket
+import sys
+from collections import deque
+from collections.abc import Sequence
+from contextlib import suppress
+from importlib import import_module
+from typing import Any, Final
+
+import attrs
+
+_PRELOADED: Final = ("twisted.scripts.twistd", "pylogbroker.tap.twistd", "pylogbroker.coordination.zookeeper")
+_RECEIVED_BYTES: Final = 64 * 1024
+_IGNORED: Final = (signal.SIGINT, signal.SIGHUP)  # a terminal sends them to all processes; the supervisor handles them
+
+
+@attrs.frozen
+class Forked:
+    """In a new process: what it is to run, and the descriptor of its standard streams."""
+
+    arguments: Sequence[str]
+    descriptor: int
+
+
+@attrs.define(eq=False)
+class ForkServer:
+    _socket: socket.socket
+    _wakeups: socket.socket
+    _received: bytes = b""
+    _descriptors: deque[int] = attrs.field(factory=deque)
+    _children: set[int] = attrs.field(factory=set)
+
+    def serve(self) -> Forked | None:
+        """Return what to run in a forked process, None at the end of the server."""
+        with selectors.DefaultSelector() as selector:
+            for each in (self._socket, self._wakeups):
+                selector.register(each, selectors.EVENT_READ)
+            while True:
+                ready = [key.fileobj for key, _ in selector.select()]
+                if self._wakeups in ready:
+                    self._report_ends()
+                if self._socket in ready:
+                    received, descriptors, _, _ = socket.recv_fds(self._socket, _RECEIVED_BYTES, 1)
+                    if not received:
+                        return None
+                    self._descriptors += descriptors
+                    *lines, self._received = (self._received + received).split(b"\n")
+                    for line in lines:
+                        forked = self._handle(json.loads(line))
+                        if forked is not None:
+                            return forked
+
+    def _handle(self, message: dict[str, Any]) -> Forked | None:
+        if "arguments" in message:
+            return self._fork(message["arguments"])
+        if message["pid"] in self._children:
+            os.kill(message["pid"], message["signal"])
+        return None
+
+    def _fork(self, arguments: Sequence[str]) -> Forked | None:
+        descriptor = self._descriptors.popleft()
+        pid = os.fork()
+        if pid == 0:
+            for each in self._descriptors:  # of the next brokers: nobody would see their ends
+                os.close(each)
+            return Forked(arguments, descriptor)
+        os.close(descriptor)
+        self._children.add(pid)
+        self._send({"pid": pid})
+        return None
+
+    def _report_ends(self) -> None:
+        with suppress(BlockingIOError):
+            self._wakeups.recv(_RECEIVED_BYTES)
+        for pid in tuple(self._children):
+            ended, status = os.waitpid(pid, os.WNOHANG)
+            if ended:
+                self._children.remove(pid)
+                self._send({"pid": pid, "status": os.waitstatus_to_exitcode(status)})
+
+    def _send(self, message: dict[str, int]) -> None:
+        with suppress(BrokenPipeError):  # the supervisor has ended
+            self._socket.sendall(json.dumps(message).encode() + b"\n")
+
+
+def run() -> None:
+    """Serve on standard input; run a broker in each forked process."""
+    gc.disable()
+    for name in _PRELOADED:
+        import_module(name)
+    gc.freeze()
+    wakeups, signalled = socket.socketpair()
+    for each in (wakeups, signalled):
+        each.setblocking(False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.set_wakeup_fd(signalled.fileno(), warn_on_full_buffer=False)
+    handlers = {number: signal.signal(number, signal.SIG_IGN) for number in _IGNORED}
+    requests = socket.socket(fileno=os.dup(0))
+    forked = ForkServer(requests, wakeups).serve()
+    if forked is None:
+        return
+    signal.set_wakeup_fd(-1)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
+    for each in (requests, wakeups, signalled):
+        each.close()
+    _run_broker(forked)
+
+
+def _run_broker(forked: Forked) -> None:
+    for number in (0, 1, 2):
+        os.dup2(forked.descriptor, number)
+    os.close(forked.descriptor)
+    random.seed()
+    gc.enable()
+    from twisted.scripts import twistd
+
+    sys.argv = ["twistd", "--nodaemon", "--pidfile=", "pylogbroker", "--stop-with-stdin", *forked.arguments]
+    twistd.run()
