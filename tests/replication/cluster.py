@@ -12,7 +12,8 @@ Limits of the model:
 - A request to the controller is not delayed beyond its repetition: it is lost, processed, or processed without answer.
   Its answer, or the loss, comes once.
 - Without broker epochs in fetches (before Fetch 15), messages of a broker's former life are lost with its connections.
-- Without `flush.messages`, a broker loses records only while a member of the ISR remains that has them all.
+- Without `flush.messages`, a broker loses records only while a member of the ISR remains that has them all. No change
+  of the ISR that is on its way puts that member out.
 - No broker loses records and comes again while the controller changes: a controller of ZooKeeper mode does not notice.
 - A truncation is on the disk at once. There are no transactions.
 """
@@ -20,6 +21,7 @@ Limits of the model:
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import attrs
@@ -220,29 +222,35 @@ class Cluster:
             self.late = [each for each in self.late if not _is_of_former_life(each, broker)]
 
     def survives_without(self, broker: ModelBroker) -> bool:
-        """Return whether another member of the ISR has all records, and the controller knows that it lives."""
+        """Return whether another member of the ISR has all records, and the controller knows that it lives.
+
+        A requested change must not put it out: the controller may store the change after the crash.
+        """
         if self.setup.unclean or self.setup.flushes:
             return True
         known, registered = self.controller.known, self.controller.registrations
         for member in self.controller.stored.isr:
             other = self.brokers[member]
             is_known = known.get(member) == registered.get(member) == other.epoch
-            if other is not broker and other.runs and member not in self.lossy and is_known:
+            stays = all(member in isr for isr in self._proposed_isrs())
+            if other is not broker and other.runs and member not in self.lossy and is_known and stays:
                 return True
         return False
 
     def may_lose_records(self, broker: ModelBroker) -> bool:
         if self.setup.unclean or self.setup.flushes:
             return True
-        if not self.setup.carries_broker_epochs and self._is_proposed(broker.id):
+        if not self.setup.carries_broker_epochs and any(broker.id in isr for isr in self._proposed_isrs()):
             return False
         return self.survives_without(broker)
 
-    def _is_proposed(self, broker: int) -> bool:
-        return any(
-            role is not None and role.isr.pending is not None and broker in role.isr.pending.isr
-            for role in (each.leader for each in self.brokers)
-        ) or any(isinstance(each, AlterRequest) and broker in each.change.isr for each in self.messages)
+    def _proposed_isrs(self) -> Iterator[Sequence[int]]:
+        for broker in self.brokers:
+            if broker.leader is not None and broker.leader.isr.pending is not None:
+                yield broker.leader.isr.pending.isr
+        for message in self.messages:
+            if isinstance(message, AlterRequest):
+                yield message.change.isr
 
     def _forget_lossy(self) -> None:
         controller = self.controller
