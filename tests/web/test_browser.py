@@ -212,7 +212,7 @@ def test_the_keyboard_reaches_everything(browser: Browser, topic: str) -> None:
         if active.tag_name == "body":
             break
         reached.append(active.text or active.get_attribute("name"))
-    assert reached[:4] == ["Skip to the content", "Topics", "Groups", "Brokers"]
+    assert reached[:5] == ["Skip to the content", "Topics", "Groups", "Transactions", "Brokers"]
     assert {"offset", "Show", "Write a record", "Follow new records", "value"} <= set(reached)
 
 
