@@ -65,8 +65,8 @@ _ATTEMPTS_MAX: Final = 5
 
 class ControllerRole(Protocol):
     @property
-    def is_active(self) -> bool:
-        """This broker is the cluster's controller."""
+    def is_elected(self) -> bool:
+        """This broker is the cluster's controller, or is taking over."""
 
 
 @attrs.define(eq=False)
@@ -99,8 +99,11 @@ class ClusterAdmin:
                 waiting.callback(None)
 
     def check_is_controller(self) -> None:
-        """Raise NOT_CONTROLLER, unless this broker is the controller."""
-        if not self._role.is_active:
+        """Raise NOT_CONTROLLER, unless this broker is the controller.
+
+        It is from its election on, as in Kafka: metadata names it before it has taken over.
+        """
+        if not self._role.is_elected:
             raise KafkaError(
                 f"broker {self._broker_id} is not the controller; it is broker {self._metadata.image.controller_id}",
                 ErrorCode.NOT_CONTROLLER,

@@ -81,6 +81,11 @@ class ControllerDriver:
         self._wake()
 
     @property
+    def is_elected(self) -> bool:
+        """This broker is the controller; it may still take over, and requests wait until it has."""
+        return self._active is not None and not self._active.has_ended
+
+    @property
     def is_active(self) -> bool:
         """This broker is the controller, and has taken over."""
         return self._active is not None and self._active.is_serving

@@ -9,6 +9,7 @@ import pytest
 from twisted.logger import capturedLogs
 from twisted.trial.unittest import SynchronousTestCase
 
+from pylogbroker.broker.membership.controller_channels import AnswerHandler
 from pylogbroker.controller.isr_changes import WantedIsr
 from pylogbroker.controller.ports import ControllerSettings
 from pylogbroker.controller.requested_elections import ElectionKind
@@ -21,7 +22,7 @@ from pylogbroker.metadata.topic_names import new_topic_id
 from pylogbroker.metadata.zk_image import new_partitions
 from pylogbroker.metadata.zk_schema import ControllerNode
 from tests.broker.log_lines import logged_lines
-from tests.broker.membership.harness import CONTROLLER, DrivenCluster, begin, error_of, planned
+from tests.broker.membership.harness import CONTROLLER, DrivenCluster, ModelChannels, begin, error_of, planned
 from tests.broker.trees import now, opened_tree
 
 OTHER = zk_schema.encode_controller(ControllerNode(9, 5))
@@ -72,6 +73,24 @@ def test_a_broker_waits_while_another_is_the_controller(cluster: DrivenCluster) 
     assert not cluster.driver.is_active
     cluster.write(Delete(zk_paths.CONTROLLER))
     assert cluster.driver.is_active
+
+
+def test_requests_wait_for_the_takeover(cluster: DrivenCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    def open_channels(answered: AnswerHandler) -> ModelChannels:
+        cluster.tree.is_suspended = True  # after the election, before the takeover
+        return DrivenCluster.open_channels(cluster, answered)
+
+    monkeypatch.setattr(cluster.driver, "_open_channels", open_channels)
+    cluster.driver.start()
+    assert (cluster.driver.is_elected, cluster.driver.is_active) == (True, False)
+    waiting = begin(cluster.driver.list_reassignments(None))
+    assert not waiting.called
+    cluster.tree.is_suspended = False
+    cluster.clock.advance(1)
+    assert (cluster.driver.is_elected, cluster.driver.is_active) == (True, True)
+    assert waiting.result == {}
+    cluster.driver.stop()
+    assert not cluster.driver.is_elected
 
 
 @pytest.mark.parametrize("is_active", [False, True])
