@@ -22,6 +22,7 @@ from benchmarks import (
     security,
     size,
     spark,
+    system_calls,
 )
 from benchmarks.brokers import PROJECT
 from benchmarks.errors import BenchmarkError
@@ -50,6 +51,14 @@ def test_start_and_idle_size_are_measured(tmp_path: Path) -> None:
     done = CliRunner().invoke(size.main, options, catch_exceptions=False)
     assert "first connection on an empty data directory" in done.output
     assert "resident when idle" in done.output
+
+
+def test_system_calls_are_measured(tmp_path: Path) -> None:
+    options = ["--rounds", "1", "--scale", "0.01", "--markdown", "--directory", str(tmp_path)]
+    done = CliRunner().invoke(system_calls.main, options, catch_exceptions=False)
+    rows = [line.strip("| ").split(" | ") for line in done.output.splitlines() if line.startswith("|")]
+    assert len(rows) == 2 + 2 * len(system_calls.APPENDS) + 2
+    assert all(float(row[2]) > 0 for row in rows[2:])
 
 
 def test_syncs_are_measured(tmp_path: Path) -> None:
