@@ -17,10 +17,14 @@ EXTREMES = (
     b"\xc3\x28",
 )
 CHANGES_MAX = 3
+LONG_BYTES = 100_000
+LONG_CHANCE = 0.002
 
 
 def changed(random: Random, data: bytes) -> bytes:
-    """Return the bytes with up to `CHANGES_MAX` changes; sometimes as they are."""
+    """Return the bytes with up to `CHANGES_MAX` changes; rarely, a part is repeated first."""
+    if random.random() < LONG_CHANCE:
+        data = repeated(random, data)
     for _ in range(random.randint(0, CHANGES_MAX)):
         start = random.randrange(len(data) + 1)
         end = min(len(data), start + random.choice((0, 1, 1, 2, 4, 20)))
@@ -36,6 +40,13 @@ def changed(random: Random, data: bytes) -> bytes:
             case _:
                 data = data[:start]
     return data
+
+
+def repeated(random: Random, data: bytes) -> bytes:
+    """Return the bytes with a part so often that they are long, as the worst case of a parser has them."""
+    start = random.randrange(len(data) + 1)
+    end = min(len(data), start + random.choice((1, 4, 14, 20)))
+    return data[:start] + data[start:end] * (LONG_BYTES // max(1, end - start)) + data[end:]
 
 
 def pieces(random: Random, data: bytes) -> list[bytes]:

@@ -119,7 +119,8 @@ def tokens(random: Random, mechanism: str) -> list[bytes]:
         proof = base64.b64encode(random.randbytes(32)).decode()
         return [f"n,,n={user},r=abc".encode(), f"c=biws,r=abc,p={proof}".encode()]
     if mechanism == "OAUTHBEARER":
-        return [first_message(EXPIRED, random.choice(("", user)), extension="x"), b"\1"]
+        first = first_message(random.choice((EXPIRED, "a")), random.choice(("", user)), extension="x")
+        return [first, b"\1"]
     return [f"\0{user}\0wrong".encode()] * 2
 
 

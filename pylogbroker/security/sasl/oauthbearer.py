@@ -20,10 +20,10 @@ import attrs
 from pylogbroker.security.sasl.authentication import AuthenticationFailed
 
 _SECONDS_MAX: Final = 1 << 40
-_FIRST: Final = re.compile(
-    r"n,(?:a=(?P<authorization>(?:[^,=\0]|=2C|=3D)+))?,\x01(?:[A-Za-z]+=[^\x01]*\x01)*?"
-    r"auth=(?P<scheme>\w+) +(?P<token>[-_.A-Za-z0-9]+)\x01(?:[A-Za-z]+=[^\x01]*\x01)*\x01"
-)
+_KVSEP: Final = "\1"
+_AUTHORIZATION: Final = re.compile(r"n,(?:a=(?P<authorization>(?:[^,=\0]|=2C|=3D)+))?,")
+_PAIR: Final = re.compile(r"(?P<name>[A-Za-z]+)=(?P<value>.*)", re.DOTALL)
+_CREDENTIALS: Final = re.compile(r"(?P<scheme>\w+) +(?P<token>[-_.A-Za-z0-9]+)")
 
 
 class InvalidToken(Exception):
@@ -64,20 +64,44 @@ class OAuthServer:
         """Return the answer to the next message; raise AuthenticationFailed."""
         if self._failure:
             raise AuthenticationFailed(self._failure)
-        first = _FIRST.fullmatch(token.decode(errors="replace"))
-        if first is None or first["scheme"].lower() != "bearer":
-            raise AuthenticationFailed("the first message is malformed, or has no bearer token")
+        authorization, bearer_token = _parsed(token.decode(errors="replace"))
         try:
-            found = self._validator.validate(first["token"])
+            found = self._validator.validate(bearer_token)
         except InvalidToken as error:
             self._failure = str(error)
             scope = {} if error.scope is None else {"scope": error.scope}
             return json.dumps({"status": error.status, **scope}, separators=(",", ":")).encode()
-        authorization = (first["authorization"] or "").replace("=2C", ",").replace("=3D", "=")
         if authorization not in ("", found.principal):
             raise AuthenticationFailed("the client asks to be another user")
         self.user, self.expires_ms = found.principal, found.expires_ms
         return b""
+
+
+def _parsed(message: str) -> tuple[str, str]:
+    """Return the authorization, or "", and the token; raise AuthenticationFailed.
+
+    Anybody may send a message. It is cut once, and no part is looked at twice. One regular expression for the whole
+    would take time that grows with the square of the length.
+    """
+    header, *pairs = message.split(_KVSEP)
+    first = _AUTHORIZATION.fullmatch(header)
+    if first is None or pairs[-2:] != ["", ""]:
+        raise _malformed()
+    token = None
+    for each in pairs[:-2]:
+        pair = _PAIR.fullmatch(each)
+        if pair is None:
+            raise _malformed()
+        if pair["name"] == "auth" and token is None:
+            token = pair["value"]
+    credentials = None if token is None else _CREDENTIALS.fullmatch(token)
+    if credentials is None or credentials["scheme"].lower() != "bearer":
+        raise _malformed()
+    return (first["authorization"] or "").replace("=2C", ",").replace("=3D", "="), credentials["token"]
+
+
+def _malformed() -> AuthenticationFailed:
+    return AuthenticationFailed("the first message is malformed, or has no bearer token")
 
 
 @attrs.frozen

@@ -24,16 +24,17 @@ import attrs
 from pylogbroker.security.sasl.authentication import AuthenticationFailed
 from pylogbroker.security.sasl.users import HASHES, Users, digest
 
-_VALUE: Final = r"[^,\0]"
-_NAME: Final = r"(?:[^,=\0]|=2C|=3D)+"
-_NONCE: Final = r"[\x21-\x2b\x2d-\x7e]+"
-_EXTENSIONS: Final = rf"(?:,[A-Za-z]+={_VALUE}+)*"
+# Possessive: a long message that does not match fails at once, and is not tried again with shorter parts.
+_VALUE: Final = r"[^,\0]++"
+_NAME: Final = r"(?:[^,=\0]++|=2C|=3D)++"
+_NONCE: Final = r"[\x21-\x2b\x2d-\x7e]++"
+_EXTENSIONS: Final = rf"(?:,[A-Za-z]++={_VALUE})*"
 _FIRST: Final = re.compile(
     rf"(?P<header>n,(?:a=(?P<authorization>{_NAME}))?,)"
     rf"(?P<bare>n=(?P<name>{_NAME}),r=(?P<nonce>{_NONCE})(?P<extensions>{_EXTENSIONS}))"
 )
 _FINAL: Final = re.compile(
-    rf"(?P<unsigned>c=(?P<header>[A-Za-z0-9+/=]+),r=(?P<nonce>{_NONCE}){_EXTENSIONS}),p=(?P<proof>[A-Za-z0-9+/=]+)"
+    rf"(?P<unsigned>c=(?P<header>[A-Za-z0-9+/=]++),r=(?P<nonce>{_NONCE}){_EXTENSIONS}),p=(?P<proof>[A-Za-z0-9+/=]++)"
 )
 _NO_HEADER: Final = b"n,,"  # which Java's clients send even with an authorization
 
