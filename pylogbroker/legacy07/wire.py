@@ -37,9 +37,13 @@ RESPONSE_BYTES_MAX: Final = 0x7FFFFFFF
 ERROR_SIZE: Final = 2
 HEAD_SIZE: Final = 4 + ERROR_SIZE
 
+_DESCRIBED_PARTS_MAX: Final = 100
+"""Parts of a request that is decoded on a listener of the other protocol: anybody may send 30,000, for a log line."""
+
 _INT16, _INT32, _INT64 = struct.Struct(">h"), struct.Struct(">i"), struct.Struct(">q")
 _HEAD = struct.Struct(">ih")
 _COUNTED = struct.Struct(">ihi")
+_MULTI_FETCH, _MULTI_PRODUCE = _INT16.pack(2), _INT16.pack(3)
 
 
 class Legacy07ErrorCode(IntEnum):
@@ -254,7 +258,9 @@ def decode_offsets(frame: Buffer) -> tuple[int, list[int]]:
 
 
 def describe_legacy07_request(frame: memoryview) -> str | None:
-    """Describe a frame that resembles a request of 0.7; else None."""
+    """Describe a frame that resembles a request of 0.7; else None, also for one of very many parts."""
+    if frame[:2] in (_MULTI_FETCH, _MULTI_PRODUCE) and int.from_bytes(frame[2:4], "big") > _DESCRIBED_PARTS_MAX:
+        return None
     try:
         request = decode_legacy07_request(frame)
     except WireError:

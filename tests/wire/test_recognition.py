@@ -97,3 +97,11 @@ def test_a_request_of_the_simple_protocol(bytes_: bytes, name: str) -> None:
 def test_what_is_neither(frame: bytes) -> None:
     assert describe_kafka_request(memoryview(frame)) is None
     assert describe_legacy07_request(memoryview(frame)) is None
+
+
+@pytest.mark.parametrize(("number", "part_bytes"), [(2, 18), (3, 10)])
+def test_a_request_of_very_many_parts_is_not_decoded_for_a_hint(number: int, part_bytes: int) -> None:
+    """Decoding it takes a second, in which no other client is served."""
+    few, many = (struct.pack(">hh", number, count) + bytes(count * part_bytes) for count in (100, 101))
+    assert describe_legacy07_request(memoryview(few)) is not None
+    assert describe_legacy07_request(memoryview(many)) is None
