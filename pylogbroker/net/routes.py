@@ -122,19 +122,18 @@ class Routes:
 
         ApiVersions alone answers unknown versions, in version 0, so that clients can choose a known one.
         """
-        route = self._routes.get((key, version))
-        if route is None:
-            route = self._routes[key, version] = self._make(key, version)
-        return route
+        return self._routes.get((key, version)) or self._make(key, version)
 
     def _make(self, key: int, version: int) -> Route:
         api = self._apis.get(key)
         if api is None:
             raise NotOffered(_shown(key), f"{_shown(key)} {self._missing}")
         if version in api.versions:
-            return _route(api, version, self.latencies)
+            route = self._routes[key, version] = _route(api, version, self.latencies)
+            return route
         if api.request is ApiVersionsRequest:
-            return _unsupported_api_versions()
+            # one for all of them, counted as the first: a peer may ask for 65,000
+            return self._routes.setdefault((key, api.versions.last + 1), _unsupported_api_versions())
         raise NotOffered(
             api.name,
             f"{api.name} is not offered in version {version}, but in {api.versions.first} to {api.versions.last}",
