@@ -10,7 +10,7 @@ from pylogbroker.broker.slices import sort_in_steps
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.rpc.errors import raise_for
 from pylogbroker.security.acls.bindings import AclOperation, AclPermission, AclResourceType, PatternType
-from pylogbroker.web.query import Query
+from pylogbroker.web.query import BadQuery, Query
 from pylogbroker.web.rows import slice_rows
 from pylogbroker.web.visitors import Visitor
 from pylogbroker.wire.messages.create_acls import AclCreation, CreateAclsRequest
@@ -31,6 +31,9 @@ PATTERNS: Final = _members(PatternType)
 OPERATIONS: Final = _members(AclOperation)
 PERMISSIONS: Final = _members(AclPermission)
 _FIELDS: Final = ("resource", "name", "pattern", "principal", "host", "operation", "permission")
+_NAMES: Final = ("name", "principal", "host")
+_WIDE: Final = ("", "any", "match")
+"""Choices by which a filter matches several ACLs."""
 
 
 async def acls(visitor: Visitor, query: Query) -> dict[str, Any]:
@@ -82,8 +85,11 @@ async def add_acl(visitor: Visitor, query: Query) -> dict[str, Any]:
 
 
 async def delete_acl(visitor: Visitor, query: Query) -> dict[str, Any]:
-    """Delete an ACL, all of whose fields are given."""
+    """Delete one ACL, all of whose fields are given: a field that matches several would delete more."""
     wanted = {name: query.required(name) for name in _FIELDS}
+    for name, value in wanted.items():
+        if not value or (name not in _NAMES and value.strip() in _WIDE):
+            raise BadQuery(f"{name} must be that of one ACL, not {value.strip() or 'empty'}")
     [found] = (await visitor.ask(DeleteAclsRequest([DeleteAclsFilter(*_filter(query))]))).filter_results
     raise_for(found.error_code, found.error_message)
     if not found.matching_acls:

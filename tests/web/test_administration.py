@@ -102,6 +102,24 @@ class TestAcls(ChangeTests):
         self.change("delete-acl", 400, **fields)
         self.ask("acls?permission=perhaps", 400)
 
+    def test_one_is_deleted_not_those_of_a_filter(self) -> None:
+        fields = {"resource": "topic", "principal": "User:bob", "operation": "read"}
+        for name in ("clicks", "any", "match"):
+            self.change("add-acl", name=name, **fields)
+        rows = self.ask("acls")["acls"]
+        one = next(row for row in rows if row["name"] == "clicks")
+        wide = [one | {name: ""} for name in one]
+        for name in ("resource", "pattern", "operation", "permission"):
+            wide += [one | {name: value} for value in ("any", " ", " any")]
+        wide += [one | {"pattern": "match"}, dict.fromkeys(one, "")]
+        for each in wide:
+            self.change("delete-acl", 400, **each)
+            self.assertEqual(self.submit("delete-acl", **each).code, 400)
+        self.assertEqual(self.ask("acls")["acls"], rows)
+        for row in rows:
+            self.change("delete-acl", **row)
+            self.change("delete-acl", 404, **row)
+
     def test_forms(self) -> None:
         fields = {"resource": "topic", "name": HOSTILE.replace("/", ""), "principal": f"User:{HOSTILE}"}
         answer = self.submit("add-acl", operation="read", **fields)
