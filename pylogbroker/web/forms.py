@@ -45,10 +45,10 @@ def check_origin(request: Request) -> None:
 
 
 def form_of(request: Request, bytes_max: int) -> Query:
-    """Return the fields of a form; raise NotServed or BadQuery."""
+    """Return the fields of a form as they were typed; raise NotServed or BadQuery."""
     if _content_type(request) != "application/x-www-form-urlencoded":
         raise NotServed(415, "expected a form, application/x-www-form-urlencoded")
-    return Query.of(request, bytes_max)
+    return Query.of(request, bytes_max).with_line_feeds()
 
 
 def json_of(request: Request) -> Query:

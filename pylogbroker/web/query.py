@@ -53,6 +53,15 @@ class Query:
         values = {name: _from_json(name, value) for name, value in found.items()}
         return cls({name: value for name, value in values.items() if value is not None})
 
+    def with_line_feeds(self) -> Query:
+        """Return the parameters with \\n between lines, where browsers send \\r\\n whatever was typed."""
+        return Query(
+            {
+                name: value.replace("\r\n", "\n") if isinstance(value, str) else value
+                for name, value in self._values.items()
+            }
+        )
+
     def given(self, name: str) -> str | None:
         """Return a parameter as it is; None without one."""
         value = self._values.get(name)

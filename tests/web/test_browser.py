@@ -60,6 +60,19 @@ def commit(browser: Browser, group: str, topic: str, offset: int) -> None:
     consumer.close()
 
 
+def consumed(browser: Browser, topic: str) -> Any:
+    """Return the first record of a topic, as librdkafka reads it."""
+    consumer = Consumer({"bootstrap.servers": browser.broker.bootstrap, "group.id": "bytes"})
+    try:
+        consumer.assign([TopicPartition(topic, 0, 0)])
+        record = consumer.poll(60)
+    finally:
+        consumer.close()
+    assert record is not None
+    assert record.error() is None
+    return record
+
+
 def values(browser: Browser) -> list[str]:
     return [row[3] for row in browser.rows()]
 
@@ -131,6 +144,9 @@ def test_one_record_is_written(browser: Browser, topic: str) -> None:
     browser.fill("produce", key="k", value="line\nanother", headers="trace: 1\nempty:")
     browser.press("Write")
     assert [row[2:] for row in browser.rows()] == [["k", "line\nanother", "trace:\n1\nempty:"]]
+    record = consumed(browser, topic)
+    assert (record.key(), record.value()) == (b"k", b"line\nanother")
+    assert record.headers() == [("trace", b"1"), ("empty", b"")]
 
 
 def test_a_group_is_reset_after_a_preview(browser: Browser, topic: str) -> None:

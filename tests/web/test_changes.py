@@ -182,6 +182,16 @@ class TestForms(ChangeTests):
         self.assertEqual(answer.headers["location"], "group?id=readers")
         self.assertEqual(self.submit("delete-topic", name="clicks", confirm="clicks").headers["location"], "topics")
 
+    def test_lines_end_as_they_were_typed(self) -> None:
+        self.node.create("clicks")
+        self.submit("produce", topic="clicks", value="one\r\n\r\ntwo\nthree\r", key="a\r\nb", headers="h: 1\r\ni: 2")
+        row = self.record("clicks")
+        self.assertEqual((row["value"]["text"], row["key"]["text"]), ("one\n\ntwo\nthree\r", "a\nb"))
+        self.assertEqual(headers_of(row), [("h", "1"), ("i", "2")])
+        self.change("produce", topic="clicks", value="one\r\ntwo", headers={"h": "1\r\n"})
+        row = self.record("clicks")
+        self.assertEqual((row["value"]["text"], headers_of(row)), ("one\r\ntwo", [("h", "1\r\n")]))
+
     def test_an_error_is_a_page(self) -> None:
         answer = self.submit("create-topic", name="a b")
         self.assertEqual(answer.headers["content-type"], "text/html; charset=utf-8")
