@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any, Final
 
 from pylogbroker.broker.config_resources import ResourceType
+from pylogbroker.metadata.image import NO_LEADER
 from pylogbroker.partition_hash import partition_of_key
 from pylogbroker.records import Record, build
 from pylogbroker.rpc.errors import raise_for
@@ -65,7 +67,7 @@ async def delete_topic(visitor: Visitor, query: Query) -> dict[str, Any]:
 
 
 async def produce(visitor: Visitor, query: Query) -> dict[str, Any]:
-    """Write one record; without a partition, the key decides as for Kafka's clients."""
+    """Write one record; without a partition, the key decides as for Kafka's clients, or without a key chance does."""
     topic = query.required("topic")
     key = query.given("key") or None
     value = None if query.flag("tombstone") else query.given("value")
@@ -89,5 +91,8 @@ async def produce(visitor: Visitor, query: Query) -> dict[str, Any]:
 
 def _partition_of(visitor: Visitor, topic: str, key: bytes | None) -> int:
     visitor.check(AclOperation.DESCRIBE, AclResourceType.TOPIC, topic)
-    partitions = len(visitor.services.metadata.require_topic(topic).partitions)
-    return 0 if key is None else partition_of_key(key, partitions)
+    partitions = visitor.services.metadata.require_topic(topic).partitions
+    if key is not None:
+        return partition_of_key(key, len(partitions))
+    led = [index for index, state in partitions.items() if state.leader != NO_LEADER]
+    return random.choice(led or list(partitions))

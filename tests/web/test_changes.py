@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from typing import Any
+from unittest.mock import patch
 from urllib.parse import urlencode
 
 from pylogbroker.groups import Join
+from pylogbroker.metadata.image import NO_LEADER
 from pylogbroker.security.acls.bindings import AclOperation, AclResourceType
 from pylogbroker.web.pages import put_pages
 from pylogbroker.web.texts import Directory
@@ -101,8 +103,21 @@ class TestProduce(ChangeTests):
         self.assertEqual(partition, 1)  # murmur2 of Kafka's clients, modulo 4
         row = self.record("clicks", partition)
         self.assertEqual((row["key"]["text"], row["value"]["format"]), ("some key", "null"))
-        self.change("produce", topic="clicks", value="no key")
-        self.assertEqual(self.record("clicks")["key"]["format"], "null")
+
+    def test_without_key_and_partition_chance_decides(self) -> None:
+        self.node.create("clicks", partitions=4)
+        self.node.change_partition("clicks", 1, leader=NO_LEADER)
+        given: list[list[int]] = []
+
+        def choose(indexes: list[int]) -> int:
+            given.append(indexes)
+            return indexes[-1]
+
+        with patch("pylogbroker.web.changes.random.choice", choose):
+            for more in ({}, {"key": ""}, {"tombstone": True}):
+                self.assertEqual(self.change("produce", topic="clicks", value="no key", **more)["partition"], 3)
+        self.assertEqual(given, [[0, 2, 3]] * 3)
+        self.assertEqual(self.record("clicks", 3)["key"]["format"], "null")
 
     def test_errors(self) -> None:
         self.change("produce", 404, topic="missing", value="v")
