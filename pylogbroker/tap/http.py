@@ -65,7 +65,7 @@ class HttpServer:
         """Be ready: the start of the broker is over."""
         self._readiness.check = lambda: self._faults(broker)
         self._readiness.stage = ""
-        self._views.services = broker
+        self._views.start(broker)
 
     async def stop_serving(self) -> None:
         self._readiness.stage = STOPPING

@@ -24,11 +24,12 @@ async def topics(visitor: Visitor, query: Query) -> dict[str, Any]:
             if start <= total < start + count:
                 shown.append(topic)
             total += 1
-    rows = [await _topic_row(services, topic) for topic in shown]
+    rows = [await _topic_row(visitor, topic) for topic in shown]
     return {"search": search, "start": start, "count": count, "total": total, "topics": rows}
 
 
-async def _topic_row(services: Services, topic: TopicImage) -> dict[str, Any]:
+async def _topic_row(visitor: Visitor, topic: TopicImage) -> dict[str, Any]:
+    services = visitor.services
     size = records = here = 0
     async for index in services.runtime.slices.over(topic.partitions):
         partition = services.partitions.hosted.get((topic.name, index))
@@ -37,6 +38,7 @@ async def _topic_row(services: Services, topic: TopicImage) -> dict[str, Any]:
             size += partition.log.size
             records += partition.log.high_watermark - partition.log.log_start_offset
     traffic = services.partitions.traffic.topics.get(topic.name)
+    rates = visitor.samples.topic_rates.of(services, topic.name)
     return {
         "name": topic.name,
         "is_internal": topic.internal,
@@ -48,6 +50,9 @@ async def _topic_row(services: Services, topic: TopicImage) -> dict[str, Any]:
         "messages_in": 0 if traffic is None else traffic.messages_in,
         "bytes_in": 0 if traffic is None else traffic.bytes_in,
         "bytes_out": 0 if traffic is None else traffic.bytes_out,
+        "messages_in_per_second": None if rates is None else rates.messages_in,
+        "bytes_in_per_second": None if rates is None else rates.bytes_in,
+        "bytes_out_per_second": None if rates is None else rates.bytes_out,
     }
 
 
@@ -64,7 +69,7 @@ async def topic(visitor: Visitor, query: Query) -> dict[str, Any]:
     numbers = sorted(found.partitions)[start : start + count]
     sees_settings = visitor.allows(AclOperation.DESCRIBE_CONFIGS, AclResourceType.TOPIC, name)
     return {
-        **await _topic_row(services, found),
+        **await _topic_row(visitor, found),
         "id": str(found.id),
         "start": start,
         "count": count,

@@ -75,6 +75,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters.update(size=size_text, time=time_text, number=number_text, duration=duration_text)
+    environment.filters.update(rate=rate_text, size_rate=size_rate_text)
     environment.globals["link"] = link
     return environment
 
@@ -111,6 +112,15 @@ def size_text(count: int | None) -> str:
             break
         size /= 1024
     return f"{count} B" if unit == "B" else f"{size:.1f} {unit}"
+
+
+def rate_text(rate: float | None) -> str:
+    """Return a number per second, with three digits or more; the empty text if it is not known yet."""
+    return "" if rate is None else f"{rate:.0f}/s" if rate >= 100 or not rate else f"{rate:.3g}/s"
+
+
+def size_rate_text(rate: float | None) -> str:
+    return "" if rate is None else f"{size_text(round(rate))}/s"
 
 
 def duration_text(milliseconds: int | None) -> str:

@@ -33,6 +33,7 @@ from pylogbroker.web.live import LiveView
 from pylogbroker.web.query import BadQuery, Query
 from pylogbroker.web.quota_views import quotas, set_quota
 from pylogbroker.web.record_views import records
+from pylogbroker.web.samples import Samples
 from pylogbroker.web.texts import Directory, Page, StaticPage
 from pylogbroker.web.transaction_views import (
     abort_transaction,
@@ -105,10 +106,16 @@ class Source:
     viewers: LateAnswers = attrs.field(factory=lambda: LateAnswers(VIEWERS_MAX), init=False)
     form_tokens: FormTokens = attrs.field(factory=FormTokens, init=False)
     answers: LateAnswers = attrs.field(factory=lambda: LateAnswers(ANSWERS_MAX), init=False)
+    samples: Samples = attrs.field(factory=Samples, init=False)
+
+    def start(self, services: Services) -> None:
+        self.services = services
+        self.samples.start(services)
 
     def stop(self) -> None:
         """Serve nothing from now on."""
         self.services = None
+        self.samples.stop()
         self.viewers.cancel()
 
     def open(self, request: Request, answers: LateAnswers) -> Services:
@@ -166,7 +173,7 @@ class ViewPage(Page):
     async def _answer(self, request: Request, services: Services, work: Work) -> None:
         request.setHeader(b"content-type", self.content_type)
         try:
-            body = await work(await visitor_of(services, request), request)
+            body = await work(await visitor_of(services, self.source.samples, request), request)
         except NotServed as error:
             body = self._answer_error(request, error.code, str(error))
         except BadQuery as error:

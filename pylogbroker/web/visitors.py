@@ -27,6 +27,7 @@ from pylogbroker.config import Listener
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.security.acls.bindings import CLUSTER_NAME, AclOperation, AclResourceType
 from pylogbroker.security.principals import ANONYMOUS
+from pylogbroker.web.samples import Samples
 from pylogbroker.wire import Request
 
 log = Logger()
@@ -51,6 +52,7 @@ class NotServed(Exception):
 class Visitor:
     services: Services
     context: RequestContext
+    samples: Samples
 
     @property
     def principal(self) -> str:
@@ -108,7 +110,7 @@ def check_address(request: HttpRequest) -> None:
         raise NotServed(403, "the page is shown to connections from this machine alone: HTTP does not encrypt")
 
 
-async def visitor_of(services: Services, request: HttpRequest) -> Visitor:
+async def visitor_of(services: Services, samples: Samples, request: HttpRequest) -> Visitor:
     """Return who sent a request; raise NotServed."""
     principal = await _principal(services, request)
     host = request.getClientAddress().host
@@ -116,7 +118,7 @@ async def visitor_of(services: Services, request: HttpRequest) -> Visitor:
     access: Access | None = None if authorizer is None else authorizer.access(principal, host)
     local = request.getHost().host
     context = RequestContext(0, _CLIENT_ID, host, local, principal=principal, access=access)
-    return Visitor(services, context)
+    return Visitor(services, context, samples)
 
 
 async def _principal(services: Services, request: HttpRequest) -> str:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import socket
 from pathlib import Path
 from urllib.error import HTTPError
-from urllib.request import urlopen
+from urllib.request import Request, urlopen
 
 import pytest
 from twisted.internet import reactor
@@ -20,6 +21,7 @@ from pylogbroker.storage import LogManager
 from pylogbroker.tap.brokers.plan import plan
 from pylogbroker.tap.preflight import check_ports
 from pylogbroker.tap.service import BrokerService
+from pylogbroker.web import topic_rates
 from tests.support.reactor_run import run
 from tests.tap.embedding_programs import settings
 
@@ -127,3 +129,24 @@ def test_brokers_of_one_machine_have_ports_of_their_own() -> None:
     assert planned("http://0.0.0.0:7000-7009") == ["http://0.0.0.0:7000", "http://0.0.0.0:7001"]
     with pytest.raises(ConfigError, match=r"expected http://host:port, or a range of ports"):
         planned("nonsense")
+
+
+def test_samples_are_taken_while_the_broker_serves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(topic_rates, "INTERVAL_SECONDS", 0.01)
+    service = BrokerService(reactor, settings(tmp_path / "data", http_listeners="http://:0"))
+
+    async def work() -> None:
+        service.startService()
+        await service.listening
+        (address,) = service.http_addresses
+        create = Request(f"http://{address.host}:{address.port}/api/create-topic", b'{"name": "clicks"}')
+        create.add_header("Content-Type", "application/json")
+        await deferToThread(lambda: urlopen(create, timeout=10).close())
+        rate = None
+        while rate is None:
+            _, body = await deferToThread(get, address, "/api/topics")
+            rate = json.loads(body)["topics"][0]["messages_in_per_second"]
+        assert rate == 0.0
+        await service.stopService()
+
+    run(work)

@@ -6,7 +6,7 @@ from html.parser import HTMLParser
 from urllib.parse import quote, urljoin, urlsplit
 
 from pylogbroker.records import Record, build
-from pylogbroker.web.pages import put_pages, size_text, time_text
+from pylogbroker.web.pages import put_pages, rate_text, size_rate_text, size_text, time_text
 from pylogbroker.web.texts import Directory
 from tests.web.test_views import NOW, ViewTests
 
@@ -105,6 +105,9 @@ class TestPages(ViewTests):
         self.assertEqual(time_text(2**63 - 1), str(2**63 - 1))
         self.assertEqual((time_text(-1), time_text(1500)), ("none", "1970-01-01 00:00:01.500"))
         self.assertEqual([size_text(each) for each in (None, 1023, 1536)], ["unknown", "1023 B", "1.5 KiB"])
+        rates = [rate_text(each) for each in (None, 0.0, 0.25, 99.95, 1234.5)]
+        self.assertEqual(rates, ["", "0/s", "0.25/s", "100/s", "1234/s"])
+        self.assertEqual([size_rate_text(each) for each in (None, 0.4, 1536.0)], ["", "0 B/s", "1.5 KiB/s"])
 
     def test_long_lists_have_links_to_their_other_rows(self) -> None:
         for number in range(3):

@@ -20,6 +20,7 @@ from pylogbroker.wire.messages.offset_commit import (
     OffsetCommitRequestTopic,
 )
 from tests.broker.nodes import CLUSTER_ID, NODE_ID, START, NodeTests
+from tests.broker.trees import now
 from tests.web.described import check_answer
 from tests.web.test_site import Connection
 
@@ -76,6 +77,49 @@ class TestTopics(ViewTests):
         logs = [self.node.broker.partitions.find("topic-1", index).log for index in range(2)]
         self.assertEqual(row["bytes"], sum(log.size for log in logs))
         self.assertGreater(row["bytes"], 0)
+
+    def test_rates(self) -> None:
+        self.node.create("clicks", partitions=2)
+        self.source.start(self.node.broker)
+        self.addCleanup(self.source.stop)
+        self.assertEqual(self.rates("clicks"), [None] * 3)
+        self.node.clock.advance(10)
+        self.assertEqual(self.rates("clicks"), [0.0] * 3)
+        for index in (0, 1):
+            self.node.produce("clicks", index, *[NOW] * 10)
+        traffic = self.node.broker.partitions.traffic.topics["clicks"]
+        traffic.bytes_out += 600
+        self.node.clock.advance(2)
+        self.assertEqual(self.rates("clicks"), [20 / 12, traffic.bytes_in / 12, 50.0])
+        self.node.create("later")
+        self.node.clock.advance(8)
+        self.assertEqual(self.rates("clicks"), [2.0, traffic.bytes_in / 10, 60.0])
+        self.assertEqual(self.rates("later"), [None] * 3)
+        self.node.clock.advance(10)
+        self.assertEqual((self.rates("clicks"), self.rates("later")), ([0.0] * 3, [0.0] * 3))
+        self.source.samples.stop()
+        self.node.clock.advance(30)
+        self.node.produce("clicks", 0, *[NOW] * 40)
+        self.assertEqual(self.rates("clicks")[0], 1.0)
+
+    def test_rates_of_a_topic_that_is_created_again(self) -> None:
+        self.source.start(self.node.broker)
+        self.addCleanup(self.source.stop)
+        for _ in range(2):
+            self.node.create("clicks")
+            self.node.produce("clicks", 0, *[NOW] * 10)
+            self.assertEqual(self.rates("clicks"), [None] * 3)
+            self.node.clock.advance(10)
+            self.assertEqual(self.rates("clicks"), [None] * 3)
+            self.node.clock.advance(10)
+            self.assertEqual(self.rates("clicks"), [0.0] * 3)
+            now(self.node.broker.controller.delete_topic("clicks"))
+
+    def rates(self, topic: str) -> list[float | None]:
+        [row] = [each for each in self.ask("topics")["topics"] if each["name"] == topic]
+        names = [f"{each}_per_second" for each in ("messages_in", "bytes_in", "bytes_out")]
+        self.assertEqual([self.ask(f"topic?name={topic}")[name] for name in names], [row[name] for name in names])
+        return [row[name] for name in names]
 
     def test_one_with_partitions_and_settings(self) -> None:
         self.node.create("clicks", partitions=3, retention_ms="1000")
