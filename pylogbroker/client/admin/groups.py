@@ -9,11 +9,11 @@ import attrs
 
 from pylogbroker.client.admin.group_offsets import GroupOffsetsAdmin
 from pylogbroker.client.admin.routing import ItemsFailed, deferred, outcome
-from pylogbroker.client.consumer.subscription import PROTOCOL_TYPE, decode_assignment
 from pylogbroker.errors import KafkaError
 from pylogbroker.interfaces import TopicPartition
 from pylogbroker.rpc.errors import raise_for
 from pylogbroker.wire import WireError
+from pylogbroker.wire.consumer_protocol import PROTOCOL_TYPE, decode_assignment
 from pylogbroker.wire.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from pylogbroker.wire.messages.describe_groups import (
     DescribedGroup,

@@ -27,19 +27,19 @@ from pylogbroker.client.consumer.actions import (
     SendSync,
 )
 from pylogbroker.client.consumer.member_state_machine import NO_GENERATION, MemberState, MemberStateMachine
-from pylogbroker.client.consumer.subscription import (
-    PROTOCOL_TYPE,
-    decode_assignment,
-    decode_subscription,
-    encode_assignment,
-    encode_subscription,
-)
 from pylogbroker.client.errors import Closed, is_retriable
 from pylogbroker.client.plugin_guards import guarded_assignor
 from pylogbroker.client.plugin_lookup import ResolvedPlugin
 from pylogbroker.errors import ErrorCode, KafkaError, PylogbrokerError
 from pylogbroker.interfaces import IAssignor, Subscription, TopicPartition
 from pylogbroker.rpc.errors import code_of
+from pylogbroker.wire.consumer_protocol import (
+    PROTOCOL_TYPE,
+    decode_assignment,
+    decode_subscription,
+    encode_assignment,
+    encode_subscription,
+)
 from pylogbroker.wire.messages.heartbeat import HeartbeatRequest
 from pylogbroker.wire.messages.join_group import (
     JoinGroupRequest,

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from kafka.coordinator.assignors.abstract import AbstractPartitionAssignor
 from kafka.protocol.consumer.metadata import ConsumerProtocolSubscription
 
-from pylogbroker.client.consumer.subscription import encode_subscription
 from pylogbroker.interfaces import IAssignor, Subscription, TopicPartition
+from pylogbroker.wire.consumer_protocol import encode_subscription
 
 TOPICS = ("a", "b", "c", "d")
 Assignment = Mapping[str, Sequence[TopicPartition]]

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from pylogbroker.client.consumer.subscription import encode_subscription
 from pylogbroker.interfaces import IAssignor, Subscription
 from pylogbroker.plugins.assignors import cooperative_sticky, range_, round_robin, sticky
+from pylogbroker.wire.consumer_protocol import encode_subscription
 from tests.client.consumer.sample_groups import TOPICS, Assignment, Group, check, counts, unevenness
 from tests.peers.java import CLIENTS, Program
 from tests.support.oracle_answers import OracleAnswers

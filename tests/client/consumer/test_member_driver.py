@@ -8,9 +8,9 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
 from pylogbroker.client.consumer.member_driver import MemberDriver, MemberSettings
-from pylogbroker.client.consumer.subscription import decode_assignment, encode_assignment
 from pylogbroker.client.plugin_lookup import ASSIGNOR, resolve_plugins
 from pylogbroker.interfaces import TopicPartition
+from pylogbroker.wire.consumer_protocol import decode_assignment, encode_assignment
 from pylogbroker.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember
 from pylogbroker.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 

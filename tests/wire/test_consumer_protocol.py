@@ -10,14 +10,14 @@ from kafka.protocol.consumer.metadata import ConsumerProtocolAssignment as Their
 from kafka.protocol.consumer.metadata import ConsumerProtocolSubscription as TheirSubscription
 
 from pylogbroker.assignors import Claim, decode_generation, decode_user_data
-from pylogbroker.client.consumer.subscription import (
+from pylogbroker.interfaces import Subscription, TopicPartition
+from pylogbroker.wire import WireError
+from pylogbroker.wire.consumer_protocol import (
     decode_assignment,
     decode_subscription,
     encode_assignment,
     encode_subscription,
 )
-from pylogbroker.interfaces import Subscription, TopicPartition
-from pylogbroker.wire import WireError
 
 names = st.text(min_size=1, max_size=5)
 owned = st.sets(st.tuples(names, st.integers(0, 2**31 - 1)), max_size=6).map(lambda some: tuple(sorted(some)))
