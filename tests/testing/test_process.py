@@ -77,6 +77,19 @@ def test_errors_are_those_of_a_thread(broker: Broker) -> None:
         broker.faults.clear()
 
 
+def test_faults_that_end_are_checked(broker: Broker) -> None:
+    with pytest.raises(FaultNotFired, match="never fired"), broker.faults.add("Heartbeat", delay=1, must_fire=True):
+        pass
+    with pytest.raises(ZeroDivisionError), broker.faults.add("Heartbeat", delay=1, must_fire=True):
+        _ = 1 // 0
+    broker.faults.check()
+    broker.faults.add("Heartbeat", delay=1, must_fire=True).remove()
+    for check in (broker.faults.check, broker.faults.clear):
+        with pytest.raises(FaultNotFired, match="never fired"):
+            check()
+    broker.faults.check()
+
+
 def test_the_time_moves(broker: Broker) -> None:
     before = broker.clock.time()
     broker.clock.advance("1h")

@@ -105,8 +105,9 @@ class Commands:
         return {"id": int(number), "description": str(watch), "hits": watch.hits}
 
     def _remove(self, number: str) -> None:
-        self._find(number).remove()
+        watch = self._find(number)
         del self._listed[int(number)]
+        watch.finish()
 
     def _release(self, number: str) -> None:
         fault = self._find(number)

@@ -15,7 +15,7 @@ import attrs
 from pylogbroker.testing.clock import Duration, seconds_of
 from pylogbroker.testing.control.client import ControlClient
 from pylogbroker.testing.control.json_messages import from_json, to_json
-from pylogbroker.testing.faults import Faults, SeenRequest
+from pylogbroker.testing.faults import FaultNotFired, Faults, SeenRequest
 from pylogbroker.testing.faults.cluster_faults import ClusterFaults
 from pylogbroker.testing.faults.group_faults import GroupFaults
 from pylogbroker.testing.faults.log_faults import LogFaults
@@ -31,6 +31,8 @@ class Remote:
     """Control of the brokers, while they run."""
 
     _client: ControlClient | None = None
+    silent: list[str] = attrs.field(factory=list, init=False)
+    """What is wrong with removed faults that had to fire."""
 
     def attach(self, client: ControlClient | None) -> None:
         self._client = client
@@ -48,14 +50,19 @@ class Remote:
         fields |= bound.get("criteria", {}) | bound.get("conditions", {})  # the rest of the named ones
         result = self.client.post(path, **_without_functions(fields))
         is_listed = isinstance(result, dict) and result.keys() == _LISTED
-        return RemoteFault(self.client, result["id"], result["description"]) if is_listed else result
+        return RemoteFault(self, result["id"], result["description"]) if is_listed else result
+
+    def check_silent(self) -> None:
+        """Raise FaultNotFired if a removed fault had to fire, and did not."""
+        if self.silent:
+            raise FaultNotFired("; ".join(self.silent))
 
 
 @attrs.frozen(eq=False, repr=False)
 class RemoteFault:
     """A fault or a watch."""
 
-    _client: ControlClient
+    _remote: Remote
     _id: int
     _description: str
 
@@ -65,17 +72,24 @@ class RemoteFault:
 
     def wait(self, hits: int = 1, timeout: float = 10.0) -> SeenRequest:
         """Block until so many requests have come; return the last of them. Raise FaultNotFired after `timeout`."""
-        return _seen(self._client.post(f"/faults/{self._id}/wait", hits=hits, timeout=timeout))
+        return _seen(self._remote.client.post(f"/faults/{self._id}/wait", hits=hits, timeout=timeout))
 
     def release(self) -> None:
         """Let held requests go on, and later ones pass."""
-        self._client.post(f"/faults/{self._id}/release")
+        self._remote.client.post(f"/faults/{self._id}/release")
 
     def remove(self) -> None:
+        try:
+            self.finish()
+        except FaultNotFired as failure:
+            self._remote.silent.append(str(failure))
+
+    def finish(self) -> None:
+        """Remove it; raise FaultNotFired if it is a fault that had to fire, and did not."""
         self._ask("DELETE")
 
     def _ask(self, method: str) -> Any:
-        return self._client.ask(method, f"/faults/{self._id}")
+        return self._remote.client.ask(method, f"/faults/{self._id}")
 
     def __enter__(self) -> Self:
         return self
@@ -83,7 +97,11 @@ class RemoteFault:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.remove()
+        try:
+            self.finish()
+        except FaultNotFired:
+            if error is None:  # otherwise that error says more
+                raise
 
     def __str__(self) -> str:
         return self._description
@@ -152,11 +170,16 @@ class RemoteFaults:
 
     def check(self) -> None:
         """Raise FaultNotFired if a fault with `must_fire` has not fired."""
+        self._remote.check_silent()
         self._remote.client.post("/faults/check")
 
     def clear(self) -> None:
         """Remove all faults and watches, then `check` the removed."""
-        self._remote.client.ask("DELETE", "/faults")
+        try:
+            self._remote.client.ask("DELETE", "/faults")
+            self._remote.check_silent()
+        finally:
+            self._remote.silent.clear()
 
 
 class RemoteClock:

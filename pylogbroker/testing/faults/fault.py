@@ -38,7 +38,7 @@ class Watch:
 
     criteria: Criteria
     _log: RequestLog
-    _unlist: Callable[[Watch], None]
+    _unlist: Callable[[Watch], bool]
     seen: list[SeenRequest] = attrs.field(factory=list, init=False)
     _changed: threading.Condition = attrs.field(factory=threading.Condition, init=False)
     _began: int = attrs.field(init=False)
@@ -71,13 +71,21 @@ class Watch:
     def remove(self) -> None:
         self._unlist(self)
 
+    def finish(self) -> None:
+        """Remove it; raise FaultNotFired if it is a fault that had to fire, and did not."""
+        self._unlist(self)
+
     def __enter__(self) -> Any:
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.remove()
+        try:
+            self.finish()
+        except FaultNotFired:
+            if error is None:  # otherwise that error says more
+                raise
 
     def __str__(self) -> str:
         return f"the watch of {self.criteria}"
@@ -117,6 +125,8 @@ class Fault(Watch):
     times: int | None = None
     must_fire: bool = False
     _run: Callable[..., Any] = attrs.field(kw_only=True)
+    _note_silent: Callable[[Fault], None] = attrs.field(kw_only=True)
+    """Called with a fault that is removed, and had to fire."""
     _held: list[Deferred[None]] = attrs.field(factory=list, init=False)
     _is_released: bool = attrs.field(default=False, init=False)
 
@@ -147,9 +157,20 @@ class Fault(Watch):
             waiting.callback(None)
 
     def remove(self) -> None:
-        """Let later requests pass, and held ones go on."""
-        super().remove()
+        """Let later requests pass, and held ones go on.
+
+        If it had to fire, and did not, then `Faults.check` and `Faults.clear` will still raise FaultNotFired.
+        """
+        is_listed = self._unlist(self)
         self.release()
+        if is_listed and self.must_fire and not self.hits:
+            self._note_silent(self)
+
+    def finish(self) -> None:
+        is_listed = self._unlist(self)
+        self.release()
+        if is_listed:
+            self.check()
 
     def check(self) -> None:
         """Raise FaultNotFired if it had to fire, and did not."""

@@ -56,6 +56,8 @@ class Faults:
     rejected_brokers: frozenset[int] = attrs.field(default=frozenset(), init=False)
     _faults: tuple[Fault, ...] = attrs.field(default=(), init=False)
     _watches: tuple[Watch, ...] = attrs.field(default=(), init=False)
+    _silent: tuple[Fault, ...] = attrs.field(default=(), init=False)
+    """Removed faults that had to fire, and did not."""
     _reactor: Any = attrs.field(default=None, init=False)
     _brokers: dict[int, Broker] = attrs.field(factory=dict, init=False)
     _thread: int = attrs.field(default=0, init=False)
@@ -113,10 +115,22 @@ class Faults:
     def add_action(
         self, criteria: Criteria, action: Action, times: int | None = None, must_fire: bool = False
     ) -> Fault:
-        fault = Fault(criteria, self.requests, self._unlist, action, times, must_fire, run=self.run)
+        fault = self._fault(criteria, action, times, must_fire)
         with self._lock:
             self._faults = (*self._faults, fault)
         return fault
+
+    def _fault(self, criteria: Criteria, action: Action, times: int | None = None, must_fire: bool = False) -> Fault:
+        return Fault(
+            criteria,
+            self.requests,
+            self._unlist,
+            action,
+            times,
+            must_fire,
+            run=self.run,
+            note_silent=self._note_silent,
+        )
 
     def watch(self, api: str | int | None = None, **criteria: Unpack[CriteriaFields]) -> Watch:
         """Count requests from now on; the criteria are those of `add`."""
@@ -158,22 +172,23 @@ class Faults:
             self.network.reset()
 
     def check(self) -> None:
-        """Raise FaultNotFired if a fault with `must_fire` has not fired."""
-        for fault in self._faults:
+        """Raise FaultNotFired if a fault with `must_fire` has not fired, also if it was removed since `clear`."""
+        for fault in (*self._silent, *self._faults):
             fault.check()
 
     def clear(self) -> None:
         """Remove all faults and watches, then `check` the removed."""
-        faults = self._faults
-        for each in (*faults, *self._watches):
+        for each in (*self._faults, *self._watches):
             each.remove()
+        with self._lock:
+            silent, self._silent = self._silent, ()
         self._chaos = ()
         self.accept_connections()
         self.network.heal()
         self.cap_versions()
         self._pretended.reset()
         self.run(self._pretended.doors.close_brokers)
-        failures = [str(failure) for fault in faults if (failure := _failure(fault)) is not None]
+        failures = [str(failure) for fault in silent if (failure := _failure(fault)) is not None]
         self.requests.clear()
         if failures:
             raise FaultNotFired("; ".join(failures))
@@ -191,10 +206,17 @@ class Faults:
         if brokers and topic not in brokers[0].metadata.topics:
             raise unknown("topic", topic, brokers[0].metadata.topics)
 
-    def _unlist(self, watch: Watch) -> None:
+    def _unlist(self, watch: Watch) -> bool:
+        """Return whether it was listed."""
         with self._lock:
+            before = len(self._faults) + len(self._watches)
             self._faults = tuple(fault for fault in self._faults if fault is not watch)
             self._watches = tuple(each for each in self._watches if each is not watch)
+            return len(self._faults) + len(self._watches) < before
+
+    def _note_silent(self, fault: Fault) -> None:
+        with self._lock:
+            self._silent = (*self._silent, fault)
 
     @property
     def broker(self) -> Broker:
@@ -262,7 +284,7 @@ class Faults:
         for chaos in self._chaos:
             action = chaos.choose(call)
             if action is not None:
-                fault = Fault(Criteria(), self.requests, self._unlist, action, run=self.run)
+                fault = self._fault(Criteria(), action)
                 fault.note(seen)
                 return await strike(fault, call, work)
         return await work(call)

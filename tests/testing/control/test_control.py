@@ -168,3 +168,7 @@ def test_errors_have_a_status_and_a_text(control: Control) -> None:
     status, text = control.fail("POST", "/faults/check")
     assert (status, "never fired" in text) == (409, True)
     assert control.fail("DELETE", "/faults")[0] == 409
+    added = control.ask("POST", "/faults", must_fire)
+    assert control.fail("DELETE", f"/faults/{added['id']}")[0] == 409
+    assert control.fail("GET", f"/faults/{added['id']}")[0] == 404
+    control.ask("POST", "/faults/check")

@@ -183,6 +183,31 @@ def test_a_fault_that_never_fired_fails(broker: Broker, raw: RawClient, topic: s
     broker.faults.check()
 
 
+def test_the_end_of_a_block_checks_its_fault(broker: Broker, raw: RawClient, topic: str) -> None:
+    with pytest.raises(FaultNotFired, match="Fetch never fired"), broker.faults.add("Fetch", delay=1, must_fire=True):
+        raw.produce(topic)
+    with broker.faults.add("Produce", delay=0.01, must_fire=True):
+        raw.produce(topic)
+    with pytest.raises(ZeroDivisionError), broker.faults.add("Fetch", delay=1, must_fire=True):
+        _ = 1 // 0
+    with broker.faults.add("Fetch", delay=1, must_fire=True), pytest.raises(FaultNotFired):
+        broker.faults.clear()
+    broker.faults.check()
+
+
+def test_a_removed_fault_is_still_checked(broker: Broker, raw: RawClient, topic: str) -> None:
+    broker.faults.add("Fetch", delay=1, must_fire=True).remove()
+    fired = broker.faults.add("Produce", delay=0.01, must_fire=True)
+    raw.produce(topic)
+    fired.remove()
+    with pytest.raises(FaultNotFired, match="Fetch never fired"):
+        broker.faults.check()
+    with pytest.raises(FaultNotFired, match="Fetch never fired") as failure:
+        broker.faults.clear()
+    assert "Produce never" not in str(failure.value)
+    broker.faults.clear()
+
+
 def test_unknown_names_raise_at_once(broker: Broker, topic: str) -> None:
     faults = broker.faults
     cases: list[tuple[Callable[[], Any], str]] = [
