@@ -10,7 +10,7 @@ Assigned in a conftest.py or in a test's module, they are fixtures of these name
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, Final
 
@@ -26,14 +26,17 @@ if TYPE_CHECKING:
 MARKER: Final = "kafka_broker"
 
 
-def broker_proc(**arguments: Any) -> Any:
-    """Return a fixture of a broker that runs for the whole session, on each worker; arguments of `Broker`."""
+def broker_proc(settings: Mapping[str, Any] | None = None, **arguments: Any) -> Any:
+    """Return a fixture of a broker that runs for the whole session, on each worker; arguments of `Broker`.
+
+    They take precedence over the flags of pytest and its ini file, which hold for all other settings.
+    """
 
     @pytest.fixture(scope="session")
     def kafka_broker_proc(pytestconfig: pytest.Config) -> Iterator[Broker]:
         from pylogbroker.testing.broker import Broker
 
-        with Broker(**(PluginOptions(pytestconfig).of_broker() | arguments)) as broker:
+        with Broker(**PluginOptions(pytestconfig).of_broker(settings, **arguments)) as broker:
             yield broker
 
     return kafka_broker_proc
@@ -84,4 +87,4 @@ def _own_broker(test: Any, options: PluginOptions) -> Any:
         pytest.skip(f"{MARKER}: the settings of the Kafka at {options.bootstrap} are its own")
     from pylogbroker.testing.broker import Broker
 
-    return Broker(*marker.args, **(options.of_broker() | marker.kwargs))
+    return Broker(**options.of_broker(*marker.args, **marker.kwargs))

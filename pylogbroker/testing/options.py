@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import attrs
@@ -45,8 +46,14 @@ class PluginOptions:
     def client(self) -> str:
         return self._text("kafka_client")
 
-    def of_broker(self) -> dict[str, Any]:
-        """Return the arguments of `Broker`."""
+    def of_broker(self, settings: Mapping[str, Any] | None = None, **arguments: Any) -> dict[str, Any]:
+        """Return the arguments of `Broker`: these ones, over those of flags and ini file, setting by setting."""
+        from pylogbroker.testing.settings import texts
+
+        found = self._given()
+        return {**found, **arguments, "settings": {**found["settings"], **texts(settings or {})}}
+
+    def _given(self) -> dict[str, Any]:
         lines = [*self._config.getini(_SETTINGS), *self._config.getoption(_SETTINGS)]
         settings = dict(self._setting(line) for line in lines)
         brokers = self._text("kafka_brokers")

@@ -201,6 +201,43 @@ def test_settings(run: Run, pytester: pytest.Pytester) -> None:
     )
 
 
+def test_settings_are_merged(run: Run, pytester: pytest.Pytester) -> None:
+    pytester.makeini("[pytest]\nkafka_settings =\n    default.replication.factor = 1\n    num.partitions = 2\n")
+    run(
+        """
+        import pytest
+        from pylogbroker.testing import factories
+
+        by_keyword = factories.broker_proc(settings={"default.replication.factor": 3}, brokers=3)
+        by_keyword_kafka = factories.kafka("by_keyword")
+        by_position = factories.broker_proc({"num_partitions": 5})
+        by_position_kafka = factories.kafka("by_position")
+
+        def check(kafka, setting, partitions):
+            topic = kafka.topic(-1)
+            assert kafka.broker.topics[topic] == partitions
+            assert kafka.broker.faults.broker.config.integer("default.replication.factor") == setting
+
+        def test_factories(by_keyword_kafka, by_position_kafka):
+            check(by_keyword_kafka, 3, 2)
+            check(by_position_kafka, 1, 5)
+
+        @pytest.mark.kafka_broker({"num.partitions": 3})
+        def test_by_position(kafka):
+            check(kafka, 1, 3)
+
+        @pytest.mark.kafka_broker(settings={"num.partitions": 4}, log_retention_ms=5000)
+        def test_by_keyword(kafka):
+            check(kafka, 1, 4)
+
+        @pytest.mark.kafka_broker({"default.replication.factor": 1})
+        def test_of_the_file(kafka):
+            check(kafka, 1, 2)
+        """,
+        passed=4,
+    )
+
+
 @pytest.mark.parametrize(
     ("option", "line"),
     [
