@@ -1,6 +1,9 @@
 """Notifications in the coordination tree: sequence nodes by which a broker announces its changes to the others.
 
 Each broker acts on new ones. Those older than 15 minutes are deleted.
+
+A watch is called once. The connection may be lost before the next one is set, and no later change would be noticed. So
+the broker reads again and again, until it succeeds or the session ends.
 """
 
 from __future__ import annotations
@@ -12,11 +15,13 @@ import attrs
 from twisted.internet.defer import DeferredLock, ensureDeferred
 from twisted.logger import Logger
 
+from pylogbroker.broker.pauses import RetryPauses
 from pylogbroker.broker.runtime import Runtime
-from pylogbroker.interfaces import Changed, CoordinationError, Delete, ITree, Node, NoNode
+from pylogbroker.interfaces import Changed, CoordinationError, Delete, ITree, Node, NoNode, SessionExpired
 
 log = Logger()
 NOTIFICATION_MS_MAX: Final = 15 * 60 * 1000
+_RETRY_SECONDS: Final = 1.0
 
 ActOnChanges = Callable[[Sequence[bytes | None]], Awaitable[None]]
 """Acts on the data of new notifications; after CoordinationError it gets them again, with the next ones."""
@@ -33,35 +38,63 @@ class Notifications:
     _act: ActOnChanges
     _lock: DeferredLock
     _handled: set[str] = attrs.field(factory=set, init=False)
-    _is_stopped: bool = attrs.field(default=False, init=False)
+    _is_watched: bool = attrs.field(default=False, init=False)
+    _pauses: RetryPauses = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._pauses = RetryPauses(self._runtime.clock)
 
     async def start(self) -> None:
-        """Begin to watch; call it before what is notified is read, so that no change is missed."""
-        self._handled = set(await self._tree.children(self._path, self._notified))
+        """Begin to watch; call it before what is notified is read, and in each new session: no change is missed."""
+        self._is_watched = False
+        self._handled = set(await self._children())
 
     def stop(self) -> None:
-        self._is_stopped = True
+        self._pauses.end()
+
+    async def _children(self) -> list[str]:
+        """Return the notifications' names, with one watch at a time."""
+        if self._is_watched:
+            return await self._tree.children(self._path)
+        self._is_watched = True
+        try:
+            return await self._tree.children(self._path, self._notified)
+        except BaseException:
+            self._is_watched = False
+            raise
 
     def _notified(self, _: Changed) -> None:
-        if not self._is_stopped:
-            ensureDeferred(self._follow()).addErrback(
+        self._is_watched = False
+        if not self._pauses.has_ended:
+            ensureDeferred(self._follow(self._tree.session_id)).addErrback(
                 lambda failure: log.failure("a change of {subject} was not followed", failure, subject=self._subject)
             )
 
-    async def _follow(self) -> None:
-        await self._lock.acquire()
+    async def _follow(self, session_id: int) -> None:
+        while not self._pauses.has_ended and self._tree.session_id == session_id:
+            try:
+                await self._lock.run(lambda: ensureDeferred(self._read()))
+                return
+            except SessionExpired:
+                return  # `start` is called in the next session
+            except CoordinationError as error:
+                self._log("changes of {subject} cannot be read now: {why}", error)
+            await self._pauses.pause(_RETRY_SECONDS)  # without the lock: other reads may fail meanwhile
+
+    async def _read(self) -> None:
+        names = await self._children()
+        found = await self._tree.get_many([self._child(name) for name in names])
+        nodes = {name: node for name, node in zip(names, found, strict=True) if node is not None}
+        await self._act([node.data for name, node in nodes.items() if name not in self._handled])
+        self._handled = set(names)  # only now: after an error they are read again
         try:
-            names = await self._tree.children(self._path, self._notified)
-            found = await self._tree.get_many([self._child(name) for name in names])
-            nodes = {name: node for name, node in zip(names, found, strict=True) if node is not None}
-            await self._act([node.data for name, node in nodes.items() if name not in self._handled])
-            self._handled = set(names)  # only now: after an error they are read again
             await self._delete_old(nodes)
         except CoordinationError as error:
-            if not self._is_stopped and self._runtime.may_log(f"changes of {self._subject}"):
-                log.warn("changes of {subject} cannot be read now: {why}", subject=self._subject, why=error)
-        finally:
-            self._lock.release()
+            self._log("old changes of {subject} cannot be deleted now: {why}", error)
+
+    def _log(self, text: str, error: CoordinationError) -> None:
+        if not self._pauses.has_ended and self._runtime.may_log(f"changes of {self._subject}"):
+            log.warn(text, subject=self._subject, why=error)
 
     async def _delete_old(self, nodes: Mapping[str, Node]) -> None:
         before_ms = self._runtime.now_ms() - NOTIFICATION_MS_MAX

@@ -17,7 +17,7 @@ from twisted.logger import Logger
 from pylogbroker.client.errors import NoBrokers
 from pylogbroker.config.listeners import PLAINTEXT
 from pylogbroker.errors import ConfigError
-from pylogbroker.interfaces import Changed, ITree, NoNode, SessionEvent, Watch
+from pylogbroker.interfaces import Changed, ITree, NoNode, SessionEvent, SessionState, Watch
 from pylogbroker.metadata import zk_paths
 from pylogbroker.metadata.zk_schema import BadNode, decode_broker, parse_endpoint
 from pylogbroker.rpc.settings import Address, parse_address
@@ -68,6 +68,7 @@ class TreeBrokers:
         self._protocol = protocol
         self._callback: Callable[[], object] | None = None
         self._session_id = 0
+        self._unwatched: dict[str, None] = {}
 
     def __str__(self) -> str:
         return "a coordination tree"
@@ -110,18 +111,24 @@ class TreeBrokers:
             self._session_id = event.session_id
             self._arm_all()  # the watches ended with the session
             self._callback()
+        elif self._callback is not None and event.state is SessionState.CONNECTED and self._unwatched:
+            for path in tuple(self._unwatched):  # the connection was lost before the watches were set
+                self._arm(path)
+            self._callback()
 
     def _arm_all(self) -> None:
         for path in (zk_paths.BROKER_IDS, zk_paths.TOPICS):
             self._arm(path)
 
     def _arm(self, path: str) -> None:
+        self._unwatched.pop(path, None)
         ensureDeferred(self._watch_children(path, self._changed)).addErrback(self._not_armed, path)
 
     async def _watch_children(self, path: str, watch: Watch) -> None:
         await self._tree.children(path, watch)
 
     def _not_armed(self, failure: object, path: str) -> None:
+        self._unwatched[path] = None
         if self._callback is not None:
             log.warn("{path} of the coordination tree cannot be watched: {failure}", path=path, failure=failure)
 

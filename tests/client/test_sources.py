@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from twisted.internet.defer import ensureDeferred
@@ -13,8 +13,9 @@ from twisted.trial.unittest import SynchronousTestCase
 from pylogbroker.client.errors import NoBrokers
 from pylogbroker.client.sources import StaticBrokers, TreeBrokers
 from pylogbroker.errors import ConfigError
-from pylogbroker.interfaces import Create, Delete
+from pylogbroker.interfaces import Create, Delete, ITree, SessionEvent, SessionState
 from pylogbroker.rpc.settings import Address, parse_address
+from tests.broker.membership.harness import BreakableTree
 from tests.broker.trees import now, opened_tree
 from tests.client.cluster_fakes import FakeNetwork
 
@@ -121,6 +122,20 @@ class TestTree(SynchronousTestCase):
         self.source.close()
         self.commit(Create("/brokers/ids/2"))
         self.assertEqual(reported, [1, 1])
+
+    def test_a_connection_that_is_lost_before_the_next_watch_is_set(self) -> None:
+        breakable = BreakableTree(self.tree)
+        source = TreeBrokers(cast(ITree, breakable))
+        reported: list[int] = []
+        source.watch(lambda: reported.append(1))
+        breakable.is_suspended = True
+        self.commit(Create("/brokers/ids/1"))  # the watch is called, and no other one can be set
+        breakable.is_suspended = False
+        for listener in breakable.listeners:
+            listener(SessionEvent(SessionState.CONNECTED, breakable.session_id))
+        reported.clear()
+        self.commit(Create("/brokers/ids/2"))
+        self.assertEqual(reported, [1])
 
     def test_a_client_learns_of_a_broker_that_comes(self) -> None:
         network = FakeNetwork()
