@@ -36,6 +36,12 @@ class DeferredActions:
     def hold(self) -> None:
         self._held = True
 
+    def run_early(self) -> None:
+        """Run what the request at work has deferred so far; the requests after it defer again."""
+        if self._held and not self._running and self._actions:
+            self.run()
+            self._held = True
+
     def run(self) -> None:
         self._held = False
         if self._running:

@@ -48,6 +48,24 @@ def test_what_the_calls_defer_is_done_at_the_same_end_also_through_nested_batche
     assert made == ["first", "first is done", "within"]
 
 
+def test_actions_run_early_are_made_once_and_later_ones_wait_for_the_end() -> None:
+    clock, made = Clock(), []
+    deferred_actions = DeferredActions(clock)
+    deferred_actions.run_early()
+    deferred_actions.hold()
+    deferred_actions.defer(lambda: made.append("early"))
+    deferred_actions.run_early()
+    assert made == ["early"]
+    deferred_actions.defer(lambda: made.append("late"))
+    clock.advance(0)
+    assert made == ["early"]
+    deferred_actions.run()
+    assert made == ["early", "late"]
+    deferred_actions.defer(lambda: deferred_actions.run_early())  # within a run, nothing runs early
+    clock.advance(0)
+    assert clock.getDelayedCalls() == []
+
+
 def test_an_action_that_raises_is_logged_and_loses_no_other() -> None:
     clock, made = Clock(), []
     deferred_actions = DeferredActions(clock)

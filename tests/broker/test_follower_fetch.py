@@ -142,6 +142,29 @@ class AppendDuringReadTests(FollowerFetchTests):
         )
         self.assert_answered_with_record(self.send_for_both(replica_state=ReplicaState(OTHER)))
 
+    def test_producers_are_answered_before_the_fetch_that_acknowledges_begins_to_wait(self) -> None:
+        partition, actions = self.partitions.led["t", 0], self.node.broker.runtime.deferred_actions
+        waits: list[bool] = []
+        self.node.produce("t", 0, 1)
+        acknowledged = Appending(
+            lambda: actions.defer(lambda: waits.append(Mark.LOG_END in partition.purgatory.delayed))
+        )
+        partition.purgatory.add(acknowledged, Mark.HIGH_WATERMARK, 1)
+        wanted = FetchPartition(0, current_leader_epoch=0, fetch_offset=1, partition_max_bytes=1 << 20)
+        request = FetchRequest(
+            topics=[FetchTopic("t", TOPIC_ID, partitions=[wanted])],
+            max_bytes=1 << 20,
+            max_wait_ms=60_000,
+            min_bytes=1,
+            replica_state=ReplicaState(OTHER),
+        )
+        actions.hold()
+        waiting = self.node.send(fetch.handle, request)
+        actions.run()
+        self.assertNoResult(waiting)
+        self.assertEqual(waits, [False])
+        self.assertIn(Mark.LOG_END, partition.purgatory.delayed)
+
     def test_an_empty_fetch_waits_for_the_next_append(self) -> None:
         waiting = self.send_for_both(replica_state=ReplicaState(OTHER))
         self.node.clock.advance(SLICE_SECONDS)

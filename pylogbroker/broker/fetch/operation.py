@@ -141,6 +141,8 @@ class FetchOperation:
             self._read()
             if (response := self._response_at_once()) is not None:
                 return response
+            if self._reader.is_follower:  # it acknowledges records: their producers wait, and not for this fetch
+                self.services.runtime.deferred_actions.run_early()
         answered: Deferred[FetchResponse] = Deferred(self._on_caller_gone)
         self._answered = answered
         if self._is_short:
