@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import attrs
+
 from pylogbroker.broker.runtime import InThread
 from pylogbroker.config import BrokerConfig
 from pylogbroker.config.value_kinds import render
 from pylogbroker.coordination.zookeeper_options import parse_connect, parse_options
 from pylogbroker.interfaces import ITree
 from pylogbroker.metadata.zk_acl import secure_acl
+from pylogbroker.tap import tree_login
 
 
 async def connect(reactor: Any, config: BrokerConfig, in_thread: InThread) -> ITree:
@@ -18,4 +21,5 @@ async def connect(reactor: Any, config: BrokerConfig, in_thread: InThread) -> IT
 
     settings = {name: render(value) for name, value in config.by_name().items() if name.startswith("zookeeper.")}
     servers = parse_connect(config.text("zookeeper.connect"))
-    return await ZooKeeperTree.connect(servers, parse_options(settings, secure_acl), reactor, in_thread)
+    options = attrs.evolve(parse_options(settings, secure_acl), digest=tree_login.take())
+    return await ZooKeeperTree.connect(servers, options, reactor, in_thread)

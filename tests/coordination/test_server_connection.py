@@ -16,6 +16,7 @@ from twisted.internet.main import CONNECTION_DONE
 from twisted.internet.task import Clock
 from twisted.internet.testing import MemoryReactorClock, StringTransport
 
+from pylogbroker.coordination import acls
 from pylogbroker.coordination.database import TreeDatabase
 from pylogbroker.coordination.server.factory import ServerSettings, ZooKeeperFactory
 from pylogbroker.coordination.tree_file import TreeFile
@@ -24,7 +25,7 @@ from tests.coordination.conftest import now
 CREATE, EXISTS, GET_DATA, SET_DATA, GET_CHILDREN, PING, MULTI, SET_WATCHES = 1, 3, 4, 5, 8, 11, 14, 101
 CLOSE = -11
 OPEN = struct.pack(">iii5si6s", 1, 31, 5, b"world", 6, b"anyone")
-NO_NODE, BAD_VERSION, INCONSISTENT, UNIMPLEMENTED, BAD_ARGUMENTS = -101, -103, -2, -6, -8
+NO_NODE, BAD_VERSION, INCONSISTENT, UNIMPLEMENTED, BAD_ARGUMENTS, NO_AUTH = -101, -103, -2, -6, -8, -102
 CREATED, DELETED, CHANGED, CHILDREN = 1, 2, 3, 4
 EPHEMERAL = 1
 
@@ -337,3 +338,64 @@ def test_a_client_that_has_seen_more_is_sent_away(server: Server) -> None:
     client = server.accept()
     client.send(connect_frame(seen=1 << 40))
     assert (client.frames(), client.transport.disconnecting) == ([], True)
+
+
+AUTH, AUTH_XID, AUTH_FAILED = 100, -4, -115
+
+
+def credentials(name: str, scheme: str = "digest") -> bytes:
+    return struct.pack(">i", 0) + text(scheme) + text(name)
+
+
+@pytest.mark.parametrize(
+    ("op", "body"),
+    [
+        (CREATE, creation("/a")),
+        (GET_DATA, text("/") + b"\0"),
+        (MULTI, struct.pack(">i?i", -1, True, -1)),
+        (SET_WATCHES, struct.pack(">qiii", 0, 0, 0, 0)),
+        (PING, b""),
+        (CLOSE, b""),
+        (999, b""),
+    ],
+)
+def test_a_restricted_server_serves_nobody_without_its_login(server: Server, op: int, body: bytes) -> None:
+    """The session ends, too; the other address of the same tree serves everybody."""
+    outsider = Client(server.factory.restricted(acls.digest("broker:secret")).buildProtocol(None))
+    _, session, password = outsider.connect()
+    assert outsider.ask(op, body) == [(7, AUTH_FAILED, b"")]
+    assert outsider.transport.disconnecting
+    assert server.accept().connect(session=session, password=password)[1] == 0
+    client = server.accept()
+    client.connect()
+    client.create("/a")
+
+
+@pytest.mark.parametrize("login", [credentials("broker:guess"), credentials("other:secret"), credentials("", "ip")])
+def test_a_restricted_server_takes_no_other_login(server: Server, login: bytes) -> None:
+    outsider = Client(server.factory.restricted(acls.digest("broker:secret")).buildProtocol(None))
+    outsider.connect()
+    assert outsider.ask(AUTH, login, AUTH_XID) == [(AUTH_XID, AUTH_FAILED, b"")]
+    assert outsider.transport.disconnecting
+
+
+def test_a_restricted_server_says_nothing_about_itself(server: Server) -> None:
+    outsider = Client(server.factory.restricted(acls.digest("broker:secret")).buildProtocol(None))
+    outsider.protocol.dataReceived(b"stat")
+    assert (outsider.transport.value(), outsider.transport.disconnecting) == (b"", True)
+
+
+def test_a_restricted_server_lets_its_login_do_everything(server: Server) -> None:
+    """Both addresses have the same tree, sessions and watches."""
+    broker = Client(server.factory.restricted(acls.digest("broker:secret")).buildProtocol(None))
+    broker.connect()
+    assert broker.ask(AUTH, credentials("broker:secret"), AUTH_XID) == [(AUTH_XID, 0, b"")]
+    broker.create("/a")
+    client = server.accept()
+    client.connect()
+    assert client.read(GET_DATA, "/a", watch=True) == 0
+    closed = text("/b") + text("x") + struct.pack(">iii", 1, 31, 6) + text("digest")[4:] + text("x:y") + bytes(4)
+    assert client.ask(CREATE, closed) == [(7, 0, text("/b"))]
+    assert (client.read(GET_DATA, "/b"), broker.read(GET_DATA, "/b")) == (NO_AUTH, 0)
+    assert broker.set("/a")[0][1] == 0
+    assert client.answers() == [event(CHANGED, "/a")]

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import pytest
 
 from pylogbroker.config import BrokerConfig
 from pylogbroker.coordination.zookeeper import ZooKeeperTree
+from pylogbroker.coordination.zookeeper_options import ZooKeeperLogin
 from pylogbroker.errors import ConfigError
 from pylogbroker.metadata.zk_acl import secure_acl
-from pylogbroker.tap import zookeeper
+from pylogbroker.tap import tree_login, zookeeper
 from tests.broker.trees import now
 
 
@@ -49,6 +51,16 @@ def test_acls(connected: list[Any]) -> None:
     connect(zookeeper_connect="one:2181")
     connect(zookeeper_connect="one:2181", zookeeper_set_acl="true")
     assert [options.default_acl is secure_acl for _, options, _, _ in connected] == [False, True]
+
+
+def test_the_login_of_a_supervisors_broker(connected: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The password is not for the processes that the broker starts."""
+    connect(zookeeper_connect="one:2181")
+    monkeypatch.setenv("PYLOGBROKER_TREE_PASSWORD", "")  # to be restored
+    tree_login.keep("secret")
+    connect(zookeeper_connect="one:2181")
+    assert [options.digest for _, options, _, _ in connected] == [None, ZooKeeperLogin(tree_login.USER, "secret")]
+    assert "PYLOGBROKER_TREE_PASSWORD" not in os.environ
 
 
 def test_servers_that_are_none(connected: list[Any]) -> None:

@@ -56,12 +56,16 @@ _WAITING_MAX: Final = 1000  # requests of a connection; more are not received
 
 @attrs.define(eq=False)
 class ServerContext:
-    """Parts that all connections share; `super_digest` identifies who may do everything."""
+    """Parts that connections share; `super_digest` identifies who may do everything.
+
+    With `requires_super`, nobody else is served: the first request must be that login.
+    """
 
     database: TreeDatabase
     sessions: Sessions
     watches: WatchManager
     super_digest: str = ""
+    requires_super: bool = False
     connections: set[ServerConnection] = attrs.field(factory=set)  # open ones
 
 
@@ -131,7 +135,7 @@ class ServerConnection(Int32StringReceiver):
 
     def lengthLimitExceeded(self, length: int) -> None:
         word = length.to_bytes(4, "big")
-        if self._state is _State.NEW and word in WORDS:
+        if self._state is _State.NEW and word in WORDS and not self._context.requires_super:
             context = self._context
             answer = answer_word(word, context.database, len(context.connections), len(context.sessions))
             self.transport.write(answer)
@@ -211,6 +215,9 @@ class ServerConnection(Int32StringReceiver):
         self._control_receiving()
 
     def _handle(self, xid: int, request: Request, live: LiveSession) -> None:
+        if self._context.requires_super and acls.SUPER not in self._identities and not isinstance(request, Auth):
+            self._reject(xid, live)
+            return
         match request:
             case Change():
                 self._change([request], xid, request, live)
@@ -221,7 +228,7 @@ class ServerConnection(Int32StringReceiver):
                 self._waiting.clear()
                 self._context.sessions.end(live).addCallback(self._on_closed, xid)
             case Auth():
-                self._authenticate(xid, request)
+                self._authenticate(xid, request, live)
             case _:
                 error, body = self._reads.answer(request, live.session.id, self._identities)
                 self._answer(xid, error, body)
@@ -250,7 +257,14 @@ class ServerConnection(Int32StringReceiver):
             self._answer(xid)
             self.drop()
 
-    def _authenticate(self, xid: int, auth: Auth) -> None:
+    def _reject(self, xid: int, live: LiveSession) -> None:
+        """Answer who has not logged in as the only user here, and end the session."""
+        log.warn("{peer}: the login of this server's brokers is missing; the connection is closed", peer=self._peer)
+        self._answer(xid, Error.AUTH_FAILED)
+        self._context.sessions.end(live)
+        self.drop()
+
+    def _authenticate(self, xid: int, auth: Auth, live: LiveSession) -> None:
         if auth.scheme != "digest":
             self._answer(xid, Error.AUTH_FAILED)
             self.drop()
@@ -259,6 +273,9 @@ class ServerConnection(Int32StringReceiver):
         added: set[Identity] = {("digest", name)}
         if name == self._context.super_digest:
             added.add(acls.SUPER)
+        elif self._context.requires_super:
+            self._reject(xid, live)
+            return
         self._identities |= added
         self._answer(xid)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Final
 
 import attrs
@@ -46,6 +47,14 @@ class ZooKeeperFactory(Factory):
         connection = ServerConnection(self._context)
         connection.factory = self
         return connection
+
+    def restricted(self, super_digest: str) -> ZooKeeperFactory:
+        """Return a factory for the same tree, whose clients must log in by this id and then may do everything."""
+        found = copy(self)
+        found._context = ServerContext(
+            self._context.database, self._sessions, self._watches, super_digest, requires_super=True
+        )
+        return found
 
     def end_session(self, session_id: int) -> None:
         """End a session whose client is known to be gone."""

@@ -2,7 +2,7 @@
 
 The supervisor starts it, with a Unix socket as standard input. Each message is a line of JSON.
 
-    to fork     {"arguments": [...]}, with the descriptor of the broker's standard streams
+    to fork     {"arguments": [...], "tree_password": text}, with the descriptor of the broker's standard streams
     forked      {"pid": number}
     to signal   {"pid": number, "signal": number}
     ended       {"pid": number, "status": exit status, or a signal's number below 0}
@@ -28,6 +28,8 @@ from typing import Any, Final
 
 import attrs
 
+from pylogbroker.tap import tree_login
+
 _PRELOADED: Final = ("twisted.scripts.twistd", "pylogbroker.tap.twistd", "pylogbroker.coordination.zookeeper")
 _RECEIVED_BYTES: Final = 64 * 1024
 _IGNORED: Final = (signal.SIGINT, signal.SIGHUP)  # a terminal sends them to all processes; the supervisor handles them
@@ -35,9 +37,13 @@ _IGNORED: Final = (signal.SIGINT, signal.SIGHUP)  # a terminal sends them to all
 
 @attrs.frozen
 class Forked:
-    """In a new process: what it is to run, and the descriptor of its standard streams."""
+    """In a new process: what it is to run, and the descriptor of its standard streams.
+
+    The password of the tree is no argument: other users of the machine see the arguments of a process.
+    """
 
     arguments: Sequence[str]
+    tree_password: str = attrs.field(repr=False)
     descriptor: int
 
 
@@ -71,18 +77,18 @@ class ForkServer:
 
     def _handle(self, message: dict[str, Any]) -> Forked | None:
         if "arguments" in message:
-            return self._fork(message["arguments"])
+            return self._fork(message["arguments"], message["tree_password"])
         if message["pid"] in self._children:
             os.kill(message["pid"], message["signal"])
         return None
 
-    def _fork(self, arguments: Sequence[str]) -> Forked | None:
+    def _fork(self, arguments: Sequence[str], tree_password: str) -> Forked | None:
         descriptor = self._descriptors.popleft()
         pid = os.fork()
         if pid == 0:
             for each in self._descriptors:  # of the next brokers: nobody would see their ends
                 os.close(each)
-            return Forked(arguments, descriptor)
+            return Forked(arguments, tree_password, descriptor)
         os.close(descriptor)
         self._children.add(pid)
         self._send({"pid": pid})
@@ -135,5 +141,6 @@ def _run_broker(forked: Forked) -> None:
     gc.enable()
     from twisted.scripts import twistd
 
+    tree_login.keep(forked.tree_password)
     sys.argv = ["twistd", "--nodaemon", "--pidfile=", "pylogbroker", "--stop-with-stdin", *forked.arguments]
     twistd.run()

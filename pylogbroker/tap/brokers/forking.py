@@ -33,11 +33,11 @@ class BrokerForks:
         if self._server is None or self._server.has_ended:
             self._server = _Server.start(self._reactor)
 
-    def fork(self, process: BrokerProcess, arguments: Sequence[str]) -> None:
-        """Start a broker with these arguments of `twistd pylogbroker`."""
+    def fork(self, process: BrokerProcess, arguments: Sequence[str], tree_password: str) -> None:
+        """Start a broker with these arguments of `twistd pylogbroker`, and the password of its coordination tree."""
         self.prepare()
         if self._server is not None:
-            self._server.fork(self._reactor, process, arguments)
+            self._server.fork(self._reactor, process, arguments, tree_password)
 
     def close(self) -> None:
         if self._server is not None:
@@ -65,12 +65,12 @@ class _Server(LineOnlyReceiver):
             reactor.spawnProcess(_Output(), command[0], command, env=None, childFDs=streams)
         return server
 
-    def fork(self, reactor: Any, process: BrokerProcess, arguments: Sequence[str]) -> None:
+    def fork(self, reactor: Any, process: BrokerProcess, arguments: Sequence[str], tree_password: str) -> None:
         own, theirs = socket.socketpair()
         adopt(reactor, own, process)
         self.transport.sendFileDescriptor(theirs.fileno())
         self._forking.append((process, theirs))
-        self._send({"arguments": list(arguments)})
+        self._send({"arguments": list(arguments), "tree_password": tree_password})
 
     def lineReceived(self, line: bytes) -> None:
         message = json.loads(line)

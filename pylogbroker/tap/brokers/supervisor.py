@@ -1,4 +1,4 @@
-"""The supervisor of `--brokers N`: owns the coordination tree, serves it on this machine, and keeps N brokers alive.
+"""The supervisor of `--brokers N`: owns the coordination tree, serves it to its brokers, and keeps N brokers alive.
 
 | a broker's process ends        | the supervisor                                                            |
 |--------------------------------|---------------------------------------------------------------------------|
@@ -14,6 +14,7 @@ import os
 import sys
 from collections import deque
 from collections.abc import Sequence
+from secrets import token_urlsafe
 from typing import Any, Final
 
 import attrs
@@ -25,6 +26,7 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from pylogbroker.config import BrokerConfig
+from pylogbroker.coordination import acls
 from pylogbroker.coordination.database import TreeDatabase, wall_clock_ms
 from pylogbroker.coordination.rows import Row
 from pylogbroker.coordination.server.factory import ServerSettings, ZooKeeperFactory
@@ -33,6 +35,7 @@ from pylogbroker.coordination.tree_file import TreeFile
 from pylogbroker.errors import PylogbrokerError, StartupError
 from pylogbroker.metadata import zk_paths
 from pylogbroker.metadata.zk_schema import BrokerNode, decode_broker, decode_controller
+from pylogbroker.tap import tree_login
 from pylogbroker.tap.brokers.child import BrokerProcess
 from pylogbroker.tap.brokers.data import known_ids
 from pylogbroker.tap.brokers.forking import BrokerForks
@@ -69,6 +72,8 @@ class Supervisor(Service):
         self._brokers: dict[int, _Supervised] = {}
         self._database: TreeDatabase | None = None
         self._factory: ZooKeeperFactory | None = None
+        self._own_factory: ZooKeeperFactory | None = None
+        self._tree_password = token_urlsafe()
         self._ports: list[Any] = []
         self._forks = BrokerForks(reactor)
         self._is_stopping = False
@@ -86,6 +91,7 @@ class Supervisor(Service):
         self._database = TreeDatabase(file, deferToThread)
         self._database.listen(self._on_write)
         self._factory = ZooKeeperFactory(self._database, self._reactor, ServerSettings())
+        self._own_factory = self._factory.restricted(acls.digest(f"{tree_login.USER}:{self._tree_password}"))
         address = self._serve_tree(planned)
         for broker in planned.brokers:
             overrides = broker.overrides | {"zookeeper.connect": address}
@@ -105,21 +111,24 @@ class Supervisor(Service):
         return planned
 
     def _serve_tree(self, planned: BrokersPlan) -> str:
-        """Listen for the brokers, and for others where they are wanted; return the brokers' address."""
-        for host, port in ((_LOOPBACK, 0), *planned.tree_listeners):
+        """Listen for the brokers, who log in, and for others where they are wanted; return the brokers' address."""
+        wanted = [(self._own_factory, _LOOPBACK, 0), *((self._factory, *each) for each in planned.tree_listeners)]
+        for factory, host, port in wanted:
             try:
-                self._ports.append(self._reactor.listenTCP(port, self._factory, interface=host))
+                self._ports.append(self._reactor.listenTCP(port, factory, interface=host))
             except CannotListenError as error:
                 raise StartupError(f"cannot listen on {host}:{port}: {error.socketError}") from error
         own, *others = (f"{port.getHost().host}:{port.getHost().port}" for port in self._ports)
-        log.info("{count} brokers start; their coordination tree is at {own}", count=self._count, own=own)
+        log.info(
+            "{count} brokers start; their coordination tree is at {own}, for them alone", count=self._count, own=own
+        )
         for other in others:
             log.info("others reach it at {other}, as a ZooKeeper without a quorum", other=other)
         return own
 
     def _spawn(self, supervised: _Supervised) -> None:
         supervised.process = BrokerProcess(supervised.id, self._on_process_ended)
-        self._forks.fork(supervised.process, supervised.arguments)
+        self._forks.fork(supervised.process, supervised.arguments, self._tree_password)
 
     # -- brokers that come and go --------------------------------------------------------------------------------------
 
@@ -211,8 +220,9 @@ class Supervisor(Service):
         self._forks.close()
         for port in self._ports:
             await maybeDeferred(port.stopListening)
-        if self._factory is not None:
-            self._factory.stop()
+        for factory in (self._own_factory, self._factory):
+            if factory is not None:
+                factory.stop()
         if self._database is not None:
             await self._database.close()
 

@@ -14,6 +14,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from kazoo.client import KazooClient
+from kazoo.exceptions import AuthFailedError, ConnectionClosedError, ConnectionLoss, SessionExpiredError
 
 from tests.offline.commands import succeed
 from tests.support.broker_process import START_SECONDS_MAX
@@ -154,11 +155,33 @@ def test_the_tree_is_open_to_others(brokers: Brokers) -> None:
     brokers.start(1, "--listener", "ZOOKEEPER://127.0.0.1:0")
     assert brokers.process is not None
     [address] = re.findall(r"others reach it at (127\.0\.0\.1:\d+)", "\n".join(brokers.process.lines))
-    client = KazooClient(address)
-    client.start(60)
-    assert client.get_children("/brokers/ids") == ["0"]
-    client.stop()
-    client.close()
+    assert broker_ids(address, []) == ["0"]
+
+
+def broker_ids(address: str, login: list[tuple[str, str]]) -> list[str]:
+    client = KazooClient(address, auth_data=login, connection_retry={"max_tries": 0})
+    try:
+        client.start(60)
+        found: list[str] = client.get_children("/brokers/ids")
+    finally:
+        client.stop()
+        client.close()
+    return found
+
+
+def test_the_tree_of_the_brokers_is_closed_to_others(brokers: Brokers) -> None:
+    """The password is in no argument of a process, and in no environment that it began with."""
+    brokers.start(1)
+    assert brokers.process is not None
+    lines = "\n".join(brokers.process.lines)
+    [address] = re.findall(r"their coordination tree is at (127\.0\.0\.1:\d+), for them alone", lines)
+    for login in ([], [("digest", "pylogbroker:guess")], [("digest", "super:test")]):
+        with pytest.raises((AuthFailedError, ConnectionClosedError, ConnectionLoss, SessionExpiredError)):
+            broker_ids(address, login)
+    [pid] = brokers.pids()
+    started = Path(f"/proc/{pid}/cmdline").read_bytes() + Path(f"/proc/{pid}/environ").read_bytes()
+    assert b"TREE_PASSWORD" not in started
+    assert b"tree_password" not in started
 
 
 def test_a_broker_that_cannot_start_ends_all(brokers: Brokers, tmp_path: Path) -> None:
