@@ -11,7 +11,8 @@ import attrs
 from pylogbroker.broker.slices import sort_in_steps
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.rpc.errors import code_of
-from pylogbroker.web.group_views import Committed, read_group
+from pylogbroker.web.group_offsets import Committed
+from pylogbroker.web.group_views import read_group
 from pylogbroker.web.offsets import Key, offsets_at
 from pylogbroker.web.query import BadQuery, Query, milliseconds
 from pylogbroker.web.routing import group_coordinator

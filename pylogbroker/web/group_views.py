@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any, Final
+from typing import Any
 
 from pylogbroker.broker.slices import sort_in_steps
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.groups import CommittedOffset
-from pylogbroker.rpc.errors import code_of
 from pylogbroker.security.acls.bindings import AclOperation, AclResourceType
-from pylogbroker.web.offsets import Key, known_ends
+from pylogbroker.web.group_offsets import (
+    Committed,
+    check,
+    committed_of,
+    committed_of_each,
+    ends_of,
+    lag_at,
+    lag_of,
+    visible,
+)
+from pylogbroker.web.offsets import Key
 from pylogbroker.web.query import Query
 from pylogbroker.web.routing import ask_all, group_coordinator
 from pylogbroker.web.rows import ROWS_MAX, slice_rows
 from pylogbroker.web.visitors import Visitor
 from pylogbroker.wire.messages.describe_groups import DescribedGroup, DescribeGroupsRequest
 from pylogbroker.wire.messages.list_groups import ListedGroup, ListGroupsRequest
-from pylogbroker.wire.messages.offset_fetch import OffsetFetchRequest
-
-Committed = Mapping[Key, CommittedOffset]
-_OFFSET_FETCH_VERSION: Final = 7
-"""The last one of requests for a single group."""
 
 
 async def groups(visitor: Visitor, query: Query) -> dict[str, Any]:
@@ -45,16 +49,18 @@ async def groups(visitor: Visitor, query: Query) -> dict[str, Any]:
 
 
 async def _group_rows(visitor: Visitor, shown: Sequence[tuple[int, ListedGroup]]) -> list[dict[str, Any]]:
-    """Return rows of groups with their coordinators, which are asked for the members."""
+    """Return rows of groups with their coordinators, which are asked for members and offsets."""
     asked: dict[int, list[str]] = {}
     for broker_id, each in shown:
         asked.setdefault(broker_id, []).append(each.group_id)
     members: dict[str, int] = {}
+    committed: dict[str, Committed] = {}
     for broker_id, ids in asked.items():
         with suppress(KafkaError):
             described = (await visitor.ask(DescribeGroupsRequest(ids), broker_id)).groups
             members |= {each.group_id: len(each.members) for each in described if not each.error_code}
-    services = visitor.services
+        committed |= await committed_of_each(visitor, broker_id, ids)
+    ends = await ends_of(visitor, (key for each in committed.values() for key in each))
     return [
         {
             "id": each.group_id,
@@ -62,7 +68,8 @@ async def _group_rows(visitor: Visitor, shown: Sequence[tuple[int, ListedGroup]]
             "protocol_type": each.protocol_type,
             "coordinator": broker_id,
             "members": members.get(each.group_id),
-            "offsets": services.groups.count_offsets(each.group_id) if broker_id == services.node.id else None,
+            "offsets": len(committed[each.group_id]) if each.group_id in committed else None,
+            "lag": await lag_of(visitor, committed[each.group_id], ends) if each.group_id in committed else None,
         }
         for broker_id, each in shown
     ]
@@ -73,7 +80,7 @@ async def group(visitor: Visitor, query: Query) -> dict[str, Any]:
     services, group_id = visitor.services, query.required("id")
     start, count = query.count("start", 0), query.count("count", ROWS_MAX, ROWS_MAX)
     slices, (found, committed) = services.runtime.slices, await read_group(visitor, group_id)
-    ends = await _ends(visitor, committed)
+    ends = await ends_of(visitor, committed)
     keys = await slices.run(sort_in_steps(list(committed)))
     lag, rows = 0, list[dict[str, Any]]()
     async for number, key in slices.over(enumerate(keys)):
@@ -109,49 +116,11 @@ async def read_group(visitor: Visitor, group_id: str) -> tuple[DescribedGroup, C
     visitor.check(AclOperation.DESCRIBE, AclResourceType.GROUP, group_id)
     coordinator = group_coordinator(visitor.services, group_id)
     [found] = (await visitor.ask(DescribeGroupsRequest([group_id]), coordinator)).groups
-    _check(group_id, found.error_code)
-    offsets = await (
-        _offsets_here(visitor, group_id)
-        if coordinator == visitor.services.node.id
-        else _offsets_elsewhere(visitor, group_id, coordinator)
-    )
+    check(group_id, found.error_code)
+    offsets = await committed_of(visitor, coordinator, group_id)
     if found.group_state == "Dead" and not offsets:
         raise KafkaError(f"there is no group {group_id!r}", ErrorCode.GROUP_ID_NOT_FOUND)
-    over = visitor.services.runtime.slices.over
-    return found, {key: offset async for key, offset in over(offsets.items()) if visitor.sees_topic(key[0])}
-
-
-async def _offsets_here(visitor: Visitor, group_id: str) -> Committed:
-    fetched = visitor.services.groups.fetch(group_id)
-    _check(group_id, fetched.error)
-    over = visitor.services.runtime.slices.over
-    return {key: each async for key, each in over(fetched.offsets.items()) if isinstance(each, CommittedOffset)}
-
-
-async def _offsets_elsewhere(visitor: Visitor, group_id: str, coordinator: int) -> Committed:
-    """Return offsets of a group that the visitor may see, without times, which the response does not have."""
-    request = OffsetFetchRequest(group_id, None)
-    answer = await visitor.services.peers.send(coordinator, request, _OFFSET_FETCH_VERSION)
-    _check(group_id, answer.error_code)
-    rows = ((topic.name, each) for topic in answer.topics for each in topic.partitions)
-    return {
-        (name, each.partition_index): CommittedOffset(each.committed_offset, metadata=each.metadata or "")
-        async for name, each in visitor.services.runtime.slices.over(rows)
-        if not each.error_code and each.committed_offset >= 0
-    }
-
-
-def _check(group_id: str, number: int) -> None:
-    if number:
-        error = code_of(number)
-        raise KafkaError(f"the group {group_id!r} cannot be read: {error.meaning}", error)
-
-
-async def _ends(visitor: Visitor, committed: Committed) -> Mapping[Key, int]:
-    """Return high watermarks, of the leader if this broker has no replica; unknown ones are left out."""
-    hosted, over = visitor.services.partitions.hosted, visitor.services.runtime.slices.over
-    here = {key: hosted[key].log.high_watermark async for key in over(committed) if key in hosted}
-    return here | await known_ends(visitor, [key async for key in over(committed) if key not in here])
+    return found, await visible(visitor, offsets)
 
 
 def _offset_row(key: Key, committed: CommittedOffset, end: int | None) -> dict[str, Any]:
@@ -160,7 +129,7 @@ def _offset_row(key: Key, committed: CommittedOffset, end: int | None) -> dict[s
         "partition": key[1],
         "offset": committed.offset,
         "high_watermark": end,
-        "lag": None if end is None else max(0, end - committed.offset),
+        "lag": lag_at(committed, end),
         "committed": committed.committed if committed.committed >= 0 else None,
         "metadata": committed.metadata,
     }

@@ -6,6 +6,7 @@ import json
 from contextlib import ExitStack
 from tempfile import TemporaryDirectory
 from typing import Any
+from unittest.mock import patch
 
 import attrs
 from twisted.internet.address import IPv4Address
@@ -197,7 +198,7 @@ class TestGroups(GroupTests):
         self.assertTrue(found["is_complete"])
         [row] = found["groups"]
         self.assertEqual((row["id"], row["state"], row["coordinator"]), ("readers", "Empty", 2))
-        self.assertEqual((row["members"], row["offsets"]), (0, None))
+        self.assertEqual((row["members"], row["offsets"], row["lag"]), (0, 2, 10))
         self.assertEqual(self.ask("groups?search=other")["total"], 0)
         found = self.ask("group?id=readers")
         self.assertEqual((found["coordinator"], found["lag"], found["total"]), (2, 10, 2))
@@ -207,6 +208,19 @@ class TestGroups(GroupTests):
     def test_lag_of_partitions_that_nobody_answers_for(self) -> None:
         self.cluster.lead("clicks", 1, -1, orders=False)
         self.assertEqual(self.offsets(), [(0, 4, 10, 6), (1, 6, None, None)])
+
+    def listed(self) -> tuple[Any, Any]:
+        [row] = self.ask("groups")["groups"]
+        return row["offsets"], row["lag"]
+
+    def test_lags_of_a_list(self) -> None:
+        self.cluster.lead("clicks", 1, -1, orders=False)
+        self.assertEqual(self.listed(), (2, 6))
+        self.cluster.newest[OffsetFetchRequest.api_key] = 7
+        self.assertEqual(self.listed(), (None, None))
+        self.cluster.newest.clear()
+        with patch("pylogbroker.web.group_offsets.LISTED_OFFSETS_MAX", 1):
+            self.assertEqual(self.listed(), (None, None))
 
     def test_a_coordinator_that_does_not_answer(self) -> None:
         self.cluster.down.add(2)
@@ -246,7 +260,8 @@ class TestGroupRights(GroupTests, RightsTests):
         self.ask("group?id=readers", 403)
         self.assertEqual((self.asked(DescribeGroupsRequest), self.asked(OffsetFetchRequest)), ([], []))
         self.allow(AclOperation.DESCRIBE, AclResourceType.GROUP, "readers")
-        self.assertEqual([row["id"] for row in self.ask("groups")["groups"]], ["readers"])
+        [row] = self.ask("groups")["groups"]
+        self.assertEqual((row["id"], row["offsets"], row["lag"]), ("readers", 0, 0))
         self.assertEqual(self.offsets(), [])
         self.allow(AclOperation.DESCRIBE, AclResourceType.TOPIC, "clicks")
         self.assertEqual(self.offsets(), [(0, 4, 10, 6), (1, 6, 10, 4)])

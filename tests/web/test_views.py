@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from typing import Any
+from unittest.mock import patch
 
 from twisted.internet.address import IPv4Address
 from twisted.internet.task import Clock
@@ -150,8 +151,11 @@ class TestGroups(ViewTests):
         self.commit("other", "clicks", 10)
         found = self.ask("groups?search=group")
         self.assertEqual(
-            [(row["id"], row["state"], row["offsets"]) for row in found["groups"]], [("a/group", "Empty", 1)]
+            [(row["id"], row["state"], row["offsets"], row["lag"]) for row in found["groups"]],
+            [("a/group", "Empty", 1, 6)],
         )
+        with patch("pylogbroker.web.group_offsets.LISTED_OFFSETS_MAX", 1):
+            self.assertEqual([row["lag"] for row in self.ask("groups")["groups"]], [6, None])
         found = self.ask("group?id=a%2Fgroup")
         self.assertEqual((found["lag"], found["total"]), (6, 1))
         row = found["offsets"][0]
