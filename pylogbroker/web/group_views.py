@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, Final
 
 from pylogbroker.broker.slices import sort_in_steps
 from pylogbroker.errors import ErrorCode, KafkaError
@@ -25,8 +25,13 @@ from pylogbroker.web.query import Query
 from pylogbroker.web.routing import ask_all, group_coordinator
 from pylogbroker.web.rows import ROWS_MAX, slice_rows
 from pylogbroker.web.visitors import Visitor
-from pylogbroker.wire.messages.describe_groups import DescribedGroup, DescribeGroupsRequest
+from pylogbroker.wire import WireError
+from pylogbroker.wire.consumer_protocol import PROTOCOL_TYPE, decode_assignment
+from pylogbroker.wire.messages.describe_groups import DescribedGroup, DescribedGroupMember, DescribeGroupsRequest
 from pylogbroker.wire.messages.list_groups import ListedGroup, ListGroupsRequest
+
+MEMBER_PARTITIONS_MAX: Final = 100
+"""Partitions of one member that are shown."""
 
 
 async def groups(visitor: Visitor, query: Query) -> dict[str, Any]:
@@ -98,15 +103,8 @@ async def group(visitor: Visitor, query: Query) -> dict[str, Any]:
         "start": start,
         "count": count,
         "total": len(committed),
-        "members": [
-            {
-                "id": each.member_id,
-                "instance": each.group_instance_id,
-                "client": each.client_id,
-                "host": each.client_host,
-            }
-            for each in found.members
-        ],
+        "member_count": len(found.members),
+        "members": [_member_row(visitor, found, each) async for each in slices.over(found.members[:ROWS_MAX])],
         "offsets": rows,
     }
 
@@ -121,6 +119,24 @@ async def read_group(visitor: Visitor, group_id: str) -> tuple[DescribedGroup, C
     if found.group_state == "Dead" and not offsets:
         raise KafkaError(f"there is no group {group_id!r}", ErrorCode.GROUP_ID_NOT_FOUND)
     return found, await visible(visitor, offsets)
+
+
+def _member_row(visitor: Visitor, group: DescribedGroup, member: DescribedGroupMember) -> dict[str, Any]:
+    """Return a member; its partitions are null if they are not known, as those of groups of Kafka Connect."""
+    assigned: list[Key] | None = None
+    if group.protocol_type == PROTOCOL_TYPE:
+        with suppress(WireError):
+            assigned = [key for key in decode_assignment(member.member_assignment) if visitor.sees_topic(key[0])]
+    return {
+        "id": member.member_id,
+        "instance": member.group_instance_id,
+        "client": member.client_id,
+        "host": member.client_host,
+        "partition_count": None if assigned is None else len(assigned),
+        "partitions": None
+        if assigned is None
+        else [{"topic": topic, "partition": index} for topic, index in sorted(assigned)[:MEMBER_PARTITIONS_MAX]],
+    }
 
 
 def _offset_row(key: Key, committed: CommittedOffset, end: int | None) -> dict[str, Any]:

@@ -11,9 +11,11 @@ from twisted.internet.task import Clock
 from twisted.internet.testing import StringTransport
 
 from pylogbroker.broker.apis import find_coordinator, offset_commit
+from pylogbroker.groups import Join, JoinResult, Sync
 from pylogbroker.web.site import AllowedHosts, CheckedSite, LimitedFactory
 from pylogbroker.web.texts import Directory
 from pylogbroker.web.views import Source, put_api
+from pylogbroker.wire.consumer_protocol import encode_assignment
 from pylogbroker.wire.messages.find_coordinator import FindCoordinatorRequest
 from pylogbroker.wire.messages.offset_commit import (
     OffsetCommitRequest,
@@ -161,6 +163,54 @@ class TestGroups(ViewTests):
         row = found["offsets"][0]
         self.assertEqual((row["topic"], row["offset"], row["high_watermark"], row["lag"]), ("clicks", 4, 10, 6))
         self.ask("group?id=nothing", 404)
+
+
+class MemberTests(ViewTests):
+    def setUp(self) -> None:
+        super().setUp()
+        self.node.create("clicks")
+        self.commit("readers", "clicks", 0)
+
+    def join(self, assignment: bytes, protocol_type: str = "consumer") -> None:
+        """Let a member with an assignment join the group `readers`."""
+        joined: list[JoinResult] = []
+        groups, protocols = self.node.broker.groups, [("range", b"")]
+        now_ms = self.node.broker.runtime.now_ms()
+        join = Join("readers", "", "client", "/127.0.0.1", 10_000, 10_000, protocol_type, protocols)
+        groups.join(join, joined.append, now_ms)
+        self.node.clock.advance(4)
+        [result] = joined
+        sync = Sync("readers", result.generation, result.member_id, assignments={result.member_id: assignment})
+        groups.sync(sync, lambda _: None, self.node.broker.runtime.now_ms())
+
+    def member(self) -> Any:
+        found = self.ask("group?id=readers")
+        [row] = found["members"]
+        self.assertEqual(found["member_count"], 1)
+        return row
+
+
+class TestMembers(MemberTests):
+    def test_partitions(self) -> None:
+        keys = [("clicks", 2), ("clicks", 0), ("a/b", 7)]
+        self.join(encode_assignment(keys))
+        row = self.member()
+        self.assertEqual(row["client"], "client")
+        self.assertEqual([(each["topic"], each["partition"]) for each in row["partitions"]], sorted(keys))
+        with patch("pylogbroker.web.group_views.MEMBER_PARTITIONS_MAX", 2):
+            self.assertEqual((len(self.member()["partitions"]), self.member()["partition_count"]), (2, 3))
+
+    def test_none(self) -> None:
+        self.join(b"")
+        self.assertEqual((self.member()["partitions"], self.member()["partition_count"]), ([], 0))
+
+    def test_unknown_ones(self) -> None:
+        self.join(b"\0\1 no assignment")
+        self.assertEqual((self.member()["partitions"], self.member()["partition_count"]), (None, None))
+
+    def test_those_of_others_than_consumers(self) -> None:
+        self.join(encode_assignment([("clicks", 0)]), "connect")
+        self.assertIsNone(self.member()["partitions"])
 
 
 class TestBrokers(ViewTests):

@@ -15,8 +15,9 @@ from pylogbroker.security.acls.bindings import (
     AclResourceType,
     ResourcePattern,
 )
+from pylogbroker.wire.consumer_protocol import encode_assignment
 from tests.broker.trees import now
-from tests.web.test_views import NOW, ViewTests
+from tests.web.test_views import NOW, MemberTests, ViewTests
 
 _AUTHORIZER = {"authorizer.class.name": "kafka.security.authorizer.AclAuthorizer"}
 _MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
@@ -92,6 +93,15 @@ class TestAnonymous(AnonymousTests):
         self.assertEqual([each["topic"] for each in self.ask("group?id=readers")["offsets"]], ["open"])
         self.allow(AclOperation.DESCRIBE, AclResourceType.CLUSTER, CLUSTER_NAME)
         self.ask("brokers")
+
+
+class TestMemberRights(AnonymousTests, MemberTests):
+    def test_partitions_of_hidden_topics(self) -> None:
+        self.join(encode_assignment([("clicks", 0), ("open", 1)]))
+        self.allow(AclOperation.DESCRIBE, AclResourceType.GROUP, "readers")
+        self.allow(AclOperation.DESCRIBE, AclResourceType.TOPIC, "open")
+        row = self.member()
+        self.assertEqual((row["partition_count"], row["partitions"]), (1, [{"topic": "open", "partition": 1}]))
 
 
 class TestUsers(ViewTests):
