@@ -106,6 +106,7 @@ async def group(visitor: Visitor, query: Query) -> dict[str, Any]:
         "member_count": len(found.members),
         "members": [_member_row(visitor, found, each) async for each in slices.over(found.members[:ROWS_MAX])],
         "offsets": rows,
+        "history": await _history(visitor, group_id, committed),
     }
 
 
@@ -119,6 +120,15 @@ async def read_group(visitor: Visitor, group_id: str) -> tuple[DescribedGroup, C
     if found.group_state == "Dead" and not offsets:
         raise KafkaError(f"there is no group {group_id!r}", ErrorCode.GROUP_ID_NOT_FOUND)
     return found, await visible(visitor, offsets)
+
+
+async def _history(visitor: Visitor, group_id: str, committed: Committed) -> list[dict[str, Any]] | None:
+    """Return samples of the lag; None if another broker has them, or they count topics that the visitor may not see."""
+    services = visitor.services
+    is_here = group_coordinator(services, group_id) == services.node.id
+    if not is_here or services.groups.count_offsets(group_id) != len(committed):
+        return None
+    return [{"time": each.time_ms, "lag": each.lag} for each in visitor.samples.group_lags.of(group_id)]
 
 
 def _member_row(visitor: Visitor, group: DescribedGroup, member: DescribedGroupMember) -> dict[str, Any]:

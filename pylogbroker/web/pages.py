@@ -15,6 +15,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from twisted.web.resource import Resource
 from twisted.web.server import Request
 
+from pylogbroker.web.charts import HEIGHT, WIDTH, lag_lines
 from pylogbroker.web.forms import TOKEN, form_of
 from pylogbroker.web.query import Query
 from pylogbroker.web.site import BODY_BYTES_MAX
@@ -75,8 +76,8 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters.update(size=size_text, time=time_text, number=number_text, duration=duration_text)
-    environment.filters.update(rate=rate_text, size_rate=size_rate_text)
-    environment.globals["link"] = link
+    environment.filters.update(rate=rate_text, size_rate=size_rate_text, lag_lines=lag_lines)
+    environment.globals.update(link=link, chart_width=WIDTH, chart_height=HEIGHT)
     return environment
 
 

@@ -34,6 +34,7 @@ from pylogbroker.web.query import BadQuery, Query
 from pylogbroker.web.quota_views import quotas, set_quota
 from pylogbroker.web.record_views import records
 from pylogbroker.web.samples import Samples
+from pylogbroker.web.sampling import Sampling
 from pylogbroker.web.texts import Directory, Page, StaticPage
 from pylogbroker.web.transaction_views import (
     abort_transaction,
@@ -107,15 +108,19 @@ class Source:
     form_tokens: FormTokens = attrs.field(factory=FormTokens, init=False)
     answers: LateAnswers = attrs.field(factory=lambda: LateAnswers(ANSWERS_MAX), init=False)
     samples: Samples = attrs.field(factory=Samples, init=False)
+    _sampling: Sampling = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._sampling = Sampling(self.samples)
 
     def start(self, services: Services) -> None:
         self.services = services
-        self.samples.start(services)
+        self._sampling.start(services)
 
     def stop(self) -> None:
         """Serve nothing from now on."""
         self.services = None
-        self.samples.stop()
+        self._sampling.stop()
         self.viewers.cancel()
 
     def open(self, request: Request, answers: LateAnswers) -> Services:

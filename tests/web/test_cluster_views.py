@@ -61,7 +61,8 @@ class ClusterViewTests(SynchronousTestCase):
         directories = [stack.enter_context(TemporaryDirectory()) for _ in range(2)]
         self.cluster: Members = stack.enter_context(opened_members(directories, self.settings))
         self.cluster.create("clicks", [1, 2])
-        root, source = Directory(), Source(self.cluster[1].broker)
+        self.sources = {broker_id: Source(node.broker) for broker_id, node in self.cluster.nodes.items()}
+        root, source = Directory(), self.sources[1]
         put_api(root, source)
         put_pages(root, source)
         self.factory = LimitedFactory(CheckedSite(Clock(), root, AllowedHosts([])), 100)
@@ -208,6 +209,16 @@ class TestGroups(GroupTests):
     def test_lag_of_partitions_that_nobody_answers_for(self) -> None:
         self.cluster.lead("clicks", 1, -1, orders=False)
         self.assertEqual(self.offsets(), [(0, 4, 10, 6), (1, 6, None, None)])
+
+    def test_the_coordinator_samples_lags(self) -> None:
+        for broker_id, source in self.sources.items():
+            source.start(self.cluster[broker_id].broker)
+            self.addCleanup(source.stop)
+        self.cluster.run()
+        self.assertIsNone(self.ask("group?id=readers")["history"])
+        [sample] = self.sources[2].samples.group_lags.of("readers")
+        self.assertEqual((sample.time_ms, sample.lag), (NOW, 10))
+        self.assertEqual(self.sources[1].samples.group_lags.of("readers"), [])
 
     def listed(self) -> tuple[Any, Any]:
         [row] = self.ask("groups")["groups"]

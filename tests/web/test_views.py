@@ -100,7 +100,8 @@ class TestTopics(ViewTests):
         self.assertEqual(self.rates("later"), [None] * 3)
         self.node.clock.advance(10)
         self.assertEqual((self.rates("clicks"), self.rates("later")), ([0.0] * 3, [0.0] * 3))
-        self.source.samples.stop()
+        self.source.stop()
+        self.source.services = self.node.broker
         self.node.clock.advance(30)
         self.node.produce("clicks", 0, *[NOW] * 40)
         self.assertEqual(self.rates("clicks")[0], 1.0)

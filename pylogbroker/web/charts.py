@@ -1,0 +1,24 @@
+"""Lines of a chart, as SVG wants them: the page's policy forbids scripts and styles within the HTML."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+WIDTH: Final = 600
+HEIGHT: Final = 120
+
+
+def lag_lines(history: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield the points of each line: one ends where the lag is not known."""
+    most = max((each["lag"] or 0 for each in history), default=0) or 1
+    first = history[0]["time"] if history else 0
+    duration = (history[-1]["time"] - first if history else 0) or 1
+    points: list[str] = []
+    for each in (*history, {"lag": None}):
+        if each["lag"] is not None:
+            x, y = (each["time"] - first) / duration * WIDTH, HEIGHT - each["lag"] / most * HEIGHT
+            points.append(f"{x:.1f},{y:.1f}")
+        elif points:
+            yield " ".join(points if len(points) > 1 else points * 2)  # a line to the same point is a dot
+            points = []

@@ -1,0 +1,54 @@
+"""History of the lag of groups that this broker coordinates: a ring of samples, until the broker stops.
+
+The last `SAMPLES_MAX` samples hold an hour. A group that another broker has coordinated meanwhile has an empty ring.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+import attrs
+
+INTERVAL_SECONDS: Final = 30.0
+SAMPLES_MAX: Final = 120
+GROUPS_MAX: Final = 1000
+"""Groups with a history; later ones have none until others are gone."""
+
+
+@attrs.frozen
+class LagSample:
+    time_ms: int
+    lag: int | None
+    """None if nobody knew where the partitions end."""
+
+
+@attrs.define(eq=False)
+class GroupLags:
+    _times: deque[int] = attrs.field(factory=lambda: deque(maxlen=SAMPLES_MAX), init=False)
+    _lags: dict[str, deque[int | None]] = attrs.field(factory=dict, init=False)
+    """Lags by group; the last ones are those of the last times."""
+
+    def choose(self, group_ids: Iterable[str]) -> set[str]:
+        """Return the groups to sample: those with a history first."""
+        known: set[str] = set()
+        new: list[str] = []
+        for group_id in group_ids:
+            if group_id in self._lags:
+                known.add(group_id)
+            elif len(new) < GROUPS_MAX:
+                new.append(group_id)
+        return known | set(new[: GROUPS_MAX - len(known)])
+
+    def note(self, time_ms: int, lags: Mapping[str, int | None]) -> None:
+        """Add a sample of all chosen groups, and forget the other groups."""
+        self._times.append(time_ms)
+        self._lags = {group_id: self._lags.get(group_id, deque(maxlen=SAMPLES_MAX)) for group_id in lags}
+        for group_id, lag in lags.items():
+            self._lags[group_id].append(lag)
+
+    def of(self, group_id: str) -> list[LagSample]:
+        """Return the samples of a group, the oldest first."""
+        lags = self._lags.get(group_id, ())
+        return list(map(LagSample, list(self._times)[len(self._times) - len(lags) :], lags))

@@ -1,0 +1,74 @@
+"""Timers that take samples while the broker serves, whether or not somebody looks."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+import attrs
+from twisted.internet.defer import CancelledError, Deferred, ensureDeferred
+from twisted.logger import Logger
+
+from pylogbroker.broker.context import RequestContext
+from pylogbroker.broker.runtime import PeriodicCall
+from pylogbroker.broker.services import Services
+from pylogbroker.web import group_lags, topic_rates
+from pylogbroker.web.group_offsets import ends_of, lag_of
+from pylogbroker.web.samples import Samples
+from pylogbroker.web.visitors import Visitor
+
+log = Logger()
+
+Sample = Callable[[Services], Awaitable[None]]
+_CLIENT_ID: Final = "pylogbroker-samples"
+
+
+@attrs.define(eq=False)
+class Sampling:
+    _samples: Samples
+    _timers: list[PeriodicCall] = attrs.field(factory=list, init=False)
+    _running: dict[Sample, Deferred[None]] = attrs.field(factory=dict, init=False)
+
+    def start(self, services: Services) -> None:
+        for seconds, sample in (
+            (topic_rates.INTERVAL_SECONDS, self._samples.topic_rates.sample),
+            (group_lags.INTERVAL_SECONDS, self._sample_lags),
+        ):
+            timer = PeriodicCall(services.runtime.clock, self._begin, services, sample)
+            timer.start(seconds)
+            self._timers.append(timer)
+
+    def stop(self) -> None:
+        for timer in self._timers:
+            timer.stop()
+        self._timers.clear()
+        for running in tuple(self._running.values()):
+            running.cancel()
+
+    def _begin(self, services: Services, sample: Sample) -> None:
+        """Begin to take a sample, unless the one before takes longer than the interval."""
+        if sample not in self._running:
+            running = self._running[sample] = ensureDeferred(self._take(services, sample))
+            running.addBoth(self._taken, sample)
+
+    def _taken(self, _: object, sample: Sample) -> None:
+        del self._running[sample]
+
+    async def _take(self, services: Services, sample: Sample) -> None:
+        try:
+            await sample(services)
+        except CancelledError:
+            pass
+        except Exception:
+            log.failure("a sample for the page failed")
+
+    async def _sample_lags(self, services: Services) -> None:
+        """Note the lag of groups that are coordinated here, in slices, with one question to each other leader."""
+        visitor = Visitor(services, RequestContext(0, _CLIENT_ID), self._samples)  # without `access`: sees all
+        over, lags = services.runtime.slices.over, self._samples.group_lags
+        time_ms = services.runtime.now_ms()
+        found = [each async for each in over(tuple(services.groups.groups())) if each.offsets.committed]
+        chosen = lags.choose(each.group_id for each in found)
+        committed = {each.group_id: dict(each.offsets.committed) for each in found if each.group_id in chosen}
+        ends = await ends_of(visitor, (key for each in committed.values() for key in each))
+        lags.note(time_ms, {group_id: await lag_of(visitor, each, ends) for group_id, each in committed.items()})
