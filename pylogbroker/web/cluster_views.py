@@ -1,4 +1,4 @@
-"""Topics and brokers: what this broker knows of them."""
+"""Topics and brokers, as this broker knows them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pylogbroker.broker.services import Services
 from pylogbroker.config import describe_topic
 from pylogbroker.metadata.image import PartitionState, TopicImage
 from pylogbroker.security.acls.bindings import AclOperation, AclResourceType
-from pylogbroker.storage import LogDirectory
+from pylogbroker.web.log_directory_views import log_directories
 from pylogbroker.web.query import Query
 from pylogbroker.web.rows import ROWS_MAX
 from pylogbroker.web.visitors import Visitor
@@ -112,7 +112,7 @@ def _partition_row(services: Services, topic: str, index: int, state: PartitionS
 
 
 async def brokers(visitor: Visitor, query: Query) -> dict[str, Any]:
-    """Return the brokers of the cluster, and the log directories of this one."""
+    """Return the brokers of the cluster, and their log directories."""
     visitor.check(AclOperation.DESCRIBE, AclResourceType.CLUSTER)
     services = visitor.services
     image = services.metadata.image
@@ -123,11 +123,7 @@ async def brokers(visitor: Visitor, query: Query) -> dict[str, Any]:
         leaders[state.leader] = leaders.get(state.leader, 0) + 1
         for each in state.replicas:
             replicas[each] = replicas.get(each, 0) + 1
-    directories: list[dict[str, Any]] = [
-        {"path": each.path, "failure": each.failure, "logs": each.logs} for each in services.logs.directories
-    ]
-    for row, directory in zip(directories, services.logs.directories, strict=True):
-        row["total_bytes"], row["usable_bytes"] = await _space(services, directory)
+    directories, unanswered = await log_directories(visitor)
     return {
         "cluster_id": services.node.cluster_id,
         "this_broker": services.node.id,
@@ -146,15 +142,5 @@ async def brokers(visitor: Visitor, query: Query) -> dict[str, Any]:
             for each in image.brokers.values()
         ],
         "log_directories": directories,
+        "unanswered": unanswered,
     }
-
-
-async def _space(services: Services, directory: LogDirectory) -> tuple[int | None, int | None]:
-    """Return bytes of a log directory's file system, and the free ones; None if it cannot be read."""
-    if directory.failure:
-        return None, None
-    try:
-        total, usable = await services.runtime.in_thread(directory.space)
-    except OSError:
-        return None, None
-    return total, usable

@@ -81,7 +81,7 @@ def _environment() -> Environment:
     return environment
 
 
-def link(path: str, **parameters: object) -> str:
+def link(path: str, /, **parameters: object) -> str:
     """Return a relative address with those parameters that are not empty."""
     given = {name: value for name, value in parameters.items() if value not in ("", None)}
     return f"{path}?{urlencode(given)}" if given else path

@@ -30,6 +30,7 @@ from pylogbroker.web.group_reset import preview_reset, reset_group
 from pylogbroker.web.group_views import group, groups
 from pylogbroker.web.late_answers import LateAnswers
 from pylogbroker.web.live import LiveView
+from pylogbroker.web.log_directory_views import log_directory
 from pylogbroker.web.query import BadQuery, Query
 from pylogbroker.web.quota_views import quotas, set_quota
 from pylogbroker.web.record_views import records
@@ -63,6 +64,7 @@ VIEWS: Final[Mapping[str, View]] = {
     "group": group,
     "reset-group": preview_reset,
     "brokers": brokers,
+    "log-directory": log_directory,
     "users": users,
     "acls": acls,
     "quotas": quotas,

@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from tempfile import TemporaryDirectory
 from typing import Any
 from unittest.mock import patch
+from urllib.parse import urlencode
 
 import attrs
 from twisted.internet.address import IPv4Address
@@ -19,6 +20,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from pylogbroker.broker.apis import offset_commit
 from pylogbroker.errors import ErrorCode
 from pylogbroker.security.acls.bindings import (
+    CLUSTER_NAME,
     AccessControlEntry,
     AclOperation,
     AclPermission,
@@ -32,6 +34,7 @@ from pylogbroker.web.views import Source, put_api
 from pylogbroker.wire.messages.create_topics import CreateTopicsRequest
 from pylogbroker.wire.messages.delete_topics import DeleteTopicsRequest
 from pylogbroker.wire.messages.describe_groups import DescribeGroupsRequest
+from pylogbroker.wire.messages.describe_log_dirs import DescribeLogDirsRequest
 from pylogbroker.wire.messages.fetch import FetchRequest
 from pylogbroker.wire.messages.offset_commit import (
     OffsetCommitRequest,
@@ -248,6 +251,23 @@ class TestGroups(GroupTests):
         self.assertEqual(self.offsets(), [(0, 7, 10, 3), (1, 9, 10, 1)])
 
 
+class TestLogDirectories(ClusterViewTests):
+    def test_those_of_all_brokers(self) -> None:
+        self.cluster[2].produce("clicks", 1, NOW)
+        found = self.ask("brokers")
+        first, second = found["log_directories"]
+        self.assertEqual([(each["broker"], each["logs"]) for each in (first, second)], [(1, 1), (2, 1)])
+        size = self.cluster[2].broker.partitions.find("clicks", 1).log.size
+        self.assertEqual((first["log_bytes"], second["log_bytes"], found["unanswered"]), (0, size, []))
+        query = urlencode({"broker": 2, "path": second["path"]})
+        [row] = self.ask(f"log-directory?{query}")["details"]
+        self.assertEqual((row["topic"], row["partition"], row["bytes"]), ("clicks", 1, size))
+        self.cluster.down.add(2)
+        found = self.ask("brokers")
+        self.assertEqual(([each["broker"] for each in found["log_directories"]], found["unanswered"]), ([1], [2]))
+        self.ask(f"log-directory?{query}", 503)
+
+
 class TestTransactions(ClusterViewTests):
     def test_those_of_another_coordinator(self) -> None:
         self.cluster.create("__transaction_state", [2])
@@ -297,6 +317,13 @@ class TestRights(RightsTests):
         self.assertEqual(self.asked(FetchRequest), [])
         self.allow(AclOperation.READ, AclResourceType.TOPIC, "clicks")
         self.ask("records?topic=clicks&partition=1")
+
+    def test_log_directories_need_a_right_on_the_cluster(self) -> None:
+        for path in ("brokers", "log-directory?broker=2&path=/data"):
+            self.ask(path, 403)
+        self.assertEqual(self.asked(DescribeLogDirsRequest), [])
+        self.allow(AclOperation.DESCRIBE, AclResourceType.CLUSTER, CLUSTER_NAME)
+        self.assertEqual(self.ask("brokers")["unanswered"], [])
 
 
 class TestController(ClusterViewTests):

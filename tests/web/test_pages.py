@@ -84,7 +84,7 @@ class TestPages(PageTests):
             seen.add(path)
             waiting += [urljoin(path, link.partition("#")[0]) for link in self.show(path).links]
         views = {urlsplit(path).path for path in seen}
-        expected = "acls brokers group groups producers quotas records topic topics transactions users"
+        expected = "acls brokers group groups log-directory producers quotas records topic topics transactions users"
         self.assertEqual(views, {"/", *(f"/{name}" for name in expected.split())})
 
     def test_hostile_values_stay_text(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 from unittest.mock import patch
+from urllib.parse import urlencode
 
 from twisted.internet.address import IPv4Address
 from twisted.internet.task import Clock
@@ -221,3 +222,28 @@ class TestBrokers(ViewTests):
         self.assertEqual((found["cluster_id"], found["this_broker"]), (CLUSTER_ID, NODE_ID))
         [directory] = found["log_directories"]
         self.assertGreater(directory["total_bytes"], directory["usable_bytes"])
+        self.assertEqual((directory["broker"], directory["failure"], found["unanswered"]), (NODE_ID, "", []))
+
+    def test_logs_of_a_directory(self) -> None:
+        self.node.create("clicks", partitions=3)
+        self.node.produce("clicks", 1, *[NOW] * 10)
+        self.node.produce("clicks", 2, NOW)
+        sizes = [self.node.broker.partitions.find("clicks", index).log.size for index in range(3)]
+        [directory] = self.ask("brokers")["log_directories"]
+        self.assertEqual((directory["logs"], directory["log_bytes"]), (3, sum(sizes)))
+        query = urlencode({"broker": NODE_ID, "path": directory["path"]})
+        found = self.ask(f"log-directory?{query}")
+        rows = [(row["topic"], row["partition"], row["bytes"], row["is_future"]) for row in found["details"]]
+        self.assertEqual(rows, [("clicks", index, sizes[index], False) for index in (1, 2, 0)])
+        self.assertEqual((found["total"], found["log_bytes"]), (3, sum(sizes)))
+        found = self.ask(f"log-directory?{query}&start=1&count=1")
+        self.assertEqual([row["partition"] for row in found["details"]], [2])
+        self.ask(f"log-directory?broker={NODE_ID}&path=/elsewhere", 404)
+        self.ask("log-directory?broker=99&path=/elsewhere", 404)
+        self.assertIn("broker is missing", self.ask("log-directory?path=/elsewhere", 400)["error"])
+
+    def test_a_directory_that_is_offline(self) -> None:
+        [path] = self.directories
+        self.node.broker.logs.directories.fail(path, "a broken disk")
+        [directory] = self.ask("brokers")["log_directories"]
+        self.assertEqual((directory["failure"], directory["total_bytes"]), ("a broken disk", None))

@@ -1,0 +1,90 @@
+"""Log directories of all brokers, and the logs in one of them with their sizes: each broker is asked for its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from pylogbroker.broker.slices import sort_in_steps
+from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.rpc.errors import code_of, raise_for
+from pylogbroker.security.acls.bindings import AclOperation, AclResourceType
+from pylogbroker.web.query import BadQuery, Query
+from pylogbroker.web.routing import ask_all
+from pylogbroker.web.rows import slice_rows
+from pylogbroker.web.visitors import Visitor
+from pylogbroker.wire.messages.describe_log_dirs import (
+    DescribeLogDirsPartition,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResult,
+)
+
+_BROKER_MAX: Final = 2**31 - 1
+
+
+async def log_directories(visitor: Visitor) -> tuple[list[dict[str, Any]], list[int]]:
+    """Return directories by broker, and the brokers that do not answer."""
+    answers = await ask_all(visitor, DescribeLogDirsRequest(None))
+    rows = [
+        await _row(visitor, broker_id, each)
+        for broker_id, answer in answers.items()
+        if answer is not None
+        for each in answer.results
+    ]
+    return rows, [broker_id for broker_id, answer in answers.items() if answer is None]
+
+
+async def _row(visitor: Visitor, broker_id: int, found: DescribeLogDirsResult) -> dict[str, Any]:
+    over = visitor.services.runtime.slices.over
+    sizes = [each.partition_size async for _, each in over(_logs(found))]
+    return {
+        "broker": broker_id,
+        "path": found.log_dir,
+        "failure": _failure(visitor, broker_id, found),
+        "logs": len(sizes),
+        "log_bytes": sum(sizes),
+        "total_bytes": found.total_bytes if found.total_bytes >= 0 else None,
+        "usable_bytes": found.usable_bytes if found.usable_bytes >= 0 else None,
+    }
+
+
+def _failure(visitor: Visitor, broker_id: int, found: DescribeLogDirsResult) -> str:
+    """Return why a directory is offline: other brokers say only that it is."""
+    if broker_id == visitor.services.node.id:
+        for each in visitor.services.logs.directories:
+            if each.path == found.log_dir and each.failure:
+                return each.failure
+    return code_of(found.error_code).meaning if found.error_code else ""
+
+
+def _logs(found: DescribeLogDirsResult) -> Iterator[tuple[str, DescribeLogDirsPartition]]:
+    return ((topic.name, each) for topic in found.topics for each in topic.partitions)
+
+
+async def log_directory(visitor: Visitor, query: Query) -> dict[str, Any]:
+    """Return the logs in a directory of a broker, the largest first, from the `start`th on."""
+    visitor.check(AclOperation.DESCRIBE, AclResourceType.CLUSTER)
+    broker_id, path = query.number("broker", None, _BROKER_MAX), query.required("path")
+    services, slices = visitor.services, visitor.services.runtime.slices
+    if broker_id is None:
+        raise BadQuery("broker is missing")
+    if broker_id not in (services.node.id, *services.metadata.image.brokers):
+        raise KafkaError(f"there is no broker {broker_id} now", ErrorCode.RESOURCE_NOT_FOUND)
+    answer = await visitor.ask(DescribeLogDirsRequest(None), broker_id)
+    raise_for(answer.error_code)
+    found = next((each for each in answer.results if each.log_dir == path), None)
+    if found is None:
+        raise KafkaError(f"broker {broker_id} has no log directory {path!r}", ErrorCode.RESOURCE_NOT_FOUND)
+    rows = [_log_row(topic, each) async for topic, each in slices.over(_logs(found))]
+    in_order = await slices.run(sort_in_steps(rows, key=lambda row: (-row["bytes"], row["topic"], row["partition"])))
+    values, shown = slice_rows(query, [row async for row in slices.over(in_order)])
+    return {**await _row(visitor, broker_id, found), **values, "details": shown}
+
+
+def _log_row(topic: str, found: DescribeLogDirsPartition) -> dict[str, Any]:
+    return {
+        "topic": topic,
+        "partition": found.partition_index,
+        "bytes": found.partition_size,
+        "is_future": found.is_future_key,
+    }
