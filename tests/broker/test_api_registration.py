@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+from inspect import signature
 from pathlib import Path
+from typing import Final
 
 import pytest
 
 from pylogbroker.broker import apis
 from pylogbroker.broker.api import serves
+from pylogbroker.broker.membership.control import ClusterServices
 from pylogbroker.broker.security.rules import unchecked
 from pylogbroker.wire import SUPPORTED
 from pylogbroker.wire.messages.fetch import FetchRequest
+from tests.broker.security import broker_requests
+from tests.wire.kafka_apis import OWN_APIS
+
+OWN_API_KEY_MIN: Final = 10_000
+"""Lower keys are left to Kafka, whose newest APIs have numbers below 100."""
 
 NOT_SERVED: set[str] = set()
 """Declared APIs of a cluster that have no handler, so that ApiVersions does not advertise them."""
@@ -31,18 +39,21 @@ def test_every_declared_api_is_served_or_known_to_be_not() -> None:
 
 
 def test_apis_of_clusters_are_marked() -> None:
-    assert {api.name for api in apis.APIS if api.cluster_only} == {
-        "AllocateProducerIds",
-        "AlterPartition",
-        "AlterPartitionReassignments",
-        "ControlledShutdown",
-        "ElectLeaders",
-        "LeaderAndIsr",
-        "ListPartitionReassignments",
-        "StopReplica",
-        "UpdateFeatures",
-        "UpdateMetadata",
+    """Some need the controller, others are sent by brokers."""
+    need_controller = {
+        api.name
+        for api in apis.APIS
+        if next(iter(signature(api.handle, eval_str=True).parameters.values())).annotation is ClusterServices
     }
+    between_brokers = {type(request).__name__.removesuffix("Request") for request, _ in broker_requests.REQUESTS}
+    assert {"ElectLeaders", "UpdateFeatures"} <= need_controller
+    assert {api.name for api in apis.APIS if api.cluster_only} == need_controller | between_brokers
+
+
+def test_own_apis_are_not_kafkas() -> None:
+    served = {api.name: api.key for api in apis.APIS}
+    assert [name for name in OWN_APIS if served.get(name, 0) < OWN_API_KEY_MIN] == []
+    assert [name for name, key in served.items() if key >= OWN_API_KEY_MIN and name not in OWN_APIS] == []
 
 
 def test_an_api_has_one_handler() -> None:

@@ -16,7 +16,7 @@ from pylogbroker.wire import WireMessage, codec
 from pylogbroker.wire.schema import Field, FieldType
 from tests.peers.java import Program
 from tests.support.oracle_answers import OracleAnswers
-from tests.wire.kafka_apis import cases, declared
+from tests.wire.kafka_apis import declared, kafkas_cases
 from tests.wire.reference_codecs import PEERS, present
 
 PROGRAM = Program(Path(__file__).with_name("Messages.java"), "kafka-3.9")
@@ -77,7 +77,7 @@ class Filling:
 def without_peers() -> list[tuple[str, int]]:
     return [
         (name, version)
-        for name, version in cases()
+        for name, version in kafkas_cases()
         if not any(peer.knows(declared(name), version) for peer in PEERS.values())
     ]
 

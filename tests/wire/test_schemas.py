@@ -14,13 +14,13 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from pylogbroker.wire import NO_ID, SUPPORTED, WireMessage
+from pylogbroker.wire import NO_ID, WireMessage
 from pylogbroker.wire.schema import FieldType, fields_of
 from tests.peers.maven import jars
 from tests.support.oracle_answers import OracleAnswers
-from tests.wire.kafka_apis import declared
+from tests.wire.kafka_apis import declared, kafkas_names
 
-NAMES = [message.__name__ for pair in SUPPORTED.values() for message in pair]
+NAMES = kafkas_names()
 TYPES = {kind: kind.name.lower() for kind in FieldType} | {FieldType.BOOLEAN: "bool", FieldType.ERROR_TEXT: "string"}
 ZEROS = {"bool": False, "string": "", "bytes": b"", "uuid": NO_ID, "records": None}
 _RACK = "livebrokers.rack string 2-8 null 2-8 ignorable default"
