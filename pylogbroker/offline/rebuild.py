@@ -9,7 +9,8 @@
     `message-format`                         topics with the message format 0.7
     `cleaner-offset-checkpoint`              compacted topics
 
-Topic settings are lost, so retention is off until it is set again: nothing to be kept is deleted.
+Topic settings are lost, so retention is off until it is set again: nothing to be kept is deleted. ACLs, users with
+SCRAM credentials, client quotas and delegation tokens are lost, too.
 
 The tree is built in its own directory, and moved into place when complete.
 """
@@ -130,11 +131,19 @@ def _fill(config: BrokerConfig, tree: EmbeddedTree, directories: LogDirectories,
     _reserve_producer_ids(tree, broker_id, max(log.producer_id for log in found.values()))
     for loss in _LOSSES:
         report(f"not recovered: {loss}")
+    if config.optional_text("authorizer.class.name") and config.boolean("allow.everyone.if.no.acl.found"):
+        report(
+            "WARNING: without ACLs everybody may do everything now, because allow.everyone.if.no.acl.found is true: "
+            "set it to false, start the broker, create the ACLs, and set it to true again"
+        )
 
 
 _LOSSES = (
     "topic settings; retention.ms and retention.bytes are -1 for all topics, so nothing is deleted: "
     "set each topic's settings again",
+    "ACLs: an authorizer lets only super.users do anything until you create them again; "
+    "with allow.everyone.if.no.acl.found=true it lets everybody do everything",
+    "users with SCRAM credentials, client quotas and delegation tokens: create them again",
     "broker settings that were changed at run time",
     "topics without any directory, and partitions after the last directory of a topic",
     "pending deletions: those topics may exist again, in part",

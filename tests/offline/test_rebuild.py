@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -122,6 +122,29 @@ def test_what_cannot_be_recovered_is_reported(broker: BrokerProcess) -> None:
     admin.close()
     assert len(found["partitions"]) == 3
     assert len(list((data / "backup_2024").iterdir())) == 0
+
+
+AUTHORIZER = "authorizer.class.name=kafka.security.authorizer.AclAuthorizer"
+
+
+@pytest.mark.parametrize(
+    ("options", "warns"),
+    [
+        ((), False),
+        (("--override", "allow.everyone.if.no.acl.found=true"), False),  # there is no authorizer
+        (("--override", AUTHORIZER), False),
+        (("--override", AUTHORIZER, "--override", "allow.everyone.if.no.acl.found=true"), True),
+    ],
+)
+def test_lost_access_control_is_reported(tmp_path: Path, options: Sequence[str], warns: bool) -> None:
+    with stopped_broker(BrokerConfig({"log.dirs": str(tmp_path)})) as broker, broker.loaded_logs(print):
+        broker.make_logs(finish(broker.controller.create_topic(NewTopic("t", 1, 1))))
+    (tmp_path / TREE).unlink()
+    output = succeed("coordination", "rebuild", "--data-dir", tmp_path, *options)
+    assert "not recovered: ACLs: " in output
+    assert "with allow.everyone.if.no.acl.found=true it lets everybody do everything" in output
+    assert "not recovered: users with SCRAM credentials, client quotas and delegation tokens" in output
+    assert ("WARNING: without ACLs everybody may do everything now" in output) is warns
 
 
 def test_a_compacted_topic_stays_one(tmp_path: Path) -> None:
