@@ -177,11 +177,11 @@ class Authorization(Protocol):
 class Acls(Protocol):
     @property
     def index(self) -> AclIndex: ...
-    async def add(self, resource: ResourcePattern, new: Entries, /) -> None:
-        """Add entries of a resource; raise KafkaError."""
+    async def add(self, resource: ResourcePattern, new: Entries, principal: str, /) -> None:
+        """Add entries of a resource for `principal`, who asks; raise KafkaError."""
 
-    async def remove(self, bindings: Iterable[AclBinding], /) -> dict[AclBinding, KafkaError | None]:
-        """Return the bindings that are removed, and those that remain because of an error."""
+    async def remove(self, bindings: Iterable[AclBinding], principal: str, /) -> dict[AclBinding, KafkaError | None]:
+        """Return the bindings that are removed for `principal`, and those that remain because of an error."""
 
 
 class ScramUsers(Protocol):

@@ -228,7 +228,7 @@ class AuthorizedTokenTests(TokenTests):
     def allow(self, principal: str, operation: AclOperation, kind: AclResourceType, name: str) -> None:
         entry = AccessControlEntry(principal, "*", operation, AclPermission.ALLOW)
         assert self.node.broker.authorizer is not None
-        now(self.node.broker.authorizer.acls.add(ResourcePattern(kind, name), frozenset({entry})))
+        now(self.node.broker.authorizer.acls.add(ResourcePattern(kind, name), frozenset({entry}), "User:admin"))
 
     def test_tokens_of_others_need_an_acl(self) -> None:
         self.assertEqual(self.create(ALICE).error_code, 0)

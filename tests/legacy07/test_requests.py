@@ -410,7 +410,7 @@ class AccessTests(NodeTests):
 
     def allow(self, operation: AclOperation, kind: AclResourceType = AclResourceType.TOPIC, name: str = "t") -> None:
         entry = AccessControlEntry(ANONYMOUS, "*", operation, AclPermission.ALLOW)
-        now(self.acls.add(ResourcePattern(kind, name), frozenset({entry})))
+        now(self.acls.add(ResourcePattern(kind, name), frozenset({entry}), "User:admin"))
 
     def send_as(self, access: Access, request: bytes) -> Any:
         return requests.handle(self.node.broker, decode_legacy07_request(memoryview(request)[4:]), Caller(), access)

@@ -108,7 +108,7 @@ class ResourceNameTests(SaslNodeTests):
         assert self.node.broker.authorizer is not None
         entry = AccessControlEntry("User:alice", "*", AclOperation.READ, permission)
         resource = ResourcePattern(AclResourceType.GROUP, name, pattern)
-        now(self.node.broker.authorizer.acls.add(resource, frozenset({entry})))
+        now(self.node.broker.authorizer.acls.add(resource, frozenset({entry}), "User:admin"))
 
     def readable(self, names: tuple[str, ...], principal: str = "User:alice") -> set[str]:
         assert self.node.broker.authorizer is not None
@@ -160,7 +160,7 @@ class SimpleListenerTests(SaslNodeTests):
         assert self.node.broker.authorizer is not None
         entry = AccessControlEntry(principal, "*", AclOperation.ALL, AclPermission.ALLOW)
         resource = ResourcePattern(AclResourceType.TOPIC, name, pattern)
-        now(self.node.broker.authorizer.acls.add(resource, frozenset({entry})))
+        now(self.node.broker.authorizer.acls.add(resource, frozenset({entry}), "User:admin"))
 
     def test_a_client_without_a_name_needs_acls(self) -> None:
         others = (("User:alice",), ("User:",), (ANONYMOUS, "T"), (ANONYMOUS, "t-", PatternType.PREFIXED))

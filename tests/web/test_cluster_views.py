@@ -109,7 +109,7 @@ class RightsTests(ClusterViewTests):
         authorizer = self.cluster[broker_id].broker.authorizer
         assert authorizer is not None
         entry = AccessControlEntry("User:ANONYMOUS", "*", operation, AclPermission.ALLOW)
-        now(authorizer.acls.add(ResourcePattern(kind, name), frozenset([entry])))
+        now(authorizer.acls.add(ResourcePattern(kind, name), frozenset([entry]), "User:admin"))
 
 
 class TestProduce(ClusterViewTests):

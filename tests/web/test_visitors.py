@@ -57,10 +57,10 @@ class AnonymousTests(ViewTests):
 
     def allow(self, operation: AclOperation, kind: AclResourceType, name: str) -> None:
         entry = AccessControlEntry("User:ANONYMOUS", "*", operation, AclPermission.ALLOW)
-        now(self.acls.add(ResourcePattern(kind, name), frozenset([entry])))
+        now(self.acls.add(ResourcePattern(kind, name), frozenset([entry]), "User:admin"))
 
     def deny_all(self) -> None:
-        now(self.acls.remove([*self.acls.index.select(AclFilter())]))
+        now(self.acls.remove([*self.acls.index.select(AclFilter())], "User:admin"))
 
     @property
     def acls(self) -> AclStore:

@@ -37,7 +37,8 @@ async def handle(services: Services, context: RequestContext, request: CreateAcl
     failed: dict[ResourcePattern, KafkaError] = {}
     async for resource, bindings in slices.over(by_resource.items()):
         try:
-            await services.authorizer.acls.add(resource, frozenset(each.entry for each in bindings))
+            entries = frozenset(each.entry for each in bindings)
+            await services.authorizer.acls.add(resource, entries, context.principal)
         except KafkaError as error:
             failed[resource] = error
     return CreateAclsResponse(results=[_result(each, failed) async for each in slices.over(outcomes)])

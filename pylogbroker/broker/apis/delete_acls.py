@@ -49,7 +49,7 @@ async def handle(services: Services, context: RequestContext, request: DeleteAcl
                 space.take(_BYTES_PER_ACL * len(matched[wanted]))
             except KafkaError as error:
                 return DeleteAclsResponse(filter_results=[_error(error)] * len(filters))
-    removed = await acls.remove(chain.from_iterable(matched.values()))
+    removed = await acls.remove(chain.from_iterable(matched.values()), context.principal)
     return DeleteAclsResponse(
         filter_results=[
             _error(each) if isinstance(each, KafkaError) else _result(matched[each], removed)

@@ -89,15 +89,15 @@ class Access:
 
     def _shown(self, asked: _Asked) -> dict[str, str]:
         operation, kind, name = asked
-        resource = f"{kafka_name(kind)}:LITERAL:{_printable(name)}"
+        resource = f"{kafka_name(kind)}:LITERAL:{printable(name)}"
         return {
-            "principal": _printable(self.principal),
+            "principal": printable(self.principal),
             "operation": operation.name,
             "host": self._host,
             "resource": resource,
         }
 
 
-def _printable(text: str) -> str:
+def printable(text: str) -> str:
     """Return a client's text without what could pass for another line of the log."""
     return text if text.isprintable() else repr(text)[1:-1]

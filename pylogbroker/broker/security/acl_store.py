@@ -2,7 +2,8 @@
 
 A change compares and sets the version of the resource's node, so that brokers do not overwrite each other's changes,
 and writes a notification in the same transaction. The broker that makes a change has it in force before it answers; the
-others, and Apache Kafka's in the same cluster, when they have seen the notification.
+others, and Apache Kafka's in the same cluster, when they have seen the notification. It logs a line for each ACL that
+it adds or removes, with who asked.
 
 ACLs are not part of the cluster's image: partitions and topics do not depend on them, and without an authorizer nobody
 reads them.
@@ -19,6 +20,7 @@ from twisted.logger import Logger
 
 from pylogbroker.broker.followed_nodes import FollowedNodes
 from pylogbroker.broker.runtime import Runtime
+from pylogbroker.broker.security.access import printable
 from pylogbroker.errors import KafkaError, StartupError
 from pylogbroker.interfaces import (
     Create,
@@ -30,7 +32,13 @@ from pylogbroker.interfaces import (
 )
 from pylogbroker.metadata.registration import create_permanent_nodes
 from pylogbroker.security.acls import tree_layout
-from pylogbroker.security.acls.bindings import AccessControlEntry, AclBinding, PatternType, ResourcePattern
+from pylogbroker.security.acls.bindings import (
+    AccessControlEntry,
+    AclBinding,
+    PatternType,
+    ResourcePattern,
+    kafka_name,
+)
 from pylogbroker.security.acls.index import AclIndex, Entries
 from pylogbroker.security.acls.tree_layout import BadAcls
 
@@ -69,12 +77,12 @@ class AclStore:
     def close(self) -> None:
         self._nodes.close()
 
-    async def add(self, resource: ResourcePattern, new: Entries) -> None:
-        """Add entries of a resource; raise KafkaError."""
-        await self._change(resource, lambda before: before | new)
+    async def add(self, resource: ResourcePattern, new: Entries, principal: str) -> None:
+        """Add entries of a resource for `principal`, who asks; raise KafkaError."""
+        await self._change(resource, lambda before: before | new, principal)
 
-    async def remove(self, bindings: Iterable[AclBinding]) -> dict[AclBinding, KafkaError | None]:
-        """Return the bindings that are removed, and those that remain because of an error."""
+    async def remove(self, bindings: Iterable[AclBinding], principal: str) -> dict[AclBinding, KafkaError | None]:
+        """Return the bindings that are removed for `principal`, and those that remain because of an error."""
         entries: dict[ResourcePattern, set[AccessControlEntry]] = {}
         async for binding in self._runtime.slices.over(bindings):
             entries.setdefault(binding.resource, set()).add(binding.entry)
@@ -82,13 +90,13 @@ class AclStore:
         async for resource, old in self._runtime.slices.over(entries.items()):
             error, concerned = None, list(old)
             try:
-                concerned = await self._change(resource, partial(_without, old))
+                concerned = await self._change(resource, partial(_without, old), principal)
             except KafkaError as failure:
                 error = failure
             outcomes |= {AclBinding(resource, entry): error for entry in concerned}
         return outcomes
 
-    async def _change(self, resource: ResourcePattern, change: Change) -> list[AccessControlEntry]:
+    async def _change(self, resource: ResourcePattern, change: Change, principal: str) -> list[AccessControlEntry]:
         """Write a resource's new entries; return those that are gone."""
         try:
             before, after = await self._nodes.change(
@@ -96,7 +104,26 @@ class AclStore:
             )
         except BadAcls as error:
             raise KafkaError(f"the stored ACLs of {resource.name} cannot be read: {error}") from error
-        return list(before - after)
+        gone = list(before - after)
+        await self._log(principal, "added", resource, after - before)
+        await self._log(principal, "removed", resource, gone)
+        return gone
+
+    async def _log(
+        self, principal: str, verb: str, resource: ResourcePattern, entries: Iterable[AccessControlEntry]
+    ) -> None:
+        on = f"{kafka_name(resource.type)}:{resource.pattern.name}:{printable(resource.name)}"
+        async for entry in self._runtime.slices.over(entries):
+            log.info(
+                "{principal} {verb} the ACL {permission} {operation} for {whom} from host {host} on {resource}",
+                principal=printable(principal),
+                verb=verb,
+                permission=entry.permission.name,
+                operation=entry.operation.name,
+                whom=printable(entry.principal),
+                host=printable(entry.host),
+                resource=on,
+            )
 
     async def _write(self, resource: ResourcePattern, change: Change, node: Node | None) -> tuple[Entries, Entries]:
         before = _NO_ENTRIES if node is None else tree_layout.decode_entries(node.data)

@@ -38,6 +38,8 @@ ALICE, BOB = (
     AccessControlEntry(f"User:{name}", "*", AclOperation.READ, AclPermission.ALLOW) for name in ("alice", "bob")
 )
 
+ADMIN = "User:admin"
+
 
 class Cluster:
     """One tree, which may break, and the stores of brokers."""
@@ -82,8 +84,8 @@ def test_all_brokers_see_a_change(tmp_path: Path) -> None:
     with cluster(tmp_path) as brokers:
         first, second = brokers.store(), brokers.store()
         for resource in (TOPIC, PREFIX):
-            now(first.add(resource, frozenset({ALICE})))
-            now(second.add(resource, frozenset({BOB, ALICE})))
+            now(first.add(resource, frozenset({ALICE}), ADMIN))
+            now(second.add(resource, frozenset({BOB, ALICE}), ADMIN))
             for store in (first, second, brokers.store()):
                 assert entries(store, resource) == {ALICE, BOB}
             assert tree_layout.decode_entries(now(brokers.tree.get(tree_layout.path(resource))).data) == {ALICE, BOB}
@@ -92,22 +94,22 @@ def test_all_brokers_see_a_change(tmp_path: Path) -> None:
 def test_acls_are_removed_everywhere(tmp_path: Path) -> None:
     with cluster(tmp_path) as brokers:
         first, second = brokers.store(), brokers.store()
-        now(first.add(TOPIC, frozenset({ALICE, BOB})))
-        now(first.add(PREFIX, frozenset({ALICE})))
-        removed = now(second.remove(second.index.select(AclFilter(principal="User:alice"))))
+        now(first.add(TOPIC, frozenset({ALICE, BOB}), ADMIN))
+        now(first.add(PREFIX, frozenset({ALICE}), ADMIN))
+        removed = now(second.remove(second.index.select(AclFilter(principal="User:alice")), ADMIN))
         assert removed == {AclBinding(TOPIC, ALICE): None, AclBinding(PREFIX, ALICE): None}
         assert entries(first, TOPIC) == {BOB}
         assert not list(first.index.of_type(AclResourceType.GROUP))
         assert now(brokers.tree.exists(tree_layout.path(PREFIX))) is None
-        assert now(second.remove([AclBinding(TOPIC, ALICE)])) == {}
+        assert now(second.remove([AclBinding(TOPIC, ALICE)], ADMIN)) == {}
 
 
 def test_adding_what_is_there_changes_nothing(tmp_path: Path) -> None:
     with cluster(tmp_path) as brokers:
         store = brokers.store()
-        now(store.add(TOPIC, frozenset({ALICE})))
+        now(store.add(TOPIC, frozenset({ALICE}), ADMIN))
         changes, version = brokers.changes, now(brokers.tree.get(tree_layout.path(TOPIC))).stat.version
-        now(store.add(TOPIC, frozenset({ALICE})))
+        now(store.add(TOPIC, frozenset({ALICE}), ADMIN))
         assert (brokers.changes, now(brokers.tree.get(tree_layout.path(TOPIC))).stat.version) == (changes, version)
 
 
@@ -115,18 +117,18 @@ def test_a_change_is_made_on_what_another_broker_wrote(tmp_path: Path) -> None:
     with cluster(tmp_path) as brokers:
         store = brokers.store()
         now(brokers.tree.commit([Create(tree_layout.path(TOPIC), tree_layout.encode_entries([BOB]))]))  # not notified
-        now(store.add(TOPIC, frozenset({ALICE})))
+        now(store.add(TOPIC, frozenset({ALICE}), ADMIN))
         assert entries(store, TOPIC) == {ALICE, BOB}
 
 
 def test_nothing_changes_while_the_tree_is_not_reached(tmp_path: Path) -> None:
     with cluster(tmp_path) as brokers:
         store = brokers.store()
-        now(store.add(TOPIC, frozenset({ALICE})))
+        now(store.add(TOPIC, frozenset({ALICE}), ADMIN))
         brokers.tree.is_suspended = True
         with pytest.raises(KafkaError):
-            now(store.add(TOPIC, frozenset({BOB})))
-        [(binding, error)] = now(store.remove([AclBinding(TOPIC, ALICE)])).items()
+            now(store.add(TOPIC, frozenset({BOB}), ADMIN))
+        [(binding, error)] = now(store.remove([AclBinding(TOPIC, ALICE)], ADMIN)).items()
         assert binding == AclBinding(TOPIC, ALICE)
         assert isinstance(error, KafkaError)
         assert entries(store, TOPIC) == {ALICE}
@@ -135,13 +137,13 @@ def test_nothing_changes_while_the_tree_is_not_reached(tmp_path: Path) -> None:
 def test_acls_that_cannot_be_read_stay_in_force(tmp_path: Path) -> None:
     with cluster(tmp_path) as brokers:
         store = brokers.store()
-        now(store.add(TOPIC, frozenset({ALICE})))
+        now(store.add(TOPIC, frozenset({ALICE}), ADMIN))
         with logged_lines() as lines:
             brokers.write(TOPIC, b"{")
         assert entries(store, TOPIC) == {ALICE}
         assert [line for line in lines if "/kafka-acl/Topic/orders" in line]
         with pytest.raises(KafkaError):
-            now(store.add(TOPIC, frozenset({BOB})))
+            now(store.add(TOPIC, frozenset({BOB}), ADMIN))
         with pytest.raises(StartupError, match="/kafka-acl/Topic/orders"):
             brokers.store()
 
@@ -165,11 +167,11 @@ def test_a_closed_store_follows_no_more(tmp_path: Path) -> None:
 def test_old_notifications_are_deleted(tmp_path: Path) -> None:
     with cluster(tmp_path) as brokers:
         store = brokers.store()
-        now(store.add(TOPIC, frozenset({ALICE})))
+        now(store.add(TOPIC, frozenset({ALICE}), ADMIN))
         [name] = now(brokers.tree.children("/kafka-acl-changes"))
         created_ms = now(brokers.tree.get(f"/kafka-acl-changes/{name}")).stat.created_ms
         brokers.clock.rightNow = (created_ms + NOTIFICATION_MS_MAX + 1) / 1000
-        now(store.add(TOPIC, frozenset({BOB})))
+        now(store.add(TOPIC, frozenset({BOB}), ADMIN))
         assert name not in now(brokers.tree.children("/kafka-acl-changes"))
 
 
@@ -178,14 +180,14 @@ def test_a_change_whose_answer_is_lost_is_seen(tmp_path: Path) -> None:
         store = brokers.store()
         brokers.tree.loses_answers = 1
         with pytest.raises(KafkaError):
-            now(store.add(TOPIC, frozenset({ALICE})))
+            now(store.add(TOPIC, frozenset({ALICE}), ADMIN))
         assert entries(store, TOPIC) == {ALICE}
 
 
 def test_all_acls_are_read_in_a_new_session(tmp_path: Path) -> None:
     with cluster(tmp_path) as brokers:
         store = brokers.store()
-        now(store.add(TOPIC, frozenset({ALICE})))
+        now(store.add(TOPIC, frozenset({ALICE}), ADMIN))
         now(brokers.tree.tree.commit([SetData(tree_layout.path(TOPIC), tree_layout.encode_entries([BOB]))]))
         assert entries(store, TOPIC) == {ALICE}  # nobody notified
         brokers.tree.new_session()
@@ -195,3 +197,27 @@ def test_all_acls_are_read_in_a_new_session(tmp_path: Path) -> None:
         brokers.tree.is_suspended = False
         brokers.clock.advance(1)
         assert entries(store, TOPIC) == {BOB}
+
+
+def test_each_acl_that_is_added_or_removed_is_a_line(tmp_path: Path) -> None:
+    with cluster(tmp_path) as brokers:
+        store, other = brokers.store(), brokers.store()
+        with logged_lines() as lines:
+            now(store.add(TOPIC, frozenset({ALICE}), ADMIN))
+            now(store.add(TOPIC, frozenset({ALICE}), ADMIN))  # changes nothing
+            now(other.add(TOPIC, frozenset({ALICE, BOB}), "User:eve\nforged line"))
+            now(store.remove([AclBinding(TOPIC, BOB), AclBinding(PREFIX, ALICE)], ADMIN))
+        assert lines == [
+            "User:admin added the ACL ALLOW READ for User:alice from host * on Topic:LITERAL:orders",
+            "User:eve\\nforged line added the ACL ALLOW READ for User:bob from host * on Topic:LITERAL:orders",
+            "User:admin removed the ACL ALLOW READ for User:bob from host * on Topic:LITERAL:orders",
+        ]
+
+
+def test_a_change_that_fails_is_no_line(tmp_path: Path) -> None:
+    with cluster(tmp_path) as brokers:
+        store = brokers.store()
+        brokers.tree.is_suspended = True
+        with logged_lines() as lines, pytest.raises(KafkaError):
+            now(store.add(TOPIC, frozenset({ALICE}), ADMIN))
+        assert not [line for line in lines if "ACL ALLOW" in line]
