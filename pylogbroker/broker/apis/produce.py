@@ -49,6 +49,7 @@ from pylogbroker.wire.messages.produce import (
     TopicProduceResponse,
 )
 
+_WRITE, _TOPIC = AclOperation.WRITE, AclResourceType.TOPIC
 _partition_data = attrgetter("partition_data")
 _ACKS = (-1, 0, 1)
 _MAGIC_AT = 16
@@ -66,6 +67,10 @@ Answer = ProduceResponse | Awaitable[ProduceResponse] | None
 
 
 def _narrow(services: Services, context: RequestContext, request: ProduceRequest) -> Decision | Steps[Decision]:
+    topics, access = request.topic_data, context.access
+    is_usual = len(topics) == 1 and request.transactional_id is None  # steps would cost more than the check
+    if is_usual and access is not None and access.allows(_WRITE, _TOPIC, topics[0].name, True):
+        return None
     partitions = sum(map(len, map(_partition_data, request.topic_data)))
     return inline_if_short(_narrow_topics(context, request), partitions)
 
@@ -74,9 +79,9 @@ def _narrow_topics(context: RequestContext, request: ProduceRequest) -> Steps[De
     access = context.required_access
     narrowed: Decision
     if (yield from _may_write_transaction(access, request)):
-        allows, write, kind = access.allows, AclOperation.WRITE, AclResourceType.TOPIC
+        allows = access.allows
         narrowed = yield from narrow_in_steps(
-            request, "topic_data", "responses", lambda topic: allows(write, kind, topic.name), _reject_topic
+            request, "topic_data", "responses", lambda topic: allows(_WRITE, _TOPIC, topic.name), _reject_topic
         )
     else:
         code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
