@@ -12,6 +12,7 @@ from pylogbroker.records import Record, build
 from pylogbroker.wire import decode_response_header, request_codec, response_codec
 from pylogbroker.wire.messages import (
     alter_client_quotas,
+    create_acls,
     create_topics,
     delete_topics,
     fetch,
@@ -25,6 +26,7 @@ CLIENT_ID = "benchmark"
 TIMEOUT_MS = 30_000
 VERSIONS: Mapping[int, int] = {
     alter_client_quotas.AlterClientQuotasRequest.api_key: 1,
+    create_acls.CreateAclsRequest.api_key: 3,
     create_topics.CreateTopicsRequest.api_key: 5,
     delete_topics.DeleteTopicsRequest.api_key: 5,
     fetch.FetchRequest.api_key: 12,
@@ -71,6 +73,15 @@ def produce_quota_request(bytes_per_second: int | None) -> bytes:
 def altered(body: bytes) -> list[int]:
     """Return the error code for each entity."""
     return [each.error_code for each in answer(alter_client_quotas.AlterClientQuotasRequest.api_key, body).entries]
+
+
+def create_acls_request(acls: Sequence[create_acls.AclCreation]) -> bytes:
+    return frame(create_acls.CreateAclsRequest(list(acls)))
+
+
+def acls_created(body: bytes) -> list[int]:
+    """Return the error code for each ACL."""
+    return [each.error_code for each in answer(create_acls.CreateAclsRequest.api_key, body).results]
 
 
 def produced(body: bytes) -> list[tuple[int, int]]:

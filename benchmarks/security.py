@@ -1,6 +1,7 @@
-"""`python -m benchmarks.security`: what TLS costs a broker, and how exactly it holds a quota.
+"""`python -m benchmarks.security`: what TLS and ACLs cost a broker, and how exactly it holds a quota.
 
-What TLS costs is the processor time of the broker for each megabyte. A quota is held on the average of its windows.
+What TLS costs is the processor time of the broker for each megabyte, and what ACLs cost is that for each single record
+(`benchmarks.authorizer`). A quota is held on the average of its windows.
 
     python -m benchmarks.security             # this broker alone, with TLS and without
     python -m benchmarks.security --kafka     # and Apache Kafka, with the same certificate, started for the run
@@ -23,6 +24,7 @@ import attrs
 import click
 from rich.console import Console
 
+from benchmarks import authorizer
 from benchmarks.broker import show
 from benchmarks.brokers import SETTINGS, OwnBroker, process_cpu_seconds, scratch
 from benchmarks.driver import Block, call, connect, pump
@@ -39,6 +41,8 @@ MEGABYTES = 400
 WANTED = 2
 WINDOWS_SECONDS = 11
 """Time over which both brokers measure a quota by default."""
+QUOTA_SECONDS = 30
+"""Time for which the quota is shown as well; it ends within a window, after the burst that the window begins with."""
 QUOTA_DELAY_SECONDS = 1.0  # Apache Kafka's broker follows its controller
 HOST = "127.0.0.1"
 
@@ -98,20 +102,21 @@ def fetch(broker: Broker, session: Session, count: int) -> float:
     return used * 1000 / (count * size / MEGABYTE)
 
 
-def produce_within_quota(session: Session, seconds: float) -> float:
-    """Produce as fast as a quota of 1 MB per second lets; return the megabytes of a second."""
+def produce_within_quota(session: Session, times: Sequence[float]) -> list[float]:
+    """Produce as fast as a quota of 1 MB per second lets; return the megabytes of a second up to each time."""
     with session.topic() as topic, session.connection() as sock:
         request = produce_request(topic, [(0, batch(16, 1000))])
         expect(altered(call(sock, produce_quota_request(MEGABYTE))), [0], "quota")
         time.sleep(QUOTA_DELAY_SECONDS)
-        begin, sent = time.monotonic(), 0
-        while time.monotonic() - begin < seconds:
-            [(code, _)] = produced(call(sock, request))
-            expect(code, 0, "produce")
-            sent += len(request)
-        elapsed = time.monotonic() - begin
+        begin, sent, rates = time.monotonic(), 0, []
+        for until in times:
+            while (elapsed := time.monotonic() - begin) < until:
+                [(code, _)] = produced(call(sock, request))
+                expect(code, 0, "produce")
+                sent += len(request)
+            rates.append(sent / MEGABYTE / elapsed)
         expect(altered(call(sock, produce_quota_request(None))), [0], "quota")
-    return sent / MEGABYTE / elapsed
+    return rates
 
 
 WORKLOADS: Mapping[str, Callable[[Broker, Session, int], float]] = {"produce 1 MB": produce, "fetch 1 MB": fetch}
@@ -185,7 +190,7 @@ def main(
     directory: Path | None,
     markdown: bool,
 ) -> None:
-    """Measure the processor time of a broker with TLS and without, and a quota; compare both with Apache Kafka's."""
+    """Measure the processor time of a broker with TLS and without, with ACLs and without, and a quota."""
     touch_memory()
     figures: dict[tuple[str, str, str], list[float]] = defaultdict(list)
     with ExitStack() as stack:
@@ -203,14 +208,17 @@ def main(
                         if number >= 0:
                             figures[name, kind, broker.name].append(figure)
         seconds = WINDOWS_SECONDS * quota_periods
-        if seconds:
-            within = [produce_within_quota(broker.sessions["plain"], seconds) for broker in brokers]
+        times = [each for each in (QUOTA_SECONDS, seconds) if 0 < each <= seconds]
+        within = [produce_within_quota(broker.sessions["plain"], times) for broker in brokers]
+        acls = authorizer.measure(parent, rounds, warm_up, scale)
     head = ["work", "unit", *(broker.name for broker in brokers), *(["ratio", "wanted"] if with_kafka else [])]
     rows = [_row(name, kind, brokers, figures) for name in WORKLOADS for kind in ("plain", "TLS")]
-    if seconds:
-        cells = [f"{figure:.3f}" for figure in within]
-        rows.append([f"quota of 1 MB/s, {seconds} s", "MB/s", *cells, *(["", "0.95 to 1.05"] if with_kafka else [])])
-    show(Console(), head, rows, markdown)
+    for number, until in enumerate(times):
+        cells = [f"{figures_of_broker[number]:.3f}" for figures_of_broker in within]
+        rows.append([f"quota of 1 MB/s, {until} s", "MB/s", *cells, *(["", "0.95 to 1.05"] if with_kafka else [])])
+    console = Console()
+    show(console, head, rows, markdown)
+    show(console, ["work", "unit", "pylogbroker", "ratio", "wanted"], acls.rows(), markdown)
 
 
 def _row(

@@ -73,13 +73,20 @@ def test_syncs_are_measured(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_tls_is_measured(tmp_path: Path) -> None:
-    options = ["--rounds", "1", "--warm-up", "0", "--scale", "0.05", "--markdown", "--directory", str(tmp_path)]
-    done = CliRunner().invoke(security.main, options, catch_exceptions=False)
+def test_tls_quotas_and_acls_are_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(security, "WINDOWS_SECONDS", 2)
+    monkeypatch.setattr(security, "QUOTA_SECONDS", 1)
+    options = ["--rounds", "1", "--warm-up", "0", "--scale", "0.05", "--quota-periods", "1"]
+    done = CliRunner().invoke(
+        security.main, [*options, "--markdown", "--directory", str(tmp_path)], catch_exceptions=False
+    )
     rows = [line.strip("| ").split(" | ") for line in done.output.splitlines() if line.startswith("|")]
     works = [f"{name}, {kind}" for name in security.WORKLOADS for kind in ("plain", "TLS")]
-    assert [row[:2] for row in rows] == [["work", "unit"], ["---", "---"], *([work, "ms/MB"] for work in works)]
+    expected = [*([work, "ms/MB"] for work in works), *([f"quota of 1 MB/s, {until} s", "MB/s"] for until in (1, 2))]
+    assert [row[:2] for row in rows[:8]] == [["work", "unit"], ["---", "---"], *expected]
     assert float(rows[3][2]) > 0
+    assert [row[0] for row in rows[10:]] == ["single records, no authorizer", "single records, 1,000 ACLs"]
+    assert all(float(row[2]) > 0 for row in rows[10:])
     assert list(tmp_path.iterdir()) == []
 
 

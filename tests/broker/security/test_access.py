@@ -64,3 +64,12 @@ def test_kafka_answers_alike(oracle: OracleAnswers, tmp_path: Path) -> None:
         f"{name}\n    ours   {ours[name]}\n    kafka  {kafkas[name]}" for name in kafkas if ours[name] != kafkas[name]
     ]
     assert not different, "\n".join(different)
+
+
+def test_without_an_authorizer_nothing_is_checked(tmp_path: Path) -> None:
+    """Handlers are those of the APIs themselves, so that an authorizer costs nothing while it is off."""
+    for settings, differ in (({}, False), (AUTHORIZER, True)):
+        with opened_node((str(tmp_path / str(differ)),), settings) as node:
+            handlers = {api.key: api.handle for api in node.broker.apis}
+        plain = {api.key: api.handle for api in APIS}
+        assert {handle is not plain[key] for key, handle in handlers.items()} == {differ}
