@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import attrs
+import pyarrow as pa
 import pytest
 from aiokafka import AIOKafkaProducer
 from aiokafka.abc import AbstractTokenProvider as AioTokenProvider
@@ -20,7 +21,16 @@ from kafka.net.sasl.oauth import AbstractTokenProvider
 
 from pylogbroker.client import sync
 from pylogbroker.client.errors import NotAuthenticated
+from pylogbroker.client.settings import CONSUMER, read
 from pylogbroker.security.sasl.credentials import TOKEN_PROVIDER
+from pylogbroker.spark.brokers.cluster import BlockingCluster
+from pylogbroker.spark.brokers.fetcher import PartitionFetcher
+from pylogbroker.spark.options import WriteOptions
+from pylogbroker.spark.writing.columns import Fields
+from pylogbroker.spark.writing.producer import IdempotentProducer
+from pylogbroker.spark.writing.producer_ids import identify
+from pylogbroker.spark.writing.task import TaskWriter
+from pylogbroker.wire.messages.metadata import MetadataRequest
 from tests.security.tokens import Issuer, unsecured
 from tests.support.broker_process import BrokerProcess
 from tests.support.waiting import wait_until
@@ -61,7 +71,6 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OAuthBroker]:
     )
     process.start()
     yield OAuthBroker(process.bootstrap, issuer, process.log_lines)
-    assert any("SASL: a claim of the token is not accepted" in line for line in process.log_lines())
     assert process.stop() == 0
     assert process.unexpected_errors() == []
 
@@ -91,6 +100,34 @@ def test_this_packages_client(broker: OAuthBroker, tmp_path: Path) -> None:
         pytest.raises(NotAuthenticated, match="the token is rejected: invalid_token"),
     ):
         producer.send("own", b"value")
+
+
+def test_sparks_part(broker: OAuthBroker, tmp_path: Path) -> None:
+    """Its blocking connections write and fetch, authenticate again before a token expires, and say what is wrong."""
+    file = tmp_path / "token"
+    file.write_text(broker.token(exp=int(time.time()) + 3))
+    how = {
+        "bootstrap.servers": broker.bootstrap,
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "OAUTHBEARER",
+        TOKEN_PROVIDER: f"file:{file}",
+    }
+    wanted = WriteOptions.parse({"topic": "spark", **{f"kafka.{name}": text for name, text in how.items()}})
+    with BlockingCluster(wanted.settings) as cluster, IdempotentProducer(cluster, identify(cluster)) as writer:
+        TaskWriter(wanted, Fields(value=0), cluster, writer).write([pa.record_batch({"value": [b"value"] * 3})])
+    with BlockingCluster(read(CONSUMER, how)) as cluster:
+        fetched = b"".join(bytes(found.records) for found in PartitionFetcher(cluster, "spark", 0, 0, 3))
+        assert fetched.count(b"value") == 3
+        file.write_text(broker.token())
+        connection, until = cluster.any_connection(), time.monotonic() + 4
+        while time.monotonic() < until:
+            connection.ask(MetadataRequest(topics=[]))
+    file.write_text(broker.token(aud="other"))
+    with (
+        pytest.raises(NotAuthenticated, match="the token is rejected: invalid_token"),
+        BlockingCluster(read(CONSUMER, how)) as cluster,
+    ):
+        cluster.any_connection()
 
 
 def test_kafka_python(broker: OAuthBroker) -> None:
@@ -137,3 +174,5 @@ def test_tokens_that_are_not_accepted(broker: OAuthBroker) -> None:
         client = AdminClient(settings)
         wait_until(lambda: bool(client.poll(0.1)) or bool(errors), 20)  # noqa: B023
         assert "invalid credentials with SASL mechanism OAUTHBEARER" in errors[0]
+    expected = "SASL: a claim of the token is not accepted"
+    wait_until(lambda: any(expected in line for line in broker.log_lines()), 20)
