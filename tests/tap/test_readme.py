@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.broker_process import BrokerProcess
+from tests.web.recording import ADDRESS, readme_commands, write_command
 
 ROOT = Path(__file__).parents[2]
 BLOCK = re.compile(r"^```(console|python)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
@@ -44,3 +46,31 @@ def test_the_tour(tmp_path: Path) -> None:
     assert shown[3] == "['__consumer_offsets', 'lines', 'short']\n"
     assert shown[4] == "True False\n"
     assert shown[5] == "0\nb'hello'\n"
+
+
+def test_the_commands(tmp_path: Path) -> None:
+    """The indented block about the command is one program of the shell; its one question gets a yes."""
+    commands = readme_commands()
+    assert sum("pylogbroker " in command for command in commands) == 6
+    write_command(tmp_path)
+    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
+    broker = BrokerProcess(tmp_path / "broker")
+    broker.start()
+    try:
+        done = subprocess.run(
+            ["bash", "-e", "-o", "pipefail", "-c", "\n".join(commands).replace(ADDRESS, broker.bootstrap)],
+            cwd=tmp_path,
+            env=environment,
+            input="y\n",
+            capture_output=True,
+            text=True,
+            timeout=180,
+        )
+    finally:
+        broker.stop()
+    assert done.returncode == 0, done.stdout + done.stderr
+    read = [line for line in done.stdout.splitlines() if re.fullmatch(r"[012]/\d customer-\d: bought", line)]
+    assert len(read) > 5  # five in the group, and the last ones of each partition
+    lag, reset = re.findall(r"^group.*\n((?:readers .*\n)+)", done.stdout, re.MULTILINE)
+    assert sum(int(line.split()[5]) for line in lag.splitlines()) == 3
+    assert sum(int(line.split()[5]) for line in reset.splitlines()) == 8
