@@ -8,7 +8,8 @@
 # make quick PACKAGE=groups        only tests/groups; also for test and oracle
 # make test ARGS='-k commit -x'    more options for pytest
 #
-# All set up what they need, once: a virtual environment in .venv; test and oracle also kcat, a JDK, Maven, Node, npm and Chromium.
+# All set up what they need, once: a virtual environment in .venv; test and oracle also kcat, a JDK, Maven, Node, npm,
+# Chromium and Prometheus.
 
 PYTHON := $(or $(shell for version in 3.11 3.12 3.13 3.14; do command -v python$$version && break; done),python3)
 VENV := .venv
@@ -86,7 +87,8 @@ $(VENV)/installed-for-tests: $(PROJECT) | $(VENV)/bin/python
 	@touch $@ $(VENV)/installed
 
 # Programs that pip cannot install: command:package
-PROGRAMS := kcat:kcat javac:default-jdk-headless mvn:maven node:nodejs npm:npm chromium:chromium chromedriver:chromium-driver
+PROGRAMS := kcat:kcat javac:default-jdk-headless mvn:maven node:nodejs npm:npm chromium:chromium chromedriver:chromium-driver \
+	prometheus:prometheus promtool:prometheus
 
 system:
 	@missing=""; \
