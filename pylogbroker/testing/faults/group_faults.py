@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import attrs
@@ -14,13 +14,13 @@ from pylogbroker.groups.requests import Leaving
 
 @attrs.define(eq=False, repr=False)
 class GroupFaults:
-    """Methods for tests; any thread may call them."""
+    """Methods for tests; any thread may call them. In a cluster they act on the group's coordinator."""
 
-    _broker: Callable[[], Broker]
+    _brokers: Callable[[], Sequence[Broker]]
     _run: Callable[..., Any]
 
     def members(self, group: str) -> list[str]:
-        """Return the ids of a group's members."""
+        """Return the ids of a group's members; raise KafkaError if its coordinator is not ready."""
         members: list[str] = self._run(self._members, group)
         return members
 
@@ -33,19 +33,34 @@ class GroupFaults:
         self._run(self._fence, group, member)
 
     def _members(self, group: str) -> list[str]:
-        return [member.member_id for member in self._broker().groups.describe(group).members]
+        found = self._coordinator(group).groups.describe(group)
+        _raise_for(found.error, group)
+        return [member.member_id for member in found.members]
 
     def _rebalance(self, group: str) -> None:
-        broker = self._broker()
+        broker = self._coordinator(group)
         _raise_for(broker.groups.rebalance(group, broker.runtime.now_ms()), group)
 
     def _fence(self, group: str, member: str | None) -> None:
-        broker = self._broker()
+        broker = self._coordinator(group)
         wanted = self._members(group) if member is None else [member]
         leaving = [Leaving(each) for each in wanted]
         result = broker.groups.leave(group, leaving, broker.runtime.now_ms())
         for code in (result.error, *result.members):
             _raise_for(code, group)
+
+    def _coordinator(self, group: str) -> Broker:
+        """Return the broker that has the group's shard, or else is loading it; without one the first."""
+        brokers = self._brokers()
+        found = [each.groups.runtime.find(group) for each in brokers]
+        preferred = sorted(range(len(brokers)), key=lambda index: (_rank(found[index]), index))
+        return brokers[preferred[0]]
+
+
+def _rank(shard: object) -> int:
+    if not isinstance(shard, ErrorCode):
+        return 0
+    return 1 if shard is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS else 2
 
 
 def _raise_for(code: ErrorCode, group: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import attrs
@@ -18,6 +18,7 @@ from pylogbroker.testing.faults.fields import PARTITION, TOPIC
 from pylogbroker.testing.faults.matching import Call, Criteria
 from pylogbroker.testing.faults.names import api_key, unknown
 
+Brokers = Callable[[], Sequence[Broker]]
 AddAction = Callable[[Criteria, Action, int | None, bool], Fault]
 
 _DISK_ERRORS: Final = {name: getattr(errno, name) for name in ("ENOSPC", "EDQUOT", "EIO", "EROFS")}
@@ -25,27 +26,30 @@ _DISK_ERRORS: Final = {name: getattr(errno, name) for name in ("ENOSPC", "EDQUOT
 
 @attrs.define(eq=False, repr=False)
 class LogFaults:
-    """Methods for tests; any thread may call them."""
+    """Methods for tests; any thread may call them. In a cluster they act on the partition's leader."""
 
-    _broker: Callable[[], Broker]
+    _brokers: Brokers
     _run: Callable[..., Any]
     _add: AddAction
 
     def delete_records(self, topic: str, partition: int = 0, *, before: int) -> None:
         """Move the log start up to an offset; raise OffsetOutOfRange beyond the end."""
-        self._run(lambda: self._partition(topic, partition).delete_records_before(before))
+        self._run(lambda: self._led(topic, partition)[1].delete_records_before(before))
 
     def truncate(self, topic: str, partition: int = 0, *, to: int) -> None:
-        """Lose the records from an offset on, as in an unclean election: the next ones are of a new leader epoch."""
+        """Lose the records from an offset on, as in an unclean election: the next ones are of a new leader epoch.
+
+        Raise ValueError in a cluster: its controller decides about epochs, and followers keep the records.
+        """
         self._run(self._truncate, topic, partition, to)
 
     def retain(self) -> None:
-        """Apply retention to all logs."""
-        self._run(lambda: self._broker().log_maintenance.expire())
+        """Apply retention to all logs, of a cluster to those of each broker."""
+        self._run(self._retain)
 
     def compact(self, topic: str, partition: int = 0) -> None:
-        """Compact a partition, with the records of its active segment."""
-        self._run(lambda: self._broker().log_cleaner.clean_now(self._partition(topic, partition).log))
+        """Compact a partition, with the records of its active segment; all its replicas."""
+        self._run(self._compact, topic, partition)
 
     def fail_appends(
         self,
@@ -63,28 +67,36 @@ class LogFaults:
         """
         if error not in _DISK_ERRORS:
             raise unknown("error of disks", error, _DISK_ERRORS)
-        topics = self._broker().metadata.topics
-        if topic not in topics:
-            raise unknown("topic", topic, topics)
+        check_topic(self._brokers(), topic)
         code = _DISK_ERRORS[error]
         criteria = Criteria.of(api_key("Produce"), topic=topic, partition=partition)
 
         def fail(call: Call) -> None:
             for keys in call.leaves():
                 if criteria.selects(keys):
-                    self._fail(keys[TOPIC], keys[PARTITION], OSError(code, os.strerror(code)))
+                    _fail(call, keys[TOPIC], keys[PARTITION], OSError(code, os.strerror(code)))
 
         action = Action((ErrorCode.KAFKA_STORAGE_ERROR,), on_hit=fail)
         return self._add(criteria, action, times, must_fire)
 
-    def _fail(self, topic: str, index: int, error: OSError) -> None:
-        broker = self._broker()
-        partition = broker.partitions.hosted.get((topic, index))
-        if partition is not None:
-            broker.partitions.request_failed(partition.log, partition.log.record_failure(error))
+    async def _retain(self) -> None:
+        for broker in self._brokers():
+            await broker.log_maintenance.expire()
+
+    async def _compact(self, topic: str, index: int) -> None:
+        self._led(topic, index)
+        for broker in self._brokers():
+            replica = broker.partitions.hosted.get((topic, index))
+            if replica is not None:
+                await broker.log_cleaner.clean_now(replica.log)
 
     async def _truncate(self, topic: str, index: int, to: int) -> None:
-        broker, partition = self._broker(), self._partition(topic, index)
+        broker, partition = self._led(topic, index)
+        if broker.config.in_cluster:
+            raise ValueError(
+                f"{topic}-{index} cannot be truncated in a cluster: its controller decides about leader epochs, "
+                "and followers keep the records. Use one broker for this"
+            )
         found = partition.log
         if not found.log_start_offset <= to <= found.log_end_offset:
             raise OffsetOutOfRange(f"offset {to} is not within {found.log_start_offset} to {found.log_end_offset}")
@@ -93,8 +105,24 @@ class LogFaults:
             files.unlink()
         await next_leader_epoch(broker, topic, index)
 
-    def _partition(self, topic: str, index: int) -> Partition:
-        topics = self._broker().metadata.topics
-        if topic not in topics:
-            raise unknown("topic", topic, topics)
-        return self._broker().partitions.find(topic, index)
+    def _led(self, topic: str, index: int) -> tuple[Broker, Partition]:
+        """Return a partition and the broker that leads it."""
+        brokers = self._brokers()
+        check_topic(brokers, topic)
+        leader = next((each for each in brokers if (topic, index) in each.partitions.led), brokers[0])
+        return leader, leader.partitions.find(topic, index)
+
+
+def check_topic(brokers: Sequence[Broker], topic: str) -> None:
+    """Raise ValueError for a topic that no broker knows."""
+    known = {name for broker in brokers for name in broker.metadata.topics}
+    if topic not in known:
+        raise unknown("topic", topic, known)
+
+
+def _fail(call: Call, topic: str, index: int, error: OSError) -> None:
+    """Let the disk fail under a partition of the broker that was asked."""
+    partitions = call.services.partitions
+    partition = partitions.hosted.get((topic, index))
+    if partition is not None:
+        partitions.request_failed(partition.log, partition.log.record_failure(error))

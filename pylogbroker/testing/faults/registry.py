@@ -28,7 +28,7 @@ from pylogbroker.testing.faults.doors import OpenedListener
 from pylogbroker.testing.faults.fault import Action, CloseMoment, Fault, FaultNotFired, Watch
 from pylogbroker.testing.faults.group_faults import GroupFaults
 from pylogbroker.testing.faults.handlers import Layer, layered, strike
-from pylogbroker.testing.faults.log_faults import LogFaults
+from pylogbroker.testing.faults.log_faults import LogFaults, check_topic
 from pylogbroker.testing.faults.matching import Call, Criteria, CriteriaFields
 from pylogbroker.testing.faults.names import api_key, error_code, unknown
 from pylogbroker.testing.faults.network import NetworkFaults
@@ -71,8 +71,8 @@ class Faults:
     def __attrs_post_init__(self) -> None:
         self._pretended = PretendedCluster(self)
         self.cluster = ClusterFaults(self._pretended, lambda: self.broker, self.run)
-        self.groups = GroupFaults(lambda: self.broker, self.run)
-        self.logs = LogFaults(lambda: self.broker, self.run, self.add_action)
+        self.groups = GroupFaults(lambda: self.brokers, self.run)
+        self.logs = LogFaults(lambda: self.brokers, self.run, self.add_action)
         self.network = NetworkFaults(lambda: list(self._connections.values()), self.run)
         self.layers = (self._caps, self._pretended)
 
@@ -202,9 +202,8 @@ class Faults:
 
     def check_topic(self, topic: str) -> None:
         """Raise ValueError for an unknown topic, if the broker runs."""
-        brokers = tuple(self._brokers.values())
-        if brokers and topic not in brokers[0].metadata.topics:
-            raise unknown("topic", topic, brokers[0].metadata.topics)
+        if self._brokers:
+            check_topic(self.brokers, topic)
 
     def _unlist(self, watch: Watch) -> bool:
         """Return whether it was listed."""
@@ -221,9 +220,15 @@ class Faults:
     @property
     def broker(self) -> Broker:
         """The broker, of several the first; raise LookupError if none runs."""
-        for broker in tuple(self._brokers.values()):
-            return broker
-        raise LookupError("the broker does not run")
+        return self.brokers[0]
+
+    @property
+    def brokers(self) -> tuple[Broker, ...]:
+        """The brokers of a cluster by their ids, or the one; raise LookupError if none runs."""
+        brokers = tuple(broker for _, broker in sorted(self._brokers.items()))
+        if not brokers:
+            raise LookupError("the broker does not run")
+        return brokers
 
     def run(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Call a function on the broker's thread.
@@ -237,7 +242,10 @@ class Faults:
 
         if not self._brokers or threading.get_ident() == self._thread:
             return begin()
-        return blockingCallFromThread(self._reactor, begin)
+        try:
+            return blockingCallFromThread(self._reactor, begin)
+        except Exception as error:  # pytest shows the objects of each frame: those of a broker fill the memory
+            raise error.with_traceback(None) from None
 
     # -- for the broker ------------------------------------------------------------------------------------------
 

@@ -1,0 +1,121 @@
+"""Faults of a cluster of real brokers: each acts where the partition is led, or the group is coordinated."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import Consumer
+
+from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.storage.compaction.process import CleanerProcess
+from pylogbroker.testing import Broker
+from pylogbroker.testing.faults import Faults
+from tests.testing.faults.raw import RawClient
+
+BROKERS = 3
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[Broker]:
+    with Broker(brokers=BROKERS, offsets_topic_num_partitions=6, log_retention_check_interval_ms=10_000_000) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def cluster(shared: Broker) -> Iterator[Broker]:
+    yield shared
+    shared.faults.clear()
+
+
+@pytest.fixture
+def topic(cluster: Broker, request: pytest.FixtureRequest) -> str:
+    """A topic with a partition on each broker, and three records in each."""
+    name = cluster.create_topic(str(request.node.name), BROKERS)
+    for partition in range(BROKERS):
+        cluster.produce(name, "a", "b", "c", partition=partition, key=b"key")
+    return name
+
+
+def leader(cluster: Broker, topic: str, partition: int) -> int:
+    return int(cluster.faults.broker.metadata.topics[topic].partitions[partition].leader)
+
+
+def left(cluster: Broker, topic: str) -> list[tuple[int, bytes]]:
+    return [(each.partition, each.value) for each in cluster.records(topic)]
+
+
+def test_logs_of_all_leaders(cluster: Broker, topic: str) -> None:
+    assert {leader(cluster, topic, partition) for partition in range(BROKERS)} == {0, 1, 2}
+    for partition in range(BROKERS):
+        cluster.faults.logs.delete_records(topic, partition, before=2)
+    assert left(cluster, topic) == [(0, b"c"), (1, b"c"), (2, b"c")]
+
+
+def test_retention_of_all_brokers(cluster: Broker) -> None:
+    name = cluster.create_topic("old", BROKERS, retention_ms=1)
+    for partition in range(BROKERS):
+        cluster.produce(name, "a", partition=partition, timestamp_ms=1000)
+    cluster.faults.logs.retain()
+    assert left(cluster, name) == []
+
+
+def test_compaction_of_all_replicas() -> None:
+    with Broker(brokers=2) as cluster:
+        cluster.create_topic("compacted", 2, replication_factor=2, cleanup_policy="compact")
+        for partition in range(2):
+            cluster.produce("compacted", "a", "b", partition=partition, key=b"key")
+            cluster.faults.logs.compact("compacted", partition)
+        assert left(cluster, "compacted") == [(0, b"b"), (1, b"b")]
+        assert all(broker.log_cleaner.new_cleaner is CleanerProcess for broker in cluster.faults.brokers)
+
+
+def test_a_failed_disk_of_the_broker_that_is_asked() -> None:
+    with Broker(brokers=2) as cluster:
+        for name in ("t", "u"):
+            cluster.create_topic(name, 2)
+        name = next(name for name in ("t", "u") if leader(cluster, name, 0) == 1)
+        fault = cluster.faults.logs.fail_appends(name, error="EIO")
+        with RawClient(cluster.bootstrap.split(",")[1]) as second:
+            assert [second.produce(name).error_code for _ in range(2)] == [ErrorCode.KAFKA_STORAGE_ERROR] * 2
+        assert fault.hits == 1
+        assert [bool(each.logs.offline) for each in cluster.faults.brokers] == [False, True]
+
+
+def test_a_truncation_is_not_simulated(cluster: Broker, topic: str) -> None:
+    for partition in range(BROKERS):
+        with pytest.raises(ValueError, match=f"{topic}-{partition} cannot be truncated in a cluster"):
+            cluster.faults.logs.truncate(topic, partition, to=1)
+    assert len(left(cluster, topic)) == 3 * BROKERS
+
+
+def test_an_unknown_topic(cluster: Broker, topic: str) -> None:
+    with pytest.raises(ValueError, match=f"did you mean '{topic}'"):
+        cluster.faults.logs.compact(topic + "x")
+    with pytest.raises(KafkaError, match=f"no partition {topic}-9") as failure:
+        cluster.faults.logs.compact(topic, 9)
+    assert failure.traceback[-1].frame.f_globals["__name__"] == Faults.__module__
+
+
+def test_groups_of_all_coordinators(cluster: Broker, topic: str) -> None:
+    for number in range(BROKERS):
+        group = f"group-{number}"
+        consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": group})
+        assigned: list[int] = []
+        consumer.subscribe([topic], on_assign=lambda _, found, to=assigned: to.append(len(found)))
+        for _ in range(300):
+            consumer.poll(0.1)
+            if assigned:
+                break
+        [member] = cluster.faults.groups.members(group)
+        cluster.faults.groups.rebalance(group)
+        cluster.faults.groups.fence(group, member)
+        assert cluster.faults.groups.members(group) == []
+        consumer.close()
+    coordinators = {
+        index
+        for index, broker in enumerate(cluster.faults.brokers)
+        for number in range(BROKERS)
+        if not isinstance(broker.groups.runtime.find(f"group-{number}"), ErrorCode)
+    }
+    assert len(coordinators) > 1
