@@ -13,12 +13,14 @@ from typing import Any
 
 import attrs
 from twisted.internet.defer import Deferred, ensureDeferred
+from twisted.logger import Logger
 
 from pylogbroker.coordination.rows import Nodes
 from pylogbroker.coordination.transactions import Session, Write, WriteResult
 from pylogbroker.coordination.tree_file import TreeFile
 from pylogbroker.interfaces import CoordinationError, Unavailable
 
+log = Logger()
 Work = Callable[[], Any]
 Offload = Callable[[Work], Awaitable[Any]]
 WriteListener = Callable[[WriteResult], object]
@@ -101,7 +103,10 @@ class TreeDatabase:
         self.nodes.apply(result.changes)
         if result.events:
             for listener in self._listeners:
-                listener(result)
+                try:
+                    listener(result)
+                except Exception:  # callers get their results, and later writes are done
+                    log.failure("a listener of the coordination tree failed")
 
     async def close(self, last: Sequence[Write] = ()) -> None:
         """Close the file after writes in progress and the last ones. No call may follow."""

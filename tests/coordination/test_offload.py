@@ -8,8 +8,10 @@ from typing import Any
 from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.trial.unittest import SynchronousTestCase
 
-from pylogbroker.coordination.database import Work
+from pylogbroker.coordination.database import TreeDatabase, Work
 from pylogbroker.coordination.embedded import EmbeddedTree
+from pylogbroker.coordination.transactions import Write
+from pylogbroker.coordination.tree_file import TreeFile
 from pylogbroker.interfaces import BadVersion, Create, NoNode, OperationResult, SetData
 from tests.coordination.conftest import now
 
@@ -19,9 +21,10 @@ class OffloadTests(SynchronousTestCase):
 
     def setUp(self) -> None:
         self.waiting: list[tuple[Work, Deferred[Any]]] = []
-        directory = TemporaryDirectory()
-        self.addCleanup(directory.cleanup)
-        self.tree = EmbeddedTree.open(directory.name, self.offload)
+        self.tree = EmbeddedTree.open(self.path(), self.offload)
+
+    def path(self) -> str:
+        return self.enterContext(TemporaryDirectory())
 
     def offload(self, work: Work) -> Deferred[Any]:
         done: Deferred[Any] = Deferred()
@@ -60,6 +63,20 @@ class OffloadTests(SynchronousTestCase):
         self.failureResultOf(bad, NoNode)
         self.work()
         self.successResultOf(good)
+
+    def test_after_a_failure_of_a_listener_the_next_one_runs(self) -> None:
+        database, heard = TreeDatabase(TreeFile.open(self.path(), 0, keeps_sessions=False), self.offload), []
+        database.listen(lambda result: {}[result.number])
+        database.listen(lambda result: heard.append(result.number))
+        for number in (1, 2):
+            written = database.write(Write([Create(f"/{number}")]))
+            self.work()
+            self.assertIsNone(self.successResultOf(written).error)
+        self.assertEqual(heard, [1, 2])
+        self.assertEqual(len(self.flushLoggedErrors(KeyError)), 2)
+        closed = ensureDeferred(database.close())
+        self.work()
+        self.successResultOf(closed)
 
     def test_a_version_may_be_used_up_while_waiting(self) -> None:
         for operation in (Create("/a"), SetData("/a", b"x", version=0)):
