@@ -184,6 +184,26 @@ def test_a_silent_session_ends_with_its_ephemeral_nodes(server: Server) -> None:
     assert other.read(EXISTS, "/e") == NO_NODE
 
 
+def test_a_ping_that_waits_to_be_read_after_a_pause_keeps_the_session(server: Server) -> None:
+    client = server.client()
+    server.clock.callLater(6, client.send, request(PING, xid=-2))  # after the timer, as the reactor reads then
+    server.clock.advance(30)
+    assert not client.transport.disconnecting
+    server.clock.advance(6)
+    assert client.transport.disconnecting
+
+
+def test_a_client_that_connects_again_after_a_pause_keeps_its_session(server: Server) -> None:
+    first, again = server.accept(), server.accept()
+    _, session, password = first.connect()
+    first.protocol.connectionLost()
+    connect = connect_frame(session=session, password=password)
+    server.clock.callLater(6, server.clock.callLater, 0, again.send, connect)  # one iteration accepts, the next reads
+    server.clock.advance(30)
+    assert again.frames()
+    assert not again.transport.disconnecting
+
+
 def test_a_session_lives_on_after_its_connection(server: Server) -> None:
     client = server.accept()
     _, session, password = client.connect()

@@ -6,6 +6,7 @@ from copy import copy
 from typing import Final
 
 import attrs
+from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IAddress, IReactorTime
 from twisted.internet.protocol import Factory
 from twisted.logger import Logger
@@ -14,6 +15,7 @@ from pylogbroker.coordination.database import TreeDatabase
 from pylogbroker.coordination.server.connection import ServerConnection, ServerContext
 from pylogbroker.coordination.server.sessions import Sessions
 from pylogbroker.coordination.server.watch_manager import WatchManager
+from pylogbroker.coordination.transactions import WriteResult
 
 log = Logger()
 CONNECTIONS_MAX: Final = 1000
@@ -56,9 +58,9 @@ class ZooKeeperFactory(Factory):
         )
         return found
 
-    def end_session(self, session_id: int) -> None:
-        """End a session whose client is known to be gone."""
-        self._sessions.end_of_gone(session_id)
+    def end_session(self, session_id: int) -> Deferred[WriteResult] | None:
+        """End a session whose client is known to be gone; the result, if any, comes once its nodes are deleted."""
+        return self._sessions.end_of_gone(session_id)
 
     def stop(self) -> None:
         """Close all connections; sessions go on when their clients find the server again."""

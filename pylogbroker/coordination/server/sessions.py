@@ -3,6 +3,9 @@
 A session outlives its connections. It ends when its client closes it, or when the server has heard nothing from it for
 its time limit: then its ephemeral nodes are deleted. After a restart of the server, each session has its time limit
 to come back.
+
+After a pause of this process, timers run before connections are read. A session that is due ends only after two more
+iterations of the reactor: its ping may wait to be read, or its client may have connected again.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ from pylogbroker.coordination.transactions import BeginSession, EndSession, Sess
 
 log = Logger()
 _PASSWORD_BYTES: Final = 16
+_LAST_ITERATIONS: Final = 2
 _COUNTER_BITS: Final = 20  # of a session id; the others are its time in milliseconds
 
 
@@ -36,6 +40,8 @@ class LiveSession:
     session: Session
     timer: IDelayedCall
     connection: Attached | None = None
+    last_iterations: int = 0
+    """Iterations of the reactor since the time limit."""
 
 
 @attrs.define(eq=False)
@@ -84,6 +90,7 @@ class Sessions:
     def touch(self, live: LiveSession) -> None:
         """Note that the client lives."""
         if live.timer.active():
+            live.last_iterations = 0
             live.timer.reset(live.session.timeout_ms / 1000)
 
     def detach(self, live: LiveSession, connection: Attached) -> None:
@@ -97,13 +104,15 @@ class Sessions:
             live.timer.cancel()
         return self._database.write(Write(EndSession(live.session.id))).addCallback(_report_failure)
 
-    def end_of_gone(self, session_id: int) -> None:
+    def end_of_gone(self, session_id: int) -> Deferred[WriteResult] | None:
         """End a session, if there is one, and close its connection."""
         live = self._live.get(session_id)
-        if live is not None:
-            self.end(live)
-            if live.connection is not None:
-                live.connection.drop()
+        if live is None:
+            return None
+        ended = self.end(live)
+        if live.connection is not None:
+            live.connection.drop()
+        return ended
 
     def stop(self) -> None:
         """Stop all timers; the sessions live on in the file."""
@@ -117,7 +126,12 @@ class Sessions:
         return live
 
     def _expire(self, session_id: int) -> None:
-        milliseconds = self._live[session_id].session.timeout_ms
+        live = self._live[session_id]
+        if live.last_iterations < _LAST_ITERATIONS:
+            live.last_iterations += 1
+            live.timer = self._clock.callLater(0, self._expire, session_id)
+            return
+        milliseconds = live.session.timeout_ms
         log.info("session 0x{id:x} has expired after {ms} ms of silence", id=session_id, ms=milliseconds)
         self.end_of_gone(session_id)
 
