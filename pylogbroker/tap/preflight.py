@@ -182,6 +182,12 @@ def _trouble_with(directory: str) -> int:
     return errno.EROFS if os.statvfs(directory).f_flag & os.ST_RDONLY else errno.EACCES
 
 
+def check_unused(paths: Iterable[str]) -> None:
+    """Raise StartupError if a running broker has locked one of the log directories."""
+    for path in paths:
+        _check_lock(path, names.LOCK)
+
+
 def _check_lock(directory: str, name: str) -> None:
     try:
         fd = os.open(f"{directory}/{name}", os.O_RDONLY | os.O_CLOEXEC)

@@ -42,6 +42,10 @@ class BrokerProcess(Protocol):
             self.transport.loseWriteConnection()
         self._send(signal.SIGTERM)
 
+    def kill(self) -> None:
+        self._send(signal.SIGKILL)
+        self.transport.abortConnection()
+
     def reload(self) -> None:
         """Let the broker reload its settings."""
         self._send(signal.SIGHUP)

@@ -6,6 +6,10 @@
 | later                          | ends its session at once, and starts it again                             |
 | for the third time in a minute | stops all: status 1                                                       |
 | while all are stopped          | waits for the others, the controller's process last; then closes the tree |
+| not within a minute after that | kills it                                                                  |
+
+A killed supervisor leaves its brokers' sessions in the tree, and brokers that end some seconds later. The next one
+waits for that, and ends the sessions: a broker need not wait for the time limit of its own former registration.
 """
 
 from __future__ import annotations
@@ -19,8 +23,9 @@ from typing import Any, Final
 
 import attrs
 from twisted.application.service import Service
-from twisted.internet.defer import CancelledError, Deferred, DeferredList, ensureDeferred, maybeDeferred
+from twisted.internet.defer import CancelledError, Deferred, DeferredList, ensureDeferred, maybeDeferred, succeed
 from twisted.internet.error import CannotListenError
+from twisted.internet.task import deferLater
 from twisted.internet.threads import deferToThread
 from twisted.logger import Logger
 from twisted.python.failure import Failure
@@ -41,12 +46,15 @@ from pylogbroker.tap.brokers.data import known_ids
 from pylogbroker.tap.brokers.forking import BrokerForks
 from pylogbroker.tap.brokers.plan import BrokersPlan, PlannedBroker, check_shrinking, plan
 from pylogbroker.tap.brokers.readiness import MetadataWait, metadata_question
-from pylogbroker.tap.preflight import check_data_of_several
+from pylogbroker.tap.preflight import check_data_of_several, check_unused
 from pylogbroker.tap.process_log import PROCESS_LOG
 
 log = Logger()
 DEATHS_MAX: Final = 3
 DEATHS_SECONDS: Final = 60.0
+STOP_SECONDS_MAX: Final = 60.0
+_FORMER_SECONDS_MAX: Final = 15.0  # for brokers of a killed supervisor; they take 5 s to stop
+_FORMER_CHECK_SECONDS: Final = 0.1
 _LOOPBACK: Final = "127.0.0.1"
 
 
@@ -93,6 +101,9 @@ class Supervisor(Service):
         self._factory = ZooKeeperFactory(self._database, self._reactor, ServerSettings())
         self._own_factory = self._factory.restricted(acls.digest(f"{tree_login.USER}:{self._tree_password}"))
         address = self._serve_tree(planned)
+        await self._end_former_life()  # first: their registrations are no sign that new processes serve
+        if self._is_stopping:
+            return
         for broker in planned.brokers:
             overrides = broker.overrides | {"zookeeper.connect": address}
             given = [f"--override={name}={value}" for name, value in overrides.items()]
@@ -125,6 +136,21 @@ class Supervisor(Service):
         for other in others:
             log.info("others reach it at {other}, as a ZooKeeper without a quorum", other=other)
         return own
+
+    async def _end_former_life(self) -> None:
+        """End the sessions of brokers that a killed supervisor has left; raise StartupError if a broker lives on."""
+        former = [broker for broker in self._planned if self._row(zk_paths.broker(broker.id)) is not None]
+        deadline = self._reactor.seconds() + _FORMER_SECONDS_MAX
+        while former and not self._is_stopping:
+            try:
+                await deferToThread(check_unused, [path for broker in former for path in broker.log_directories])
+                break
+            except StartupError:
+                if self._reactor.seconds() >= deadline:
+                    raise
+                await deferLater(self._reactor, _FORMER_CHECK_SECONDS)
+        for broker in former:
+            await self._end_session(broker.id)
 
     def _spawn(self, supervised: _Supervised) -> None:
         supervised.process = BrokerProcess(supervised.id, self._on_process_ended)
@@ -179,11 +205,11 @@ class Supervisor(Service):
         self._end_session(process.broker_id)
         self._spawn(supervised)
 
-    def _end_session(self, broker_id: int) -> None:
+    def _end_session(self, broker_id: int) -> Deferred[Any]:
         """End the session of a process that is gone, so that others take over without waiting for its time limit."""
         row = self._row(zk_paths.broker(broker_id))
-        if row is not None and self._factory is not None:
-            self._factory.end_session(row.owner)
+        ended = None if row is None or self._factory is None else self._factory.end_session(row.owner)
+        return succeed(None) if ended is None else ended
 
     def reload(self) -> None:
         """Let all brokers reload their settings, as SIGHUP does; reopen the log."""
@@ -231,7 +257,16 @@ class Supervisor(Service):
         for each in alive:
             if each.process is not None:
                 each.process.stop()
+        killing = self._reactor.callLater(STOP_SECONDS_MAX, self._kill, alive)
         await DeferredList([each.ended for each in alive])
+        if killing.active():
+            killing.cancel()
+
+    def _kill(self, brokers: Sequence[_Supervised]) -> None:
+        for each in brokers:
+            if each.process is not None:
+                log.error("broker {id} has not stopped within {s:g} s: it is killed", id=each.id, s=STOP_SECONDS_MAX)
+                each.process.kill()
 
     def _controller(self) -> int | None:
         row = self._row(zk_paths.CONTROLLER)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import sys
 from collections.abc import Iterator
@@ -24,6 +25,7 @@ from tests.support.waiting import wait_until
 
 ROOT = Path(__file__).resolve().parents[3]
 PARTITIONS = 6
+LONG_SESSIONS = ("--override", "zookeeper.session.timeout.ms=60000")
 
 
 @attrs.define
@@ -33,16 +35,17 @@ class Brokers:
     directory: Path
     process: LineProcess | None = None
 
-    def launch(self, *options: str) -> LineProcess:
-        program = "from twisted.scripts.twistd import run; run()"
+    def launch(self, *options: str, before: str = "") -> LineProcess:
+        """Start them; the supervisor first runs the program `before`."""
+        program = f"{before}\nfrom twisted.scripts.twistd import run; run()"
         command = [sys.executable, "-c", program, "-n", "--pidfile=", "pylogbroker", "--data-dir", str(self.directory)]
         command += ["--listener", "PLAINTEXT://127.0.0.1:0", *options]
         self.process = LineProcess(command, cwd=ROOT)
         return self.process
 
-    def start(self, count: int, *options: str) -> str:
+    def start(self, count: int, *options: str, before: str = "") -> str:
         """Return the bootstrap servers, once all serve."""
-        process = self.launch("--brokers", str(count), *options)
+        process = self.launch("--brokers", str(count), *options, before=before)
         found = process.expect(rf"{count} brokers serve: (.*)", START_SECONDS_MAX)
         return ",".join(re.findall(r"127\.0\.0\.1:\d+", found[1]))
 
@@ -238,6 +241,37 @@ def test_brokers_do_not_outlive_the_supervisor(brokers: Brokers) -> None:
     assert brokers.process is not None
     brokers.process.kill()
     wait_until(lambda: not any(Path(f"/proc/{pid}/stat").exists() for pid in pids), 60)
+
+
+def test_brokers_do_not_wait_for_the_sessions_of_a_killed_supervisor(brokers: Brokers) -> None:
+    brokers.start(2, *LONG_SESSIONS)
+    assert brokers.process is not None
+    brokers.process.kill()
+    brokers.start(2)
+    assert "still registered" not in "\n".join(brokers.process.lines)
+    brokers.stop()
+
+
+def test_after_a_killed_supervisor_a_broker_that_cannot_start_ends_all(brokers: Brokers) -> None:
+    brokers.start(2, *LONG_SESSIONS)
+    assert brokers.process is not None
+    pids = brokers.pids()
+    brokers.process.kill()
+    wait_until(lambda: not any(Path(f"/proc/{pid}/stat").exists() for pid in pids), 60)
+    directory = brokers.directory / "brokers" / "1"
+    shutil.rmtree(directory)
+    directory.write_text("no directory")
+    process = brokers.launch("--brokers", "2")
+    assert process.wait(START_SECONDS_MAX) == 1
+    assert [line for line in process.lines if line.startswith("pylogbroker: broker 1 cannot start: ")] != []
+
+
+def test_a_broker_that_hangs_is_killed(brokers: Brokers) -> None:
+    brokers.start(1, before="from pylogbroker.tap.brokers import supervisor; supervisor.STOP_SECONDS_MAX = 0.1")
+    os.kill(brokers.pids()[0], signal.SIGSTOP)
+    brokers.stop()
+    assert brokers.process is not None
+    assert "broker 0 has not stopped within 0.1 s: it is killed" in "\n".join(brokers.process.lines)
 
 
 @pytest.mark.parametrize("has_sasl", [False, True])
