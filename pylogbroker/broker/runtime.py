@@ -46,7 +46,9 @@ class PeriodicCall(LoopingCall):
 
 @attrs.frozen(eq=False)
 class Runtime:
-    """Shared by all services; `in_reading_thread` runs calls that wait for the disk, at low priority.
+    """Shared by all services. `in_reading_thread` runs calls that wait for the disk, at low priority.
+
+    `in_login_thread` runs those that check credentials; without it, all threads do.
 
     Connections to other brokers are on `reactor`; everything else follows `clock`, which is the same but in tests.
     """
@@ -55,14 +57,23 @@ class Runtime:
     reactor: Any
     in_thread: InThread
     in_reading_thread: InThread
+    in_login_thread: InThread
     slices: Slices
     deferred_actions: DeferredActions
     log_rate_limit: LogRateLimit
 
     @classmethod
-    def on(cls, clock: IReactorTime, in_thread: InThread, in_reading_thread: InThread, reactor: Any = None) -> Runtime:
+    def on(
+        cls,
+        clock: IReactorTime,
+        in_thread: InThread,
+        in_reading_thread: InThread,
+        reactor: Any = None,
+        in_login_thread: InThread | None = None,
+    ) -> Runtime:
+        threads = in_thread, in_reading_thread, in_login_thread or in_thread
         own = clock if reactor is None else reactor
-        return cls(clock, own, in_thread, in_reading_thread, Slices(clock), DeferredActions(clock), LogRateLimit())
+        return cls(clock, own, *threads, Slices(clock), DeferredActions(clock), LogRateLimit())
 
     def now_ms(self) -> int:
         return int(self.clock.seconds() * 1000)

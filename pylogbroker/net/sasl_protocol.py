@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any, Final, Protocol
 
 import attrs
-from twisted.internet.defer import Deferred, ensureDeferred
+from twisted.internet.defer import CancelledError, Deferred, ensureDeferred
 from twisted.internet.protocol import connectionDone
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
@@ -119,6 +119,7 @@ class SaslProtocol(KafkaProtocol):
         setting = "sasl.server.max.receive.size"
         self._frames.limit(services.config.integer(setting), setting)
         self._identity: tuple[str, str] | None = None
+        self._login: Deferred[bytes] | None = None
         self._authenticated_at = 0.0
         self.session_lifetime_ms = 0
         """Of the session that has begun; 0: for ever."""
@@ -127,6 +128,8 @@ class SaslProtocol(KafkaProtocol):
         super().connectionLost(reason)
         self._routes = _NO_ROUTES  # the others refer to this connection, and with them only a collection would free it
         self._callers.clear()
+        if self._login is not None:
+            self._login.cancel()  # so that no thread works for nobody
 
     def _request(self, frame: memoryview) -> None:
         authentication = self._authentication
@@ -161,6 +164,10 @@ class SaslProtocol(KafkaProtocol):
             answer = await self.respond(token)
         except AuthenticationFailed as error:
             self.end(str(error))
+        except ProtocolViolation as violation:
+            self._violated(str(violation))
+        except CancelledError:
+            pass  # the connection is lost
         else:
             if not self._closing:
                 self._send([_SIZE.pack(len(answer)) + answer])
@@ -185,8 +192,12 @@ class SaslProtocol(KafkaProtocol):
             self.factory.reactor.callLater(0, self._go_on)  # after the answer
             return result
 
-        done = services.sasl.run(authentication.respond, token)
-        return done.addCallback(self._responded).addErrback(failed).addBoth(go_on)
+        def checked(result: Any) -> Any:
+            self._login = None
+            return result
+
+        self._login = done = services.sasl.run(self._host, authentication.respond, token)
+        return done.addBoth(checked).addCallback(self._responded).addErrback(failed).addBoth(go_on)
 
     def _responded(self, token: bytes) -> bytes:
         authentication = self._authentication

@@ -164,7 +164,7 @@ class BrokerStart:
         loaded = _LoadedLogs(logs, in_thread, is_crash_known=not config.in_cluster)
         self._undo.add(loaded.close)
         broker_id, cluster_id = await identify(config, tree, logs.directories, in_thread)
-        runtime = Runtime.on(self._clock, in_thread, threads.in_reading_thread, self._reactor)
+        runtime = Runtime.on(self._clock, in_thread, threads.in_reading_thread, self._reactor, threads.in_login_thread)
         broker = self._assembled = assemble(
             config, broker_id, cluster_id, runtime, tree, logs, policies, config.in_cluster
         )

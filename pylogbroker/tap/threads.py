@@ -1,7 +1,7 @@
-"""Worker threads of the broker: one pool for blocking calls, one for reads from the disk.
+"""Worker threads of the broker: a pool for blocking calls, one for reads from the disk, and one for logins.
 
 Readers wait for the disk at a low priority (Linux has a niceness per thread). In their own pool, consumers of old data
-do not delay syncs and conversions.
+do not delay syncs and conversions. Neither do clients that send passwords, whose check takes milliseconds.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from twisted.internet.defer import Deferred, maybeDeferred
 from twisted.internet.threads import deferToThreadPool
 from twisted.python.threadpool import ThreadPool
 
+from pylogbroker.broker.security.login_queue import LOGIN_THREADS
 from pylogbroker.config import BrokerConfig
 from pylogbroker.system import lower_thread_priority
 
@@ -30,6 +31,7 @@ class Threads:
         self._config = config
         self._workers = _pool("workers", WorkerThread)
         self._readers = _pool("readers", NiceThread)
+        self._logins = _pool("logins", WorkerThread)
         self._calls = 0  # running or queued
         self._idle: Deferred[None] | None = None
         self._resize()
@@ -40,6 +42,9 @@ class Threads:
 
     def in_reading_thread(self, function: Callable[..., T], *arguments: Any) -> Deferred[T]:
         return self._call(self._readers, function, *arguments)
+
+    def in_login_thread(self, function: Callable[..., T], *arguments: Any) -> Deferred[T]:
+        return self._call(self._logins, function, *arguments)
 
     @property
     def is_busy(self) -> bool:
@@ -55,6 +60,7 @@ class Threads:
         await self.wait_until_idle()
         self._workers.stop()
         self._readers.stop()
+        self._logins.stop()
 
     def _call(self, pool: ThreadPool, function: Callable[..., T], *arguments: Any) -> Deferred[T]:
         if not self._reactor.running:
@@ -74,6 +80,7 @@ class Threads:
         cleaners = number("log.cleaner.threads")  # a thread waits for each
         self._workers.adjustPoolsize(0, number("background.threads") + cleaners)
         self._readers.adjustPoolsize(0, number("num.io.threads"))
+        self._logins.adjustPoolsize(0, LOGIN_THREADS)
 
 
 class WorkerThread(threading.Thread):

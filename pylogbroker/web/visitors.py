@@ -21,6 +21,7 @@ from twisted.web.server import Request as HttpRequest
 from pylogbroker.broker.api import Api, Handler
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.security.access import Access
+from pylogbroker.broker.security.login_queue import TooManyLogins
 from pylogbroker.broker.security.rules import by_handler, guard
 from pylogbroker.broker.services import Services
 from pylogbroker.config import Listener
@@ -143,10 +144,14 @@ async def _user(services: Services, request: HttpRequest) -> str:
     name, secret = _text(user), _text(password)
     clock = services.runtime.clock
     began = clock.seconds()
-    if name and secret and await services.sasl.check_password(name, secret):
-        return name
+    host = request.getClientAddress().host
+    try:
+        if name and secret and await services.sasl.check_password(host, name, secret):
+            return name
+    except TooManyLogins as error:
+        raise NotServed(503, str(error)) from None
     if services.runtime.may_log("page login"):
-        log.warn("a login at the page by {host} failed", host=request.getClientAddress().host)
+        log.warn("a login at the page by {host} failed", host=host)
     delay = services.config.integer("connection.failed.authentication.delay.ms") / 1000
     await deferLater(clock, max(0.0, delay - (clock.seconds() - began)), lambda: None)
     raise NotServed(401, "the user or the password is wrong")

@@ -67,6 +67,7 @@ class Node:
     directories: tuple[str, ...]
     threads: Threads
     tree: ITree
+    logins: Threads = attrs.field(factory=Threads, kw_only=True)
 
     def ask(
         self,
@@ -145,9 +146,9 @@ def opened_node(directories: tuple[str, ...], settings: dict[str, str] | None = 
         logs = LogManager(directories)
         logs.directories.lock()
         logs.directories.claim(NODE_ID, CLUSTER_ID)
-        threads = Threads()
+        threads, logins = Threads(), Threads()
         policies = plugins.delete_policies()
-        runtime = Runtime.on(clock, threads, threads)
+        runtime = Runtime.on(clock, threads, threads, None, logins)
         broker = assemble(config, NODE_ID, CLUSTER_ID, runtime, tree, logs, policies)
         broker.runtime.slices.seconds = inf  # long loops run to their end: a test's clock does not go on by itself
         broker.node.listeners["PLAINTEXT"] = Listener("PLAINTEXT", "", PORT, "PLAINTEXT", "", PORT)
@@ -155,7 +156,7 @@ def opened_node(directories: tuple[str, ...], settings: dict[str, str] | None = 
         logs.load(opening_configs(config, broker.metadata.image), int(START * 1000), print)
         now(broker.open())
         try:
-            yield Node(broker, clock, directories, threads, tree)
+            yield Node(broker, clock, directories, threads, tree, logins=logins)
         finally:
             broker.release()
             logs.close()

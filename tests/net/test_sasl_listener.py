@@ -15,6 +15,7 @@ import pytest
 from twisted.internet.task import Clock
 
 from pylogbroker.broker.runtime import Runtime
+from pylogbroker.broker.security.login_queue import LOGIN_THREADS, WAITING_PER_HOST_MAX
 from pylogbroker.broker.security.logins import credentials_of_broker
 from pylogbroker.broker.security.sasl_listeners import SaslListeners, check_sasl
 from pylogbroker.broker.security.scram_store import ScramStore
@@ -132,11 +133,11 @@ class SaslListenerTests(SaslNodeTests):
 
     def test_requests_behind_a_success_wait_for_it(self) -> None:
         peer = Peer(self)
-        self.node.threads.holding = True
+        self.node.logins.holding = True
         peer.send((SaslHandshakeRequest("PLAIN"), 1), (SaslAuthenticateRequest(RIGHT), 2), (ListGroupsRequest(), 4))
         self.assertEqual(len(peer.frames()), 1)
-        self.node.threads.holding = False
-        self.node.threads.run_one()
+        self.node.logins.holding = False
+        self.node.logins.run_one()
         self.node.clock.advance(0)
         self.assertEqual(len(peer.frames()), 2)
         self.assertEqual(peer.principal, "User:alice")
@@ -199,6 +200,47 @@ class SaslListenerTests(SaslNodeTests):
         self.assertEqual(peer.transport.closed, "at once")
         self.assertIn("SASL: the authentication took longer than connection.setup.timeout.ms=5000", lines[0])
         peer.protocol.connectionLost()
+
+    def test_passwords_are_not_checked_in_the_threads_of_syncs(self) -> None:
+        self.node.threads.holding = True
+        self.assertEqual(Peer(self).log_in().error_code, 0)
+        self.assertEqual(self.node.threads.held, [])
+
+    def test_too_many_logins_of_an_address_end_connections(self) -> None:
+        """There is no answer: clients try again after a lost connection, and not after a wrong password."""
+        self.node.logins.holding = True
+        handshakes = [((SaslHandshakeRequest("PLAIN"), version), version) for version in (0, 1)]
+        token = SaslAuthenticateRequest(RIGHT), 2
+        peers = [Peer(self) for _ in range(LOGIN_THREADS + WAITING_PER_HOST_MAX)]
+        for peer in peers:
+            peer.send(handshakes[1][0], token)
+        for handshake, version in handshakes:
+            with logged_lines() as lines:
+                late = Peer(self)
+                late.ask(*handshake)
+                late.send(token if version else raw(RIGHT))
+                self.node.clock.advance(0.2)
+            self.assertEqual((late.frames(), late.transport.closed), ([], "at once"))
+            self.assertIn(f"SASL_PLAINTEXT: {WAITING_PER_HOST_MAX} logins of 10.0.0.1 wait already", lines[0])
+        while self.node.logins.held:
+            self.node.logins.run_one()
+        self.node.clock.advance(0)
+        self.assertEqual({peer.principal for peer in peers}, {"User:alice"})
+
+    def test_a_client_that_is_lost_while_it_waits_is_not_authenticated(self) -> None:
+        self.node.logins.holding = True
+        peers = [Peer(self) for _ in range(LOGIN_THREADS + 1)]
+        for number, peer in enumerate(peers):
+            peer.send((SaslHandshakeRequest("PLAIN"), number % 2), raw(RIGHT) if number % 2 == 0 else b"")
+            if number % 2:
+                peer.send((SaslAuthenticateRequest(RIGHT), 2))
+            peer.protocol.connectionLost()
+        while self.node.logins.held:
+            self.node.logins.run_one()
+        self.node.clock.advance(1)
+        self.assertEqual((self.factory.counts.authenticated, self.factory.counts.setups["SASL", True]), (0, 0))
+        self.assertEqual(self.flushLoggedErrors(), [])
+        self.assertEqual(self.factory.memory.total, 0)
 
     def test_a_closed_connection_is_freed_at_once(self) -> None:
         """Many of them would fill the memory until the next full collection, those of TLS with 50 KB each."""
@@ -370,7 +412,7 @@ def test_a_start_without_users_says_how_to_add_one(tmp_path: Path) -> None:
 
 def test_users_of_the_tree_are_enough(tmp_path: Path) -> None:
     sasl = opened(tmp_path, config(), alice=TEXT)
-    assert sasl.run(lambda token: token, b"x").result == b"x"
+    assert sasl.run("host", lambda token: token, b"x").result == b"x"
     authentication = sasl.authentication("INSIDE")
     authentication.begin("PLAIN", 1)
     authentication.respond(b"\0alice\0pencil")

@@ -95,6 +95,7 @@ class SimulatedThreads(Threads):
         self._surroundings = surroundings
         self._workers: Any = None
         self._readers: Any = None
+        self._logins: Any = None
         self._calls = 0
         self._idle = None
 

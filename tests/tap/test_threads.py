@@ -39,6 +39,15 @@ class ThreadsTests(TestCase):
         go_on.set()
         self.assertEqual(await gatherResults(readers), [True] * 20)
 
+    async def test_logins_keep_no_syncs_waiting(self) -> None:
+        go_on = threading.Event()
+        self.addCleanup(go_on.set)
+        logins: list[Any] = [self.threads.in_login_thread(go_on.wait, 60) for _ in range(20)]
+        self.assertEqual(await self.threads.in_thread(lambda: "synced"), "synced")
+        self.assertFalse(any(login.called for login in logins))
+        go_on.set()
+        self.assertEqual(await gatherResults(logins), [True] * 20)
+
     async def test_no_more_read_at_once_than_the_setting_allows(self) -> None:
         both = threading.Barrier(2)
         await gatherResults([self.threads.in_reading_thread(both.wait, 60) for _ in range(2)])

@@ -13,6 +13,7 @@ from twisted.logger import Logger
 
 from pylogbroker.broker.runtime import PeriodicCall, Runtime
 from pylogbroker.broker.security.file_state import FileState
+from pylogbroker.broker.security.login_queue import LoginQueue
 from pylogbroker.broker.security.logins import credentials_of_broker, login_of, read_file
 from pylogbroker.broker.security.scram_store import ScramStore
 from pylogbroker.broker.security.token_validators import TokenValidators, accepts_unsecured, check_tokens
@@ -209,8 +210,10 @@ class SaslListeners:
     _loaded: _Loaded = attrs.field(factory=_Loaded, repr=False, init=False)
     _file_check: PeriodicCall | None = attrs.field(default=None, init=False)
     _tokens: TokenValidators = attrs.field(init=False)
+    _logins: LoginQueue = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
+        self._logins = LoginQueue(self._runtime.in_login_thread)
         self._tokens = TokenValidators(self._runtime)
 
     async def open(self) -> None:
@@ -250,19 +253,19 @@ class SaslListeners:
         left = max(1, expires_ms - self._runtime.now_ms())
         return min(left, longest) if longest else left
 
-    def run(self, function: Callable[[bytes], bytes], token: bytes) -> Deferred[bytes]:
-        """Call a mechanism in a thread: hashing takes milliseconds."""
-        return self._runtime.in_thread(function, token)
+    def run(self, host: str, function: Callable[[bytes], bytes], token: bytes) -> Deferred[bytes]:
+        """Call a mechanism in a thread, for a client at an address: hashing takes milliseconds."""
+        return self._logins.run(host, function, token)
 
     @property
     def has_passwords(self) -> bool:
         """Whether a listener has users with passwords."""
         return any(each.has_passwords for each in self._loaded.listeners.values())
 
-    def check_password(self, name: str, password: str) -> Deferred[bool]:
-        """Return whether a client could log in so at any listener."""
+    def check_password(self, host: str, name: str, password: str) -> Deferred[bool]:
+        """Return whether a client at an address could log in so at any listener; the result may be TooManyLogins."""
         listeners = tuple(self._loaded.listeners.values())
-        return self._runtime.in_thread(lambda: any(each.check(name, password) for each in listeners))
+        return self._logins.run(host, lambda: any(each.check(name, password) for each in listeners))
 
     def _check_file(self) -> Deferred[None]:
         return ensureDeferred(self._load_if_changed())
