@@ -244,24 +244,26 @@ class ClusterController:
         """Begin reassignments, or cancel those without a target; return each partition's error."""
         with self._event():
             results: dict[PartitionKey, KafkaError | None] = {}
-            for key, target in targets.items():
+            live = frozenset(self._cluster.live_brokers())
+            async for key, target in self._cluster.slices.over(targets.items()):
                 try:
-                    await reassignment_phases.begin(self._cluster, key, target, self._cluster.live_brokers())
+                    await reassignment_phases.begin(self._cluster, key, target, live)
                     results[key] = None
                 except KafkaError as error:
                     results[key] = error
             await reassignment_phases.unlist_completed(self._cluster)
             return results
 
-    def list_reassignments(self, keys: Iterable[PartitionKey] | None = None) -> dict[PartitionKey, PartitionState]:
+    async def list_reassignments(
+        self, keys: Iterable[PartitionKey] | None = None
+    ) -> dict[PartitionKey, PartitionState]:
         """Return running reassignments, by default all of them."""
         if self._phase is not ControllerPhase.SERVING:
             raise KafkaError(code=ErrorCode.NOT_CONTROLLER)
-        wanted = None if keys is None else frozenset(keys)
+        cluster = self._cluster
+        states = cluster.partitions() if keys is None else ((key, cluster.state(key)) for key in dict.fromkeys(keys))
         return {
-            key: state
-            for key, state in self._cluster.partitions()
-            if state.is_reassigned and (wanted is None or key in wanted)
+            key: state async for key, state in cluster.slices.over(states) if state is not None and state.is_reassigned
         }
 
     async def _check_term(self) -> None:

@@ -31,7 +31,7 @@ async def elect(
 ) -> dict[PartitionKey, ErrorCode]:
     results: dict[PartitionKey, ErrorCode] = {}
     needed = []
-    for key in keys:
+    async for key in cluster.slices.over(keys):
         state = cluster.state(key)
         if state is None or not state.is_stored:
             results[key] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -8,6 +8,7 @@ from pylogbroker.metadata import zk_schema
 from pylogbroker.metadata.image import NO_LEADER, PartitionKey, PartitionState
 from tests.controller.small_cluster import SmallCluster
 from tests.controller.stored_cluster import StoredCluster
+from tests.coordination.conftest import now
 
 STATE = "/state"
 
@@ -108,7 +109,7 @@ def check_quiet(cluster: SmallCluster) -> None:
         assert state.leader in cluster.brokers, (key, state)
         assert not state.is_reassigned, (key, state)
         assert set(state.isr) == set(state.replicas), (key, state)
-    assert controller.list_reassignments() == {}
+    assert now(controller.list_reassignments()) == {}
     assert not controller.deleted_topics
     for parent in ("/admin/delete_topics", "/log_dir_event_notification", "/isr_change_notification"):
         assert cluster.tree.names(parent) == []

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
+from typing import TypeVar
 
 import attrs
 import pytest
@@ -18,9 +19,11 @@ from pylogbroker.metadata.inter_broker_protocol import InterBrokerProtocol
 from pylogbroker.metadata.zk_image import encode_state
 from pylogbroker.metadata.zk_schema import BadNode, ProducerIdBlock
 from tests.controller.invariants import catch_up, check_quiet
-from tests.controller.memory_tree import Fault
+from tests.controller.memory_tree import AtOnce, Fault
 from tests.controller.small_cluster import T0, SmallCluster, running, sent, written
 from tests.coordination.conftest import now
+
+T = TypeVar("T")
 
 
 def reassign(cluster: SmallCluster, target: Sequence[int] | None) -> KafkaError | None:
@@ -41,9 +44,9 @@ class TestReassignments:
         assert isinstance(role, LeaderAndIsr)
         assert [(each.is_new, each.state.replicas) for each in role.partitions] == [(True, (3, 4, 1, 2))]
         assert cluster.controller
-        [(key, listed)] = cluster.controller.list_reassignments().items()
+        [(key, listed)] = now(cluster.controller.list_reassignments()).items()
         assert (key, listed.adding, listed.removing) == (T0, (3, 4), (1, 2))
-        assert cluster.controller.list_reassignments([("t", 1)]) == {}
+        assert now(cluster.controller.list_reassignments([("t", 1)])) == {}
         catch_up(cluster)
         check_quiet(cluster)
         assert written(cluster)[:2] == (3, (3, 4))
@@ -342,7 +345,7 @@ class TestTerms:
         cluster.settle()
         assert controller.phase is ControllerPhase.RESIGNED
         with pytest.raises(KafkaError) as raised:
-            controller.list_reassignments()
+            now(controller.list_reassignments())
         assert raised.value.code is ErrorCode.NOT_CONTROLLER
         now(controller.on_node_changed(zk_paths.BROKER_IDS))  # nothing happens
 
@@ -422,3 +425,31 @@ class TestTerms:
         cluster.start(1)
         cluster.elect(1)
         assert cluster.tree.entries["/feature"].version == version
+
+
+class CountedSlices(AtOnce):
+    """Counts the items between which the reactor may serve others."""
+
+    def __init__(self) -> None:
+        self.items = 0
+
+    async def over(self, items: Iterable[T]) -> AsyncIterator[T]:
+        for item in items:
+            self.items += 1
+            yield item
+
+
+def test_requests_for_many_partitions_give_way_after_each() -> None:
+    cluster = running((1, 2))
+    assert cluster.controller
+    slices = cluster.controller._cluster.slices = CountedSlices()
+    keys = [("nope", number) for number in range(1000)]
+    unknown = cluster.ask(lambda controller: controller.elect_leaders(ElectionKind.PREFERRED, keys))
+    assert set(unknown.values()) == {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+    assert slices.items == 1000
+    assert len(cluster.ask(lambda controller: controller.alter_reassignments(dict.fromkeys(keys)))) == 1000
+    assert slices.items == 2000
+    assert now(cluster.controller.list_reassignments([*keys, *keys])) == {}
+    assert slices.items == 3000
+    assert now(cluster.controller.list_reassignments()) == {}
+    assert slices.items == 3001

@@ -110,11 +110,12 @@ PRODUCE_VERSION = 9
 
 
 class Client:
-    """Sends requests, and fails if iterations of the reactor took too long meanwhile."""
+    """Sends requests, and fails if iterations of the reactor took too long meanwhile: since line `since` of the log."""
 
-    def __init__(self, process: BrokerProcess, budget: Budget) -> None:
+    def __init__(self, process: BrokerProcess, budget: Budget, since: int = 0) -> None:
         self._process = process
         self._budget = budget
+        self._since = since
         self._peer = Peer(process)
         self._peer.socket.settimeout(120)
 
@@ -122,7 +123,7 @@ class Client:
         version = request.versions.last
         codec = response_codec(request.api_key, version)
         answer = codec.decode(self._peer.ask(request, version), codec._header_size)
-        assert stalls(self._process, self._budget) == [], type(request).__name__
+        assert stalls(self._process, self._budget, self._since) == [], type(request).__name__
         return answer
 
     def scrape(self) -> None:
@@ -132,7 +133,7 @@ class Client:
             lines = answer.read().decode().splitlines()
         for name in ("kafka_log_log_size", "kafka_topic_partition_leader", "kafka_consumergroup_lag"):
             assert sum(line.startswith(f"{name}{{") and 'topic="many"' in line for line in lines) == PARTITIONS, name
-        assert stalls(self._process, self._budget) == [], "metrics"
+        assert stalls(self._process, self._budget, self._since) == [], "metrics"
 
     def ask_to_produce(self) -> None:
         """Produce to all partitions in one request, with a small one behind it that must not overtake it."""
@@ -147,7 +148,7 @@ class Client:
             assert {partition.error_code for partition in topic.partition_responses} == {0}
             offsets.append([partition.base_offset for partition in topic.partition_responses])
         assert offsets == [[0] * PARTITIONS, [1]]
-        assert stalls(self._process, self._budget) == [], "Produce"
+        assert stalls(self._process, self._budget, self._since) == [], "Produce"
 
 
 @pytest.fixture(scope="module")

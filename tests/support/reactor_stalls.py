@@ -6,7 +6,8 @@
 
 The broker's own watch measures processor time, so that other processes do not count. A slow processor is allowed for,
 also one that has become slow since the start. Other tests and other virtual machines share caches and processors with
-the broker, which makes single iterations up to twice as long: the exact limit holds in a thorough run.
+the broker, which makes single iterations more than twice as long: 50 ms are allowed. The goal, 20 ms, holds in a
+thorough run.
 """
 
 from __future__ import annotations
@@ -31,9 +32,9 @@ def watching(budget: Budget) -> Mapping[str, str]:
     return {"reactor.stall.warn.ms": str(round(_limit_ms(budget)))}
 
 
-def stalls(process: BrokerProcess, budget: Budget) -> list[str]:
-    """Return the stalls that the broker has logged since its start."""
-    found = [line for line in process.process.lines if STALL in line]
+def stalls(process: BrokerProcess, budget: Budget, since: int = 0) -> list[str]:
+    """Return the stalls that the broker has logged since its start, or since a line of its log."""
+    found = [line for line in process.process.lines[since:] if STALL in line]
     limit_ms = _limit_ms(budget) if found else 0.0
     return [line for line in found if int(line.split(STALL)[1].split()[1]) > limit_ms]
 

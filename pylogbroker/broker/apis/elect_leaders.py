@@ -55,7 +55,7 @@ async def handle(
 async def _elect(
     services: ClusterServices, kind: ElectionKind, keys: Sequence[PartitionKey] | None
 ) -> dict[PartitionKey, ErrorCode]:
-    """Ask for the elections of long requests in parts, as the controller does not give way while it elects."""
+    """Ask for the elections of long requests in parts, so that the controller handles other events between them."""
     elect = services.cluster_control.elect_leaders
     if keys is None:
         return await elect(kind, None)

@@ -141,10 +141,7 @@ class ControllerDriver:
         return await self._ask(lambda controller: controller.alter_reassignments(targets))
 
     async def list_reassignments(self, keys: Iterable[PartitionKey] | None) -> dict[PartitionKey, PartitionState]:
-        async def listed(controller: ClusterController) -> dict[PartitionKey, PartitionState]:
-            return controller.list_reassignments(keys)
-
-        return await self._ask(listed)
+        return await self._ask(lambda controller: controller.list_reassignments(keys))
 
     async def create_topic(self, planned: PlannedTopic) -> TopicImage:
         active, name = self._require_active(), planned.topic.name
