@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import errno
 
+import attrs
+
 from pylogbroker.broker.apis import find_coordinator
+from pylogbroker.coordinators import TopicPartition
 from pylogbroker.errors import ErrorCode
 from pylogbroker.groups import Commit, CommittedOffset, Join, JoinResult
+from pylogbroker.records import end_marker
+from pylogbroker.storage import Origin
 from pylogbroker.wire.messages.find_coordinator import FindCoordinatorRequest
 from tests.broker.failing_disks import broken, failing
 from tests.broker.nodes import NODE_ID, Node, NodeTests
@@ -16,7 +21,15 @@ from tests.broker.trees import now
 OTHER = NODE_ID + 1
 OFFSETS, TRANSACTIONS = "__consumer_offsets", "__transaction_state"
 NONE, NOT_HERE = ErrorCode.NONE, ErrorCode.NOT_COORDINATOR
+LOADING = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 NOT_AVAILABLE = ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+@attrs.define(eq=False)
+class Held:
+    """A condition of a high watermark, as the in-sync replicas are."""
+
+    offset: int
 
 
 def lead(node: Node, topic: str, leader: int, epoch: int) -> None:
@@ -71,6 +84,38 @@ class GroupMoveTests(GroupTests):
         lead(self.node, OFFSETS, NODE_ID, epoch=2)
         self.assertEqual(self.fetched(), 7)
         self.assertEqual(self.commit(8), NONE)
+
+    def hold(self, key: TopicPartition) -> Held:
+        """Let the last record not be committed until the condition's offset rises, with this broker as the leader."""
+        partition = self.node.broker.partitions.led[key]
+        held = Held(partition.log.log_end_offset - 1)
+        partition.high_watermark.open_at(held.offset, held)
+        lead(self.node, OFFSETS, NODE_ID, epoch=2)
+        return held
+
+    def test_they_are_served_once_their_last_records_are_committed(self) -> None:
+        """Another leader may cut uncommitted records off."""
+        partition = self.node.broker.partitions.led[OFFSETS, 0]
+        held = self.hold((OFFSETS, 0))
+        self.assertEqual((self.fetched(), self.commit(8)), (LOADING, LOADING))
+        partition.append(end_marker(True, 0, 5, 0, 0), 0, Origin.COORDINATOR)  # from another broker's coordinator
+        held.offset += 1
+        partition.high_watermark.advance()
+        self.assertEqual(self.fetched(), LOADING)
+        held.offset += 1
+        partition.high_watermark.advance()
+        self.assertEqual(self.fetched(), 7)
+
+    def test_a_leader_that_resigns_before_they_are_committed(self) -> None:
+        partition = self.node.broker.partitions.led[OFFSETS, 0]
+        held = self.hold((OFFSETS, 0))
+        lead(self.node, OFFSETS, OTHER, epoch=3)
+        self.assertEqual(self.fetched(), NOT_HERE)
+        held.offset += 1
+        partition.high_watermark.advance()
+        self.assertEqual(self.fetched(), NOT_HERE)
+        lead(self.node, OFFSETS, NODE_ID, epoch=4)
+        self.assertEqual(self.fetched(), 7)
 
     def test_a_stopped_replica_has_no_later_epoch(self) -> None:
         """The controller stops replicas of a topic that is deleted, and of a broker that shuts down."""

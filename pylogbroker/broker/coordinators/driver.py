@@ -1,11 +1,15 @@
 """Drives a coordinator: loads its shards from its topic's logs, and calls it when a timer is due.
 
-    this broker leads a partition of the topic --> load --log replayed----> active
+    this broker leads a partition of the topic --> load --log replayed, and committed--> active
                                                      |
                                                      +--log unreadable--> unloaded
     another broker leads it, its log directory fails, or the topic is deleted --> unload
 
 Worker threads replay one partition after the other; the reactor thread makes the shards.
+
+The end of the log may not be committed: another leader may cut it off. So a shard waits until the in-sync replicas have
+all that it was loaded from. Else it would write the markers of a transaction whose end is lost, or answer with offsets
+that are lost. Apache Kafka does not wait.
 """
 
 from __future__ import annotations
@@ -14,7 +18,7 @@ from collections.abc import Iterable
 from typing import Generic, TypeVar
 
 import attrs
-from twisted.internet.defer import Deferred, ensureDeferred, succeed
+from twisted.internet.defer import Deferred, DeferredLock, ensureDeferred, gatherResults, succeed
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.logger import Logger
 
@@ -42,6 +46,7 @@ class CoordinatorDriver(Generic[R, S]):
     _tick: IDelayedCall | None = attrs.field(default=None, init=False)
     _is_open: bool = attrs.field(default=False, init=False)
     _is_ticking: bool = attrs.field(default=False, init=False)
+    _replaying: DeferredLock = attrs.field(factory=DeferredLock, init=False)
 
     def open(self) -> Deferred[None]:
         """Load all shards of partitions that the broker leads by now; fire when they are loaded."""
@@ -120,20 +125,40 @@ class CoordinatorDriver(Generic[R, S]):
         return ensureDeferred(self._replay_all(loads))
 
     async def _replay_all(self, loads: list[tuple[Partition, PartitionReplay[R]]]) -> None:
-        for partition, replay in loads:
-            await self._replay(partition, replay)
+        await gatherResults([ensureDeferred(self._replay(*load)) for load in loads])
 
     async def _replay(self, partition: Partition, replay: PartitionReplay[R]) -> None:
         name, index = partition.topic, partition.index
+        is_complete = False
         try:
-            await self._topic.replay(partition, replay.replay, lambda: self._coordinator.is_loading(replay))
+            is_complete = await self._replay_committed(partition, replay)
         except Exception:
             log.failure("{subject} of {topic}-{index} are not served", subject=self._subject, topic=name, index=index)
-            self._coordinator.abort(replay)
-        else:
+        if is_complete:
             self._coordinator.activate(replay, self._runtime.now_ms())
+        else:
+            self._coordinator.abort(replay)
         for problem in replay.problems:
             log.warn("{topic}-{index}: {problem}", topic=name, index=index, problem=problem)
+
+    async def _replay_committed(self, partition: Partition, replay: PartitionReplay[R]) -> bool:
+        """Replay until all of the log is replayed and below the high watermark; False if the load is superseded."""
+        offset = partition.log.log_start_offset
+
+        def is_wanted() -> bool:
+            return self._coordinator.is_loading(replay)
+
+        while is_wanted():
+            await self._replaying.acquire()
+            try:
+                offset = await self._topic.replay(partition, offset, replay.replay, is_wanted)
+            finally:
+                self._replaying.release()
+            if partition.log.high_watermark >= offset:
+                return True
+            if not await self._topic.is_committed(partition, offset):
+                break  # another broker leads
+        return False
 
     def _schedule(self, due_ms: int) -> None:
         if not self._is_open or self._is_ticking:

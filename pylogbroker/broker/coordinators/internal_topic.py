@@ -8,7 +8,9 @@ from functools import partial
 import attrs
 
 from pylogbroker.broker.coordinators.partition_writer import PartitionWriter
+from pylogbroker.broker.partitions.delayed_write import DelayedWrite
 from pylogbroker.broker.partitions.partition import Partition
+from pylogbroker.broker.partitions.purgatory import Mark
 from pylogbroker.broker.services import LogServices
 from pylogbroker.config import BrokerConfig
 from pylogbroker.coordinators import AppendCallback, LazyRecords, ProducerIdAndEpoch
@@ -51,15 +53,23 @@ class InternalTopic:
     def partition(self, index: int) -> Partition | None:
         return self._services.partitions.led.get((self.name, index))
 
-    async def replay(self, partition: Partition, replay: Replay, is_wanted: Callable[[], bool]) -> None:
-        """Call `replay` in a worker thread with all entries in order, also new ones."""
+    async def replay(self, partition: Partition, offset: int, replay: Replay, is_wanted: Callable[[], bool]) -> int:
+        """Call `replay` in a worker thread with all entries from `offset` on, also new ones; return the next offset."""
         log = partition.log
-        offset = log.log_start_offset
         while is_wanted() and offset < log.log_end_offset:
             region = log.read(offset, self.replay_bytes, upto=log.log_end_offset)
             if region is None:
                 break
             offset = await self._services.runtime.in_thread(_replay_region, replay, region)
+        return offset
+
+    async def is_committed(self, partition: Partition, offset: int) -> bool:
+        """Wait until the high watermark reaches an offset; return False if this broker leads no more."""
+        errors: list[KafkaError] = []
+        delayed = DelayedWrite(self._services.runtime.clock)
+        delayed.add(partition, offset, (Mark.HIGH_WATERMARK,), errors.append)
+        await delayed.wait()
+        return not errors or partition.log.high_watermark >= offset
 
     def append(
         self,
