@@ -7,6 +7,7 @@ A delta is a controller's decision, like Kafka's LeaderAndIsr, UpdateMetadata an
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterator, Mapping
 from typing import Generic, TypeVar
 
@@ -52,10 +53,11 @@ class TopicCreated:
 
 @attrs.frozen
 class PartitionsChanged:
-    """New partitions of a topic, or new states."""
+    """New partitions of a topic, or new states; an id if the topic had none."""
 
     topic: str
     partitions: Mapping[int, PartitionState]
+    topic_id: uuid.UUID = NO_TOPIC_ID
 
 
 @attrs.frozen
@@ -165,9 +167,12 @@ class _Editor:
                 self._partition_count += len(topic.partitions)
                 if topic.id != NO_TOPIC_ID:
                     self._names[topic.id.int] = topic.name
-            case PartitionsChanged(name, partitions):
+            case PartitionsChanged(name, partitions, topic_id):
                 before = self._topics[name]
                 after = attrs.evolve(before, partitions=before.partitions.changed(partitions))
+                if topic_id != NO_TOPIC_ID:
+                    after = attrs.evolve(after, id=topic_id)
+                    self._names[topic_id.int] = name
                 self._topics[name] = after
                 self._partition_count += len(after.partitions) - len(before.partitions)
             case TopicDeleted(topic):

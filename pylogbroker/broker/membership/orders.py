@@ -271,7 +271,7 @@ class ControllerOrders:
         if states and known is None:
             yield TopicCreated(TopicImage(topic.topic_name, topic.topic_id, PersistentMap(states)))
         elif states:
-            yield PartitionsChanged(topic.topic_name, states)
+            yield PartitionsChanged(topic.topic_name, states, topic.topic_id)
 
 
 def _topics_of(request: LeaderAndIsrRequest) -> list[LeaderAndIsrTopicState]:

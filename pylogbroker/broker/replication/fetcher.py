@@ -87,6 +87,8 @@ class ReplicaFetcher:
     _answered: set[FetchedPartition] = attrs.field(factory=set, init=False)
     """Partitions that are not pending any more, since the last request."""
     _topics: dict[UUID, str] = attrs.field(factory=dict, init=False)
+    _without_id: set[TopicPartition] = attrs.field(factory=set, init=False)
+    _is_session_outdated: bool = attrs.field(default=False, init=False)
     _session: FollowerFetchSession = attrs.field(factory=FollowerFetchSession, init=False)
     _by_id: bool = attrs.field(default=True, init=False)
     _idle: Deferred[None] | None = attrs.field(default=None, init=False)
@@ -102,6 +104,7 @@ class ReplicaFetcher:
         self._is_stopped = True
         replicas, self.replicas = self.replicas, {}
         self._resting.clear()
+        self._without_id.clear()
         self._pending.clear()
         for replica in replicas.values():
             replica.connection_lost()
@@ -115,6 +118,8 @@ class ReplicaFetcher:
         self.remove(key)
         self.replicas[key] = self._resting[key] = replica
         self._topics[replica.topic_id] = replica.topic
+        if replica.topic_id == NO_ID:
+            self._without_id.add(key)
         replica.on_ready = self._wake
         self._wake()
 
@@ -122,6 +127,17 @@ class ReplicaFetcher:
         self._take_pending(key)
         self._resting.pop(key, None)
         self.replicas.pop(key, None)
+        self._without_id.discard(key)
+
+    def set_topic_id(self, replica: Following, topic_id: UUID) -> None:
+        """Fetch by an id that the topic had not before, in a new session: the present one may name the topic."""
+        key = replica.topic, replica.index
+        if self.replicas.get(key) is replica:
+            self.remove(key)
+            replica.connection_lost()
+            replica.topic_id = topic_id
+            self._is_session_outdated = True
+            self.add(replica)
 
     def _take_pending(self, key: TopicPartition) -> tuple[Following, FetchFrom] | None:
         """Return a pending fetch, which is over; None if there is none."""
@@ -207,9 +223,9 @@ class ReplicaFetcher:
     async def _fetch(self, new: Fetches) -> None:
         if not self._pending:
             return
-        by_id = NO_ID not in self._topics
-        if by_id != self._by_id:
-            self._by_id = by_id
+        by_id = not self._without_id
+        if by_id != self._by_id or self._is_session_outdated:
+            self._by_id, self._is_session_outdated = by_id, False
             self._session.end()
         settings = self._settings
         version = settings.protocol.fetch_version(has_topic_ids=by_id)

@@ -30,7 +30,7 @@ from pylogbroker.broker.replication.log_view import ReplicaLogView
 from pylogbroker.broker.runtime import PeriodicCall, Runtime
 from pylogbroker.coordinators import TopicPartition
 from pylogbroker.errors import ErrorCode
-from pylogbroker.metadata.image import BrokerRegistration, PartitionState, TopicImage, is_another_topic
+from pylogbroker.metadata.image import NO_TOPIC_ID, BrokerRegistration, PartitionState, TopicImage, is_another_topic
 from pylogbroker.replication import (
     Actions,
     FollowerReplica,
@@ -98,6 +98,7 @@ class Replicas:
         """Obey the states of the topic's partitions in `topic`; return an error for each that is not obeyed."""
         errors: dict[int, ErrorCode] = {}
         self._leave_replaced(topic)
+        await self._take_id(topic, settings)
         missing = [index for index in topic.partitions if (topic.name, index) not in self._replicas]
         for is_new in (True, False):
             some = [index for index in missing if (index in new) is is_new]
@@ -129,6 +130,27 @@ class Replicas:
                 self._resign(replica)
                 del self._replicas[key]
                 self._partitions.release(key)
+
+    async def _take_id(self, topic: TopicImage, settings: Mapping[str, str]) -> None:
+        """Give replicas the id that their topic had not before, also if their epochs stay: the protocol is newer now.
+
+        Followers name it in fetches, leaders in ISR changes, and logs keep it.
+        """
+        if topic.id == NO_TOPIC_ID:
+            return
+        replicas = {index: self._replicas.get((topic.name, index)) for index in topic.partitions}
+        found = {index: each for index, each in replicas.items() if each is not None and each.topic.id == NO_TOPIC_ID}
+        if not found:
+            return
+        await self._partitions.open_replicas(topic, found, settings, is_new=False)
+        for replica in found.values():
+            replica.topic = topic
+            if replica.leadership is not None:
+                replica.leadership.topic_id = topic.id
+            if replica.following is not None:
+                for fetcher in self._fetchers.values():
+                    fetcher.set_topic_id(replica.following, topic.id)
+                replica.following.topic_id = topic.id
 
     def _leads_first(self, topic: TopicImage) -> Callable[[int], bool]:
         return lambda index: topic.partitions[index].leader != self._broker_id

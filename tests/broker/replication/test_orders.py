@@ -18,8 +18,9 @@ from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.interfaces import Create, NoNode, SessionExpired, SetData, Unavailable
 from pylogbroker.metadata import zk_paths, zk_schema
 from pylogbroker.metadata.config_changes import notification
-from pylogbroker.metadata.image import PartitionState, TopicImage
+from pylogbroker.metadata.image import NO_TOPIC_ID, PartitionState, TopicImage
 from pylogbroker.replication import FollowerFetch
+from pylogbroker.wire.messages.fetch import FetchRequest
 from pylogbroker.wire.messages.update_metadata import (
     UpdateMetadataPartitionState,
     UpdateMetadataRequest,
@@ -261,6 +262,45 @@ class MetadataTests(ClusterTests):
         self.update(leader=2, topic_id=UUID(int=0))
         self.assertEqual(self.topic_id(), TOPIC_ID)
         self.assertEqual(self.cluster.nodes[1].broker.metadata.topics[TOPIC].partitions[0].leader, 2)
+
+
+class LateTopicIdTests(ClusterTests):
+    """The topic has no id before all brokers have protocol version 2.8; then the same epochs come with one."""
+
+    brokers = (1, 2)
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.cluster.topic_id = NO_TOPIC_ID
+        self.create()
+        self.cluster.announce(1, 2)
+        self.cluster.topic_id = TOPIC_ID
+
+    def test_replicas_take_it_with_equal_epochs(self) -> None:
+        self.cluster.order()
+        replication = self.cluster.partition(1).replication
+        assert isinstance(replication, Leadership)
+        self.assertEqual(replication.topic_id, TOPIC_ID)
+        self.assertEqual([self.cluster.partition(broker).log.topic_id for broker in (1, 2)], [TOPIC_ID, TOPIC_ID])
+        self.cluster.requests.clear()
+        self.cluster.append(1, b"a")
+        self.cluster.settle(2)
+        self.assertEqual((self.cluster.ends(), self.cluster.values(2)), ({1: 1, 2: 1}, [b"a"]))
+        fetches = [each for each in self.cluster.requests if isinstance(each, FetchRequest)]
+        self.assertEqual({topic.topic_id for each in fetches for topic in each.topics}, {TOPIC_ID})
+
+    def test_the_next_leader_has_it(self) -> None:
+        self.cluster.order()
+        self.cluster.elect(2)
+        replication = self.cluster.partition(2).replication
+        assert isinstance(replication, Leadership)
+        self.assertEqual(replication.topic_id, TOPIC_ID)
+
+    def test_clients_learn_it(self) -> None:
+        self.cluster.announce(1, 2)
+        image = self.cluster.nodes[1].broker.metadata.image
+        self.assertEqual((image.topics[TOPIC].id, image.topic_by_id(TOPIC_ID)), (TOPIC_ID, image.topics[TOPIC]))
+        self.assertEqual(image.partition_count, 1)
 
 
 class ConfigWatchTests(ClusterTests):
