@@ -63,7 +63,7 @@ class ReplicaTests(NodeTests):
             unconnected,
             Proposals(),
         )
-        self.replicas.brokers_changed(dict(self.metadata.image.brokers.items()))
+        now(self.replicas.brokers_changed(dict(self.metadata.image.brokers.items())))
 
     def register(self, *brokers: BrokerRegistration) -> None:
         for each in brokers:

@@ -96,6 +96,8 @@ class ControllerOrders:
     broker_epoch: int = attrs.field(default=_UNKNOWN_EPOCH, init=False)
     _may_know_deleted: bool = attrs.field(default=False, init=False)
     is_departing: bool = attrs.field(default=False, init=False)
+    _brokers: Mapping[int, BrokerRegistration] | None = attrs.field(default=None, init=False)
+    """Those that the replicas have."""
     _controller_epoch: int = attrs.field(default=0, init=False)
     _lock: DeferredLock = attrs.field(factory=DeferredLock, init=False)
 
@@ -152,12 +154,19 @@ class ControllerOrders:
                 changes += self._topic_changes(topic, states)
             if changes:
                 await self._metadata.publish(Delta.of(*changes))
-                self._replicas.brokers_changed(dict(self._metadata.image.brokers.items()))
+            await self._take_brokers()
             for topic, states in announced:
                 await self._replicas.stop_moved(topic.topic_name, topic.topic_id, states)
             return UpdateMetadataResponse()
         finally:
             self._lock.release()
+
+    async def _take_brokers(self) -> None:
+        """Give the replicas the live brokers, at first and after changes: each replica is looked at."""
+        brokers = self._metadata.image.brokers
+        if brokers is not self._brokers:
+            self._brokers = brokers
+            await self._replicas.brokers_changed(dict(brokers.items()))
 
     async def stop_replicas(self, request: StopReplicaRequest) -> StopReplicaResponse:
         await self._lock.acquire()

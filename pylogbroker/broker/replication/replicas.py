@@ -289,23 +289,20 @@ class Replicas:
         if replica is not None:
             self._stop_following(replica)
 
-    def brokers_changed(self, brokers: Mapping[int, BrokerRegistration]) -> None:
+    async def brokers_changed(self, brokers: Mapping[int, BrokerRegistration]) -> None:
         """Take the live brokers; connect again to leaders that have other addresses."""
         for (leader, number), fetcher in tuple(self._fetchers.items()):
             if not _has_same_address(self._brokers.get(leader), brokers.get(leader)):
                 fetcher.stop()
                 del self._fetchers[leader, number]
-        self._take_brokers(brokers)
-        for replica in tuple(self._replicas.values()):
-            self._attach(replica)
-
-    def _take_brokers(self, brokers: Mapping[int, BrokerRegistration]) -> None:
         self._brokers = brokers
         now_ms = self._runtime.now_ms()
-        for replica in tuple(self._replicas.values()):
-            actions = replica.machine.brokers_changed(brokers, now_ms)
-            if replica.leadership is not None:
-                replica.leadership.run(actions)
+        async for key, replica in self._runtime.slices.over(tuple(self._replicas.items())):
+            if self._replicas.get(key) is replica:  # its log may have failed meanwhile
+                actions = replica.machine.brokers_changed(brokers, now_ms)
+                if replica.leadership is not None:
+                    replica.leadership.run(actions)
+                self._attach(replica)
 
     def set_broker_epoch(self, epoch: int) -> None:
         self.broker_epoch = epoch

@@ -14,6 +14,7 @@ from pylogbroker.broker.apis import leader_and_isr, update_metadata
 from pylogbroker.broker.notifications import NOTIFICATION_MS_MAX
 from pylogbroker.broker.partitions.service import Partitions
 from pylogbroker.broker.replication.leadership import Leadership
+from pylogbroker.broker.replication.replicas import Replicas
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.interfaces import Create, NoNode, SessionExpired, SetData, Unavailable
 from pylogbroker.metadata import zk_paths, zk_schema
@@ -217,6 +218,24 @@ class MetadataTests(ClusterTests):
         image = self.cluster.nodes[1].broker.metadata.image
         self.assertEqual((list(image.brokers), image.controller_id), ([2], CONTROLLER))
         self.assertEqual(image.brokers[2].listeners["PLAINTEXT"].port, 9099)
+
+    def test_replicas_are_looked_at_for_changes_of_brokers_alone(self) -> None:
+        self.create()
+        with patch.object(Replicas, "brokers_changed", autospec=True) as called:
+            self.cluster.elect(2)
+            self.cluster.announce(1, 2)
+            self.assertEqual(self.cluster.nodes[1].broker.metadata.topics[TOPIC].partitions[0].leader, 2)
+            self.assertEqual(called.call_count, 0)
+            self.cluster.announce(1, to=(1,))
+            [(_, brokers)] = [call.args for call in called.call_args_list]
+            self.assertEqual(list(brokers), [1])
+
+    def test_the_first_brokers_are_taken_though_the_image_has_them(self) -> None:
+        self.create()
+        self.cluster.nodes[1].broker.membership._brokers = None  # type: ignore[attr-defined]
+        with patch.object(Replicas, "brokers_changed", autospec=True) as called:
+            self.cluster.announce(1, 2, to=(1,), topics=False)
+            self.assertEqual(called.call_count, 1)
 
     def test_a_replica_that_was_moved_while_its_broker_was_away_is_stopped(self) -> None:
         self.create()
