@@ -78,13 +78,11 @@ async def _resend(cluster: ControlledCluster, brokers: Collection[int]) -> None:
     Metadata goes first: a follower needs its leader's address.
     """
     cluster.requests.update_metadata()
-    stored = cluster.stored_partitions()
-    for broker in brokers:
-        cluster.requests.update_metadata_of(broker, stored)
+    async for some in cluster.steps(cluster.stored_partitions()):
+        for broker in brokers:
+            cluster.requests.update_metadata_of(broker, some)
     cluster.send()
-    for broker in brokers:
-        for key in cluster.partitions_on(broker):
-            cluster.requests.lead_and_follow(key, [broker])
+    await cluster.resend(brokers)
 
 
 async def _fail(cluster: ControlledCluster, dead: Collection[int]) -> None:

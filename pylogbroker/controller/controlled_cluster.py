@@ -2,20 +2,21 @@
 
 Partition states change by `update`: a rule decides on the present state, and the write names its version. A state that
 somebody else has changed is read again, and decided again. The image has what was written, never what is intended.
+
+Changes of many partitions are made in steps. Brokers get the requests of a step while the next one is written.
 """
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from typing import Final
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping
 
 import attrs
 
 from pylogbroker.controller import elections, partition_changes
 from pylogbroker.controller.fenced_tree import ControllerResigned, FencedTree
 from pylogbroker.controller.ports import ControllerSettings, RequestQueues
-from pylogbroker.controller.requests import RequestBatch
+from pylogbroker.controller.requests import PARTITIONS_MAX, RequestBatch
 from pylogbroker.controller.term import ControllerTerm
 from pylogbroker.interfaces import BadVersion, Create, NodeExists, SetData
 from pylogbroker.metadata import zk_paths, zk_schema
@@ -23,8 +24,6 @@ from pylogbroker.metadata.delta import Change, Delta, PartitionsChanged
 from pylogbroker.metadata.image import NO_LEADER, NO_TOPIC_ID, ClusterImage, PartitionKey, PartitionState, TopicImage
 from pylogbroker.metadata.zk_image import TimeSlices, encode_state, with_stored_state
 
-_PARTITIONS_PER_STEP: Final = 500
-"""Of a change of many partitions: between the steps the reactor serves others."""
 Decision = Callable[[PartitionKey, PartitionState], PartitionState | None]
 """Returns the next state, or None to leave the partition as it is."""
 
@@ -57,6 +56,8 @@ class ControlledCluster:
     """Replicas in failed log directories, by broker."""
     listed_reassignments: frozenset[PartitionKey] = frozenset()
     """Partitions named in /admin/reassign_partitions."""
+    has_just_read: bool = False
+    """States were read since the election, and nothing has happened yet that the controller is to act on."""
     requests: RequestBatch = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -102,25 +103,44 @@ class ControlledCluster:
         for broker, request in self.requests.rendered(self.image, self.live):
             self.channels.send(broker, request)
 
+    async def steps(self, keys: Iterable[PartitionKey]) -> AsyncIterator[list[PartitionKey]]:
+        """Yield some partitions at a time; send what was collected for them, and let the reactor serve others."""
+        wanted = list(keys)
+        async for start in self.slices.over(range(0, len(wanted), PARTITIONS_MAX)):
+            end = start + PARTITIONS_MAX
+            yield wanted[start:end]
+            if end < len(wanted):
+                self.send()
+
     async def update(
         self, keys: Iterable[PartitionKey], decide: Decision, *, without: int | None = None, new: Collection[int] = ()
     ) -> list[PartitionKey]:
         """Change states and collect LeaderAndIsr for their replicas, except `without`; return what changed.
 
-        The states are read first: leaders below release 2.7 write ISRs, and a decision against a change writes nothing
-        that could fail.
+        Unless the states were just read, they are read first: leaders below release 2.7 write ISRs, and a decision
+        against a change writes nothing that could fail.
         """
-        wanted, changed = list(keys), []
-        for start in range(0, len(wanted), _PARTITIONS_PER_STEP):
-            some = wanted[start : start + _PARTITIONS_PER_STEP]
-            await self.read_states(some)
-            changed += await self.write_states(some, decide)
-        for key in changed:
-            state = self.state(key)
-            if state is not None:
-                recipients = [broker for broker in state.replicas if broker != without]
-                self.requests.lead_and_follow(key, recipients, new=new)
+        changed: list[PartitionKey] = []
+        async for some in self.steps(keys):
+            if not self.has_just_read:
+                await self.read_states(some)
+            written = await self.write_states(some, decide)
+            for key in written:
+                state = self.state(key)
+                if state is not None:
+                    recipients = [broker for broker in state.replicas if broker != without]
+                    self.requests.lead_and_follow(key, recipients, new=new)
+            changed += written
         return changed
+
+    async def resend(self, brokers: Collection[int]) -> None:
+        """Collect LeaderAndIsr of all replicas on some brokers."""
+        async for some in self.steps(self.stored_partitions()):
+            for key in some:
+                state = self.state(key)
+                if state is not None:
+                    recipients = [broker for broker in state.replicas if broker in brokers]
+                    self.requests.lead_and_follow(key, recipients)
 
     async def write_states(self, keys: Iterable[PartitionKey], decide: Decision) -> list[PartitionKey]:
         changed: list[PartitionKey] = []

@@ -7,7 +7,8 @@
 | read brokers, topics, states, deletions               |                                                    |
 | UpdateMetadata with the brokers                       | replicas need the addresses of leaders             |
 | give ids to topics without one                        | requests carry them                                |
-| take replicas of dead brokers out of the ISRs         | a dead leader becomes -1                           |
+| replace dead leaders, some at a time                  | their partitions wait; first the leader becomes -1 |
+| take other replicas of dead brokers out of the ISRs   |                                                    |
 | elect leaders; LeaderAndIsr and UpdateMetadata of all | the former controller may have died before it sent |
 | go on with reassignments and deletions                |                                                    |
 | act on the nodes of old tools                         |                                                    |
@@ -15,12 +16,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from pylogbroker.controller import deletions, reassignment_phases, requested_elections, topic_changes
 from pylogbroker.controller.controlled_cluster import ControlledCluster, TopicDeletion
 from pylogbroker.interfaces import Create, Delete, Operation, SetData
 from pylogbroker.metadata import zk_paths, zk_schema
 from pylogbroker.metadata.delta import BrokerRegistered, ControllerElected, TopicCreated
-from pylogbroker.metadata.image import PartitionKey, TopicImage
+from pylogbroker.metadata.image import NO_LEADER, PartitionKey, TopicImage
 from pylogbroker.metadata.inter_broker_protocol import InterBrokerProtocol
 from pylogbroker.metadata.zk_image import read_brokers, read_topics
 from pylogbroker.metadata.zk_schema import FeaturesNode
@@ -30,15 +33,17 @@ async def take_over(cluster: ControlledCluster) -> None:
     await _write_features(cluster)
     await _remove_notifications(cluster)
     await _read(cluster)
+    cluster.has_just_read = True
     cluster.requests.update_metadata()
     cluster.send()
-    await _lose_dead_replicas(cluster)
+    lost = _lost_replicas(cluster)
+    led = {key: brokers for key, brokers in lost.items() if _leader(cluster, key) in brokers}
+    await _replace_leaders(cluster, led)
+    await _take_offline(cluster, {key: brokers for key, brokers in lost.items() if key not in led})
     await cluster.elect_offline()
-    for key in cluster.stored_partitions():
-        state = cluster.state(key)
-        if state is not None:
-            cluster.requests.lead_and_follow(key, state.replicas)
+    await cluster.resend(cluster.image.brokers)
     cluster.send()
+    cluster.has_just_read = False
     await reassignment_phases.resume(cluster, cluster.stored_partitions())
     await deletions.begin_again(cluster)
     await topic_changes.read_names(cluster)  # a mark may be younger than what was read above
@@ -87,15 +92,36 @@ async def _read(cluster: ControlledCluster) -> None:
     cluster.apply(*map(TopicCreated, await topic_changes.with_ids(cluster, topics)))
 
 
-async def _lose_dead_replicas(cluster: ControlledCluster) -> None:
-    """Take offline what is in an ISR and cannot be: replicas of dead brokers, and brokers that are no replicas.
+def _lost_replicas(cluster: ControlledCluster) -> dict[PartitionKey, list[int]]:
+    """Return what cannot be in an ISR: dead brokers, and brokers that are no replicas.
 
     Another implementation leaves the latter if it dies while it cancels a reassignment.
     """
-    lost: dict[int, list[PartitionKey]] = {}
+    lost: dict[PartitionKey, list[int]] = {}
     for key, state in cluster.partitions():
         for broker in dict.fromkeys((*state.replicas, *state.isr)):
             if state.is_stored and (broker not in cluster.image.brokers or broker not in state.replicas):
-                lost.setdefault(broker, []).append(key)
-    for broker, keys in sorted(lost.items()):
+                lost.setdefault(key, []).append(broker)
+    return lost
+
+
+def _leader(cluster: ControlledCluster, key: PartitionKey) -> int:
+    state = cluster.state(key)
+    return NO_LEADER if state is None else state.leader
+
+
+async def _replace_leaders(cluster: ControlledCluster, lost: Mapping[PartitionKey, Sequence[int]]) -> None:
+    """Elect leaders in place of dead ones. Some partitions at a time: brokers serve them while others wait."""
+    async for some in cluster.steps(lost):
+        await _take_offline(cluster, {key: lost[key] for key in some})
+        await cluster.update(some, cluster.offline_election)
+    cluster.send()
+
+
+async def _take_offline(cluster: ControlledCluster, lost: Mapping[PartitionKey, Sequence[int]]) -> None:
+    by_broker: dict[int, list[PartitionKey]] = {}
+    for key, brokers in lost.items():
+        for broker in brokers:
+            by_broker.setdefault(broker, []).append(key)
+    for broker, keys in sorted(by_broker.items()):
         await cluster.take_offline(broker, keys)

@@ -8,13 +8,15 @@
 
 Each broker gets them in this order. Requests name partitions; their states are read when the batch is sent, so that
 several changes of one event become one. All carry the controller's epoch and the epoch of the broker they are for.
+
+A request names at most PARTITIONS_MAX partitions: encoding it keeps the reactor from other work.
 """
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator
-from typing import Final
+from typing import Final, TypeVar
 
 import attrs
 
@@ -26,6 +28,7 @@ from pylogbroker.metadata.image import (
     TopicImage,
 )
 
+PARTITIONS_MAX: Final = 500
 LEADER_OF_DELETED: Final = -2
 """Leader in UpdateMetadata that removes a partition."""
 EPOCH_OF_DELETED: Final = -2
@@ -84,6 +87,7 @@ class StopReplica:
     replicas: tuple[StoppedReplica, ...]
 
 
+P = TypeVar("P")
 BrokerRequest = LeaderAndIsr | UpdateMetadata | StopReplica
 LiveReplicas = Callable[[PartitionKey], Collection[int]]
 
@@ -147,9 +151,10 @@ class RequestBatch:
                 if role not in rendered:
                     rendered[role] = _leader_and_isr(*role, image)
             partitions = tuple(rendered[role] for role in known)
-            leaders = sorted({partition.state.leader for partition in partitions})
-            live_leaders = tuple(image.brokers[leader] for leader in leaders if leader in image.brokers)
-            yield broker, LeaderAndIsr(*self._head(image, broker), partitions, live_leaders)
+            for some in _parts(partitions):
+                leaders = sorted({partition.state.leader for partition in some})
+                live_leaders = tuple(image.brokers[leader] for leader in leaders if leader in image.brokers)
+                yield broker, LeaderAndIsr(*self._head(image, broker), some, live_leaders)
 
     def _metadata_requests(self, image: ClusterImage, live: LiveReplicas) -> Iterator[tuple[int, BrokerRequest]]:
         live_brokers = tuple(image.brokers.values())
@@ -160,7 +165,8 @@ class RequestBatch:
             if self._all_brokers or broker in self._metadata_to:
                 own = [key for key in self._metadata_to.get(broker, {}) if key not in changed]
                 present = tuple(_metadata(key, image, live) for key in _known(own, image))
-                yield broker, UpdateMetadata(*self._head(image, broker), present + common, live_brokers)
+                for some in _parts(present + common):
+                    yield broker, UpdateMetadata(*self._head(image, broker), some, live_brokers)
 
     def _stop_requests(self, image: ClusterImage) -> Iterator[tuple[int, BrokerRequest]]:
         for broker, replicas in sorted(self._stops.items()):
@@ -169,6 +175,12 @@ class RequestBatch:
 
     def _head(self, image: ClusterImage, broker: int) -> tuple[int, int, int]:
         return self._controller_id, self._controller_epoch, image.brokers[broker].epoch
+
+
+def _parts(partitions: tuple[P, ...]) -> Iterator[tuple[P, ...]]:
+    """Yield at least one part, which may be empty."""
+    for start in range(0, len(partitions) or 1, PARTITIONS_MAX):
+        yield partitions[start : start + PARTITIONS_MAX]
 
 
 def _known(keys: Iterable[PartitionKey], image: ClusterImage) -> list[PartitionKey]:
