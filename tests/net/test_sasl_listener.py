@@ -10,11 +10,13 @@ from collections.abc import Mapping
 from math import inf
 from pathlib import Path
 from typing import Any, ClassVar
+from unittest.mock import patch
 
 import pytest
 from twisted.internet.task import Clock
 
 from pylogbroker.broker.runtime import Runtime
+from pylogbroker.broker.security import sasl_listeners
 from pylogbroker.broker.security.login_queue import LOGIN_THREADS, WAITING_PER_HOST_MAX
 from pylogbroker.broker.security.logins import credentials_of_broker
 from pylogbroker.broker.security.sasl_listeners import SaslListeners, check_sasl
@@ -274,6 +276,16 @@ class SaslListenerTests(SaslNodeTests):
             self.node.clock.advance(5)
         self.assertIn("the former users stay", lines[0])
         self.assertNotIn("no user", lines[0])
+        self.assertEqual(Peer(self).log_in(b"\0bob\0another one").error_code, 0)
+
+    def test_an_error_that_nobody_expected_does_not_end_the_checks_of_the_file(self) -> None:
+        self.file.write_text("bob:another one\n")
+        with patch.object(sasl_listeners, "_load", side_effect=LookupError), logged_lines() as lines:
+            self.node.clock.advance(5)
+        self.assertIn("the former users stay", lines[0])
+        self.assertEqual(len(self.flushLoggedErrors(LookupError)), 1)
+        self.assertEqual(Peer(self).log_in().error_code, 0)
+        self.node.clock.advance(5)
         self.assertEqual(Peer(self).log_in(b"\0bob\0another one").error_code, 0)
 
 

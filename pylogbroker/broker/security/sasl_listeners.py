@@ -271,12 +271,15 @@ class SaslListeners:
         return ensureDeferred(self._load_if_changed())
 
     async def _load_if_changed(self) -> None:
-        if not await self._runtime.in_thread(lambda: self._loaded.is_outdated):
-            return
         try:
+            if not await self._runtime.in_thread(lambda: self._loaded.is_outdated):
+                return
             self._loaded = await self._runtime.in_thread(_load, self._config, self._store)
         except ConfigError as error:
             if self._runtime.may_log(_USERS):
                 log.error("the former users stay: {error}", error=error)
+        except Exception:  # else the file would never be looked at again
+            if self._runtime.may_log(_USERS):
+                log.failure("the former users stay: the file could not be read")
         else:
             log.info("read the file of users again")

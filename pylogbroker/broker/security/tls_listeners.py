@@ -100,7 +100,12 @@ class TlsListeners:
         return ensureDeferred(self._load_changed_files())
 
     async def _load_changed_files(self) -> None:
-        await self._load_again(await self._runtime.in_thread(_outdated, dict(self._loaded)))
+        try:
+            names = await self._runtime.in_thread(_outdated, dict(self._loaded))
+        except Exception:  # else the files would never be looked at again
+            self._log_failure("the stores")
+        else:
+            await self._load_again(names)
 
     async def _load_again(self, names: Iterable[str]) -> None:
         for name in names:
@@ -109,5 +114,11 @@ class TlsListeners:
             except ConfigError as error:
                 if self._runtime.may_log(f"stores of {name}"):
                     log.error("the former certificates stay in use: {error}", error=error)
+            except Exception:
+                self._log_failure(f"stores of {name}")
             else:
                 log.info("read the key store and the trust store of listener {name} again", name=name)
+
+    def _log_failure(self, about: str) -> None:
+        if self._runtime.may_log(about):
+            log.failure("the former certificates stay in use: {about} could not be read", about=about)

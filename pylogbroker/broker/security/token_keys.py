@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import urllib.request
 from collections.abc import Callable
+from http.client import HTTPException
 from threading import Lock
 from typing import Final, Generic, TypeVar
 from urllib.error import URLError
@@ -46,12 +47,14 @@ class TokenKeys(Generic[K]):
         return cls(url, _read(url, setting, parse), parse)
 
     def read_again(self) -> None:
-        """Blocks."""
+        """Read the keys again; log why that fails. Blocks."""
         self._read_at = self._seconds()
         try:
             self.keys = _read(self.url, "keys of tokens", self._parse)
         except ConfigError as error:
             log.error("the former keys of tokens stay: {error}", error=error)
+        except Exception:  # else the keys would never be read again
+            log.failure("the keys of tokens could not be read; the former ones stay")
 
     def read_for_unknown(self) -> bool:
         """Read the keys again; return False if that was done lately, or is being done. Blocks.
@@ -76,7 +79,7 @@ def _read(url: str, setting: str, parse: Callable[[bytes, str], K]) -> K:
     try:
         with urllib.request.urlopen(url, timeout=_TIMEOUT_SECONDS) as answer:
             text: bytes = answer.read(_BYTES_MAX + 1)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, HTTPException) as error:  # HTTPException: the answer is no HTTP, or cut off
         why = error.reason if isinstance(error, URLError) else error
         raise ConfigError(f"{where}: the keys cannot be read: {why}") from None
     if len(text) > _BYTES_MAX:

@@ -6,11 +6,13 @@ import tempfile
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
+from unittest.mock import patch
 
 from cryptography import x509
 from twisted.internet.defer import ensureDeferred
 
 from pylogbroker.broker.config_resources import BrokerResource
+from pylogbroker.broker.security import tls_listeners
 from pylogbroker.config import ConfigSource
 from pylogbroker.errors import ConfigError, KafkaError
 from pylogbroker.metadata.image import broker_resource
@@ -72,6 +74,17 @@ class ReloadTests(NodeTests):
         [line] = lines
         self.assertRegex(line, "the former certificates stay in use: listener SSL: ssl.keystore.location: .* 0 private")
         self.replace(identity("renewed", HOSTS).pem())
+        self.node.clock.advance(20)
+        self.assertEqual(self.shown_name(), "CN=renewed")
+
+    def test_an_error_that_nobody_expected_does_not_end_the_checks(self) -> None:
+        for broken in ("_load", "_outdated"):
+            self.replace(identity("renewed", HOSTS).pem() + broken)
+            with patch.object(tls_listeners, broken, side_effect=LookupError), logged_lines() as lines:
+                self.node.clock.advance(20)
+            self.assertIn("the former certificates stay in use", lines[0])
+            self.assertEqual(len(self.flushLoggedErrors(LookupError)), 1)
+        self.assertEqual(self.shown_name(), "CN=broker")
         self.node.clock.advance(20)
         self.assertEqual(self.shown_name(), "CN=renewed")
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from socketserver import BaseRequestHandler, TCPServer
 from threading import Event, Thread
 
 import pytest
@@ -46,6 +47,26 @@ def serving(body: bytes) -> Iterator[str]:
             thread.join()
 
 
+@contextmanager
+def answering(answer: bytes) -> Iterator[str]:
+    """Serve bytes to each connection that sends something."""
+
+    class Handler(BaseRequestHandler):
+        def handle(self) -> None:
+            with suppress(OSError):  # the client may have read enough
+                self.request.recv(65536)
+                self.request.sendall(answer)
+
+    with TCPServer(("127.0.0.1", 0), Handler) as server:
+        thread = Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_address[1]}"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
 def test_a_file_that_changes(tmp_path: Path) -> None:
     path = tmp_path / "a b.json"
     issuer = Issuer()
@@ -76,6 +97,46 @@ def test_http() -> None:
         TokenKeys.open(f"{url}/keys", URL, parse_keys)
     with serving(b" " * (1024 * 1024 + 1)) as url, pytest.raises(ConfigError, match="more than 1048576 bytes"):
         TokenKeys.open(f"{url}/keys", URL, parse_keys)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"no HTTP at all\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nff\r\n{",
+        b"HTTP/1.1 200 OK\r\n" * 100_000,
+        b"",
+    ],
+)
+def test_an_answer_that_is_no_http_keeps_the_former_keys(answer: bytes) -> None:
+    with answering(answer) as url:
+        keys = TokenKeys(url, b"former", lambda text, where: text)
+        with logged_lines() as lines:
+            keys.read_again()
+            with pytest.raises(ConfigError, match="the keys cannot be read"):
+                TokenKeys.open(url, URL, parse_keys)
+    assert keys.keys == b"former"
+    assert "the former keys of tokens stay: " in lines[0]
+
+
+def test_any_error_keeps_the_former_keys(tmp_path: Path) -> None:
+    """The next reading may succeed."""
+    path = tmp_path / "keys"
+    path.write_text("next")
+    broken = [True]
+
+    def parse(text: bytes, where: str) -> bytes:
+        if broken:
+            raise LookupError(broken.pop())
+        return text
+
+    keys = TokenKeys(path.as_uri(), b"former", parse)
+    with logged_lines() as lines:
+        keys.read_again()
+    assert keys.keys == b"former"
+    assert "the former ones stay" in lines[0]
+    keys.read_again()
+    assert keys.keys == b"next"
 
 
 def test_what_is_no_url() -> None:
