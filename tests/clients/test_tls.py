@@ -7,7 +7,7 @@ import os
 import re
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from hashlib import sha256
 from pathlib import Path
@@ -22,7 +22,8 @@ from aiokafka.errors import KafkaConnectionError
 from aiokafka.helpers import create_ssl_context
 from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
-from kafka import KafkaConsumer, KafkaProducer
+from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
+from kafka.errors import KafkaError
 
 from pylogbroker.client import sync
 from pylogbroker.client.settings import CONSUMER, read
@@ -34,12 +35,15 @@ from pylogbroker.spark.writing.columns import Fields
 from pylogbroker.spark.writing.producer import IdempotentProducer
 from pylogbroker.spark.writing.producer_ids import identify
 from pylogbroker.spark.writing.task import TaskWriter
+from tests.clients.adapters.java import SOURCES
 from tests.peers import available, tools
+from tests.peers.java import Program
 from tests.support.broker_process import BrokerProcess
 from tests.support.certificates import HOSTS, Certificates, authority, identity
 from tests.support.waiting import wait_until
 
-LISTENERS = ("SSL", "MUTUAL", "ELSEWHERE", "CHANGED")
+LISTENERS = ("SSL", "MUTUAL", "ELSEWHERE", "CHANGED", "REVOKED")
+needs_java = pytest.mark.skipif(not available(), reason="needs a JDK and Maven")
 LARGE = Random(3).randbytes(900_000)
 
 
@@ -66,11 +70,16 @@ class SecureBroker:
         wait_until(lambda: any(map(line.search, self.process.log_lines())), 20)
 
 
+def authorities(*names: str) -> str:
+    return "".join(authority(name).identity.certificate_pem for name in names)
+
+
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureBroker]:
     directory = tmp_path_factory.mktemp("tls")
     certificates = Certificates(directory / "certificates")
     other = certificates.with_key("elsewhere", identity("elsewhere", ("elsewhere",)))
+    both = certificates.file("both.pem", authorities("authority", "leaving"))
     process = BrokerProcess(
         directory,
         {
@@ -80,6 +89,9 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureBroker]:
             "listener.name.mutual.ssl.client.auth": "required",
             "listener.name.elsewhere.ssl.keystore.location": other["ssl.keystore.location"],
             "listener.name.changed.ssl.keystore.location": other["ssl.keystore.location"],
+            "listener.name.revoked.ssl.client.auth": "required",
+            "listener.name.revoked.ssl.truststore.location": both,
+            "ssl.store.check.interval.ms": "200",
             "connection.setup.timeout.ms": "1000",
         },
     )
@@ -157,7 +169,7 @@ def test_aiokafka_is_not_served(broker: SecureBroker, listener: str, issuer: str
     asyncio.run(connect())
 
 
-@pytest.mark.skipif(not available(), reason="needs a JDK and Maven")
+@needs_java
 def test_java(broker: SecureBroker, tmp_path: Path) -> None:
     """The oldest version of TLS that is offered."""
     settings = broker.certificates.client("java")
@@ -262,6 +274,80 @@ def test_certificates_are_changed_while_the_broker_runs(broker: SecureBroker) ->
     assert shown[f"{own}ssl.key.password"].value is None
     assert shown[f"{own}ssl.keystore.location"].value == path
     assert not [line for line in broker.process.log_lines() if "a password" in line]
+
+
+def test_clients_of_a_removed_authority_are_not_served(broker: SecureBroker) -> None:
+    """The file of the trust store changes while the broker runs; clients of the other authority notice nothing."""
+    how = {"bootstrap.servers": broker.at("REVOKED"), "log_level": 0}
+    staying, leaving = broker.files("staying"), broker.files("leaving", 5, "leaving")
+    for files in (staying, leaving):
+        assert AdminClient({**how, **files}).list_topics(timeout=60).brokers
+    broker.certificates.file("both.pem", authorities("authority"))
+    reloaded = "read the key store and the trust store of listener REVOKED again"
+    wait_until(lambda: any(reloaded in line for line in broker.process.log_lines()), 60)
+    errors: list[str] = []
+    rejected = AdminClient({**how, **leaving, "error_cb": lambda error: errors.append(error.str())})
+    wait_until(lambda: bool(rejected.poll(0.1)) or bool(errors), 60)
+    assert "unknown ca" in errors[0]
+    assert AdminClient({**how, **staying}).list_topics(timeout=60).brokers
+
+
+def of_java(broker: SecureBroker, listener: str, trust: str, key: str = "") -> str:
+    """Return the line of the Java program."""
+    how = {
+        "bootstrap.servers": broker.at(listener),
+        "security.protocol": "SSL",
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": trust,
+        "default.api.timeout.ms": "30000",
+        "request.timeout.ms": "10000",
+        **({"ssl.keystore.type": "PEM", "ssl.keystore.location": key} if key else {}),
+    }
+    return "\t".join(f"{name}={text}" for name, text in how.items()) + "\n"
+
+
+def of_kafka_python(broker: SecureBroker, listener: str, trust: str, key: str = "") -> str:
+    """Connect; return what the Java program would say."""
+    how = {
+        "bootstrap_servers": broker.at(listener),
+        "security_protocol": "SSL",
+        "ssl_cafile": trust,
+        "ssl_certfile": key or None,
+        "ssl_keyfile": key or None,
+        "bootstrap_timeout_ms": 20_000 if key.endswith("/right-key.pem") else 1500,
+    }
+    try:
+        KafkaAdminClient(**how).close()
+    except KafkaError:
+        return "SslAuthenticationException"
+    return "served"
+
+
+@pytest.mark.parametrize("client", [pytest.param(of_java, marks=needs_java), of_kafka_python])
+def test_certificates_that_are_not_accepted(broker: SecureBroker, client: Callable[..., str]) -> None:
+    right = broker.certificates.authority_file
+    another = broker.certificates.file("another.pem", authorities("another"))
+    keys = {
+        name: broker.certificates.client(f"{name}-key", days, issuer)["ssl.keystore.location"]
+        for name, days, issuer in (
+            ("right", 5, "authority"),
+            ("unknown", 5, "another"),
+            ("expired", -1, "authority"),
+        )
+    }
+    cases = {
+        "right": ("MUTUAL", right, keys["right"]),
+        "unknown authority of the broker": ("SSL", another),
+        "other host": ("ELSEWHERE", right),
+        "no certificate": ("MUTUAL", right),
+        "unknown authority of the client": ("MUTUAL", right, keys["unknown"]),
+        "expired certificate": ("MUTUAL", right, keys["expired"]),
+    }
+    found = [client(broker, *case) for case in cases.values()]
+    if client is of_java:
+        found = Program(SOURCES / "Logins.java", log_level="error").run(input="".join(found)).stdout.split()
+    expected = ["served", *["SslAuthenticationException"] * (len(cases) - 1)]
+    assert dict(zip(cases, found, strict=True)) == dict(zip(cases, expected, strict=True))
 
 
 def test_slow_handshakes_hold_nobody_up(broker: SecureBroker) -> None:
