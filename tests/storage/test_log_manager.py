@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import errno
+import gc
 import json
 import os
 import shutil
@@ -32,6 +33,28 @@ def started(*paths: Path, found: list[Notice | Recovered] | None = None, **setti
     for deleted in manager.load(lambda topic: CONFIG, NOW, report.append):
         deleted.remove()
     return manager
+
+
+def test_logs_that_come_and_go_while_a_checkpoint_is_written(tmp_path: Path) -> None:
+    """A collection of garbage lets other threads run: here its callback stands for them."""
+    manager = started(tmp_path)
+    for index in range(50):
+        manager.create("t", index, CONFIG, NOW)
+    spare = manager.logs.pop(("t", 49))
+
+    def change(phase: str, info: object) -> None:
+        if phase == "start" and manager.logs.pop(("t", 49), None) is None:
+            manager.logs["t", 49] = spare
+
+    thresholds = gc.get_threshold()
+    gc.callbacks.append(change)
+    gc.set_threshold(1)
+    try:
+        assert manager.checkpoint_high_watermarks() == []
+    finally:
+        gc.set_threshold(*thresholds)
+        gc.callbacks.remove(change)
+    assert len((tmp_path / "replication-offset-checkpoint").read_text().splitlines()) >= 2 + 49
 
 
 # Who may use a directory

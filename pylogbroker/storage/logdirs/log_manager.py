@@ -442,17 +442,21 @@ class LogManager:
         ]
 
     def _checkpoint(self, name: str, offset_of: Callable[[Log], int | None]) -> list[Notice]:
+        """Write a checkpoint of each directory, in a worker thread.
+
+        A list of a dict's items allocates tuples, and so may collect garbage, which lets other threads run within it.
+        """
         failed = []
         with self._saving:
             self._checkpointed_deletions = self._deletions
-            logs, others = list(self.logs.items()), list(self.foreign.items())
+            logs, others = self.logs.copy(), self.foreign.copy()  # the reactor thread may change them
             for directory in self.directories.online:
                 offsets = {
                     key: offset
-                    for key, log in logs
+                    for key, log in logs.items()
                     if os.path.dirname(log.path) == directory.path and (offset := offset_of(log)) is not None
                 }
-                kept = [key for key, other in others if os.path.dirname(other.path) == directory.path]
+                kept = [key for key, other in others.items() if os.path.dirname(other.path) == directory.path]
                 offsets |= directory.saved_offsets(name, kept)
                 try:
                     directory.save_offsets(name, offsets)
