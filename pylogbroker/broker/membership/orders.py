@@ -3,8 +3,8 @@
     request          checked                          effect
     ---------------  -------------------------------  ----------------------------------------------------------
     LeaderAndIsr     broker epoch, controller epoch   `Replicas` leads or follows
-    UpdateMetadata   broker epoch, controller epoch   the image, for clients: partitions, live brokers, controller;
-                                                      `Replicas` stops those moved to other brokers, and those of
+    UpdateMetadata   broker epoch, controller epoch;  the image, for clients: partitions, live brokers, controller;
+                     each partition's epoch           `Replicas` stops those moved to other brokers, and those of
                                                       another topic of the same name
     StopReplica      broker epoch, controller epoch   `Replicas` stops, perhaps deletes
 
@@ -43,6 +43,7 @@ from pylogbroker.metadata.delta import (
     TopicDeleted,
 )
 from pylogbroker.metadata.image import (
+    NO_TOPIC_ID,
     BrokerListener,
     BrokerRegistration,
     PartitionState,
@@ -149,7 +150,7 @@ class ControllerOrders:
             changes: list[Change] = [*self._broker_changes(request.live_brokers)]
             if request.controller_id != self._metadata.image.controller_id:
                 changes.append(ControllerElected(request.controller_id))
-            announced = [(topic, _announced_states(topic)) for topic in topics]
+            announced = [(topic, self._news_of(topic)) for topic in topics]
             for topic, states in announced:
                 changes += self._topic_changes(topic, states)
             if changes:
@@ -268,6 +269,18 @@ class ControllerOrders:
         for broker_id in known:
             if broker_id not in brokers:
                 yield BrokerUnregistered(broker_id)
+
+    def _news_of(self, topic: UpdateMetadataTopicState) -> dict[int, PartitionState]:
+        """Return the announced states, but none older than the known one: a paused broker may get requests late."""
+        states, known = _announced_states(topic), self._metadata.topics.get(topic.topic_name)
+        if known is None or known.id == NO_TOPIC_ID or known.id != topic.topic_id:
+            return states
+        present = known.partitions
+        return {
+            index: state
+            for index, state in states.items()
+            if index not in present or state.partition_epoch >= present[index].partition_epoch
+        }
 
     def _topic_changes(self, topic: UpdateMetadataTopicState, states: Mapping[int, PartitionState]) -> Iterable[Change]:
         known = self._metadata.topics.get(topic.topic_name)

@@ -201,9 +201,9 @@ class OpeningTests(ClusterTests):
 class MetadataTests(ClusterTests):
     brokers = (1, 2)
 
-    def update(self, leader: int, topic_id: UUID = TOPIC_ID) -> None:
+    def update(self, leader: int, topic_id: UUID = TOPIC_ID, version: int = 3) -> None:
         partition = UpdateMetadataPartitionState(
-            partition_index=0, leader=leader, leader_epoch=1, isr=[1], zk_version=3, replicas=[1, 2]
+            partition_index=0, leader=leader, leader_epoch=1, isr=[1], zk_version=version, replicas=[1, 2]
         )
         states = [UpdateMetadataTopicState(TOPIC, topic_id, [partition])]
         request = UpdateMetadataRequest(CONTROLLER, controller_epoch=1, topic_states=states)
@@ -267,6 +267,21 @@ class MetadataTests(ClusterTests):
         request = UpdateMetadataRequest(CONTROLLER, controller_epoch=2)
         self.assertEqual(self.cluster.nodes[1].ask(update_metadata.handle, request).error_code, 0)
         self.assertIsNone(self.topic_id())
+
+    def test_news_that_come_late_are_older(self) -> None:
+        """A broker that was paused finds a request in each connection of the controller, in any order."""
+        self.create()
+
+        def leader() -> int:
+            return self.cluster.nodes[1].broker.metadata.topics[TOPIC].partitions[0].leader
+
+        self.update(leader=2, version=7)
+        self.update(leader=1, version=6)
+        self.assertEqual(leader(), 2)
+        self.update(leader=1, version=7)
+        self.assertEqual(leader(), 1)
+        self.update(leader=2, topic_id=UUID(int=8), version=0)  # of another topic of that name
+        self.assertEqual(leader(), 2)
 
     def test_a_topic_is_deleted_or_another_has_its_name(self) -> None:
         self.create()
