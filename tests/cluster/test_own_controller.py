@@ -7,6 +7,7 @@ import signal
 import socket
 import struct
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -109,7 +110,8 @@ def two_brokers(controller: ControllerProcess, new_cluster_on_zookeeper: NewClus
 
 def produce(cluster: Cluster, topic: str, partition: int, count: int) -> None:
     """Append records at the leader, as soon as it leads; all in-sync replicas acknowledge them."""
-    batch = build([Record(number, 0, None, b"%d" % number) for number in range(count)])
+    now_ms = int(time.time() * 1000)  # records of 1970 would be deleted
+    batch = build([Record(number, now_ms, None, b"%d" % number) for number in range(count)])
     data = [TopicProduceData(topic, [PartitionProduceData(partition, memoryview(batch))])]
     request = ProduceRequest(acks=-1, timeout_ms=30_000, topic_data=data)
     errors: list[int] = []
