@@ -9,7 +9,8 @@ from typing import Any
 
 import attrs
 import pytest
-from joserfc.jwk import KeySet
+from joserfc import jwt
+from joserfc.jwk import ECKey, KeySet, RSAKey
 
 from pylogbroker.errors import ConfigError
 from pylogbroker.security.sasl.authentication import AuthenticationFailed
@@ -231,6 +232,39 @@ def test_an_unknown_key_lets_keys_be_read_again() -> None:
     assert signed_validator(source).validate(ISSUER.token(**SIGNED)).principal == "alice"
     signed_validator(source).validate(ISSUER.token(**SIGNED))
     assert source.reads == 2
+
+
+def _unnamed(issuer: Issuer, kid: str) -> str:
+    """Return a token that does not name its key."""
+    return jwt.encode({"alg": "RS256" if kid.startswith("rsa") else "ES256"}, SIGNED, issuer.keys.get_by_kid(kid))
+
+
+def test_tokens_that_do_not_name_their_key() -> None:
+    """Each key of the issuer may have signed them, also the second one of the same kind."""
+    rsa = [RSAKey.generate_key(2048, {"kid": f"rsa{number}"}) for number in range(2)]
+    curves = [ECKey.generate_key(curve, {"kid": curve}) for curve in ("P-384", "P-256")]
+    issuer = Issuer(KeySet([*curves, *rsa]))
+    for kid in ("rsa0", "rsa1", "P-256"):
+        validator = signed_validator(Source(public(issuer)))
+        assert validator.validate(_unnamed(issuer, kid)).principal == "alice"
+        with pytest.raises(InvalidToken, match="no key of the issuer"):
+            validator.validate(_unnamed(issuer, kid)[:-8] + "AAAAAAAA")
+    with pytest.raises(InvalidToken, match="no key of the issuer"):
+        signed_validator(Source(public(issuer))).validate(_unnamed(ISSUER, "rsa"))
+
+
+def test_a_token_without_a_key_lets_keys_be_read_again() -> None:
+    """The issuer may have a new key."""
+    source = Source(public(Issuer()), public(ISSUER))
+    assert signed_validator(source).validate(_unnamed(ISSUER, "rsa")).principal == "alice"
+    assert source.reads == 1
+
+
+def test_a_key_for_another_algorithm_does_not_fit() -> None:
+    key = RSAKey.generate_key(2048)
+    source = Source(KeySet([RSAKey.import_key({**key.as_dict(private=False), "alg": "PS256"}), *public(ISSUER).keys]))
+    with pytest.raises(InvalidToken, match="no key of the issuer"):
+        signed_validator(source).validate(jwt.encode({"alg": "RS256"}, SIGNED, key))
 
 
 def test_sets_of_keys() -> None:

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, Final, Protocol
 
 import attrs
-from joserfc import jwt
+from joserfc import jws, jwt
 from joserfc.errors import InvalidKeyIdError, JoseError
 from joserfc.jwk import KeySet
 
@@ -19,6 +20,9 @@ from pylogbroker.security.sasl.oauthbearer import InvalidToken, ValidToken
 
 _ALGORITHMS: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "Ed25519")
 """Those with a public key: one who has the keys of this broker can sign nothing."""
+
+_ERRORS: Final = (JoseError, ValueError, TypeError, KeyError, RecursionError)
+"""Errors of joserfc for tokens of anybody."""
 
 
 def parse_keys(text: bytes, where: str) -> KeySet:
@@ -68,13 +72,16 @@ class SignedValidator:
 
     def _signed_claims(self, token: str) -> dict[str, Any]:
         try:
-            return self._decoded(token)
+            header = jws.extract_compact(token.encode()).headers()
+        except _ERRORS as error:
+            raise InvalidToken(f"this is no signed token: {type(error).__name__}") from None
+        decode = self._decoded if header.get("kid") is not None else self._decoded_by_any
+        try:
+            return decode(token)
         except InvalidKeyIdError:
             if self._source.read_for_unknown():
-                try:
-                    return self._decoded(token)
-                except InvalidKeyIdError:
-                    pass
+                with suppress(InvalidKeyIdError):
+                    return decode(token)
         raise InvalidToken("no key of the issuer fits the token")
 
     def _decoded(self, token: str) -> dict[str, Any]:
@@ -83,5 +90,15 @@ class SignedValidator:
             return jwt.decode(token, self._source.keys, _ALGORITHMS).claims
         except InvalidKeyIdError:
             raise
-        except (JoseError, ValueError, TypeError, KeyError, RecursionError) as error:
+        except _ERRORS as error:
             raise InvalidToken(f"the token is not signed by a key of the issuer: {type(error).__name__}") from None
+
+    def _decoded_by_any(self, token: str) -> dict[str, Any]:
+        """Try all keys for a token that names none; raise InvalidKeyIdError if none fits.
+
+        A key that does not fit the token's algorithm, by its kind or by its own `alg`, is an error of joserfc.
+        """
+        for key in self._source.keys:
+            with suppress(*_ERRORS):
+                return jwt.decode(token, key, _ALGORITHMS).claims
+        raise InvalidKeyIdError("no key has signed the token")
