@@ -276,3 +276,21 @@ def test_sets_of_keys() -> None:
     for text in (b"", b"[]", b"{}", b'{"keys":[]}', b'{"keys":[1]}', json.dumps({"keys": others[:1]}).encode()):
         with pytest.raises(ConfigError, match="here: this is no set of public keys"):
             parse_keys(text, "here")
+
+
+def test_keys_that_are_not_known_do_not_matter() -> None:
+    """A new curve, or a damaged key, leaves the others in use."""
+    known = json.loads(ISSUER.jwks())["keys"]
+    others = [
+        {**known[1], "crv": "P-999"},
+        {"kty": "OKP", "crv": "new", "x": "AA"},
+        {**known[0], "n": None},
+        {"kty": "EC"},
+    ]
+    lines: list[str] = []
+    found = parse_keys(json.dumps({"keys": [*others, *known]}).encode(), "here", lines.append)
+    assert [each.kid for each in found.keys] == ["rsa", "ec"]
+    [line] = lines
+    assert line == "4 of 6 keys are damaged or of unknown kinds, and not used: EC, EC P-999, OKP new, RSA"
+    with pytest.raises(ConfigError, match="here: this is no set of public keys"):
+        parse_keys(json.dumps({"keys": others}).encode(), "here")

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final
 
 import attrs
 from twisted.internet.defer import Deferred
+from twisted.logger import Logger
 
 from pylogbroker.broker.runtime import PeriodicCall, Runtime
 from pylogbroker.broker.security.logins import login_of
@@ -15,6 +17,8 @@ from pylogbroker.config import BrokerConfig, Listener, Values
 from pylogbroker.config.mechanisms import OAUTHBEARER
 from pylogbroker.errors import ConfigError
 from pylogbroker.security.sasl.oauthbearer import TokenValidator, UnsecuredValidator
+
+log = Logger()
 
 _HANDLER: Final = "sasl.server.callback.handler.class"
 _URL: Final = "sasl.oauthbearer.jwks.endpoint.url"
@@ -44,6 +48,19 @@ def _values(config: BrokerConfig, listener: Listener) -> Values:
     return config.of_listener(listener, OAUTHBEARER)
 
 
+@attrs.define
+class _Reports:
+    """Logs a line unless it is the last one again: keys are often read again, and seldom change."""
+
+    _url: str
+    _last: str = ""
+
+    def __call__(self, line: str) -> None:
+        if line != self._last:
+            self._last = line
+            log.warn("{url}: {line}", url=self._url, line=line)
+
+
 @attrs.define(eq=False)
 class TokenValidators:
     """Validators by the names of listeners; keys are read again at the listener's interval."""
@@ -67,7 +84,8 @@ class TokenValidators:
 
         url = values.text(_URL)
         if url not in self._keys:
-            self._keys[url] = await self._runtime.in_thread(TokenKeys.open, url, _URL, parse_keys)
+            parse = partial(parse_keys, report=_Reports(url))
+            self._keys[url] = await self._runtime.in_thread(TokenKeys.open, url, _URL, parse)
             self._refresh(self._keys[url], values.integer("sasl.oauthbearer.jwks.endpoint.refresh.ms") / 1000)
         self._found[listener.name] = _signed(values, self._keys[url], self._runtime.now_ms)
 

@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol
 import attrs
 from joserfc import jws, jwt
 from joserfc.errors import InvalidKeyIdError, JoseError
-from joserfc.jwk import KeySet
+from joserfc.jwk import Key, KeySet, import_key
 
 from pylogbroker.errors import ConfigError
 from pylogbroker.security.sasl.oauthbearer import InvalidToken, ValidToken
@@ -24,15 +24,31 @@ _ALGORITHMS: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES2
 _ERRORS: Final = (JoseError, ValueError, TypeError, KeyError, RecursionError)
 """Errors of joserfc for tokens of anybody."""
 
+_SHOWN_MAX: Final = 20
 
-def parse_keys(text: bytes, where: str) -> KeySet:
-    """Parse a set of keys; raise ConfigError."""
+
+def parse_keys(text: bytes, where: str, report: Callable[[str], object] = lambda line: None) -> KeySet:
+    """Parse a set of keys; raise ConfigError. Report, in one line, the keys that cannot be used."""
     try:
         found: dict[str, Any] = json.loads(text)
         public = [each for each in found["keys"] if each.get("kty") != "oct" and each.get("use", "sig") == "sig"]
-        return KeySet.import_key_set({"keys": public})
-    except (ValueError, KeyError, TypeError, AttributeError, JoseError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ConfigError(f"{where}: this is no set of public keys (JWKS): {type(error).__name__}") from None
+    keys: list[Key] = []
+    unknown: set[str] = set()
+    for each in public:
+        try:
+            keys.append(import_key(each))
+        except (ValueError, KeyError, TypeError, AttributeError, JoseError):
+            unknown.add(" ".join(str(each[name])[:_SHOWN_MAX] for name in ("kty", "crv") if name in each))
+    kinds = ", ".join(sorted(unknown)[:_SHOWN_MAX])
+    if not keys:
+        raise ConfigError(f"{where}: this is no set of public keys (JWKS) of known kinds: {kinds or 'it is empty'}")
+    if unknown:
+        report(
+            f"{len(public) - len(keys)} of {len(public)} keys are damaged or of unknown kinds, and not used: {kinds}"
+        )
+    return KeySet(keys)
 
 
 class KeySource(Protocol):

@@ -12,11 +12,17 @@ from threading import Event, Thread
 
 import pytest
 from joserfc.jwk import KeySet
+from twisted.internet.task import Clock
 
+from pylogbroker.broker.runtime import Runtime
 from pylogbroker.broker.security.token_keys import TokenKeys
+from pylogbroker.broker.security.token_validators import TokenValidators
+from pylogbroker.config import BrokerConfig
 from pylogbroker.errors import ConfigError
 from pylogbroker.security.sasl.signed_tokens import parse_keys
 from tests.broker.log_lines import logged_lines
+from tests.broker.nodes import Threads
+from tests.broker.trees import now
 from tests.security.tokens import Issuer
 
 URL = "sasl.oauthbearer.jwks.endpoint.url"
@@ -174,3 +180,23 @@ def test_only_one_thread_waits_for_a_slow_issuer(tmp_path: Path) -> None:
     reader.join()
     assert read == [False] * 3 + [True]
     assert keys.keys == b"first"
+
+
+def test_keys_that_cannot_be_used_are_named_once(tmp_path: Path) -> None:
+    """They are read again for a token of an unknown key, which anybody can send."""
+    path = tmp_path / "keys"
+    known = json.loads(Issuer().jwks())["keys"]
+    path.write_text(json.dumps({"keys": [*known, {**known[1], "crv": "P-999"}]}))
+    config = BrokerConfig(
+        {"listeners": "SASL_SSL://localhost:9093", "log.dirs": "unused", URL: path.as_uri()},
+    )
+    clock = Clock()
+    validators = TokenValidators(Runtime.on(clock, Threads(), Threads()))
+    with logged_lines() as lines:
+        now(validators.open(config, config.listeners[0]))
+        clock.pump([3600.0] * 3)
+        assert lines == [f"{path.as_uri()}: 1 of 3 keys are damaged or of unknown kinds, and not used: EC P-999"]
+        path.write_text(json.dumps({"keys": [*known, {"kty": "new"}]}))
+        clock.advance(3600)
+    assert len(lines) == 2
+    validators.stop()
