@@ -12,6 +12,7 @@ from pylogbroker.config.listeners import PLAINTEXT, PROTOCOLS, SIMPLE
 from pylogbroker.config.mechanisms import OAUTHBEARER, PLAIN, SCRAM_SHA_256, SCRAM_SHA_512
 from pylogbroker.config.setting import Setting, fixed, per_broker
 from pylogbroker.config.value_kinds import (
+    BOOLEAN,
     LIST,
     LONG,
     PASSWORD,
@@ -111,6 +112,16 @@ CLIENT_SECURITY_SETTINGS: Final[tuple[Setting, ...]] = (
     fixed("ssl.ca.location", TEXT, None, "medium", "Trust store in PEM: librdkafka's name of ssl.truststore.location."),
     fixed("ssl.certificate.location", TEXT, None, "medium", "Certificate and chain in PEM, as in librdkafka."),
     fixed("ssl.key.location", TEXT, None, "medium", "Private key in PEM for ssl.certificate.location."),
+    fixed("ssl.ca.pem", PASSWORD, None, "medium", "Certificates to trust in PEM: text instead of ssl.ca.location."),
+    fixed("ssl.certificate.pem", PASSWORD, None, "medium", "Certificate and chain in PEM: text, as in librdkafka."),
+    fixed("ssl.key.pem", PASSWORD, None, "medium", "Private key in PEM for ssl.certificate.pem."),
+    fixed(
+        "enable.ssl.certificate.verification",
+        BOOLEAN,
+        True,
+        "low",
+        "false: any broker is trusted. For tests only.",
+    ),
     fixed(
         "sasl.mechanism",
         TEXT,

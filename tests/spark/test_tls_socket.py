@@ -19,8 +19,8 @@ from pylogbroker.security.tls.settings import TlsSettings
 from pylogbroker.spark.brokers.connection import BlockingConnection, dial, readable
 from pylogbroker.spark.brokers.tls_socket import TlsSocket
 from tests.rpc.test_tls_connection import LARGE, Serve, echo, server
-from tests.security.engines import trusting, with_key
-from tests.support.certificates import tls_settings
+from tests.security.engines import EnginePair, trusting, with_key
+from tests.support.certificates import authority, identity, tls_settings
 
 CLIENT = tls_settings(**trusting())
 
@@ -83,6 +83,29 @@ def test_files_named_as_librdkafka_does() -> None:
     files = _values(ssl_certificate_location="same", ssl_key_location="same", ssl_ca_location="ca")
     settings = TlsSettings.of_client(files)
     assert settings.paths == ("same", "ca")
+
+
+def test_text_in_settings_named_as_librdkafka_does() -> None:
+    alice = identity("alice")
+    given = {"ssl_ca_pem": authority().identity.certificate_pem, "ssl_certificate_pem": alice.certificate_pem}
+    settings = TlsSettings.of_client(_values(**given, ssl_key_pem=alice.key_pem()))
+    assert EnginePair.of(with_key("broker", "required"), settings).shake_hands() == []
+    assert alice.key_pem() not in repr(settings)
+    for more, problem in (
+        ({"ssl_ca_location": "x"}, "ssl.ca.pem: ssl.ca.location is set, too"),
+        (trusting(), "ssl.ca.pem: a trust store is set, too"),
+        ({"ssl_ca_pem": ""}, "ssl.key.pem: expected PEM, because the other one is set"),
+        ({"ssl_key_pem": "x", "ssl_certificate_location": "x", "ssl_key_location": "x"}, "is set, too"),
+    ):
+        with pytest.raises(ConfigError) as rejected:
+            TlsSettings.of_client(_values(**{**given, **more}))
+        assert problem in str(rejected.value)
+
+
+def test_any_broker_is_trusted_without_verification() -> None:
+    for verification, fails in (("false", False), ("true", True)):
+        client = TlsSettings.of_client(_values(**trusting("another"), enable_ssl_certificate_verification=verification))
+        assert bool(EnginePair.of(with_key(), client, "elsewhere").shake_hands()) == fails
 
 
 def _values(**given: str) -> Values:

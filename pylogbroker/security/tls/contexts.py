@@ -58,6 +58,8 @@ def client_context(settings: TlsSettings) -> ssl.SSLContext:
     """Return the context of a client, which trusts the system's authorities by default; raise ConfigError."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = settings.checks_host
+    if not settings.checks_certificate:
+        context.verify_mode = ssl.CERT_NONE
     _set_common(context, settings)
     if settings.trust_store is None:
         context.load_default_certs()

@@ -18,8 +18,12 @@ REQUESTED: Final = "requested"
 REQUIRED: Final = "required"
 
 _CA: Final = "ssl.ca.location"
+_CA_TEXT: Final = "ssl.ca.pem"
 _CERTIFICATE: Final = "ssl.certificate.location"
+_CERTIFICATE_TEXT: Final = "ssl.certificate.pem"
 _KEY: Final = "ssl.key.location"
+_KEY_TEXT: Final = "ssl.key.pem"
+_VERIFICATION: Final = "enable.ssl.certificate.verification"
 TLS_1_2: Final = "TLSv1.2"
 TLS_1_3: Final = "TLSv1.3"
 
@@ -56,6 +60,7 @@ class TlsSettings:
     versions: tuple[str, ...]
     suites: CipherSuites | None  # None: OpenSSL's default
     checks_host: bool
+    checks_certificate: bool = True  # of a broker, by a client
 
     @classmethod
     def of(cls, values: Values, client_auth: str = NONE) -> TlsSettings:
@@ -73,27 +78,56 @@ class TlsSettings:
 
     @classmethod
     def of_client(cls, values: Values) -> TlsSettings:
-        """Return a client's settings, which may name files as librdkafka does; raise ConfigError."""
+        """Return a client's settings, which may name or have PEM as librdkafka's do; raise ConfigError."""
         settings = cls.of(values)
-        ca, certificate, key = (values.optional_text(name) for name in (_CA, _CERTIFICATE, _KEY))
-        if ca and settings.trust_store is not None:
-            raise ConfigError(f"{_CA}: a trust store is set, too; remove one of them")
-        if ca:
-            settings = attrs.evolve(settings, trust_store=StoreSettings(f"{_CA}: {ca}", PEM, (ca,)))
-        if not (certificate or key):
-            return settings
-        if settings.key_store is not None:
-            raise ConfigError(f"{_CERTIFICATE}: a key store is set, too; remove one of them")
-        if not (certificate and key):
-            raise ConfigError(f"{_KEY if certificate else _CERTIFICATE}: expected a file, because the other one is set")
-        paths = tuple(dict.fromkeys((key, certificate)))
-        password = values.optional_text("ssl.key.password")
-        return attrs.evolve(settings, key_store=StoreSettings(_CERTIFICATE, PEM, paths, password=password))
+        trust_store = _pem_trust_store(values)
+        if trust_store is not None:
+            if settings.trust_store is not None:
+                raise ConfigError(f"{trust_store[0]}: a trust store is set, too; remove one of them")
+            settings = attrs.evolve(settings, trust_store=trust_store[1])
+        key_store = _pem_key_store(values)
+        if key_store is not None:
+            if settings.key_store is not None:
+                raise ConfigError(f"{key_store.where}: a key store is set, too; remove one of them")
+            settings = attrs.evolve(settings, key_store=key_store)
+        if not values.boolean(_VERIFICATION):
+            settings = attrs.evolve(settings, checks_host=False, checks_certificate=False)
+        return settings
 
     @property
     def paths(self) -> tuple[str, ...]:
         """Files of the stores."""
         return tuple(path for store in (self.key_store, self.trust_store) if store is not None for path in store.paths)
+
+
+def _pem_trust_store(values: Values) -> tuple[str, StoreSettings] | None:
+    """Return the setting with the trust store in librdkafka's way, and the store."""
+    path, text = values.optional_text(_CA), values.optional_text(_CA_TEXT)
+    if path and text:
+        raise ConfigError(f"{_CA_TEXT}: {_CA} is set, too; remove one of them")
+    if path:
+        return _CA, StoreSettings(f"{_CA}: {path}", PEM, (path,))
+    return (_CA_TEXT, StoreSettings(_CA_TEXT, PEM, (), text)) if text else None
+
+
+def _pem_key_store(values: Values) -> StoreSettings | None:
+    """Return the key store in librdkafka's way: both as files, or both as text."""
+    password = values.optional_text("ssl.key.password")
+    stores = []
+    for names, expected in (((_CERTIFICATE, _KEY), "a file"), ((_CERTIFICATE_TEXT, _KEY_TEXT), "PEM")):
+        certificate, key = (values.optional_text(name) for name in names)
+        if not (certificate or key):
+            continue
+        if not (certificate and key):
+            missing = names[1] if certificate else names[0]
+            raise ConfigError(f"{missing}: expected {expected}, because the other one is set")
+        if names[0] == _CERTIFICATE:
+            stores.append(StoreSettings(_CERTIFICATE, PEM, tuple(dict.fromkeys((key, certificate))), password=password))
+        else:
+            stores.append(StoreSettings(_CERTIFICATE_TEXT, PEM, (), f"{key}\n{certificate}", password))
+    if len(stores) > 1:
+        raise ConfigError(f"{_CERTIFICATE_TEXT}: {_CERTIFICATE} is set, too; remove one of them")
+    return stores[0] if stores else None
 
 
 def _key_store(values: Values) -> StoreSettings | None:
