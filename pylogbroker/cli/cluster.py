@@ -8,6 +8,7 @@ import click
 
 from pylogbroker.cli.cluster_options import Connection, cluster_options
 from pylogbroker.cli.output import format_option, show
+from pylogbroker.cli.topic import existing_topics
 
 if TYPE_CHECKING:
     from pylogbroker.client.sync.admin import AdminClient
@@ -105,7 +106,7 @@ def _health(admin: AdminClient) -> dict[str, Any]:
     names = [each.name for each in admin.topics.list(include_internal=True)]
     partitions = [
         (f"{topic.name}/{each.partition}", each)
-        for topic in admin.topics.describe(names).values()
+        for topic in existing_topics(admin, names).values()
         for each in topic.partitions
     ]
     failed = [

@@ -8,7 +8,7 @@ import click
 
 from pylogbroker.cli.cluster_options import Connection, cluster_options, complete_groups, complete_topics
 from pylogbroker.cli.output import confirm, format_option, show, yes_option
-from pylogbroker.cli.topic import partitions_of
+from pylogbroker.cli.topic import check_complete, existing_topics, offsets_at, partitions_of
 from pylogbroker.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -103,12 +103,11 @@ def _lag(admin: AdminClient, group: str) -> list[dict[str, Any]]:
     members = {key: each for each in described.members for key in each.assignment}
     committed = admin.groups.offsets(group)
     keys = sorted({*committed, *members})
-    existing = _existing(admin, keys)
-    ends = admin.records.offsets(dict.fromkeys(existing, LATEST))
+    ends = offsets_at(admin, _existing(admin, keys), LATEST)
     rows = []
     for topic, partition in keys:
         at = committed[topic, partition].offset if (topic, partition) in committed else None
-        end = ends[topic, partition].offset if (topic, partition) in ends else None
+        end = ends.get((topic, partition))
         member = members.get((topic, partition))
         rows.append(
             {
@@ -128,7 +127,7 @@ def _lag(admin: AdminClient, group: str) -> list[dict[str, Any]]:
 def _existing(admin: AdminClient, keys: list[TopicPartition]) -> list[TopicPartition]:
     """Return those partitions whose topics have not been deleted."""
     names = {each.name for each in admin.topics.list(include_internal=True)}
-    described = admin.topics.describe({topic for topic, _ in keys} & names)
+    described = existing_topics(admin, {topic for topic, _ in keys} & names)
     return [(topic, each) for topic, each in keys if topic in described and each < len(described[topic].partitions)]
 
 
@@ -182,18 +181,19 @@ def reset(
         keys = partitions_of(admin, topics) if topics else _existing(admin, sorted(committed))
         if not keys:
             raise ConfigError(f"group {group} has no committed offsets: name partitions by --topic")
-        starts = {key: each.offset for key, each in admin.records.offsets(dict.fromkeys(keys, EARLIEST)).items()}
-        ends = {key: each.offset for key, each in admin.records.offsets(dict.fromkeys(keys, LATEST)).items()}
+        ends = offsets_at(admin, keys, LATEST)
+        starts = offsets_at(admin, [key for key in keys if key in ends], EARLIEST)
+        known = [key for key in keys if key in starts]
         wanted = starts if to_earliest else ends
         if to_offset is not None:
-            wanted = dict.fromkeys(keys, to_offset)
+            wanted = dict.fromkeys(known, to_offset)
         elif shift_by is not None:
-            wanted = _shifted(group, keys, committed, shift_by)
+            wanted = _shifted(group, known, committed, shift_by)
         elif since is not None:
-            found = admin.records.offsets(dict.fromkeys(keys, since))
-            wanted = {key: ends[key] if found[key].offset is None else found[key].offset for key in keys}
-        new = {key: min(max(wanted[key], starts[key]), ends[key]) for key in keys}
-        show(_preview(group, new, committed, ends), output)
+            found = admin.records.offsets(dict.fromkeys(known, since))
+            wanted = {key: ends[key] if found[key].offset is None else found[key].offset for key in known}
+        new = {key: min(max(wanted[key], starts[key]), ends[key]) for key in known}
+        show(_preview(group, keys, new, committed, ends), output)
         if dry_run:
             return
         if state not in _NO_MEMBERS:
@@ -202,6 +202,7 @@ def reset(
             )
         confirm(f"Set the offsets of group {group}?", yes)
         admin.groups.alter_offsets(group, new)
+    check_complete("not reset", keys, new)
 
 
 def _shifted(
@@ -215,6 +216,7 @@ def _shifted(
 
 def _preview(
     group: str,
+    keys: list[TopicPartition],
     new: dict[TopicPartition, int],
     committed: dict[TopicPartition, CommittedOffset],
     ends: dict[TopicPartition, int],
@@ -225,10 +227,10 @@ def _preview(
             "topic": topic,
             "partition": partition,
             "old_offset": committed[topic, partition].offset if (topic, partition) in committed else None,
-            "new_offset": offset,
-            "lag": ends[topic, partition] - offset,
+            "new_offset": new.get((topic, partition)),
+            "lag": ends[topic, partition] - new[topic, partition] if (topic, partition) in new else None,
         }
-        for (topic, partition), offset in sorted(new.items())
+        for topic, partition in sorted(keys)
     ]
 
 

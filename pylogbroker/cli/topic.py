@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -10,6 +10,7 @@ import click
 from pylogbroker.cli.arguments import assignments, partitions
 from pylogbroker.cli.cluster_options import Connection, cluster_options, complete_topics
 from pylogbroker.cli.output import confirm, format_option, show, yes_option
+from pylogbroker.errors import ErrorCode, KafkaError, PylogbrokerError
 
 if TYPE_CHECKING:
     from pylogbroker.client.admin import TopicDescription
@@ -30,7 +31,7 @@ def list_topics(internal: bool, connection: Connection, output: str) -> None:
     """List topics with their numbers of partitions and replicas."""
     with connection.admin() as admin:
         names = [each.name for each in admin.topics.list(include_internal=internal)]
-        found = admin.topics.describe(names).values()
+        found = existing_topics(admin, names).values()
     rows = [
         {
             "topic": each.name,
@@ -206,28 +207,30 @@ def trim(
 
     with connection.admin() as admin:
         wanted = partitions_of(admin, topics)
-        first = {key: each.offset for key, each in admin.records.offsets(dict.fromkeys(wanted, EARLIEST)).items()}
-        target = {key: each.offset for key, each in admin.records.offsets(dict.fromkeys(wanted, LATEST)).items()}
+        ends = offsets_at(admin, wanted, LATEST)
+        first = offsets_at(admin, [key for key in wanted if key in ends], EARLIEST)
+        target = {key: ends[key] for key in first}
         if before_offset is not None:
             target = {key: min(before_offset, end) for key, end in target.items()}
         elif before_time is not None:
             since = milliseconds("--before-time", before_time)
-            found = admin.records.offsets(dict.fromkeys(wanted, since))
+            found = admin.records.offsets(dict.fromkeys(target, since))
             target = {key: end if found[key].offset is None else found[key].offset for key, end in target.items()}
         target = {key: max(offset, first[key]) for key, offset in target.items()}
         rows = [
             {
                 "topic": topic,
                 "partition": partition,
-                "start_offset": first[topic, partition],
-                "new_start_offset": offset,
-                "records": offset - first[topic, partition],
+                "start_offset": first.get((topic, partition)),
+                "new_start_offset": target.get((topic, partition)),
+                "records": target[topic, partition] - first[topic, partition] if (topic, partition) in target else None,
             }
-            for (topic, partition), offset in sorted(target.items())
+            for topic, partition in sorted(wanted)
         ]
         show(rows, output)
         confirm("Delete the records below the new start offsets?", yes)
         admin.records.delete(target)
+    check_complete("not trimmed", wanted, target)
 
 
 def partitions_of(admin: AdminClient, topics: Iterable[str]) -> list[TopicPartition]:
@@ -239,3 +242,61 @@ def partitions_of(admin: AdminClient, topics: Iterable[str]) -> list[TopicPartit
         for topic, numbers in wanted.items()
         for number in (numbers if numbers is not None else range(len(described[topic].partitions)))
     ]
+
+
+def existing_topics(admin: AdminClient, names: Iterable[str]) -> Mapping[str, TopicDescription]:
+    """Describe those topics that still exist: others may have been deleted since they were listed."""
+    from pylogbroker.client.admin import ItemsFailed
+
+    try:
+        found: Mapping[str, TopicDescription] = admin.topics.describe(names)
+    except ItemsFailed as failed:
+        if not all(_is_missing(each) for each in failed.errors.values()):
+            raise
+        found = failed.results
+    except KafkaError as error:
+        if not _is_missing(error):
+            raise
+        found = {}
+    return found
+
+
+def _is_missing(error: Exception) -> bool:
+    return isinstance(error, KafkaError) and error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def offsets_at(admin: AdminClient, keys: Iterable[TopicPartition], time: int) -> dict[TopicPartition, int]:
+    """Return the offsets of partitions at a time. Those whose leader does not answer are reported, and left out."""
+    from pylogbroker.client.admin import ItemsFailed
+    from pylogbroker.client.errors import is_retriable
+
+    wanted = [*keys]
+    topics = existing_topics(admin, {topic for topic, _ in wanted})
+    led = []
+    for topic, number in wanted:
+        partitions = topics[topic].partitions if topic in topics else ()
+        if number < len(partitions) and partitions[number].leader is None:
+            click.echo(f"{topic}/{number} has no leader now", err=True)  # a request would wait for one
+        else:
+            led.append((topic, number))
+    try:
+        found = admin.records.offsets(dict.fromkeys(led, time))
+    except ItemsFailed as failed:
+        for error in dict.fromkeys(map(str, failed.errors.values())):
+            click.echo(error, err=True)
+        found = failed.results
+    except PylogbrokerError as error:
+        if len(led) > 1 or not is_retriable(error):
+            raise
+        click.echo(str(error), err=True)
+        found = {}
+    return {key: each.offset for key, each in found.items()}
+
+
+def check_complete(problem: str, wanted: Iterable[TopicPartition], done: Container[TopicPartition]) -> None:
+    """Raise KafkaError if partitions were left out."""
+    missing = [f"{topic}/{number}" for topic, number in sorted(wanted) if (topic, number) not in done]
+    if missing:
+        raise KafkaError(
+            f"{problem}: {', '.join(missing)}: their leaders do not answer", ErrorCode.LEADER_NOT_AVAILABLE
+        )

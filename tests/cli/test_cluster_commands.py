@@ -10,6 +10,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 import yaml
@@ -20,6 +21,10 @@ from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
 from pylogbroker.cli import main
 from pylogbroker.cli.cluster_options import Connection, complete_groups, complete_topics
 from pylogbroker.client.admin.cluster_info import FeatureLevels
+from pylogbroker.client.admin.group_offsets import CommittedOffset
+from pylogbroker.client.admin.groups import GroupAdmin
+from pylogbroker.client.admin.routing import deferred
+from pylogbroker.client.admin.topics import TopicAdmin, TopicListing
 from tests.support.brokers import Broker
 
 Command = Callable[..., Result]
@@ -151,6 +156,27 @@ def test_groups(run: Command, admin: AdminClient, broker: Broker, topic: str, gr
     assert run("group", "lag", group, code=1).stderr == f"Error: there is no group {group}\n"
     assert "name partitions by --topic" in run("group", "reset", group, "--to-latest", code=1).stderr
     run("group", "reset", group, "--to-latest", "--to-earliest", code=2)
+
+
+def test_topics_that_are_deleted_meanwhile(
+    run: Command, admin: AdminClient, broker: Broker, topic: str, group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create(admin, topic)
+    commit(broker, group, (topic, 0, 0))
+    gone = f"{topic}-gone"
+
+    async def listed(*_: Any, **options: Any) -> list[TopicListing]:
+        return [TopicListing(name, UUID(int=0), False) for name in (topic, gone)]
+
+    async def committed(*_: Any) -> dict[tuple[str, int], CommittedOffset]:
+        return {(topic, 0): CommittedOffset(0), (gone, 0): CommittedOffset(7)}
+
+    monkeypatch.setattr(TopicAdmin, "list", deferred(listed))
+    monkeypatch.setattr(GroupAdmin, "offsets", deferred(committed))
+    assert [each["topic"] for each in as_json(run("topic", "list", "--format", "json"))] == [topic]
+    assert as_json(run("cluster", "health", "--format", "json"))["healthy"]
+    ends = {each["topic"]: each["end_offset"] for each in as_json(run("group", "lag", group, "--format", "json"))}
+    assert ends == {topic: 0, gone: None}
 
 
 def test_a_group_with_members(run: Command, admin: AdminClient, broker: Broker, topic: str, group: str) -> None:

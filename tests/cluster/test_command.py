@@ -59,3 +59,43 @@ def test_replicas_move_and_a_broker_fails(new_cluster: NewCluster, topic: str) -
 
     wait_until(is_noticed, 60)
     assert found("cluster", "health", code=10)["brokers"] == 2
+
+
+def test_a_partition_without_a_leader_leaves_the_others_visible(new_cluster: NewCluster, topic: str) -> None:
+    cluster = new_cluster(own, own)
+    cluster.create(topic, replicas=[[2], [1]])
+    group = topic
+
+    def run(*arguments: object, code: int = 0) -> Result:
+        found = CliRunner().invoke(main, [*map(str, arguments), "-b", cluster.bootstrap])
+        assert found.exit_code == code, found.output
+        return found
+
+    def rows(*arguments: object, code: int = 0) -> Any:
+        return json.loads(run(*arguments, "--format", "json", code=code).stdout)
+
+    for partition in range(2):
+        run("produce", topic, "-p", partition, __file__)
+    run("group", "reset", group, "--to-earliest", "-t", topic, "--yes")
+    cluster.stop(2)
+
+    def has_no_leader() -> bool:
+        found = CliRunner().invoke(main, ["cluster", "health", "-b", cluster.bootstrap, "--format", "json"])
+        return found.exit_code == 10 and f"{topic}/0" in json.loads(found.stdout)["without_leader"]
+
+    wait_until(has_no_leader, 60)
+    with open(__file__) as file:
+        end = sum(1 for _ in file)
+    lag = run("group", "lag", group, "--format", "json")
+    assert [(each["end_offset"], each["lag"]) for each in json.loads(lag.stdout)] == [(None, None), (end, end)]
+    assert lag.stderr == f"{topic}/0 has no leader now\n"
+    reset = ("group", "reset", group, "--to-latest")
+    assert [each["new_offset"] for each in rows(*reset, "--dry-run")] == [None, end]
+    assert [each["lag"] for each in rows(*reset, "--yes", code=1)] == [None, 0]
+    assert [each["committed"] for each in rows("group", "lag", group)] == [0, end]
+    trim = rows("topic", "trim", topic, "--before-offset", 2, "--yes", code=1)
+    assert [(each["start_offset"], each["new_start_offset"], each["records"]) for each in trim] == [
+        (None, None, None),
+        (0, 2, 2),
+    ]
+    assert f"not trimmed: {topic}/0" in run("topic", "trim", f"{topic}:0", "--all", "--yes", code=1).stderr
