@@ -10,7 +10,7 @@ import click
 from pylogbroker.cli.arguments import assignments, partitions
 from pylogbroker.cli.cluster_options import Connection, cluster_options, complete_topics
 from pylogbroker.cli.output import confirm, format_option, show, yes_option
-from pylogbroker.errors import ErrorCode, KafkaError, PylogbrokerError
+from pylogbroker.errors import ConfigError, ErrorCode, KafkaError, PylogbrokerError
 
 if TYPE_CHECKING:
     from pylogbroker.client.admin import TopicDescription
@@ -234,9 +234,14 @@ def trim(
 
 
 def partitions_of(admin: AdminClient, topics: Iterable[str]) -> list[TopicPartition]:
-    """Return the partitions of texts `TOPIC` or `TOPIC:PARTITION,...`."""
+    """Return the partitions of texts `TOPIC` or `TOPIC:PARTITION,...`. Raise ConfigError for one that is missing."""
     wanted = dict(partitions(text, "TOPIC") for text in topics)
     described = admin.topics.describe(wanted)
+    for topic, numbers in wanted.items():
+        count = len(described[topic].partitions)
+        for number in numbers or ():
+            if number >= count:
+                raise ConfigError(f"topic {topic} has no partition {number}: its last one is {count - 1}")
     return [
         (topic, number)
         for topic, numbers in wanted.items()

@@ -179,6 +179,24 @@ def test_topics_that_are_deleted_meanwhile(
     assert ends == {topic: 0, gone: None}
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("reassign", "start", "--to", "1", ":9"),
+        ("topic", "trim", "--all", ":9"),
+        ("txn", "producers", ":9"),
+        ("consume", "-e", ":9"),
+    ],
+    ids=" ".join,
+)
+def test_a_partition_that_is_missing(run: Command, admin: AdminClient, topic: str, arguments: tuple[str, ...]) -> None:
+    create(admin, topic, 2)
+    *verb, which = arguments
+    assert (
+        run(*verb, f"{topic}{which}", code=1).stderr == f"Error: topic {topic} has no partition 9: its last one is 1\n"
+    )
+
+
 def test_a_group_with_members(run: Command, admin: AdminClient, broker: Broker, topic: str, group: str) -> None:
     create(admin, topic, 2)
     consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": group, "client.id": "me"})
