@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable
+from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -159,16 +160,17 @@ def _rows(bindings: Iterable[AclBinding]) -> list[dict[str, Any]]:
         {
             "principal": each.entry.principal,
             "host": each.entry.host,
-            "permission": _word(each.entry.permission.name),
-            "operation": _word(each.entry.operation.name),
-            "resource": _word(each.resource.type.name),
+            "permission": _word(each.entry.permission),
+            "operation": _word(each.entry.operation),
+            "resource": _word(each.resource.type),
             "name": each.resource.name,
-            "pattern": _word(each.resource.pattern.name),
+            "pattern": _word(each.resource.pattern),
         }
         for each in bindings
     ]
     return sorted(rows, key=lambda it: (it["resource"], it["name"], it["principal"], it["operation"]))
 
 
-def _word(name: str) -> str:
-    return name.lower().replace("_", "-")
+def _word(member: IntEnum) -> str:
+    """Return a member's name; of a plain number, which a newer broker returned, its digits."""
+    return member.name.lower().replace("_", "-") if isinstance(member, IntEnum) else str(member)

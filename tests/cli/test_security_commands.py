@@ -20,6 +20,8 @@ from confluent_kafka.admin import (
 )
 
 from pylogbroker.cli import main
+from pylogbroker.client.admin.routing import Router
+from pylogbroker.wire.messages.describe_acls import AclDescription, DescribeAclsResource, DescribeAclsResponse
 from tests.support.broker_process import BrokerProcess
 from tests.support.brokers import Broker
 from tests.support.waiting import wait_until
@@ -69,6 +71,23 @@ def test_acls(new_broker: Callable[[dict[str, str]], BrokerProcess]) -> None:
     assert [each["principal"] for each in rows(broker, "acl", "list")] == ["User:bob"]
     run(broker, "acl", "create", "allow", "alice", "read", "--resource", "topic", "--name", "x", code=2)
     run(broker, "acl", "create", "allow", "User:alice", "read", "--resource", "topic", code=2)
+
+
+def test_acls_of_a_newer_broker(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    resources = [
+        DescribeAclsResource(2, "orders", 3, [AclDescription("User:alice", "*", 99, 3)]),
+        DescribeAclsResource(98, "orders", 97, [AclDescription("User:alice", "*", 3, 96)]),
+    ]
+
+    async def ask_any(_: Router, items: Any, make: Any, read: Any) -> dict[Any, Any]:
+        return dict(read(DescribeAclsResponse(resources=resources)))
+
+    monkeypatch.setattr(Router, "ask_any", ask_any)
+    found = [
+        (each["resource"], each["pattern"], each["operation"], each["permission"])
+        for each in rows(broker, "acl", "list")
+    ]
+    assert found == [("98", "97", "read", "96"), ("topic", "literal", "99", "allow")]
 
 
 def test_users(broker: Broker, fresh_name: Callable[[], str]) -> None:

@@ -1,8 +1,12 @@
-"""ACLs: describe, create, delete. Their values are those of `pylogbroker.security.acls.bindings`."""
+"""ACLs: describe, create, delete. Their values are those of `pylogbroker.security.acls.bindings`.
+
+A newer broker may return operations or kinds of resources without a member there: these are plain numbers.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from enum import IntEnum
 from typing import Any
 
 import attrs
@@ -104,18 +108,30 @@ def _creation(binding: AclBinding) -> AclCreation:
 
 
 def _pattern(found: Any) -> ResourcePattern:
-    return ResourcePattern(AclResourceType(found.resource_type), found.resource_name, PatternType(found.pattern_type))
+    kind, pattern = _member(AclResourceType, found.resource_type), _member(PatternType, found.pattern_type)
+    return ResourcePattern(kind, found.resource_name, pattern)
 
 
 def _entry(found: Any) -> AccessControlEntry:
     return AccessControlEntry(
-        found.principal, found.host, AclOperation(found.operation), AclPermission(found.permission_type)
+        found.principal,
+        found.host,
+        _member(AclOperation, found.operation),
+        _member(AclPermission, found.permission_type),
     )
+
+
+def _member(kind: type[IntEnum], number: int) -> Any:
+    """Return a member, or the number itself if only newer brokers know it."""
+    return kind(number) if number in kind._value2member_map_ else number
 
 
 def _text(binding: AclBinding) -> str:
     resource, entry = binding.resource, binding.entry
-    return f"{entry.permission.name} {entry.principal} {entry.operation.name} on {resource.type.name} {resource.name}"
+    permission, operation, kind = (
+        getattr(each, "name", each) for each in (entry.permission, entry.operation, resource.type)
+    )
+    return f"{permission} {entry.principal} {operation} on {kind} {resource.name}"
 
 
 __all__ = [
