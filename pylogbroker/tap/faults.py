@@ -14,13 +14,14 @@ from pylogbroker.broker.assembly import Broker
 from pylogbroker.broker.services import Services
 from pylogbroker.config import BrokerConfig, Listener
 from pylogbroker.net.service import KafkaFactory, SharedLimits
+from pylogbroker.web.fault_port import FaultPort
 
 log = Logger()
 
 _FAULTS: Final = "pylogbroker.testing.faults:Faults"
 
 
-class BrokerFaults(Protocol):
+class BrokerFaults(FaultPort, Protocol):
     """Faults of one broker, or of several that run in the same thread; they act on connections."""
 
     def attach(self, reactor: Any, broker: Broker, /) -> None:

@@ -14,6 +14,7 @@ from pylogbroker.interfaces.coordination import SessionEvent, SessionState
 from pylogbroker.metrics.collector import BrokerMetrics
 from pylogbroker.metrics.exposition import CONTENT_TYPE
 from pylogbroker.net.service import KafkaFactory
+from pylogbroker.web.fault_port import FaultPort
 from pylogbroker.web.health import STOPPING, Readiness, put_health
 from pylogbroker.web.metrics import Metrics
 from pylogbroker.web.pages import put_pages
@@ -26,14 +27,16 @@ from pylogbroker.web.views import Source, put_api
 class HttpServer:
     _reactor: Any
     _config: BrokerConfig
+    _fault_port: FaultPort | None = None
     _readiness: Readiness = attrs.field(factory=Readiness, init=False)
     _root: Directory = attrs.field(factory=Directory, init=False)
     _metrics: Metrics = attrs.field(factory=lambda: Metrics(CONTENT_TYPE), init=False)
-    _views: Source = attrs.field(factory=Source, init=False)
+    _views: Source = attrs.field(init=False)
     _listeners: HttpListeners = attrs.field(init=False)
     _session: SessionState = attrs.field(default=SessionState.CONNECTED, init=False)
 
     def __attrs_post_init__(self) -> None:
+        self._views = Source(faults=self._fault_port)
         put_health(self._root, self._readiness)
         self._root.putChild(b"metrics", self._metrics)
         put_api(self._root, self._views)

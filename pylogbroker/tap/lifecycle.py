@@ -207,7 +207,7 @@ class BrokerStart:
         if self.config.http_listeners:
             from pylogbroker.tap.http import HttpServer  # few need Twisted's web server
 
-            self._http = HttpServer(self._reactor, self.config)
+            self._http = HttpServer(self._reactor, self.config, self._faults)
             self._undo.add(self._http.stop)
             self._http.start()
 

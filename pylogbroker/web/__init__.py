@@ -8,6 +8,7 @@ visitors  who asks, and what they may do.
 views     topics, records, groups, users and so on, by the modules named so; `query`, `rows` and `decoding` help them.
 samples   what `sampling` notes at regular times: `topic_rates`, `group_lags`; `charts` draws them.
 live      new records as they come.
+faults    where testing is on: `fault_views`, by `fault_port`.
 changes   of topics, records and, in `group_reset`, offsets; `forms` rejects what other sites send.
 pages     HTML of the views, by `templates`.
 service   addresses to listen on.

@@ -20,7 +20,7 @@ from pylogbroker.web.forms import TOKEN, form_of
 from pylogbroker.web.query import Query
 from pylogbroker.web.site import BODY_BYTES_MAX
 from pylogbroker.web.texts import StaticPage
-from pylogbroker.web.views import CHANGES, VIEWS, Source, ViewPage
+from pylogbroker.web.views import Source, ViewPage
 from pylogbroker.web.visitors import Visitor
 
 _BYTE_UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB")
@@ -36,7 +36,7 @@ class HtmlPage(ViewPage):
 
     def body(self, visitor: Visitor, values: dict[str, Any]) -> bytes:
         token = self.source.form_tokens.token(visitor.principal)
-        return _render(f"{self.name}.html", {"principal": visitor.principal, TOKEN: token, **values})
+        return self._rendered(self.name, {"principal": visitor.principal, TOKEN: token, **values})
 
     def changed(self, request: Request, visitor: Visitor, values: dict[str, Any]) -> bytes:
         request.setResponseCode(303)
@@ -44,7 +44,10 @@ class HtmlPage(ViewPage):
         return b""
 
     def error_body(self, code: int, reason: str) -> bytes:
-        return _render("error.html", {"code": code, "reason": reason, "principal": ""})
+        return self._rendered("error", {"code": code, "reason": reason, "principal": ""})
+
+    def _rendered(self, template: str, values: Mapping[str, Any]) -> bytes:
+        return _render(f"{template}.html", {"has_faults": self.source.faults is not None, **values})
 
 
 def put_pages(root: Resource, source: Source) -> None:
@@ -55,7 +58,7 @@ def put_pages(root: Resource, source: Source) -> None:
     environment = _environment()
     for template in environment.list_templates(extensions=("html",)):
         environment.get_template(template)
-    for name in {**VIEWS, **CHANGES}:
+    for name in source.names:
         root.putChild(name.encode(), HtmlPage(source, name))
     root.putChild(b"", HtmlPage(source, "topics"))
     root.putChild(b"live.js", StaticPage("live.js", b"text/javascript; charset=utf-8"))
@@ -99,6 +102,9 @@ _AFTER: Final[Mapping[str, Callable[[dict[str, Any]], str]]] = {
     "delete-acl": lambda done: "acls",
     "set-quota": lambda done: "quotas",
     "fence-producer": lambda done: link("transaction", id=done["id"]),
+    "add-fault": lambda done: "faults",
+    "release-fault": lambda done: "faults",
+    "remove-fault": lambda done: "faults",
     "abort-transaction": lambda done: link("producers", topic=done["topic"], partition=done["partition"]),
 }
 """Pages that show what has changed."""

@@ -12,7 +12,7 @@ Changes are asked for by POST, at the same addresses: by a form as HTML has it, 
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Any, Final
 
 import attrs
@@ -25,6 +25,8 @@ from pylogbroker.errors import ErrorCode, KafkaError, PylogbrokerError
 from pylogbroker.web.acl_views import acls, add_acl, delete_acl
 from pylogbroker.web.changes import alter_topic, create_topic, delete_topic, produce
 from pylogbroker.web.cluster_views import brokers, topic, topics
+from pylogbroker.web.fault_port import FaultPort
+from pylogbroker.web.fault_views import add_fault, faults, release_fault, remove_fault
 from pylogbroker.web.forms import FormTokens, check_origin, json_of
 from pylogbroker.web.group_reset import preview_reset, reset_group
 from pylogbroker.web.group_views import group, groups
@@ -86,6 +88,13 @@ CHANGES: Final[Mapping[str, View]] = {
     "fence-producer": fence_producer,
     "abort-transaction": abort_transaction,
 }
+FAULT_VIEWS: Final[Mapping[str, View]] = {"faults": faults}
+"""Views of a broker whose testing is on."""
+FAULT_CHANGES: Final[Mapping[str, View]] = {
+    "add-fault": add_fault,
+    "release-fault": release_fault,
+    "remove-fault": remove_fault,
+}
 _NOT_FOUND = (
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     ErrorCode.GROUP_ID_NOT_FOUND,
@@ -106,6 +115,7 @@ class Source:
     """The broker, once it serves, and its answers in preparation."""
 
     services: Services | None = None
+    faults: FaultPort | None = None
     viewers: LateAnswers = attrs.field(factory=lambda: LateAnswers(VIEWERS_MAX), init=False)
     form_tokens: FormTokens = attrs.field(factory=FormTokens, init=False)
     answers: LateAnswers = attrs.field(factory=lambda: LateAnswers(ANSWERS_MAX), init=False)
@@ -114,6 +124,12 @@ class Source:
 
     def __attrs_post_init__(self) -> None:
         self._sampling = Sampling(self.samples)
+
+    @property
+    def names(self) -> Collection[str]:
+        """Return the names of all views and changes."""
+        testing = () if self.faults is None else (*FAULT_VIEWS, *FAULT_CHANGES)
+        return dict.fromkeys((*VIEWS, *CHANGES, *testing))
 
     def start(self, services: Services) -> None:
         self.services = services
@@ -144,8 +160,8 @@ class ViewPage(Page):
         super().__init__()
         self.source = source
         self.name = name
-        self._view = VIEWS.get(name)
-        self._change = CHANGES.get(name)
+        self._view = {**VIEWS, **FAULT_VIEWS}.get(name)
+        self._change = {**CHANGES, **FAULT_CHANGES}.get(name)
 
     @property
     def methods(self) -> Sequence[bytes]:
@@ -180,7 +196,7 @@ class ViewPage(Page):
     async def _answer(self, request: Request, services: Services, work: Work) -> None:
         request.setHeader(b"content-type", self.content_type)
         try:
-            body = await work(await visitor_of(services, self.source.samples, request), request)
+            body = await work(await visitor_of(services, self.source.samples, self.source.faults, request), request)
         except NotServed as error:
             body = self._answer_error(request, error.code, str(error))
         except BadQuery as error:
@@ -261,7 +277,7 @@ def put_api(root: Resource, source: Source) -> None:
     """Serve views and changes below /api, and their description."""
     api = Directory()
     root.putChild(b"api", api)
-    for name in {**VIEWS, **CHANGES}:
+    for name in source.names:
         api.putChild(name.encode(), JsonPage(source, name))
     api.putChild(b"live", LivePage(source, "live"))
     api.putChild(b"openapi.json", StaticPage("openapi.json", b"application/json"))

@@ -28,6 +28,7 @@ from pylogbroker.config import Listener
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.security.acls.bindings import CLUSTER_NAME, AclOperation, AclResourceType
 from pylogbroker.security.principals import ANONYMOUS
+from pylogbroker.web.fault_port import FaultPort
 from pylogbroker.web.samples import Samples
 from pylogbroker.wire import Request
 
@@ -54,6 +55,8 @@ class Visitor:
     services: Services
     context: RequestContext
     samples: Samples
+    faults: FaultPort | None = None
+    """None unless testing is on."""
 
     @property
     def principal(self) -> str:
@@ -111,7 +114,7 @@ def check_address(request: HttpRequest) -> None:
         raise NotServed(403, "the page is shown to connections from this machine alone: HTTP does not encrypt")
 
 
-async def visitor_of(services: Services, samples: Samples, request: HttpRequest) -> Visitor:
+async def visitor_of(services: Services, samples: Samples, faults: FaultPort | None, request: HttpRequest) -> Visitor:
     """Return who sent a request; raise NotServed."""
     principal = await _principal(services, request)
     host = request.getClientAddress().host
@@ -119,7 +122,7 @@ async def visitor_of(services: Services, samples: Samples, request: HttpRequest)
     access: Access | None = None if authorizer is None else authorizer.access(principal, host)
     local = request.getHost().host
     context = RequestContext(0, _CLIENT_ID, host, local, principal=principal, access=access)
-    return Visitor(services, context, samples)
+    return Visitor(services, context, samples, faults)
 
 
 async def _principal(services: Services, request: HttpRequest) -> str:

@@ -24,6 +24,7 @@ from pylogbroker.tap.service import BrokerService
 from pylogbroker.web import topic_rates
 from tests.support.reactor_run import run
 from tests.tap.embedding_programs import settings
+from tests.testing.faults.raw import RawClient
 
 
 def get(address: Endpoint, path: str) -> tuple[int, str]:
@@ -147,6 +148,34 @@ def test_samples_are_taken_while_the_broker_serves(tmp_path: Path, monkeypatch: 
             _, body = await deferToThread(get, address, "/api/topics")
             rate = json.loads(body)["topics"][0]["messages_in_per_second"]
         assert rate == 0.0
+        await service.stopService()
+
+    run(work)
+
+
+def test_faults_are_on_the_page_where_testing_is_on(tmp_path: Path) -> None:
+    service = BrokerService(reactor, settings(tmp_path / "data", http_listeners="http://:0", testing_faults="true"))
+
+    async def work() -> None:
+        service.startService()
+        (listener,) = await service.listening
+        (address,) = service.http_addresses
+
+        def ask(name: str, /, **fields: object) -> None:
+            request = Request(f"http://{address.host}:{address.port}/api/{name}", json.dumps(fields).encode())
+            request.add_header("Content-Type", "application/json")
+            urlopen(request, timeout=10).close()
+
+        def codes() -> list[int]:
+            ask("create-topic", name="clicks")
+            ask("add-fault", api="Produce", error="NOT_LEADER_OR_FOLLOWER", topic="clicks")
+            with RawClient(f"{listener.host}:{listener.port}") as client:
+                return [client.produce("clicks").error_code for _ in range(2)]
+
+        assert await deferToThread(codes) == [6, 0]
+        code, body = await deferToThread(get, address, "/api/faults")
+        [fault] = json.loads(body)["faults"]
+        assert (code, fault["hits"], fault["is_spent"]) == (200, 1, True)
         await service.stopService()
 
     run(work)

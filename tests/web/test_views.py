@@ -13,6 +13,7 @@ from twisted.internet.testing import StringTransport
 
 from pylogbroker.broker.apis import find_coordinator, offset_commit
 from pylogbroker.groups import Join, JoinResult, Sync
+from pylogbroker.web.fault_port import FaultPort
 from pylogbroker.web.site import AllowedHosts, CheckedSite, LimitedFactory
 from pylogbroker.web.texts import Directory
 from pylogbroker.web.views import Source, put_api
@@ -39,11 +40,15 @@ class ViewTests(NodeTests):
 
     def setUp(self) -> None:
         super().setUp()
-        self.source = Source(self.node.broker)
+        self.source = Source(self.node.broker, self.faults())
         root = Directory()
         put_api(root, self.source)
         self.put_more(root)
         self.factory = LimitedFactory(CheckedSite(Clock(), root, AllowedHosts([])), 100)
+
+    def faults(self) -> FaultPort | None:
+        """Return faults of a broker whose testing is on."""
+        return None
 
     def put_more(self, root: Directory) -> None:
         """Serve more than the API."""

@@ -124,6 +124,8 @@ class Fault(Watch):
     action: Action
     times: int | None = None
     must_fire: bool = False
+    number: int = attrs.field(default=0, kw_only=True)
+    """Number in the order of `add`, from 1 on."""
     _run: Callable[..., Any] = attrs.field(kw_only=True)
     _note_silent: Callable[[Fault], None] = attrs.field(kw_only=True)
     """Called with a fault that is removed, and had to fire."""

@@ -55,6 +55,7 @@ class Faults:
     network: NetworkFaults = attrs.field(init=False)
     rejected_brokers: frozenset[int] = attrs.field(default=frozenset(), init=False)
     _faults: tuple[Fault, ...] = attrs.field(default=(), init=False)
+    _added: int = attrs.field(default=0, init=False)
     _watches: tuple[Watch, ...] = attrs.field(default=(), init=False)
     _silent: tuple[Fault, ...] = attrs.field(default=(), init=False)
     """Removed faults that had to fire, and did not."""
@@ -115,12 +116,15 @@ class Faults:
     def add_action(
         self, criteria: Criteria, action: Action, times: int | None = None, must_fire: bool = False
     ) -> Fault:
-        fault = self._fault(criteria, action, times, must_fire)
         with self._lock:
+            self._added += 1
+            fault = self._fault(criteria, action, times, must_fire, self._added)
             self._faults = (*self._faults, fault)
         return fault
 
-    def _fault(self, criteria: Criteria, action: Action, times: int | None = None, must_fire: bool = False) -> Fault:
+    def _fault(
+        self, criteria: Criteria, action: Action, times: int | None = None, must_fire: bool = False, number: int = 0
+    ) -> Fault:
         return Fault(
             criteria,
             self.requests,
@@ -130,7 +134,12 @@ class Faults:
             must_fire,
             run=self.run,
             note_silent=self._note_silent,
+            number=number,
         )
+
+    def listed(self) -> Sequence[Fault]:
+        """Return the faults that are not removed, those that are spent, too."""
+        return self._faults
 
     def watch(self, api: str | int | None = None, **criteria: Unpack[CriteriaFields]) -> Watch:
         """Count requests from now on; the criteria are those of `add`."""

@@ -1,0 +1,117 @@
+"""Faults on the page: there where testing is on alone, and as a program's own."""
+
+from __future__ import annotations
+
+from pylogbroker.security.acls.bindings import CLUSTER_NAME, AclOperation, AclResourceType
+from pylogbroker.testing.faults import Faults
+from pylogbroker.web.fault_port import FaultPort
+from pylogbroker.web.views import FAULT_CHANGES, FAULT_VIEWS
+from tests.web.test_changes import ChangeTests
+from tests.web.test_pages import HOSTILE, Parsed
+from tests.web.test_visitors import AnonymousTests
+
+
+class FaultTests(ChangeTests):
+    def faults(self) -> FaultPort:
+        self.registry = Faults()
+        return self.registry
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.registry.attach(None, self.node.broker)
+        self.node.create("clicks")
+
+
+class TestFaults(FaultTests):
+    def test_list_add_and_remove(self) -> None:
+        own = self.registry.add("Fetch", delay=0.5, times=None, client_id="app")
+        done = self.change("add-fault", api="Produce", error="NOT_LEADER_OR_FOLLOWER", topic="clicks", partition=0)
+        found = self.ask("faults")
+        self.assertEqual([row["id"] for row in found["faults"]], [own.number, done["id"]])
+        self.assertEqual(found["faults"][0]["description"], "the fault delay=0.5 for Fetch client_id=app")
+        wanted = "the fault NOT_LEADER_OR_FOLLOWER for Produce topic=clicks partition=0"
+        self.assertEqual(found["faults"][1], {"id": 2, "description": wanted, "hits": 0, "is_spent": False})
+        self.assertIn("Produce", found["apis"])
+        self.assertEqual([row["id"] for row in self.ask("faults?start=1")["faults"]], [done["id"]])
+        self.change("remove-fault", id=own.number)
+        self.change("remove-fault", 404, id=own.number)
+        self.assertEqual([each.number for each in self.registry.listed()], [done["id"]])
+
+    def test_all_fields(self) -> None:
+        self.change(
+            "add-fault",
+            **{"api": "any", "error": "NOT_LEADER_OR_FOLLOWER, REQUEST_TIMED_OUT", "after": True, "delay": 1.5},
+            **{"hold": True, "close": "mid-frame", "throttle_ms": 7, "must_fire": True, "times": 5},
+            **{"group": "g", "transactional_id": "p", "broker": 3, "client_id": "app", "principal": "User:bob"},
+        )
+        [fault] = self.registry.listed()
+        errors = "NOT_LEADER_OR_FOLLOWER, REQUEST_TIMED_OUT"
+        self.assertEqual(
+            str(fault),
+            f"the fault {errors}, delay=1.5, hold, close=mid-frame, throttle_ms=7 after the work for any API "
+            "group=g transactional_id=p broker=3 client_id=app principal=User:bob",
+        )
+        self.assertEqual((fault.times, fault.must_fire), (5, True))
+
+    def test_how_often(self) -> None:
+        for fields in ({}, {"error": "REQUEST_TIMED_OUT UNKNOWN_SERVER_ERROR"}, {"until_removed": True, "times": 5}):
+            self.change("add-fault", **{"api": "Fetch", "delay": 1, **fields})
+        self.assertEqual([each.times for each in self.registry.listed()], [1, 2, None])
+
+    def test_release(self) -> None:
+        self.change("add-fault", api="Fetch", hold=True)
+        [fault] = self.registry.listed()
+        held: list[None] = []
+        fault.released().addCallback(held.append)
+        self.assertEqual(held, [])
+        self.assertTrue(self.change("release-fault", id=fault.number)["is_spent"])
+        self.assertEqual(held, [None])
+        self.change("release-fault", 404, id=99)
+
+    def test_errors(self) -> None:
+        for wrong, text in (
+            ({}, "a fault needs an error"),
+            ({"api": "Fetsh", "delay": 1}, "did you mean 'Fetch'?"),
+            ({"error": "NO_LEADER"}, "there is no error 'NO_LEADER'"),
+            ({"error": "REQUEST_TIMED_OUT", "topic": "click"}, "did you mean 'clicks'?"),
+            ({"delay": -1}, "delay"),
+            ({"delay": 1e9}, "delay"),
+            ({"close": "soon"}, "close must be one of"),
+        ):
+            self.assertIn(text, self.change("add-fault", 400, **wrong)["error"])
+        self.assertEqual(self.ask("faults")["total"], 0)
+
+    def test_forms(self) -> None:
+        fields = dict.fromkeys(("topic", "partition", "group", "times", "delay", "broker"), "")
+        answer = self.submit(
+            "add-fault", api="any", close="never", error="REQUEST_TIMED_OUT", client_id=HOSTILE, **fields
+        )
+        self.assertEqual((answer.code, answer.headers["location"]), (303, "faults"))
+        page = Parsed(self.connect().get("/faults").body)
+        self.assertIn(f"the fault REQUEST_TIMED_OUT for any API client_id={HOSTILE}", page.text)
+        self.assertEqual(page.unlabelled, [])
+        self.assertIn("faults", Parsed(self.connect().get("/topics").body).links)
+        self.assertEqual(self.submit("remove-fault", id="1").code, 303)
+        self.assertEqual(self.ask("faults")["total"], 0)
+
+
+class TestWithoutTesting(ChangeTests):
+    def test_there_is_no_such_page(self) -> None:
+        for name in (*FAULT_VIEWS, *FAULT_CHANGES):
+            for path in (f"/{name}", f"/api/{name}"):
+                self.assertEqual(self.connect().get(path).code, 404)
+                self.assertEqual(self.post(path, b"{}", "application/json").code, 404)
+        self.assertNotIn("faults", Parsed(self.connect().get("/topics").body).links)
+
+
+class TestRights(AnonymousTests, FaultTests):
+    def test_faults_need_rights_on_the_cluster(self) -> None:
+        fault = self.registry.add("Fetch", delay=1.0)
+        self.ask("faults", 403)
+        self.allow(AclOperation.DESCRIBE, AclResourceType.CLUSTER, CLUSTER_NAME)
+        self.assertEqual(self.ask("faults")["total"], 1)
+        self.change("add-fault", 403, api="Fetch", delay=1)
+        for name in ("release-fault", "remove-fault"):
+            self.change(name, 403, id=fault.number)
+        self.allow(AclOperation.ALTER, AclResourceType.CLUSTER, CLUSTER_NAME)
+        self.change("remove-fault", id=fault.number)
