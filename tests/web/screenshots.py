@@ -1,6 +1,6 @@
-"""Screenshots of every page, of a broker with some topics, records and a group.
+"""Screenshots of every page, of a broker with topics, records, groups, users and an open transaction.
 
-python -m tests.web.screenshots DIRECTORY      # all pages, light and dark
+python -m tests.web.screenshots DIRECTORY      # all pages: light, dark and narrow; takes two minutes
 python -m tests.web.screenshots --readme       # the one that README shows
 """
 
@@ -8,18 +8,51 @@ from __future__ import annotations
 
 import json
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, Final
+from urllib.request import Request, urlopen
 
 import click
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from tests.support.waiting import wait_until
 from tests.web.browser import Browser, PageBroker, opened_browser
 
 README_PICTURE = Path(__file__).parents[2] / "docs" / "page.png"
-_WIDTH, _HEIGHT = 1150, 830
-_COLOURS = {"light": (), "dark": ("--force-dark-mode", "--blink-settings=preferredColorScheme=0")}
-_SETTINGS = {"auto.create.topics.enable": "false"}
+_WIDTH, _HEIGHT = 1150, 940
+_DARK: Final = ("--force-dark-mode", "--blink-settings=preferredColorScheme=0")
+_VARIANTS: Final[dict[str, tuple[str, ...]]] = {
+    "light": ("--window-size=1280,1300",),
+    "dark": ("--window-size=1280,1300", *_DARK),
+    "narrow": ("--window-size=500,1300",),
+}
+_SETTINGS: Final = {"auto.create.topics.enable": "false"}
+_ADMINISTERED: Final = {
+    **_SETTINGS,
+    "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
+    "super.users": "User:ANONYMOUS",
+    "testing.faults": "true",
+}
+_PAGES: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
+    ("topics", {}),
+    ("topic", {"name": "orders"}),
+    ("records", {"topic": "orders", "format": "json", "last": 5}),
+    ("groups", {}),
+    ("group", {"id": "mailing"}),
+    ("reset-group", {"id": "billing", "to": "earliest"}),
+    ("brokers", {}),
+    ("users", {}),
+    ("acls", {}),
+    ("quotas", {}),
+    ("transactions", {}),
+    ("transaction", {"id": "transfers"}),
+    ("producers", {"topic": "payments"}),
+    ("faults", {}),
+)
+_SAMPLES: Final = 3
 
 
 @click.command()
@@ -27,20 +60,29 @@ _SETTINGS = {"auto.create.topics.enable": "false"}
 @click.option("--readme", is_flag=True, help="Take the picture of README.")
 def main(directory: Path | None, readme: bool) -> None:
     """Take screenshots."""
+    if readme:
+        with filled(_SETTINGS) as broker, opened_browser(broker, f"--window-size={_WIDTH},{_HEIGHT}") as browser:
+            show_live(browser)
+            browser.save(README_PICTURE)
+    if directory is not None:
+        directory.mkdir(parents=True, exist_ok=True)
+        with filled(_ADMINISTERED) as broker, busy_clients(broker):
+            administer(broker)
+            wait_until(lambda: has_history(broker), 150)
+            for name, options in _VARIANTS.items():
+                with opened_browser(broker, *options) as browser:
+                    take_all(browser, directory, name)
+
+
+@contextmanager
+def filled(settings: dict[str, str]) -> Iterator[PageBroker]:
+    """Start a broker, and fill it."""
     with tempfile.TemporaryDirectory() as data:
-        broker = PageBroker(Path(data), _SETTINGS)
+        broker = PageBroker(Path(data), settings)
         broker.start()
         try:
             fill(broker)
-            if readme:
-                with opened_browser(broker, f"--window-size={_WIDTH},{_HEIGHT}") as browser:
-                    show_live(browser)
-                    browser.save(README_PICTURE)
-            if directory is not None:
-                directory.mkdir(parents=True, exist_ok=True)
-                for name, options in _COLOURS.items():
-                    with opened_browser(broker, *options) as browser:
-                        take_all(browser, directory, name)
+            yield broker
         finally:
             broker.kill()
 
@@ -64,6 +106,55 @@ def fill(broker: PageBroker) -> None:
     consumer.close()
 
 
+@contextmanager
+def busy_clients(broker: PageBroker) -> Iterator[None]:
+    """Keep a transaction open, and a member in the group `mailing`, which has offsets."""
+    servers = {"bootstrap.servers": broker.bootstrap}
+    producer = Producer({**servers, "transactional.id": "transfers", "transaction.timeout.ms": 600_000})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    producer.produce("payments", b"held", partition=0)
+    producer.flush(30)
+    consumer = Consumer({**servers, "group.id": "mailing", "client.id": "mailer", "enable.auto.commit": False})
+    consumer.subscribe(["orders"])
+    wait_until(lambda: consumer.poll(0.1) is None and len(consumer.assignment()) == 6, 60)
+    for index in range(6):
+        consumer.commit(offsets=[TopicPartition("orders", index, 10 * index)], asynchronous=False)
+    try:
+        yield
+    finally:
+        consumer.close()
+        producer.abort_transaction(30)
+
+
+def administer(broker: PageBroker) -> None:
+    """Add users, ACLs, quotas and faults."""
+
+    def ask(change: str, /, **fields: object) -> None:
+        body = json.dumps(fields).encode()
+        urlopen(Request(f"{broker.url}/api/{change}", body, {"Content-Type": "application/json"}), timeout=30).close()
+
+    ask("set-password", name="alice", password="a password")
+    ask("set-password", name="bob", password="a password", mechanism="SCRAM-SHA-512")
+    ask("add-acl", resource="topic", name="orders", principal="User:alice", operation="write")
+    ask("add-acl", resource="group", name="bill", pattern="prefixed", principal="User:bob", operation="read")
+    ask("add-acl", resource="topic", name="*", principal="User:eve", operation="all", permission="deny")
+    ask("set-quota", user="alice", client_id="shop", key="producer_byte_rate", value=1_000_000)
+    ask("set-quota", user="(default)", key="request_percentage", value=12.5)
+    ask("set-quota", ip="127.0.0.9", key="connection_creation_rate", value=10)
+    ask("add-fault", api="Produce", error="NOT_LEADER_OR_FOLLOWER", topic="clicks", client_id="shop", times=3)
+    ask("add-fault", api="Heartbeat", delay=2.5, client_id="slow", until_removed=True)
+
+
+def has_history(broker: PageBroker) -> bool:
+    """Produce a record; return whether there are enough samples of the lag for a curve."""
+    producer = Producer({"bootstrap.servers": broker.bootstrap})
+    producer.produce("orders", b'{"order": 1}')
+    producer.flush(30)
+    with urlopen(f"{broker.url}/api/group?id=mailing", timeout=30) as answer:
+        return len(json.load(answer)["history"]) >= _SAMPLES
+
+
 def show_live(browser: Browser) -> None:
     """Follow a topic while records come."""
     browser.open("records", topic="orders", last=1)
@@ -84,19 +175,16 @@ def take_all(browser: Browser, directory: Path, name: str) -> None:
     def save(page: str) -> None:
         browser.save(directory / f"{name}-{page}.png")
 
-    for page, parameters in (
-        ("topics", {}),
-        ("topic", {"name": "orders"}),
-        ("records", {"topic": "orders", "format": "json", "last": 5}),
-        ("groups", {}),
-        ("group", {"id": "billing"}),
-        ("reset-group", {"id": "billing", "to": "earliest"}),
-        ("brokers", {}),
-    ):
+    for page, parameters in _PAGES:
         browser.open(page, **parameters)
+        save(page)
         for summary in browser.all("summary"):
             summary.click()
-        save(page)
+        if browser.all("summary"):
+            save(f"{page}-unfolded")
+    browser.open("brokers")
+    browser.one("a[href^='log-directory']").click()
+    save("log-directory")
     browser.open("topic", name="no-such-topic")
     save("error")
     browser.open("records", topic="payments", last=5)
