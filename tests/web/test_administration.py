@@ -8,7 +8,7 @@ from pylogbroker.security.quotas.entities import DEFAULT, QuotaEntity
 from pylogbroker.security.sasl.stored_credentials import decode
 from tests.broker.trees import now
 from tests.web.test_changes import ChangeTests
-from tests.web.test_pages import HOSTILE, Parsed
+from tests.web.test_pages import HOSTILE, PageTests, Parsed
 from tests.web.test_visitors import AnonymousTests
 
 
@@ -179,6 +179,28 @@ class TestQuotas(ChangeTests):
         self.assertIn(HOSTILE, Parsed(self.connect().get("/quotas").body).text)
         self.submit("set-quota", user=HOSTILE, client_id="", ip="", key="producer_byte_rate", remove="true")
         self.assertEqual(self.ask("quotas")["total"], 0)
+
+
+class TestFilledPages(PageTests, ChangeTests):
+    """`show` checks labels, and that nothing in the tables becomes part of the page."""
+
+    settings = {"authorizer.class.name": "kafka.security.authorizer.AclAuthorizer", "super.users": "User:ANONYMOUS"}
+
+    def test_tables_with_rows(self) -> None:
+        name = HOSTILE.replace("/", "")
+        self.change("set-password", name=name, password="secret", mechanism=SCRAM_SHA_256)
+        self.change("add-acl", resource="group", name=name, principal=f"User:{name}", operation="read")
+        self.change("set-quota", user=name, client_id=name, key="producer_byte_rate", value=1)
+        for path, deletion in (("/users", "delete-user"), ("/acls", "delete-acl"), ("/quotas", "set-quota")):
+            page = self.show(path)
+            self.assertIn(name, page.text)
+            self.assertIn(deletion, page.actions)
+
+    def test_labels_are_missed(self) -> None:
+        page = Parsed(
+            "<form action=a><input name=b><input type=hidden name=c><button></button><button>d</button></form>"
+        )
+        self.assertEqual((len(page.unlabelled), len(page.nameless), page.actions), (1, 1, ["a"]))
 
 
 class TestRights(AnonymousTests, ChangeTests):

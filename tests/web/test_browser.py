@@ -232,6 +232,27 @@ def test_the_keyboard_reaches_everything(browser: Browser, topic: str) -> None:
     assert {"offset", "Show", "Write a record", "Follow new records", "value"} <= set(reached)
 
 
+def test_it_is_read_without_scripts(browser: Browser) -> None:
+    [topic] = new_topics(browser, 1)
+    produce(browser, topic, "first", "second")
+    group = f"readers {next(_numbers)}"
+    commit(browser, group, topic, 1)
+    with opened_browser(browser.broker, "--blink-settings=scriptEnabled=false") as plain:
+        plain.open("topics", search=topic)
+        plain.one("table a").click()
+        assert f"Topic {topic}" in plain.text
+        plain.one("table a").click()
+        assert [each.text for each in plain.all("#records td:nth-child(4)")] == ["first", "second"]
+        assert "Follow new records" not in plain.text  # a script shows it
+        plain.open("groups")
+        assert group in plain.text
+        plain.open("group", id=group)
+        assert "lag 1" in plain.text
+        plain.one("summary").click()
+        plain.one("form[action='reset-group'] button").click()
+        assert "Reset 1 offsets" in plain.text
+
+
 def test_many_topics(browser: Browser, budget: Budget) -> None:
     count = budget.of(300, 10_000)
     names = [name for begin in range(0, count, 500) for name in new_topics(browser, min(500, count - begin))]

@@ -19,7 +19,7 @@ EXPECTED_TAGS = {
 
 
 class Parsed(HTMLParser):
-    """Tags, links, texts and labelled fields of a page."""
+    """Tags, links, texts, fields without a label, and buttons without a name, of a page."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -29,6 +29,9 @@ class Parsed(HTMLParser):
         self.scripts = ""
         self.unlabelled: list[str] = []
         self.handlers: list[str] = []
+        self.actions: list[str] = []
+        self.nameless: list[str] = []
+        self._button: str | None = None
         self._labels = 0
         self.feed(text)
 
@@ -37,15 +40,23 @@ class Parsed(HTMLParser):
         self.tags.append(tag)
         self.links += [each for each in (given.get("href"), given.get("src")) if each is not None]
         self.handlers += [name for name in given if name.startswith("on") or name == "style"]
+        self.actions += [given.get("action") or ""] if tag == "form" else []
+        if tag == "button":
+            self._button = given.get("aria-label") or ""
         self._labels += tag == "label"
         if tag in ("input", "select", "textarea") and given.get("type") != "hidden" and not self._labels:
             self.unlabelled.append(str(given))
 
     def handle_endtag(self, tag: str) -> None:
         self._labels -= tag == "label"
+        if tag == "button":
+            self.nameless += [] if (self._button or "").strip() else [str(self.getpos())]
+            self._button = None
 
     def handle_data(self, data: str) -> None:
         self.text += data
+        if self._button is not None:
+            self._button += data
         self.scripts += data if self.tags[-1:] == ["script"] else ""
 
 
@@ -64,7 +75,9 @@ class PageTests(ViewTests):
         self.assertEqual(answer.headers["x-content-type-options"], "nosniff")
         parsed = Parsed(answer.body)
         self.assertLessEqual(set(parsed.tags), EXPECTED_TAGS)
-        self.assertEqual((parsed.handlers, parsed.unlabelled, parsed.scripts.strip()), ([], [], ""))
+        self.assertEqual(
+            (parsed.handlers, parsed.unlabelled, parsed.nameless, parsed.scripts.strip()), ([], [], [], "")
+        )
         for link in parsed.links:
             self.assertFalse(urlsplit(link).scheme or urlsplit(link).netloc, link)
         return parsed
