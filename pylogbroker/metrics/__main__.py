@@ -40,6 +40,46 @@ for offsets and groups, so that dashboards for these work. A metric without samp
 
 This page is made by `python -m pylogbroker.metrics > docs/metrics.md`.
 
+## Dashboards of others
+
+strimzi's dashboards select by labels that Kubernetes gives there: `namespace`, `strimzi_io_cluster`, `strimzi_io_name`,
+`container` and the name of the pod. These rules set them for a cluster `events`, with the broker's port in the name of
+the pod. kafka_exporter's need no rules.
+
+```yaml
+scrape_configs:
+  - job_name: pylogbroker-events
+    static_configs:
+      - targets: ["127.0.0.1:9464"]
+    relabel_configs:
+      - {target_label: namespace, replacement: kafka}
+      - {target_label: strimzi_io_cluster, replacement: events}
+      - {target_label: strimzi_io_name, replacement: events-kafka}
+      - {target_label: container, replacement: kafka}
+      - source_labels: [__address__]
+        regex: '.*:(\\d+)'
+        target_label: kubernetes_pod_name
+        replacement: events-kafka-$1
+```
+
+Confluent's dashboards know a count as `..persec`, not `.._total`, and select by `job="kafka-broker"` and `env`. A
+second scrape with these rules has these names:
+
+```yaml
+scrape_configs:
+  - job_name: kafka-broker
+    static_configs:
+      - targets: ["127.0.0.1:9464"]
+        labels: {env: production}
+    metric_relabel_configs:
+      - source_labels: [__name__]
+        regex: '(kafka_(?:server_brokertopic|server_replica|network_request|controller)\\w+)_total'
+        target_label: __name__
+        replacement: ${1}persec
+```
+
+## The metrics
+
 | metric | type | labels | meaning |
 |---|---|---|---|
 """

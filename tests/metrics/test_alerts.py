@@ -11,7 +11,7 @@ import attrs
 import pytest
 import yaml
 
-from tests.metrics.test_dashboards import alerts
+from tests.metrics.boards import alerts
 
 RULES = Path(__file__).parents[2] / "etc" / "prometheus-alerts.yml"
 pytestmark = pytest.mark.skipif(shutil.which("promtool") is None, reason="needs promtool of Debian's prometheus")

@@ -5,17 +5,15 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-import yaml
 from prometheus_client.exposition import generate_latest
 
 from pylogbroker.metrics.collector import process_registry
 from pylogbroker.metrics.families import FAMILIES
+from tests.metrics.boards import alerts, board
 from tests.metrics.samples import sample_name
 
 ROOT = Path(__file__).parents[2]
@@ -26,17 +24,11 @@ KAFKA_BOARDS = (Path(__file__).parent / "dashboard_names.txt").read_text().split
 """Names that dashboards and alerts of others ask for: strimzi's for Kafka, and those of kafka_exporter."""
 
 
-def alerts() -> list[dict[str, Any]]:
-    groups = yaml.safe_load((ROOT / "etc" / "prometheus-alerts.yml").read_text())["groups"]
-    return [rule for group in groups for rule in group["rules"]]
-
-
 def expressions() -> Iterator[str]:
-    board = json.loads((ROOT / "etc" / "grafana-dashboard.json").read_text())
-    for panel in board["panels"]:
+    for panel in board()["panels"]:
         yield from (target["expr"] for target in panel.get("targets", ()))
     yield from (rule["expr"] for rule in alerts())
-    for variable in board["templating"]["list"]:
+    for variable in board()["templating"]["list"]:
         if variable["type"] == "query":
             yield variable["query"]
 
