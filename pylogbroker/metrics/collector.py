@@ -12,6 +12,7 @@ from pylogbroker.broker.assembly import Broker
 from pylogbroker.broker.membership.cluster_role import ClusterRole
 from pylogbroker.metrics.cleaner import collect_cleaner
 from pylogbroker.metrics.coordinators import collect_groups, collect_sessions
+from pylogbroker.metrics.disk import collect_disk
 from pylogbroker.metrics.exposition import Exposition
 from pylogbroker.metrics.network import NetworkMetrics
 from pylogbroker.metrics.quotas import collect_quotas
@@ -61,4 +62,5 @@ class BrokerMetrics:
         yield from collect_quotas(out, broker.quotas)
         collect_cleaner(out, broker)
         collect_sessions(out, broker)
+        collect_disk(out)
         return (yield from out.encode())

@@ -86,7 +86,14 @@ OFFLINE_REPLICAS = gauge(f"{_REPLICAS}offlinereplicacount", "Replicas here whose
 ISR_SHRINKS = counter(f"{_REPLICAS}isrshrinks_total", "Replicas that this leader has taken out of sync.")
 ISR_EXPANDS = counter(f"{_REPLICAS}isrexpands_total", "Replicas that have come back in sync.")
 OFFLINE_DIRECTORIES = gauge("kafka_log_logmanager_offlinelogdirectorycount", "Log directories that failed.")
+MAX_LAG = gauge(
+    "kafka_server_replicafetchermanager_maxlag",
+    "Records by which the slowest replica here is behind its leader's high watermark, at the last answer to a fetch.",
+    "clientId",
+)
 BROKER_STATE = gauge("kafka_server_kafkaserver_brokerstate", "3: running.")
+DISK_READ = gauge("kafka_server_kafkaserver_linux_disk_read_bytes", "Bytes that the process has read from disks.")
+DISK_WRITE = gauge("kafka_server_kafkaserver_linux_disk_write_bytes", "Bytes that it has written to disks.")
 
 # the controller; brokers that are not the controller have 0
 _CONTROLLER = "kafka_controller_kafkacontroller_"
@@ -154,6 +161,16 @@ LOCAL_TIME = summary(
     "The part of it in which the request was handled, without waiting for records, replicas, threads and others.",
     "request",
 )
+QUEUE_TIME = summary(
+    "kafka_network_requestmetrics_requestqueuetimems",
+    "The part of it before that: the request waited for others of the same read.",
+    "request",
+)
+REMOTE_TIME = summary(
+    "kafka_network_requestmetrics_remotetimems",
+    "The part of it after that: the answer waited for records, replicas, a thread or earlier answers.",
+    "request",
+)
 REQUEST_SECONDS = histogram(
     "pylogbroker_request_seconds", "The whole time in seconds, to be summed over brokers.", "request"
 )
@@ -180,6 +197,11 @@ AUTHENTICATED = counter(
 )
 NOT_AUTHENTICATED = counter(
     f"{_SOCKETS}failed_authentication_total", "Connections whose TLS or SASL has failed.", *_LISTENER
+)
+EXPIRED = gauge(
+    f"{_SOCKETS}expired_connections_killed_count",
+    "Connections closed because a client used them after its SASL session.",
+    *_LISTENER,
 )
 SOFTWARE = gauge(
     f"{_SOCKETS}connections_software",

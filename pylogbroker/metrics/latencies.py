@@ -65,7 +65,9 @@ class LatencyMetrics:
             if not any(latency.total.buckets):
                 continue
             self._write(out, families.TOTAL_TIME, request, latency.total, now)
+            self._write(out, families.QUEUE_TIME, request, latency.queue, now)
             self._write(out, families.LOCAL_TIME, request, latency.local, now)
+            self._write(out, families.REMOTE_TIME, request, latency.remote, now)
             _write_histogram(out, request, latency)
             yield
 

@@ -77,6 +77,7 @@ class NetworkMetrics:
         out.add(families.CLOSE_RATE, round(rates.lost.update(now, lost), 6), *labels)
         out.add(families.AUTHENTICATED, counts.authenticated, *labels)
         out.add(families.NOT_AUTHENTICATED, counts.not_authenticated, *labels)
+        out.add(families.EXPIRED, counts.expired, *labels)
         for (step, has_succeeded), count in counts.setups.items():
             result = "success" if has_succeeded else "failure"
             out.add(families.HANDSHAKES, count, factory.listener_name, step, result)

@@ -13,6 +13,8 @@ from pylogbroker.metrics.exposition import Exposition, label_text
 
 _RUNNING = 3
 _PARTITIONS_PER_STEP = 20
+_LAGS_PER_STEP = 500
+_REPLICA = "Replica"  # Kafka's clientId of followers
 _OF_LOGS = (families.LOG_SIZE, families.LOG_END, families.LOG_START, families.LOG_SEGMENTS)
 _OF_LED = (
     families.PARTITION_UNDER_REPLICATED,
@@ -65,6 +67,12 @@ def collect_replicas(out: Exposition, broker: Broker, *, has_partitions: bool) -
     updates = broker.role.isr_updates if isinstance(broker.role, ClusterRole) else None
     out.add(families.ISR_SHRINKS, 0 if updates is None else updates.shrinks)
     out.add(families.ISR_EXPANDS, 0 if updates is None else updates.expands)
+    max_lag = 0
+    for number, lag in enumerate(broker.role.replicas.lags() if isinstance(broker.role, ClusterRole) else ()):
+        if number % _LAGS_PER_STEP == 0:
+            yield
+        max_lag = max(max_lag, lag)
+    out.add(families.MAX_LAG, max_lag, _REPLICA)
 
 
 def _log_values(partition: Partition) -> tuple[int, ...]:

@@ -1,10 +1,9 @@
 """Durations of requests, counted in buckets.
 
     total   from the read that brought the request to its answer, which is ready and behind no earlier one
+    queue   the first part of it, in which the request waited for those of the same read
     local   the part of it in which the broker decoded and handled the request at once
-
-Behind the local part, an answer may wait for records, replicas, a thread or the answers before it. Ahead of it, a
-request may wait for those of the same read.
+    remote  the rest, in which its answer waited for records, replicas, a thread or the answers before it
 
 While reads are few, all are measured. Of many, one in `SPARSE` is, and counts as often: clocks and counters take some
 microseconds, several percent of a small request.
@@ -50,11 +49,15 @@ class Latency:
     """Durations of one kind of request since the start."""
 
     total: Durations = attrs.field(factory=Durations, init=False)
+    queue: Durations = attrs.field(factory=Durations, init=False)
     local: Durations = attrs.field(factory=Durations, init=False)
+    remote: Durations = attrs.field(factory=Durations, init=False)
 
     def add_all(self, others: Latency) -> None:
         self.total.add_all(others.total)
+        self.queue.add_all(others.queue)
         self.local.add_all(others.local)
+        self.remote.add_all(others.remote)
 
 
 _NOT_COUNTED: Final = Latency()
@@ -66,10 +69,13 @@ class MeasuredWait:
 
     _latency: Latency
     _received_ns: int
+    _handled_ns: int
     _count: int
 
     def end(self) -> None:
-        self._latency.total.add(perf_counter_ns() - self._received_ns, self._count)
+        now = perf_counter_ns()
+        self._latency.total.add(now - self._received_ns, self._count)
+        self._latency.remote.add(now - self._handled_ns, self._count)
 
 
 @attrs.define(eq=False)
@@ -92,14 +98,15 @@ class MeasuredRead:
         """Count a request whose answer has left; the next one begins."""
         now = self._handled()
         self.latency.total.add(now - self._received_ns, self._count)
+        self.latency.remote.add(0, self._count)
 
     def waits(self) -> MeasuredWait:
-        """Count the local part of a request; the next one begins."""
-        self._handled()
-        return MeasuredWait(self.latency, self._received_ns, self._count)
+        """Count the parts of a request that are over; the next one begins."""
+        return MeasuredWait(self.latency, self._received_ns, self._handled(), self._count)
 
     def _handled(self) -> int:
         now = perf_counter_ns()
+        self.latency.queue.add(self._begun_ns - self._received_ns, self._count)
         self.latency.local.add(now - self._begun_ns, self._count)
         self._begun_ns = now
         return now

@@ -47,6 +47,9 @@ class SaslFactory(ConnectionFactory, Protocol):
     def authenticated(self, protocol: KafkaProtocol, /) -> None:
         """Take note that a connection is set up."""
 
+    def session_expired(self) -> None:
+        """Count a connection that its client has used after the end of its session."""
+
 
 @attrs.define(eq=False)
 class _Handlers:
@@ -150,6 +153,7 @@ class SaslProtocol(KafkaProtocol):
             return True
         if seconds * 1000 <= self.session_lifetime_ms:
             return True
+        self.factory.session_expired()
         self.close_because("its session has ended: it did not authenticate again in time", is_fault=False)
         return False
 

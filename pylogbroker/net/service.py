@@ -88,6 +88,8 @@ class ConnectionCounts:
     authenticated: int = 0
     """By TLS or SASL."""
     not_authenticated: int = 0
+    expired: int = 0
+    """Closed because a client has used a connection after the end of its SASL session."""
     setups: Counter[tuple[str, bool]] = attrs.field(factory=Counter)
     """By step, TLS or SASL, and whether it succeeded."""
 
@@ -213,6 +215,9 @@ class KafkaFactory(Factory):
         self.counts.authenticated += 1
         self.counts.setups["SASL", True] += 1
         self._setup.stop(protocol)
+
+    def session_expired(self) -> None:
+        self.counts.expired += 1
 
     def _setup_timed_out(self, protocol: KafkaProtocol) -> None:
         limit = f"connection.setup.timeout.ms={self._setup.ms}"

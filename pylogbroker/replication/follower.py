@@ -145,6 +145,11 @@ class FollowerReplica:
         return None
 
     @property
+    def lag(self) -> int:
+        """Return the number of offsets up to the leader's high watermark at its last answer."""
+        return max(0, self._leader_high_watermark - self._log.log_end_offset)
+
+    @property
     def has_caught_up(self) -> bool:
         """Return whether the log has all records that were committed at the last answer of the leader."""
         return UNKNOWN_OFFSET < self._leader_high_watermark <= self._log.log_end_offset

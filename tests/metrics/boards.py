@@ -31,7 +31,6 @@ NOT_SERVED: Final[Mapping[str, str]] = {
     "jvm_": "there is no Java virtual machine",
     "container_": "Kubernetes measures its containers",
     "kubelet_": "Kubernetes measures its volumes",
-    "kafka_server_kafkaserver_linux_disk_": "not served yet",
 }
 
 

@@ -13,6 +13,9 @@ from prometheus_client.parser import text_string_to_metric_families
 from twisted.internet import reactor
 from twisted.internet.threads import deferToThread
 
+from pylogbroker.broker.slices import at_once
+from pylogbroker.metrics.disk import collect_disk
+from pylogbroker.metrics.exposition import Exposition
 from pylogbroker.metrics.families import FAMILIES
 from pylogbroker.tap.service import BrokerService
 from tests.metrics.samples import sample_name
@@ -177,12 +180,25 @@ def test_how_long_requests_took(scraped: Scraped) -> None:
         for name in (f"{prefix}totaltimems_count", f"{prefix}localtimems_count", "pylogbroker_request_seconds_count"):
             assert 0 <= expected - value(samples, name, request=request) <= 1  # one fetch may wait
         assert value(samples, "pylogbroker_request_seconds_bucket", request=request, le="+Inf") >= expected - 1
-        total, local = (value(samples, f"{prefix}{kind}timems_sum", request=request) for kind in ("total", "local"))
-        assert 0 < local <= total
+        kinds = ("total", "local", "requestqueue", "remote")
+        total, *parts = (value(samples, f"{prefix}{kind}timems_sum", request=request) for kind in kinds)
+        assert 0 < parts[0] <= total
+        assert sum(parts) >= total * 0.999  # a request that waits has only its first parts yet
     fetches = [value(samples, f"{prefix}totaltimems_count", request=f"Fetch{kind}") for kind in ("", "Consumer")]
     assert fetches[0] == fetches[1]
     middle, high = (value(samples, f"{prefix}totaltimems", request="Produce", quantile=q) for q in ("0.5", "0.99"))
     assert 0 < middle <= high
+
+
+def test_bytes_of_disks_are_those_of_the_process(tmp_path: Path) -> None:
+    counts, out = tmp_path / "io", Exposition()
+    collect_disk(out, counts)  # another system
+    assert not at_once(out.encode())
+    counts.write_text("rchar: 7\nread_bytes: 4096\nwrite_bytes: 8192\ncancelled_write_bytes: 3\n")
+    collect_disk(out, counts)
+    prefix = "kafka_server_kafkaserver_linux_disk_"
+    found = parsed(b"".join(at_once(out.encode())).decode())
+    assert [value(found, f"{prefix}{name}_bytes") for name in ("read", "write")] == [4096, 8192]
 
 
 def test_partitions_may_be_left_out(scraped: Scraped) -> None:

@@ -141,7 +141,12 @@ class ProtocolTests(SynchronousTestCase):
         self.assertEqual(heartbeats.local.buckets[bucket_of(0.003)], 4)
         self.assertAlmostEqual(heartbeats.local.sum_ns / 1e9, 4 * 0.003)
         self.assertAlmostEqual(heartbeats.total.sum_ns / 1e9, 0.003 + 0.006 + (0.012 + 0.1) + 0.003)
+        self.assertAlmostEqual(heartbeats.queue.sum_ns / 1e9, 0 + 0.003 + 0.009 + 0)
+        self.assertAlmostEqual(heartbeats.remote.sum_ns / 1e9, 0.1)  # the last of the read, behind Metadata
+        self.assertEqual((sum(heartbeats.queue.buckets), sum(heartbeats.remote.buckets)), (4, 4))
         self.assertEqual(asked.total.buckets[bucket_of(0.112)], 1)
+        self.assertAlmostEqual(asked.queue.sum_ns / 1e9, 0.006)
+        self.assertAlmostEqual(asked.remote.sum_ns / 1e9, 0.112 - 0.009)
         self.assertAlmostEqual(asked.local.sum_ns / 1e9, 0.003)
 
     def test_of_many_reads_some_are_measured(self) -> None:

@@ -325,6 +325,7 @@ class SessionTests(SaslListenerTests):
         self.assertEqual(peer.transport.closed, "")
         peer.send((ListGroupsRequest(), 4), (SaslHandshakeRequest("PLAIN"), 1))
         self.assertEqual((peer.frames(), peer.transport.closed), ([], "at once"))
+        self.assertEqual(peer.protocol.factory.counts.expired, 1)
 
     def test_a_late_client_may_still_authenticate(self) -> None:
         peer = Peer(self)

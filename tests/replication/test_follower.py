@@ -300,3 +300,13 @@ def test_consumers_read_from_the_log_start_and_wait_up_to_the_log_end() -> None:
         with pytest.raises(KafkaError) as caught:
             follower.check_read(offset)
         assert caught.value.code is code
+
+
+def test_the_lag_ends_at_the_leaders_high_watermark() -> None:
+    log = log_of(EPOCH, EPOCH)
+    follower = follower_of(log)
+    assert follower.lag == 0  # the leader has not answered yet
+    follower.fetched(asked(follower), data(7))
+    assert follower.lag == 5
+    log.append([(EPOCH, value) for value in range(5)])
+    assert follower.lag == 0

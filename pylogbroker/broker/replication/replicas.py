@@ -14,7 +14,7 @@ heard of a topic's other partitions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Protocol
 from uuid import UUID
 
@@ -86,6 +86,12 @@ class Replicas:
     _fetchers: dict[tuple[int, int], ReplicaFetcher] = attrs.field(factory=dict, init=False)
     _is_closed: bool = attrs.field(default=False, init=False)
     _timer: PeriodicCall | None = attrs.field(default=None, init=False)
+
+    def lags(self) -> Iterator[int]:
+        """Yield how far each replica that follows is behind its leader."""
+        for replica in tuple(self._replicas.values()):
+            if replica.following is not None:
+                yield replica.following.follower.lag
 
     # Orders of the controller: one at a time, which `ControllerOrders` ensures
 

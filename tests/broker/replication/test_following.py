@@ -22,6 +22,8 @@ class FollowingTests(ClusterTests):
         self.assertEqual(self.cluster.high_watermarks()[1], 3)
         self.cluster.settle(0.6)  # the leader says it with the next answer, here an empty one
         self.assertEqual(self.cluster.high_watermarks(), {1: 3, 2: 3, 3: 3})
+        lags = [list(self.cluster.replicas(broker).lags()) for broker in (1, 2, 3)]
+        self.assertEqual(lags, [[], [0], [0]])  # the leader follows nobody
 
     def test_the_high_watermark_waits_for_each_member_of_the_isr(self) -> None:
         self.cluster.cut.add((3, 1))
