@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 
 import pytest
@@ -72,9 +73,8 @@ def test_compaction_of_all_replicas() -> None:
 
 def test_a_failed_disk_of_the_broker_that_is_asked() -> None:
     with Broker(brokers=2) as cluster:
-        for name in ("t", "u"):
-            cluster.create_topic(name, 2)
-        name = next(name for name in ("t", "u") if leader(cluster, name, 0) == 1)
+        names = map("topic-{}".format, itertools.count())
+        name = next(each for each in names if leader(cluster, cluster.create_topic(each, 2), 0) == 1)
         fault = cluster.faults.logs.fail_appends(name, error="EIO")
         with RawClient(cluster.bootstrap.split(",")[1]) as second:
             assert [second.produce(name).error_code for _ in range(2)] == [ErrorCode.KAFKA_STORAGE_ERROR] * 2
