@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
+from enum import StrEnum
 from typing import Any, Final, TypedDict, Unpack, cast
 
 import attrs
 
 from pylogbroker.broker.api import Api
 from pylogbroker.broker.context import RequestContext
+from pylogbroker.broker.coordinators.marker_sender import MARKER_CLIENT_ID
+from pylogbroker.broker.coordinators.verification_sender import VERIFICATION_CLIENT_ID
 from pylogbroker.broker.security.rules import with_fields
 from pylogbroker.broker.services import Services
 from pylogbroker.testing.faults.connection_port import FaultyConnection
@@ -17,6 +21,16 @@ from pylogbroker.testing.faults.names import api_name, unknown
 from pylogbroker.wire.messages.fetch import FetchRequest, FetchTopic
 
 Predicate = Callable[[RequestContext, Any], bool]
+
+_BROKERS_CLIENT: Final = re.compile(
+    "|".join(
+        (
+            r"broker-\d+-(?:fetcher-\d+|page)",
+            MARKER_CLIENT_ID.format(r"\d+"),
+            VERIFICATION_CLIENT_ID.format(r"\d+"),
+        )
+    )
+)
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -49,6 +63,16 @@ class Call:
                 return with_fields(request, topics=_topics_of(session, request))
         return request
 
+    @property
+    def is_of_broker(self) -> bool:
+        """Whether another broker of the cluster has sent the request, by its client id."""
+        client_id = self.context.client_id or ""
+        if not self.services.config.in_cluster:
+            return False
+        if client_id.isdecimal():  # as controllers and their callers have it
+            return int(client_id) in self.services.metadata.image.brokers
+        return _BROKERS_CLIENT.fullmatch(client_id) is not None
+
     def leaves(self) -> list[Keys]:
         return list(leaves(self.asked, self.context.api_version, self.topic_names))
 
@@ -66,6 +90,14 @@ def _topics_of(session: Any, request: FetchRequest) -> list[FetchTopic]:
     return list(topics.values())
 
 
+class RequestSender(StrEnum):
+    """Senders that a fault concerns: brokers of a cluster ask each other, too."""
+
+    CLIENTS = "clients"
+    BROKERS = "brokers"
+    ANY = "any"
+
+
 class CriteriaFields(TypedDict, total=False):
     """Conditions on requests, as tests write them."""
 
@@ -76,6 +108,7 @@ class CriteriaFields(TypedDict, total=False):
     broker: int | None
     client_id: str | None
     principal: str | None
+    sender: str | None
     when: Predicate | None
 
 
@@ -84,13 +117,17 @@ _ROLES: Final = (TOPIC, PARTITION, GROUP, TRANSACTION)
 
 @attrs.frozen
 class Criteria:
-    """None: no condition. `elements` are conditions on the elements of a request, by their role."""
+    """None: no condition. `elements` are conditions on the elements of a request, by their role.
+
+    Without `sender`, a request of another broker matches only if `client_id` names that one's.
+    """
 
     api: int | None = None
     elements: Mapping[str, Any] = attrs.field(factory=dict)
     broker: int | None = None
     client_id: str | None = None
     principal: str | None = None
+    sender: RequestSender | None = None
     when: Predicate | None = None
 
     @classmethod
@@ -101,6 +138,11 @@ class Criteria:
                 raise unknown("criterion", name, CriteriaFields.__annotations__)
         conditions = {name: value for name, value in given.items() if value is not None}
         elements = {role: conditions.pop(role) for role in _ROLES if role in conditions}
+        sender = conditions.get("sender")
+        if sender is not None:
+            if sender not in tuple(RequestSender):
+                raise unknown("sender", str(sender), [each.value for each in RequestSender])
+            conditions["sender"] = RequestSender(str(sender))
         return cls(api, elements, **cast(Any, conditions))
 
     def match(self, call: Call) -> bool:
@@ -109,10 +151,16 @@ class Criteria:
             self.api in (None, call.api.key)
             and self.client_id in (None, context.client_id)
             and self.principal in (None, context.principal)
+            and self._admits_sender(call)
             and (self.broker is None or call.connection is None or self.broker == call.connection.broker_id)
             and (not self.elements or any(self.selects(keys) for keys in call.leaves()))
             and (self.when is None or self.when(context, call.request))
         )
+
+    def _admits_sender(self, call: Call) -> bool:
+        if self.sender is RequestSender.ANY or (self.sender is None and self.client_id is not None):
+            return True
+        return call.is_of_broker is (self.sender is RequestSender.BROKERS)
 
     def selects(self, keys: Keys) -> bool:
         """Return whether an innermost element has all the keys."""
@@ -125,7 +173,7 @@ class Criteria:
     def __str__(self) -> str:
         parts = ["any API" if self.api is None else api_name(self.api)]
         parts += [f"{role}={value}" for role, value in self.elements.items()]
-        for name in ("broker", "client_id", "principal"):
+        for name in ("broker", "client_id", "principal", "sender"):
             value = getattr(self, name)
             if value is not None:
                 parts.append(f"{name}={value}")

@@ -289,7 +289,8 @@ class Faults:
         """Note a request, and answer it as the faults want."""
         call = Call(api, services, context, request, self._connections.get(context.caller))
         seen = SeenRequest.of(call)
-        self.requests.add(seen)
+        if not call.is_of_broker:
+            self.requests.add(seen)
         for watch in self._watches:
             if watch.criteria.match(call):
                 watch.note(seen)
@@ -299,7 +300,7 @@ class Faults:
                 fault.note(seen)
                 return await strike(fault, call, work)
         for chaos in self._chaos:
-            action = chaos.choose(call)
+            action = None if call.is_of_broker else chaos.choose(call)
             if action is not None:
                 fault = self._fault(Criteria(), action)
                 fault.note(seen)

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from confluent_kafka import Consumer
 
+from pylogbroker.broker.context import RequestContext
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.storage.compaction.process import CleanerProcess
 from pylogbroker.testing import Broker
 from pylogbroker.testing.faults import Faults
+from pylogbroker.testing.faults.matching import Call
 from tests.testing.faults.raw import RawClient
 
 BROKERS = 3
@@ -119,3 +122,40 @@ def test_groups_of_all_coordinators(cluster: Broker, topic: str) -> None:
         if not isinstance(broker.groups.runtime.find(f"group-{number}"), ErrorCode)
     }
     assert len(coordinators) > 1
+
+
+def test_requests_of_brokers_are_not_those_of_clients(cluster: Broker) -> None:
+    cluster.faults.requests.clear()
+    faults = cluster.faults
+    ours = faults.add("Fetch", delay=0.001, times=1, must_fire=True)
+    theirs, by_id, all_of_them = (
+        faults.watch("Fetch", sender="brokers"),
+        faults.watch("Fetch", client_id="broker-1-fetcher-0"),
+        faults.watch("Fetch", sender="any"),
+    )
+    name = cluster.create_topic("replicated", BROKERS, replication_factor=BROKERS)
+    for partition in range(BROKERS):
+        cluster.produce(name, "a", partition=partition)
+    theirs.wait(BROKERS, timeout=60)
+    assert {str(seen.client_id)[:7] for seen in theirs.seen} == {"broker-"}
+    by_id.wait(1, timeout=60)
+    assert ours.hits == 0
+    cluster.records(name)
+    assert (ours.hits, ours.wait(1).client_id) == (1, "pylogbroker-testing")
+    all_of_them.wait(theirs.hits + 1)
+    assert {seen.client_id for seen in cluster.requests} == {"pylogbroker-testing"}
+    with pytest.raises(ValueError, match="no sender 'broker': did you mean 'brokers'"):
+        faults.watch(sender="broker")
+
+
+@pytest.mark.parametrize(
+    ("client_id", "is_broker"),
+    [("0", True), ("2", True), ("7", False), ("broker-1-page", True), ("broker-1-mine", False), (None, False)],
+)
+def test_brokers_are_known_by_their_client_ids(cluster: Broker, client_id: str | None, is_broker: bool) -> None:
+    services: Any = cluster.faults.broker
+    call = Call(services.apis[0], services, RequestContext(0, client_id), None)
+    assert call.is_of_broker is is_broker
+    with Broker() as alone:
+        services = alone.faults.broker
+        assert not Call(services.apis[0], services, RequestContext(0, client_id), None).is_of_broker
