@@ -22,7 +22,7 @@ from pylogbroker.errors import ErrorCode
 from pylogbroker.records import Header
 from pylogbroker.rpc.errors import raise_for
 from pylogbroker.rpc.settings import Address
-from pylogbroker.wire import Request
+from pylogbroker.wire import Request, UnsupportedVersion
 from pylogbroker.wire.messages.create_acls import AclCreation, CreateAclsRequest
 from pylogbroker.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from pylogbroker.wire.messages.delete_groups import DeleteGroupsRequest
@@ -125,9 +125,14 @@ class Admin:
         return sorted(each.transactional_id for answer in answers for each in answer.transaction_states)
 
     async def inventory(self) -> KeptNames:
+        """Return what the cluster keeps; a broker that cannot list transactions counts as without any."""
         found = await self._look_up(None, lambda found: found)
         groups = await self._groups(found.brokers)
-        return KeptNames(_topics(found), groups, await self._open_transactions(found.brokers))
+        try:
+            transactions = await self._open_transactions(found.brokers)
+        except UnsupportedVersion:  # before Kafka 3.0
+            transactions = []
+        return KeptNames(_topics(found), groups, transactions)
 
     async def create_acls(self, creations: Sequence[AclCreation]) -> None:
         answer = await self._cluster.send(await self._any_broker(), CreateAclsRequest(creations=list(creations)))

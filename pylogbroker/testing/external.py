@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import ExitStack
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
+from unittest import SkipTest
 
 from pylogbroker.testing.reactor_thread import ReactorThread
-from pylogbroker.testing.requests import BrokerRequests
+from pylogbroker.testing.requests import CLIENT_ID, BrokerRequests
+
+if TYPE_CHECKING:
+    from pylogbroker.testing.admin import Admin
 
 
-class NotSupported(Exception):
-    """A test needs a broker of its own for this."""
+class NotSupported(SkipTest):
+    """A test needs a broker of its own for this; pytest and unittest skip it."""
 
 
 class ExternalBroker(BrokerRequests):
-    """Apache Kafka, or another broker, at an address. It has no faults and no clock, and is not stopped."""
+    """Apache Kafka, or another broker, at an address. It has no faults and no clock, and is not stopped.
 
-    def __init__(self, bootstrap: str) -> None:
+    `settings` are those of its clients, with librdkafka's names: `security.protocol`, `sasl.username` and others.
+    """
+
+    def __init__(self, bootstrap: str, settings: Mapping[str, str] | None = None) -> None:
         super().__init__()
         self._bootstrap = bootstrap
+        self._settings = dict(settings or {})
         self._stack = ExitStack()
 
     @property
@@ -38,6 +47,18 @@ class ExternalBroker(BrokerRequests):
     ) -> None:
         with self._stack:
             self._end_requests()
+
+    def client_settings(self) -> dict[str, str]:
+        return super().client_settings() | self._settings
+
+    def _new_admin(self, reactor: Any) -> Admin:
+        from pylogbroker.testing.admin import Admin
+
+        return Admin(reactor, self.bootstrap, {"client.id": CLIENT_ID, **self._settings})
+
+    @property
+    def requests(self) -> Any:
+        raise NotSupported(f"the requests to the broker at {self._bootstrap} are not known")
 
     @property
     def faults(self) -> Any:

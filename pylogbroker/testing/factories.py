@@ -42,17 +42,21 @@ def broker_proc(settings: Mapping[str, Any] | None = None, **arguments: Any) -> 
     return kafka_broker_proc
 
 
-def broker_noproc(bootstrap: str = "") -> Any:
-    """Return a fixture of a Kafka that runs elsewhere, by default at `--kafka-bootstrap`."""
+def broker_noproc(bootstrap: str = "", client_settings: Mapping[str, str] | None = None) -> Any:
+    """Return a fixture of a Kafka that runs elsewhere, by default at `--kafka-bootstrap`.
+
+    `client_settings` come on top of those of flags and ini file.
+    """
 
     @pytest.fixture(scope="session")
     def kafka_broker_noproc(pytestconfig: pytest.Config) -> Iterator[ExternalBroker]:
         from pylogbroker.testing.external import ExternalBroker
 
-        address = bootstrap or PluginOptions(pytestconfig).bootstrap
+        options = PluginOptions(pytestconfig)
+        address = bootstrap or options.bootstrap
         if not address:
             pytest.fail("kafka_broker_noproc: name a running Kafka with --kafka-bootstrap HOST:PORT", pytrace=False)
-        with ExternalBroker(address) as broker:
+        with ExternalBroker(address, {**options.client_settings, **(client_settings or {})}) as broker:
             yield broker
 
     return kafka_broker_noproc

@@ -79,6 +79,11 @@ class Kafka:
         return self._own_brokers("faults")
 
     @property
+    def requests(self) -> Any:
+        """The last requests of clients; those to an external Kafka are not known, which skips the test."""
+        return self._own_brokers("requests")
+
+    @property
     def schema_registry(self) -> str:
         """URL of the schema registry; an external Kafka has none, which skips the test."""
         return str(self._own_brokers("schema_registry").url)

@@ -18,6 +18,7 @@ _OPTIONS = (
     ),
 )
 _SETTINGS = "kafka_settings"
+_CLIENT_SETTINGS = "kafka_client_settings"
 _REGISTRY = "kafka_schema_registry"
 
 
@@ -32,6 +33,18 @@ def add_options(parser: pytest.Parser) -> None:
     meaning = "setting of the broker; may be repeated"
     group.addoption("--kafka-setting", dest=_SETTINGS, metavar="NAME=VALUE", action="append", default=[], help=meaning)
     parser.addini(_SETTINGS, "settings of the broker, a line name=value for each", type="linelist", default=[])
+    meaning = "setting of clients of --kafka-bootstrap, such as security.protocol; may be repeated"
+    group.addoption(
+        "--kafka-client-setting",
+        dest=_CLIENT_SETTINGS,
+        metavar="NAME=VALUE",
+        action="append",
+        default=[],
+        help=meaning,
+    )
+    parser.addini(
+        _CLIENT_SETTINGS, "settings of clients of kafka_bootstrap, a line name=value for each", "linelist", default=[]
+    )
 
 
 @attrs.frozen
@@ -54,8 +67,7 @@ class PluginOptions:
         return {**found, **arguments, "settings": {**found["settings"], **texts(settings or {})}}
 
     def _given(self) -> dict[str, Any]:
-        lines = [*self._config.getini(_SETTINGS), *self._config.getoption(_SETTINGS)]
-        settings = dict(self._setting(line) for line in lines)
+        settings = self._pairs(_SETTINGS)
         brokers = self._text("kafka_brokers")
         if brokers and not (brokers.isdecimal() and int(brokers)):
             raise pytest.UsageError(f"kafka_brokers: {brokers!r} is not accepted; expected a number from 1 on")
@@ -66,11 +78,20 @@ class PluginOptions:
     def _has_registry(self) -> bool:
         return bool(self._config.getoption(_REGISTRY) or self._config.getini(_REGISTRY))
 
-    def _setting(self, line: str) -> tuple[str, str]:
-        name, equals, value = line.partition("=")
-        if not equals:
-            raise pytest.UsageError(f"{_SETTINGS}: {line!r} is not accepted; expected name=value")
-        return name.strip(), value.strip()
+    @property
+    def client_settings(self) -> dict[str, str]:
+        """Return the settings of clients of a Kafka that runs elsewhere."""
+        return self._pairs(_CLIENT_SETTINGS)
+
+    def _pairs(self, option: str) -> dict[str, str]:
+        """Return the settings of the ini file, then those of flags."""
+        pairs = {}
+        for line in (*self._config.getini(option), *self._config.getoption(option)):
+            name, equals, value = line.partition("=")
+            if not equals:
+                raise pytest.UsageError(f"{option}: {line!r} is not accepted; expected name=value")
+            pairs[name.strip()] = value.strip()
+        return pairs
 
     def _text(self, name: str) -> str:
         given = self._config.getoption(name)

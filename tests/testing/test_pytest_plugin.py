@@ -273,15 +273,50 @@ def test_a_kafka_that_runs_elsewhere(run: Run) -> None:
             def test_time(kafka):
                 kafka.clock
 
+            def test_requests(kafka):
+                kafka.requests
+
+            def test_requests_of_the_broker(kafka):
+                kafka.broker.requests
+
             @pytest.mark.kafka_broker(num_partitions=6)
             def test_marker(kafka):
                 pass
             """,
             f"--kafka-bootstrap={broker.bootstrap}",
             passed=1,
-            skipped=4,
+            skipped=6,
         )
         assert (broker.topics, broker.groups) == ({"of-others": 1}, [])
+
+
+def test_a_secured_kafka_that_runs_elsewhere(run: Run, pytester: pytest.Pytester) -> None:
+    with Broker(users={"alice": "secret", "bob": "other"}, tls=True, acls=["alice all topic:*"]) as broker:
+        lines = [f"{name}={value}" for name, value in broker.client_settings("alice").items()][1:]
+        pytester.makeini("[pytest]\nkafka_client_settings =\n" + "".join(f"    {line}\n" for line in lines[:-1]))
+        run(
+            """
+            from pylogbroker.testing import factories
+
+            as_alice = factories.broker_noproc({bootstrap!r}, {settings!r})
+            of_alice = factories.kafka(noproc="as_alice")
+
+            def test_records(kafka):
+                topic = kafka.topic()
+                kafka.producer().produce(topic, b"value")
+                kafka.consumer(topic)
+
+            def test_records_of_a_factory(of_alice):
+                of_alice.topic()
+                assert of_alice.bootstrap == {bootstrap!r}
+            """.replace("{bootstrap!r}", repr(broker.bootstrap)).replace(
+                "{settings!r}", repr(broker.client_settings("alice"))
+            ),
+            f"--kafka-bootstrap={broker.bootstrap}",
+            f"--kafka-client-setting={lines[-1]}",
+            passed=2,
+        )
+        assert {seen.principal for seen in broker.requests.of("CreateTopics")} == {"User:alice"}
 
 
 def test_without_an_address(run: Run) -> None:

@@ -89,6 +89,8 @@ def test_clients_of_an_older_release_connect_again(broker: Broker, topic: str) -
     assert broker.produce(topic, "x") == [0]
     with pytest.raises(UnsupportedVersion):
         _ = broker.open_transactions
+    kept = broker.inventory()
+    assert (topic in kept.topics, kept.open_transactions) == (True, [])
     broker.faults.cap_versions()
     assert broker.open_transactions == []
 
