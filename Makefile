@@ -24,9 +24,11 @@ EDITABLE := --config-settings editable_mode=compat --editable
 unexport PYTHONDONTWRITEBYTECODE
 
 TESTS := tests$(addprefix /,$(PACKAGE))
-PORTABLE := tests/system tests/wire/test_frame_splitter.py tests/net/test_transport.py tests/broker/test_fetch.py \
+PORTABLE := tests/system tests/wire/test_frame_splitter.py tests/net/test_transport.py tests/net/test_stall_watch.py \
+	$(addprefix tests/broker/test_,$(addsuffix .py,delete_topics fetch group_commit list_offsets log_cleaner partition produce)) \
 	$(addprefix tests/storage/test_,$(addsuffix .py,log rolling truncation)) \
-	tests/client/test_connection_sockets.py tests/testing/test_broker.py tests/testing/test_memory_broker.py
+	$(addprefix tests/client/test_,$(addsuffix .py,cluster connection_sockets connector simple_consumer streams sync)) \
+	tests/testing/test_broker.py tests/testing/test_memory_broker.py
 PYTEST := $(BIN)/python -m pytest $(TESTS) --numprocesses auto --durations 10
 
 SEVERAL := $(if $(BROKERS),--brokers $(BROKERS))

@@ -20,6 +20,7 @@ from twisted.logger import Logger
 
 from pylogbroker.broker.api import Api
 from pylogbroker.broker.runtime import LogRateLimit
+from pylogbroker.system import thread_timer
 
 log = Logger()
 
@@ -51,11 +52,11 @@ class StallWatch:
 
     def _watch(self, thread: int, apis: Mapping[str, str]) -> None:
         limit = self._limit_ms / 1000
-        clock = time.pthread_getcpuclockid(thread)
+        processor_time = thread_timer(thread)
         asked, answered = 0.0, threading.Event()
         answered.set()
         while not self._stopped.wait(limit / _LOOKS_PER_LIMIT):
-            used = time.clock_gettime(clock)
+            used = processor_time()
             if answered.is_set():
                 asked, answered = used, threading.Event()
                 self._reactor.callFromThread(answered.set)

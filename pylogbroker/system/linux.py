@@ -7,7 +7,8 @@ import mmap
 import os
 import socket
 import threading
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, Final
 
@@ -29,6 +30,7 @@ __all__ = [
     "secret_file",
     "send_file",
     "sync_data",
+    "thread_timer",
     "usable_cores",
 ]
 
@@ -114,6 +116,12 @@ def resident_bytes() -> int:
     """Return the size of the process in memory."""
     with open("/proc/self/statm") as file:
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def thread_timer(thread: int) -> Callable[[], float]:
+    """Return a function of the processor time that a thread of this process has used, in seconds."""
+    clock = time.pthread_getcpuclockid(thread)
+    return lambda: time.clock_gettime(clock)
 
 
 def lower_thread_priority(niceness: int) -> None:

@@ -4,6 +4,7 @@
 - `reserve`, `read_soon` and `lower_thread_priority` do nothing.
 - `preallocate` reserves no blocks, as Kafka's `log.preallocate`.
 - `resident_bytes` is the largest size so far.
+- `thread_timer` counts all threads of the process: macOS shows a thread's time to that thread alone.
 - `secret_file` is a file that only its owner can read, removed at once.
 """
 
@@ -12,7 +13,8 @@ from __future__ import annotations
 import os
 import resource
 import sys
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from tempfile import NamedTemporaryFile
 from typing import Any, Final
@@ -35,6 +37,7 @@ __all__ = [
     "secret_file",
     "send_file",
     "sync_data",
+    "thread_timer",
     "usable_cores",
 ]
 
@@ -100,6 +103,10 @@ def usable_cores() -> int:
 
 def resident_bytes() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _PEAK_UNIT
+
+
+def thread_timer(thread: int) -> Callable[[], float]:
+    return time.process_time
 
 
 def lower_thread_priority(niceness: int) -> None:

@@ -18,7 +18,9 @@ from twisted.logger import capturedLogs, eventAsText
 from pylogbroker.broker.api import Api
 from pylogbroker.broker.apis import APIS, metadata
 from pylogbroker.broker.context import RequestContext
+from pylogbroker.net import stall_watch
 from pylogbroker.net.stall_watch import StallWatch
+from pylogbroker.system import thread_timer
 from pylogbroker.wire.messages.metadata import MetadataRequest
 from tests.support.reactor_run import run
 from tests.support.reactor_stalls import STALL
@@ -109,13 +111,17 @@ def test_the_api_is_named_and_the_line_of_ours_that_called_something_else(monkey
 
 def test_an_iteration_that_waits_without_computing_is_not_logged(monkeypatch: pytest.MonkeyPatch) -> None:
     looks = threading.Semaphore(0)
-    clock_gettime = time.clock_gettime
 
-    def looked(clock: int) -> float:
-        looks.release()
-        return clock_gettime(clock)
+    def counted(thread: int) -> Callable[[], float]:
+        processor_time = thread_timer(thread)
 
-    monkeypatch.setattr(time, "clock_gettime", looked)
+        def look() -> float:
+            looks.release()
+            return processor_time()
+
+        return look
+
+    monkeypatch.setattr(stall_watch, "thread_timer", counted)
 
     def wait() -> None:
         assert all(looks.acquire(timeout=ENOUGH_SECONDS) for _ in range(20))

@@ -6,6 +6,8 @@ import os
 import resource
 import select
 import socket
+import threading
+import time
 from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
@@ -31,6 +33,14 @@ def file(tmp_path: Path) -> Path:
 def test_they_have_the_same_names(calls: ModuleType) -> None:
     assert set(calls.__all__) == set(linux.__all__)
     assert all(hasattr(system, name) for name in calls.__all__)
+
+
+def test_processor_time_of_a_thread(calls: ModuleType) -> None:
+    timer = calls.thread_timer(threading.get_ident())
+    before, start = timer(), time.thread_time()
+    while time.thread_time() < start + 0.05:
+        pass
+    assert timer() - before >= 0.049
 
 
 def test_a_part_of_a_file_is_sent_until_the_socket_is_full(calls: ModuleType, file: Path) -> None:

@@ -111,7 +111,8 @@ def test_nothing_is_left() -> None:
         assert len(directories) == 2
         assert is_listening(first.port)
     assert [each for each in directories if each.exists()] == []
-    assert (threading.active_count(), open_files()) == (threads, files)
+    assert threading.active_count() <= threads
+    assert open_files() - files == set()  # those of other tests may be closed meanwhile
     assert not is_listening(first.port)
     assert not is_listening(second.port)
 
