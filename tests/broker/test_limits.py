@@ -22,13 +22,22 @@ from pylogbroker.coordination.embedded import EmbeddedTree
 from pylogbroker.errors import ErrorCode
 from pylogbroker.records import Buffer
 from pylogbroker.wire import Request, decode_response_header, response_codec
+from pylogbroker.wire.messages.alter_client_quotas import AlterClientQuotasRequest, OpData, QuotaAlteration
+from pylogbroker.wire.messages.describe_client_quotas import DescribeClientQuotasRequest, EntityData
 from pylogbroker.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from pylogbroker.wire.messages.describe_groups import DescribeGroupsRequest
 from pylogbroker.wire.messages.describe_producers import DescribeProducersRequest, TopicRequest
 from pylogbroker.wire.messages.describe_transactions import DescribeTransactionsRequest
+from pylogbroker.wire.messages.elect_leaders import ElectLeadersRequest, ElectLeadersTopic
 from pylogbroker.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from pylogbroker.wire.messages.init_producer_id import InitProducerIdRequest
 from pylogbroker.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from pylogbroker.wire.messages.list_groups import ListGroupsRequest
+from pylogbroker.wire.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsTopics,
+)
+from pylogbroker.wire.messages.list_transactions import ListTransactionsRequest
 from pylogbroker.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -41,10 +50,12 @@ from pylogbroker.wire.messages.offset_fetch import (
     OffsetFetchRequestTopics,
 )
 from pylogbroker.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from pylogbroker.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from pylogbroker.wire.schema import Field, FieldType, fields_of
 from tests.broker.log_lines import logged_lines
 from tests.broker.membership.harness import DrivenCluster
 from tests.broker.nodes import NODE_ID, NodeTests
+from tests.broker.security import broker_requests
 from tests.net.fakes import FakeFactory, connect, frame
 from tests.storage.support import NOW, batch
 from tests.support.examples import examples
@@ -105,7 +116,9 @@ VALUES: dict[Any, Any] = {
 }
 
 
-SERVED = tuple(api for api in APIS if not api.cluster_only)
+BETWEEN_BROKERS = {request.api_key for request, _ in broker_requests.REQUESTS}
+SERVED = tuple(api for api in APIS if api.key not in BETWEEN_BROKERS)
+"""APIs for clients, also those that only a member of a cluster serves."""
 
 
 def every_version() -> Iterator[tuple[Api, int]]:
@@ -238,6 +251,20 @@ class OnceTests(BoundsTests):
         everything = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(NAME, topics=None), *request.groups])
         self.assertEqual([topic.name for topic in self.answer(everything, 9).groups[0].topics], [NAME])
 
+    def test_features(self) -> None:
+        """The first mention counts."""
+        updates = [FeatureUpdateKey("f", 1), FeatureUpdateKey("g", 1), FeatureUpdateKey("f", 0, upgrade_type=2)]
+        results = self.answer(UpdateFeaturesRequest(feature_updates=updates), 1).results
+        self.assertEqual([each.feature for each in results], ["f", "g"])
+        self.assertIn("is not supported", results[0].error_message)
+
+    def test_elections_and_reassignments(self) -> None:
+        topics = [ElectLeadersTopic("u", [0, 1, 0]), ElectLeadersTopic("u", [1, 2])]
+        [elected] = self.answer(ElectLeadersRequest(0, topics), 2).replica_election_results
+        self.assertEqual([each.partition_id for each in elected.partition_result], [0, 1, 2])
+        listed = [ListPartitionReassignmentsTopics("u", [0, 0])] * 2
+        self.assertEqual(self.answer(ListPartitionReassignmentsRequest(topics=listed), 0).topics, [])
+
     def test_records(self) -> None:
         """The last mention counts, as for Kafka."""
         ahead, start = (FetchPartition(0, fetch_offset=offset, partition_max_bytes=1 << 20) for offset in (99, 0))
@@ -288,6 +315,39 @@ class SpaceTests(BoundsTests):
         self.enterContext(patch.object(limits, "RESPONSE_BYTES_MAX", 2000))
         [topic] = self.answer(DescribeProducersRequest([TopicRequest(NAME, [0])]), 0).topics
         self.assertEqual(topic.partitions[0].error_code, ErrorCode.INVALID_REQUEST)
+
+    def test_lists_of_groups(self) -> None:
+        """One string is a fifth of the limit."""
+        for group_id in "abcd":
+            self.commit(group_id + "g" * 1600, "")
+        self.assertEqual(len(self.answer(ListGroupsRequest(), 4).groups), 4)
+        self.commit("e" + "g" * 1600, "")
+        listed = self.answer(ListGroupsRequest(), 4)
+        self.assertEqual((listed.error_code, listed.groups), (ErrorCode.INVALID_REQUEST, []))
+
+    def test_lists_of_transactions(self) -> None:
+        for transactional_id in "abcd":
+            self.answer(InitProducerIdRequest(transactional_id + "t" * 1600, 60_000), 4)
+        self.assertEqual(len(self.answer(ListTransactionsRequest(), 0).transaction_states), 5)
+        self.answer(InitProducerIdRequest("e" + "t" * 1600, 60_000), 4)
+        listed = self.answer(ListTransactionsRequest(), 0)
+        self.assertEqual((listed.error_code, listed.transaction_states), (ErrorCode.INVALID_REQUEST, []))
+
+    def test_quotas(self) -> None:
+        self.enterContext(patch.object(limits, "RESPONSE_BYTES_MAX", 1200))
+        for user in "abcd":
+            self.set_quota(user + "u" * 200)
+        everything = DescribeClientQuotasRequest([], strict=False)
+        self.assertEqual(len(self.answer(everything, 1).entries), 4)
+        self.set_quota("e" + "u" * 200)
+        found = self.answer(everything, 1)
+        self.assertEqual((found.error_code, found.entries), (ErrorCode.INVALID_REQUEST, None))
+        self.assertIn("ask for less", found.error_message)
+
+    def set_quota(self, user: str) -> None:
+        alteration = QuotaAlteration([EntityData("user", user)], [OpData("producer_byte_rate", 1000.0)])
+        [result] = self.answer(AlterClientQuotasRequest([alteration]), 1).entries
+        self.assertEqual(result.error_code, 0)
 
     def test_transactions_that_fit(self) -> None:
         states = self.answer(DescribeTransactionsRequest([NAME, NAME, "u"]), 0).transaction_states

@@ -1,10 +1,11 @@
-"""DescribeAcls (29): the ACLs that a filter matches, by resource pattern."""
+"""DescribeAcls (29): the ACLs that a filter matches, by resource pattern; none if the answer would be too long."""
 
 from __future__ import annotations
 
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
-from pylogbroker.broker.security.acl_requests import NO_AUTHORIZER, acl_filter
+from pylogbroker.broker.limits import ResponseBudget
+from pylogbroker.broker.security.acl_requests import ACL_BYTES, NO_AUTHORIZER, acl_filter
 from pylogbroker.broker.security.rules import on_cluster
 from pylogbroker.broker.services import Services
 from pylogbroker.errors import ErrorCode, KafkaError
@@ -28,9 +29,15 @@ async def handle(services: Services, context: RequestContext, request: DescribeA
     except KafkaError as error:
         return DescribeAclsResponse(error_code=error.code, error_message=error.detail)
     found: dict[ResourcePattern, list[AclDescription]] = {}
+    space = ResponseBudget()
     async for binding in services.runtime.slices.over(services.authorizer.acls.index.select(wanted)):
-        entry = binding.entry
-        found.setdefault(binding.resource, []).append(
+        entry, resource = binding.entry, binding.resource
+        try:
+            name_size = 0 if resource in found else len(resource.name)
+            space.take(ACL_BYTES + name_size + len(entry.principal) + len(entry.host))
+        except KafkaError as error:
+            return DescribeAclsResponse(error_code=error.code, error_message=error.detail)
+        found.setdefault(resource, []).append(
             AclDescription(entry.principal, entry.host, entry.operation, entry.permission)
         )
     return DescribeAclsResponse(

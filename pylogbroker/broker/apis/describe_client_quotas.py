@@ -1,9 +1,12 @@
-"""DescribeClientQuotas (48): the quotas of entities that a filter matches."""
+"""DescribeClientQuotas (48): the quotas of entities that a filter matches; none if the answer would be too long."""
 
 from __future__ import annotations
 
+from typing import Final
+
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
+from pylogbroker.broker.limits import ResponseBudget
 from pylogbroker.broker.security.rules import on_cluster
 from pylogbroker.broker.services import Services
 from pylogbroker.errors import ErrorCode, KafkaError
@@ -17,6 +20,9 @@ from pylogbroker.wire.messages.describe_client_quotas import (
     EntryData,
     ValueData,
 )
+
+_ENTRY_BYTES: Final = 40  # besides names
+_VALUE_BYTES: Final = 35
 
 
 def _reject(
@@ -33,13 +39,20 @@ async def handle(
         wanted = parse_filter(request.components, request.strict)
     except KafkaError as error:
         return DescribeClientQuotasResponse(error_code=error.code, error_message=error.detail, entries=None)
-    entries = []
+    space, entries = ResponseBudget(), []
     async for entity, quotas in services.runtime.slices.over(wanted.select(services.quotas.store.table)):
+        try:
+            space.take(_ENTRY_BYTES + _VALUE_BYTES * len(quotas) + sum(len(name or "") for _, name in _names(entity)))
+        except KafkaError as error:
+            return DescribeClientQuotasResponse(error_code=error.code, error_message=error.detail, entries=None)
         values = [ValueData(key, value) for key, value in quotas.items()]
         entries.append(EntryData(_parts(entity), values))
     return DescribeClientQuotasResponse(entries=entries)
 
 
 def _parts(entity: QuotaEntity) -> list[EntityData]:
-    names = ((kind, getattr(entity, field)) for kind, field in FIELDS.items())
-    return [EntityData(kind, None if name == DEFAULT else name) for kind, name in names if name is not None]
+    return [EntityData(kind, None if name == DEFAULT else name) for kind, name in _names(entity) if name is not None]
+
+
+def _names(entity: QuotaEntity) -> list[tuple[str, str | None]]:
+    return [(kind, getattr(entity, field)) for kind, field in FIELDS.items()]

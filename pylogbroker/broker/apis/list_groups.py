@@ -1,15 +1,24 @@
-"""ListGroups (16): list the groups here; incomplete, with COORDINATOR_LOAD_IN_PROGRESS, while shards are loading."""
+"""ListGroups (16): list the groups here; incomplete, with COORDINATOR_LOAD_IN_PROGRESS, while shards are loading.
+
+If the answer would be too long, none is listed.
+"""
 
 from __future__ import annotations
 
+from typing import Final
+
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
+from pylogbroker.broker.limits import ResponseBudget
 from pylogbroker.broker.security.access import Access
 from pylogbroker.broker.security.rules import shows
 from pylogbroker.broker.services import Services
+from pylogbroker.errors import KafkaError
 from pylogbroker.groups import GROUP_TYPE
 from pylogbroker.security.acls.bindings import AclOperation, AclResourceType
 from pylogbroker.wire.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
+
+_GROUP_BYTES: Final = 50  # besides names
 
 
 def _may_list(access: Access, group: ListedGroup) -> bool:
@@ -22,10 +31,11 @@ def _may_list(access: Access, group: ListedGroup) -> bool:
 async def handle(services: Services, context: RequestContext, request: ListGroupsRequest) -> ListGroupsResponse:
     slices = services.runtime.slices
     error, groups = await slices.run(services.groups.list_groups(request.states_filter, request.types_filter))
-    return ListGroupsResponse(
-        error_code=error,
-        groups=[
-            ListedGroup(group.group_id, group.protocol_type, group.state, GROUP_TYPE)
-            async for group in slices.over(groups)
-        ],
-    )
+    space, listed = ResponseBudget(), []
+    async for group in slices.over(groups):
+        try:
+            space.take(_GROUP_BYTES + len(group.group_id) + len(group.protocol_type))
+        except KafkaError as failure:
+            return ListGroupsResponse(error_code=failure.code)
+        listed.append(ListedGroup(group.group_id, group.protocol_type, group.state, GROUP_TYPE))
+    return ListGroupsResponse(error_code=error, groups=listed)

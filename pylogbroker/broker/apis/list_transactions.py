@@ -1,18 +1,27 @@
-"""ListTransactions (66): list transactional ids by state, producer id and duration."""
+"""ListTransactions (66): list transactional ids by state, producer id and duration.
+
+If the answer would be too long, none is listed.
+"""
 
 from __future__ import annotations
 
+from typing import Final
+
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
+from pylogbroker.broker.limits import ResponseBudget
 from pylogbroker.broker.security.access import Access
 from pylogbroker.broker.security.rules import shows
 from pylogbroker.broker.services import Services
+from pylogbroker.errors import KafkaError
 from pylogbroker.security.acls.bindings import AclOperation, AclResourceType
 from pylogbroker.wire.messages.list_transactions import (
     ListTransactionsRequest,
     ListTransactionsResponse,
     TransactionState,
 )
+
+_TRANSACTION_BYTES: Final = 40  # besides the id
 
 
 def _may_describe(access: Access, found: TransactionState) -> bool:
@@ -29,11 +38,13 @@ async def handle(
             request.state_filters, request.producer_id_filters, request.duration_filter, services.runtime.now_ms()
         )
     )
+    space, states = ResponseBudget(), []
+    async for each in slices.over(found.transactions):
+        try:
+            space.take(_TRANSACTION_BYTES + len(each.transactional_id))
+        except KafkaError as error:
+            return ListTransactionsResponse(error_code=error.code)
+        states.append(TransactionState(each.transactional_id, each.producer_id, each.state))
     return ListTransactionsResponse(
-        error_code=found.error,
-        unknown_state_filters=list(found.unknown_states),
-        transaction_states=[
-            TransactionState(each.transactional_id, each.producer_id, each.state)
-            async for each in slices.over(found.transactions)
-        ],
+        error_code=found.error, unknown_state_filters=list(found.unknown_states), transaction_states=states
     )

@@ -1,7 +1,7 @@
 """UpdateFeatures (57): change the cluster's finalized features (KIP-584).
 
-Brokers of a cluster in ZooKeeper mode support no feature, so there is none to finalize, or to delete. The messages are
-Kafka's, as its tools show them. Source: KafkaController.validateFeatureUpdate.
+Brokers of a cluster in ZooKeeper mode support no feature, so there is none to finalize, or to delete. Each is answered
+once. The messages are Kafka's, as its tools show them. Source: KafkaController.validateFeatureUpdate.
 """
 
 from __future__ import annotations
@@ -43,7 +43,9 @@ def _rejected(request: UpdateFeaturesRequest, version: int) -> Steps[UpdateFeatu
     def reject(update: FeatureUpdateKey) -> UpdatableFeatureResult:
         return UpdatableFeatureResult(update.feature, ErrorCode.INVALID_REQUEST, _problem(update, version))
 
-    return UpdateFeaturesResponse(results=(yield from map_in_steps(reject, request.feature_updates)))
+    distinct: dict[str, FeatureUpdateKey] = {}
+    yield from map_in_steps(lambda update: distinct.setdefault(update.feature, update), request.feature_updates)
+    return UpdateFeaturesResponse(results=(yield from map_in_steps(reject, distinct.values())))
 
 
 def _problem(update: FeatureUpdateKey, version: int) -> str:

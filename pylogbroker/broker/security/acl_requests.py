@@ -21,6 +21,8 @@ from pylogbroker.security.acls.bindings import (
 from pylogbroker.wire.messages.create_acls import AclCreation
 
 NO_AUTHORIZER: Final = "No Authorizer is configured"
+ACL_BYTES: Final = 20
+"""Bytes of an ACL and of its resource in an answer, besides names."""
 
 E = TypeVar("E", bound=IntEnum)
 

@@ -96,6 +96,18 @@ def test_every_api_is_compared_with_kafka_but_those_between_brokers() -> None:
     assert {api.key for api in APIS if api.name not in OWN_APIS} - compared == between_brokers | of_sasl
 
 
+def test_a_list_of_acls_that_would_be_too_long(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "RESPONSE_BYTES_MAX", 8000)
+    everything = DescribeAclsRequest(1, None, 1, None, None, 1, 1)
+    for name in "abcd":
+        allow(node, GROUP, name + "g" * 1600, READ)
+    assert len(ask(node, everything, "User:admin").resources) == 4
+    allow(node, GROUP, "e" + "g" * 1600, READ)
+    found = ask(node, everything, "User:admin")
+    assert (found.error_code, found.resources) == (ErrorCode.INVALID_REQUEST, [])
+    assert "ask for less" in found.error_message
+
+
 def test_a_verdict_lasts_until_acls_change(node: Node) -> None:
     assert is_denied(node)
     allow(node, GROUP, "g", READ)
