@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import shutil
-import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -18,6 +17,7 @@ from tests.disks.produce_socket import Sender
 from tests.disks.small_disk import SmallDisk
 from tests.storage.support import bytes_on_disk, records_in
 from tests.support.broker_process import BrokerProcess
+from tests.support.waiting import wait_until
 
 STORAGE_ERROR = 56
 CAPACITY_BYTES = 4 << 20
@@ -115,12 +115,14 @@ class TestFull:
             for number in range(5):
                 assert there.produce(VALUE) == (STORAGE_ERROR, -1)
                 assert here.produce(numbered(number)) == (0, number)
-            time_of_checkpoints()
+            wait_for_checkpoint(disks, 5)
+            assert here.produce(numbered(5)) == (0, 5)
+            wait_for_checkpoint(disks, 6)  # so the round before has tried both directories
             assert disks.values(disks.there) == kept
             filler.unlink()
             more = until_rejected(there, len(kept))
             assert len(more) > FILLER // len(VALUE) // 2
-            assert here.produce(numbered(5)) == (0, 5)
+            assert here.produce(numbered(6)) == (0, 6)
         everything = kept + more
         assert disks.values(disks.there) == everything
         assert on_disk(small.content / f"{TOPIC}_{disks.there}") == everything
@@ -131,7 +133,7 @@ class TestFull:
         disks.broker.kill()
         disks.broker.start()
         assert disks.values(disks.there) == everything
-        assert disks.values(disks.here) == [numbered(number) for number in range(6)]
+        assert disks.values(disks.here) == [numbered(number) for number in range(7)]
 
     def test_a_client_that_tries_again_loses_and_repeats_nothing(self, disks: TwoDisks, small: SmallDisk) -> None:
         filler = small.content / "filler"
@@ -178,9 +180,10 @@ def fill_up(path: Path) -> None:
             file.write(bytes(4096))
 
 
-def time_of_checkpoints() -> None:
-    """Long enough for checkpoints to be tried."""
-    time.sleep(0.3)
+def wait_for_checkpoint(disks: TwoDisks, high_watermark: int) -> None:
+    """Wait until the steady disk has a high watermark; each round of checkpoints writes those of all directories."""
+    path, line = disks.steady / "replication-offset-checkpoint", f"{TOPIC} {disks.here} {high_watermark}"
+    wait_until(lambda: path.exists() and line in path.read_text().splitlines())
 
 
 class TestGone:
