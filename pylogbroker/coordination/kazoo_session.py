@@ -1,8 +1,9 @@
 """One session of ZooKeeper, over a client of kazoo. No other module of the coordination tree imports kazoo's client.
 
-kazoo runs a session in a thread. Its callbacks run in that thread and do one thing: `callFromThread`. Results, watch
-events and changes of the session's state so reach the reactor in the order in which the thread saw them. kazoo's own
-two worker threads would change that order, so they are not started.
+kazoo runs a session in a thread. Its callbacks run in that thread and do one thing: `post`. Results, watch events and
+changes of the session's state so reach the reactor in the order in which the thread saw them. Those that come before
+the reactor has handled the earlier ones wake it only once. kazoo's own two worker threads would change that order, so
+they are not started.
 
 kazoo replaces an expired session by itself. Here it does not: after the session's end no connection is made, and
 what is still submitted fails.
@@ -11,10 +12,12 @@ what is still submitted fails.
 from __future__ import annotations
 
 import logging
-import select
 import socket
+import ssl
+from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any, Final, Protocol
 
 import attrs
@@ -26,12 +29,14 @@ from kazoo.retry import KazooRetry
 from twisted.internet.defer import DeferredLock
 from twisted.logger import Logger, LogLevel
 
+from pylogbroker.coordination.kazoo_sockets import BufferedSocket, Wakeups, wait_until_ready
 from pylogbroker.coordination.zookeeper_options import ZooKeeperLogin, ZooKeeperOptions, ZooKeeperServers
 
 log = Logger()
 _CONNECT_SECONDS_MAX: Final = 5.0  # for one attempt; a stop waits for it
 _CLOSE_SECONDS_MAX: Final = 2.0  # for the server's answer to the session's end
 _RETRY_SECONDS_MAX: Final = 1.0
+_CALLS_AT_ONCE: Final = 100  # on the reactor thread; others are served before the next ones
 _LEVELS: Final = {logging.ERROR: LogLevel.error, logging.CRITICAL: LogLevel.critical}  # others: debug
 
 InThread = Callable[[Callable[[], None]], Awaitable[None]]
@@ -69,28 +74,26 @@ class _Handler(SequentialThreadingHandler):  # type: ignore[misc]
     def select(
         self, readers: Sequence[Any], writers: Sequence[Any], errors: Sequence[Any], timeout: float | None = None
     ) -> tuple[list[Any], ...]:
-        """Wait with poll: kazoo's selector makes and closes an epoll for each of five calls per request."""
-        poll = select.poll()
-        for each in readers:
-            poll.register(each, select.POLLIN)
-        for each in writers:
-            poll.register(each, select.POLLOUT)
-        ready = {number for number, _events in poll.poll(None if timeout is None else timeout * 1000)}
-        found = ([each for each in waiting if each.fileno() in ready] for waiting in (readers, writers, ()))
-        return tuple(found)
+        return wait_until_ready(readers, writers, timeout)
+
+    def create_socket_pair(self) -> tuple[Wakeups, Wakeups]:
+        wakeups = Wakeups()
+        return wakeups, wakeups
 
     def spawn(self, func: Callable[..., object], *args: Any, **kwargs: Any) -> Any:
         thread = super().spawn(func, *args, **kwargs)
         self.threads.append(thread)
         return thread
 
-    def create_connection(self, *args: Any, timeout: float = _CONNECT_SECONDS_MAX, **kwargs: Any) -> socket.socket:
+    def create_connection(
+        self, *args: Any, timeout: float = _CONNECT_SECONDS_MAX, **kwargs: Any
+    ) -> socket.socket | BufferedSocket:
         if self.has_ended:
             raise OSError("the session has ended")
         self._socket = super().create_connection(*args, timeout=min(timeout, _CONNECT_SECONDS_MAX), **kwargs)
         if self.has_ended:  # meanwhile, in another thread
             self.abort()
-        return self._socket
+        return self._socket if isinstance(self._socket, ssl.SSLSocket) else BufferedSocket(self._socket)
 
     def abort(self) -> None:
         """Cut the connection, and make no other one; called in any thread."""
@@ -115,6 +118,8 @@ class KazooSession:
     _is_connected: bool = attrs.field(init=False, default=False)
     _is_stopped: bool = attrs.field(init=False, default=False)
     _stop_lock: DeferredLock = attrs.field(init=False, factory=DeferredLock)
+    _posted: deque[Callable[[], object]] = attrs.field(init=False, factory=deque)
+    _is_waking: bool = attrs.field(init=False, default=False)
 
     def start(self) -> None:
         """Connect in the background, again and again."""
@@ -134,7 +139,7 @@ class KazooSession:
         """Call one of kazoo's asynchronous methods, and `answer` with its value or error."""
 
         def answered(result: Any) -> None:
-            self._reactor.callFromThread(answer, result.value, result.exception)
+            self.post(partial(answer, result.value, result.exception))
 
         submission(self._client).rawlink(answered)
 
@@ -170,17 +175,36 @@ class KazooSession:
     def _state_changed(self, state: str) -> None:
         if state == KazooState.CONNECTED:
             session_id, _password = self._client.client_id
-            self._reactor.callFromThread(self._connected, session_id)
+            self.post(partial(self._connected, session_id))
         elif state == KazooState.SUSPENDED:
-            self._reactor.callFromThread(self._suspended)
+            self.post(self._suspended)
         else:
             self._handler.has_ended = True  # before kazoo connects again, for another session
-            self._reactor.callFromThread(self._ended, self._client.client_state == KeeperState.AUTH_FAILED)
+            self.post(partial(self._ended, self._client.client_state == KeeperState.AUTH_FAILED))
 
     def _forward(self, level: int, text: str) -> None:
-        self._reactor.callFromThread(self._log, level, text)
+        self.post(partial(self._log, level, text))
+
+    def post(self, call: Callable[[], object]) -> None:
+        """Make a call on the reactor thread, after all earlier ones."""
+        self._posted.append(call)
+        if not self._is_waking:
+            self._is_waking = True
+            self._reactor.callFromThread(self._handle_posted)
 
     # on the reactor thread
+
+    def _handle_posted(self) -> None:
+        self._is_waking = False  # first: a call that is posted from now on wakes the reactor again
+        for _ in range(min(len(self._posted), _CALLS_AT_ONCE)):
+            call = self._posted.popleft()
+            try:
+                call()
+            except Exception:  # later calls must be made
+                log.failure("a result of ZooKeeper could not be handled")
+        if self._posted and not self._is_waking:
+            self._is_waking = True
+            self._reactor.callFromThread(self._handle_posted)
 
     def _connected(self, session_id: int) -> None:
         self._is_connected = True

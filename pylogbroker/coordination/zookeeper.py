@@ -220,11 +220,11 @@ class ZooKeeperTree:
         absolute = self._absolute(path)
         if watch is None:
             return self._call(path, lambda client: method(client, absolute))
-        set_watch = _SetWatch(path, watch)
+        set_watch, session = _SetWatch(path, watch), self._session
 
         def notified(event: Any) -> None:  # in kazoo's thread
             if event.type != EventType.NONE:
-                self._reactor.callFromThread(self._fire, set_watch)
+                session.post(partial(self._fire, set_watch))
 
         return self._call(path, lambda client: method(client, absolute, notified), set_watch)
 

@@ -300,6 +300,9 @@ class SimulatedSession:
         result = submission(self._client)
         result.rawlink(lambda done: answer(done.value, done.exception))
 
+    def post(self, call: Callable[[], object]) -> None:
+        self.process.reactor.callFromThread(call)
+
     def stop(self) -> Deferred[None]:
         """Let the server end the session, if it is reached in time."""
         done: Deferred[None] = Deferred()
