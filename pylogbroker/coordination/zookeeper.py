@@ -29,9 +29,8 @@ from kazoo import exceptions as kazoo
 from kazoo.client import KazooClient
 from kazoo.protocol import serialization
 from kazoo.protocol.states import EventType
-from twisted.internet.defer import Deferred, FirstError, ensureDeferred, gatherResults
+from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.logger import Logger
-from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from pylogbroker.coordination.kazoo_session import InThread, KazooSession, Submission
@@ -106,6 +105,46 @@ class _Call:
             self.done.errback(error)
 
 
+@attrs.define(eq=False)
+class _ManyReads:
+    """Reads of several nodes, whose values come one by one; missing nodes are None."""
+
+    values: list[Node | None]
+    _unanswered: int
+    done: Deferred[list[Node | None]] = attrs.field(factory=Deferred)
+
+    def answered(self, index: int, value: Node | None) -> None:
+        self.values[index] = value
+        self._unanswered -= 1
+        if not self._unanswered and not self.done.called:
+            self.done.callback(self.values)
+
+    def fail(self, error: CoordinationError) -> None:
+        if not self.done.called:
+            self.done.errback(error)
+
+
+@attrs.frozen(eq=False)
+class _ReadOfMany:
+    """One of several reads. It needs no Deferred of its own, as ten thousand of them would cost much time."""
+
+    path: str
+    submission: Submission
+    many: _ManyReads
+    index: int
+    watch: None = None
+
+    def succeed(self, value: Any) -> None:
+        data, stat = value
+        self.many.answered(self.index, Node(data, stat_of(stat)))
+
+    def fail(self, error: CoordinationError) -> None:
+        if isinstance(error, NoNode):
+            self.many.answered(self.index, None)
+        else:
+            self.many.fail(error)
+
+
 @implementer(ITree)
 @attrs.define(eq=False)
 class ZooKeeperTree:
@@ -120,8 +159,8 @@ class ZooKeeperTree:
     _state: _State = attrs.field(init=False, default=_State.STARTING)
     _session: KazooSession = attrs.field(init=False)
     _starting: Deferred[None] = attrs.field(init=False)
-    _waiting: deque[_Call] = attrs.field(init=False, factory=deque)
-    _in_flight: dict[_Call, int] = attrs.field(init=False, factory=dict)
+    _waiting: deque[_Call | _ReadOfMany] = attrs.field(init=False, factory=deque)
+    _in_flight: dict[_Call | _ReadOfMany, int] = attrs.field(init=False, factory=dict)
     _connections: int = attrs.field(init=False, default=0)
     _watches: dict[_SetWatch, None] = attrs.field(init=False, factory=dict)
     _listeners: list[SessionListener] = attrs.field(init=False, factory=list)
@@ -198,23 +237,20 @@ class ZooKeeperTree:
         return tuple(Acl(acl.id.scheme, acl.id.id or "", Permission(acl.perms)) for acl in acls)
 
     async def get_many(self, paths: Sequence[str]) -> list[Node | None]:
-        found: list[Any] = []
+        found: list[Node | None] = []
         for start in range(0, len(paths), _PATHS_AT_ONCE):  # others' calls are sent in between
-            found += await self._get_some(paths[start : start + _PATHS_AT_ONCE])
-        return [None if each is None else Node(each[0], stat_of(each[1])) for each in found]
+            some = paths[start : start + _PATHS_AT_ONCE]
+            many = _ManyReads([None] * len(some), len(some))
+            for index, path in enumerate(some):
+                self._submit(_ReadOfMany(path, partial(_get, self._absolute(path)), many, index))
+            found += await many.done
+        return found
 
     async def children_with_data(self, path: str) -> dict[str, Node]:
         names = await self.children(path)
         prefix = "" if path == "/" else path
         nodes = await self.get_many([f"{prefix}/{name}" for name in names])
         return {name: node for name, node in zip(names, nodes, strict=True) if node is not None}
-
-    async def _get_some(self, paths: Sequence[str]) -> list[Any]:
-        reads = [self._read(path, KazooClient.get_async).addErrback(_none_if_missing) for path in paths]
-        try:
-            return await gatherResults(reads, consumeErrors=True)
-        except FirstError as error:
-            raise error.subFailure.value or error from None
 
     def _read(self, path: str, method: Callable[..., Any], watch: Watch | None = None) -> Deferred[Any]:
         absolute = self._absolute(path)
@@ -289,14 +325,17 @@ class ZooKeeperTree:
 
     def _call(self, path: str, submission: Submission, watch: _SetWatch | None = None) -> Deferred[Any]:
         call = _Call(path, submission, watch)
+        self._submit(call)
+        return call.done
+
+    def _submit(self, call: _Call | _ReadOfMany) -> None:
         if self._state in (_State.EXPIRED, _State.STARTING):
-            call.fail(SessionExpired(path))
+            call.fail(SessionExpired(call.path))
         elif self._state is _State.CLOSED or not self._may_wait:
-            call.fail(Unavailable(f"{path} (no connection to ZooKeeper)"))
+            call.fail(Unavailable(f"{call.path} (no connection to ZooKeeper)"))
         else:
             self._waiting.append(call)
             self._send()
-        return call.done
 
     def _send(self) -> None:
         while self._waiting and self._state is _State.CONNECTED and len(self._in_flight) < self._options.in_flight_max:
@@ -304,7 +343,7 @@ class ZooKeeperTree:
             self._in_flight[call] = self._connections
             self._session.submit(call.submission, partial(self._answered, call))
 
-    def _answered(self, call: _Call, value: Any, error: Exception | None) -> None:
+    def _answered(self, call: _Call | _ReadOfMany, value: Any, error: Exception | None) -> None:
         if call not in self._in_flight:
             return  # failed before, at the end of the session or of its timeout
         connection = self._in_flight.pop(call)
@@ -463,8 +502,8 @@ def unsigned(session_id: int) -> int:
     return session_id % (1 << 64)
 
 
-def _none_if_missing(failure: Failure) -> Failure | None:
-    return None if isinstance(failure.value, NoNode) else failure
+def _get(path: str, client: KazooClient) -> Any:
+    return client.get_async(path)
 
 
 def _transaction(requests: Sequence[Any], client: KazooClient) -> Any:

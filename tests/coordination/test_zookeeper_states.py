@@ -7,17 +7,18 @@ from typing import Any
 
 import attrs
 import pytest
-from kazoo.exceptions import ConnectionLoss, MarshallingError, NodeExistsError, RolledBackError
+from kazoo.exceptions import ConnectionLoss, MarshallingError, NodeExistsError, NoNodeError, RolledBackError
 from kazoo.protocol.states import ZnodeStat
 from twisted.internet.defer import CancelledError, Deferred, ensureDeferred
 from twisted.internet.task import Clock
 from twisted.logger import capturedLogs, formatEvent
 
 from pylogbroker.coordination import zookeeper
+from pylogbroker.coordination.kazoo_values import stat_of
 from pylogbroker.coordination.zookeeper import ZooKeeperTree
 from pylogbroker.coordination.zookeeper_options import ZooKeeperOptions, parse_connect
 from pylogbroker.errors import StartupError
-from pylogbroker.interfaces import Create, Delete, NotEmpty, SessionExpired, SessionState, Unavailable
+from pylogbroker.interfaces import Create, Delete, Node, NotEmpty, SessionExpired, SessionState, Unavailable
 from tests.coordination.conftest import result_of
 
 EXISTS_STAT = ZnodeStat(*[0] * len(ZnodeStat._fields))
@@ -243,3 +244,25 @@ def test_calls_that_need_no_answer(tree: ZooKeeperTree, sessions: list[FakeSessi
     with pytest.raises(NotEmpty):
         result_of(ensureDeferred(tree.commit([Delete("/")])))
     assert sessions[0].sent == []
+
+
+def test_many_reads_end_with_the_last_answer(tree: ZooKeeperTree, sessions: list[FakeSession]) -> None:
+    reading = ensureDeferred(tree.get_many(["/a", "/missing", "/c"]))
+    first, second, third = sessions[0].sent
+    third((b"c", EXISTS_STAT), None)
+    second(None, NoNodeError())
+    assert not reading.called
+    first((b"a", EXISTS_STAT), None)
+    found = result_of(reading)
+    assert [each and each.data for each in found] == [b"a", None, b"c"]
+    assert found[2] == Node(b"c", stat_of(EXISTS_STAT))
+
+
+def test_many_reads_fail_with_one_of_them(tree: ZooKeeperTree, sessions: list[FakeSession]) -> None:
+    reading = ensureDeferred(tree.get_many(["/a", "/b", "/c"]))
+    first, second, third = sessions[0].sent
+    second(None, MarshallingError())
+    with pytest.raises(Unavailable, match="/b"):
+        result_of(reading)
+    first((b"a", EXISTS_STAT), None)
+    third(None, MarshallingError())
