@@ -1,4 +1,7 @@
-"""Two brokers of Apache Kafka write the same nodes to this project's server of ZooKeeper's protocol as to ZooKeeper."""
+"""Two brokers of Apache Kafka write the same nodes to this project's server of ZooKeeper's protocol as to ZooKeeper.
+
+Two brokers of this project leave the same nodes as those of Apache Kafka after the same life.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 from kazoo.exceptions import NoNodeError
 
 from tests.cluster.cluster import WAIT_SECONDS_MAX, Cluster
-from tests.cluster.members import apache
+from tests.cluster.members import Maker, apache, own
 from tests.coordination.tree_server import TreeServer
 from tests.support.shared_zookeeper import fresh_chroot, shared_zookeeper
 from tests.support.waiting import wait_until
@@ -25,6 +28,7 @@ SETTINGS = {"zookeeper.session.timeout.ms": "6000", "replica.lag.time.max.ms": "
 #: Fields of Kafka's JSON that two runs never have in common.
 VARIABLE = frozenset(("timestamp", "topic_id", "port", "endpoints"))
 CLUSTER_ID = "/cluster/id"
+DIRECTORIES = "/brokers/directories"
 ORDERS, DELETED, OFFSETS = "orders", "deleted", "__consumer_offsets"
 
 
@@ -103,6 +107,13 @@ def change_topics(cluster: Cluster) -> None:
     wait_until(lambda: DELETED not in cluster.tree.topics(), WAIT_SECONDS_MAX, cluster.tree.topics)
 
 
+def without_directories(found: dict[str, StoredNode]) -> dict[str, StoredNode]:
+    """Return the nodes that Apache Kafka's brokers have, too: this project's note which log directories there were."""
+    others = {path: node for path, node in found.items() if not path.startswith(DIRECTORIES)}
+    parent = others["/brokers"]
+    return {**others, "/brokers": attrs.evolve(parent, children_version=parent.children_version - 1)}
+
+
 def play(cluster: Cluster) -> None:
     """Change topics, then kill the controller, which leads partitions, and let it come back as a follower."""
     cluster.start(1)
@@ -124,10 +135,10 @@ def play(cluster: Cluster) -> None:
     assert copies[1] == copies[2]
 
 
-def nodes_of_a_cluster(directory: Path, address: str) -> dict[str, StoredNode]:
+def nodes_of_a_cluster(directory: Path, address: str, maker: Maker = apache) -> dict[str, StoredNode]:
     """Return the nodes after the scenario, while both brokers run."""
     with fresh_chroot(address, directory.name) as chroot, ExitStack() as stack:
-        cluster = Cluster.make(directory, chroot, [apache, apache], SETTINGS)
+        cluster = Cluster.make(directory, chroot, [maker, maker], SETTINGS)
         stack.push(cluster)  # starts nothing: the first broker shall be the controller
         play(cluster)
         found = nodes(cluster.tree.client)
@@ -147,3 +158,13 @@ def test_brokers_of_apache_write_what_they_write_to_zookeeper(tmp_path: Path, py
     assert ours == theirs
     assert {"/controller", "/brokers/ids/1", "/brokers/ids/2", "/latest_producer_id_block"} < ours.keys()
     assert "Unhandled" not in (tmp_path / "server" / "server.log").read_text()
+
+
+def test_brokers_of_this_project_leave_the_nodes_that_those_of_apache_leave(
+    tmp_path: Path, pytestconfig: pytest.Config
+) -> None:
+    address = shared_zookeeper(pytestconfig)
+    ours = nodes_of_a_cluster(tmp_path / "own", address, own)
+    theirs = nodes_of_a_cluster(tmp_path / "theirs", address)
+    assert DIRECTORIES in ours
+    assert without_directories(ours) == theirs
