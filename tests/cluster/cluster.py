@@ -258,6 +258,14 @@ class Cluster:
 
         wait_until(is_in_sync, seconds, states)
 
+    def wait_until_reassigned(self, topic: str, partition: int, *replicas: int) -> None:
+        """Wait until a move of a partition, by `tree.reassign`, is over."""
+        wait_until(
+            lambda: not self.tree.reassigned() and self.tree.assignment(topic)[partition] == replicas,
+            WAIT_SECONDS_MAX,
+            lambda: (self.tree.reassigned(), self.tree.assignment(topic), self.state(topic, partition)),
+        )
+
     def dump_logs(self, number: int) -> dict[Partition, list[LogRecord]]:
         """Return all records in the files of a broker, which may run or not."""
         member = self.members[number]

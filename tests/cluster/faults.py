@@ -18,6 +18,7 @@ offsets or transactions, or the controller, or any broker.
 | kill starting  | SIGKILL, and again during the next starts                                       |
 | kill two       | SIGKILL of a broker, and of another one, mostly that which leads then           |
 | kill all       | SIGKILL of all brokers                                                          |
+| reassign       | a partition moves to other brokers; perhaps one is killed meanwhile            |
 | cut            | a broker cannot send to another one, in one direction or both                   |
 | cut zookeeper  | a broker does not reach ZooKeeper, for longer than a session or not             |
 | isolate        | a broker reaches neither ZooKeeper nor any broker                               |
@@ -66,6 +67,7 @@ class Fault(StrEnum):
     KILL_STARTING = "kill starting"
     KILL_TWO = "kill two"
     KILL_ALL = "kill all"
+    REASSIGN = "reassign"
     CUT = "cut"
     CUT_ZOOKEEPER = "cut zookeeper"
     ISOLATE = "isolate"
@@ -74,6 +76,9 @@ class Fault(StrEnum):
 
 #: For clusters with brokers of Apache Kafka, which start slowly.
 SINGLE_FAULTS: Final = (Fault.KILL, Fault.KILL, Fault.STOP, Fault.PAUSE)
+#: Also for topics of which as many replicas must be in sync as a reassignment leaves.
+MOVES: Final = (Fault.REASSIGN, Fault.REASSIGN, Fault.KILL, Fault.STOP)
+REASSIGNED_REPLICAS: Final = 3
 NETWORK_FAULTS: Final = (Fault.CUT, Fault.CUT_ZOOKEEPER, Fault.ISOLATE, Fault.CUT_AND_KILL)
 ALL_FAULTS: Final = (Fault.KILL, Fault.KILL, *(fault for fault in Fault if fault not in NETWORK_FAULTS))
 
@@ -180,6 +185,15 @@ class Faults:
             self._kill(each)
         self.cluster.start_all()
 
+    def reassign(self, broker: int) -> None:
+        topic, partition = self.traffic.topics[0].name, self.chance.randrange(PARTITIONS)
+        target = self.chance.sample(sorted(self.cluster.members), REASSIGNED_REPLICAS)
+        self.cluster.tree.reassign(topic, partition, target)
+        if self.chance.random() < 0.5:
+            time.sleep(self.chance.uniform(0, _STOP_SECONDS))
+            self.kill(broker)
+        self.cluster.wait_until_reassigned(topic, partition, *target)
+
     def cut(self, broker: int) -> None:
         other = self._other(broker)
         with self._cut() as network:
@@ -232,6 +246,7 @@ _FAULTS: Final[Mapping[Fault, Callable[[Faults, int], None]]] = {
     Fault.KILL_STARTING: Faults.kill_starting,
     Fault.KILL_TWO: Faults.kill_two,
     Fault.KILL_ALL: Faults.kill_all,
+    Fault.REASSIGN: Faults.reassign,
     Fault.CUT: Faults.cut,
     Fault.CUT_ZOOKEEPER: Faults.cut_zookeeper,
     Fault.ISOLATE: Faults.isolate,

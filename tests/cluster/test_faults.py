@@ -6,11 +6,14 @@ three brokers of this project is `python -m tests.crash --cluster`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
+import pytest
+
 from tests.cluster.cluster import Cluster
-from tests.cluster.faults import PARTITIONS, SETTINGS, SINGLE_FAULTS, Faults
+from tests.cluster.faults import MOVES, PARTITIONS, REASSIGNED_REPLICAS, SETTINGS, SINGLE_FAULTS, Fault, Faults
 from tests.cluster.members import Maker, apache, own
 from tests.cluster.run import PLANS, ClusterRun
 from tests.cluster.traffic import Traffic
@@ -46,13 +49,48 @@ def test_one_broker_beside_two_of_apache(new_cluster_on_zookeeper: NewCluster, t
     survive(new_cluster_on_zookeeper, (apache, apache, own), topic, budget, budget.of(5, 50))
 
 
+@pytest.mark.parametrize("order", ["its controller", "our controller"])
+def test_beside_brokers_of_an_old_release(
+    new_cluster_on_zookeeper: NewCluster, topic: str, budget: Budget, order: str
+) -> None:
+    """All speak the protocol of release 2.7, which one of Apache's brokers is of."""
+    if not budget.thorough:
+        pytest.skip("the newer protocol is tested; this one needs --thorough")
+    makers = (partial(apache, protocol="2.7"), partial(apache, release="kafka-2.7"), own)
+    protocol = {"inter.broker.protocol.version": "2.7"}
+    chosen = makers if order == "its controller" else (makers[2], *makers[:2])
+    survive(new_cluster_on_zookeeper, chosen, topic, budget, 20, protocol)
+
+
+def test_reassignments_while_all_replicas_must_be_in_sync(new_cluster: NewCluster, topic: str, budget: Budget) -> None:
+    """Each partition ends with as many replicas as must be in sync: one that is stuck stops the producers."""
+    cluster = new_cluster(own, own, own, own, settings=SETTINGS)
+    configs = {"min.insync.replicas": str(REASSIGNED_REPLICAS)}
+    chance = budget.chance("reassignments")
+    with Traffic(cluster, [Topic(topic, PARTITIONS, configs)], seed=chance.randrange(1 << 30)) as traffic:
+        faults = Faults(cluster, traffic, chance, kinds=[Fault.REASSIGN])
+        print(faults.next())
+        faults.kinds = MOVES
+        for _ in range(budget.of(3, 50)):
+            print(faults.next())
+        traffic.finish()
+    assert traffic.violations() == []
+
+
 def test_our_controller_over_two_of_apache(new_cluster_on_zookeeper: NewCluster, topic: str, budget: Budget) -> None:
     """Broker 1 starts first, so it is the controller."""
     survive(new_cluster_on_zookeeper, (own, apache, apache), topic, budget, budget.of(5, 30))
 
 
-def survive(new_cluster: NewCluster, makers: Sequence[Maker], topic: str, budget: Budget, rounds: int) -> None:
-    cluster = new_cluster(*makers, settings=SETTINGS)
+def survive(
+    new_cluster: NewCluster,
+    makers: Sequence[Maker],
+    topic: str,
+    budget: Budget,
+    rounds: int,
+    settings: Mapping[str, str] | None = None,
+) -> None:
+    cluster = new_cluster(*makers, settings={**SETTINGS, **(settings or {})})
     chance = budget.chance("faults of a cluster")
     with Traffic(cluster, [Topic(topic, PARTITIONS)], seed=chance.randrange(1 << 30)) as traffic:
         faults = Faults(cluster, traffic, chance, kinds=SINGLE_FAULTS)

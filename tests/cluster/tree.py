@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any, Self
 
 import attrs
@@ -10,6 +11,7 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
 NONE = -1  # no leader, no controller
+REASSIGNMENTS = "/admin/reassign_partitions"
 
 
 @attrs.frozen
@@ -73,6 +75,15 @@ class Tree:
         found = self.read(f"/brokers/topics/{topic}")
         partitions = {} if found is None else found[0]["partitions"]
         return {int(number): tuple(replicas) for number, replicas in sorted(partitions.items())}
+
+    def reassign(self, topic: str, partition: int, replicas: Sequence[int]) -> None:
+        """Let the controller move a partition, as tools before Kafka 2.4 do."""
+        wanted = [{"topic": topic, "partition": partition, "replicas": list(replicas)}]
+        self.client.create(REASSIGNMENTS, json.dumps({"version": 1, "partitions": wanted}).encode())
+
+    def reassigned(self) -> bool:
+        """Return whether what `reassign` asked for is under way."""
+        return self.read(REASSIGNMENTS) is not None
 
     def topics(self) -> list[str]:
         """Return the names of all topics."""
