@@ -58,6 +58,7 @@ UNSENT_BYTES_MAX = 512 * 1024
 _OUT_BYTES = 128 * 1024
 _OUT_CHUNKS = 256
 _CALLERS_MAX = 64
+_CALLER_ID_BYTES_MAX = 249  # longer client ids are not remembered: they may have 32 KB
 _DECODE_INLINE_BYTES_MAX = 64 * 1024  # longer ones with many elements are decoded in slices
 _ENCODE_INLINE_STRUCTS_MAX = 500  # some hundred microseconds; longer answers are encoded in slices
 
@@ -368,9 +369,10 @@ class KafkaProtocol(Protocol):
         listener, access = self.factory.listener_name, self._current_access()
         who = self._principal, self._caller, access, self._by_token
         context = RequestContext(version, name, self._host, local, listener, *who)
-        if len(self._callers) >= _CALLERS_MAX:
-            self._callers.clear()
-        self._callers[key, version, id_size, client_id] = route, context
+        if id_size <= _CALLER_ID_BYTES_MAX:
+            if len(self._callers) >= _CALLERS_MAX:
+                self._callers.clear()
+            self._callers[key, version, id_size, client_id] = route, context
         return route, context
 
     def _current_access(self) -> Access | None:

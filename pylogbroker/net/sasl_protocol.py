@@ -164,6 +164,7 @@ class SaslProtocol(KafkaProtocol):
 
     async def _token(self, token: bytes) -> None:
         """Handle a token without a header, as after SaslHandshake 0; a failure has no answer."""
+        self._waiting_bytes += len(token)
         try:
             answer = await self.respond(token)
         except AuthenticationFailed as error:
@@ -175,6 +176,8 @@ class SaslProtocol(KafkaProtocol):
         else:
             if not self._closing:
                 self._send([_SIZE.pack(len(answer)) + answer])
+        finally:
+            self._waiting_bytes -= len(token)
 
     def _broken(self, failure: Failure) -> None:
         log.failure("the authentication of {peer} failed", failure, peer=self.peer)

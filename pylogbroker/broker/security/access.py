@@ -8,17 +8,21 @@ it is first decided. The lines are those of Kafka's authorizer, without the requ
 
 from __future__ import annotations
 
+from sys import getsizeof
 from typing import Final, Protocol
 
 import attrs
 from twisted.logger import Logger
 
 from pylogbroker.broker.peer_log_limit import PeerLogLimit
+from pylogbroker.metadata.topic_names import NAME_LENGTH_MAX
 from pylogbroker.security.acls.authorizer import Authorizer, kafka_host
 from pylogbroker.security.acls.bindings import CLUSTER_NAME, AclOperation, AclResourceType, kafka_name
 
 log = Logger()
-_VERDICTS_MAX: Final = 10_000
+_REMEMBERED_BYTES_MAX: Final = 4 * 1024 * 1024
+"""Memory of the verdicts for one principal and host: some 10,000 names."""
+_VERDICT_BYTES: Final = 200  # besides the name
 _LINE: Final = (
     "Principal = {principal} is {verdict} operation = {operation} from host = {host} on resource = {resource}"
 )
@@ -33,8 +37,9 @@ class HasDecisions(Protocol):
 
 @attrs.define(eq=False)
 class Access:
-    """Access of one principal from one host.
+    """Access of one principal from one host, for all of its connections.
 
+    Names that are longer than a topic's are not remembered: anybody may send a lot of them.
     A denial is not logged if it is asked `quietly`: it decides what an answer lists, or another check follows.
     """
 
@@ -44,6 +49,7 @@ class Access:
     _denials: PeerLogLimit
     _known_of: Authorizer = attrs.field(init=False)
     _known: dict[_Asked, bool] = attrs.field(factory=dict, init=False)
+    _known_bytes: int = attrs.field(default=0, init=False)
 
     def __attrs_post_init__(self) -> None:
         self._host = kafka_host(self._host)
@@ -82,10 +88,15 @@ class Access:
         return self._source.decisions.operations(self.principal, self._host, kind, name)
 
     def _remember(self, authorizer: Authorizer, asked: _Asked, verdict: bool) -> None:
-        if authorizer is not self._known_of or len(self._known) >= _VERDICTS_MAX:
+        name = asked[2]
+        if len(name) > NAME_LENGTH_MAX:
+            return
+        size = _VERDICT_BYTES + getsizeof(name)
+        if authorizer is not self._known_of or self._known_bytes + size > _REMEMBERED_BYTES_MAX:
             self._known.clear()
-            self._known_of = authorizer
+            self._known_bytes, self._known_of = 0, authorizer
         self._known[asked] = verdict
+        self._known_bytes += size
 
     def _shown(self, asked: _Asked) -> dict[str, str]:
         operation, kind, name = asked

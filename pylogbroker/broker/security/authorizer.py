@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from weakref import WeakValueDictionary
+
 import attrs
 from twisted.logger import Logger
 
@@ -24,6 +26,7 @@ class BrokerAuthorizer:
     decisions: Authorizer
     _denials: PeerLogLimit
     acls: AclStore = attrs.field(init=False)
+    _accesses: WeakValueDictionary[tuple[str, str], Access] = attrs.field(factory=WeakValueDictionary, init=False)
 
     @classmethod
     def of(cls, config: BrokerConfig, runtime: Runtime, tree: ITree) -> BrokerAuthorizer | None:
@@ -38,8 +41,11 @@ class BrokerAuthorizer:
         return authorizer
 
     def access(self, principal: str, host: str) -> Access:
-        """Return what a connection may do."""
-        return Access(principal, host, self, self._denials)
+        """Return what a connection may do; connections of one principal and host share what is remembered."""
+        access = self._accesses.get((principal, host))
+        if access is None:
+            access = self._accesses[principal, host] = Access(principal, host, self, self._denials)
+        return access
 
     async def open(self) -> None:
         await self.acls.open()

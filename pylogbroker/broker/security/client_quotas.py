@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable, Coroutine, Generator, Iterator
+from hashlib import sha256
 from inspect import iscoroutine
 from time import perf_counter
 from typing import Any, Final, Generic
@@ -32,6 +33,9 @@ from pylogbroker.wire.messages.produce import ProduceRequest
 
 _CLIENTS_MAX: Final = 10_000
 """Clients whose quotas are remembered."""
+
+_ID_LENGTH_MAX: Final = 249
+"""Length of the client ids that are remembered: anybody may send long ones, each time another."""
 
 _REQUESTS_OF_BROKERS: Final = frozenset({4, 5, 6, 7, 27, 56, 67})
 """APIs that only brokers use: they are never throttled."""
@@ -66,7 +70,9 @@ class _Meters(Generic[M]):
         limit = self._table.limit(self._key, context.principal.partition(":")[2], context.client_id or "")
         found = None
         if limit is not None:
-            found = limit.quota, self._measures.of((limit.user, limit.client_id), now_ms)
+            found = limit.quota, self._measures.of((limit.user, _shortened(limit.client_id)), now_ms)
+        if len(context.client_id or "") > _ID_LENGTH_MAX:
+            return found
         if len(self._known) >= _CLIENTS_MAX:
             self._known.clear()
         self._known[client] = found
@@ -81,6 +87,11 @@ class _Meters(Generic[M]):
                 seen.add((limit.user, limit.client_id))
                 quota, measure = found
                 yield limit.user, limit.client_id, quota, measure
+
+
+def _shortened(client_id: str) -> str:
+    """Return a digest that stands for a long client id."""
+    return client_id if len(client_id) <= _ID_LENGTH_MAX else sha256(client_id.encode()).hexdigest()
 
 
 @attrs.define(eq=False)
