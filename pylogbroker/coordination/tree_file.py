@@ -6,7 +6,7 @@
 
 Schema version 1 had neither null data nor the columns from `children_version` on; version 2 had a column `name`, but
 neither sessions nor the last three columns. Opening such a file migrates it. A file is in WAL mode, and a lock file
-keeps other processes out.
+keeps other processes out. It has the keys of users, so it is for its owner only.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import fcntl
 import os
 import sqlite3
 from collections.abc import Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from typing import Final
 
 import attrs
@@ -28,6 +28,7 @@ from pylogbroker.interfaces import NoRoom, Unavailable
 
 FILE_NAME: Final = "coordination.sqlite"
 LOCK_NAME: Final = "coordination.lock"
+_OTHERS: Final = 0o007  # a group may be chosen on purpose
 _SCHEMA_VERSION = 3  # in the file's user_version
 _TABLES = """
 CREATE TABLE node (
@@ -106,6 +107,7 @@ class TreeFile:
         disk_reserve.release(directory)
         with ExitStack() as undo:
             undo.callback(os.close, lock_file)
+            _keep_private(path)
             try:
                 connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
                 undo.callback(connection.close)
@@ -139,15 +141,27 @@ class TreeFile:
 
 def copy_tree(directory: str, target: str) -> None:
     """Copy a directory's tree, open or closed; raise StartupError if that fails. Blocks."""
-    path = os.path.join(directory, FILE_NAME)
+    path, copied = os.path.join(directory, FILE_NAME), os.path.join(target, FILE_NAME)
+    _keep_private(copied)
     try:
-        with (
-            closing(sqlite3.connect(path)) as source,
-            closing(sqlite3.connect(os.path.join(target, FILE_NAME))) as copy,
-        ):
+        with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(copied)) as copy:
             source.backup(copy)
     except sqlite3.Error as error:
         raise StartupError(f"{path}: {error}") from error
+
+
+def _keep_private(path: str) -> None:
+    """Create a file for its owner only, and SQLite makes its WAL alike; take others' rights to an older one.
+
+    SQLite reports what fails.
+    """
+    with suppress(OSError):
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    for each in (path, f"{path}-wal", f"{path}-shm"):
+        with suppress(OSError):  # missing, or of another user
+            mode = os.stat(each).st_mode
+            if mode & _OTHERS:
+                os.chmod(each, mode & 0o777 & ~_OTHERS)
 
 
 def _lock(directory: str) -> int:

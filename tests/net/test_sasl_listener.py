@@ -423,6 +423,18 @@ def test_a_start_without_users_says_how_to_add_one(tmp_path: Path) -> None:
         check_sasl(config(users="/none"))
 
 
+def test_a_file_of_users_that_everybody_can_read(tmp_path: Path) -> None:
+    path = tmp_path / "users"
+    path.write_text("alice:secret\n")
+    path.chmod(0o640)
+    with logged_lines() as lines:
+        check_sasl(config(users=str(path)))
+        assert not [line for line in lines if "can be read" in line]
+        path.chmod(0o644)
+        check_sasl(config(users=str(path)))
+    assert f"users: {path} can be read by every user of this machine: run chmod o-rwx {path}" in lines
+
+
 def test_users_of_the_tree_are_enough(tmp_path: Path) -> None:
     sasl = opened(tmp_path, config(), alice=TEXT)
     assert sasl.run("host", lambda token: token, b"x").result == b"x"

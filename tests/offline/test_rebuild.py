@@ -83,6 +83,7 @@ def test_what_was_there_is_there_again(broker: BrokerProcess, tmp_path: Path) ->
     with pytest.raises(Exception, match="pylogbroker coordination rebuild"):
         broker.start()
     output = succeed("coordination", "rebuild", "--data-dir", broker.data_dir)
+    assert (broker.data_dir / TREE).stat().st_mode & 0o777 == 0o600
     assert f"topic {TOPIC}: 3 partition(s), id " in output
     assert "not recovered: topic settings; retention.ms and retention.bytes are -1" in output
     after = nodes(broker.data_dir)

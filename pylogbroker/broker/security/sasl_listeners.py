@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import shlex
+import stat
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -90,6 +93,8 @@ def check_sasl(config: BrokerConfig) -> None:
     if config.in_cluster:
         credentials_of_broker(config)
     _load(config)
+    if with_sasl and (path := config.optional_text(_USERS)):
+        _warn_of_readers(path)
     for listener in with_sasl:
         if OAUTHBEARER in _mechanisms(config, listener):
             check_tokens(config, listener)
@@ -108,6 +113,13 @@ def check_sasl(config: BrokerConfig) -> None:
                 secrets=" and ".join(_SECRETS[each] for each in in_clear),
                 mechanisms=" and ".join(in_clear),
             )
+
+
+def _warn_of_readers(path: str) -> None:
+    """Warn if every user of this machine can read the passwords. Blocks."""
+    with suppress(OSError):
+        if os.stat(path).st_mode & stat.S_IROTH:
+            log.warn("users: {path} can be read by every user of this machine: run chmod o-rwx {path}", path=path)
 
 
 def _with_sasl(config: BrokerConfig) -> list[Listener]:
