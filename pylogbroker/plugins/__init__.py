@@ -15,5 +15,13 @@ __all__: list[str] = []
 
 # These keep their names if other plugins use them too.
 BUILT_IN: Final = frozenset(
-    {"assignors", "callback_handlers", "delete_policies", "partitioners", "serialization", "token_providers"}
+    {
+        "assignors",
+        "callback_handlers",
+        "delete_policies",
+        "oidc_tokens",
+        "partitioners",
+        "serialization",
+        "token_providers",
+    }
 )
