@@ -138,15 +138,36 @@ CLIENT_SECURITY_SETTINGS: Final[tuple[Setting, ...]] = (
         None,
         "medium",
         'User and password of PLAIN and SCRAM in Java\'s syntax: PlainLoginModule required username="..." '
-        'password="...";',
+        'password="..."; or of OAUTHBEARER: OAuthBearerLoginModule required clientId="..." clientSecret="...";',
     ),
     fixed(
         "sasl.oauthbearer.token.provider",
         TEXT,
         None,
         "medium",
-        "Token provider of OAUTHBEARER, a plugin: file:PATH, unsecured:SUBJECT, or an installed one.",
+        "Token provider of OAUTHBEARER, a plugin: file:PATH, unsecured:SUBJECT, oidc, or an installed one.",
     ),
+    fixed(
+        "sasl.oauthbearer.method",
+        one_of("default", "oidc"),
+        "default",
+        "medium",
+        "oidc: the token provider oidc gets tokens of an issuer. As in librdkafka.",
+    ),
+    fixed("sasl.oauthbearer.token.endpoint.url", TEXT, None, "medium", "Where the issuer gives tokens to oidc."),
+    fixed("sasl.oauthbearer.client.id", TEXT, None, "medium", "Client that asks the issuer for tokens."),
+    fixed("sasl.oauthbearer.client.secret", PASSWORD, None, "medium", "Secret of this client."),
+    fixed("sasl.oauthbearer.scope", TEXT, None, "medium", "Scope that the issuer is asked for."),
+    fixed("https.ca.location", TEXT, None, "medium", "File in PEM with the authorities of the issuer's HTTPS server."),
+    fixed("https.ca.pem", TEXT, None, "medium", "Text in PEM, instead of https.ca.location."),
+    fixed(
+        "enable.sasl.oauthbearer.unsecure.jwt",
+        BOOLEAN,
+        False,
+        "low",
+        "true: tokens without a signature, of the principal in sasl.oauthbearer.config. For tests only.",
+    ),
+    fixed("sasl.oauthbearer.config", TEXT, None, "low", "principal=NAME, for enable.sasl.oauthbearer.unsecure.jwt."),
 )
 """For this package's client and Spark's part."""
 

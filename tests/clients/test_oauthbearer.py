@@ -31,6 +31,7 @@ from pylogbroker.spark.writing.producer import IdempotentProducer
 from pylogbroker.spark.writing.producer_ids import identify
 from pylogbroker.spark.writing.task import TaskWriter
 from pylogbroker.wire.messages.metadata import MetadataRequest
+from tests.plugins.issuers import token_issuer
 from tests.security.tokens import Issuer, unsecured
 from tests.support.broker_process import BrokerProcess
 from tests.support.waiting import wait_until
@@ -128,6 +129,55 @@ def test_sparks_part(broker: OAuthBroker, tmp_path: Path) -> None:
         BlockingCluster(read(CONSUMER, how)) as cluster,
     ):
         cluster.any_connection()
+
+
+def of_own_client(how: dict[str, Any]) -> None:
+    settings = {name: text for name, text in how.items() if name != "bootstrap.servers"}
+    with sync.Producer(how["bootstrap.servers"], settings=settings) as producer:
+        until = time.monotonic() + 4
+        while time.monotonic() < until:
+            producer.send("issued", b"value")
+
+
+def of_sparks_part(how: dict[str, Any]) -> None:
+    with BlockingCluster(read(CONSUMER, how)) as cluster:
+        connection, until = cluster.any_connection(), time.monotonic() + 4
+        while time.monotonic() < until:
+            connection.ask(MetadataRequest(topics=[]))
+
+
+def of_librdkafka(how: dict[str, Any]) -> None:
+    producer = Producer(how)
+    producer.produce("issued", b"value")
+    assert producer.flush(30) == 0
+
+
+@pytest.mark.parametrize("talk", [of_own_client, of_sparks_part, of_librdkafka])
+def test_tokens_of_an_issuer(
+    broker: OAuthBroker, talk: Callable[[dict[str, Any]], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The settings are librdkafka's. The first token expires while the client talks, and the next one is in time."""
+    monkeypatch.setenv("no_proxy", "*")
+    with token_issuer() as issuer:
+        now = int(time.time())
+        tokens = [broker.token(exp=now + 3, iat=now), broker.token(iat=now)]
+        issuer.give(*((200, {"access_token": token, "token_type": "Bearer", "expires_in": 600}) for token in tokens))
+        before = len(broker.log_lines())
+        talk(
+            {
+                "bootstrap.servers": broker.bootstrap,
+                "security.protocol": "SASL_PLAINTEXT",
+                "sasl.mechanism": "OAUTHBEARER",
+                "sasl.oauthbearer.method": "oidc",
+                "sasl.oauthbearer.token.endpoint.url": issuer.url,
+                "sasl.oauthbearer.client.id": "me",
+                "sasl.oauthbearer.client.secret": "hidden",
+                "sasl.oauthbearer.scope": "kafka",
+            }
+        )
+        assert [line for line in broker.log_lines()[before:] if "clos" in line] == []
+    assert {form["scope"][0] for _, form in issuer.asked} == {"kafka"}
+    assert len(issuer.asked) >= (1 if talk is of_librdkafka else 2)
 
 
 def test_kafka_python(broker: OAuthBroker) -> None:

@@ -22,7 +22,7 @@ MECHANISM: Final = "sasl.mechanism"
 _MECHANISMS_OF_LIBRDKAFKA: Final = "sasl.mechanisms"
 _USER: Final = "sasl.username"
 _PASSWORD: Final = "sasl.password"
-_JAAS: Final = "sasl.jaas.config"
+JAAS: Final = "sasl.jaas.config"
 
 
 @attrs.frozen(eq=False)
@@ -35,17 +35,17 @@ class Credentials:
     @classmethod
     def of_client(cls, values: Values, provider: ITokenProvider | None) -> Credentials:
         """Return those of a client's settings; raise ConfigError, which shows no password."""
-        mechanism = _mechanism_of(values)
+        mechanism = mechanism_of(values)
         if mechanism == OAUTHBEARER:
             if provider is None:
                 raise ConfigError(f"{TOKEN_PROVIDER}: expected the name of a token provider, for {OAUTHBEARER}")
             return cls(mechanism, partial(OauthBearerClient, provider))
         user, password = values.optional_text(_USER), values.optional_text(_PASSWORD)
-        text = values.optional_text(_JAAS)
+        text = values.optional_text(JAAS)
         if text and (user or password):
-            raise ConfigError(f"{_JAAS}: {_USER} or {_PASSWORD} is set, too; remove one of them")
+            raise ConfigError(f"{JAAS}: {_USER} or {_PASSWORD} is set, too; remove one of them")
         if text:
-            return cls.of_login(mechanism, jaas.parse(text, _JAAS), _JAAS)
+            return cls.of_login(mechanism, jaas.parse(text, JAAS), JAAS)
         for name, value in ((_USER, user), (_PASSWORD, password)):
             if not value:
                 raise ConfigError(f"{name}: expected a value for {mechanism}; sasl.jaas.config can have it, too")
@@ -72,7 +72,8 @@ class Credentials:
         return cls(mechanism, partial(ScramClient, mechanism, user, password, extensions))
 
 
-def _mechanism_of(values: Values) -> str:
+def mechanism_of(values: Values) -> str:
+    """Return the mechanism of a client's settings; raise ConfigError."""
     mechanism, other = values.optional_text(MECHANISM), values.optional_text(_MECHANISMS_OF_LIBRDKAFKA)
     if mechanism and other and mechanism != other:
         raise ConfigError(f"{_MECHANISMS_OF_LIBRDKAFKA}: {MECHANISM} is set, too; remove one of them")
