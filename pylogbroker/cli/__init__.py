@@ -39,7 +39,7 @@ _COMMANDS: Final = {
     "user": "Add, list and delete users of SASL listeners.",
     "verify": "Verify all files of a stopped broker.",
 }
-_INTERRUPTED: Final = 130  # as after SIGINT in a shell
+INTERRUPTED: Final = 130  # as after SIGINT in a shell
 
 
 class _Commands(click.Group):
@@ -66,8 +66,8 @@ class _Commands(click.Group):
         except (PylogbrokerError, OSError) as error:
             raise click.ClickException(str(error)) from error
         except KeyboardInterrupt:
-            click.echo("Interrupted: completed files are kept. Run the same command again to continue.", err=True)
-            context.exit(_INTERRUPTED)
+            click.echo("Interrupted.", err=True)
+            context.exit(INTERRUPTED)
         except ImportError as error:
             package = (error.name or "").partition(".")[0]
             if package not in ("pyspark", "pyarrow", "tenacity"):

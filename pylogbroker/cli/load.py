@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from pylogbroker.cli import INTERRUPTED
 from pylogbroker.config import properties
 from pylogbroker.errors import ConfigError
 
@@ -117,11 +118,15 @@ def command(
     wanted = topics if pattern is None else _pattern(pattern)
     spark = new_session("pylogbroker load", master, conf)
     try:
-        loaded = load(
-            spark, bootstrap_server, wanted, target, mapping=function, options=given, progress=not quiet, **others
-        )
-    finally:
-        spark.stop()
+        try:
+            loaded = load(
+                spark, bootstrap_server, wanted, target, mapping=function, options=given, progress=not quiet, **others
+            )
+        finally:
+            spark.stop()
+    except KeyboardInterrupt:  # the last line, after what Spark says
+        click.echo("Interrupted: completed files are kept. Run the same command again to continue.", err=True)
+        click.get_current_context().exit(INTERRUPTED)
     click.echo(
         f"{loaded.records} records in {loaded.files} files, {loaded.bytes} bytes, {loaded.seconds:.1f} s,"
         f" lag {loaded.lag}"

@@ -17,6 +17,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from pylogbroker.cli import main
+from pylogbroker.cli.cluster_options import Connection
 from pylogbroker.cli.load import _mapping
 from pylogbroker.spark import sessions
 from pylogbroker.spark.loading.mapping import JsonValue, LogLine
@@ -202,6 +203,12 @@ def test_ctrl_c(new_broker: Callable[..., Broker], fresh_name: Callable[[], str]
         assert sorted(int(value) for (value,) in rows(target, "value")) == list(range(300))
         assert len(list(target.rglob("*.parquet"))) <= before + 4
         assert stray_files(target) == [".lock", "manifest.json"]
+
+
+def test_ctrl_c_of_other_verbs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Connection, "admin", Mock(side_effect=KeyboardInterrupt))
+    found = CliRunner().invoke(main, ["topic", "list", "-b", "127.0.0.1:1"])
+    assert (found.exit_code, found.stdout, found.stderr) == (130, "", "Interrupted.\n")
 
 
 def test_where_nothing_can_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
