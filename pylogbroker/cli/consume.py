@@ -69,6 +69,8 @@ def command(
         raise click.UsageError("a group assigns the partitions itself: name topics alone, or leave --group out")
     if since is not None and offset is not None:
         raise click.UsageError("give --offset or --since")
+    if base64 and output != "json":
+        raise click.UsageError("--base64 needs --format json: letters print bytes as they are")
     write, matches = formatter(output, base64), _filter(key, grep, headers)
     start = offset or "beginning"
     reading = (

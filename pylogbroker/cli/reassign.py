@@ -105,6 +105,8 @@ def elect(topics: tuple[str, ...], unclean: bool, yes: bool, connection: Connect
     """Elect the preferred leaders of partitions: the first of their replicas."""
     from pylogbroker.client.admin import ElectionType
 
+    if yes and not unclean:
+        click.echo("--yes does nothing without --unclean: no question is asked", err=True)
     with connection.admin() as admin:
         keys = partitions_of(admin, topics)
         if unclean:

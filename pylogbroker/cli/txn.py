@@ -82,7 +82,9 @@ def producers(topics: tuple[str, ...], is_open: bool, connection: Connection, ou
             "producer_epoch": each.producer_epoch,
             "coordinator_epoch": each.coordinator_epoch,
             "last_sequence": each.last_sequence,
-            "last_written_seconds_ago": round((now_ms - each.last_timestamp) / 1000, 1),
+            "last_written_seconds_ago": None
+            if each.last_timestamp is None
+            else round((now_ms - each.last_timestamp) / 1000, 1),
             "transaction_start": each.transaction_start,
         }
         for (topic, partition), writers in sorted(found.items())

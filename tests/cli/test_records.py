@@ -104,6 +104,11 @@ def test_wrong_arguments(run: Command, made: str) -> None:
     assert "name topics alone" in run("consume", f"{made}:0", "-g", "x", code=2).stderr
 
 
+def test_base64_is_of_json_alone(run: Command, made: str) -> None:
+    assert "--base64 needs --format json" in run("consume", made, "-e", "--base64", code=2).stderr
+    assert "--base64 needs --json" in run("produce", made, "--base64", given="eA==", code=2).stderr
+
+
 def test_a_group(run: Command, made: str, group: str, broker: Broker) -> None:
     found = run("consume", made, "-g", group, "-n", 5, "-f", r"%s\n").stdout.split()
     assert sorted(found) == ["v0", "v1", "v2", "v3", "v4"]

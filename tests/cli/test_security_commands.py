@@ -18,10 +18,19 @@ from confluent_kafka.admin import (
     ResourcePatternType,
     ResourceType,
 )
+from twisted.internet.defer import succeed
 
 from pylogbroker.cli import main
 from pylogbroker.client.admin.routing import Router
+from pylogbroker.client.cluster import Cluster
 from pylogbroker.wire.messages.describe_acls import AclDescription, DescribeAclsResource, DescribeAclsResponse
+from pylogbroker.wire.messages.describe_producers import (
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    PartitionResponse,
+    ProducerState,
+    TopicResponse,
+)
 from tests.support.broker_process import BrokerProcess
 from tests.support.brokers import Broker
 from tests.support.waiting import wait_until
@@ -142,6 +151,29 @@ def test_transactions(broker: Broker, topic: str, fresh_name: Callable[[], str])
     run(broker, "txn", "fence", name, "--yes")
     [described] = rows(broker, "txn", "describe", name)
     assert described["producer_epoch"] > 0
+
+
+def test_a_producer_whose_last_record_is_unknown(broker: Broker, topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    answer = DescribeProducersResponse(
+        topics=[TopicResponse(topic, [PartitionResponse(0, active_producers=[ProducerState(5, 1, 0, -1)])])]
+    )
+    send = Cluster.send
+
+    def replaced(self: Cluster, node_id: int, request: Any, **options: Any) -> Any:
+        if isinstance(request, DescribeProducersRequest):
+            return succeed(answer)
+        return send(self, node_id, request, **options)
+
+    monkeypatch.setattr(Cluster, "send", replaced)
+    run(broker, "topic", "create", topic)
+    [found] = rows(broker, "txn", "producers", topic)
+    assert (found["producer_id"], found["last_written_seconds_ago"]) == (5, None)
+
+
+def test_a_yes_that_does_nothing(broker: Broker, topic: str) -> None:
+    run(broker, "topic", "create", topic)  # a broker without a cluster elects no leaders
+    assert "--yes does nothing" in run(broker, "reassign", "elect", topic, "--yes", code=1).stderr
+    assert "--yes" not in run(broker, "reassign", "elect", topic, code=1).stderr
 
 
 @pytest.mark.parametrize("noun", ["acl", "quota", "txn"])

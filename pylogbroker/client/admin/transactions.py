@@ -59,12 +59,15 @@ class TransactionDescription:
 
 @attrs.frozen
 class ProducerDescription:
-    """Producer of a partition. `transaction_start` is the first offset of its open transaction, or None."""
+    """Producer of a partition. `transaction_start` is the first offset of its open transaction, or None.
+
+    `last_timestamp` is None if the broker does not know when it wrote last.
+    """
 
     producer_id: int
     producer_epoch: int
     last_sequence: int
-    last_timestamp: int
+    last_timestamp: int | None
     coordinator_epoch: int | None
     transaction_start: int | None
 
@@ -191,7 +194,7 @@ def _producers(found: PartitionResponse) -> tuple[ProducerDescription, ...]:
             each.producer_id,
             each.producer_epoch,
             each.last_sequence,
-            each.last_timestamp,
+            each.last_timestamp if each.last_timestamp >= 0 else None,
             each.coordinator_epoch if each.coordinator_epoch >= 0 else None,
             each.current_txn_start_offset if each.current_txn_start_offset >= 0 else None,
         )
