@@ -50,6 +50,8 @@ class SaslFactory(ConnectionFactory, Protocol):
     def session_expired(self) -> None:
         """Count a connection that its client has used after the end of its session."""
 
+    def count_failure(self, step: str, /) -> None: ...
+
 
 @attrs.define(eq=False)
 class _Handlers:
@@ -123,6 +125,7 @@ class SaslProtocol(KafkaProtocol):
         self._frames.limit(services.config.integer(setting), setting)
         self._identity: tuple[str, str] | None = None
         self._login: Deferred[bytes] | None = None
+        self._has_failed = False
         self._authenticated_at = 0.0
         self.session_lifetime_ms = 0
         """Of the session that has begun; 0: for ever."""
@@ -181,7 +184,19 @@ class SaslProtocol(KafkaProtocol):
 
     def _broken(self, failure: Failure) -> None:
         log.failure("the authentication of {peer} failed", failure, peer=self.peer)
+        self._count_failure()
         self.close_because("its authentication failed")
+
+    def _violated(self, reason: str, api: str = "") -> None:
+        """Count a client that sends anything else than its credentials, too."""
+        if not self._closing:
+            self._count_failure()
+        super()._violated(reason, api)
+
+    def _count_failure(self) -> None:
+        if self._authentication is not None and not self._has_failed:
+            self._has_failed = True
+            self.factory.count_failure("SASL")
 
     def respond(self, token: bytes) -> Deferred[bytes]:
         """Return the mechanism's answer, or a failure after the delay; other requests wait for it."""
@@ -207,7 +222,7 @@ class SaslProtocol(KafkaProtocol):
         return done.addBoth(checked).addCallback(self._responded).addErrback(failed).addBoth(go_on)
 
     def _responded(self, token: bytes) -> bytes:
-        authentication = self._authentication
+        authentication = None if self._closing else self._authentication
         user = authentication.user if authentication is not None else None
         if authentication is not None and user is not None:
             is_first = self._identity is None
@@ -231,5 +246,7 @@ class SaslProtocol(KafkaProtocol):
 
     def end(self, cause: str) -> None:
         """End the connection after the answer; drop what came behind."""
-        self.factory.setup_failed(self, "SASL", cause)
+        if not self._has_failed:
+            self._has_failed = True
+            self.factory.setup_failed(self, "SASL", cause)
         self.factory.reactor.callLater(0, self.finish)

@@ -206,10 +206,14 @@ class KafkaFactory(Factory):
 
     def setup_failed(self, protocol: KafkaProtocol, step: str, cause: str) -> None:
         """Log why the step TLS or SASL failed, a few times a minute for each cause."""
-        self.counts.not_authenticated += 1
-        self.counts.setups[step, False] += 1
+        self.count_failure(step)
         if self._not_secured.is_due(f"{protocol.host}: {step}: {cause},"):
             log.warn("closed the connection from {peer}: {step}: {cause}", peer=protocol.peer, step=step, cause=cause)
+
+    def count_failure(self, step: str) -> None:
+        """Count a step that failed for a cause that is logged elsewhere."""
+        self.counts.not_authenticated += 1
+        self.counts.setups[step, False] += 1
 
     def authenticated(self, protocol: KafkaProtocol) -> None:
         self.counts.authenticated += 1

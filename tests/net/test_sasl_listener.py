@@ -123,6 +123,44 @@ class SaslListenerTests(SaslNodeTests):
                 peer.send(struct.pack(">ihhih", 10, key, request.versions.first, 1, -1))
                 self.assertEqual((peer.frames(), peer.transport.closed), ([], "at once"), request.__name__)
 
+    def test_what_is_no_authentication_counts_as_a_failed_one(self) -> None:
+        """A flood of it would not be seen otherwise; a violation of an authenticated client is none."""
+        handshake, garbage = (SaslHandshakeRequest("PLAIN"), 1), struct.pack(">ihhih", 10, 36, 1, 1, 7)
+        for number, sent in enumerate(
+            (
+                [(ListGroupsRequest(), 4)],
+                [struct.pack(">i", 1001)],
+                [b"GET / HTTP/1.1"],
+                [(SaslAuthenticateRequest(RIGHT), 2)],
+                [handshake, garbage],
+                [handshake, (ListGroupsRequest(), 4), struct.pack(">i", -1)],
+                [handshake, (SaslAuthenticateRequest(WRONG), 2), struct.pack(">i", 1001)],
+            ),
+            start=1,
+        ):
+            peer = Peer(self)
+            peer.send(*sent)
+            self.node.clock.advance(0.2)
+            self.node.clock.advance(0)
+            peer.protocol.connectionLost()
+            counts = self.factory.counts
+            self.assertEqual((counts.not_authenticated, counts.setups["SASL", False]), (number, number), sent)
+        peer = Peer(self)
+        peer.log_in()
+        peer.send(garbage)
+        self.assertEqual(
+            (peer.transport.closed, counts.authenticated, counts.not_authenticated), ("at once", 1, number)
+        )
+
+    def test_a_client_that_is_closed_while_it_waits_is_not_authenticated(self) -> None:
+        self.node.logins.holding = True
+        peer = Peer(self)
+        peer.send((SaslHandshakeRequest("PLAIN"), 1), (SaslAuthenticateRequest(RIGHT), 2))
+        peer.protocol.close_because("a test")
+        self.node.logins.run_one()
+        self.node.clock.advance(1)
+        self.assertEqual((self.factory.counts.authenticated, peer.principal), (0, "User:ANONYMOUS"))
+
     def test_requests_behind_a_failure_are_dropped(self) -> None:
         peer = Peer(self)
         authenticate = SaslAuthenticateRequest(WRONG), 2
