@@ -95,6 +95,7 @@ async def remove_fault(visitor: Visitor, query: Query) -> dict[str, Any]:
 
 
 def _find(visitor: Visitor, query: Query) -> ListedFault:
+    query.filled("id")
     number = query.number("id")
     for each in _faults(visitor, AclOperation.ALTER).listed():
         if each.number == number:

@@ -93,6 +93,7 @@ async def _commit(visitor: Visitor, plan: _Plan, offsets: Sequence[tuple[Key, in
 
 async def _planned(visitor: Visitor, query: Query) -> _Plan:
     group_id = query.required("id")
+    query.filled("to")
     found, committed = await read_group(visitor, group_id)
     keys = await _wanted(visitor, query, committed)
     starts, ends = await offsets_at(visitor, keys, EARLIEST), await offsets_at(visitor, keys, LATEST)

@@ -80,6 +80,13 @@ class Query:
             raise BadQuery(f"{name} is missing")
         return found
 
+    def filled(self, name: str) -> str:
+        """Return a parameter without the space around it; raise BadQuery if there is none, or nothing else."""
+        found = self.text(name)
+        if not found:
+            raise BadQuery(f"{name} is missing")
+        return found
+
     def number(self, name: str, default: int | None = None, greatest: int = NUMBER_MAX) -> int | None:
         """Return a number of at least 0, or `default`; a number above `greatest` becomes it."""
         text = self.text(name)

@@ -49,6 +49,7 @@ async def set_quota(visitor: Visitor, query: Query) -> dict[str, Any]:
     parts = [EntityData(kind, None if name == DEFAULT_NAME else name) for kind, name in names.items() if name]
     if not parts:
         raise BadQuery(f"give {', '.join(FIELDS.values())}, or several")
+    query.filled("key")
     key = query.choice("key", KEYS)
     change = OpData(key, remove=True) if query.flag("remove") else OpData(key, query.decimal("value"))
     [found] = (await visitor.ask(AlterClientQuotasRequest([QuotaAlteration(parts, [change])]))).entries

@@ -153,6 +153,7 @@ async def _producers(visitor: Visitor, topic: str, index: int) -> list[ProducerS
 async def abort_transaction(visitor: Visitor, query: Query) -> dict[str, Any]:
     """Write a marker that aborts a producer's transaction in one partition, which its coordinator has forgotten."""
     topic, index = query.required("topic"), query.count("partition", 0, _PARTITION_MAX)
+    query.filled("producer_id")
     producer_id = query.count("producer_id", -1)
     found = [
         each

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Iterator
 from functools import cache, reduce
 from importlib.resources import files
 from typing import Any
@@ -27,6 +28,48 @@ def check_answer(path: str, method: str, code: int, body: Any) -> None:
     """Raise AssertionError for an answer that is not as described."""
     response = _resolved(description()["paths"][path][method]["responses"][str(code)])
     _check(path, response["content"]["application/json"]["schema"], body)
+
+
+def parameters(path: str) -> set[str]:
+    """Return the names of the parameters of a GET."""
+    return {each["name"] for each in description()["paths"][path]["get"].get("parameters", ())}
+
+
+def body_schema(path: str) -> Any:
+    return description()["paths"][path]["post"]["requestBody"]["content"]["application/json"]["schema"]
+
+
+def fields(path: str) -> set[str]:
+    """Return the names of the fields of a POST."""
+    return set(body_schema(path)["properties"])
+
+
+def required(path: str, method: str) -> set[str]:
+    """Return the names of what a request must have."""
+    if method == "post":
+        return set(body_schema(path).get("required", ()))
+    return {each["name"] for each in description()["paths"][path]["get"].get("parameters", ()) if each["required"]}
+
+
+def answer_names(path: str, method: str) -> set[str]:
+    """Return the names of all values of an answer."""
+    response = description()["paths"][path][method]["responses"]["200"]["content"]
+    return set(_names(response["application/json"]["schema"])) if "application/json" in response else set()
+
+
+def _names(schema: Any) -> Iterator[str]:
+    schema = _resolved(schema)
+    for name, each in schema.get("properties", {}).items():
+        yield name
+        yield from _names(each)
+    if "items" in schema:
+        yield from _names(schema["items"])
+
+
+def check_names(path: str, method: str, names: Iterable[str]) -> None:
+    """Raise AssertionError for a request with parameters or fields that are not described."""
+    known = fields(path) if method == "post" else parameters(path)
+    assert set(names) <= known, f"{method} {path}: {set(names) - known}"
 
 
 def _resolved(schema: Any) -> Any:

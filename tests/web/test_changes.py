@@ -13,7 +13,7 @@ from pylogbroker.security.acls.bindings import AclOperation, AclResourceType
 from pylogbroker.web.pages import put_pages
 from pylogbroker.web.texts import Directory
 from pylogbroker.web.views import CHANGES
-from tests.web.described import check_answer
+from tests.web.described import check_answer, check_names
 from tests.web.test_pages import Parsed
 from tests.web.test_site import Answer
 from tests.web.test_views import NOW, ViewTests
@@ -44,6 +44,7 @@ class ChangeTests(ViewTests):
         answer = self.post(f"/api/{name}", json.dumps(fields).encode(), "application/json")
         self.assertEqual((answer.code, answer.headers["content-type"]), (code, "application/json"), answer.body)
         body = json.loads(answer.body)
+        check_names(f"/api/{name}", "post", fields)
         check_answer(f"/api/{name}", "post", code, body)
         return body
 

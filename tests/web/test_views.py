@@ -26,7 +26,7 @@ from pylogbroker.wire.messages.offset_commit import (
 )
 from tests.broker.nodes import CLUSTER_ID, NODE_ID, START, NodeTests
 from tests.broker.trees import now
-from tests.web.described import check_answer
+from tests.web.described import check_answer, check_names
 from tests.web.test_site import Connection
 
 NOW = int(START * 1000)
@@ -61,7 +61,9 @@ class ViewTests(NodeTests):
         answer = self.connect().get(f"/api/{path}")
         self.assertEqual((answer.code, answer.headers["content-type"]), (code, "application/json"), answer.body)
         body = json.loads(answer.body)
-        check_answer(f"/api/{path.partition('?')[0]}", "get", code, body)
+        name, _, query = path.partition("?")
+        check_names(f"/api/{name}", "get", (each.partition("=")[0] for each in query.split("&") if each))
+        check_answer(f"/api/{name}", "get", code, body)
         return body
 
     def commit(self, group: str, topic: str, offset: int) -> None:
