@@ -84,7 +84,7 @@ def check(group_id: str, number: int) -> None:
 async def ends_of(visitor: Visitor, keys: Iterable[Key]) -> Mapping[Key, int]:
     """Return high watermarks, of the leader if this broker has no replica; unknown ones are left out."""
     hosted, over = visitor.services.partitions.hosted, visitor.services.runtime.slices.over
-    wanted = dict.fromkeys([key async for key in over(keys)])
+    wanted = {key: None async for key in over(keys)}
     here = {key: hosted[key].log.high_watermark async for key in over(wanted) if key in hosted}
     return here | await known_ends(visitor, [key async for key in over(wanted) if key not in here])
 

@@ -69,6 +69,8 @@ class Sampling:
         time_ms = services.runtime.now_ms()
         found = [each async for each in over(tuple(services.groups.groups())) if each.offsets.committed]
         chosen = lags.choose(each.group_id for each in found)
-        committed = {each.group_id: dict(each.offsets.committed) for each in found if each.group_id in chosen}
+        committed = {
+            each.group_id: dict(each.offsets.committed) async for each in over(found) if each.group_id in chosen
+        }
         ends = await ends_of(visitor, (key for each in committed.values() for key in each))
         lags.note(time_ms, {group_id: await lag_of(visitor, each, ends) for group_id, each in committed.items()})
