@@ -229,7 +229,7 @@ NETWORK_SETTINGS: tuple[Setting, ...] = (
         BOOLEAN,
         False,
         "low",
-        "For tests of programs alone: faults may be injected by a program that embeds the broker. docs/testing.md.",
+        "For tests of programs alone: a program that embeds the broker, or the page, injects faults. docs/testing.md.",
     ),
     cluster_wide(
         "background.threads",
