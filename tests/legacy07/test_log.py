@@ -249,6 +249,7 @@ def test_what_coordinators_write_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(KafkaError) as caught:
         log.append(batch(), NOW, origin=Origin.COORDINATOR)
     assert caught.value.code is ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT
+    assert "message format 0.7 has neither idempotent producers nor transactions" in caught.value.detail
     assert log.log_end_offset == 0
 
 

@@ -195,3 +195,9 @@ def test_what_0_7_cannot_express_is_rejected(sent: bytes) -> None:
     with pytest.raises(KafkaError) as caught:
         to_legacy07(sent, RULES, 2000, 1 << 20)
     assert caught.value.code is ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT
+
+
+def test_idempotent_producers_learn_what_to_set() -> None:
+    sent = build([Record(0, 1, None, b"value")], producer_id=5, producer_epoch=0, base_sequence=0)
+    with pytest.raises(KafkaError, match=r"neither idempotent producers .*: set enable\.idempotence=false"):
+        to_legacy07(sent, RULES, 2000, 1 << 20)

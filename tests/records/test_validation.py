@@ -173,7 +173,9 @@ def test_topics_of_an_old_format(magic: int, sent: int, codec: Codec) -> None:
     ids=["idempotent", "transactional"],
 )
 def test_old_formats_have_no_producers(options: dict[str, Any]) -> None:
-    assert rejected(build(PLAIN, **options), magic=1).code is ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT
+    error = rejected(build(PLAIN, **options), magic=1)
+    assert error.code is ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT
+    assert "message format v1 has neither idempotent producers nor transactions" in error.detail
 
 
 def test_old_formats_have_no_headers() -> None:

@@ -13,7 +13,7 @@ from pylogbroker.client.errors import ConnectionLost, NoBrokers, RequestTimedOut
 from pylogbroker.client.fetch_requests import NAMES_VERSION_MAX, FetchTarget, fetch_request
 from pylogbroker.client.settings import CONSUMER, read
 from pylogbroker.errors import ConfigError, ErrorCode, KafkaError
-from pylogbroker.spark.brokers.cluster import GROUP, BlockingCluster, OffsetAtTime, partitions_of
+from pylogbroker.spark.brokers.cluster import FIRST_CONTACT_SECONDS, GROUP, BlockingCluster, OffsetAtTime, partitions_of
 from pylogbroker.wire.messages.list_offsets import EARLIEST, LATEST
 from pylogbroker.wire.messages.metadata import (
     MetadataResponse,
@@ -109,6 +109,11 @@ def test_no_broker_at_all() -> None:
     assert time.monotonic() - begun < 5
     with pytest.raises(ConfigError, match="no brokers are given"):
         cluster_of(" , ")
+
+
+def test_an_unreachable_broker_is_reported_within_15_seconds() -> None:
+    """The next test proves that the time is kept, with a shorter one."""
+    assert FIRST_CONTACT_SECONDS <= 12  # and up to three for the start of a query
 
 
 def test_a_driver_learns_soon_that_no_broker_can_be_reached(monkeypatch: pytest.MonkeyPatch) -> None:

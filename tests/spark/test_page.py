@@ -13,6 +13,11 @@ from tests.support.brokers import Broker
 PAGE = ROOT / "docs" / "spark.md"
 
 
+def test_the_first_program_sets_the_number_of_shuffle_partitions() -> None:
+    """Spark's default, 200, makes a small query take minutes."""
+    assert '.config("spark.sql.shuffle.partitions", 4)' in programs(PAGE)[0].text
+
+
 @pytest.mark.one_broker
 def test_the_page(spark: SparkSession, broker: Broker, capsys: pytest.CaptureFixture[str]) -> None:
     found = programs(PAGE)
