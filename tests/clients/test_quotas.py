@@ -1,16 +1,23 @@
-"""Kafka's tool for quotas against both brokers, and producers that are throttled."""
+"""Kafka's tool for quotas against both brokers, and clients that are throttled."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
+from contextlib import closing, suppress
+from typing import Any
 
 import pytest
-from confluent_kafka import Producer
-from kafka import KafkaProducer
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
+from kafka.admin import NewTopic
+from kafka.errors import NodeNotReadyError, ThrottlingQuotaExceededError
 
 from tests.peers import available
 from tests.peers.tools import tool
 from tests.support.brokers import Broker
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.skipif(not available(), reason="needs a JDK and Maven")
 
@@ -114,3 +121,73 @@ def test_producers_learn_how_long_they_are_throttled(limited: Broker) -> None:
     ).stdout
     [line] = [each for each in shown.splitlines() if "produce-throttle-time-max" in each]
     assert float(line.rpartition(":")[2]) == pytest.approx(500, abs=300)
+
+
+def set_quota(broker: Broker, kind: str, quota: str) -> None:
+    where = ("--bootstrap-server", broker.bootstrap, "--alter", "--entity-type", kind, "--entity-default")
+    tool("kafka-configs", *where, "--add-config", quota)
+
+
+SHORT = {"quota.window.num": "2", "controller.quota.window.num": "2"}
+"""Windows for tests: clients have used up what they may at once after a second, not after ten."""
+
+
+def test_consumers_are_throttled(new_broker: Callable[..., Broker], caplog: pytest.LogCaptureFixture) -> None:
+    """They learn of it, and get all records."""
+    broker = new_broker(SHORT)
+    broker.start()
+    sent = [bytes([number]) * 105_000 for number in range(8)]
+    with closing(KafkaProducer(bootstrap_servers=broker.bootstrap)) as producer:
+        for value in sent:
+            producer.send("fetched", value).get(60)
+    set_quota(broker, "clients", "consumer_byte_rate=200000")
+
+    throttled: list[float] = []
+    settings: dict[str, Any] = {"bootstrap.servers": broker.bootstrap, "client.id": "librdkafka", "group.id": "unused"}
+    settings |= {"throttle_cb": lambda event: throttled.append(event.throttle_time)}
+    with closing(Consumer(settings)) as consumer:
+        consumer.assign([TopicPartition("fetched", 0, 0)])
+        found = [message.value() for _ in sent if (message := consumer.poll(60)) is not None]
+        wait_until(lambda: consumer.poll(0.1) is None and bool(throttled), 60)
+    assert found == sent
+    assert max(throttled) > 0.1
+
+    how = {"client_id": "kafka-python", "auto_offset_reset": "earliest", "max_partition_fetch_bytes": 200_000}
+    with closing(KafkaConsumer("fetched", bootstrap_servers=broker.bootstrap, **how)) as other:
+        assert [next(other).value for _ in sent] == sent
+    assert "FetchResponse throttled by broker" in caplog.text
+
+
+def test_creating_many_partitions_is_throttled(new_broker: Callable[..., Broker]) -> None:
+    """A client that knows the error gets it; it may go on when the tokens are back."""
+    broker = new_broker(SHORT)
+    broker.start()
+    set_quota(broker, "clients", "controller_mutation_rate=2")
+
+    def create(name: str, partitions: int) -> None:
+        admin.create_topics([NewTopic(name, partitions, 1)])
+
+    def created() -> bool:
+        with suppress(ThrottlingQuotaExceededError, NodeNotReadyError):  # or the client itself still waits
+            create("second", 1)
+            return True
+        return False
+
+    with closing(KafkaAdminClient(bootstrap_servers=broker.bootstrap)) as admin:
+        create("first", 8)  # the bucket has 4 tokens
+        with pytest.raises(ThrottlingQuotaExceededError):
+            create("second", 1)
+        wait_until(created, 60)
+        assert set(admin.list_topics()) >= {"first", "second"}
+
+
+def test_new_connections_are_throttled(new_broker: Callable[..., Broker]) -> None:
+    """Beyond the rate of an address, connections are closed late; clients connect again until all are served."""
+    broker = new_broker(SHORT)
+    broker.start()
+    set_quota(broker, "ips", "connection_creation_rate=5")
+    began = time.monotonic()
+    clients = [AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 0}) for _ in range(20)]
+    for client in clients:
+        assert client.list_topics(timeout=60).brokers
+    assert time.monotonic() - began > 1  # 20 connections at 5 per second

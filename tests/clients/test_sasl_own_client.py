@@ -23,7 +23,10 @@ from pylogbroker.spark.writing.producer import IdempotentProducer
 from pylogbroker.spark.writing.producer_ids import identify
 from pylogbroker.spark.writing.task import TaskWriter
 from pylogbroker.wire.messages.metadata import MetadataRequest
+from tests.clients.adapters.java import SOURCES
 from tests.clients.test_sasl import LISTENERS, MECHANISMS, SaslBroker, sasl_broker
+from tests.peers import available
+from tests.peers.java import Program
 
 SECONDS_MAX = 10.0
 """Less than any time limit of a client that goes on trying."""
@@ -129,7 +132,35 @@ def of_librdkafka(how: dict[str, str]) -> Iterator[Callable[[], object]]:
     yield lambda: client.list_topics(timeout=60)
 
 
-@pytest.mark.parametrize("make", [blocking, of_client, of_librdkafka])
+def of_java(how: dict[str, str]) -> Iterator[Callable[[], object]]:
+    """Let the Java program ask for the time of three sessions, on one connection."""
+    user = f'username="{how["sasl.username"]}" password="{how["sasl.password"]}"'
+    settings = {
+        "bootstrap.servers": how["bootstrap.servers"],
+        "security.protocol": how["security.protocol"],
+        "sasl.mechanism": how["sasl.mechanism"],
+        "sasl.jaas.config": f"org.apache.kafka.common.security.scram.ScramLoginModule required {user};",
+        "retries": "0",
+        "talk.ms": str(3 * SESSION_MS),
+    }
+    line = "\t".join(f"{name}={text}" for name, text in settings.items()) + "\n"
+
+    def ask() -> None:
+        done = Program(SOURCES / "Logins.java", log_level="error").run(input=line)
+        assert done.stdout.split() == ["served"]
+
+    yield ask
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        blocking,
+        of_client,
+        of_librdkafka,
+        pytest.param(of_java, marks=pytest.mark.skipif(not available(), reason="needs a JDK and Maven")),
+    ],
+)
 def test_sessions_are_renewed_on_their_connection(
     broker: SaslBroker, make: Callable[[dict[str, str]], Iterator[Callable[[], object]]]
 ) -> None:

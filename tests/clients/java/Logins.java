@@ -18,7 +18,7 @@ import org.apache.kafka.common.security.oauthbearer.OAuthBearerTokenCallback;
 
 /**
  * Connects with the settings of each line of the standard input, name=value between tabs. For each it prints "served", or
- * the class of the error.
+ * the class of the error. With talk.ms, it asks again and again for this time.
  */
 public final class Logins {
     private Logins() {}
@@ -50,8 +50,13 @@ public final class Logins {
     }
 
     private static String outcome(Map<String, Object> settings) throws Exception {
+        Object talk = settings.remove("talk.ms");
+        long talkMs = talk == null ? 0 : Long.parseLong((String) talk);
         try (Admin admin = Admin.create(settings)) {
-            admin.describeCluster().clusterId().get();
+            long until = System.nanoTime() + talkMs * 1_000_000;
+            do {
+                admin.describeCluster().clusterId().get();
+            } while (System.nanoTime() < until);
             return "served";
         } catch (ExecutionException error) {
             return error.getCause().getClass().getSimpleName();
