@@ -57,7 +57,7 @@ def test_beside_brokers_of_an_old_release(
     if not budget.thorough:
         pytest.skip("the newer protocol is tested; this one needs --thorough")
     makers = (partial(apache, protocol="2.7"), partial(apache, release="kafka-2.7"), own)
-    protocol = {"inter.broker.protocol.version": "2.7"}
+    protocol = {"inter.broker.protocol.version": "2.7", "zookeeper.session.timeout.ms": "9000"}  # 2.7 starts slowly
     chosen = makers if order == "its controller" else (makers[2], *makers[:2])
     survive(new_cluster_on_zookeeper, chosen, topic, budget, 20, protocol)
 
