@@ -121,7 +121,13 @@ class BrokerConfig(Values):
 
     def connection_rate(self, listener: listeners.Listener) -> int:
         """Return the connections per second that are set for one listener alone."""
-        name = "max.connection.creation.rate"
+        return self._of_one_listener(listener, "max.connection.creation.rate")
+
+    def connections_of(self, listener: listeners.Listener) -> int:
+        """Return the number of connections that is set for one listener alone."""
+        return self._of_one_listener(listener, "max.connections")
+
+    def _of_one_listener(self, listener: listeners.Listener, name: str) -> int:
         text = self.set_text(listener.prefix + name)
         return INT_MAX if text is None else int(str(_parse(listener.prefix + name, text)))
 

@@ -161,7 +161,13 @@ NETWORK_SETTINGS: tuple[Setting, ...] = (
         "Memory for requests and responses of all connections together. Beyond it, the broker closes the connection "
         "that made no progress for the longest time. With -1, a quarter of the machine's memory.",
     ),
-    cluster_wide("max.connections", at_least(0), INT_MAX, "medium", "Maximum number of connections."),
+    cluster_wide(
+        "max.connections",
+        at_least(0),
+        INT_MAX,
+        "medium",
+        "Maximum number of connections. Also for one listener: listener.name.<name>.max.connections.",
+    ),
     cluster_wide(
         "max.connections.per.ip",
         at_least(0),

@@ -31,7 +31,7 @@ VALUE_BYTES_MAX = 0x7FFF
 _NAME_MAX = 100
 _OF_ONE_LISTENER = re.compile(
     r"listener\.name\.[^.]+\.(?:[^.]+\.)??"
-    r"((?:ssl|sasl)\..+|principal\.builder\.class|connections\.max\.reauth\.ms|max\.connection\.creation\.rate)"
+    r"((?:ssl|sasl)\..+|principal\.builder\.class|connections\.max\.reauth\.ms|max\.connection\.creation\.rate|max\.connections)"
 )
 
 

@@ -69,27 +69,42 @@ class MemoryLimit:
 
 @attrs.define
 class ConnectionLimit:
-    """Admits up to `most` connections, per host `most_per_host` (or its override)."""
+    """Admits up to `most` connections, per host `most_per_host` (or its override), and per listener `most_of`.
+
+    As in Kafka, the listener of brokers alone, `protected`, is full only by its own number. Then other connections
+    must end, so that there are `most` again.
+    """
 
     most: int
     most_per_host: int
     overrides: dict[str, int] = attrs.field(factory=dict)
+    most_of: dict[str, int] = attrs.field(factory=dict)
+    protected: str | None = None
+    _listeners: Counter[str] = attrs.field(factory=Counter, init=False)
     _hosts: Counter[str] = attrs.field(factory=Counter, init=False)
     _count: int = attrs.field(default=0, init=False)
 
-    def admit(self, host: str) -> str | None:
+    @property
+    def is_exceeded(self) -> bool:
+        return self._count > self.most
+
+    def admit(self, host: str, listener: str = "") -> str | None:
         """Count a connection, or return the reason why it is rejected."""
-        if self._count >= self.most:
+        if self._listeners[listener] >= self.most_of.get(listener, self._listeners[listener] + 1):
+            return f"{listener} has its {self.most_of[listener]} connections (max.connections of this listener)"
+        if self._count >= self.most and listener != self.protected:
             return f"max.connections={self.most} is reached"
         most = self.overrides.get(host, self.most_per_host)
         if self._hosts[host] >= most:
             return f"{host} has its {most} connections (max.connections.per.ip)"
         self._count += 1
         self._hosts[host] += 1
+        self._listeners[listener] += 1
         return None
 
-    def leave(self, host: str) -> None:
+    def leave(self, host: str, listener: str = "") -> None:
         self._count -= 1
+        self._listeners[listener] -= 1
         self._hosts[host] -= 1
         if not self._hosts[host]:
             del self._hosts[host]

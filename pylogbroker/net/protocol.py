@@ -520,6 +520,10 @@ class KafkaProtocol(Protocol):
             self._close()
 
     @property
+    def is_closing(self) -> bool:
+        return self._closing
+
+    @property
     def requests_queued(self) -> int:
         return len(self._todo)
 

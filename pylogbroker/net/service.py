@@ -20,7 +20,8 @@ from twisted.logger import Logger
 from pylogbroker.broker.peer_log_limit import PeerLogLimit
 from pylogbroker.broker.runtime import PeriodicCall
 from pylogbroker.broker.services import Services
-from pylogbroker.config import Listener
+from pylogbroker.config import BrokerConfig, Listener
+from pylogbroker.config.listeners import SIMPLE
 from pylogbroker.net.connection_rates import ConnectionRates, ThrottledConnection
 from pylogbroker.net.latencies import ReadSampler
 from pylogbroker.net.limits import ConnectionLimit, MemoryLimit, SetupLimit, automatic_memory_bound
@@ -39,6 +40,13 @@ THROTTLED_MAX = 1000  # connections of a listener that wait for their end
 _IDLE_TICKS = 10
 
 
+def _listener_of_brokers(config: BrokerConfig) -> str | None:
+    """Return the name of the listener of other brokers, None if it is the only one."""
+    if len(config.listeners) == 1 or all(each.protocol == SIMPLE for each in config.listeners):
+        return None
+    return config.inter_broker_listener.name
+
+
 @attrs.define(eq=False)
 class SharedLimits:
     memory: MemoryLimit
@@ -49,6 +57,8 @@ class SharedLimits:
     rejected: PeerLogLimit
     not_secured: PeerLogLimit
     rates: ConnectionRates
+    factories: list[KafkaFactory] = attrs.field(factory=list)
+    """Those whose connections may end so that other brokers can connect."""
 
     @classmethod
     def of(cls, services: Services) -> SharedLimits:
@@ -60,6 +70,8 @@ class SharedLimits:
                 config.integer("max.connections"),
                 config.integer("max.connections.per.ip"),
                 config.address_limits,
+                {each.name: config.connections_of(each) for each in config.listeners},
+                _listener_of_brokers(config),
             ),
             PeerLogLimit(clock, "closed {count} more connections from {host} for bad requests within a minute"),
             PeerLogLimit(clock, "closed {count} more connections from {host} within a minute", 1),
@@ -133,6 +145,9 @@ class KafkaFactory(Factory):
             if is_required:
                 self.counts.expect(step)
         self._bound = bounds.connections
+        self._factories = bounds.factories
+        if listener.name != bounds.connections.protected:
+            bounds.factories.append(self)
         self._all_closed: Deferred[None] | None = None
         self._socket_buffers = (
             (socket.SO_SNDBUF, services.config.integer("socket.send.buffer.bytes")),
@@ -151,7 +166,7 @@ class KafkaFactory(Factory):
         if delay_ms := self._rates.address_delay_ms(host):
             return self._throttle(host, delay_ms)
         rejection = self._setup.reject(host) if self._has_setup else None
-        rejection = rejection or self._bound.admit(host)
+        rejection = rejection or self._bound.admit(host, self.listener_name)
         if rejection is not None:
             if self._rejected.is_due(host):
                 log.warn(
@@ -162,9 +177,23 @@ class KafkaFactory(Factory):
                     why=rejection,
                 )
             return None
+        if self._bound.is_exceeded:
+            self._close_longest_idle()
         protocol = self.protocol_class(host, port)
         protocol.factory = self
         return protocol
+
+    def _close_longest_idle(self) -> None:
+        """Close the connection of a client without progress for the longest time: another broker connects."""
+        idle = [
+            (factory.idle_tick - protocol.idle_since, -number, protocol)
+            for factory in self._factories
+            for number, protocol in enumerate(factory.connections)
+            if not protocol.is_closing
+        ]
+        if idle:
+            *_, longest = max(idle, key=lambda found: found[:2])
+            longest.close_because(f"max.connections={self._bound.most} is reached, and another broker connects", False)
 
     def _throttle(self, host: str, ms: int) -> ThrottledConnection | None:
         """Return a connection that is closed later, or None to close it at once if too many wait for that."""
@@ -232,7 +261,7 @@ class KafkaFactory(Factory):
         protocol.transport.abortConnection()
 
     def connection_lost(self, protocol: KafkaProtocol) -> None:
-        self._bound.leave(protocol.host)
+        self._bound.leave(protocol.host, self.listener_name)
         self._setup.stop(protocol)
         self.connections.pop(protocol, None)
         if not self.connections and self._all_closed is not None:

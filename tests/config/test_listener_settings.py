@@ -50,6 +50,13 @@ def test_settings_of_a_listener_are_checked_at_the_start() -> None:
         BrokerConfig({**TWO, "listener.name.in.ssl.client.auth": "maybe"})
 
 
+def test_the_number_of_connections_of_a_listener() -> None:
+    config = BrokerConfig({**TWO, "listener.name.in.max.connections": "5", "max.connections": "7"})
+    assert config.warnings == ()
+    assert [config.connections_of(each) for each in config.listeners if each.name == "IN"] == [5]
+    assert {config.connections_of(each) for each in config.listeners if each.name != "IN"} == {2**31 - 1}
+
+
 def test_settings_of_no_listener_are_named() -> None:
     (warning,) = BrokerConfig({**TWO, "listener.name.OUT-1.ssl.client.auth": "required"}).warnings
     assert warning == (

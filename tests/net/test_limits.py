@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any, cast
+
 from twisted.internet.address import IPv4Address
 from twisted.internet.task import Clock
 
 from pylogbroker.broker.peer_log_limit import PeerLogLimit
 from pylogbroker.net.limits import ConnectionLimit, MemoryLimit, SetupLimit
+from pylogbroker.net.protocol import KafkaProtocol
 from pylogbroker.net.service import KafkaFactory, SharedLimits
 from tests.broker.log_lines import logged_lines
 from tests.broker.nodes import NodeTests
+from tests.net.fakes import FakeTransport
 
 
 class Connection:
@@ -64,6 +68,21 @@ def test_connections_are_counted_per_host_and_in_all() -> None:
     assert "max.connections=4" in (bound.admit("10.0.0.3") or "")
     bound.leave("10.0.0.1")
     assert bound.admit("10.0.0.3") is None
+
+
+def test_connections_are_counted_per_listener_but_for_all_of_brokers() -> None:
+    bound = ConnectionLimit(2, 10, most_of={"OPEN": 1, "INSIDE": 3}, protected="INSIDE")
+    assert bound.admit("a", "OPEN") is None
+    assert "OPEN has its 1 connections" in (bound.admit("a", "OPEN") or "")
+    assert bound.admit("a", "OTHER") is None
+    assert bound.admit("a", "OTHER") == "max.connections=2 is reached"
+    assert not bound.is_exceeded
+    assert [bound.admit("a", "INSIDE") for _ in range(3)] == [None] * 3
+    assert bound.is_exceeded
+    assert "INSIDE has its 3 connections" in (bound.admit("a", "INSIDE") or "")
+    bound.leave("a", "OPEN")
+    bound.leave("a", "INSIDE")
+    assert bound.admit("a", "INSIDE") is None
 
 
 def test_many_connections_that_take_too_long_end_in_parts_by_one_timer() -> None:
@@ -146,3 +165,49 @@ class ErrorTests(NodeTests):
         self.assertEqual(
             lines[reported:], [f"rejected {100 - reported} more connections from 10.0.0.1 within a minute"]
         )
+
+
+class FullBrokerTests(NodeTests):
+    settings = {
+        "listeners": "OPEN://localhost:1,INSIDE://localhost:2",
+        "listener.security.protocol.map": "OPEN:PLAINTEXT,INSIDE:PLAINTEXT",
+        "inter.broker.listener.name": "INSIDE",
+        "max.connections": "2",
+        "listener.name.inside.max.connections": "3",
+    }
+
+    def test_another_broker_takes_the_place_of_the_longest_idle_client(self) -> None:
+        broker = self.node.broker
+        bounds = SharedLimits.of(broker)
+        opened, inside = (KafkaFactory(self.node.clock, broker, each, bounds) for each in broker.config.listeners)
+        first, second = self.connect(opened), self.connect(opened)
+        self.assertIsNone(self.connect(opened))
+        opened.close_idle()
+        assert first is not None
+        assert second is not None
+        first.dataReceived(b"\0")  # progress
+        with logged_lines() as lines:
+            brokers = [self.connect(inside), self.connect(inside), self.connect(inside)]
+        self.assertNotIn(None, brokers)
+        self.assertIsNone(self.connect(inside))
+        cause = "max.connections=2 is reached, and another broker connects"
+        self.assertEqual([line.partition(": ")[2] for line in lines[:2]], [cause] * 2)
+        self.assertEqual([first.is_closing, second.is_closing], [True, True])
+
+    def test_the_longest_idle_client_is_first(self) -> None:
+        broker = self.node.broker
+        bounds = SharedLimits.of(broker)
+        opened, inside = (KafkaFactory(self.node.clock, broker, each, bounds) for each in broker.config.listeners)
+        first, second = self.connect(opened), self.connect(opened)
+        assert first is not None
+        assert second is not None
+        opened.close_idle()
+        first.dataReceived(b"\0")  # progress
+        self.connect(inside)
+        self.assertEqual([first.is_closing, second.is_closing], [False, True])
+
+    def connect(self, factory: KafkaFactory) -> KafkaProtocol | None:
+        protocol = cast(KafkaProtocol | None, factory.buildProtocol(IPv4Address("TCP", "10.0.0.1", 5)))
+        if protocol is not None:
+            protocol.makeConnection(cast(Any, FakeTransport()))
+        return protocol
