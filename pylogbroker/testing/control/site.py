@@ -80,7 +80,8 @@ def _body(request: Request) -> dict[str, Any]:
     content = request.content.read() if request.content is not None else b""
     if not content:
         return {name.decode(): values[0].decode() for name, values in (request.args or {}).items()}
-    if request.getHeader(b"content-type") not in (_JSON.decode(), _JSON):
+    content_type = str(request.getHeader("content-type") or "").partition(";")[0]  # a charset may follow
+    if content_type.strip().lower() != _JSON.decode():
         raise ValueError("the body has another content type than application/json")  # as forms of web pages have
     body = json.loads(content)
     if not isinstance(body, dict):

@@ -147,6 +147,11 @@ def test_caps_of_versions(control: Control, raw: RawClient) -> None:
         assert client.produce("t").error_code == 0
 
 
+@pytest.mark.parametrize("content_type", ["application/json; charset=utf-8", "Application/JSON;charset=UTF-8"])
+def test_content_types_with_a_charset(control: Control, content_type: str) -> None:
+    assert control.ask("POST", "/watches", {"api": "Fetch"}, content_type)["hits"] == 0
+
+
 def test_a_test_in_java(control: Control) -> None:
     done = JAVA_TEST.run(control.address)
     assert done.stdout.splitlines() == ["offset 0", "hits 2", "an hour later: true"]
