@@ -57,10 +57,12 @@ class ClusterFaults:
         broker = self._alone()
         if topic not in broker.metadata.topics:
             raise unknown("topic", topic, broker.metadata.topics)
+        if partition not in broker.metadata.topics[topic].partitions:
+            raise ValueError(f"topic {topic} has no partition {partition}")
         if to != NO_LEADER:
             await self._add_broker(to)
         await next_leader_epoch(broker, topic, partition)
-        self._pretended.lead(topic, partition, to)
+        self._pretended.lead(broker.metadata.topics[topic], partition, to)
 
     async def _move_coordinator(self, group: str | None, transactional_id: str | None, to: int) -> None:
         self._alone()

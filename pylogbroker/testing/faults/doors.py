@@ -39,9 +39,14 @@ class Doors:
     def note(self, opened: OpenedListener) -> None:
         self._listeners[opened.listener.name] = opened
 
-    def port(self, broker: int, listener: str) -> int:
-        port, _ = self._open[broker, listener]
-        return int(port.getHost().port)
+    def port(self, broker: int, listener: str) -> int | None:
+        """Return the port of a broker; None if it was removed."""
+        opened = self._open.get((broker, listener))
+        return None if opened is None else int(opened[0].getHost().port)
+
+    def ports(self, listener: str) -> list[tuple[int, int]]:
+        """Return each broker and its port."""
+        return [(broker, port) for broker in self.brokers if (port := self.port(broker, listener)) is not None]
 
     async def open(self, broker: int) -> None:
         """Listen for one more broker on each listener."""

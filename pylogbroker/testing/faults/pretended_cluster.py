@@ -11,17 +11,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, Final
+from uuid import UUID
 
 import attrs
 
 from pylogbroker.errors import ErrorCode, KafkaError
-from pylogbroker.metadata.image import NO_LEADER, ClusterImage
+from pylogbroker.metadata.image import NO_LEADER, ClusterImage, TopicImage
 from pylogbroker.testing.faults.connections import ConnectionFaults
 from pylogbroker.testing.faults.doors import Doors
 from pylogbroker.testing.faults.fields import GROUP, PARTITION, TOPIC, TRANSACTION, Keys
 from pylogbroker.testing.faults.handlers import Work, answer_with
 from pylogbroker.testing.faults.matching import Call, Criteria
 from pylogbroker.wire.messages.describe_cluster import DescribeClusterBroker, DescribeClusterResponse
+from pylogbroker.wire.messages.describe_topic_partitions import (
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+)
 from pylogbroker.wire.messages.fetch import FetchResponse
 from pylogbroker.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from pylogbroker.wire.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponseBroker
@@ -55,8 +60,15 @@ class Elsewhere(Criteria):
 
 @attrs.frozen(eq=False)
 class _Table:
-    leaders: Mapping[Partition, int] = attrs.field(factory=dict)
+    leaders: Mapping[Partition, tuple[UUID, int]] = attrs.field(factory=dict)
+    """Id of the topic, and the broker: another topic of the name has its own leaders."""
     coordinators: Mapping[CoordinatorKey, int] = attrs.field(factory=dict)
+
+    def leader(self, image: ClusterImage, topic: str, partition: int) -> int | None:
+        """Return the broker that a partition was moved to, or NO_LEADER; None if it was not moved."""
+        topic_id, leader = self.leaders.get((topic, partition), (None, NO_LEADER))
+        found = image.topics.get(topic)
+        return None if found is None or found.id != topic_id else leader
 
 
 @attrs.define(eq=False)
@@ -69,8 +81,9 @@ class PretendedCluster:
     def __attrs_post_init__(self) -> None:
         self.doors = Doors(self._faults)
 
-    def lead(self, topic: str, partition: int, broker: int) -> None:
-        self._table = attrs.evolve(self._table, leaders={**self._table.leaders, (topic, partition): broker})
+    def lead(self, topic: TopicImage, partition: int, broker: int) -> None:
+        changed = {**self._table.leaders, (topic.name, partition): (topic.id, broker)}
+        self._table = attrs.evolve(self._table, leaders=changed)
 
     def coordinate(self, kind: str, key: str, broker: int) -> None:
         changed = {**self._table.coordinators, (kind, key): broker}
@@ -94,16 +107,22 @@ class PretendedCluster:
             return await self._at_leader(call, work, door)
         if key in _AT_COORDINATORS and (door != own or self._table.coordinators) and self._is_wrong(call, door):
             return await answer_with(ErrorCode.NOT_COORDINATOR, Criteria(), call, work)
-        if isinstance(call.request, MetadataRequest) and self._shown is not None:
+        if isinstance(call.request, MetadataRequest | DescribeTopicPartitionsRequest) and self._shown is not None:
             call = attrs.evolve(call, services=_LaggingServices(call.services, self._shown[1]))
         return self._edited(call, await work(call))
 
     # -- requests ------------------------------------------------------------------------------------------------
 
     async def _at_leader(self, call: Call, work: Work, door: int) -> Any:
-        leaders, own = self._table.leaders, call.services.node.id
         asked = {(keys[TOPIC], keys[PARTITION]) for keys in call.leaves() if TOPIC in keys and PARTITION in keys}
-        wrong = frozenset(partition for partition in asked if leaders.get(partition, own) != door)
+        topics = call.services.metadata.image.topics
+        wrong = frozenset(  # partitions that do not exist get the broker's own error
+            (topic, partition)
+            for topic, partition in asked
+            if topic in topics
+            and partition in topics[topic].partitions
+            and self._leader(call, topic, partition) != door
+        )
         if not wrong:
             return await work(call)
         elements = {TOPIC: None, PARTITION: None}
@@ -120,10 +139,15 @@ class PretendedCluster:
             name = str(topic.name if of_produce else topic.topic or call.topic_names(topic.topic_id))
             for each in topic.partition_responses if of_produce else topic.partitions:
                 index = each.index if of_produce else each.partition_index
-                leader = self._table.leaders.get((name, index), call.services.node.id)
-                if each.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER and leader != NO_LEADER:
-                    image = call.services.metadata.image.topics[name]
-                    each.current_leader = type(each.current_leader)(leader, image.partitions[index].leader_epoch)
+                leader = self._leader(call, name, index)
+                image = call.services.metadata.image.topics.get(name)
+                known = None if image is None else image.partitions.get(index)
+                if each.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER and leader != NO_LEADER and known is not None:
+                    each.current_leader = type(each.current_leader)(leader, known.leader_epoch)
+
+    def _leader(self, call: Call, topic: str, partition: int) -> int:
+        leader = self._table.leader(call.services.metadata.image, topic, partition)
+        return int(call.services.node.id) if leader is None else leader
 
     def _is_wrong(self, call: Call, door: int) -> bool:
         kind, own = _AT_COORDINATORS[call.api.key], call.services.node.id
@@ -133,19 +157,17 @@ class PretendedCluster:
     # -- answers -------------------------------------------------------------------------------------------------
 
     def _edited(self, call: Call, answer: Any) -> Any:
-        shown = self._table if self._shown is None else self._shown[0]
+        shown, image = (self._table, call.services.metadata.image) if self._shown is None else self._shown
         listener = call.context.listener
         if isinstance(answer, MetadataResponse):
             host = answer.brokers[0].host if answer.brokers else ""
-            answer.brokers += [
-                MetadataResponseBroker(each, host, self.doors.port(each, listener)) for each in self.doors.brokers
-            ]
-            self._move_leaders(answer, shown, call)
+            answer.brokers += [MetadataResponseBroker(each, host, port) for each, port in self.doors.ports(listener)]
+            self._move_leaders(answer, shown, image, call)
+        elif isinstance(answer, DescribeTopicPartitionsResponse):
+            self._move_leaders(answer, shown, image, call)
         elif isinstance(answer, DescribeClusterResponse):
             host = answer.brokers[0].host if answer.brokers else ""
-            answer.brokers += [
-                DescribeClusterBroker(each, host, self.doors.port(each, listener)) for each in self.doors.brokers
-            ]
+            answer.brokers += [DescribeClusterBroker(each, host, port) for each, port in self.doors.ports(listener)]
         elif isinstance(answer, FindCoordinatorResponse) and isinstance(call.request, FindCoordinatorRequest):
             kind = _KEY_TYPES.get(call.request.key_type, "")
             answer_of: list[tuple[str, Any]] = [(each.key, each) for each in answer.coordinators] or [
@@ -155,11 +177,17 @@ class PretendedCluster:
                 self._move_coordinator(found, shown.coordinators.get((kind, key)), call)
         return answer
 
-    def _move_leaders(self, answer: MetadataResponse, shown: _Table, call: Call) -> None:
+    def _move_leaders(
+        self,
+        answer: MetadataResponse | DescribeTopicPartitionsResponse,
+        shown: _Table,
+        image: ClusterImage,
+        call: Call,
+    ) -> None:
         for topic in answer.topics:
             name = topic.name or call.topic_names(topic.topic_id)
             for each in topic.partitions:
-                leader = shown.leaders.get((str(name), each.partition_index))
+                leader = shown.leader(image, str(name), each.partition_index)
                 if leader is None:
                     continue
                 each.leader_id = leader
@@ -172,11 +200,14 @@ class PretendedCluster:
     def _move_coordinator(self, found: Any, broker: int | None, call: Call) -> None:
         if broker is None or found.error_code:
             return
-        if broker == NO_LEADER:
+        if broker == call.services.node.id:
+            return
+        port = self.doors.port(broker, call.context.listener)
+        if port is None:  # nobody, or a broker that was removed
             found.node_id, found.host, found.port = -1, "", -1
             found.error_code = ErrorCode.COORDINATOR_NOT_AVAILABLE
-        elif broker != call.services.node.id:
-            found.node_id, found.port = broker, self.doors.port(broker, call.context.listener)
+        else:
+            found.node_id, found.port = broker, port
 
 
 class _LaggingServices:

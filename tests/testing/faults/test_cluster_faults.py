@@ -12,6 +12,7 @@ from pylogbroker.errors import ErrorCode
 from pylogbroker.testing import Broker
 from pylogbroker.wire.errors import UnsupportedVersion
 from pylogbroker.wire.messages.api_versions import ApiVersionsRequest
+from pylogbroker.wire.messages.describe_topic_partitions import DescribeTopicPartitionsRequest, TopicRequest
 from pylogbroker.wire.messages.find_coordinator import FindCoordinatorRequest
 from pylogbroker.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.testing.faults.raw import RawClient
@@ -149,6 +150,52 @@ def test_a_coordinator_moves(broker: Broker, raw: RawClient) -> None:
         assert fourth.heartbeat("g").error_code == ErrorCode.UNKNOWN_MEMBER_ID
     broker.faults.cluster.move_coordinator(group="g", to=-1)
     assert coordinator(raw, "g").error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+def test_a_coordinator_that_was_removed(broker: Broker, raw: RawClient) -> None:
+    broker.faults.cluster.move_coordinator(group="g", to=5)
+    broker.faults.cluster.remove_broker(5)
+    assert coordinator(raw, "g").error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert coordinator(raw, "h").node_id == 0
+
+
+def test_an_unknown_topic_at_another_brokers_port(broker: Broker, raw: RawClient, topic: str) -> None:
+    broker.faults.cluster.add_broker(6)
+    with RawClient(other(broker, metadata(raw, topic), 6)) as sixth:
+        assert sixth.produce("missing").error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        codes = {name: each.error_code for name, each in sixth.produce_to(topic, "missing").items()}
+    assert codes == {topic: ErrorCode.NOT_LEADER_OR_FOLLOWER, "missing": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+
+
+def test_an_unknown_partition(broker: Broker, topic: str) -> None:
+    with pytest.raises(ValueError, match=f"topic {topic} has no partition 9"):
+        broker.faults.cluster.move_leader(topic, 9, to=2)
+
+
+def test_another_topic_of_the_name_has_its_own_leader(broker: Broker, raw: RawClient, topic: str) -> None:
+    broker.faults.cluster.move_leader(topic, to=2)
+    assert metadata(raw, topic).topics[0].partitions[0].leader_id == 2
+    broker.delete_topic(topic)
+    broker.create_topic(topic)
+    assert metadata(raw, topic).topics[0].partitions[0].leader_id == 0
+    assert raw.produce(topic).error_code == 0
+
+
+def test_described_partitions_have_moved_and_lag(broker: Broker, raw: RawClient, topic: str) -> None:
+    def leaders() -> list[int]:
+        request = DescribeTopicPartitionsRequest([TopicRequest(topic)])
+        return [each.leader_id for each in raw.ask(request, 0).topics[0].partitions]
+
+    broker.faults.cluster.move_leader(topic, to=2)
+    assert leaders() == [2]
+    broker.faults.cluster.lag_metadata()
+    broker.faults.cluster.move_leader(topic, to=3)
+    raw.create_topic("made-later")
+    assert leaders() == [2]
+    request = DescribeTopicPartitionsRequest([TopicRequest("made-later")])
+    assert raw.ask(request, 0).topics[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    broker.faults.cluster.update_metadata()
+    assert leaders() == [3]
 
 
 def test_metadata_lags(broker: Broker, raw: RawClient, topic: str) -> None:
