@@ -14,6 +14,7 @@ from pylogbroker.metrics.cleaner import collect_cleaner
 from pylogbroker.metrics.coordinators import collect_groups, collect_sessions
 from pylogbroker.metrics.disk import collect_disk
 from pylogbroker.metrics.exposition import Exposition
+from pylogbroker.metrics.lag_age import LagAges
 from pylogbroker.metrics.network import NetworkMetrics
 from pylogbroker.metrics.quotas import collect_quotas
 from pylogbroker.metrics.remote_ends import RemoteEnds
@@ -37,6 +38,7 @@ class BrokerMetrics:
     _factories: Sequence[KafkaFactory]
     _network: NetworkMetrics = attrs.field(factory=NetworkMetrics, init=False)
     _remote_ends: RemoteEnds = attrs.field(init=False)
+    _ages: LagAges = attrs.field(factory=LagAges, init=False)
     _process: CollectorRegistry = attrs.field(factory=process_registry, init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -58,7 +60,7 @@ class BrokerMetrics:
         yield from collect_topics(out, broker.partitions.traffic)
         yield from collect_replicas(out, broker, has_partitions=has_partitions)
         yield from collect_cluster(out, broker)
-        yield from collect_groups(out, broker, self._remote_ends, has_partitions=has_partitions)
+        yield from collect_groups(out, broker, self._remote_ends, self._ages, has_partitions=has_partitions)
         yield from collect_quotas(out, broker.quotas)
         collect_cleaner(out, broker)
         collect_sessions(out, broker)

@@ -9,6 +9,7 @@ from pylogbroker.broker.assembly import Broker
 from pylogbroker.groups.classic.group import Group
 from pylogbroker.metrics import families
 from pylogbroker.metrics.exposition import Exposition, label_text
+from pylogbroker.metrics.lag_age import LagAges
 from pylogbroker.metrics.remote_ends import RemoteEnds
 
 _OFFSETS_PER_STEP = 50
@@ -21,7 +22,9 @@ def collect_sessions(out: Exposition, broker: Broker) -> None:
     out.add(families.SESSION_EVICTIONS, sessions.evictions)
 
 
-def collect_groups(out: Exposition, broker: Broker, remote_ends: RemoteEnds, *, has_partitions: bool) -> Iterator[None]:
+def collect_groups(
+    out: Exposition, broker: Broker, remote_ends: RemoteEnds, ages: LagAges, *, has_partitions: bool
+) -> Iterator[None]:
     """Write the groups' states and lags; with `has_partitions`, also the lag of each partition."""
     states: Counter[str] = Counter()
     offsets = 0
@@ -30,7 +33,8 @@ def collect_groups(out: Exposition, broker: Broker, remote_ends: RemoteEnds, *, 
         states[group.state.value] += 1
         offsets += len(group.offsets.committed)
         out.add(families.GROUP_MEMBERS, len(group.members), group.group_id)
-        yield from _write_offsets(out, broker, remote_ends, group, has_partitions=has_partitions)
+        yield from _write_offsets(out, broker, remote_ends, ages, group, has_partitions=has_partitions)
+    ages.forget_others()
     out.add(families.GROUPS, states.total())
     out.add(families.OFFSETS, offsets)
     for state, family in families.GROUPS_BY_STATE.items():
@@ -38,10 +42,12 @@ def collect_groups(out: Exposition, broker: Broker, remote_ends: RemoteEnds, *, 
 
 
 def _write_offsets(
-    out: Exposition, broker: Broker, remote_ends: RemoteEnds, group: Group, *, has_partitions: bool
+    out: Exposition, broker: Broker, remote_ends: RemoteEnds, ages: LagAges, group: Group, *, has_partitions: bool
 ) -> Iterator[None]:
     sums: Counter[str] = Counter()
     lags: Counter[str] = Counter()
+    seconds: dict[str, float] = {}
+    now = broker.runtime.clock.seconds()
     for number, ((topic, index), committed) in enumerate(tuple(group.offsets.committed.items())):
         if number % _OFFSETS_PER_STEP == 0:
             yield
@@ -49,8 +55,10 @@ def _write_offsets(
         end = remote_ends.get((topic, index)) if partition is None else partition.log.high_watermark
         lag = None if end is None else max(0, end - committed.offset)
         sums[topic] += committed.offset
-        if lag is not None:
+        if end is not None and lag is not None:
             lags[topic] += lag
+            age = ages.age((topic, index), committed.offset, end, now) if lag else 0.0
+            seconds[topic] = max(age, seconds.get(topic, 0.0))
         if has_partitions:
             labels = label_text(families.GROUP_LAG, group.group_id, topic, str(index))
             out.lines(families.GROUP_OFFSET).append(f"{families.GROUP_OFFSET.name}{labels} {committed.offset}\n")
@@ -60,3 +68,4 @@ def _write_offsets(
         out.add(families.GROUP_OFFSET_SUM, total, group.group_id, topic)
         if topic in lags:
             out.add(families.GROUP_LAG_SUM, lags[topic], group.group_id, topic)
+            out.add(families.GROUP_LAG_SECONDS, round(seconds[topic], 3), group.group_id, topic)

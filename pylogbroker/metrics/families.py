@@ -277,4 +277,10 @@ GROUP_LAG = gauge(
 )
 GROUP_OFFSET_SUM = gauge("kafka_consumergroup_current_offset_sum", "Sum over the partitions.", *GROUP, *TOPIC)
 GROUP_LAG_SUM = gauge("kafka_consumergroup_lag_sum", "Sum over the partitions whose lag is known.", *GROUP, *TOPIC)
+GROUP_LAG_SECONDS = gauge(
+    "pylogbroker_consumergroup_lag_seconds",
+    "Age of the oldest record that the group has not committed, as scrapes saw it come; 0 without lag.",
+    *GROUP,
+    *TOPIC,
+)
 GROUP_MEMBERS = gauge("kafka_consumergroup_members", "Members of the group.", *GROUP)

@@ -15,6 +15,7 @@ from pylogbroker.broker.slices import at_once
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.metrics.coordinators import collect_groups
 from pylogbroker.metrics.exposition import Exposition
+from pylogbroker.metrics.lag_age import LagAges
 from pylogbroker.metrics.remote_ends import KEPT_SECONDS, WAIT_SECONDS, RemoteEnds
 from pylogbroker.wire import Request
 from pylogbroker.wire.messages.find_coordinator import FindCoordinatorRequest
@@ -75,7 +76,7 @@ def node(tmp_path: Path) -> Iterator[Node]:
 
 def lags(node: Node, ends: RemoteEnds) -> dict[int, int]:
     out = Exposition()
-    at_once(collect_groups(out, node.broker, ends, has_partitions=True))
+    at_once(collect_groups(out, node.broker, ends, LagAges(), has_partitions=True))
     lines = b"".join(at_once(out.encode())).decode().splitlines()
     found = [line for line in lines if line.startswith("kafka_consumergroup_lag{")]
     return {int(line.partition('partition="')[2].partition('"')[0]): int(line.split()[-1]) for line in found}

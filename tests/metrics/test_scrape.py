@@ -142,6 +142,7 @@ def test_offsets_and_lag_are_those_of_a_client(scraped: Scraped) -> None:
         end = value(samples, "kafka_topic_partition_current_offset", topic=TOPIC, partition=partition)
         assert end == PRODUCED[int(partition)]
     assert value(samples, "kafka_consumergroup_lag_sum", consumergroup=group, topic=TOPIC) == sum(known.values())
+    assert value(samples, "pylogbroker_consumergroup_lag_seconds", consumergroup=group, topic=TOPIC) >= 0
     assert value(samples, "kafka_coordinator_group_groupmetadatamanager_numgroups") == 1
     assert value(samples, "kafka_coordinator_group_groupmetadatamanager_numgroupsempty") == 1
 
