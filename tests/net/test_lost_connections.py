@@ -27,13 +27,20 @@ from pylogbroker.records import Codec, Record, build, message_set
 from pylogbroker.storage import Origin
 from pylogbroker.wire import Request
 from pylogbroker.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
+from pylogbroker.wire.messages.alter_client_quotas import AlterClientQuotasRequest, OpData, QuotaAlteration
+from pylogbroker.wire.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    ScramCredentialUpsertion,
+)
 from pylogbroker.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from pylogbroker.wire.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
     DeleteRecordsTopic,
 )
+from pylogbroker.wire.messages.describe_client_quotas import EntityData
 from pylogbroker.wire.messages.describe_log_dirs import DescribeLogDirsRequest
+from pylogbroker.wire.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest
 from pylogbroker.wire.messages.end_txn import EndTxnRequest
 from pylogbroker.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from pylogbroker.wire.messages.find_coordinator import FindCoordinatorRequest
@@ -91,6 +98,10 @@ COMMIT = OffsetCommitRequest(
     "g", topics=[OffsetCommitRequestTopic("t", [OffsetCommitRequestPartition(0, committed_offset=1)])]
 )
 DELETE_RECORDS = DeleteRecordsRequest([DeleteRecordsTopic("t", [DeleteRecordsPartition(0, 1)])], 1000)
+CREDENTIALS = AlterUserScramCredentialsRequest(
+    [], [ScramCredentialUpsertion("alice", 1, 4096, b"a salt", b"a salted password")]
+)
+QUOTAS = AlterClientQuotasRequest([QuotaAlteration([EntityData("user", "u")], [OpData("producer_byte_rate", 1e9)])])
 DIRECTORIES = DescribeLogDirsRequest(topics=None)
 
 
@@ -143,6 +154,9 @@ KINDS = {
     "a sync": Kind(prepare=sync_of_a_follower),
     "the end of a transaction": Kind(prepare=end_of_a_transaction),
     "a creation": Kind(of(CreateTopicsRequest([CreatableTopic("new", 3, 1)], 1000), 4)),
+    "a change of credentials": Kind(of(CREDENTIALS, 0)),
+    "a look at credentials": Kind(of(DescribeUserScramCredentialsRequest(None), 0)),
+    "a change of quotas": Kind(of(QUOTAS, 1)),
     "a deletion of records": Kind(of(DELETE_RECORDS, 1)),
     "0.7's fetch": Kind(message_sets.fetch(b"ancient", 0, 0), cold=True, simple=True),
     "0.7's produce": Kind(message_sets.produce(b"ancient", 0, message_sets.wrapped([LARGE, LARGE])), simple=True),
