@@ -7,6 +7,7 @@ import gc
 import struct
 import weakref
 from collections.abc import Mapping
+from itertools import product
 from math import inf
 from pathlib import Path
 from typing import Any, ClassVar
@@ -113,15 +114,21 @@ class SaslListenerTests(SaslNodeTests):
 
     def test_no_other_request_is_served_before_authentication(self) -> None:
         """Each API, in each version, at the start and behind a handshake: no answer, but the end."""
+        tried = 0
         for key, (request, _) in SUPPORTED.items():
             if key in (17, 18, 36):
                 continue
-            for shaken in (False, True):
+            for version, shaken in product(range(request.versions.first, request.versions.last + 1), (False, True)):
                 peer = Peer(self)
                 if shaken:
                     peer.ask(SaslHandshakeRequest("PLAIN"), 1)
-                peer.send(struct.pack(">ihhih", 10, key, request.versions.first, 1, -1))
-                self.assertEqual((peer.frames(), peer.transport.closed), ([], "at once"), request.__name__)
+                tags = b"\0" if request.versions.is_flexible(version) else b""
+                header = struct.pack(">hhih", key, version, 1, -1) + tags
+                peer.send(struct.pack(">i", len(header)) + header)
+                found = peer.frames(), peer.transport.closed
+                self.assertEqual(found, ([], "at once"), f"{request.__name__} {version}")
+                tried += 1
+        self.assertGreater(tried, 2 * len(SUPPORTED))
 
     def test_what_is_no_authentication_counts_as_a_failed_one(self) -> None:
         """A flood of it would not be seen otherwise; a violation of an authenticated client is none."""
