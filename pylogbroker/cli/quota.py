@@ -10,7 +10,7 @@ import click
 
 from pylogbroker.cli.arguments import assignments
 from pylogbroker.cli.cluster_options import Connection, cluster_options
-from pylogbroker.cli.output import format_option, show
+from pylogbroker.cli.output import confirm, format_option, show, yes_option
 
 
 @click.group("quota", short_help="Show and set quotas of users, client ids and addresses.")
@@ -69,9 +69,14 @@ def _name(entity: dict[str, str | None], kind: str) -> str | None:
 @_entity_options
 @click.option("-s", "--set", "changed", multiple=True, metavar="NAME=VALUE", help="Such as producer_byte_rate=1e6.")
 @click.option("-d", "--delete", "deleted", multiple=True, metavar="NAME", help="Remove a quota.")
+@yes_option
 @cluster_options
 def alter(
-    parts: dict[str, str | None], changed: tuple[str, ...], deleted: tuple[str, ...], connection: Connection
+    parts: dict[str, str | None],
+    changed: tuple[str, ...],
+    deleted: tuple[str, ...],
+    yes: bool,
+    connection: Connection,
 ) -> None:
     """Set and remove quotas of a user, a client id, both, or an address.
 
@@ -88,6 +93,8 @@ def alter(
             quotas[name] = float(text)
         except ValueError:
             raise click.BadParameter(f"{name}={text}: expected a number", param_hint="--set") from None
+    if deleted:
+        confirm(f"Remove {', '.join(deleted)}?", yes)
     with connection.admin() as admin:
         admin.quotas.alter({tuple(sorted(parts.items())): quotas})
     click.echo(f"Changed {len(quotas)} quotas.", err=True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pylogbroker.cli.cluster_options import Connection, cluster_options
-from pylogbroker.cli.output import format_option, show
+from pylogbroker.cli.output import confirm, format_option, show, yes_option
 
 if TYPE_CHECKING:
     from pylogbroker.client.admin import IssuedToken
@@ -67,14 +67,17 @@ def renew(token_id: str, period_ms: int | None, connection: Connection) -> None:
 @command.command("expire", short_help="Delete a token, or let it expire soon.")
 @click.argument("token_id")
 @click.option("--period-ms", type=_PERIOD, help="Time from now on until it expires, instead of a deletion.")
+@yes_option
 @cluster_options
-def expire(token_id: str, period_ms: int | None, connection: Connection) -> None:
+def expire(token_id: str, period_ms: int | None, yes: bool, connection: Connection) -> None:
     """Delete a token, or let it expire soon, which its owner and its renewers may do.
 
     Connections that are authenticated stay until their session ends.
     """
     with connection.admin() as admin:
-        expires_ms = admin.tokens.expire(_hmac(admin, token_id), period_ms)
+        hmac = _hmac(admin, token_id)
+        confirm(f"Delete token {token_id}?" if period_ms is None else f"Let token {token_id} expire?", yes)
+        expires_ms = admin.tokens.expire(hmac, period_ms)
     if period_ms is None:
         click.echo(f"Token {token_id} is deleted.")
     else:

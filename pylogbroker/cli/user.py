@@ -13,7 +13,7 @@ import click
 
 from pylogbroker.cli.broker_options import broker_settings
 from pylogbroker.cli.cluster_options import Connection, optional_cluster_options
-from pylogbroker.cli.output import format_option, show
+from pylogbroker.cli.output import confirm, format_option, show, yes_option
 from pylogbroker.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -128,16 +128,20 @@ def list_users(users: UserList | Connection, output: str) -> None:
 
 @command.command("delete", short_help="Delete a user.")
 @click.argument("name")
+@yes_option
 @_user_options
-def delete(name: str, users: UserList | Connection) -> None:
+def delete(name: str, yes: bool, users: UserList | Connection) -> None:
     """Delete a user. Connections that are authenticated stay."""
+    question = f"Delete user {name}?"
     if isinstance(users, Connection):
         with users.admin() as admin:
+            confirm(question, yes)
             admin.users.delete(name)
         click.echo(f"User {name} is deleted.")
         return
     if name not in users.names():
         raise ConfigError(f"there is no user {name}")
+    confirm(question, yes)
     users.delete(name)
     click.echo(f"User {name} is deleted.")
 

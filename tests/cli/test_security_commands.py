@@ -107,8 +107,9 @@ def test_users(broker: Broker, fresh_name: Callable[[], str]) -> None:
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     [found] = admin.describe_user_scram_credentials([name])[name].result(60).scram_credential_infos
     assert (found.mechanism.name, found.iterations) == ("SCRAM_SHA_512", 4096)
-    run(broker, "user", "delete", name)
-    assert f"user {name}: " in run(broker, "user", "delete", name, code=1).stderr
+    assert "Delete user" in run(broker, "user", "delete", name, given="n\n", code=1).stderr
+    run(broker, "user", "delete", name, given="y\n")
+    assert f"user {name}: " in run(broker, "user", "delete", name, "--yes", code=1).stderr
 
 
 def test_quotas(broker: Broker, fresh_name: Callable[[], str]) -> None:
@@ -120,7 +121,10 @@ def test_quotas(broker: Broker, fresh_name: Callable[[], str]) -> None:
         "quotas": {"producer_byte_rate": 1_000_000.0, "request_percentage": 50.0},
     }
     wait_until(lambda: rows(broker, "quota", "describe", "--user", user) == [expected], 20)
-    run(broker, "quota", "alter", *entity, "-d", "producer_byte_rate", "-d", "request_percentage")
+    removed = ("-d", "producer_byte_rate", "-d", "request_percentage")
+    asked = run(broker, "quota", "alter", *entity, *removed, given="n\n", code=1).stderr
+    assert asked.startswith("Remove producer_byte_rate, request_percentage? [y/N]: ")
+    run(broker, "quota", "alter", *entity, *removed, "--yes")
     wait_until(lambda: rows(broker, "quota", "describe", "--user", user) == [], 20)
     run(broker, "quota", "alter", "--set", "producer_byte_rate=1", code=2)
     run(broker, "quota", "alter", *entity, code=2)

@@ -49,7 +49,11 @@ class TokenCommandTests(WithTokens):
         self.assertIn("2023-11-15T22:13:20+00:00", self.run_command("list").stdout)
         renewed = self.run_command("renew", row["token"], "--period-ms", str(HOUR)).stdout
         self.assertEqual(renewed, f"Token {row['token']} expires at 2023-11-14T23:13:20+00:00.\n")
-        self.assertIn("expires at", self.run_command("expire", row["token"], "--period-ms", "1000").stdout)
-        self.assertEqual(self.run_command("expire", row["token"]).stdout, f"Token {row['token']} is deleted.\n")
+        self.assertIn("Delete token", self.run_command("expire", row["token"], code=1).stderr)
+        expiring = self.run_command("expire", row["token"], "--period-ms", "1000", "--yes")
+        self.assertIn("expires at", expiring.stdout)
+        self.assertEqual(
+            self.run_command("expire", row["token"], "--yes").stdout, f"Token {row['token']} is deleted.\n"
+        )
         self.assertIn("there is no token", self.run_command("renew", row["token"], code=1).output)
         self.assertEqual(json.loads(self.run_command("list", "--owner", BOB, "--format", "json").stdout), [])

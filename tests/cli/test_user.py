@@ -48,8 +48,11 @@ def test_a_file_of_users(tmp_path: Path) -> None:
     assert run("list", "--file", path).output == (
         "user  mechanisms\nbob   SCRAM-SHA-512\nü x   SCRAM-SHA-256,SCRAM-SHA-512\n"
     )
-    assert run("delete", "bob", "--file", path).exit_code == 0
-    assert run("delete", "bob", "--file", path).output == "Error: there is no user bob\n"
+    asked = run("delete", "bob", "--file", path, password="n")
+    assert (asked.exit_code, asked.stderr) == (1, "Delete user bob? [y/N]: n\nAborted!\n")
+    assert content(path).names == {"bob", "ü x"}
+    assert run("delete", "bob", "--yes", "--file", path).exit_code == 0
+    assert run("delete", "bob", "--yes", "--file", path).output == "Error: there is no user bob\n"
     assert content(path).names == {"ü x"}
     assert os.listdir(tmp_path) == ["users"]
 
@@ -113,8 +116,8 @@ def test_the_tree_of_a_stopped_broker(tmp_path: Path) -> None:
         assert "is in use by another broker" in run("add", "bob", "--data-dir", tmp_path).output
     assert run("add", "bob", "--data-dir", tmp_path, "--mechanism", SCRAM_SHA_256).exit_code == 0
     assert "bob   SCRAM-SHA-256\n" in run("list", "--data-dir", tmp_path).output
-    assert run("delete", "bob", "--data-dir", tmp_path).exit_code == 0
-    assert run("delete", "bob", "--data-dir", tmp_path).exit_code == 1
+    assert run("delete", "bob", "--yes", "--data-dir", tmp_path).exit_code == 0
+    assert run("delete", "bob", "--yes", "--data-dir", tmp_path).exit_code == 1
     with opened_tree(str(tmp_path)) as tree:
         assert zk_schema.decode_config(now(tree.get("/config/users/bob")).data) == quota
 
