@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final
 
@@ -23,7 +23,11 @@ _BACKOFF_SECONDS: Final = 0.2
 
 
 class PartitionReader:
-    """Reads on for ever, or up to `ends`. Follows leaders that move."""
+    """Reads on for ever, or up to `ends`. Follows leaders that move.
+
+    Passing errors are written to standard error. Reading up to `ends` fails with the error once no record has come for
+    the connection's timeout; reading for ever goes on.
+    """
 
     def __init__(
         self,
@@ -31,6 +35,9 @@ class PartitionReader:
         admin: AdminClient,
         starts: Mapping[TopicPartition, int],
         ends: Mapping[TopicPartition, int] | None,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], object] = time.sleep,
     ) -> None:
         from pylogbroker.client.settings import CONSUMER
 
@@ -40,8 +47,12 @@ class PartitionReader:
         self._timeout = connection.seconds
         self._positions = dict(starts)
         self._ends = ends
+        self._clock = clock
+        self._sleep = sleep
 
     def messages(self) -> Iterator[Message]:
+        reached, failing_since = dict(self._positions), self._clock()
+        reported: set[str] = set()
         while not self._at_end():
             try:
                 with ExitStack() as stack:
@@ -49,7 +60,15 @@ class PartitionReader:
             except PylogbrokerError as error:
                 if not _is_passing(error):
                     raise
-                time.sleep(_BACKOFF_SECONDS)
+                if self._positions != reached or not reported:
+                    reached, failing_since = dict(self._positions), self._clock()
+                    reported.clear()
+                if self._ends is not None and self._clock() - failing_since >= self._timeout:
+                    raise
+                if str(error) not in reported:
+                    reported.add(str(error))
+                    click.echo(f"{error}: trying again", err=True)
+                self._sleep(_BACKOFF_SECONDS)
 
     def _at_end(self) -> bool:
         return self._ends is not None and all(self._is_done(key) for key in self._positions)

@@ -1,0 +1,60 @@
+"""Reading without a group while a partition has no leader: it goes on, or ends."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from twisted.internet.task import Clock
+
+from pylogbroker.cli.cluster_options import Connection
+from pylogbroker.cli.partition_reader import PartitionReader
+from pylogbroker.errors import ErrorCode, KafkaError
+
+KEY = ("orders", 0)
+REASON = "orders/0 has no leader now"
+
+
+class _Attempts(Exception):
+    """The reader has tried often enough."""
+
+
+def reader(ends: dict[Any, int] | None, clock: Clock, attempts_max: int = 1000) -> PartitionReader:
+    """Return a reader of a partition without a leader, on a clock that its waiting advances."""
+    partition = SimpleNamespace(leader=None)
+    topics = {"orders": SimpleNamespace(partitions=[partition])}
+    attempts = []
+
+    def describe(*_: Any) -> Any:
+        attempts.append(1)
+        if len(attempts) > attempts_max:
+            raise _Attempts
+        return topics
+
+    admin: Any = SimpleNamespace(
+        cluster=SimpleNamespace(describe=lambda: SimpleNamespace(brokers=())), topics=SimpleNamespace(describe=describe)
+    )
+    connection = Connection({"bootstrap.servers": "127.0.0.1:1"}, 30)
+    return PartitionReader(connection, admin, {KEY: 0}, ends, clock=clock.seconds, sleep=clock.advance)
+
+
+def test_reading_up_to_an_end_fails_after_the_timeout(capsys: pytest.CaptureFixture[str]) -> None:
+    clock = Clock()
+    with pytest.raises(KafkaError, match=REASON) as caught:
+        next(reader({KEY: 5}, clock).messages())
+    assert caught.value.code is ErrorCode.LEADER_NOT_AVAILABLE
+    assert 30 <= clock.seconds() < 31
+    assert capsys.readouterr().err.count(f"{REASON}: trying again") == 1
+
+
+def test_reading_for_ever_goes_on_and_says_so_once(capsys: pytest.CaptureFixture[str]) -> None:
+    clock = Clock()
+    with pytest.raises(_Attempts):
+        next(reader(None, clock).messages())
+    assert clock.seconds() > 100
+    assert capsys.readouterr().err.count(f"{REASON}: trying again") == 1
+
+
+def test_nothing_is_asked_at_the_end() -> None:
+    assert list(reader({KEY: 0}, Clock()).messages()) == []
