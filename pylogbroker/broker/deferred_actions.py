@@ -30,7 +30,7 @@ class DeferredActions:
 
     @property
     def is_collecting(self) -> bool:
-        """Whether `run` follows before the reactor's next iteration."""
+        """True if `run` follows before the reactor's next iteration."""
         return self._held or self._running
 
     def hold(self) -> None:

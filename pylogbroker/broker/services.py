@@ -214,7 +214,7 @@ class ClientQuotas(Protocol):
     def store(self) -> QuotaChanges: ...
     @property
     def meters(self) -> QuotaMeters | None:
-        """None while no client has a quota."""
+        """Meters of the quotas; None while no client has a quota."""
 
     def mutations(self, context: RequestContext, strict_since: int, /) -> Mutations | None:
         """Return what counts a request's changes, strictly from a version of the API on; None without a quota."""
@@ -296,7 +296,7 @@ class Services(LogServices, Protocol):
     def tokens(self) -> DelegationTokens: ...
     @property
     def membership(self) -> ControllerOrdersTaker:
-        """For APIs that are offered in clusters only."""
+        """Part that takes the controller's orders; only APIs that are offered in clusters use it."""
 
     @property
     def peers(self) -> Peers:

@@ -104,7 +104,7 @@ class PartitionQueue(Generic[B]):
 
     @property
     def is_stuck(self) -> bool:
-        """Whether a missing batch would make the leader reject the rest."""
+        """True if a missing batch would make the leader reject the rest."""
         return self.gap is not None or self.lost is not None
 
     def is_next(self, batch: B) -> bool:

@@ -82,7 +82,7 @@ class BrokerConfig(Values):
 
     @property
     def in_cluster(self) -> bool:
-        """Whether ZooKeeper joins this broker with others."""
+        """True if ZooKeeper joins this broker with others."""
         return bool(self.optional_text("zookeeper.connect"))
 
     @property

@@ -40,7 +40,7 @@ class TopicConfig(Values):
 
     @property
     def compacts(self) -> bool:
-        """Whether only each key's newest record is kept; then every record needs a key."""
+        """True if only each key's newest record is kept; then every record needs a key."""
         return "compact" in self.texts("cleanup.policy")
 
     @property

@@ -34,7 +34,7 @@ def cancel(timer: Timer | None) -> None:
 
 
 def no_wakeup(due: int) -> None:
-    """For a driver that polls `next_due`."""
+    """Do nothing: the driver polls `next_due`."""
 
 
 @attrs.define(eq=False)

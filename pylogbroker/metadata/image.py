@@ -161,7 +161,7 @@ def topic_resource(name: str) -> ConfigResource:
 
 
 def broker_resource(broker_id: int | None) -> ConfigResource:
-    """None stands for all brokers."""
+    """Return the config resource of a broker; None stands for all brokers."""
     return ConfigResource(ConfigResourceType.BROKERS, DEFAULT_BROKER if broker_id is None else str(broker_id))
 
 

@@ -119,7 +119,7 @@ def topic_config(name: str) -> str:
 
 
 def broker_config(broker_id: int | None) -> str:
-    """None stands for all brokers."""
+    """Return the node with a broker's settings; None stands for all brokers."""
     return f"{CONFIG_BROKERS}/{DEFAULT_BROKER if broker_id is None else broker_id}"
 
 

@@ -156,7 +156,7 @@ class KafkaFactory(Factory):
 
     @property
     def is_rate_limited(self) -> bool:
-        """Whether connections are accepted one by one."""
+        """True if connections are accepted one by one."""
         return self._rates.is_limited(self._listener)
 
     def buildProtocol(self, addr: IAddress | None) -> Protocol | None:

@@ -30,7 +30,7 @@ _OFFSET_MAX: Final = 2**63 - 1
 
 @attrs.frozen
 class RegisteredTopic:
-    """For 0.7, `origins` maps `<broker>-<partition>` to the new partition."""
+    """A topic as registered; for 0.7, `origins` maps `<broker>-<partition>` to the new partition."""
 
     name: str
     partitions: int

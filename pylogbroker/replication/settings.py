@@ -11,4 +11,4 @@ class ReplicationSettings:
     replica_lag_time_max_ms: int = 30_000
     replica_fetch_backoff_ms: int = 1_000
     truncates_on_fetch: bool = True
-    """Whether leaders compare the last fetched epoch (`inter.broker.protocol.version` 2.7 and later)."""
+    """True if leaders compare the last fetched epoch (`inter.broker.protocol.version` 2.7 and later)."""

@@ -58,7 +58,7 @@ class DirectoryContents:
 
     @property
     def in_use_by_cluster(self) -> bool:
-        """Whether the directory has belonged to a coordination tree."""
+        """True if the directory has belonged to a coordination tree."""
         return "cluster.id" in self.meta or any(self.partitions())
 
 

@@ -64,7 +64,7 @@ class LogFile:
 
 class ProcessLog:
     is_json = False
-    """Whether lines are JSON, in a file or on standard output."""
+    """True if lines are JSON, in a file or on standard output."""
 
     def __init__(self) -> None:
         self._twistd: Mapping[str, Any] = {}

@@ -68,7 +68,7 @@ class BrokerService(Service):
 
     @property
     def has_busy_threads(self) -> bool:
-        """Whether the running broker's worker threads have work."""
+        """True if the running broker's worker threads have work."""
         return self._serving is not None and self._serving.threads.is_busy
 
     def startService(self) -> None:

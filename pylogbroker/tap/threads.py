@@ -48,7 +48,7 @@ class Threads:
 
     @property
     def is_busy(self) -> bool:
-        """Whether calls run or wait."""
+        """True if calls run or wait."""
         return self._calls > 0
 
     async def wait_until_idle(self) -> None:

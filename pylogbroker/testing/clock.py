@@ -73,7 +73,7 @@ class MovableClock:
 
     @property
     def is_due(self) -> bool:
-        """Whether a call is to run now."""
+        """True if a call is to run now."""
         return bool(self._calls) and self._calls[0].getTime() <= self.seconds()
 
     def advance(self, seconds: float) -> None:

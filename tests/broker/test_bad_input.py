@@ -184,7 +184,7 @@ class Wire:
         return int(answer.offset)
 
     def producers(self) -> list[tuple[int, int, int]]:
-        """Those that the log remembers: id, epoch, last sequence number."""
+        """The producers that the log remembers: id, epoch, last sequence number."""
         topics = [DescribeProducersRequest.TopicRequest(name=self.topic, partition_indexes=[0])]
         request = DescribeProducersRequest(topics=topics)
         answer = ask(self.bootstrap, request, DescribeProducersResponse, 0).topics[0].partitions[0]
@@ -302,7 +302,7 @@ class TestProducersThatAreConfused:
 
 
 def _memory(broker: Broker, field: str) -> int:
-    """Of our broker's process, in bytes."""
+    """Return the memory of our broker's process, in bytes."""
     if not isinstance(broker, BrokerProcess):
         return 0
     lines = Path(f"/proc/{broker.process.pid}/status").read_text().splitlines()

@@ -77,7 +77,7 @@ class DeletePolicyTests(NodeTests):
         self.offer(self.plugin)
 
     def offer(self, *factories: Any) -> None:
-        """As if these had been installed, too, when the broker was started."""
+        """Install further policies, as if before the broker's start."""
         partitions = self.node.broker.partitions
         names = "modification-time", "record-time", "size"
         built_in = {name: partitions._delete_policies._factories[name] for name in names}
@@ -88,7 +88,7 @@ class DeletePolicyTests(NodeTests):
         return self.node.broker.partitions.find(topic, 0).log
 
     def fill(self, topic: str = "t", segments: int = 5) -> None:
-        """As many segments of one record."""
+        """Append `segments` segments of one record."""
         for number in range(segments):
             if number:
                 self.log(topic).roll(self.node.broker.runtime.now_ms())

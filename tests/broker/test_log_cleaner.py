@@ -91,7 +91,7 @@ class CleaningTests(NodeTests):
         return [name for name in os.listdir(self.log(topic).path) if name.endswith(".cleaned")]
 
     def compacts(self, topic: str = "t") -> bool:
-        """Whether the next look finds something to do, and it is done."""
+        """True if the next look finds something to do, and it is done."""
         before = len(self.cleaner.jobs)
         self.node.clock.advance(1)
         return len(self.cleaner.jobs) > before
@@ -584,7 +584,7 @@ class GroupTests(CleaningTests):
 
 
 class ProcessTests(CleaningTests):
-    """With the real process, and real threads for it."""
+    """The log cleaner with its real process, and real threads for it."""
 
     def setUp(self) -> None:
         super().setUp()

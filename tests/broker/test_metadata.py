@@ -280,7 +280,7 @@ class NoCreationTests(MetadataTests):
 
 
 class OfflineTests(MetadataTests):
-    """Of two log directories one fails."""
+    """One of two log directories fails."""
 
     directory_count = 2
 

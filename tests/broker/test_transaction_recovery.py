@@ -227,7 +227,7 @@ class RetryTests(TransactionTests):
 
 
 class LossOfPowerTests(TransactionTests):
-    """By default the end of a log may be lost with the machine's power, and of each log another end."""
+    """The end of a log may be lost with the machine's power by default, and of each log another end."""
 
     def test_an_epoch_is_given_when_it_is_on_the_disk(self) -> None:
         log = self.node.broker.partitions.find(

@@ -52,7 +52,7 @@ class TxnOffsetCommitTests(NodeTests):
         self.producer = self.init()
 
     def init(self) -> tuple[int, int]:
-        """As a producer does: it asks again while the transaction of the one before is being aborted."""
+        """Add offsets as a producer does: it asks again while the transaction of the one before is being aborted."""
         answer = self.node.ask(init_producer_id.handle, InitProducerIdRequest("x", 60_000))
         if answer.error_code == ErrorCode.CONCURRENT_TRANSACTIONS:
             answer = self.node.ask(init_producer_id.handle, InitProducerIdRequest("x", 60_000))
@@ -160,7 +160,7 @@ class TxnOffsetCommitTests(NodeTests):
         self.assertEqual(self.commit(6, producer=old), ErrorCode.INVALID_PRODUCER_EPOCH)
 
     def test_the_log_holds_what_kafka_would_write(self) -> None:
-        """By kafka-python's reading; 0 is the sequence number that Kafka gives."""
+        """The records as kafka-python reads them; 0 is the sequence number that Kafka gives."""
         self.add()
         self.commit(5)
         self.commit(6)

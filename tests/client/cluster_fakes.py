@@ -41,7 +41,7 @@ Answer = Callable[[Any], Response | None]
 
 
 class FakeTransport:
-    """Between one connection and its broker: a transport that hands each request to the broker at once."""
+    """A transport between one connection and its broker that hands each request to the broker at once."""
 
     def __init__(self, network: FakeNetwork, node: int, connection: BrokerConnection) -> None:
         self.network = network

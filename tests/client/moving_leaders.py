@@ -108,7 +108,7 @@ class MovableCluster:
         _wait(lambda: all(len(each.isrs) == len(each.replicas) for each in self._partitions()))
 
     def _leads(self, node: int, topic: str, partition: int) -> bool:
-        """Whether others say that this node leads it, and it knows of that itself: either may be first."""
+        """True if others say that this node leads it, and it knows of that itself: either may be first."""
         if self.leader(topic, partition) != node:
             return False
         with SimpleConsumer(*self.address(node)) as consumer:

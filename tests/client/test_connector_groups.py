@@ -29,7 +29,7 @@ def crash(consumer: ConsumerConnector) -> None:
 
 
 def shared(partitions: int, topic: str, *parts: frozenset[TopicPartition] | set[TopicPartition]) -> bool:
-    """Whether everybody has something, and together they have each partition once."""
+    """True if everybody has something, and together they have each partition once."""
     everything = [each for part in parts for each in part]
     return all(parts) and sorted(everything) == [(topic, number) for number in range(partitions)]
 

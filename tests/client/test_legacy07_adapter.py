@@ -291,7 +291,7 @@ def found(data: bytes, position: int = 0, **more: Any) -> list[tuple[int, bytes,
 
 
 def test_messages_inside_of_a_compressed_one() -> None:
-    """None of them can be fetched by its own position."""
+    """Messages inside of a compressed one cannot be fetched by their own positions."""
     assert found(ONE + ZIPPED + TWO, 100) == [
         (100, b"one", 113), (113, b"g1", 113), (114, b"g2", 164), (164, b"two", 177),
     ]  # fmt: skip

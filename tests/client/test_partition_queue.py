@@ -180,7 +180,7 @@ def test_others_show_that_a_batch_was_written_of_which_nobody_knew() -> None:
 
 
 def test_a_later_batch_proves_those_before_it() -> None:
-    """After a clean restart Kafka remembers the last batch alone, and takes the others for out of order."""
+    """Kafka remembers the last batch alone after a clean restart, and takes the others for out of order."""
     queue, connection = three()
     connection.break_after(3)
     connection.leader.forget(all_but=1)
@@ -234,7 +234,7 @@ ACTIONS = ("arrive", "arrive", "arrive", "put_off", "reject", "split", "break", 
     st.booleans(),
 )
 def test_whatever_happens(story: list[tuple[str, int]], window: int, may_bump_epoch: bool) -> None:
-    """In transactions, and in Spark's part, the owner begins epochs: here as soon as nothing is on its way."""
+    """The owner begins epochs in transactions, and in Spark's part: here as soon as nothing is on its way."""
     queue = queue_with(may_bump_epoch=may_bump_epoch)
     connection = LeaderConnection(queue, Leader())
     sent: list[bytes | None] = []

@@ -97,7 +97,7 @@ async def test_an_encoder_fails_its_record_alone(broker: Broker, create: Create)
 
 @implementer(IPartitioner)
 class Length:
-    """By the length of the key."""
+    """Partitioner by the length of the key."""
 
     def partition(self, key: bytes | None, num_partitions: int) -> int:
         return len(key or b"")

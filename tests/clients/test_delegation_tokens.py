@@ -87,7 +87,7 @@ def test_kafkas_tool(broker: TokenBroker) -> None:
 
 @pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "SCRAM-SHA-512"])
 def test_connections_by_a_token(broker: TokenBroker, mechanism: str) -> None:
-    """Those of Java and of this package are the owner's; they cannot make tokens, nor use a wrong password."""
+    """The clients of Java and of this package are the owner's; they cannot make tokens, nor use a wrong password."""
     of_bob = ("--create", "--max-life-time-period", "-1", "--owner-principal", "User:bob")
     token_id, mac = token_in(broker.tokens(*of_bob))
     by_token = broker.settings(token_id, mac, 'tokenauth="true"', mechanism)

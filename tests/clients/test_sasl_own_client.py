@@ -164,7 +164,7 @@ def of_java(how: dict[str, str]) -> Iterator[Callable[[], object]]:
 def test_sessions_are_renewed_on_their_connection(
     broker: SaslBroker, make: Callable[[dict[str, str]], Iterator[Callable[[], object]]]
 ) -> None:
-    """For three sessions, no request meets the end of one; a client that did would reconnect, and the log says so."""
+    """No request of three sessions meets the end of one; a client that did would reconnect, and the log says so."""
     before = len(broker.process.log_lines())
     started = time.monotonic()
     for ask in make(broker.files("SASL_PLAINTEXT", "SCRAM-SHA-256")):

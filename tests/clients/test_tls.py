@@ -154,7 +154,7 @@ def test_aiokafka(broker: SecureBroker) -> None:
     ("listener", "issuer"), [("SSL", "another"), ("ELSEWHERE", "authority"), ("MUTUAL", "authority")]
 )
 def test_aiokafka_is_not_served(broker: SecureBroker, listener: str, issuer: str) -> None:
-    """Of an unknown authority, of another host, without a certificate of its own."""
+    """Reject clients of an unknown authority, of another host, and without a certificate of their own."""
     context = create_ssl_context(cadata=authority(issuer).identity.certificate_pem)
 
     async def connect() -> None:

@@ -41,7 +41,7 @@ def kill(broker: Broker) -> None:
 def test_an_open_transaction_goes_on(
     own_broker: Broker, end: End, name: str, client_named: Callable[[str], Client]
 ) -> None:
-    """Of each kind of end: one transaction begun before the restart and committed after it, and one aborted."""
+    """Two transactions of each kind of end: one begun before the restart and committed after it, and one aborted."""
     bootstrap, client = own_broker.bootstrap, client_named(name)
     create_topic(bootstrap, "t")
     with ExitStack() as stack:

@@ -291,7 +291,7 @@ def known_brokers(bootstrap: str) -> list[int]:
 
 
 def knows_leaders(bootstrap: str, topic: str) -> bool:
-    """Whether one broker's metadata has the topic, with a leader for each partition."""
+    """True if one broker's metadata has the topic, with a leader for each partition."""
     request = MetadataRequest(
         topics=[MetadataRequest.MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False
     )

@@ -73,7 +73,7 @@ def test_kafka_reads_the_same_in_the_files_of_our_broker(new_cluster: NewCluster
 
 
 def test_life_and_death_of_members(new_cluster_on_zookeeper: NewCluster, topic: str) -> None:
-    """Of two releases."""
+    """Brokers of two releases."""
     cluster = new_cluster_on_zookeeper(partial(apache, protocol="2.7"), partial(apache, release="kafka-2.7"))
     assert cluster.tree.brokers().keys() == {1, 2}
     cluster.create(topic, partitions=2, configs={"min.insync.replicas": "1"})

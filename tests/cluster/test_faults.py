@@ -31,7 +31,7 @@ COPIERS = CopierProgram("mixed", (librdkafka, java_4), life_seconds=2.0)
 
 
 def test_three_brokers(tmp_path: Path, tree_chroot: str, budget: Budget) -> None:
-    """With producers, groups, and copiers whose coordinators move."""
+    """Faults with producers, groups, and copiers whose coordinators move."""
     kills, seconds = budget.of(USUAL, THOROUGH)
     records = budget.of(RECORDS, 10 * RECORDS)
     copying = Copying(records, [COPIERS], most=40, pause_ms=10)

@@ -88,13 +88,13 @@ def _answer(connection: socket.socket) -> None:
 
 
 def is_answered(connection: socket.socket, data: bytes) -> bool:
-    """Whether data comes back."""
+    """True if data comes back."""
     connection.sendall(data)
     return connection.recv(1000) == data
 
 
 def is_silent(connection: socket.socket) -> bool:
-    """Whether nothing arrives, for a fifth of a second."""
+    """True if nothing arrives, for a fifth of a second."""
     connection.settimeout(0.2)
     try:
         connection.recv(1000)

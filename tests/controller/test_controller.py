@@ -162,7 +162,7 @@ class TestBrokers:
 
 
 class TestDisks:
-    """As recorded of Apache's controller (topic `u`)."""
+    """Elections as recorded of Apache's controller (topic `u`)."""
 
     def test_a_failed_log_directory(self) -> None:
         cluster = running((1, 3), (3, 1), (1, 3), (3, 1))

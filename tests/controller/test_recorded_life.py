@@ -233,7 +233,7 @@ def test_each_step() -> None:
 
 
 def test_each_write() -> None:
-    """Also states between the steps are those that Apache's controller wrote."""
+    """States between the steps are also those that Apache's controller wrote."""
     if not LOG.exists():
         pytest.skip("the recorded transactions are not there")
     text = LOG.read_text().partition("/ibp27")[0]

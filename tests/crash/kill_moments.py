@@ -57,7 +57,7 @@ class EventWaiter:
             self._sprung.set()
 
     def wait(self, seconds: float) -> bool:
-        """Whether it was sprung in this time; it is not set any more."""
+        """True if the trap was sprung in this time; it is not set any more."""
         sprung = self._sprung.wait(seconds)
         if not sprung:
             self._wanted = ""
@@ -139,7 +139,7 @@ def decision(scene: KillContext) -> None:
 
 
 def _size(path: Path) -> int:
-    """Of a segment's file; it may have been compacted, and be gone."""
+    """Return the size of a segment's file; 0 if compaction has deleted it."""
     try:
         return path.stat().st_size
     except FileNotFoundError:
@@ -165,7 +165,7 @@ def stop(scene: KillContext) -> None:
 
 
 def start(scene: KillContext) -> None:
-    """After a kill at any time: the next starts are not let finish either."""
+    """Kill at any time: the next starts are not let finish either."""
     any_time(scene)
     for _ in range(scene.chance.randrange(1, 4)):
         scene.over()

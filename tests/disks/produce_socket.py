@@ -51,7 +51,7 @@ class Sender:
         return self.answer()
 
     def is_answered(self, seconds: float) -> bool:
-        """Whether something comes within that time."""
+        """True if something comes within that time."""
         self._socket.settimeout(seconds)
         try:
             return bool(self._socket.recv(1, socket.MSG_PEEK))

@@ -33,7 +33,7 @@ def names_in(path: Path) -> set[str]:
 
 
 def is_module(folder: Path, parts: list[str]) -> bool:
-    """Whether `parts` is a module, a package, or a name that one of them defines."""
+    """True if `parts` is a module, a package, or a name that one of them defines."""
     for count in range(len(parts), 0, -1):
         path = folder.joinpath(*parts[:count])
         module = path.with_suffix(".py") if path.with_suffix(".py").exists() else path / "__init__.py"

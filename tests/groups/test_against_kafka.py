@@ -129,7 +129,7 @@ def test_what_kafka_wrote_in_transactions(group_id: str, offsets: list[Any], sta
 
 
 def test_kafka_reads_what_we_write(tmp_path: Path, oracle: OracleAnswers) -> None:
-    """As its log dump tool decodes it."""
+    """Kafka's log dump tool decodes our records."""
     harness = Harness()
     (member,) = harness.stable()
     harness.commit({T0: CommittedOffset(7, 3, "méta", 1_500), T1: CommittedOffset(8, committed=1_501)}, member)

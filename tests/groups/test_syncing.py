@@ -109,7 +109,7 @@ class TestSync:
         assert harness.sync(follower).value.error is ErrorCode.REBALANCE_IN_PROGRESS
 
     def test_an_answer_may_bring_the_next_request_with_it(self) -> None:
-        """As when a connection that was waiting hands in what it has read in the meantime."""
+        """Send a request within an answer, as a waiting connection does with what it has read in the meantime."""
         harness = Harness()
         synced: list[Answer[SyncResult]] = []
 

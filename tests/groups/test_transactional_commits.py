@@ -75,7 +75,7 @@ OK, UNKNOWN, ILLEGAL = ErrorCode.NONE, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.IL
     ],
 )
 def test_who_may_commit(state: Callable[[Harness], JoinResult], claims: dict[str, object], expected: ErrorCode) -> None:
-    """As Kafka 3.9 answers, asked the same."""
+    """Kafka 3.9 gives the same answers."""
     harness = Harness()
     member = state(harness)
     terms: dict[str, object] = {"generation": member.generation, "member_id": member.member_id} | claims

@@ -109,7 +109,7 @@ def test_the_format_is_the_directorys_whatever_the_settings_say(tmp_path: Path) 
 
 @pytest.mark.parametrize("clean", [False, True])
 def test_a_log_without_its_message_format_is_not_opened(tmp_path: Path, clean: bool) -> None:
-    """As an offset-addressed log it would be cut at its first byte."""
+    """The log would be cut at its first byte as an offset-addressed one."""
     log = open_log(tmp_path, CONFIG)
     data = fill(log, 30)
     log.close()

@@ -224,7 +224,7 @@ def read_by_confluent(broker: SimpleBroker, topic: str, end: int) -> list[tuple[
 
 @pytest.mark.parametrize("kind", ["confluent", "kafka-python"])
 def test_a_group_goes_on_where_it_was(running: SimpleBroker, kind: str) -> None:
-    """Also behind a record within a compressed message, which is no place where a message begins."""
+    """Continue even behind a record within a compressed message, where no message begins."""
     topic = f"group-{kind}"
     parts = [
         message_sets.ONE,

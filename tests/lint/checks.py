@@ -14,7 +14,10 @@ from tests.lint.glossary import AvoidedTerm
 from tests.lint.texts import Kind, Name, Text, sentences
 
 SENTENCE_WORDS_MAX = 30
-_BAD_BEGINNING = re.compile(r"(The same|That of|It|What|Who|Whoever|Where|How)\b")
+_BAD_BEGINNING = re.compile(
+    r"(The same|That of|It|What|Who|Whoever|Where|How|When|Whether|Of|By|In|As|For|From|With|Between|After|Then|Also"
+    r"|Up to|None|Neither|Those)\b(?!-)"
+)
 
 
 @attrs.frozen(order=True)

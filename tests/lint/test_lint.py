@@ -138,13 +138,30 @@ class TestTexts:
 class TestBeginnings:
     @pytest.mark.parametrize(
         "content",
-        ["The same, clamped.", "That of the log.", "It happened.", "What comes.", "Who asks.", "\n    Where it lies."],
+        [
+            *("The same, clamped.", "That of the log.", "It happened.", "What comes.", "Who asks.", "\n    Where."),
+            *(
+                "Of the log.",
+                "By offset.",
+                "In use.",
+                "As asked.",
+                "For tests.",
+                "From 0.",
+                "With headers.",
+                "None here.",
+            ),
+            *("Those of a log.", "Whether it is.", "Between two.", "After that.", "Then it ends.", "When it ends."),
+            *("Also here.", "Up to there.", "Neither is."),
+        ],
     )
     def test_found(self, content: str) -> None:
         [found] = checks.bad_beginnings([text(content)])
         assert "begin with a verb or a noun" in found.message
 
-    @pytest.mark.parametrize("content", ["Return it.", "Items.", "Whole segments.", "Thatched.", "The samest."])
+    @pytest.mark.parametrize(
+        "content",
+        ["Return it.", "Items.", "Whole segments.", "Thatched.", "The samest.", "Forget it.", "Inside.", "In-sync."],
+    )
     def test_not_found(self, content: str) -> None:
         assert list(checks.bad_beginnings([text(content)])) == []
 

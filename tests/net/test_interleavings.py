@@ -68,7 +68,7 @@ class Server:
             later.callback(answer)
 
     def wake_all(self, answer: Answer) -> Deferred[Answer]:
-        """As a produce request does that completes fetches."""
+        """Complete other requests, as a produce request does that completes fetches."""
         later = self.wait(answer)
         self.factory.deferred_actions.defer(self.wake)
         return later

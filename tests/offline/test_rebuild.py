@@ -160,7 +160,7 @@ def test_a_compacted_topic_stays_one(tmp_path: Path) -> None:
 
 
 def test_a_log_of_0_7_is_recognized_without_its_message_format(tmp_path: Path) -> None:
-    """As a topic of another format its log would be cut."""
+    """The log would be cut as a topic of another format."""
     topic = NewTopic("old", 1, 1, settings={"message.format.version": "0.7"})
     with stopped_broker(BrokerConfig({"log.dirs": str(tmp_path)})) as broker, broker.loaded_logs(print) as logs:
         broker.make_logs(finish(broker.controller.create_topic(topic)))

@@ -27,7 +27,7 @@ import shutil
 
 
 def available() -> bool:
-    """Whether to run what needs a JDK and Maven: if they are there, and in CI always, where their lack is a failure."""
+    """True if tests run that need a JDK and Maven: if these are there, and always in CI, where a lack is a failure."""
     return _available("java", "javac", "mvn")
 
 

@@ -41,7 +41,7 @@ def test_its_own_tests(python: Path) -> None:
 
 
 def fill(bootstrap: str, topic: str, batches: int) -> None:
-    """As many batches of one record, two of which fit into a segment of 1,000 bytes."""
+    """Send `batches` batches of one record, two of which fit into a segment of 1,000 bytes."""
     producer = Producer({"bootstrap.servers": bootstrap})
     for number in range(batches):
         producer.produce(topic, b"%03d" % number * 120)

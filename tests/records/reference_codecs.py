@@ -78,7 +78,7 @@ def _batches_of(factory: Callable[[Any], Any]) -> Callable[[bytes], Iterator[Any
 
 
 def _pure_batches(data: bytes) -> Iterator[Any]:
-    """As aiokafka's own reader, but always with the classes written in Python."""
+    """Iterate over batches like aiokafka's own reader, but always with the classes written in Python."""
     view = memoryview(data)
     while view:
         end = 12 + int.from_bytes(view[8:12], "big")

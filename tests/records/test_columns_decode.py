@@ -355,7 +355,7 @@ def test_any_buffer() -> None:
 
 
 def test_in_place() -> None:
-    """With what is passed over in between, and a batch that is compressed and so cannot be."""
+    """Records are passed over in between; a compressed batch cannot be decoded in place."""
     records = [Record(each, 5, b"k" * each, None, (("a", b"b"),) * (each % 2)) for each in range(30)]
     lot = [build(records[:10]), marker(1, 10, committed=True), build(records[11:20], base_offset=11)]
     for codec in (Codec.NONE, Codec.LZ4):

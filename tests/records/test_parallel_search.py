@@ -81,7 +81,7 @@ def test_records_with_headers(batch: int) -> None:
 
 
 def test_a_long_batch_among_short_ones() -> None:
-    """With headers, so that nobody guesses where its records begin."""
+    """The records have headers, so that nobody guesses where its records begin."""
     found = records(9000, VALUES["short"], headers=1)
     ends = [0, *range(1, 301), *range(8800, 9001)]
     data = b"".join(build(found[first:end], base_offset=first) for first, end in pairwise(ends))

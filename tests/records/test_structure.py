@@ -37,7 +37,7 @@ def records(count: int, size: Sizes, key: Sizes | None = None, time: Sizes = lam
 
 
 def accepts(data: bytes, count: int) -> bool:
-    """Whether they are let through; as bytes and as part of a larger frame it must be the same."""
+    """True if the records are let through; as bytes and as part of a larger frame it must be the same."""
     answers = []
     for whole, position in ((data, 0), (memoryview(b"head" + data), 4), (memoryview(bytearray(data)), 0)):
         try:

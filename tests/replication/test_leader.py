@@ -101,7 +101,7 @@ def test_a_fetch_of_a_former_life_is_rejected() -> None:
 
 
 def test_a_follower_joins_in_a_life_that_is_not_known_yet() -> None:
-    """In ZooKeeper mode brokers are registered without their epochs."""
+    """Brokers are registered without their epochs in ZooKeeper mode."""
     leader = Leader(log_of(), isr=(1, 2))
     assert leader.fetch(3, 0, broker_epoch=31).actions == (expansion(1, 2, 3, broker_epochs=(10, -1, 31)),)
 

@@ -80,7 +80,7 @@ def test_challenges_that_are_not_accepted(challenge: bytes, reason: str) -> None
     "final", [b"", b"v=", b"v=!", b"v=\xc3\xa9", b"e=other-error", b"v=" + base64.b64encode(bytes(32))]
 )
 def test_a_server_that_does_not_know_the_keys(final: bytes) -> None:
-    """Also one that ends the authentication without its signature."""
+    """Reject even a server that ends the authentication without its signature."""
     client = rfc_client()
     client.respond(RFC_CHALLENGE)
     with pytest.raises(AuthenticationFailed):

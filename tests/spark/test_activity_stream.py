@@ -148,7 +148,7 @@ def in_files(directory: Path, *columns: str) -> list[tuple[Any, ...]]:
 def test_what_is_counted_is_what_the_log_has(
     spark: SparkSession, tmp_path: Path, budget: Budget, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In the tests' session; with `--thorough` in a process and a session of its own, as a reader runs it."""
+    """Run in the tests' session; with `--thorough` in a process and a session of its own, as a reader does."""
     log, output = tmp_path / "access.log.gz", tmp_path / "output"
     first = REAL if budget.thorough and REAL.exists() else SAMPLE
     lines = [*first.read_bytes().splitlines(), *ODD, *weeks()]

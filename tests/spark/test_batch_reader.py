@@ -116,7 +116,7 @@ def test_what_is_not_there(topics: Topics) -> None:
 
 
 def test_records_that_come_while_it_is_planned(topics: Topics, monkeypatch: pytest.MonkeyPatch) -> None:
-    """From what is latest to what is latest is nothing, or what came in between."""
+    """A range from the latest to the latest has nothing, or what came in between."""
     topic = topics.make()
     topics.fill(topic, values("a", 3))
 

@@ -106,7 +106,7 @@ def test_what_others_write(peer: Peer, magic: int) -> None:
 
 
 def test_types() -> None:
-    """As PySpark's `to_arrow_schema` has them for the columns of Spark's Kafka source."""
+    """Types are those of PySpark's `to_arrow_schema` for the columns of Spark's Kafka source."""
     [part] = Decoder("clicks", 7, columns_with(headers=True)).decode(build([Record(0, 5, b"k", b"v")]), 0, 1)
     header = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
     expected = pa.schema(
@@ -126,7 +126,7 @@ def test_types() -> None:
 
 
 def test_rows_through_arrow_streams() -> None:
-    """As they go to the JVM."""
+    """Rows reach the JVM as Arrow streams."""
     records = [
         Record(each, 5, b"k" if each % 2 else None, b"v" * each, (("a", b"b"),) * (each % 3)) for each in range(50)
     ]

@@ -103,7 +103,7 @@ def _headers(rows: list[Row]) -> pa.ListArray:
 
 
 def _read(batch: Encoded) -> list[tuple[Any, ...]]:
-    """By kafka-python."""
+    """Read records by kafka-python."""
     found = MemoryRecords(batch.sealed((1, 0, 0))).next_batch()
     assert found is not None
     assert found.validate_crc()

@@ -189,7 +189,7 @@ def test_a_broker_that_is_asked_for_too_much_in_a_short_time() -> None:
 
 
 def test_a_batch_that_is_cut_off_is_asked_for_again() -> None:
-    """As brokers do that are older than Kafka 0.10.1."""
+    """Brokers older than Kafka 0.10.1 cut batches off."""
 
     def cut(asked: Asked) -> PartitionData:
         return PartitionData(partition_index=0, records=batch(0)[: asked[1]], high_watermark=3)

@@ -105,7 +105,7 @@ class Copying:
             assert [int(value[:5]) for value in found] == expected
 
     def is_something_open(self) -> bool:
-        """Whether there are records in the sink of which nobody knows yet whether they are to be read."""
+        """True if there are records in the sink of which nobody knows yet whether they are to be read."""
         return any(
             len({self._topics.end(self._sink, partition, level) for level in IsolationLevel}) > 1
             for partition in PARTITIONS
@@ -244,7 +244,7 @@ def the_first_batch_fails(copying: Copying) -> None:
 
 
 def a_batch_fails(copying: Copying, broker: Broker, chance: random.Random) -> None:
-    """In the middle of its rows; and when it has been committed, and Spark does not know it yet."""
+    """Fail in the middle of the rows, and after the commit of which Spark does not know yet."""
     for point in ("half", "committed"):
         copying.ask(point, "fail")
         copying.fill(20, LARGE)

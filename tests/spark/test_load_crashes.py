@@ -157,7 +157,7 @@ def test_only_one_at_a_time(topics: Topics, tmp_path: Path) -> None:
 
 
 def test_files_that_only_the_task_sees(topics: Topics, tmp_path: Path) -> None:
-    """As when each machine has a directory of that name."""
+    """Each machine may have a directory of that name."""
     topic = make(topics)
     topics.fill(topic, records(0, 10))
 

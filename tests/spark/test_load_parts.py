@@ -145,7 +145,7 @@ def test_without_a_lock_the_revision_is_looked_at(tmp_path: Path) -> None:
 
 
 def test_another_kind_of_file_system(tmp_path: Path) -> None:
-    """As object stores are used: through Arrow alone."""
+    """Use a file system as object stores are used: through Arrow alone."""
     remote = attrs.evolve(Store.of(tmp_path), is_local=False)
     file = remote.create("deep/er/.begun")
     writer = FileWriter(file, pa.schema([("n", pa.int64())]), FileLayout())

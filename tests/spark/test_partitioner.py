@@ -42,7 +42,7 @@ def test_what_comes_later_goes_on_where_it_was() -> None:
 
 
 def test_rows_without_keys_go_round_partitions_that_nobody_leads() -> None:
-    """Those with a key do not: it says where they belong."""
+    """Rows with keys go to the partition of the key, led or not."""
     places = RowPartitioner(_topic(4, dead=[0, 2]), 100)
     assert {int(number) for number in places.of(BinaryColumns(pa.array([b"x" * 90] * 50, pa.binary())))} == {1, 3}
     keys: list[bytes | None] = [b"%d" % number for number in range(30)]

@@ -65,7 +65,7 @@ def test_a_column_topic_is_not_looked_at_where_the_option_counts() -> None:
 
 
 def test_of_two_columns_of_one_name_the_first_counts() -> None:
-    """As in Spark's own sink."""
+    """The errors are those of Spark's own sink."""
     assert fields_of([("value", "string"), ("value", "int")], "t") == Fields(value=0)
 
 

@@ -99,7 +99,7 @@ def test_once_means_everything(topics: Topics, stream: Stream) -> None:
 
 
 class Clock:
-    """In the place of the module `time`."""
+    """Replacement of the module `time`."""
 
     def __init__(self) -> None:
         self.now = 5000.0

@@ -48,7 +48,7 @@ class Query:
         self.options: WriteOptions = options(topics.bootstrap, self.topic, **settings)
 
     def cluster(self) -> BlockingCluster:
-        """As a process of its own has it."""
+        """Return a cluster, as a process of its own has it."""
         return BlockingCluster(self.options.settings)
 
     def task(self, batch: int, number: int) -> Task:
@@ -286,7 +286,7 @@ def test_one_that_is_still_remembered_goes_on(query: Query, monkeypatch: pytest.
 
 
 def test_plans_are_kept_for_longer_than_markers(query: Query, topics: Topics) -> None:
-    """As brokers have it in __consumer_offsets: an offset, when it was committed, and until when it is kept."""
+    """Plans lie in __consumer_offsets: an offset, the time of its commit, and the time until it is kept."""
     query.commit(query.run(0, 0, [b"0"]))
     group = "test-" + query.task(0, 0).query
     everything = "read_uncommitted"  # open transactions of other tests end what committed readers see
@@ -355,7 +355,7 @@ def _killed_after(ended: int) -> Callable[..., None]:
 
 
 def _is_over(query: Query) -> bool:
-    """Whether there is a marker behind the record."""
+    """True if there is a marker behind the record."""
     with query.cluster() as cluster:
         return cluster.offsets({(query.topic, 0): LATEST})[query.topic, 0].offset > 1
 

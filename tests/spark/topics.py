@@ -30,7 +30,7 @@ class Rec:
 
 
 class Topics:
-    """Those of one broker."""
+    """Topics of one broker."""
 
     def __init__(self, bootstrap: str, fresh_name: Callable[[], str]) -> None:
         self.bootstrap = bootstrap

@@ -117,7 +117,7 @@ class TestSwitched:
     def test_nothing_that_is_missing_is_forgotten(
         self, remembered: dict[str, str], found: dict[str, str | None]
     ) -> None:
-        """As long as the paths are the same: what is missing is expected until it comes, and nothing else is taken."""
+        """Missing ids are expected as long as the paths are the same, and no other directory is accepted."""
         rejected = unexpected_directories(found, remembered)
         taken = {path: None if path in rejected else own for path, own in found.items()}
         assert set(taken.values()) - {None} == set(remembered.values()) & set(found.values())

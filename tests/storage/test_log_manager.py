@@ -617,7 +617,7 @@ FIRST, SECOND = (uuid.uuid5(uuid.NAMESPACE_DNS, name) for name in ("first", "sec
 
 
 def test_partition_metadata(tmp_path: Path) -> None:
-    """As Kafka has it: the id in URL-safe base64, without padding."""
+    """The file is Kafka's: the id in URL-safe base64, without padding."""
     wanted = uuid.UUID(bytes=bytes(range(0xF0, 0x100)))
     log = started(tmp_path).create("events", 0, CONFIG, NOW, topic_id=wanted)
     text = (Path(log.path) / "partition.metadata").read_text()

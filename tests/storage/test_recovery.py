@@ -1,4 +1,4 @@
-"""After a crash: torn tails, zeros and noise, and whatever else may be missing, empty, stale or damaged.
+"""Recovery after a crash: torn tails, zeros and noise, and whatever else may be missing, empty, stale or damaged.
 
 The oracle is simple: what lay before the damage is there, byte for byte, and nothing else is.
 """
@@ -234,7 +234,7 @@ def test_where_nothing_can_be_quarantined_nothing_goes(tmp_path: Path) -> None:
 @pytest.mark.parametrize("lost", ["file", "data", "last entry"])
 @pytest.mark.parametrize("number", [1, 3])
 def test_a_hole_that_a_power_failure_left(tmp_path: Path, number: int, lost: str) -> None:
-    """Of a sealed segment all or some whole entries are gone, the next one is intact."""
+    """A sealed segment has lost all or some whole entries, the next one is intact."""
     log = a_log(tmp_path / "events_0", 90)
     files = sorted(Path(log.path).glob("*.kafka"))
     raw = files[number].read_bytes()

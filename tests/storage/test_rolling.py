@@ -1,4 +1,4 @@
-"""When a new segment is begun, and what a sealed one leaves on disk."""
+"""Rolling: when a new segment is begun, and what a sealed one leaves on disk."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_by_a_full_time_index(tmp_path: Path) -> None:
 
 
 def test_by_an_offset_too_far_away(tmp_path: Path) -> None:
-    """As a follower may see it: what lies between was compacted away."""
+    """A follower may see such offsets: what lies between was compacted away."""
     log = a_log(tmp_path)
     for offset in (0, 2**31 - 1, 2**31):
         entry = struct.pack(">q", offset) + batch([b"x"])[8:]

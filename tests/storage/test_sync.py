@@ -1,4 +1,4 @@
-"""When a log must be synced, what a sync forces to the disk, and what it then says."""
+"""Syncs: when a log must be synced, what a sync forces to the disk, and what it then says."""
 
 from __future__ import annotations
 

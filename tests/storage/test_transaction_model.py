@@ -68,7 +68,7 @@ class Model:
         return [each for each in self.written if each.producer_id == producer_id]
 
     def is_open(self, producer_id: int) -> bool:
-        """Whether what the producer wrote in transactions last has no marker yet."""
+        """True if what the producer wrote in transactions last has no marker yet."""
         last = [each for each in self.of(producer_id) if each.transactional or not each.values][-1:]
         return bool(last and last[0].values)
 
@@ -86,7 +86,7 @@ class Model:
         return later[0] if later else None
 
     def stable(self) -> int:
-        """Up to where all is decided, as far as readers may know."""
+        """Return the offset up to which all is decided, as far as readers may know."""
         for each in self.written:
             if each.transactional:
                 end = self.end_of(each)

@@ -53,7 +53,7 @@ def reported(log: Log, first: int = 0, upto: int | None = None) -> list[tuple[in
 
 
 def index_files(log: Log) -> dict[int, list[tuple[int, ...]]]:
-    """By base offset, what stands in the index files."""
+    """Return the contents of the index files, by base offset."""
     return {
         int(path.stem): list(struct.iter_unpack(">hqqqq", path.read_bytes()))
         for path in Path(log.path).glob("*.txnindex")

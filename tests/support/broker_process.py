@@ -101,7 +101,7 @@ class BrokerProcess:
         return 0 if status == -signal.SIGTERM and "Server Shut Down" in self.process.lines[-1] else status
 
     def kill(self) -> None:
-        """As a crash would end it."""
+        """End the process as a crash would."""
         if self._process is not None:
             self._process.kill()
 

@@ -133,7 +133,7 @@ _ENVIRONMENT: Final = _read_at_start(os.environ)
 
 
 def can_start(argv: Sequence[str | Path], environment: Mapping[str, str] | None) -> bool:
-    """Whether a command may be forked: this interpreter with `-c` or `-m`, and nothing that changes its start."""
+    """True if a command may be forked: this interpreter with `-c` or `-m`, and nothing that changes its start."""
     if not AVAILABLE or len(argv) < 3 or argv[0] != sys.executable or argv[1] not in ("-c", "-m"):
         return False
     own = _read_at_start(environment or {})

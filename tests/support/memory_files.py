@@ -28,5 +28,5 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def has_space(directory: Path) -> bool:
-    """Whether the tests' files fit in there."""
+    """True if the tests' files fit in there."""
     return os.access(directory, os.W_OK) and shutil.disk_usage(directory).free >= FREE_BYTES_MIN

@@ -159,7 +159,7 @@ def _search(thing: object, owner: type | None) -> _Searched:
 
 
 def _chooses(thing: object) -> bool:
-    """Whether a function or class starts a broker of either kind."""
+    """True if a function or class starts a broker of either kind."""
     if not isinstance(thing, type | FunctionType):
         return False
     return thing.__module__ in CHOOSERS or f"{thing.__module__}.{thing.__qualname__}" in CHOOSERS

@@ -1,4 +1,4 @@
-"""Whether a broker in a process kept its reactor from its connections for too long.
+"""Find out whether a broker in a process kept its reactor from its connections for too long.
 
     process = BrokerProcess(directory, {**watching(budget), ...})
     ...

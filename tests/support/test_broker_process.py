@@ -24,7 +24,7 @@ def member(tmp_path: Path) -> Iterator[BrokerProcess]:
 
 
 def is_answered(bootstrap: str) -> bool:
-    """Whether a request of API versions is answered within a second."""
+    """True if a request of API versions is answered within a second."""
     host, _, port = bootstrap.partition(":")
     with socket.create_connection((host, int(port)), timeout=1) as connection:
         connection.sendall(bytes.fromhex("0000000a0012000000000001ffff"))

@@ -65,6 +65,6 @@ class TestGuard:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
 def test_processes_of_tests_obey_signals(number: signal.Signals) -> None:
-    """Also under nohup, and in a background job of a shell."""
+    """Signals are obeyed even under nohup, and in a background job of a shell."""
     code = f"import signal; print(signal.getsignal({number.value}) is signal.SIG_IGN)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "False\n"

@@ -32,7 +32,7 @@ class FilesAndSpark(LoadFileScheduling):
 
 @cache
 def uses_spark_session(file: Path) -> bool:
-    """Whether a test or a fixture in this file takes the session."""
+    """True if a test or a fixture in this file takes the session."""
     return SESSION in file.read_text()
 
 

@@ -303,7 +303,7 @@ def test_the_start_is_summed_up(tmp_path: Path) -> None:
 
 
 def test_a_plugin_cache_that_cannot_be_written_is_not_logged(tmp_path: Path) -> None:
-    """As root installs it and another user runs it: directories stand in for missing permission, which root has."""
+    """Root installs it and another user runs it: directories stand in for missing permission, which root has."""
     plugins = tmp_path / "others" / "twisted" / "plugins"
     (plugins / "dropin.cache" / "in the way").mkdir(parents=True)
     (plugins / "other_plugin.py").write_text("")

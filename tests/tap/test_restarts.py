@@ -160,7 +160,7 @@ class TestSignals:
 
     @pytest.mark.parametrize("ignored", [False, True], ids=["attended", "nohup"])
     def test_a_terminal_goes_away(self, tmp_path: Path, ignored: bool) -> None:
-        """With its terminal a broker in the foreground ends, unless nohup was to keep it."""
+        """A broker in the foreground ends with its terminal, unless nohup was to keep it."""
         ours, its = pty.openpty()
         ignoring = "import signal; signal.signal(signal.SIGHUP, signal.SIG_IGN);" if ignored else ""
         leading = f"import fcntl, termios; fcntl.ioctl(1, termios.TIOCSCTTY, 0); {ignoring} {RUN}"

@@ -34,7 +34,7 @@ LARGE = ["events_0/*.index", "events_0/*.timeindex", "events_0/*.snapshot", "eve
 
 @pytest.fixture(scope="module")
 def originals(tmp_path_factory: pytest.TempPathFactory) -> dict[bool, Original]:
-    """By whether the stop was clean."""
+    """Original data directories, by whether the stop was clean."""
     return {clean: make(tmp_path_factory.mktemp("original") / "home", 2, clean=clean) for clean in (False, True)}
 
 

@@ -16,7 +16,7 @@ MAGICS = (0, 1, 2)
 
 @pytest.fixture(scope="module")
 def originals(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[int, bool], Original]:
-    """By format, and whether the stop was clean."""
+    """Original data directories, by format and whether the stop was clean."""
     return {
         (magic, clean): make(tmp_path_factory.mktemp("original") / "home", magic, clean=clean)
         for magic in MAGICS
@@ -47,7 +47,7 @@ def test_cut_at_every_byte_of_the_last_entries(
 
 
 def unprotected(magic: int, place: int) -> bool:
-    """Whether no checksum covers a byte of an entry: its offset, and, from v2 on, its leader epoch."""
+    """True if no checksum covers a byte of an entry: its offset, and, from v2 on, its leader epoch."""
     return place < 8 or (magic == 2 and 12 <= place < 16)
 
 

@@ -104,7 +104,7 @@ class Reader:
 
 class Interleavings(RuleBasedStateMachine):
     lies = False
-    """Whether records of failed appends may be in the log, as after a failed flush. Another decision may then replace
+    """True if records of failed appends may be in the log, as after a failed flush. Another decision may then replace
     one that no client got, while no marker was written for it; and clients may get the state before such a record."""
 
     def __init__(self) -> None:

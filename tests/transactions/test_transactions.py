@@ -166,7 +166,7 @@ class TestATransaction:
         assert harness.state() == ("CompleteCommit" if committed else "CompleteAbort")
 
     def test_an_answer_may_ask_the_next_thing_at_once(self) -> None:
-        """As connections do that have read several requests."""
+        """Connections do so that have read several requests."""
         harness = Harness()
         pair = harness.in_state("Ongoing")
         asked: list[Answer[ErrorCode]] = []

@@ -79,7 +79,7 @@ class FetchReader:
     is_committed: bool = attrs.field(init=False)
     is_follower: bool = attrs.field(init=False)
     announces_high_watermarks: bool = attrs.field(init=False)
-    """Whether a follower gets a higher high watermark at once, since consumers may wait for it there (KIP-392)."""
+    """True if a follower gets a higher high watermark at once, since consumers may wait for it there (KIP-392)."""
     needs_v2: bool = attrs.field(init=False)
     _access: Access | None = attrs.field(init=False)
     _replica: int = attrs.field(init=False)

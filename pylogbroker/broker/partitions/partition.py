@@ -81,9 +81,9 @@ class Partition:
     is_internal: bool = False
     may_down_convert: bool = True
     throttles_followers: bool = False
-    """Whether followers that are not in sync share this broker's `leader.replication.throttled.rate`."""
+    """True if followers that are not in sync share this broker's `leader.replication.throttled.rate`."""
     is_throttled_follower: bool = False
-    """Whether the replica shares this broker's `follower.replication.throttled.rate` until it has caught up."""
+    """True if the replica shares this broker's `follower.replication.throttled.rate` until it has caught up."""
     delete_policies: tuple[GuardedPolicy, ...] = ()
     verifications: Verifications = attrs.field(factory=Verifications, init=False)
     purgatory: Purgatory = attrs.field(factory=Purgatory, init=False)

@@ -65,7 +65,7 @@ class ListenerTls:
 
     @property
     def is_outdated(self) -> bool:
-        """Whether a file has changed. Blocks."""
+        """True if a file has changed. Blocks."""
         return any(file != FileState.of(file.path) for file in self._files)
 
     def engine(self) -> TlsEngine:

@@ -82,7 +82,7 @@ class _Loaded:
 
     @property
     def is_outdated(self) -> bool:
-        """Whether the file of users has changed. Blocks."""
+        """True if the file of users has changed. Blocks."""
         return self.file is not None and self.file != FileState.of(self.file.path)
 
 
@@ -271,7 +271,7 @@ class SaslListeners:
 
     @property
     def has_passwords(self) -> bool:
-        """Whether a listener has users with passwords."""
+        """True if a listener has users with passwords."""
         return any(each.has_passwords for each in self._loaded.listeners.values())
 
     def check_password(self, host: str, name: str, password: str) -> Deferred[bool]:

@@ -29,7 +29,7 @@ log = Logger()
 class GroupMembership(CommitIdentity, Protocol):
     @property
     def member(self) -> MemberDriver | None:
-        """None without a broker-based group."""
+        """Driver of the broker-based membership; None without one."""
 
     def check(self) -> None:
         """Raise before acceptance by the group."""

@@ -213,7 +213,7 @@ class GroupRegistry:
             await self._call_listener(self._listener.lose, list(lost))
 
     async def _release(self, partitions: Collection[TopicPartition]) -> None:
-        """Also delete owner nodes left by a failed attempt."""
+        """Release partitions, and delete owner nodes left by a failed attempt."""
         if partitions:
             await self._call_listener(self._listener.revoke, partitions)
         for partition in partitions:
@@ -239,7 +239,7 @@ class GroupRegistry:
         return free
 
     def _claiming(self, path: str, stream: int, node: Node | None) -> Operation:
-        """Also take over a node from a claim with unknown outcome."""
+        """Return the operation that claims a node, or takes it over from a claim with unknown outcome."""
         data = f"{self.consumer_id}-{stream}".encode()
         return Create(path, data, ephemeral=True) if node is None else SetData(path, data, node.stat.version)
 

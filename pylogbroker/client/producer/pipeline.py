@@ -45,7 +45,7 @@ class EventCompletion:
 
     @property
     def is_kept(self) -> bool:
-        """Whether there is no result and no batch will bring one."""
+        """True if there is no result and no batch will bring one."""
         return self.open and self.reserved > 0
 
     def callback(self, result: Any) -> None:

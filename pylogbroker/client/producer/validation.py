@@ -35,7 +35,7 @@ _TOPIC: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
 @attrs.frozen
 class Plugins:
-    """With `plain_values` or `plain_keys`, bytes need no encoder."""
+    """Encoders and partitioner; with `plain_values` or `plain_keys`, bytes need no encoder."""
 
     encode: Encode
     encode_key: Encode

@@ -178,7 +178,7 @@ def _observer(namespace: str) -> ILogObserver:
 
 
 def _stop_with_worker(stop: Callable[[], None]) -> None:
-    """Also stop with a forked multiprocessing worker, which skips `atexit`."""
+    """Call `stop` at the end of a forked multiprocessing worker, which skips `atexit`."""
     process, util = (sys.modules.get(f"multiprocessing.{name}") for name in ("process", "util"))
     if process is not None and util is not None and process.parent_process() is not None:
         util.Finalize(None, stop, exitpriority=10)

@@ -62,5 +62,5 @@ class AppendRules:
 
     @property
     def decodes_records(self) -> bool:
-        """Whether headers do not show that records are valid."""
+        """True if headers do not show that records are valid."""
         return self.keys_required or self.timestamp_before_max_ms < NO_BOUND

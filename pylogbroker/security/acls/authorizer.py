@@ -84,7 +84,7 @@ class Authorizer:
     acls: AclIndex = attrs.field(factory=AclIndex)
     super_users: frozenset[str] = frozenset()
     allow_everyone: bool = False
-    """Whether all may be done with resources that no ACL covers."""
+    """True if all may be done with resources that no ACL covers."""
 
     def allows(self, principal: str, host: str, operation: AclOperation, kind: AclResourceType, name: str) -> bool:
         if principal in self.super_users:

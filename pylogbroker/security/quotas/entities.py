@@ -31,7 +31,7 @@ Quotas = Mapping[QuotaKey, float]
 
 
 class QuotaEntity(NamedTuple):
-    """None: the entity has no such part."""
+    """User, client id and address of a quota; a part that is None is absent."""
 
     user: str | None = None
     client_id: str | None = None

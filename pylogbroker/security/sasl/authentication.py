@@ -36,7 +36,7 @@ class Mechanism(Protocol):
 
     @property
     def by_token(self) -> bool:
-        """Whether the client has proved that it has a delegation token of the user."""
+        """True if the client has proved that it has a delegation token of the user."""
 
     def respond(self, token: bytes, /) -> bytes:
         """Return the answer to a client's token; raise AuthenticationFailed. May take milliseconds."""

@@ -62,12 +62,12 @@ class TlsEngine:
 
     @property
     def has_begun(self) -> bool:
-        """Whether a client has sent anything to this server."""
+        """True if a client has sent anything to this server."""
         return bool(self._seen)
 
     @property
     def has_input(self) -> bool:
-        """Whether bytes of the network were fed and not read; they may be a part of a record."""
+        """True if bytes of the network were fed and not read; they may be a part of a record."""
         return bool(self._tls.pending() or self._incoming.pending)
 
     @property

@@ -62,7 +62,7 @@ class BlockingConnection:
 
     @property
     def has_received(self) -> bool:
-        """Whether there are responses or bytes that were received, which the descriptor does not show."""
+        """True if there are responses or bytes that were received, which the descriptor does not show."""
         return bool(self._received) or (isinstance(self._socket, TlsSocket) and self._socket.has_received)
 
     def version_of(self, kind: type[Request]) -> int:

@@ -24,7 +24,7 @@ class TlsSocket:
 
     @property
     def has_received(self) -> bool:
-        """Whether there are bytes that were received and not read."""
+        """True if there are bytes that were received and not read."""
         return self._engine.has_input
 
     def shake_hands(self) -> None:

@@ -70,7 +70,7 @@ class ManifestEntry:
     gap: str | None = None
     """Why records were not loaded."""
     is_old: bool = False
-    """Whether the log is gone."""
+    """True if the log is gone."""
 
     @property
     def key(self) -> TopicPartition:

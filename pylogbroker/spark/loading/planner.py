@@ -44,7 +44,7 @@ Offsets = dict[TopicPartition, int]
 
 @attrs.frozen
 class Window:
-    """From `since` to before `until`, in ms."""
+    """The time from `since` to before `until`, in ms."""
 
     since: int | None = None
     until: int | None = None

@@ -51,7 +51,7 @@ _UNITS: Final = {"": 1, "ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_6
 
 
 class RawOptions:
-    """By lower-case name; `warnings` describe ignored ones."""
+    """Options by lower-case name; `warnings` describe ignored ones."""
 
     def __init__(self, raw: Mapping[str, str]) -> None:
         self._raw = {name.lower(): str(value) for name, value in raw.items()}

@@ -65,7 +65,7 @@ class ReadOptions:
     stall_timeout: float
     """Seconds without data before a read fails."""
     push_filters: bool
-    """Whether filters may narrow reads; see `batch_reader`."""
+    """True if filters may narrow reads; see `batch_reader`."""
     warnings: tuple[str, ...] = ()
 
     @classmethod

@@ -37,7 +37,7 @@ _IGNORED: Final = (signal.SIGINT, signal.SIGHUP)  # a terminal sends them to all
 
 @attrs.frozen
 class Forked:
-    """In a new process: what it is to run, and the descriptor of its standard streams.
+    """The arguments of a new process, and the descriptor of its standard streams.
 
     The password of the tree is no argument: other users of the machine see the arguments of a process.
     """

@@ -17,7 +17,7 @@ from pylogbroker.testing.faults.requests import RequestLog, SeenRequest, summary
 
 
 class CloseMoment(StrEnum):
-    """When a connection is closed: before the work, after it but before the answer, or within the answer."""
+    """Moment of closing a connection: before the work, after it but before the answer, or within the answer."""
 
     BEFORE = "before"
     AFTER = "after"

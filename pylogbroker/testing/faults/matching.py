@@ -65,7 +65,7 @@ class Call:
 
     @property
     def is_of_broker(self) -> bool:
-        """Whether another broker of the cluster has sent the request, by its client id."""
+        """True if another broker of the cluster has sent the request, by its client id."""
         client_id = self.context.client_id or ""
         if not self.services.config.in_cluster:
             return False
@@ -117,7 +117,7 @@ _ROLES: Final = (TOPIC, PARTITION, GROUP, TRANSACTION)
 
 @attrs.frozen
 class Criteria:
-    """None: no condition. `elements` are conditions on the elements of a request, by their role.
+    """Conditions on a request; None is no condition. `elements` are conditions on its elements, by their role.
 
     Without `sender`, a request of another broker matches only if `client_id` names that one's.
     """

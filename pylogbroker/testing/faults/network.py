@@ -21,7 +21,7 @@ _PIECE_BYTES: Final = 64 * 1024
 
 
 class Direction(StrEnum):
-    """From clients (up), to clients (down), or both."""
+    """The direction of bytes: from clients (up), to clients (down), or both."""
 
     UP = "up"
     DOWN = "down"

@@ -1,4 +1,4 @@
-"""Whether a JSON Schema allows all values that an older one allows, by the rules of Confluent's registry.
+"""Check whether a JSON Schema allows all values that an older one allows, by the rules of Confluent's registry.
 
 Compared are: type, enum, const, bounds of strings, numbers, arrays and objects, pattern, multipleOf, uniqueItems,
 properties, required, additionalProperties, items, additionalItems, dependencies, allOf, anyOf, oneOf, not, if.

@@ -48,7 +48,7 @@ class AddPartitionsToTxnTransaction:
 
 @struct
 class AddPartitionsToTxnRequest(Request):
-    """From version 4 on `transactions`, before that the fields of one transaction."""
+    """Request with `transactions` from version 4 on; before that, with the fields of one transaction."""
 
     api_key = 24
     versions = Versions(0, 5, flexible=3)
@@ -80,7 +80,7 @@ class AddPartitionsToTxnResult:
 
 @struct
 class AddPartitionsToTxnResponse(Response):
-    """From version 4 on `results_by_transaction`, before that the results of one transaction."""
+    """Response with `results_by_transaction` from version 4 on; before that, with the results of one transaction."""
 
     api_key = 24
     versions = Versions(0, 5, flexible=3)

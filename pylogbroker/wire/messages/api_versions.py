@@ -62,7 +62,7 @@ class FinalizedFeatureKey:
 
 @struct
 class ApiVersionsResponse(Response):
-    """With UNSUPPORTED_VERSION, the response has the layout of version 0."""
+    """Supported versions; with UNSUPPORTED_VERSION, the response has the layout of version 0."""
 
     api_key = 18
     versions = Versions(0, 4, flexible=3)

@@ -33,7 +33,7 @@ class ComponentData:
 
 @struct
 class DescribeClientQuotasRequest(Request):
-    """With `strict`, entities have no parts but those of the components."""
+    """Filter for quotas; with `strict`, entities have no parts but those of the components."""
 
     api_key = 48
     versions = Versions(0, 1, flexible=1)

@@ -54,7 +54,7 @@ class Coordinator:
 
 @struct
 class FindCoordinatorResponse(Response):
-    """From version 4 on `coordinators`."""
+    """Response with `coordinators` from version 4 on; before that, with one coordinator."""
 
     api_key = 10
     versions = Versions(0, 6, flexible=3)

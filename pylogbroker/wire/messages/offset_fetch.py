@@ -44,7 +44,7 @@ class OffsetFetchRequestTopic:
 
 @struct
 class OffsetFetchRequestTopics:
-    """From version 8 on."""
+    """Topics of a group, from version 8 on."""
 
     name: String = ""
     partition_indexes: list[Int32] = fresh(list)
@@ -94,7 +94,7 @@ class OffsetFetchResponseTopic:
 
 @struct
 class OffsetFetchResponsePartitions:
-    """From version 8 on; offset -1 means none."""
+    """Committed offset of a partition, from version 8 on; offset -1 means none."""
 
     partition_index: Int32 = 0
     committed_offset: Int64 = 0
@@ -105,7 +105,7 @@ class OffsetFetchResponsePartitions:
 
 @struct
 class OffsetFetchResponseTopics:
-    """From version 8 on."""
+    """Topics of a group, from version 8 on."""
 
     name: String = ""
     partitions: list[OffsetFetchResponsePartitions] = fresh(list)

@@ -126,7 +126,7 @@ class FlushTests(ClusterTests):
     settings = {"log.flush.interval.messages": "1"}
 
     def test_a_new_leader_syncs_what_it_has(self) -> None:
-        """After a crash records are in the log that may not be on the disk, and nobody may append others."""
+        """A crash leaves records in the log that may not be on the disk, and nobody may append others."""
         self.create()
         self.cluster.append(1, b"a")
         self.restart(1)

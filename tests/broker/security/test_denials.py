@@ -206,7 +206,7 @@ def test_denials_are_logged_and_lists_are_not(node: Node) -> None:
 
 
 def test_a_denied_produce_is_one_line(node: Node) -> None:
-    """Also where the usual request, of one topic, is first looked at by itself."""
+    """Denials also where the usual request, of one topic, is first looked at by itself."""
     with logged_lines() as lines:
         ask(node, ProduceRequest(None, 1, 1000, [TopicProduceData("t", [PartitionProduceData(0, batch())])]))
     assert ["operation = WRITE from host = 10.0.0.7 on resource = Topic:LITERAL:t" in line for line in lines] == [True]

@@ -82,7 +82,7 @@ def test_no_assignment_is_more_even_than_a_sticky_one(group: Group, data: st.Dat
 
 
 def most_even(group: Group) -> int:
-    """By trying every assignment there is."""
+    """Find the best by trying every assignment there is."""
     names = list(group.members)
     reached = {(0,) * len(names)}
     for topic, _ in group.to_assign():

@@ -71,7 +71,7 @@ class Kcat:
 
 
 def available() -> bool:
-    """Whether to run what needs kcat: if it is there, and in CI always, where its lack is a failure."""
+    """True if tests run that need kcat: if it is there, and in CI always, where its lack is a failure."""
     return "CI" in os.environ or shutil.which("kcat") is not None
 
 

@@ -48,14 +48,14 @@ class Orders:
     transactions: bool = True  # else, with librdkafka, records first and then the offsets: that is not exactly once
 
     def arguments(self) -> list[str]:
-        """As they stand on the command line."""
+        """Return the arguments as they stand on the command line."""
         flags = [str(int(self.static)), str(int(self.transactions))]
         numbers = [str(self.partitions), str(self.most), str(self.pause_ms)]
         return [self.bootstrap, self.name, self.group, self.source, self.target, *numbers, *flags]
 
     @classmethod
     def of(cls, arguments: list[str]) -> Orders:
-        """Those of a command line."""
+        """Return the orders of a command line."""
         *names, partitions, most, pause_ms, static, transactions = arguments
         return cls(
             *names, int(partitions), int(most), int(pause_ms), static=static == "1", transactions=transactions == "1"

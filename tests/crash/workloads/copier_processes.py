@@ -89,7 +89,7 @@ class CopierKeeper:
             self.problem = "".join(traceback.format_exception(error))
 
     def _live(self) -> None:
-        """From the start of a process to its end."""
+        """Follow a process from its start to its end."""
         with LineProcess(self._command, cwd=ROOT, forked=True) as process:
             killed_at = self._follow(process)
             if killed_at is not None:

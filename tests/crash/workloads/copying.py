@@ -73,7 +73,7 @@ class Copying:
                 self._keepers.append(CopierKeeper(command(orders), crew.life_seconds * timeout, crew.ends, context))
 
     def _orders(self, bootstrap: str, crew: CopierProgram, number: int) -> Orders:
-        """Those of one copier; the first one of each crew has no instance id."""
+        """Orders of one copier; the first one of each crew has no instance id."""
         return Orders(
             bootstrap=bootstrap,
             name=f"{crew.name}-{number}",

@@ -230,7 +230,7 @@ class Model:
                 assert self.now >= self.kept_since[record.offset] + RETENTION
 
     def was_batch(self, offset: int) -> bool:
-        """Whether the record was written in a v2 batch."""
+        """True if the record was written in a v2 batch."""
         return any(b.base_offset <= offset <= b.last_offset for b in self.batches.values() if b.magic == 2)
 
     def check_transactions(self, found: Mapping[int, Read]) -> None:

@@ -45,7 +45,7 @@ def is_alive(pid: int) -> bool:
 
 
 def reads(pid: int, directory: Path) -> bool:
-    """Whether the process has opened a file there."""
+    """True if the process has opened a file there."""
     opened = []
     for link in Path(f"/proc/{pid}/fd").iterdir():
         with suppress(FileNotFoundError):  # closed meanwhile

@@ -204,7 +204,7 @@ GOOD = b"\0" + encode_varint(0) + encode_varint(0) + encode_varint(1) + b"k" + e
 @pytest.mark.parametrize("copies", [1, 100])
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP])
 def test_records_that_cannot_be(tmp_path: Path, records: bytes, copies: int, codec: Codec) -> None:
-    """With a good CRC and one bad record: the batch is named, whether it is alone or one of many."""
+    """A batch with a good CRC and one bad record is named, whether it is alone or one of many."""
     good = build([Record(0, NOW, b"k", b"v")])
     padded = records + bytes(32) if len(records) < 7 else records
     bad = bytearray(build([Record(0, NOW, b"k", b"v")], codec=codec)[:61]) + (

@@ -257,7 +257,7 @@ class PreparedRecords:
 
 @pytest.fixture
 def prepared(tmp_path: Path) -> PreparedRecords:
-    """With replacements of two segments and of one, and a segment that stays."""
+    """Records with replacements of two segments and of one, and a segment that stays."""
     log = open_log(tmp_path / "events_0", attrs.evolve(COMPACT, segment_bytes=450))
     for small in (True, True, False, False):
         put_rounds(log, 1)
@@ -349,7 +349,7 @@ class Renamed:
     content: bytes
 
     def happen(self, directory: Path) -> None:
-        """As it would on another directory."""
+        """Repeat the change on another directory."""
         if (directory / self.old).exists():
             if self.new is None:
                 (directory / self.old).unlink()
@@ -390,7 +390,7 @@ def recorded(path: Path) -> Iterator[list[list[Renamed]]]:
 
 
 def test_whatever_of_the_names_reaches_the_disk(prepared: PreparedRecords) -> None:
-    """Between two syncs of the directory nothing is known of what a file system keeps of it, nor in which order."""
+    """A file system keeps changes between two syncs of the directory in any order, or not at all."""
     whole = prepared.copy(-1)
     log = opened(whole)
     with recorded(whole) as stretches:

@@ -129,7 +129,7 @@ def test_a_broker_that_is_killed_comes_back_with_its_partitions(brokers: Brokers
 
 
 def test_the_data_of_one_broker_is_taken_over_and_copied(brokers: Brokers, tmp_path: Path) -> None:
-    """Also after a crash, which leaves the broker's ephemeral nodes in the tree."""
+    """Take the data over, even after a crash, which leaves the broker's ephemeral nodes in the tree."""
     process = brokers.launch()
     bootstrap = process.expect(r"listening on PLAINTEXT://(127\.0\.0\.1:\d+)", START_SECONDS_MAX)[1]
     create_topic(bootstrap, "old")
