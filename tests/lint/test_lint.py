@@ -126,12 +126,19 @@ class TestTexts:
     - An item
       in two lines.
     | a table | left. out. |
+
+    field   left. out.
+    another  2 bytes
+
+    A gap.  Between sentences.
     """
         assert list(sentences(docstring)) == [
             "Head, e.g this.",
             "Second?",
             "Wrapped over two lines.",
             "- An item",
+            "A gap.",
+            "Between sentences.",
         ]
 
 

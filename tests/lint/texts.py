@@ -13,6 +13,7 @@ import attrs
 
 _CODE_SPAN = re.compile(r"``[^`]+``|`[^`\n]*`")
 _FENCE = re.compile(r" *(```|~~~)")
+_CODE_OR_TABLE = re.compile(r"  |```|\||\+|>>>|.*[^\s.!?]  +\S")  # a row of a table has wide gaps between its columns
 _STRING_OR_COMMENT = re.compile(
     r"""
     \"{3}(?:\\.|[^\\])*?\"{3} | '{3}(?:\\.|[^\\])*?'{3} | "(?:\\.|[^"\\\n])*" | '(?:\\.|[^'\\\n])*'
@@ -139,12 +140,12 @@ def markdown_texts(path: Path, source: str) -> Iterator[Text]:
 
 
 def sentences(docstring: str) -> Iterator[str]:
-    """Sentences of a docstring's prose. Indented blocks (code, tables, byte layouts) are left out."""
+    """Sentences of a docstring's prose. Code, tables and byte layouts are left out."""
     lines = docstring.split("\n")
     margin = min((len(line) - len(line.lstrip()) for line in lines[1:] if line.strip()), default=0)
     blocks: list[list[str]] = [[]]
     for line in [lines[0], *(line[margin:] for line in lines[1:])]:
-        if not line.strip() or line.startswith(("  ", "|", "+", ">>>")):
+        if not line.strip() or _CODE_OR_TABLE.match(line):
             blocks.append([])
         elif re.match(r"([-*]|\d+\.) ", line):
             blocks.append([line])
