@@ -263,7 +263,7 @@ SESSIONS = gauge("kafka_server_fetchsessioncache_numincrementalfetchsessions", "
 SESSION_PARTITIONS = gauge("kafka_server_fetchsessioncache_numincrementalfetchpartitionscached", "Partitions of these.")
 SESSION_EVICTIONS = counter(
     "kafka_server_fetchsessioncache_incrementalfetchsessionevictions_total",
-    "Fetch sessions that were idle and made room for others.",
+    "Idle fetch sessions that were evicted for new ones.",
 )
 
 # lag, by the coordinator of the group

@@ -181,7 +181,7 @@ class VersionTests(FetchTests):
 
 
 class SizeLimitOfOldClientsTests(FetchTests):
-    """Records take more room in the formats of old clients than in the log."""
+    """Records take more space in the formats of old clients than in the log."""
 
     def setUp(self) -> None:
         super().setUp()

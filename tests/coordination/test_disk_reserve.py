@@ -1,4 +1,4 @@
-"""The room on the disk that is kept for the tree.  What it does on a full disk, `tests/disks` tries out."""
+"""Disk space that is reserved for the tree.  What it does on a full disk, `tests/disks` tries out."""
 
 from __future__ import annotations
 

@@ -103,7 +103,7 @@ def event(kind: int, path: str) -> tuple[int, int, bytes]:
 
 
 class FullBuffer(FileDescriptor):
-    """A transport without room: each byte that waits pauses the producer, until `doWrite` sends all."""
+    """A transport without a buffer: each byte that waits pauses the producer, until `doWrite` sends all."""
 
     bufferSize = 0
     connected = 1

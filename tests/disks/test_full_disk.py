@@ -1,4 +1,4 @@
-"""The only disk is full: the broker still starts, and topics are deleted and changed, which is how room is made."""
+"""The only disk is full: the broker still starts, and topics are deleted and changed, which is how space is freed."""
 
 from __future__ import annotations
 

@@ -100,7 +100,7 @@ def disks(tmp_path: Path, small: SmallDisk) -> Iterator[TwoDisks]:
 
 
 class TestFull:
-    """A disk without room."""
+    """A disk without free space."""
 
     @pytest.mark.parametrize("flush", [{}, {"flush.messages": "1"}], ids=["cached", "flushed"])
     def test_writers_are_notified_and_the_log_goes_on_when_there_is_space(
@@ -174,7 +174,7 @@ class TestFull:
 
 
 def fill_up(path: Path) -> None:
-    """Take all the room there is."""
+    """Take all free space."""
     with path.open("ab", buffering=0) as file, suppress(OSError):
         while True:
             file.write(bytes(4096))

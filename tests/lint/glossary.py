@@ -23,8 +23,8 @@ class GlossaryError(Exception):
 class AvoidedTerm:
     """A word or phrase, and where it may be used after all.
 
-    `allowed` has phrases and whole names; one with a slash is a path below which the term is free. A term that begins
-    with an underscore is avoided only at the end of names.
+    `allowed` has phrases and whole names; one with a slash is a path below which the term is free. The term itself in
+    `allowed` is a name: texts still avoid it. A term with an underscore in front is avoided at the end of names only.
     """
 
     term: str
@@ -38,6 +38,8 @@ class AvoidedTerm:
         if self.term.startswith("_") or self.term.lower() not in prose.lower():
             return False
         for phrase in self.allowed:
+            if phrase.lower() == self.term.lower():
+                continue
             prose = re.sub(rf"\b{re.escape(phrase)}\b", " ", prose, flags=re.IGNORECASE)
         return re.search(rf"\b{re.escape(self.term)}\b", prose, re.IGNORECASE) is not None
 

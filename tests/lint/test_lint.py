@@ -186,6 +186,12 @@ class TestAvoidedTerms:
     def test_not_in_texts(self, content: str) -> None:
         assert list(checks.avoided_in_texts([text(content)], [GIZMO])) == []
 
+    def test_the_term_itself_is_allowed_as_a_name_only(self) -> None:
+        term = AvoidedTerm("gizmo", "part", ("gizmo",))
+        assert list(checks.avoided_in_texts([text("A gizmo.")], [term]))
+        assert not list(checks.avoided_in_names([Name(PATH, 1, "gizmo")], [term]))
+        assert list(checks.avoided_in_names([Name(PATH, 1, "a_gizmo")], [term]))
+
     def test_a_phrase(self) -> None:
         term = AvoidedTerm("both kinds", "both brokers")
         assert list(checks.avoided_in_texts([text("of both\nkinds.")], [term]))

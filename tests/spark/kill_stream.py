@@ -16,7 +16,7 @@ A task that reaches a point finds its command in the file DIR/points/POINT:
                   as it does to those that it leaves behind
     fail          all raise an exception, as long as the file is there
 
-DIR/checkpoint is the query's.  It begins at the end of the topic; a batch has room for 20 records of a transaction and
+DIR/checkpoint is the query's.  It begins at the end of the topic; a batch has space for 20 records of a transaction and
 its markers, so that none is without records.
 """
 

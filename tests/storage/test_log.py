@@ -258,7 +258,7 @@ def test_few_descriptors_are_enough(tmp_path: Path) -> None:
 
 
 class FullDisk:
-    """`os.pwritev` on a file system with so much room."""
+    """`os.pwritev` on a file system with so much space."""
 
     def __init__(self, room: int, code: int = errno.ENOSPC) -> None:
         self.room = room

@@ -34,7 +34,7 @@ class FetchSessions:
     slots: int
     partitions_max: int = PARTITIONS_MAX
     evictions: int = attrs.field(default=0, init=False)
-    """Idle sessions that made room for others, since the start."""
+    """Idle sessions that were evicted for new ones, since the start."""
     _partitions: int = attrs.field(default=0, init=False)
     _sessions: dict[int, FetchSession] = attrs.field(factory=dict, init=False)  # least recently used first
 

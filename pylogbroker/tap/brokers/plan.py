@@ -152,4 +152,4 @@ def _check_distinct(name: str, items: Sequence[str]) -> None:
     addresses = [item.partition("://")[2] for item in items if not item.endswith(":0")]
     twice = sorted({address for address in addresses if addresses.count(address) > 1})
     if twice and name != "advertised.listeners":
-        raise ConfigError(f"{name}: two brokers would listen on {twice[0]}; leave more room between the ports")
+        raise ConfigError(f"{name}: two brokers would listen on {twice[0]}; leave more ports between them")

@@ -1,4 +1,4 @@
-"""The queue's core: what makes a batch, when it may leave, and how much there is room for."""
+"""The queue's core: what makes a batch, when it may leave, and how much fits in."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Callback and event handlers that do what is not hoped for: order, room and everybody's answer are kept."""
+"""Callback and event handlers that do what is not hoped for: order, capacity and everybody's answer are kept."""
 
 from __future__ import annotations
 

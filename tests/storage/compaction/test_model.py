@@ -21,7 +21,7 @@ OLD_CODECS = {Codec.ZSTD: Codec.SNAPPY, Codec.LZ4: Codec.GZIP}  # kafka-python r
 FEW_KEYS = st.sampled_from([b"", b"a", b"b", b"c", b"key-d", b"e" * 20, b"f" * 1500])
 MANY_KEYS = st.integers(0, 40).map(b"key %d".__mod__)
 KEYS = st.one_of(FEW_KEYS, MANY_KEYS, MANY_KEYS)
-SMALL = 64  # bytes for the map, which then has room for 13 keys: more than a batch has, fewer than a log
+SMALL = 64  # bytes for the map, which then has space for 13 keys: more than a batch has, fewer than a log
 RECORDS = st.lists(
     st.builds(
         Record,
