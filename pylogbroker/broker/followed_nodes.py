@@ -2,7 +2,9 @@
 
 Notifications name what others changed. A new session reads all again, since notifications may have been missed.
 
-A change compares and sets a node's version, so that brokers do not overwrite each other's changes.
+A change compares and sets a node's version, so that brokers do not overwrite each other's changes. The broker that
+makes a change has it in force before it answers; the others, and Apache Kafka's in the same cluster, when they have
+seen the notification.
 
 One lock orders changes and reads, so that what is read is never older than what is in force.
 """

@@ -1,9 +1,8 @@
 """The cluster's ACLs: read from the coordination tree at the start, followed by notifications, and changed.
 
 A change compares and sets the version of the resource's node, so that brokers do not overwrite each other's changes,
-and writes a notification in the same transaction. The broker that makes a change has it in force before it answers; the
-others, and Apache Kafka's in the same cluster, when they have seen the notification. It logs a line for each ACL that
-it adds or removes, with who asked.
+and writes a notification in the same transaction. The broker that makes a change logs a line for each ACL that it adds
+or removes, with who asked.
 
 ACLs are not part of the cluster's image: partitions and topics do not depend on them, and without an authorizer nobody
 reads them.

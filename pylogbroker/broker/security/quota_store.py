@@ -1,8 +1,7 @@
 """The cluster's quotas: read from the coordination tree at the start, followed by notifications, and changed.
 
 A change compares and sets the version of the entity's node, which may have SCRAM keys, too, and writes a notification
-in the same transaction. The broker that makes a change has it in force before it answers; the others, and Apache
-Kafka's in the same cluster, when they have seen the notification.
+in the same transaction.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Users of SCRAM in the coordination tree: described, changed, and followed by notifications.
 
 A change compares and sets the version of the user's node, whose other settings stay. In a cluster it writes a
-notification in the same transaction. The broker that makes a change has it in force before it answers; the others, and
-Apache Kafka's in the same cluster, when they have seen the notification.
+notification in the same transaction.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Delegation tokens in the coordination tree: read at the start, followed by notifications, and changed.
 
 A change compares and sets the version of the token's node. In a cluster it writes a notification in the same
-transaction. The broker that makes a change has it in force before it answers; the others, and Apache Kafka's in the
-same cluster, when they have seen the notification.
+transaction.
 """
 
 from __future__ import annotations
