@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from pylogbroker.cli import INTERRUPTED
-from pylogbroker.config import properties
+from pylogbroker.config import durations, properties
 from pylogbroker.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from pylogbroker.spark.loading.mapping import RowMapping
 
 _SIZES: Final = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
-_SPANS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _TYPES: Final = {
     "string": "string",
     "int": "int32",
@@ -56,10 +55,10 @@ def _size(context: click.Context, parameter: click.Parameter, text: str) -> int:
 
 
 def _span(context: click.Context, parameter: click.Parameter, text: str) -> int:
-    match = re.fullmatch(r"(\d{1,9})([smhd])", text.strip().lower())
-    if match is None:
+    span_ms = durations.milliseconds(text.strip().lower())
+    if span_ms is None:
         raise click.BadParameter(f"{text!r}: expected a time such as 12h or 7d")
-    return int(match[1]) * _SPANS[match[2]]
+    return span_ms // 1000
 
 
 @click.command("load", short_help="Load topics into Parquet files with Spark.")

@@ -20,6 +20,8 @@ from twisted.internet.task import deferLater
 from twisted.logger import Logger
 from zope.interface import implementer
 
+from pylogbroker.config.durations import UNITS_MS
+
 log = Logger()
 
 STEPS_MAX: Final = 1000
@@ -28,7 +30,6 @@ STEPS_MAX: Final = 1000
 _LAST_SECONDS: Final = 10.0
 _QUIET_ITERATIONS: Final = 5
 _ITERATIONS_MAX: Final = 2000
-_UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
 _PART: Final = re.compile(r"(\d+(?:\.\d+)?) *(ms|[smhdw])")
 
 Duration = str | float | timedelta
@@ -41,7 +42,7 @@ def seconds_of(duration: Duration) -> float:
     elif isinstance(duration, str):
         if not re.fullmatch(rf"(?:{_PART.pattern} *)+", duration):
             raise ValueError(f"{duration!r} is not a duration; expected one such as 90s, 1h30m, 500ms or 7d")
-        seconds = sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(duration))
+        seconds = sum(float(number) * UNITS_MS[unit] for number, unit in _PART.findall(duration)) / 1000
     else:
         seconds = float(duration)
     if seconds < 0:

@@ -16,10 +16,10 @@ import time
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
+from pylogbroker.config import durations
 from pylogbroker.errors import ConfigError
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _SECONDS_MAX: Final = 1 << 53  # microseconds must fit
 
 Time = int | str | datetime
@@ -42,9 +42,9 @@ def milliseconds(name: str, given: Time | None) -> int | None:
 def _from_text(name: str, text: str) -> int | datetime:
     if re.fullmatch(r"\d{1,19}", text):
         return int(text)
-    ago = re.fullmatch(r"(\d{1,9})([smhd])", text)
-    if ago:
-        return time.time_ns() // 1_000_000 - int(ago[1]) * _SECONDS[ago[2]] * 1000
+    ago_ms = durations.milliseconds(text)
+    if ago_ms is not None:
+        return time.time_ns() // 1_000_000 - ago_ms
     try:
         found = datetime.fromisoformat(text)
     except ValueError:

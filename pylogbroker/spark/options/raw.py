@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from pylogbroker.config import durations
 from pylogbroker.config.table import closest
 from pylogbroker.errors import ConfigError
 
@@ -47,7 +48,7 @@ _WRITE: Final = ("topic", "includeHeaders", "exactlyOnce", "transactionalIdPrefi
 _SPARKS: Final = frozenset({"path", "checkpointlocation", "querycomment", "__dummy__"})  # set by Spark
 _KAFKA: Final = "kafka."
 _SIMILARITY_MIN: Final = 0.8
-_UNITS: Final = {"": 1, "ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
+_UNITS_MS: Final = {**durations.UNITS_MS, "": 1, "min": 60_000}  # as Spark has them
 
 
 class RawOptions:
@@ -105,10 +106,10 @@ class RawOptions:
         text = self.text(name)
         if text is None:
             return default
-        match = re.fullmatch(r"\s*(\d{1,15})\s*([a-z]*)\s*", text.lower())
-        if match is None or match[2] not in _UNITS:
+        found = durations.milliseconds(text.strip().lower(), _UNITS_MS)
+        if found is None:
             raise ConfigError(f"option {name}: {text!r} is not accepted; expected a time such as 500ms, 30s, 15m or 1h")
-        return int(match[1]) * _UNITS[match[2]]
+        return found
 
     def json(self, name: str) -> Any:
         text = self.text(name) or ""
