@@ -5,36 +5,29 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from pylogbroker.config.listeners import PORT_MAX, Endpoint
+from pylogbroker.config.listeners import Endpoint, parse_each_endpoint
 from pylogbroker.config.setting import Setting, cluster_wide, fixed
 from pylogbroker.config.value_kinds import BOOLEAN, LIST, ConfigType, NotAccepted, ValueKind, at_least
 
 HTTP: Final = "http"
 LOOPBACK: Final = "127.0.0.1"
-_URL: Final = re.compile(r"([a-zA-Z]+)://(\[[0-9A-Fa-f:.]+\]|[^\s\[\]:/,]*):(\d{1,5})/?")
-_PORT_RANGE: Final = re.compile(r":\d+-\d+$")
+_URL: Final = re.compile(r"([a-zA-Z]+)://(\[[0-9A-Fa-f:.]+\]|[^\s\[\]:/,]*):(\d+)/?")
 
 
 def parse_http_endpoints(text: str) -> tuple[Endpoint, ...]:
     """Parse `http://host:port,...`; raise NotAccepted, or ValueError. No host means loopback."""
-    endpoints = tuple(_parse_endpoint(item.strip()) for item in text.split(",") if item.strip())
+    endpoints = tuple(_with_defaults(each) for each in parse_each_endpoint(text, _URL, "http://host:port"))
     addresses = [(endpoint.host, endpoint.port) for endpoint in endpoints if endpoint.port]
     if len(set(addresses)) < len(addresses):
         raise ValueError("an address occurs twice")
     return endpoints
 
 
-def _parse_endpoint(text: str) -> Endpoint:
-    match = _URL.fullmatch(text)
-    if match is None and _PORT_RANGE.search(text):
-        raise NotAccepted(f"{text!r} has a range of ports, which only --brokers takes")
-    if match is None:
-        raise ValueError("not http://host:port")
-    if match[1].lower() != HTTP:
-        raise NotAccepted(f"{match[1]} is not served: expected http://host:port; put a proxy with TLS before it")
-    if int(match[3]) > PORT_MAX:
-        raise NotAccepted(f"port {match[3]} is out of range, expected 0 to {PORT_MAX}")
-    return Endpoint(HTTP, match[2].strip("[]") or LOOPBACK, int(match[3]))
+def _with_defaults(given: Endpoint) -> Endpoint:
+    scheme = given.name.lower()
+    if scheme != HTTP:
+        raise NotAccepted(f"{scheme} is not served: expected http://host:port; put a proxy with TLS before it")
+    return Endpoint(HTTP, given.host or LOOPBACK, given.port)
 
 
 _HTTP_LISTENERS = ValueKind(

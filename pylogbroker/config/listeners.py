@@ -14,7 +14,7 @@ import attrs
 from pylogbroker.config.value_kinds import NotAccepted
 
 _ENDPOINT = re.compile(r"([A-Za-z0-9_.-]+)://(\[[0-9A-Fa-f:.%a-z]+\]|[^\s\[\]:/,]*):(\d+)")
-_PORTS = re.compile(r":\d+-\d+$")
+_PORT_RANGE = re.compile(r":\d+-\d+$")
 PORT_MAX = 65535
 _PORT_DIGITS = 5
 _ANY_HOSTS = ("", "0.0.0.0", "::")
@@ -83,19 +83,27 @@ class Listener:
 
 def parse_endpoints(text: str) -> tuple[Endpoint, ...]:
     """Parse `NAME://host:port,...`; raise ValueError if malformed or for a repeated name."""
-    endpoints = tuple(_parse_endpoint(item.strip()) for item in text.split(",") if item.strip())
+    endpoints = parse_each_endpoint(text, _ENDPOINT, "NAME://host:port")
     names = [endpoint.name for endpoint in endpoints]
     if len(set(names)) < len(names):
         raise ValueError("a name occurs twice")
     return endpoints
 
 
-def _parse_endpoint(text: str) -> Endpoint:
-    match = _ENDPOINT.fullmatch(text)
-    if match is None and _PORTS.search(text):
+def parse_each_endpoint(text: str, form: re.Pattern[str], wanted: str) -> tuple[Endpoint, ...]:
+    """Parse endpoints with commas between them; `form` has the groups name, host and port. Names become upper case.
+
+    Raise NotAccepted, or ValueError for what is not `wanted`.
+    """
+    return tuple(_parse_endpoint(item.strip(), form, wanted) for item in text.split(",") if item.strip())
+
+
+def _parse_endpoint(text: str, form: re.Pattern[str], wanted: str) -> Endpoint:
+    match = form.fullmatch(text)
+    if match is None and _PORT_RANGE.search(text):
         raise NotAccepted(f"{text!r} has a range of ports, which only --brokers takes")
     if match is None:
-        raise ValueError("not NAME://host:port")
+        raise ValueError(f"not {wanted}")
     if len(match[3]) > _PORT_DIGITS or int(match[3]) > PORT_MAX:
         raise NotAccepted(f"port {match[3]} is out of range, expected 0 to {PORT_MAX}")
     return Endpoint(name=match[1].upper(), host=match[2].strip("[]"), port=int(match[3]))

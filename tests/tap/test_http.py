@@ -107,6 +107,7 @@ def test_addresses() -> None:
     for text, reason in (
         ("https://:1", "https is not served"),
         ("http://:70000", "out of range"),
+        ("http://:700000", "out of range"),
         ("http://:1-2", "only --brokers takes"),
         ("9464", "expected http://host:port"),
         ("http://a:1,http://a:1", "each host and port once"),
