@@ -1,4 +1,4 @@
-"""Pauses between the attempts of a loop; they end at once when the loop is no longer wanted."""
+"""Pauses of loops: between attempts, until the loop is no longer wanted, and without work, until there is some."""
 
 from __future__ import annotations
 
@@ -33,3 +33,20 @@ class RetryPauses:
         self.has_ended = True
         for pausing in tuple(self._pausing):
             pausing.cancel()
+
+
+@attrs.define(eq=False)
+class IdlePause:
+    """Pause of one loop that has no work, until `wake`."""
+
+    _pausing: Deferred[None] | None = attrs.field(default=None, init=False)
+
+    async def until_woken(self) -> None:
+        self._pausing = Deferred()
+        await self._pausing
+
+    def wake(self) -> None:
+        """Let the loop go on; without effect while it works, so the loop looks for work before it pauses."""
+        pausing, self._pausing = self._pausing, None
+        if pausing is not None:
+            pausing.callback(None)

@@ -1,11 +1,11 @@
-"""RetryPauses of loops."""
+"""Pauses of loops."""
 
 from __future__ import annotations
 
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
-from pylogbroker.broker.pauses import RetryPauses
+from pylogbroker.broker.pauses import IdlePause, RetryPauses
 from tests.broker.trees import now
 
 
@@ -27,3 +27,16 @@ def test_the_end_of_the_loop_ends_all_pauses_and_leaves_no_timer() -> None:
     now(pauses.pause(2))
     assert (len(ended), clock.getDelayedCalls()) == (2, [])
     pauses.end()
+
+
+def test_an_idle_loop_is_woken() -> None:
+    idle = IdlePause()
+    idle.wake()  # without effect: nobody pauses
+    woken = Deferred.fromCoroutine(idle.until_woken())
+    assert not woken.called
+    idle.wake()
+    assert woken.called
+    again = Deferred.fromCoroutine(idle.until_woken())
+    assert not again.called
+    idle.wake()
+    assert again.called

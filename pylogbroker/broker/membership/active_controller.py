@@ -32,6 +32,7 @@ from twisted.python.failure import Failure
 from pylogbroker.broker.coordination_errors import kafka_error
 from pylogbroker.broker.membership.controller_channels import AnswerHandler
 from pylogbroker.broker.membership.controller_tree import SessionTree
+from pylogbroker.broker.pauses import IdlePause
 from pylogbroker.controller.controller import WATCHED_CHILDREN, WATCHED_NODES, ClusterController, ControllerPhase
 from pylogbroker.controller.fenced_tree import ControllerResigned, FencedTree
 from pylogbroker.controller.ports import ControllerSettings, RequestQueues
@@ -88,7 +89,7 @@ class ActiveController:
     _seen: dict[str, int] = attrs.field(factory=dict, init=False)
     """Nodes of brokers and topics that are watched, with the transaction that set their data."""
     _waiting: dict[Deferred[None], Callable[[ClusterController], bool]] = attrs.field(factory=dict, init=False)
-    _idle: Deferred[None] | None = attrs.field(default=None, init=False)
+    _idle: IdlePause = attrs.field(factory=IdlePause, init=False)
     _timer: IDelayedCall | None = attrs.field(default=None, init=False)
 
     @classmethod
@@ -146,8 +147,7 @@ class ActiveController:
             if self._events:
                 await self._handle(self._events.popleft())
             else:
-                self._idle = Deferred()
-                await self._idle
+                await self._idle.until_woken()
 
     def end(self) -> None:
         """End the term at once; an event that is being handled writes and sends nothing more."""
@@ -161,7 +161,7 @@ class ActiveController:
         waiting, self._waiting = self._waiting, {}
         for each in waiting:
             each.errback(not_controller())
-        self._wake()
+        self._idle.wake()
 
     async def ask(self, call: Callable[[ClusterController], Awaitable[T]]) -> T:
         """Return the result of a call that changes the cluster, made after all earlier events."""
@@ -208,12 +208,7 @@ class ActiveController:
 
     def _enqueue(self, event: _Event) -> None:
         self._events.append(event)
-        self._wake()
-
-    def _wake(self) -> None:
-        if self._idle is not None:
-            idle, self._idle = self._idle, None
-            idle.callback(None)
+        self._idle.wake()
 
     async def _handle(self, event: _Event) -> None:
         try:

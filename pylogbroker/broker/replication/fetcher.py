@@ -21,6 +21,7 @@ import attrs
 from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.logger import Logger
 
+from pylogbroker.broker.pauses import IdlePause
 from pylogbroker.broker.replication.fetch_sessions import FetchedPartition, FollowerFetchSession
 from pylogbroker.broker.replication.following import Following
 from pylogbroker.broker.runtime import Runtime
@@ -91,7 +92,7 @@ class ReplicaFetcher:
     _is_session_outdated: bool = attrs.field(default=False, init=False)
     _session: FollowerFetchSession = attrs.field(factory=FollowerFetchSession, init=False)
     _by_id: bool = attrs.field(default=True, init=False)
-    _idle: Deferred[None] | None = attrs.field(default=None, init=False)
+    _idle: IdlePause = attrs.field(factory=IdlePause, init=False)
     _is_stopped: bool = attrs.field(default=False, init=False)
 
     def start(self) -> None:
@@ -109,7 +110,7 @@ class ReplicaFetcher:
         for replica in replicas.values():
             replica.connection_lost()
         self._channel.close()
-        self._wake()
+        self._idle.wake()
 
     def add(self, replica: Following) -> None:
         key = replica.topic, replica.index
@@ -120,8 +121,8 @@ class ReplicaFetcher:
         self._topics[replica.topic_id] = replica.topic
         if replica.topic_id == NO_ID:
             self._without_id.add(key)
-        replica.on_ready = self._wake
-        self._wake()
+        replica.on_ready = self._idle.wake
+        self._idle.wake()
 
     def remove(self, key: TopicPartition) -> None:
         self._take_pending(key)
@@ -177,24 +178,17 @@ class ReplicaFetcher:
                 replica.not_answered(request)
 
     async def _wait(self) -> None:
-        """Wait until a replica's time has come, or `_wake`."""
+        """Wait until a replica's time has come, or the loop is woken."""
         now_ms = self._runtime.now_ms()
         due = [each.follower.retry_at_ms for each in self._resting.values() if each.follower.retry_at_ms is not None]
         throttled_ms = self._settings.throttle.wait_ms(now_ms)
         if throttled_ms:
             due.append(now_ms + throttled_ms)
         seconds = min([_IDLE_SECONDS, *((at - now_ms) / 1000 for at in due)])
-        idle: Deferred[None] = Deferred()
-        self._idle = idle
-        timer = self._runtime.clock.callLater(max(seconds, 0.0), self._wake)
-        await idle
+        timer = self._runtime.clock.callLater(max(seconds, 0.0), self._idle.wake)
+        await self._idle.until_woken()
         if timer.active():
             timer.cancel()
-
-    def _wake(self) -> None:
-        if self._idle is not None:
-            idle, self._idle = self._idle, None
-            idle.callback(None)
 
     async def _round(self, lookups: Asked, new: Fetches) -> None:
         """Look up, and fetch with what is `new` among the pending fetches."""
