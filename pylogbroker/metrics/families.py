@@ -59,7 +59,7 @@ def _add(family: Family) -> Family:
 # topics: a sample for each, and one without the label for all
 _TRAFFIC = "kafka_server_brokertopicmetrics_"
 MESSAGES_IN = counter(f"{_TRAFFIC}messagesin_total", "Records appended by clients and coordinators.", *TOPIC)
-BYTES_IN = counter(f"{_TRAFFIC}bytesin_total", "Bytes of these records.", *TOPIC)
+BYTES_IN = counter(f"{_TRAFFIC}bytesin_total", "Bytes of records appended by clients and coordinators.", *TOPIC)
 BYTES_OUT = counter(f"{_TRAFFIC}bytesout_total", "Bytes of records sent to consumers.", *TOPIC)
 REPLICATION_BYTES_OUT = counter(f"{_TRAFFIC}replicationbytesout_total", "Bytes of records sent to followers.", *TOPIC)
 APPENDS = counter(
@@ -141,13 +141,13 @@ TOPIC_PARTITIONS = gauge(
     "kafka_topic_partitions", "Partitions of the topic, by the broker that leads its partition 0.", *TOPIC
 )
 BROKERS = gauge("kafka_brokers", "Brokers that this one knows to be alive.")
-BROKER_INFO = gauge("kafka_broker_info", "1, for each of these brokers.", "id", "address")
+BROKER_INFO = gauge("kafka_broker_info", "1, for each broker known to be alive.", "id", "address")
 
 # requests
 REQUESTS = counter("kafka_network_requestmetrics_requests_total", "Requests by API and version.", "request", "version")
 ERRORS = counter(
     "kafka_network_requestmetrics_errors_total",
-    "Errors in responses. Of single partitions, those of Produce and Fetch alone are counted. After 400, OTHER.",
+    "Errors in responses. Errors of single partitions are counted for Produce and Fetch only. After 400, OTHER.",
     "request",
     "error",
 )
@@ -158,21 +158,23 @@ TOTAL_TIME = summary(
 )
 LOCAL_TIME = summary(
     "kafka_network_requestmetrics_localtimems",
-    "The part of it in which the request was handled, without waiting for records, replicas, threads and others.",
+    "Milliseconds in which the request was handled, without waits for records, replicas, threads and others.",
     "request",
 )
 QUEUE_TIME = summary(
     "kafka_network_requestmetrics_requestqueuetimems",
-    "The part of it before that: the request waited for others of the same read.",
+    "Milliseconds for which the request waited for others of the same read, before it was handled.",
     "request",
 )
 REMOTE_TIME = summary(
     "kafka_network_requestmetrics_remotetimems",
-    "The part of it after that: the answer waited for records, replicas, a thread or earlier answers.",
+    "Milliseconds for which the answer waited for records, replicas, a thread or earlier answers.",
     "request",
 )
 REQUEST_SECONDS = histogram(
-    "pylogbroker_request_seconds", "The whole time in seconds, to be summed over brokers.", "request"
+    "pylogbroker_request_seconds",
+    "Seconds from the read that brought a request to its answer, to be summed over brokers.",
+    "request",
 )
 REQUEST_QUEUE = gauge("kafka_network_requestchannel_requestqueuesize", "Requests that are received and not begun.")
 RESPONSE_QUEUE = gauge("kafka_network_requestchannel_responsequeuesize", "Requests whose answer is not ready.")
@@ -181,7 +183,8 @@ NETWORK_IDLE = gauge(
     "Share of the last minute, 0 to 1, in which the reactor's thread used no processor time.",
 )
 HANDLERS_IDLE = gauge(
-    "kafka_server_kafkarequesthandlerpool_requesthandleravgidle_percent", "The same: one thread does both."
+    "kafka_server_kafkarequesthandlerpool_requesthandleravgidle_percent",
+    "Equal to networkprocessoravgidle_percent: one thread does both.",
 )
 
 # connections
@@ -228,7 +231,7 @@ QUOTA_THROTTLE_TIME = gauge(
     "kafka_server_quota_throttle_time", "Milliseconds for which a next request would be throttled now.", *_QUOTA
 )
 THROTTLED = counter("pylogbroker_throttled_responses_total", "Responses with a throttle time, because of a quota.")
-THROTTLE_SECONDS = counter("pylogbroker_throttle_seconds_total", "Sum of these throttle times.")
+THROTTLE_SECONDS = counter("pylogbroker_throttle_seconds_total", "Sum of the throttle times of answers.")
 
 # log cleaner
 _CLEANER = "kafka_log_logcleaner"
@@ -248,26 +251,28 @@ CLEANER_SECONDS_MAX = gauge(f"{_CLEANER}_max_clean_time_secs", "Longest compacti
 CLEANINGS = counter("pylogbroker_log_cleanings_total", "Compactions of logs that succeeded.")
 CLEANINGS_FAILED = counter("pylogbroker_log_cleanings_failed_total", "Compactions of logs that failed.")
 CLEANING_SECONDS = counter("pylogbroker_log_cleaning_seconds_total", "Duration of the successful compactions.")
-CLEANING_BYTES_READ = counter("pylogbroker_log_cleaning_bytes_read_total", "Bytes that these have read.")
-CLEANING_BYTES_WRITTEN = counter("pylogbroker_log_cleaning_bytes_written_total", "Bytes that these have left.")
+CLEANING_BYTES_READ = counter("pylogbroker_log_cleaning_bytes_read_total", "Bytes that compactions have read.")
+CLEANING_BYTES_WRITTEN = counter("pylogbroker_log_cleaning_bytes_written_total", "Bytes that compactions have left.")
 
 # groups and sessions of this broker
 _GROUPS = "kafka_coordinator_group_groupmetadatamanager_"
 GROUPS = gauge(f"{_GROUPS}numgroups", "Groups whose coordinator this broker is.")
 GROUPS_BY_STATE = {
-    state: gauge(f"{_GROUPS}numgroups{state.lower()}", f"Groups of these in the state {state}.")
+    state: gauge(f"{_GROUPS}numgroups{state.lower()}", f"Groups in the state {state} whose coordinator this broker is.")
     for state in ("Empty", "PreparingRebalance", "CompletingRebalance", "Stable", "Dead")
 }
-OFFSETS = gauge(f"{_GROUPS}numoffsets", "Committed offsets of these groups.")
+OFFSETS = gauge(f"{_GROUPS}numoffsets", "Committed offsets of groups whose coordinator this broker is.")
 SESSIONS = gauge("kafka_server_fetchsessioncache_numincrementalfetchsessions", "Fetch sessions.")
-SESSION_PARTITIONS = gauge("kafka_server_fetchsessioncache_numincrementalfetchpartitionscached", "Partitions of these.")
+SESSION_PARTITIONS = gauge(
+    "kafka_server_fetchsessioncache_numincrementalfetchpartitionscached", "Partitions of incremental fetch sessions."
+)
 SESSION_EVICTIONS = counter(
     "kafka_server_fetchsessioncache_incrementalfetchsessionevictions_total",
     "Idle fetch sessions that were evicted for new ones.",
 )
 
 # lag, by the coordinator of the group
-_OF_GROUP = "Of the groups whose coordinator this broker is."
+_OF_GROUP = "The group's coordinator reports it."
 GROUP_OFFSET = gauge("kafka_consumergroup_current_offset", f"Committed offset. {_OF_GROUP}", *GROUP, *PARTITION)
 GROUP_LAG = gauge(
     "kafka_consumergroup_lag",
