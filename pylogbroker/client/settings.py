@@ -97,7 +97,7 @@ _ZOOKEEPER: tuple[Setting, ...] = (
         "zookeeper.session.timeout.ms",
         at_least(1),
         6000,
-        "How long after the last sign of a client ZooKeeper takes it for dead.",
+        "Time without contact after which ZooKeeper considers a client dead.",
     ),
     _row(
         "zookeeper.connection.timeout.ms",

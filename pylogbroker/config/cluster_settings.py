@@ -22,7 +22,7 @@ CLUSTER_SETTINGS: tuple[Setting, ...] = (
         at_least(1),
         18_000,
         "high",
-        "Time without contact after which ZooKeeper takes the broker for dead.",
+        "Time without contact after which ZooKeeper considers the broker dead.",
     ),
     fixed(
         "zookeeper.connection.timeout.ms",

@@ -276,7 +276,7 @@ def describe_legacy07_request(frame: memoryview) -> str | None:
         return None
     return (
         f"this looks like a request of Kafka 0.7's protocol ({type(request).__name__} of topic {topic!r}), and this "
-        "listener speaks Kafka's of today: connect to a SIMPLE listener"
+        "listener speaks the protocol of Kafka 0.8 and later: connect to a SIMPLE listener"
     )
 
 

@@ -214,7 +214,7 @@ class ClusterRole:
         self.close()
 
     def close(self) -> None:
-        """End all that goes on by itself; once is enough, and more do no harm."""
+        """End registration, elections and fetching; may be called twice."""
         self._member.close()
         self.driver.stop()
         self.controller.close()

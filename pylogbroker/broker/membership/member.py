@@ -123,7 +123,7 @@ class ClusterMember:
 
     def _session_changed(self, event: SessionEvent) -> None:
         if event.state is SessionState.EXPIRED and self.is_registered and not self._is_closed:
-            log.warn("the session with ZooKeeper expired: the cluster takes this broker for dead; it registers again")
+            log.warn("the session with ZooKeeper expired: the cluster considers this broker dead; it registers again")
             self._end_attempt()
             self._attempt = ensureDeferred(self._begin_session()).addErrback(_log_failure)
 

@@ -61,7 +61,7 @@ async def _ask(reactor: Any, settings: ConnectionSettings, address: Address) -> 
 class MetadataWait:
     """Waits for the metadata of brokers, which are asked on the listener of this name.
 
-    `registrations` returns those that there are, none without a controller.
+    `registrations` returns the registered brokers, none without a controller.
     """
 
     _reactor: Any
