@@ -11,11 +11,11 @@ Any thread may call a broker, except the broker's own.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from pylogbroker.config import check_names
 from pylogbroker.errors import ConfigError
@@ -31,6 +31,9 @@ from pylogbroker.testing.settings import ALLOW_FAULTS, QUICK, texts
 if TYPE_CHECKING:
     from pylogbroker.testing.admin import Admin
     from pylogbroker.testing.schema_registry.service import RegistryService
+
+
+T = TypeVar("T")
 
 
 class Broker(BrokerRequests):
@@ -75,6 +78,7 @@ class Broker(BrokerRequests):
         self.listeners: list[dict[str, str]] = []
         """Addresses of each broker by the names of its listeners."""
         self._stack = ExitStack()
+        self._down: set[int] = set()
         self._runner = ProcessRunner() if process else ThreadRunner()
         self.faults: Final = self._runner.faults
         """Faults of all its brokers: `pylogbroker.testing.faults` describes them."""
@@ -117,6 +121,51 @@ class Broker(BrokerRequests):
         """Answer running requests, close everything, and remove the data."""
         with self._stack:
             self._end_requests()
+            self._down.clear()
+
+    @property
+    def ids(self) -> list[int]:
+        """Broker ids, in the order of `listeners`."""
+        return list(self._runner.ids)
+
+    def down(self, broker: int | None = None) -> None:
+        """Stop the broker, of a cluster the one with this id or all, until `up`: clients find its port closed.
+
+        Data and clock are kept, and so are faults that are no changes of the cluster.
+        """
+        stopping = [each for each in self._chosen(broker) if each not in self._down]
+        if len(self._down) + len(stopping) == len(self.ids):  # connections that fail would wait between attempts
+            self._close_admin()
+        self._runner.down(stopping)
+        self._down.update(stopping)
+
+    def up(self, broker: int | None = None) -> None:
+        """Start brokers that are down, on their former ports; raise StartupError if a port is taken meanwhile."""
+        starting = [each for each in self._chosen(broker) if each in self._down]
+        self._runner.up(starting)
+        self._down.difference_update(starting)
+
+    def restart(self, broker: int | None = None) -> None:
+        """Stop the broker, and start it again on the same port."""
+        self.down(broker)
+        self.up(broker)
+
+    @property
+    def is_down(self) -> bool:
+        """Whether no broker can be reached."""
+        return bool(self._down) and len(self._down) == len(self.ids)
+
+    def _chosen(self, broker: int | None) -> list[int]:
+        if self._thread is None:
+            raise RuntimeError("the broker does not run")
+        if broker is not None and broker not in self.ids:
+            raise ValueError(f"there is no broker {broker}; expected one of {', '.join(map(str, self.ids))}")
+        return self.ids if broker is None else [broker]
+
+    def _ask(self, question: Callable[[Admin], Awaitable[T]], what: str) -> T:
+        if self.is_down:
+            raise RuntimeError(f"{what}: the broker is down; up() starts it again")
+        return super()._ask(question, what)
 
     def _start(self, stack: ExitStack) -> None:
         directory = self._data_dir

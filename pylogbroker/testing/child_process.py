@@ -61,6 +61,12 @@ class ControlledProcess:
         found: list[dict[str, str]] = self.control.get("/broker")["listeners"]
         return found
 
+    @property
+    def ids(self) -> list[int]:
+        """Ids of the brokers."""
+        found: list[int] = self.control.get("/broker")["ids"]
+        return found
+
     def stop(self) -> None:
         """Let it stop cleanly; kill it if it takes long."""
         cast("IO[bytes]", self._process.stdin).close()

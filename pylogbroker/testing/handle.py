@@ -53,6 +53,7 @@ class Kafka:
             stack.callback(self._stack.close)
             if not isinstance(self.broker, ExternalBroker):
                 stack.callback(self.broker.faults.clear)  # raises FaultNotFired
+                stack.callback(self.broker.up)  # with the next test in mind
 
     def _delete_new(self) -> None:
         before, now = self._before, self.broker.inventory()

@@ -44,11 +44,18 @@ class BrokersInThread:
     _clock: IReactorTime | None = None
     _faults: BrokerFaults | None = None
     _services: dict[int, BrokerService] = attrs.field(factory=dict, init=False)  # by broker id
+    _planned: dict[int, dict[str, str]] = attrs.field(factory=dict, init=False)  # settings by broker id
+    _listeners: dict[int, Listeners] = attrs.field(factory=dict, init=False)  # with their actual ports
     _tree: _ServedTree | None = attrs.field(default=None, init=False)
 
     @property
     def services(self) -> tuple[BrokerService, ...]:
         return tuple(self._services.values())
+
+    @property
+    def ids(self) -> tuple[int, ...]:
+        """Ids of the brokers; a single one has 0 here, whatever its own."""
+        return tuple(self._services)
 
     @property
     def have_busy_threads(self) -> bool:
@@ -73,6 +80,21 @@ class BrokersInThread:
         if tree is not None:
             await tree.close()
 
+    async def down(self, brokers: Collection[int]) -> None:
+        """Stop these brokers; their listening ports are closed, and their data kept."""
+        await gatherResults([self._services[broker].stopService() for broker in brokers])
+
+    async def up(self, brokers: Collection[int]) -> None:
+        """Start stopped brokers again, on their former ports; raise StartupError."""
+        for broker in brokers:
+            listeners = ",".join(f"{each.name}://{each.host}:{each.port}" for each in self._listeners[broker].values())
+            await self._services[broker].reload({**self._planned[broker], "listeners": listeners})
+            self._services[broker].startService()
+        await gatherResults([self._services[broker].listening for broker in brokers]).addErrback(_first_error)
+        if self._tree is not None:
+            running = [broker for broker, service in self._services.items() if service.running]
+            await self._wait_for_metadata(self._tree, running)
+
     async def _start(self) -> list[Listeners]:
         if self._count == 1:
             return await self._serve({0: self._settings})
@@ -90,11 +112,14 @@ class BrokersInThread:
             if each.faults is not None:
                 each.faults = self._faults  # one for all
         self._services.update(made)
+        self._planned.update(settings)
         for service in self.services:
             service.startService()
         listening = gatherResults([service.listening for service in self.services], consumeErrors=True)
         found = await listening.addErrback(_first_error)
-        return [{listener.name: listener for listener in listeners} for listeners in found]
+        for broker, listeners in zip(made, found, strict=True):
+            self._listeners[broker] = {listener.name: listener for listener in listeners}
+        return list(self._listeners.values())
 
     async def _wait_for_metadata(self, tree: _ServedTree, brokers: Collection[int]) -> None:
         config = BrokerConfig(self._settings)

@@ -120,7 +120,12 @@ class BrokerRequests:
 
     def _end_requests(self) -> None:
         """Close the connections for requests; later ones raise RuntimeError."""
+        self._close_admin()
+        self._thread = None
+
+    def _close_admin(self) -> None:
+        """Close the connections for requests; the next one makes new ones."""
         thread, admin = self._thread, self._admin
-        self._thread = self._admin = None
+        self._admin = None
         if thread is not None and admin is not None:
             thread.call(admin.close, "end of the test's requests")

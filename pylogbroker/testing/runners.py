@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from contextlib import ExitStack
 from typing import Final
 
@@ -20,10 +21,13 @@ Addresses = list[dict[str, str]]
 """Of each broker, by the names of its listeners."""
 
 
-@attrs.frozen(eq=False)
+@attrs.define(eq=False)
 class ThreadRunner:
     faults: Faults = attrs.field(factory=Faults, init=False)
     clock: BrokerClock = attrs.field(factory=BrokerClock, init=False)
+    _thread: ReactorThread | None = attrs.field(default=None, init=False)
+    _brokers: BrokersInThread | None = attrs.field(default=None, init=False)
+    _keys: dict[int, int] = attrs.field(factory=dict, init=False)  # of `_brokers`, by broker id
 
     def start(self, stack: ExitStack, thread: ReactorThread, settings: dict[str, str], count: int) -> Addresses:
         """Start brokers; the stack stops them. Raise StartupError or ConfigError."""
@@ -32,13 +36,38 @@ class ThreadRunner:
         brokers = BrokersInThread(thread.reactor, settings, count, clock, self.faults)
         found = thread.call(brokers.start, "start of the broker", START_SECONDS)
         stack.callback(thread.call, brokers.stop, "stop of the broker", START_SECONDS)
+        self._thread, self._brokers = thread, brokers
+        ids = brokers.ids if count > 1 else (self.faults.broker.node.id,)  # a single one may have generated its own
+        self._keys = dict(zip(ids, brokers.ids, strict=True))
         return [{name: f"{each.host}:{each.port}" for name, each in listeners.items()} for listeners in found]
 
+    @property
+    def ids(self) -> Collection[int]:
+        """Ids of the brokers that were started, those that are down, too."""
+        return tuple(self._keys)
 
-@attrs.frozen(eq=False)
+    def down(self, brokers: Collection[int]) -> None:
+        thread, running = self._running()
+        thread.call(lambda: running.down([self._keys[each] for each in brokers]), "stop of the broker", START_SECONDS)
+
+    def up(self, brokers: Collection[int]) -> None:
+        """Raise StartupError if a broker cannot start."""
+        thread, running = self._running()
+        thread.call(lambda: running.up([self._keys[each] for each in brokers]), "start of the broker", START_SECONDS)
+
+    def _running(self) -> tuple[ReactorThread, BrokersInThread]:
+        thread, brokers = self._thread, self._brokers
+        assert thread is not None  # `Broker` runs
+        assert brokers is not None
+        return thread, brokers
+
+
+@attrs.define(eq=False)
 class ProcessRunner:
     faults: RemoteFaults = attrs.field(factory=RemoteFaults, init=False)
     clock: RemoteClock = attrs.field(factory=RemoteClock, init=False)
+    ids: Collection[int] = attrs.field(default=(), init=False)
+    _process: ControlledProcess | None = attrs.field(default=None, init=False)
 
     def start(self, stack: ExitStack, thread: ReactorThread, settings: dict[str, str], count: int) -> Addresses:
         """Start brokers; the stack stops them. Raise StartupError or ConfigError."""
@@ -48,4 +77,16 @@ class ProcessRunner:
         stack.callback(self.clock.attach, None)
         self.faults.attach(process.control)
         self.clock.attach(process.control)
+        self._process, self.ids = process, process.ids
         return process.listeners
+
+    def down(self, brokers: Collection[int]) -> None:
+        self._change("down", brokers)
+
+    def up(self, brokers: Collection[int]) -> None:
+        self._change("up", brokers)
+
+    def _change(self, command: str, brokers: Collection[int]) -> None:
+        assert self._process is not None  # `Broker` runs
+        for broker in brokers:
+            self._process.control.post(f"/broker/{command}", broker=broker)

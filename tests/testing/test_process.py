@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator
 from datetime import timedelta
 from unittest.mock import patch
@@ -88,6 +89,17 @@ def test_faults_that_end_are_checked(broker: Broker) -> None:
         with pytest.raises(FaultNotFired, match="never fired"):
             check()
     broker.faults.check()
+
+
+def test_down_for_a_while(broker: Broker) -> None:
+    broker.produce(broker.create_topic("kept"), "value")
+    broker.down(3)
+    assert (broker.ids, broker.is_down) == ([3], True)
+    with socket.socket() as connection, pytest.raises(ConnectionRefusedError):
+        connection.connect(("127.0.0.1", broker.port))
+    broker.up()
+    broker.restart()
+    assert [each.value for each in broker.records("kept")] == [b"value"]
 
 
 def test_the_time_moves(broker: Broker) -> None:

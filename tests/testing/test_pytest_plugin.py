@@ -166,6 +166,20 @@ def test_faults(run: Run) -> None:
     result.stdout.fnmatch_lines(["*FaultNotFired*"])
 
 
+def test_a_broker_that_is_left_down(run: Run) -> None:
+    run(
+        """
+        def test_down(kafka):
+            kafka.topic()
+            kafka.broker.down()
+
+        def test_it_is_up(kafka):
+            assert kafka.broker.topics == {}
+        """,
+        passed=2,
+    )
+
+
 def test_settings(run: Run, pytester: pytest.Pytester) -> None:
     pytester.makeini("[pytest]\nkafka_settings =\n    num.partitions = 3\n    log.retention.ms=5000\n")
     run(

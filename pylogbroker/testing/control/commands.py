@@ -42,7 +42,10 @@ class Commands:
         """Return the commands; they get the parts of the path in braces, then the fields of the body."""
         faults = self._broker.faults
         commands: dict[tuple[str, str], Command] = {
-            ("GET", "/broker"): lambda: {"bootstrap": self._broker.bootstrap, "listeners": self._broker.listeners},
+            ("GET", "/broker"): self._addresses,
+            ("POST", "/broker/down"): self._broker.down,
+            ("POST", "/broker/up"): self._broker.up,
+            ("POST", "/broker/restart"): self._broker.restart,
             ("GET", "/clock"): lambda: {"seconds": self._broker.clock.time()},
             ("POST", "/clock/advance"): self._broker.clock.advance,
             ("POST", "/topics"): self._create_topic,
@@ -77,6 +80,10 @@ class Commands:
             return self._list(result) if isinstance(result, Watch) else result
 
         return call
+
+    def _addresses(self) -> Any:
+        broker = self._broker
+        return {"bootstrap": broker.bootstrap, "ids": broker.ids, "listeners": broker.listeners}
 
     def _create_topic(self, name: str, partitions: int = 1, settings: Body | None = None) -> None:
         self._broker.create_topic(name, partitions, **(settings or {}))

@@ -85,6 +85,7 @@ def test_the_description_has_all_arguments_of_faults(control: Control) -> None:
 def test_addresses_and_time(control: Control) -> None:
     assert control.ask("GET", "/broker") == {
         "bootstrap": control.bootstrap,
+        "ids": [0],
         "listeners": [{"PLAINTEXT": control.bootstrap}],
     }
     before = control.ask("GET", "/clock")["seconds"]

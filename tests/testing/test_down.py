@@ -1,0 +1,105 @@
+"""Brokers that are down for a while: ports are closed, and everything else is kept."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+from confluent_kafka import Producer
+
+from pylogbroker.errors import StartupError
+from pylogbroker.testing import Broker
+
+
+def is_closed(port: int) -> bool:
+    with socket.socket() as connection:
+        try:
+            connection.connect(("127.0.0.1", port))
+        except ConnectionRefusedError:
+            return True
+        return False
+
+
+def values(broker: Broker, topic: str) -> list[bytes | None]:
+    return [each.value for each in broker.records(topic)]
+
+
+def test_the_port_is_closed_while_it_is_down() -> None:
+    with Broker() as broker:
+        port = broker.port
+        broker.produce(broker.create_topic("kept"), "before")
+        broker.clock.advance("1d")
+        moved = broker.now_ms()
+        broker.down()
+        broker.down()
+        assert (broker.is_down, is_closed(port)) == (True, True)
+        with pytest.raises(RuntimeError, match=r"records of kept: the broker is down; up\(\) starts it again"):
+            broker.records("kept")
+        broker.up()
+        broker.up()
+        assert (broker.is_down, is_closed(port), broker.port) == (False, False, port)
+        broker.produce("kept", "after")
+        assert values(broker, "kept") == [b"before", b"after"]
+        assert broker.records("kept")[1].timestamp >= moved
+
+
+def test_a_client_goes_on_after_it() -> None:
+    with Broker() as broker:
+        broker.create_topic("orders")
+        producer = Producer({"bootstrap.servers": broker.bootstrap, "enable.idempotence": True})
+        producer.produce("orders", b"one")
+        assert producer.flush(60) == 0
+        broker.down()
+        producer.produce("orders", b"two")
+        assert producer.flush(0.1) == 1
+        broker.up()
+        assert producer.flush(60) == 0
+        del producer
+        assert values(broker, "orders") == [b"one", b"two"]
+
+
+def test_faults_and_users_are_kept() -> None:
+    with Broker(users={"alice": "secret"}, schema_registry=True) as broker:
+        broker.create_topic("faulty")
+        listeners = broker.listeners
+        fault = broker.faults.add("Produce", "NOT_LEADER_OR_FOLLOWER", topic="faulty", times=1)
+        broker.restart()
+        broker.produce("faulty", "value")
+        assert (fault.hits, broker.listeners) == (1, listeners)
+        producer = Producer(broker.client_settings("alice"))
+        producer.produce("faulty", b"of alice")
+        assert producer.flush(60) == 0
+        del producer
+
+
+def test_one_broker_of_a_cluster() -> None:
+    with Broker(brokers=3) as cluster:
+        assert cluster.ids == [0, 1, 2]
+        topic = cluster.create_topic("replicated", 3, replication_factor=3)
+        ports = [int(next(iter(addresses.values())).rpartition(":")[2]) for addresses in cluster.listeners]
+        cluster.down(0)
+        assert [is_closed(port) for port in ports] == [True, False, False]
+        assert not cluster.is_down
+        for partition in range(3):
+            cluster.produce(topic, "value", partition=partition)
+        cluster.up()
+        assert not any(map(is_closed, ports))
+        cluster.restart()
+        assert values(cluster, topic) == [b"value"] * 3
+        with pytest.raises(ValueError, match="there is no broker 3; expected one of 0, 1, 2"):
+            cluster.down(3)
+
+
+def test_a_port_that_is_taken_meanwhile() -> None:
+    broker = Broker()
+    with pytest.raises(RuntimeError, match="does not run"):
+        broker.down()
+    with broker:
+        broker.down()
+        with socket.create_server(("127.0.0.1", broker.port)), pytest.raises(StartupError, match="in use"):
+            broker.up()
+        broker.up()
+        assert broker.topics == {}
+        broker.down()
+    with broker:  # stopped while it was down
+        assert broker.topics == {}
