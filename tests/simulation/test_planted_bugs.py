@@ -10,6 +10,7 @@ import pytest
 
 from pylogbroker.broker.coordinators.internal_topic import InternalTopic
 from pylogbroker.broker.membership.cluster_role import ClusterRole
+from pylogbroker.broker.partitions.partition import Partition
 from pylogbroker.broker.partitions.service import Partitions
 from pylogbroker.controller import reassignment_phases, reassignments
 from pylogbroker.controller.controlled_cluster import ControlledCluster
@@ -63,8 +64,8 @@ def test_a_broker_that_registers_after_a_crash_while_it_is_in_isrs(monkeypatch: 
 
 
 def test_a_coordinator_that_reads_nothing_when_it_takes_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def replay(topic: object, *arguments: object) -> None:
-        pass
+    async def replay(topic: object, partition: Partition, *arguments: object) -> int:
+        return partition.log.log_end_offset
 
     monkeypatch.setattr(InternalTopic, "replay", replay)
     check_found_again(("kill", "isolate", "pause"), "11", likely=3, group_members=2)
