@@ -163,7 +163,8 @@ class Supervisor(Service):
             return
         for supervised in self._brokers.values():
             supervised.has_served = supervised.has_served or self._row(zk_paths.broker(supervised.id)) is not None
-        if self._announcing is None and all(each.has_served for each in self._brokers.values()):
+        is_complete = bool(self._brokers) and all(each.has_served for each in self._brokers.values())
+        if self._announcing is None and is_complete:
             self._announcing = ensureDeferred(self._announce())
             self._announcing.addErrback(lambda failure: failure.trap(CancelledError)).addErrback(self._fail)
 
