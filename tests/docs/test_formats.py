@@ -7,7 +7,12 @@ from pathlib import Path
 from uuid import UUID
 
 from pylogbroker.coordination import disk_reserve, tree_file
+from pylogbroker.metadata import config_changes, zk_paths
 from pylogbroker.records import Record, build
+from pylogbroker.security.acls import tree_layout as acl_layout
+from pylogbroker.security.acls.bindings import AclResourceType, PatternType
+from pylogbroker.security.delegation import tree_layout as token_layout
+from pylogbroker.security.sasl import users_file
 from pylogbroker.storage import LogConfig, LogManager, names
 
 PAGE = (Path(__file__).parents[2] / "docs" / "formats.md").read_text()
@@ -62,3 +67,39 @@ def test_every_file_is_named() -> None:
     constants = {value for name, value in vars(names).items() if name.isupper() and isinstance(value, str)}
     constants |= {tree_file.FILE_NAME, tree_file.LOCK_NAME, disk_reserve.RESERVE_NAME}
     assert {each for each in constants if each not in PAGE} == set()
+
+
+def test_nodes_of_security_are_named() -> None:
+    paths = [zk_paths.USERS_SECRET, zk_paths.CONFIG_CHANGE_PREFIX]
+    paths += [f"{zk_paths.CONFIG_USERS}/<user>", token_layout.path("<id>"), token_layout.CHANGE_PREFIX]
+    for pattern in PatternType.LITERAL, PatternType.PREFIXED:
+        paths += [
+            f"{acl_layout.type_path(pattern, AclResourceType.TOPIC)}/<name>".replace("Topic", "<Type>"),
+            acl_layout.new_change_path(pattern),
+        ]
+    assert {each for each in paths if f"`{each}" not in PAGE} == set()
+
+
+def nodes() -> dict[str, bytes]:
+    """The nodes of the page's example: paths, and their data below."""
+    [block] = re.findall(r"```\n(/kafka-acl/.*?)```", PAGE, re.DOTALL)
+    parts = re.findall(r"^(/\S+)\n((?: +\S.*\n)+)", block, re.MULTILINE)
+    return {path: "".join(line.strip() for line in data.splitlines()).encode() for path, data in parts}
+
+
+def test_the_nodes_are_what_is_written() -> None:
+    found = nodes()
+    acls = found["/kafka-acl/Topic/orders"]
+    assert acl_layout.encode_entries(acl_layout.decode_entries(acls)) == acls
+    token_path = next(each for each in found if each.startswith(token_layout.TOKENS))
+    token = token_layout.decode_token(found[token_path])
+    assert token_layout.path(token.token_id) == token_path
+    assert token_layout.encode_token(token) == found[token_path]
+    assert found["/config/changes/config_change_0000000000"] == config_changes.encode_change("users/alice")
+
+
+def test_the_file_of_users() -> None:
+    [block] = re.findall(r"## File of users\n.*?```\n(.*?)```", PAGE, re.DOTALL)
+    content = users_file.parse(block, "the page")
+    assert content.passwords == {"alice": "secret"}
+    assert list(content.keys) == [("SCRAM-SHA-256", "bob")]
