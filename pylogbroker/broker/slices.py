@@ -14,10 +14,12 @@ Anything may happen between two items: the body must not rely on earlier state.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterable, Iterator, Sequence
 from heapq import merge
+from inspect import isawaitable
 from math import inf
 from time import perf_counter
+from types import GeneratorType
 from typing import Any, Final, TypeVar
 
 import attrs
@@ -132,6 +134,14 @@ class Slices:
         async for _ in self.over(running()):
             pass
         return results[0]
+
+    async def settle(
+        self, answer: Any, run: Callable[[Generator[None, None, Any]], Awaitable[Any]] | None = None
+    ) -> Any:
+        """Return a handler's answer, which may be steps or an awaitable; `run` runs steps in place of this object."""
+        if type(answer) is GeneratorType:
+            answer = await (run or self.run)(answer)
+        return await answer if isawaitable(answer) else answer
 
     async def finish(self, steps: Generator[None, None, T], items: int) -> T:
         return await self.run(steps) if items > ITEMS_INLINE_MAX else at_once(steps)

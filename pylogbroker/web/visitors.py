@@ -9,8 +9,6 @@ Passwords and records would pass in clear, so only connections from this machine
 from __future__ import annotations
 
 import ipaddress
-from inspect import isawaitable
-from types import GeneratorType
 from typing import Any, Final
 
 import attrs
@@ -87,10 +85,7 @@ class Visitor:
         handle = api.handle
         if broker_id is not None and broker_id != self.services.node.id:
             handle = self._forwarding(api, broker_id, version)
-        answer = handle(self.services, context, request)
-        if type(answer) is GeneratorType:
-            answer = await self.services.runtime.slices.run(answer)
-        return await answer if isawaitable(answer) else answer
+        return await self.services.runtime.slices.settle(handle(self.services, context, request))
 
     def _forwarding(self, api: Api, broker_id: int, version: int | None) -> Handler:
         """Return what lets another broker handle requests; raise ValueError for an API without rules of its own."""

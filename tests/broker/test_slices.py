@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable
+from math import inf
 
 import attrs
 from twisted.internet.defer import CancelledError, Deferred
@@ -147,3 +148,25 @@ def test_many_items_are_sorted_in_parts() -> None:
     assert list(at_once(sort_in_steps(numbers))) == list(range(10_007))
     assert list(at_once(sort_in_steps(numbers, key=lambda number: -number))) == list(range(10_006, -1, -1))
     assert list(at_once(sort_in_steps([]))) == []
+
+
+def test_answers_of_handlers_are_settled() -> None:
+    slices, seen = Slices(Clock(), inf), []
+    waiting: Deferred[None] = Deferred()
+
+    def steps(result: object) -> Generator[None, None, object]:
+        yield
+        return result
+
+    def run(given: Generator[None, None, object]) -> Deferred[object]:
+        seen.append(given)
+        return Deferred.fromCoroutine(slices.run(given))
+
+    settled = [Deferred.fromCoroutine(slices.settle(each)) for each in (1, steps(2), waiting, steps(waiting))]
+    assert [each.called for each in settled] == [True, True, False, False]
+    waiting.callback(None)
+    assert [each.called for each in settled] == [True, True, True, True]
+    assert [each.result for each in settled[:2]] == [1, 2]
+    mine = steps(3)
+    assert Deferred.fromCoroutine(slices.settle(mine, run)).result == 3
+    assert seen == [mine]

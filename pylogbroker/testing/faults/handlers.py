@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from inspect import isawaitable
-from types import GeneratorType
 from typing import Any, Protocol
 
 import attrs
@@ -32,10 +31,9 @@ class Layer(Protocol):
 
 async def own_work(call: Call) -> Any:
     """Run the API's own handler to its end."""
+    slices = call.services.runtime.slices
     answer = call.api.handle(call.services, call.context, call.request)
-    if type(answer) is GeneratorType:
-        answer = await paused(call, call.services.runtime.slices.run(answer))
-    return await answer if isawaitable(answer) else answer
+    return await slices.settle(answer, lambda steps: paused(call, slices.run(steps)))
 
 
 def layered(layers: Sequence[Layer]) -> Work:
