@@ -29,7 +29,7 @@ STEPS_MAX: Final = 1000
 
 _LAST_SECONDS: Final = 10.0
 _QUIET_ITERATIONS: Final = 5
-_ITERATIONS_MAX: Final = 2000
+_SETTLE_SECONDS_MAX: Final = 10.0
 _PART: Final = re.compile(r"(\d+(?:\.\d+)?) *(ms|[smhdw])")
 
 Duration = str | float | timedelta
@@ -76,6 +76,12 @@ class MovableClock:
     def is_due(self) -> bool:
         """True if a call is to run now."""
         return bool(self._calls) and self._calls[0].getTime() <= self.seconds()
+
+    @property
+    def due(self) -> str:
+        """The next call, as a name."""
+        function = self._calls[0].func
+        return str(getattr(function, "__qualname__", function))
 
     def advance(self, seconds: float) -> None:
         """Move the time; run what becomes due in the order of its times, each at its time."""
@@ -126,6 +132,10 @@ class MovableClock:
         self._run_due()
 
 
+class NotSettled(RuntimeError):
+    """The clock has moved, but brokers are still doing what was due."""
+
+
 class BrokerClock:
     """Moves the time of a test's brokers, from any thread but theirs; the time stays moved when they are restarted."""
 
@@ -156,7 +166,10 @@ class BrokerClock:
         return time.time() + (self._offset if self._clock is None else self._clock.offset)
 
     def advance(self, duration: Duration) -> None:
-        """Move the time by `"1h"`, `"90s"`, a timedelta or seconds; return when what was due is done."""
+        """Move the time by `"1h"`, `"90s"`, a timedelta or seconds; return when what was due is done.
+
+        Raise NotSettled if that takes longer than 10 seconds: the time has moved then.
+        """
         seconds = seconds_of(duration)
         clock, call = self._clock, self._call
         if clock is None or call is None:
@@ -165,17 +178,23 @@ class BrokerClock:
 
         async def move() -> None:
             last = min(seconds, _LAST_SECONDS)  # a periodic job that still runs is not started, so it gets another time
+            unsettled = ""
             for part in filter(None, (seconds - last, last)):
                 clock.advance(part)
-                await self._settle(clock)
+                unsettled = await self._settle(clock)
+            if unsettled:
+                raise NotSettled(
+                    f"the brokers are not done {_SETTLE_SECONDS_MAX:g} s after the clock moved: {unsettled}"
+                )
 
         call(move, f"advance of the clock by {duration}")
 
-    async def _settle(self, clock: MovableClock) -> None:
-        """Wait until the brokers have nothing to do at once, neither in worker threads."""
-        quiet = 0
-        for _ in range(_ITERATIONS_MAX):
+    async def _settle(self, clock: MovableClock) -> str:
+        """Wait until the brokers have nothing to do at once, neither in worker threads; return what they still do."""
+        quiet, deadline = 0, clock._reactor.seconds() + _SETTLE_SECONDS_MAX
+        while quiet < _QUIET_ITERATIONS:
             await deferLater(clock._reactor, 0.001 if quiet else 0)
             quiet = 0 if clock.is_due or self._is_busy() else quiet + 1
-            if quiet == _QUIET_ITERATIONS:
-                return
+            if not quiet and clock._reactor.seconds() > deadline:
+                return f"{clock.due} is due again and again" if clock.is_due else "worker threads are busy"
+        return ""

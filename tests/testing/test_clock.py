@@ -12,7 +12,7 @@ from twisted.internet.task import Clock
 
 from pylogbroker.client.sync import SimpleConsumer
 from pylogbroker.testing import Broker
-from pylogbroker.testing.clock import STEPS_MAX, MovableClock, seconds_of
+from pylogbroker.testing.clock import STEPS_MAX, MovableClock, NotSettled, seconds_of
 
 
 @pytest.mark.parametrize(
@@ -86,6 +86,20 @@ class TestMovableClock:
         self.clock.callLater(2, self.note, "next")
         self.clock.advance(3)
         assert self.ran == [("next", 102.0)]
+
+
+def test_brokers_that_are_not_done_are_an_error(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pylogbroker.testing.clock._SETTLE_SECONDS_MAX", 0.05)
+    before = broker.clock.time()
+    with monkeypatch.context() as patch:
+        patch.setattr(broker.clock, "_is_busy", lambda: True)
+        with pytest.raises(NotSettled, match=r"not done 0\.05 s after the clock moved: worker threads are busy"):
+            broker.clock.advance("1h")
+    assert broker.clock.time() - before >= 3600
+    with monkeypatch.context() as patch:
+        patch.setattr(MovableClock, "is_due", True)
+        with pytest.raises(NotSettled, match=r": .+ is due again and again"):
+            broker.clock.advance("1h")
 
 
 @pytest.fixture(scope="module")

@@ -102,6 +102,13 @@ def test_down_for_a_while(broker: Broker) -> None:
     assert [each.value for each in broker.records("kept")] == [b"value"]
 
 
+def test_chaos_ends(broker: Broker) -> None:
+    chaos = broker.faults.chaos(seed=1)
+    chaos.remove()
+    with pytest.raises(LookupError, match="there is no chaos"):
+        chaos.remove()
+
+
 def test_the_time_moves(broker: Broker) -> None:
     before = broker.clock.time()
     broker.clock.advance("1h")

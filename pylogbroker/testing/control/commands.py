@@ -27,7 +27,7 @@ _NETWORK: Final = ("shape", "stall", "heal", "reset")
 
 
 class NotFound(LookupError):
-    """No such fault or path."""
+    """No such fault, chaos or path."""
 
 
 @attrs.define(eq=False)
@@ -36,6 +36,7 @@ class Commands:
 
     _broker: Broker
     _listed: dict[int, Watch] = attrs.field(factory=dict, init=False)
+    _chaos: dict[int, Callable[[], None]] = attrs.field(factory=dict, init=False)
     _numbers: Iterator[int] = attrs.field(factory=lambda: itertools.count(1), init=False)
 
     def table(self) -> dict[tuple[str, str], Command]:
@@ -60,7 +61,8 @@ class Commands:
             ("POST", "/faults/{id}/release"): self._release,
             ("POST", "/faults/{id}/wait"): self._wait,
             ("POST", "/versions"): lambda release=None, apis=None: faults.cap_versions(release, **_caps(apis or {})),
-            ("POST", "/chaos"): lambda seed, rate=0.1: faults.chaos(seed, rate) and None,
+            ("POST", "/chaos"): self._begin_chaos,
+            ("DELETE", "/chaos/{id}"): self._end_chaos,
             ("POST", "/connections/reject"): faults.reject_connections,
             ("POST", "/connections/accept"): faults.accept_connections,
         }
@@ -100,7 +102,19 @@ class Commands:
 
     def _clear(self) -> None:
         self._listed.clear()
+        self._chaos.clear()
         self._broker.faults.clear()
+
+    def _begin_chaos(self, seed: int, rate: float = 0.1) -> Any:
+        number = next(self._numbers)
+        self._chaos[number] = self._broker.faults.chaos(seed, rate).remove
+        return {"id": number}
+
+    def _end_chaos(self, number: str) -> None:
+        end = self._chaos.pop(int(number), None) if number.isdigit() else None
+        if end is None:
+            raise NotFound(f"there is no chaos {number}")
+        end()
 
     def _list(self, watch: Watch) -> Any:
         number = next(self._numbers)

@@ -108,6 +108,18 @@ class RemoteFault:
 
 
 @attrs.frozen(eq=False)
+class RemoteChaos:
+    """Chaos until `remove`, or `clear` of the faults."""
+
+    _remote: Remote
+    _id: int
+
+    def remove(self) -> None:
+        """End it; raise LookupError if it has ended."""
+        self._remote.client.ask("DELETE", f"/chaos/{self._id}")
+
+
+@attrs.frozen(eq=False)
 class _Part:
     """Methods of one class of faults, by their names."""
 
@@ -156,8 +168,8 @@ class RemoteFaults:
     def watch(self, api: str | int | None = None, **criteria: Any) -> Any:
         return self._remote.call("/watches", Faults.watch, api, **criteria)
 
-    def chaos(self, seed: int, rate: float = 0.1) -> None:
-        self._remote.call("/chaos", Faults.chaos, seed, rate)
+    def chaos(self, seed: int, rate: float = 0.1) -> RemoteChaos:
+        return RemoteChaos(self._remote, self._remote.call("/chaos", Faults.chaos, seed, rate)["id"])
 
     def cap_versions(self, release: str | None = None, **by_api: Any) -> None:
         self._remote.client.post("/versions", release=release, apis=by_api)

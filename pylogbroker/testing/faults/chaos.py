@@ -7,7 +7,7 @@ request gets a fault directly after one of the same client and API.
 from __future__ import annotations
 
 import random
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable
 from typing import Final
 
@@ -19,6 +19,7 @@ from pylogbroker.testing.faults.matching import Call
 from pylogbroker.testing.faults.names import api_key
 from pylogbroker.wire.messages.produce import ProduceRequest
 
+CHOSEN_MAX: Final = 10_000
 _DELAY_SECONDS_MAX: Final = 0.02
 _PRODUCER_ID: Final = slice(43, 51)  # in a record batch
 
@@ -45,8 +46,8 @@ class Chaos:
     seed: int
     rate: float
     _remove: Callable[[Chaos], None]
-    chosen: list[tuple[str | None, str, Action]] = attrs.field(factory=list, init=False)
-    """Client, API and fault so far."""
+    chosen: deque[tuple[str | None, str, Action]] = attrs.field(factory=lambda: deque(maxlen=CHOSEN_MAX), init=False)
+    """Client, API and fault of the last `CHOSEN_MAX` choices."""
     _asked: Counter[tuple[str | None, int]] = attrs.field(factory=Counter, init=False)
     _struck: set[tuple[str | None, int]] = attrs.field(factory=set, init=False)
 

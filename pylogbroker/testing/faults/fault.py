@@ -13,7 +13,7 @@ from twisted.internet.defer import Deferred
 
 from pylogbroker.errors import ErrorCode
 from pylogbroker.testing.faults.matching import Call, Criteria
-from pylogbroker.testing.faults.requests import RequestLog, SeenRequest, summary
+from pylogbroker.testing.faults.requests import WATCHED_BYTES_MAX, WATCHED_MAX, RequestLog, SeenRequest, summary
 
 
 class CloseMoment(StrEnum):
@@ -34,12 +34,15 @@ class FaultNotFired(AssertionError):
 
 @attrs.define(eq=False, repr=False)
 class Watch:
-    """Counts requests; `hits` are those so far. Any thread may use it."""
+    """Counts requests; `hits` are those so far. Any thread may use it.
+
+    `seen` has the last of them: at most `WATCHED_MAX`, with at most `WATCHED_BYTES_MAX` of records.
+    """
 
     criteria: Criteria
     _log: RequestLog
     _unlist: Callable[[Watch], bool]
-    seen: list[SeenRequest] = attrs.field(factory=list, init=False)
+    seen: RequestLog = attrs.field(factory=lambda: RequestLog(WATCHED_MAX, WATCHED_BYTES_MAX), init=False)
     _changed: threading.Condition = attrs.field(factory=threading.Condition, init=False)
     _began: int = attrs.field(init=False)
 
@@ -48,22 +51,22 @@ class Watch:
 
     @property
     def hits(self) -> int:
-        return len(self.seen)
+        return self.seen.count
 
     def note(self, seen: SeenRequest) -> None:
         with self._changed:
-            self.seen.append(seen)
+            self.seen.add(seen)
             self._changed.notify_all()
 
     def wait(self, hits: int = 1, timeout: float = 10.0) -> SeenRequest:
         """Block until so many requests have come; return the last of them. Raise FaultNotFired after `timeout`.
 
-        Do not call it on the broker's thread.
+        If `seen` has lost that one, return the first that it has. Do not call it on the broker's thread.
         """
         with self._changed:
-            if not self._changed.wait_for(lambda: len(self.seen) >= hits, timeout):
+            if not self._changed.wait_for(lambda: self.hits >= hits, timeout):
                 raise FaultNotFired(f"{self} saw {self.hits} of {hits} in {timeout} s; {self.came_instead()}")
-            return self.seen[hits - 1]
+            return self.seen.number(hits)
 
     def came_instead(self) -> str:
         return f"since then came: {summary(self._log.since(self._began))}"

@@ -14,6 +14,8 @@ from pylogbroker.wire.messages.produce import ProduceRequest
 
 REQUESTS_MAX: Final = 10_000
 RECORDS_BYTES_MAX: Final = 64 * 1024 * 1024
+WATCHED_MAX: Final = 1000
+WATCHED_BYTES_MAX: Final = 8 * 1024 * 1024
 
 
 @attrs.frozen
@@ -50,8 +52,10 @@ class SeenRequest:
 
 @attrs.define(repr=False)  # it would show thousands of requests
 class RequestLog:
-    """The last requests, at most `REQUESTS_MAX`, with at most `RECORDS_BYTES_MAX` of records."""
+    """The last requests: a bounded number of them, with a bounded number of bytes of records."""
 
+    requests_max: int = REQUESTS_MAX
+    records_bytes_max: int = RECORDS_BYTES_MAX
     _requests: deque[SeenRequest] = attrs.field(factory=deque, init=False)
     _bytes: int = attrs.field(default=0, init=False)
     count: int = attrs.field(default=0, init=False)
@@ -61,8 +65,16 @@ class RequestLog:
         self.count += 1
         self._requests.append(seen)
         self._bytes += _records_bytes(seen.request)
-        while len(self._requests) > REQUESTS_MAX or (self._bytes > RECORDS_BYTES_MAX and len(self._requests) > 1):
+        while len(self._requests) > self.requests_max or self._has_too_many_bytes:
             self._bytes -= _records_bytes(self._requests.popleft().request)
+
+    @property
+    def _has_too_many_bytes(self) -> bool:
+        return self._bytes > self.records_bytes_max and len(self._requests) > 1
+
+    def number(self, count: int) -> SeenRequest:
+        """Return the request that was the `count`-th, or the first of those that are kept."""
+        return self._requests[max(0, count - 1 - (self.count - len(self._requests)))]
 
     def clear(self) -> None:
         self._requests.clear()
@@ -81,6 +93,9 @@ class RequestLog:
 
     def __len__(self) -> int:
         return len(self._requests)
+
+    def __getitem__(self, index: int) -> SeenRequest:
+        return self._requests[index]
 
 
 def summary(requests: Iterable[SeenRequest]) -> str:

@@ -139,6 +139,22 @@ def test_faults_of_cluster_logs_and_network(control: Control, raw: RawClient) ->
         raw.produce("t")
 
 
+def fetch_fails(control: Control) -> bool:
+    with RawClient(control.bootstrap) as client:
+        try:
+            return bool(client.fetch("t").responses[0].partitions[0].error_code)
+        except ConnectionError:
+            return True
+
+
+def test_chaos_ends(control: Control, raw: RawClient) -> None:
+    begun = control.ask("POST", "/chaos", {"seed": 1, "rate": 1})
+    assert any(fetch_fails(control) for _ in range(20))
+    control.ask("DELETE", f"/chaos/{begun['id']}")
+    assert not any(fetch_fails(control) for _ in range(20))
+    assert control.fail("DELETE", f"/chaos/{begun['id']}") == (404, f"there is no chaos {begun['id']}")
+
+
 def test_caps_of_versions(control: Control, raw: RawClient) -> None:
     control.ask("POST", "/versions", {"release": "2.8", "apis": {"Fetch": [4, 11]}})
     with pytest.raises(ConnectionError):

@@ -15,6 +15,7 @@ from twisted.internet.task import Clock
 from pylogbroker.tap.service import BrokerService
 from pylogbroker.testing import Broker
 from pylogbroker.testing.faults import FaultNotFired, Faults
+from pylogbroker.testing.faults.requests import RequestLog
 from pylogbroker.wire.messages.heartbeat import HeartbeatResponse
 from tests.broker.log_lines import logged_lines
 from tests.testing.faults.raw import RawClient
@@ -91,6 +92,23 @@ def test_a_session_of_fetches_has_its_partitions(broker: Broker, raw: RawClient,
     answer = raw.fetch(None, wait_ms=60_000, session=(first.session_id, 1))
     assert answer.responses[0].partitions[0].error_code == 6
     assert answer.session_id == first.session_id
+
+
+def test_the_memory_of_watches_is_bounded(broker: Broker, raw: RawClient, topic: str) -> None:
+    watch = broker.faults.watch("Produce")
+    for _ in range(3):
+        raw.produce(topic)
+    (seen, *_), size = watch.seen, len(watch.seen[0].request.topic_data[0].partition_data[0].records)
+    few, small = RequestLog(requests_max=2), RequestLog(records_bytes_max=2 * size)
+    for kept in (few, small):
+        for each in watch.seen:
+            kept.add(each)
+        assert (list(kept), kept.count) == (list(watch.seen)[1:], 3)
+        assert [kept.number(number) for number in (1, 2, 3)] == [kept[0], kept[0], kept[1]]
+    watch.seen.requests_max = 1
+    raw.produce(topic)
+    assert (watch.hits, len(watch.seen)) == (4, 1)
+    assert watch.wait(1) is watch.wait(4) is not seen
 
 
 def test_criteria_of_clients(broker: Broker, raw: RawClient, topic: str) -> None:

@@ -98,6 +98,9 @@ def test_a_failed_disk(broker: Broker, raw: RawClient) -> None:
     broker.faults.logs.fail_appends("t", error="EIO")
     assert [raw.produce("t").error_code for _ in range(2)] == [56, 56]
     assert raw.produce("u").error_code == 56  # the directory is offline
+    broker.restart()
+    with RawClient(broker.bootstrap) as client:
+        assert [client.produce(topic).error_code for topic in ("t", "u")] == [0, 0]
 
 
 def test_a_group_rebalances_and_its_members_are_fenced(broker: Broker, raw: RawClient) -> None:
