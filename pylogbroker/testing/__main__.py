@@ -39,8 +39,21 @@ def _setting(context: click.Context, option: click.Parameter, given: tuple[str, 
 @click.option("--control", default="127.0.0.1:0", callback=_address, help="HOST:PORT of the control; port 0: any.")
 @click.option("--brokers", default=1, help="Number of brokers.")
 @click.option("--override", multiple=True, callback=_setting, help="A setting of the broker: NAME=VALUE.")
+@click.option("--user", multiple=True, callback=_setting, help="A user for SASL: NAME=PASSWORD.")
+@click.option("--tls", is_flag=True, help="TLS, with certificates made for it: GET /client_settings.")
+@click.option("--acl", multiple=True, help="An ACL, such as 'alice read topic:orders'; others are denied.")
+@click.option("--schema-registry", is_flag=True, help="A schema registry.")
 @click.option("--child", is_flag=True, help="Read settings as a line of JSON from standard input, and end with it.")
-def main(control: tuple[str, int], brokers: int, override: dict[str, str], child: bool) -> None:
+def main(
+    control: tuple[str, int],
+    brokers: int,
+    override: dict[str, str],
+    user: dict[str, str],
+    tls: bool,
+    acl: tuple[str, ...],
+    schema_registry: bool,
+    child: bool,
+) -> None:
     from twisted.internet import reactor as global_reactor  # the process is only this
 
     reactor: Any = global_reactor
@@ -49,9 +62,13 @@ def main(control: tuple[str, int], brokers: int, override: dict[str, str], child
         override |= json.loads(sys.stdin.readline())
         stop_with_stdin(reactor)
     try:
-        with Broker(override, brokers=brokers) as broker:
+        with Broker(
+            override, brokers=brokers, users=user, tls=tls, acls=acl or None, schema_registry=schema_registry
+        ) as broker:
             listening = reactor.listenTCP(port, control_site(reactor, Commands(broker)), interface=host)
             address = {"bootstrap": broker.bootstrap, "control": f"http://{host}:{listening.getHost().port}"}
+            if broker.has_schema_registry:
+                address["schema_registry"] = broker.schema_registry.url
             reactor.callWhenRunning(lambda: print(json.dumps(address), flush=True))
             reactor.run()
     except (ConfigError, StartupError) as error:

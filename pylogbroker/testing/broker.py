@@ -220,6 +220,10 @@ class Broker(BrokerRequests):
         return Admin(reactor, addresses, {"client.id": CLIENT_ID, **self._access.control_settings()})
 
     @property
+    def has_schema_registry(self) -> bool:
+        return self._registry is not None
+
+    @property
     def schema_registry(self) -> RegistryService:
         """The schema registry, with its `url`."""
         if self._registry is None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from enum import Enum
 from typing import Any, Final
 
 import attrs
@@ -30,6 +32,24 @@ class NotFound(LookupError):
     """No such fault, chaos or path."""
 
 
+class Encoding(Enum):
+    """Form of the bytes of records in JSON."""
+
+    TEXT = "text"
+    BASE64 = "base64"
+
+    def encode(self, data: bytes | None) -> str | None:
+        """Raise ValueError for bytes that are no text."""
+        if data is None:
+            return None
+        return data.decode() if self is Encoding.TEXT else b64encode(data).decode()
+
+    def decode(self, text: str | None) -> bytes | None:
+        if text is None:
+            return None
+        return text.encode() if self is Encoding.TEXT else b64decode(text, validate=True)
+
+
 @attrs.define(eq=False)
 class Commands:
     """Commands on one broker; any thread may run them. They raise ValueError or TypeError for wrong arguments."""
@@ -49,8 +69,17 @@ class Commands:
             ("POST", "/broker/restart"): self._broker.restart,
             ("GET", "/clock"): lambda: {"seconds": self._broker.clock.time()},
             ("POST", "/clock/advance"): self._broker.clock.advance,
+            ("GET", "/client_settings"): lambda user=None: self._broker.client_settings(user),
+            ("GET", "/topics"): lambda: self._broker.topics,
             ("POST", "/topics"): self._create_topic,
+            ("DELETE", "/topics/{name}"): self._broker.delete_topic,
+            ("GET", "/topics/{name}/records"): self._records,
+            ("POST", "/topics/{name}/records"): self._produce,
+            ("GET", "/groups"): lambda: self._broker.groups,
+            ("DELETE", "/groups/{name}"): self._broker.delete_group,
+            ("GET", "/transactions"): lambda: self._broker.open_transactions,
             ("GET", "/requests"): self._requests,
+            ("DELETE", "/requests"): self._broker.faults.requests.clear,
             ("GET", "/faults"): lambda: [self._described(number) for number in self._listed],
             ("POST", "/faults"): self._add,
             ("DELETE", "/faults"): self._clear,
@@ -85,10 +114,45 @@ class Commands:
 
     def _addresses(self) -> Any:
         broker = self._broker
-        return {"bootstrap": broker.bootstrap, "ids": broker.ids, "listeners": broker.listeners}
+        registry = {"schema_registry": broker.schema_registry.url} if broker.has_schema_registry else {}
+        return {"bootstrap": broker.bootstrap, "ids": broker.ids, "listeners": broker.listeners, **registry}
 
-    def _create_topic(self, name: str, partitions: int = 1, settings: Body | None = None) -> None:
-        self._broker.create_topic(name, partitions, **(settings or {}))
+    def _create_topic(
+        self, name: str, partitions: int = 1, settings: Body | None = None, replication_factor: int = -1
+    ) -> None:
+        self._broker.create_topic(name, partitions, replication_factor=replication_factor, **(settings or {}))
+
+    def _produce(
+        self,
+        topic: str,
+        values: Sequence[str | None],
+        key: str | None = None,
+        headers: Sequence[tuple[str, str | None]] = (),
+        encoding: str = "text",
+        **options: Any,
+    ) -> list[int]:
+        decode = Encoding(encoding).decode
+        return self._broker.produce(
+            topic,
+            *map(decode, values),
+            key=decode(key),
+            headers=[(name, decode(value)) for name, value in headers],
+            **options,
+        )
+
+    def _records(self, topic: str, encoding: str = "text", **options: Any) -> list[Any]:
+        encode = Encoding(encoding).encode
+        return [
+            {
+                "partition": each.partition,
+                "offset": each.offset,
+                "timestamp": each.timestamp,
+                "key": encode(each.key),
+                "value": encode(each.value),
+                "headers": [[name, encode(value)] for name, value in each.headers],
+            }
+            for each in self._broker.records(topic, **options)
+        ]
 
     def _requests(self, api: str | None = None) -> list[Any]:
         requests = self._broker.faults.requests

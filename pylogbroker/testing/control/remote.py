@@ -147,6 +147,9 @@ class RemoteRequests:
     def __len__(self) -> int:
         return len(self._remote.client.get("/requests"))
 
+    def clear(self) -> None:
+        self._remote.client.ask("DELETE", "/requests")
+
 
 class RemoteFaults:
     """Faults of brokers in another process, until that ends."""

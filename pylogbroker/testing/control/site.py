@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from importlib.resources import files
 from typing import Any, Final
+from urllib.parse import unquote
 
 from twisted.internet.defer import ensureDeferred
 from twisted.internet.threads import deferToThreadPool
@@ -15,7 +16,7 @@ from twisted.web.http import Request
 from twisted.web.resource import Resource
 from twisted.web.server import NOT_DONE_YET, Site
 
-from pylogbroker.errors import KafkaError
+from pylogbroker.errors import ConfigError, KafkaError
 from pylogbroker.testing.control.commands import Command, Commands, NotFound
 from pylogbroker.testing.faults import FaultNotFired
 
@@ -23,8 +24,13 @@ log = Logger()
 
 THREADS_MAX: Final = 40
 OPENAPI: Final = "openapi.json"
+_PLACE: Final = "{}"
 _JSON: Final = b"application/json"
-_STATUS: Final = ((FaultNotFired, 409), (NotFound, 404), ((ValueError, TypeError, LookupError, KafkaError), 400))
+_STATUS: Final = (
+    (FaultNotFired, 409),
+    (NotFound, 404),
+    ((ValueError, TypeError, LookupError, KafkaError, ConfigError), 400),
+)
 
 
 class ControlResource(Resource):
@@ -35,7 +41,7 @@ class ControlResource(Resource):
     def __init__(self, reactor: Any, commands: Commands) -> None:
         super().__init__()
         self._reactor = reactor
-        self._table = {(method, tuple(path.split("/")[1:])): command for (method, path), command in _all(commands)}
+        self._table = {(method, _template(path)): command for (method, path), command in _all(commands)}
 
     def render(self, request: Request) -> int:
         ensureDeferred(self._respond(request))
@@ -60,10 +66,16 @@ class ControlResource(Resource):
         method, path = request.method.decode(), tuple(request.path.decode().split("/")[1:])
         if (method, path) in self._table:
             return self._table[method, path]
-        if len(path) > 1 and (method, (path[0], "{id}", *path[2:])) in self._table:
-            command, number = self._table[method, (path[0], "{id}", *path[2:])], path[1]
-            return lambda **body: command(number, **body)
+        named = (path[0], _PLACE, *path[2:])
+        if len(path) > 1 and (method, named) in self._table:
+            command, name = self._table[method, named], unquote(path[1])
+            return lambda **body: command(name, **body)
         raise NotFound(f"there is no {method} {request.path.decode()}: see /{OPENAPI}")
+
+
+def _template(path: str) -> tuple[str, ...]:
+    """Return the parts of a path, with one text for all those in braces."""
+    return tuple(_PLACE if part.startswith("{") else part for part in path.split("/")[1:])
 
 
 def _all(commands: Commands) -> list[tuple[tuple[str, str], Command]]:

@@ -13,6 +13,8 @@ from urllib.request import Request, urlopen
 
 import attrs
 import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from jsonschema import Draft202012Validator
 
 from pylogbroker.testing import Broker
 from pylogbroker.testing.control.commands import Commands
@@ -37,14 +39,31 @@ class Control:
         """Return the answer; raise HTTPError."""
         data = None if body is None else json.dumps(body).encode()
         request = Request(self.address + path, data, {"Content-Type": content_type}, method=method)
-        with urlopen(request, timeout=30) as answer:
-            return json.load(answer)
+        with urlopen(request, timeout=60) as answer:
+            found = json.load(answer)
+        check(method, path, found)
+        return found
 
     def fail(self, method: str, path: str, body: Any = None, content_type: str = "application/json") -> tuple[int, str]:
         """Return status and text of an error."""
         with pytest.raises(HTTPError) as error:
             self.ask(method, path, body, content_type)
         return error.value.code, json.load(error.value)["error"]
+
+
+def check(method: str, path: str, answer: Any) -> None:
+    """Compare an answer with the description; raise ValidationError."""
+    description = openapi()
+    parts = path.partition("?")[0].split("/")
+    [found] = [
+        methods[method.lower()]
+        for template, methods in description["paths"].items()
+        if len(each := template.split("/")) == len(parts)
+        and all(name == part or name.startswith("{") for name, part in zip(each, parts, strict=True))
+        and method.lower() in methods
+    ]
+    schema = found["responses"]["200"]["content"]["application/json"]["schema"]
+    Draft202012Validator({**schema, "components": description["components"]}).validate(answer)
 
 
 @pytest.fixture(scope="module")
@@ -100,6 +119,65 @@ def test_a_topic_is_created(control: Control) -> None:
     (topic,) = seen["request"]["topics"]
     assert (topic["name"], topic["num_partitions"], topic["configs"][0]["value"]) == ("new", 3, "1000")
     assert control.fail("POST", "/topics", {"name": "new"})[0] == 400
+
+
+def test_topics_and_records(control: Control) -> None:
+    control.ask("POST", "/topics", {"name": "listed", "partitions": 2, "replication_factor": 1})
+    assert control.ask("GET", "/topics")["listed"] == 2
+    produced = {"values": ["tea", None], "key": "k", "partition": 1, "timestamp_ms": 5, "headers": [["h", "1"]]}
+    assert control.ask("POST", "/topics/listed/records", produced) == [0, 1]
+    tea, nothing = control.ask("GET", "/topics/listed/records?isolation_level=read_committed")
+    place = {"partition": 1, "timestamp": 5, "key": "k", "headers": [["h", "1"]]}
+    assert (tea, nothing) == ({"offset": 0, "value": "tea", **place}, {"offset": 1, "value": None, **place})
+    assert control.ask("POST", "/topics/listed/records", {"values": ["/w=="], "encoding": "base64", "partition": 0})
+    assert control.fail("GET", "/topics/listed/records")[0] == 400
+    assert control.ask("GET", "/topics/listed/records?encoding=base64")[0]["value"] == "/w=="
+    assert control.fail("GET", "/topics/listed/records?encoding=hex")[0] == 400
+    control.ask("DELETE", "/topics/listed")
+    assert "listed" not in control.ask("GET", "/topics")
+
+
+def test_groups_transactions_and_requests(control: Control) -> None:
+    topic = "of-groups"
+    control.ask("POST", "/topics", {"name": topic})
+    assert control.ask("GET", "/client_settings") == {"bootstrap.servers": control.bootstrap}
+    consumer = Consumer({"bootstrap.servers": control.bootstrap, "group.id": "a group/1"})
+    consumer.commit(offsets=[TopicPartition(topic, 0, 1)], asynchronous=False)
+    consumer.close()
+    assert "a group/1" in control.ask("GET", "/groups")
+    control.ask("DELETE", "/groups/a%20group%2F1")
+    assert "a group/1" not in control.ask("GET", "/groups")
+    producer = Producer({"bootstrap.servers": control.bootstrap, "transactional.id": "open"})
+    producer.init_transactions(60)
+    producer.begin_transaction()
+    producer.produce(topic, b"value")
+    assert producer.flush(60) == 0
+    assert control.ask("GET", "/transactions") == ["open"]
+    producer.abort_transaction(60)
+    assert control.ask("GET", "/requests?api=Produce")
+    control.ask("DELETE", "/requests")
+    assert control.ask("GET", "/requests?api=Produce") == []
+
+
+def test_users_tls_acls_and_a_schema_registry() -> None:
+    options = ["--user", "alice=secret", "--tls", "--acl", "alice all topic:orders", "--schema-registry"]
+    with LineProcess([sys.executable, "-m", "pylogbroker.testing", *options]) as process:
+        found = json.loads(process.expect(r"^\{.*\}$").group())
+        control = Control(found["control"], found["bootstrap"])
+        assert control.ask("GET", "/broker")["schema_registry"] == found["schema_registry"]
+        assert json.load(urlopen(found["schema_registry"] + "/subjects", timeout=60)) == []
+        control.ask("POST", "/topics", {"name": "orders"})
+        control.ask("POST", "/topics", {"name": "others"})
+        settings = control.ask("GET", "/client_settings?user=alice")
+        assert settings["security.protocol"] == "SASL_SSL"
+        producer = Producer(settings)
+        errors = {}
+        for topic in ("orders", "others"):
+            producer.produce(topic, b"tea", callback=lambda error, message: errors.update({message.topic(): error}))
+        assert producer.flush(60) == 0
+        del producer
+        assert (errors["orders"], errors["others"].name()) == (None, "TOPIC_AUTHORIZATION_FAILED")
+        assert control.fail("GET", "/client_settings?user=bob")[0] == 400
 
 
 def test_a_fault_and_its_hits(control: Control, raw: RawClient) -> None:
