@@ -176,3 +176,20 @@ def test_calls_run_in_the_order_of_their_times() -> None:
     reactor.listen("127.0.0.1", 9092, None)
     with pytest.raises(CannotListenError):
         reactor.listen("127.0.0.1", 9092, None)
+
+
+@pytest.mark.parametrize(("after", "appended"), [(False, []), (True, [b"late"])])
+def test_a_delay_before_and_after_the_work(after: bool, appended: list[bytes]) -> None:
+    with MemoryBroker() as broker:
+        broker.create_topic("orders")
+        producer = Producer(broker.bootstrap, reactor=broker.clock)
+        broker.run(producer.send("orders", b"first"))
+        fault = broker.faults.add("Produce", delay=20, after=after)
+        sent = producer.send("orders", b"late")
+        broker.clock.advance(10)
+        assert fault.hits == 1
+        assert not sent.called
+        assert [each.value for each in broker.records("orders")] == [b"first", *appended]
+        broker.clock.advance(11)
+        assert broker.run(sent).offset == 1
+        broker.run(producer.close())

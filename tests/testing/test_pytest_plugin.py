@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -250,6 +251,58 @@ def test_settings_are_merged(run: Run, pytester: pytest.Pytester) -> None:
         """,
         passed=4,
     )
+
+
+CLUSTER = """
+    def test_brokers(kafka):
+        assert len(kafka.bootstrap.split(",")) == 2
+    """
+
+
+def test_a_cluster_by_flag(run: Run) -> None:
+    run(CLUSTER, "--kafka-brokers", "2", passed=1)
+
+
+def test_a_cluster_by_ini_file(run: Run, pytester: pytest.Pytester) -> None:
+    pytester.makeini("[pytest]\nkafka_brokers = 2\n")
+    run(CLUSTER, passed=1)
+    run(CLUSTER, "--kafka-brokers=1", failed=1)  # a flag comes first
+
+
+def test_library_and_address_of_the_ini_file(run: Run, pytester: pytest.Pytester) -> None:
+    with Broker() as broker:
+        pytester.makeini(f"[pytest]\nkafka_client = kafka-python\nkafka_bootstrap = {broker.bootstrap}\n")
+        run(
+            f"""
+            def test_library(kafka, kafka_producer):
+                assert type(kafka_producer).__module__.startswith("kafka.")
+                assert kafka.bootstrap == "{broker.bootstrap}"
+            """,
+            passed=1,
+        )
+
+
+def test_workers_have_brokers_of_their_own(tmp_path: Path) -> None:
+    (tmp_path / "test_it.py").write_text(
+        "import pathlib\n"
+        "def test_broker(kafka, worker_id):\n"
+        "    assert kafka.broker.topics == {}\n"
+        "    kafka.topic(name='same')\n"
+        f"    pathlib.Path({str(tmp_path)!r}, worker_id).write_text(kafka.bootstrap)\n"
+    )
+    plugins = ["-p", "xdist", "-p", "pylogbroker.testing.pytest_plugin", "-p", "no:cacheprovider"]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", *plugins, "-n", "2", "--dist", "each", str(tmp_path)],
+        env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": str(ROOT)},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    first, second = ((tmp_path / worker).read_text() for worker in ("gw0", "gw1"))
+    assert first != second
 
 
 @pytest.mark.parametrize(

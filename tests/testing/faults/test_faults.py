@@ -119,6 +119,22 @@ def test_criteria_of_clients(broker: Broker, raw: RawClient, topic: str) -> None
     assert raw.produce(topic, acks=1).error_code == 7
 
 
+def test_criteria_of_clients_that_match(broker: Broker, raw: RawClient, topic: str) -> None:
+    of_client = broker.faults.add("Produce", "REQUEST_TIMED_OUT", client_id="raw")
+    of_principal = broker.faults.add("Produce", "NOT_ENOUGH_REPLICAS", principal="User:ANONYMOUS")
+    assert [raw.produce(topic).error_code for _ in range(3)] == [7, 19, 0]
+    assert (of_client.hits, of_principal.hits) == (1, 1)
+
+
+def test_a_fault_for_one_transactional_id(broker: Broker) -> None:
+    fault = broker.faults.add("InitProducerId", "COORDINATOR_LOAD_IN_PROGRESS", transactional_id="a", times=2)
+    for transactional_id, hits in (("b", 0), ("a", 2)):
+        producer = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": transactional_id})
+        producer.init_transactions(60)
+        assert fault.hits == hits
+    assert {each.request.transactional_id for each in fault.seen} == {"a"}
+
+
 def test_a_connection_is_closed_before_and_after_the_work(broker: Broker, topic: str) -> None:
     for close, appended in (("before", 0), ("after", 1), ("mid-frame", 2)):
         with broker.faults.add("Produce", close=close), RawClient(broker.bootstrap) as client:
