@@ -9,7 +9,7 @@
 # make test ARGS='-k commit -x'    more options for pytest
 #
 # All set up what they need, once: a virtual environment in .venv; test and oracle also kcat, a JDK, Maven, Node, npm,
-# Chromium and Prometheus.
+# Chromium, Prometheus and zsh.
 
 PYTHON := $(or $(shell for version in 3.11 3.12 3.13 3.14; do command -v python$$version && break; done),python3)
 VENV := .venv
@@ -90,7 +90,7 @@ $(VENV)/installed-for-tests: $(PROJECT) | $(VENV)/bin/python
 
 # Programs that pip cannot install: command:package
 PROGRAMS := kcat:kcat javac:default-jdk-headless mvn:maven node:nodejs npm:npm chromium:chromium chromedriver:chromium-driver \
-	prometheus:prometheus promtool:prometheus
+	prometheus:prometheus promtool:prometheus zsh:zsh
 
 system:
 	@missing=""; \

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -50,13 +50,13 @@ class Connection:
         return {name: value for name, value in self._settings.items() if name not in others}
 
     @contextmanager
-    def admin(self) -> Iterator[AdminClient]:
+    def admin(self, grace: float = _GRACE_SECONDS) -> Iterator[AdminClient]:
         from pylogbroker.client.settings import CLIENT
         from pylogbroker.client.sync.admin import AdminClient
 
         timeout = {"default.api.timeout.ms": str(round(self.seconds * 1000))}
         settings = {**timeout, **self.settings(CLIENT)}
-        with AdminClient(settings=settings, timeout=self.seconds + _GRACE_SECONDS) as admin:
+        with AdminClient(settings=settings, timeout=self.seconds + grace) as admin:
             yield admin
 
 
@@ -86,7 +86,14 @@ def _cluster_options(
         help="Brokers to connect to first. [$PYLOGBROKER_BOOTSTRAP_SERVER]",
     )
     @click.option("--command-config", metavar="FILE", help="Properties file with settings of a client.")
-    @click.option("-X", "assignments", multiple=True, metavar="NAME=VALUE", help="A setting of the client.")
+    @click.option(
+        "-X",
+        "assignments",
+        multiple=True,
+        metavar="NAME=VALUE",
+        shell_complete=_complete_client_settings,
+        help="A setting of the client.",
+    )
     @click.option("--profile", metavar="NAME", envvar="PYLOGBROKER_PROFILE", help="Profile in the user's config.toml.")
     @click.option(
         "--timeout", "seconds", type=click.FloatRange(0.1), default=_SECONDS, show_default=True, metavar="SECONDS"
@@ -107,15 +114,23 @@ def _cluster_options(
     return with_connection
 
 
+def _complete_client_settings(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    from pylogbroker.client.settings import CLIENT
+
+    return [f"{name}=" for name in CLIENT if name.startswith(incomplete)]
+
+
 def complete_topics(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    return _complete(context, incomplete, lambda admin: [each.name for each in admin.topics.list()])
+    return complete_from_cluster(context, incomplete, lambda admin: [each.name for each in admin.topics.list()])
 
 
 def complete_groups(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    return _complete(context, incomplete, lambda admin: [each.group for each in admin.groups.list()])
+    return complete_from_cluster(context, incomplete, lambda admin: [each.group for each in admin.groups.list()])
 
 
-def _complete(context: click.Context, incomplete: str, names: Callable[[AdminClient], list[str]]) -> list[str]:
+def complete_from_cluster(
+    context: click.Context, incomplete: str, names: Callable[[AdminClient], Iterable[str]]
+) -> list[str]:
     """Return names from the cluster of the options typed so far; none if it does not answer at once."""
     given = context.params
     try:
@@ -123,7 +138,7 @@ def _complete(context: click.Context, incomplete: str, names: Callable[[AdminCli
         settings = _settings(
             bootstrap, given.get("command_config"), given.get("assignments") or (), given.get("profile")
         )
-        with Connection(settings, _COMPLETION_SECONDS).admin() as admin:
+        with Connection(settings, _COMPLETION_SECONDS).admin(grace=0) as admin:
             return [name for name in names(admin) if name.startswith(incomplete)]
     except Exception:
         return []  # a shell has no place for errors

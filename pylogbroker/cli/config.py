@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pylogbroker.cli.arguments import assignments
+from pylogbroker.cli.cluster_names import complete_config_names, complete_settings
 from pylogbroker.cli.cluster_options import Connection, cluster_options
 from pylogbroker.cli.output import format_option, show
 
@@ -33,8 +34,15 @@ def _resource(kind: str, name: str | None) -> ConfigResource:
 
 @command.command("describe", short_help="Show settings with their sources.")
 @click.argument("kind", type=click.Choice(["topic", "broker"]))
-@click.argument("name", required=False)
-@click.option("--setting", "names", multiple=True, metavar="NAME", help="Only this setting; may be repeated.")
+@click.argument("name", required=False, shell_complete=complete_config_names)
+@click.option(
+    "--setting",
+    "names",
+    multiple=True,
+    metavar="NAME",
+    shell_complete=complete_settings,
+    help="Only this setting; may be repeated.",
+)
 @click.option("--all", "everything", is_flag=True, help="Settings with default values, too.")
 @cluster_options
 @format_option
@@ -65,11 +73,39 @@ def describe(
 
 @command.command("alter", short_help="Change settings while brokers run.")
 @click.argument("kind", type=click.Choice(["topic", "broker"]))
-@click.argument("name", required=False)
-@click.option("-s", "--set", "changed", multiple=True, metavar="NAME=VALUE", help="Set a setting.")
-@click.option("-d", "--delete", "deleted", multiple=True, metavar="NAME", help="Return a setting to its default.")
-@click.option("--append", multiple=True, metavar="NAME=ITEM", help="Add an item to a setting that is a list.")
-@click.option("--subtract", multiple=True, metavar="NAME=ITEM", help="Remove an item from a setting that is a list.")
+@click.argument("name", required=False, shell_complete=complete_config_names)
+@click.option(
+    "-s",
+    "--set",
+    "changed",
+    multiple=True,
+    metavar="NAME=VALUE",
+    shell_complete=complete_settings,
+    help="Set a setting.",
+)
+@click.option(
+    "-d",
+    "--delete",
+    "deleted",
+    multiple=True,
+    metavar="NAME",
+    shell_complete=complete_settings,
+    help="Return a setting to its default.",
+)
+@click.option(
+    "--append",
+    multiple=True,
+    metavar="NAME=ITEM",
+    shell_complete=complete_settings,
+    help="Add an item to a setting that is a list.",
+)
+@click.option(
+    "--subtract",
+    multiple=True,
+    metavar="NAME=ITEM",
+    shell_complete=complete_settings,
+    help="Remove an item from a setting that is a list.",
+)
 @click.option("--validate-only", is_flag=True, help="Only check whether the change is possible.")
 @cluster_options
 def alter(

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from pylogbroker.cli.arguments import assignments
+from pylogbroker.cli.cluster_names import complete_users
 from pylogbroker.cli.cluster_options import Connection, cluster_options
 from pylogbroker.cli.output import confirm, format_option, show, yes_option
 
@@ -21,7 +22,7 @@ def command() -> None:
 def _entity_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Pass the parts of an entity as `parts`: None for a default."""
 
-    @click.option("--user", help="Quotas of this user.")
+    @click.option("--user", shell_complete=complete_users, help="Quotas of this user.")
     @click.option("--user-default", is_flag=True, help="Quotas of users without their own.")
     @click.option("--client-id", help="Quotas of this client id.")
     @click.option("--client-id-default", is_flag=True, help="Quotas of client ids without their own.")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pylogbroker.cli.arguments import assignments, partitions
+from pylogbroker.cli.cluster_names import complete_settings
 from pylogbroker.cli.cluster_options import Connection, cluster_options, complete_topics
 from pylogbroker.cli.output import confirm, format_option, show, yes_option
 from pylogbroker.errors import ConfigError, ErrorCode, KafkaError, PylogbrokerError
@@ -49,7 +50,15 @@ def list_topics(internal: bool, connection: Connection, output: str) -> None:
 @click.argument("names", nargs=-1, required=True, metavar="TOPIC...")
 @click.option("-p", "--partitions", "count", type=click.IntRange(1), help="Default: the broker's num.partitions.")
 @click.option("-r", "--replication-factor", "replicas", type=click.IntRange(1), help="Default: the broker's.")
-@click.option("-c", "--config", "configs", multiple=True, metavar="NAME=VALUE", help="A setting of the topics.")
+@click.option(
+    "-c",
+    "--config",
+    "configs",
+    multiple=True,
+    metavar="NAME=VALUE",
+    shell_complete=complete_settings,
+    help="A setting of the topics.",
+)
 @click.option("--if-not-exists", is_flag=True, help="No error for topics that exist.")
 @click.option("--validate-only", is_flag=True, help="Only check whether the topics could be created.")
 @cluster_options
@@ -134,8 +143,24 @@ def _described(admin: AdminClient, topic: TopicDescription) -> dict[str, Any]:
 
 @command.command("alter", short_help="Change settings of topics.")
 @click.argument("names", nargs=-1, required=True, metavar="TOPIC...", shell_complete=complete_topics)
-@click.option("-s", "--set", "changed", multiple=True, metavar="NAME=VALUE", help="Set a setting.")
-@click.option("-d", "--delete", "deleted", multiple=True, metavar="NAME", help="Return a setting to its default.")
+@click.option(
+    "-s",
+    "--set",
+    "changed",
+    multiple=True,
+    metavar="NAME=VALUE",
+    shell_complete=complete_settings,
+    help="Set a setting.",
+)
+@click.option(
+    "-d",
+    "--delete",
+    "deleted",
+    multiple=True,
+    metavar="NAME",
+    shell_complete=complete_settings,
+    help="Return a setting to its default.",
+)
 @cluster_options
 def alter(names: tuple[str, ...], changed: tuple[str, ...], deleted: tuple[str, ...], connection: Connection) -> None:
     """Change settings of topics. `config describe` shows them."""

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from pylogbroker.cli.cluster_names import complete_transactional_ids
 from pylogbroker.cli.cluster_options import Connection, cluster_options, complete_topics
 from pylogbroker.cli.output import confirm, format_option, show, yes_option
 from pylogbroker.cli.topic import partitions_of
@@ -39,7 +40,9 @@ def list_transactions(states: tuple[str, ...], connection: Connection, output: s
 
 
 @command.command("describe", short_help="Show the state and the partitions of transactions.")
-@click.argument("ids", nargs=-1, required=True, metavar="TRANSACTIONAL_ID...")
+@click.argument(
+    "ids", nargs=-1, required=True, metavar="TRANSACTIONAL_ID...", shell_complete=complete_transactional_ids
+)
 @cluster_options
 @format_option
 def describe(ids: tuple[str, ...], connection: Connection, output: str) -> None:
@@ -124,7 +127,9 @@ def abort(topic: str, partition: int, producer_id: int, yes: bool, connection: C
 
 
 @command.command("fence", short_help="Shut out the producers of transactional ids.")
-@click.argument("ids", nargs=-1, required=True, metavar="TRANSACTIONAL_ID...")
+@click.argument(
+    "ids", nargs=-1, required=True, metavar="TRANSACTIONAL_ID...", shell_complete=complete_transactional_ids
+)
 @yes_option
 @cluster_options
 def fence(ids: tuple[str, ...], yes: bool, connection: Connection) -> None:

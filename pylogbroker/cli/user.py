@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from pylogbroker.cli.broker_options import broker_settings
+from pylogbroker.cli.cluster_names import complete_users
 from pylogbroker.cli.cluster_options import Connection, optional_cluster_options
 from pylogbroker.cli.output import confirm, format_option, show, yes_option
 from pylogbroker.errors import ConfigError
@@ -82,7 +83,7 @@ def _users(
 
 
 @command.command("add", short_help="Add a user, or set the password of one.")
-@click.argument("name")
+@click.argument("name", shell_complete=complete_users)
 @click.option(
     "--mechanism",
     "mechanisms",
@@ -127,7 +128,7 @@ def list_users(users: UserList | Connection, output: str) -> None:
 
 
 @command.command("delete", short_help="Delete a user.")
-@click.argument("name")
+@click.argument("name", shell_complete=complete_users)
 @yes_option
 @_user_options
 def delete(name: str, yes: bool, users: UserList | Connection) -> None:

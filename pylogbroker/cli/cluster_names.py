@@ -1,0 +1,89 @@
+"""Completion of transactional ids, users, brokers and settings by the names that a cluster has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from pylogbroker.cli.cluster_options import complete_from_cluster, complete_topics
+
+if TYPE_CHECKING:
+    from pylogbroker.client.admin import ConfigResource
+    from pylogbroker.client.sync.admin import AdminClient
+
+
+def complete_transactional_ids(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    def names(admin: AdminClient) -> list[str]:
+        return [each.transactional_id for each in admin.transactions.list()]
+
+    return complete_from_cluster(context, incomplete, names)
+
+
+def complete_users(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Return users of the cluster, or of the file that `--file` names."""
+    file = context.params.get("users_file")
+    if file is not None:
+        return _users_in(file, incomplete)
+
+    def names(admin: AdminClient) -> Iterable[str]:
+        return sorted(admin.users.describe())
+
+    return complete_from_cluster(context, incomplete, names)
+
+
+def _users_in(file: Path, incomplete: str) -> list[str]:
+    from pylogbroker.offline.users import UsersFile
+
+    try:
+        return [name for name in sorted(UsersFile(file).names()) if name.startswith(incomplete)]
+    except Exception:
+        return []  # a shell has no place for errors
+
+
+def complete_config_names(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Return topics, or numbers of brokers, as the argument KIND before says."""
+    if context.params.get("kind") == "topic":
+        return complete_topics(context, parameter, incomplete)
+
+    def names(admin: AdminClient) -> list[str]:
+        return [str(each.broker_id) for each in admin.cluster.describe().brokers]
+
+    return complete_from_cluster(context, incomplete, names)
+
+
+def complete_settings(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Return names of settings, with the `=` that NAME=VALUE needs.
+
+    They are those of the topic or broker in the arguments before; without one, this broker's settings of topics.
+    """
+    end = "=" if "=" in str(parameter.metavar) else ""
+    resource = _resource(context)
+    if resource is None:
+        from pylogbroker.config.topic_settings import TOPIC_SETTINGS
+
+        return [each.name + end for each in TOPIC_SETTINGS if each.name.startswith(incomplete)]
+
+    def names(admin: AdminClient) -> list[str]:
+        wanted = resource
+        if not wanted.name:  # the defaults of all brokers, which list only what is set
+            wanted = type(wanted).broker(admin.cluster.describe().brokers[0].broker_id)
+        return [name + end for name in sorted(admin.configs.describe([wanted])[wanted])]
+
+    return complete_from_cluster(context, incomplete, names)
+
+
+def _resource(context: click.Context) -> ConfigResource | None:
+    from pylogbroker.client.admin import ConfigResource
+
+    # click leaves arguments here, not in `params`, while an option lacks its value
+    words = context.args
+    noun = context.parent.info_name if context.parent else None
+    kind = "topic"
+    if noun == "config" and words:
+        kind, *words = words
+    if kind == "broker":
+        return ConfigResource.broker(int(words[0]) if words and words[0].isdigit() else None)
+    return ConfigResource.topic(words[0]) if words and context.info_name != "create" else None
