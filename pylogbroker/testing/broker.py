@@ -152,7 +152,7 @@ class Broker(BrokerRequests):
 
     @property
     def is_down(self) -> bool:
-        """Whether no broker can be reached."""
+        """True if no broker can be reached."""
         return bool(self._down) and len(self._down) == len(self.ids)
 
     def _chosen(self, broker: int | None) -> list[int]:
