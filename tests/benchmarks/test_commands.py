@@ -15,6 +15,7 @@ from benchmarks import (
     client,
     cluster,
     clusters,
+    command,
     compaction,
     cores,
     flush,
@@ -51,6 +52,15 @@ def test_start_and_idle_size_are_measured(tmp_path: Path) -> None:
     done = CliRunner().invoke(size.main, options, catch_exceptions=False)
     assert "first connection on an empty data directory" in done.output
     assert "resident when idle" in done.output
+
+
+def test_verbs_of_the_command_are_measured(tmp_path: Path) -> None:
+    options = ["--rounds", "1", "--markdown", "--directory", str(tmp_path)]
+    done = CliRunner().invoke(command.main, options, catch_exceptions=False)
+    rows = [line.strip("| ").split(" | ") for line in done.output.splitlines() if line.startswith("|")]
+    assert [row[0] for row in rows[2:]] == [command.PYTHON, *command.VERBS, command.COMPLETION]
+    assert all(float(row[2]) > 0 for row in rows[2:])
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_system_calls_are_measured(tmp_path: Path) -> None:
