@@ -2,6 +2,7 @@
 
 %t topic    %p partition  %o offset  %T timestamp (ms)  %h headers, name=value,...
 %k key      %K its bytes  %s value   %S its bytes; the length of a null is -1
+%R bytes of the value, as a big-endian integer of 32 bits.
 \\n \\r \\t \\\\ \\x0a  control characters     %%  a percent sign
 """
 
@@ -33,6 +34,7 @@ _LETTERS: Final[dict[str, Callable[[Message], bytes]]] = {
     "K": lambda message: b"%d" % _size(message.key),
     "s": lambda message: message.value or b"",
     "S": lambda message: b"%d" % _size(message.value),
+    "R": lambda message: _size(message.value).to_bytes(4, "big", signed=True),
     "h": lambda message: b",".join(b"%s=%s" % (name.encode(), value or b"") for name, value in message.headers),
     "%": lambda message: b"%",
 }
@@ -54,7 +56,7 @@ def formatter(text: str, base64: bool = False) -> Callable[[Message], bytes]:
         elif escape in _ESCAPES:
             parts.append(_ESCAPES[escape])
         else:
-            expected = "json, or text with %t %p %o %T %k %K %s %S %h %%"
+            expected = "json, or text with %t %p %o %T %k %K %s %S %R %h %%"
             raise ConfigError(f"--format: {match[0]!r} is not accepted; expected {expected}")
     return lambda message: b"".join(part if isinstance(part, bytes) else part(message) for part in parts)
 

@@ -22,6 +22,7 @@ NULLS = Message("t", 0, 0, -1, TimestampType.CREATE_TIME, None, None, (), 1)
         (r"%t/%p@%o %T\n", b"t/3@17 1000\n", b"t/0@0 -1\n"),
         ("%k|%K|%s|%S", b"k\xc3\xa4|3|v\n|2", b"|-1||-1"),
         (r"%h%%\t\r\\\x00ü", b"a=1,b=,a=\xff%\t\r\\\x00\xc3\xbc", b"%\t\r\\\x00\xc3\xbc"),
+        ("%R%s", b"\0\0\0\x02v\n", b"\xff\xff\xff\xff"),
         ("", b"", b""),
     ],
 )

@@ -6,7 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from pylogbroker.cli import main
 from tests.clients.adapters.confluent import Confluent
 from tests.clients.adapters.kcat import available, run_kcat
 from tests.clients.admin import create_topic
@@ -55,3 +57,19 @@ def test_every_record_of_a_pipe(bootstrap: str, topic: str) -> None:
     """The five-minute tour: echo into kcat, and out of it again."""
     run_kcat(bootstrap, "-P", "-t", topic, "-K", ":", input=b"a:1\nb:2\na:3\n")
     assert run_kcat(bootstrap, "-C", "-q", "-t", topic, "-e", "-K", ":") == b"a:1\nb:2\na:3\n"
+
+
+def test_letters_of_formats(bootstrap: str, topic: str) -> None:
+    """`pylogbroker consume` prints the same as kcat."""
+    create_topic(bootstrap, topic)
+    records = [
+        Rec(b"value", b"key", (("a", b"1"), ("b", b"2")), START),
+        Rec(b"", b"", (), START + 1),
+        Rec(None, None, (), START + 2),
+    ]
+    Confluent().write(bootstrap, topic, records)
+    letters = r"%t %p %o %T %k %K %s %S %R %h\t\x41\n"
+    theirs = run_kcat(bootstrap, "-C", "-q", "-t", topic, "-p", "0", "-e", "-f", letters)
+    ours = CliRunner().invoke(main, ["consume", topic, "-e", "-f", letters, "-b", bootstrap])
+    assert (ours.exit_code, ours.stdout_bytes) == (0, theirs)
+    assert theirs.count(b"A\n") == 3

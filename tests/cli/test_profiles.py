@@ -1,0 +1,92 @@
+"""Profiles of the command, and the environment variables that stand for options."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from pylogbroker.cli import main
+from pylogbroker.cli.cluster_options import Connection
+from pylogbroker.client.settings import CLIENT
+from pylogbroker.errors import ConfigError
+
+PROFILES = 'default = "a"\n[profiles.a]\n"bootstrap.servers" = "a:1"\n[profiles.b]\n"bootstrap.servers" = "b:1"\n'
+#: Variables that the machine of a developer may have.
+VARIABLES = ("BOOTSTRAP_SERVER", "PROFILE", "CONFIG", "FORMAT")
+
+
+@pytest.fixture(autouse=True)
+def _no_variables(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in VARIABLES:
+        monkeypatch.delenv(f"PYLOGBROKER_{name}", raising=False)
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+
+
+@pytest.fixture
+def seen(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The brokers that a verb would connect to."""
+    found: list[str] = []
+
+    @contextmanager
+    def admin(connection: Connection) -> Iterator[Any]:
+        found.append(connection.settings(CLIENT)["bootstrap.servers"])
+        raise ConfigError("enough")
+        yield
+
+    monkeypatch.setattr(Connection, "admin", admin)
+    return found
+
+
+def write_profiles(directory: Path) -> None:
+    (directory / "pylogbroker").mkdir(parents=True)
+    (directory / "pylogbroker" / "config.toml").write_text(PROFILES)
+
+
+def invoke(*arguments: str) -> str:
+    return CliRunner().invoke(main, ["topic", "list", *arguments]).stderr
+
+
+def test_which_profile(seen: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The option counts more than the variable, and that more than the default."""
+    write_profiles(tmp_path / ".config")
+    invoke()
+    invoke("--profile", "b")
+    monkeypatch.setenv("PYLOGBROKER_PROFILE", "b")
+    invoke()
+    invoke("--profile", "a")
+    invoke("--profile", "a", "-b", "c:1")
+    assert seen == ["a:1", "b:1", "b:1", "a:1", "c:1"]
+    monkeypatch.setenv("PYLOGBROKER_PROFILE", "c")
+    assert "there is no profile c; it has a, b" in invoke()
+
+
+def test_where_profiles_are(seen: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "no brokers are given" in invoke()
+    assert f"profile b: {tmp_path}/.config/pylogbroker/config.toml: No such file" in invoke("--profile", "b")
+    write_profiles(tmp_path / "xdg")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "xdg"))
+    invoke()
+    other = tmp_path / "other.toml"
+    other.write_text(PROFILES.replace("a:1", "other:1"))
+    monkeypatch.setenv("PYLOGBROKER_CONFIG", str(other))
+    invoke()
+    assert seen == ["a:1", "other:1"]
+
+
+def test_the_form_of_the_output(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The option counts more than the variable."""
+    listed = ["user", "list", "--file", str(tmp_path / "users")]
+    assert CliRunner().invoke(main, ["user", "add", "a", *listed[2:]], input="pencil\n").exit_code == 0
+    monkeypatch.setenv("PYLOGBROKER_FORMAT", "json")
+    assert json.loads(CliRunner().invoke(main, listed).stdout)[0]["user"] == "a"
+    assert CliRunner().invoke(main, [*listed, "--format", "yaml"]).stdout.startswith("- user: a\n")
+    monkeypatch.setenv("PYLOGBROKER_FORMAT", "xml")
+    failed = CliRunner().invoke(main, listed)
+    assert (failed.exit_code, "'xml' is not one of" in failed.stderr) == (2, True)
