@@ -8,6 +8,7 @@ import click
 
 from pylogbroker.cli.broker_options import broker_options
 from pylogbroker.cli.output import format_option, show
+from pylogbroker.cli.progress import progress_bar
 
 if TYPE_CHECKING:
     from pylogbroker.config import BrokerConfig
@@ -24,9 +25,17 @@ def command(context: click.Context, config: BrokerConfig, output: str) -> None:
 
     Exits with 10 if anything is damaged. Damaged indexes are made again by the broker's next start.
     """
-    from pylogbroker.offline.verification import verify
+    from pylogbroker.offline.verification import bytes_to_verify, verify
 
-    found = verify(config, lambda path, size: click.echo(f"{path}: {size} bytes", err=True))
+    with progress_bar("Verifying", bytes_to_verify(config)) as advance:
+
+        def report(path: str, size: int) -> None:
+            if advance is None:
+                click.echo(f"{path}: {size} bytes", err=True)
+            else:
+                advance(size)
+
+        found = verify(config, report)
     problems = [{"path": each.path, "position": each.position, "problem": each.text} for each in found.problems]
     show(problems, output)
     for path in found.left_out:

@@ -88,6 +88,19 @@ def verify(config: BrokerConfig, progress: Callable[[str, int], object]) -> Veri
     return found
 
 
+def bytes_to_verify(config: BrokerConfig) -> int:
+    """Return the sizes of all segments that `verify` reads."""
+    return sum(
+        os.path.getsize(f"{path}/{name}")
+        for directory in config.log_dirs
+        if os.path.isdir(directory)
+        for path in (f"{directory}/{each}" for each in os.listdir(directory) if names.parse_partition_directory(each))
+        if not os.path.exists(f"{path}/{names.MESSAGE_FORMAT}")
+        for name in os.listdir(path)
+        if name.endswith(names.RECORDS)
+    )
+
+
 def verify_partition(path: str, found: VerificationReport) -> int:
     """Verify a partition's directory; return the log's end offset."""
     found.partitions += 1
