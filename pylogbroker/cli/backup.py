@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pylogbroker.cli.broker_options import broker_options
+from pylogbroker.cli.progress import progress_bar
 
 if TYPE_CHECKING:
     from pylogbroker.config import BrokerConfig
@@ -25,6 +26,7 @@ def create(target: str, config: BrokerConfig) -> None:
 
     The broker may run. The copy of a single log directory can replace it; the copies of several are subdirectories.
     """
-    from pylogbroker.offline.backup import back_up
+    from pylogbroker.offline.backup import back_up, bytes_to_copy
 
-    back_up(config, target, click.echo)
+    with progress_bar("Copying", lambda: bytes_to_copy(config)) as advance:
+        back_up(config, target, click.echo, advance or (lambda _: None))

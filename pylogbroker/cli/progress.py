@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def progress_bar(title: str, total: int) -> Iterator[Callable[[int], object] | None]:
+def progress_bar(title: str, total: Callable[[], int]) -> Iterator[Callable[[int], object] | None]:
     """Show a bar of bytes, and yield the function that advances it; None where there is no terminal."""
     if not sys.stderr.isatty():
         yield None
@@ -18,5 +18,5 @@ def progress_bar(title: str, total: int) -> Iterator[Callable[[int], object] | N
 
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(file=sys.stderr), transient=True) as shown:
-        task = shown.add_task(title, total=total)
+        task = shown.add_task(title, total=total())
         yield lambda size: shown.advance(task, size)

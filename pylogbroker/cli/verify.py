@@ -27,7 +27,7 @@ def command(context: click.Context, config: BrokerConfig, output: str) -> None:
     """
     from pylogbroker.offline.verification import bytes_to_verify, verify
 
-    with progress_bar("Verifying", bytes_to_verify(config)) as advance:
+    with progress_bar("Verifying", lambda: bytes_to_verify(config)) as advance:
 
         def report(path: str, size: int) -> None:
             if advance is None:

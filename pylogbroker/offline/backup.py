@@ -46,6 +46,7 @@ _UNFINISHED = ".unfinished"
 _METADATA = "metadata"
 _BLOCK_BYTES = 1 << 20
 ReportLine = Callable[[str], object]
+Advance = Callable[[int], object]
 
 
 @attrs.frozen
@@ -55,8 +56,16 @@ class _Partition:
     topic: str
 
 
-def back_up(config: BrokerConfig, target: str, report: ReportLine) -> None:
-    """Copy all data of a broker, or of those of `--brokers N`, to a new directory, which appears when complete."""
+def bytes_to_copy(config: BrokerConfig) -> int:
+    """Return the present size of all segments."""
+    return sum(_size(partition.path) for partition in _partitions(_homes(config, "")))
+
+
+def back_up(config: BrokerConfig, target: str, report: ReportLine, advance: Advance = lambda _: None) -> None:
+    """Copy all data of a broker, or of those of `--brokers N`, to a new directory, which appears when complete.
+
+    `advance` gets the bytes of each partition's segments, once they are copied.
+    """
     if os.path.lexists(target):
         raise OfflineError(f"{target} exists: name a new directory")
     homes = _homes(config, f"{target}{_UNFINISHED}")
@@ -69,7 +78,10 @@ def back_up(config: BrokerConfig, target: str, report: ReportLine) -> None:
         for name in _CHECKPOINTS:
             with suppress(FileNotFoundError):
                 shutil.copyfile(f"{home}/{name}", f"{copy}/{name}")
-    copied = sum(_copy_partition(partition) for partition in _partitions(homes))
+    copied = 0
+    for partition in _partitions(homes):
+        copied += _copy_partition(partition)
+        advance(_size(partition.target))
     place = homes.get(metadata, f"{target}{_UNFINISHED}/{_METADATA}")
     os.makedirs(place, exist_ok=True)
     tree_file.copy_tree(metadata, place)
@@ -104,6 +116,16 @@ def _partitions(homes: dict[str, str]) -> list[_Partition]:
             if key is not None and os.path.exists(f"{home}/{name}/{names.PARTITION_METADATA}"):
                 found.append(_Partition(f"{home}/{name}", f"{copy}/{name}", key[0]))
     return sorted(found, key=lambda each: _FIRST.index(each.topic) if each.topic in _FIRST else len(_FIRST))
+
+
+def _size(path: str) -> int:
+    found = 0
+    with suppress(FileNotFoundError):  # the partition was deleted meanwhile
+        for name in os.listdir(path):
+            if name.endswith(names.RECORDS):
+                with suppress(FileNotFoundError):
+                    found += os.path.getsize(f"{path}/{name}")
+    return found
 
 
 def _copy_partition(partition: _Partition) -> bool:

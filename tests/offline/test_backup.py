@@ -11,7 +11,7 @@ from confluent_kafka import Producer
 from kafka import KafkaConsumer, TopicPartition
 
 from tests.clients.admin import create_topic
-from tests.offline.commands import fail, succeed
+from tests.offline.commands import fail, on_a_terminal, succeed
 from tests.support.broker_process import BrokerProcess
 
 SETTINGS = {"log.cleaner.backoff.ms": "50", "log.retention.check.interval.ms": "100", "log.segment.bytes": "20000"}
@@ -111,6 +111,20 @@ def test_what_is_no_part_of_it(broker: BrokerProcess, tmp_path: Path) -> None:
     names = {path.name for path in (tmp_path / "copy").iterdir()}
     assert names >= {"meta.properties", "coordination.sqlite", "plain_0", "states_0"}
     assert not names & {".lock", ".kafka_cleanshutdown", "backup_2024", "coordination.lock", "coordination.reserve"}
+
+
+def test_a_bar_where_there_is_a_terminal(broker: BrokerProcess, tmp_path: Path) -> None:
+    writer = Writer(broker.bootstrap)
+    try:
+        assert writer.enough.wait(60)
+    finally:
+        writer.stop()
+    assert broker.stop() == 0
+    shown = on_a_terminal("backup", "create", tmp_path / "copy", "--data-dir", broker.data_dir)
+    size = sum(path.stat().st_size for path in broker.data_dir.glob("*/*.kafka"))
+    assert "Copying" in shown
+    assert f"{size / 1000:.1f}/{size / 1000:.1f} kB" in shown
+    assert "Copying" not in succeed("backup", "create", tmp_path / "another", "--data-dir", broker.data_dir)
 
 
 def test_several_directories(tmp_path: Path) -> None:

@@ -3,13 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
-import pty
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +14,9 @@ from confluent_kafka import Producer
 
 from pylogbroker.cli import main
 from tests.clients.admin import create_topic
+from tests.offline.commands import on_a_terminal
 from tests.support.broker_process import BrokerProcess
 
-ROOT = Path(__file__).resolve().parents[2]
 SETTINGS = {"log.retention.ms": "-1", "log.segment.bytes": "20000", "log.index.interval.bytes": "500"}
 
 
@@ -70,29 +65,15 @@ def test_files_of_a_stopped_broker(written: Path) -> None:
 
 def test_a_bar_where_there_is_a_terminal(written: Path) -> None:
     """Bytes of all segments are verified; without a terminal there is a line for each partition instead."""
-    command = [sys.executable, "-m", "pylogbroker.cli", "verify", "--data-dir", str(written), "--format", "json"]
-    master, slave = pty.openpty()
-    try:
-        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=slave, cwd=ROOT) as process:
-            os.close(slave)
-            shown = b"".join(iter(partial(_read, master), b"")).decode()
-    finally:
-        os.close(master)
-    assert process.returncode == 0
+    command = ["verify", "--data-dir", str(written), "--format", "json"]
+    shown = on_a_terminal(*command)
     size = sum(path.stat().st_size for path in written.glob("*/*.kafka"))
     assert "Verifying" in shown
     assert f"{size / 1000:.1f}/{size / 1000:.1f} kB" in shown
     assert f"{written}/t_0: " not in shown
-    plain = CliRunner().invoke(main, command[3:])
+    plain = CliRunner().invoke(main, command)
     assert f"{written}/t_0: " in plain.stderr
     assert "Verifying" not in plain.stderr
-
-
-def _read(terminal: int) -> bytes:
-    try:
-        return os.read(terminal, 4096)
-    except OSError:  # the process has ended
-        return b""
 
 
 def a_segment(log: Path, suffix: str) -> Path:
