@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Message, Producer
 from kafka import KafkaConsumer, TopicPartition
 
 from tests.clients.admin import create_topic
@@ -19,13 +19,13 @@ COMPACTED = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01", "
 
 
 class Writer:
-    """Writes numbered records to both topics until it is stopped; `acknowledged` is how many are."""
+    """Writes numbered records to both topics until it is stopped; `acknowledged` is how many are in each."""
 
     def __init__(self, bootstrap: str) -> None:
         self._producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": "1"})
         self._ended = threading.Event()
         self.enough = threading.Event()
-        self.acknowledged = 0
+        self._acknowledged = {"plain": 0, "states": 0}
         self._thread = threading.Thread(target=self._write)
         self._thread.start()
 
@@ -34,14 +34,20 @@ class Writer:
         while not self._ended.is_set():
             for _ in range(20):
                 self._producer.produce("plain", b"%d" % number + b"x" * 100, on_delivery=self._delivered)
-                self._producer.produce("states", b"%d" % number + b"x" * 100, b"%d" % (number % 7))
+                self._producer.produce(
+                    "states", b"%d" % number + b"x" * 100, b"%d" % (number % 7), on_delivery=self._delivered
+                )
                 number += 1
             self._producer.flush(20)
         self._producer.flush(20)
 
-    def _delivered(self, error: object, message: object) -> None:
+    @property
+    def acknowledged(self) -> int:
+        return min(self._acknowledged.values())
+
+    def _delivered(self, error: object, message: Message) -> None:
         assert error is None
-        self.acknowledged += 1
+        self._acknowledged[message.topic()] += 1
         if self.acknowledged >= 2000:
             self.enough.set()
 
