@@ -59,6 +59,7 @@ def test_names_that_the_cluster_has(broker: Broker, topic: str, tmp_path: Path) 
     assert CliRunner().invoke(main, add, input="pencil\n").exit_code == 0
     wait_until(lambda: completed("user", "delete", topic[:-1]) == [topic], 20)
     assert completed("quota", "alter", "--user", topic[:-1]) == [topic]
+    assert CliRunner().invoke(main, ["user", "delete", topic, "--yes"]).exit_code == 0
     file = tmp_path / "users"
     assert CliRunner().invoke(main, ["user", "add", "alice", "--file", str(file)], input="pencil\n").exit_code == 0
     assert completed("user", "delete", "--file", str(file), "") == ["alice"]
