@@ -41,14 +41,19 @@ class StallWatch:
     _apis: Sequence[Api]
     _reported: LogRateLimit = attrs.field(factory=LogRateLimit, init=False)
     _stopped: threading.Event = attrs.field(factory=threading.Event, init=False)
+    _thread: threading.Thread | None = attrs.field(default=None, init=False)
 
     def start(self) -> None:
         if self._limit_ms > 0 and not self._stopped.is_set():
             arguments = threading.get_ident(), {api.handle.__module__: api.name for api in self._apis}
-            threading.Thread(target=self._watch, args=arguments, name="stall watch", daemon=True).start()
+            self._thread = threading.Thread(target=self._watch, args=arguments, name="stall watch", daemon=True)
+            self._thread.start()
 
     async def stop(self) -> None:
+        """End the thread, which takes no longer than it has to wait for the interpreter."""
         self._stopped.set()
+        if self._thread is not None:
+            self._thread.join()
 
     def _watch(self, thread: int, apis: Mapping[str, str]) -> None:
         limit = self._limit_ms / 1000

@@ -142,3 +142,12 @@ def test_a_watch_that_was_stopped_before_the_reactor_ran_does_not_start() -> Non
     ensureDeferred(watch.stop())
     watch.start()
     assert threading.active_count() == before
+
+
+def test_a_stopped_watch_has_no_thread() -> None:
+    before = threading.active_count()
+    for _ in range(20):
+        watch = StallWatch(reactor, LIMIT_MS, APIS)
+        watch.start()
+        ensureDeferred(watch.stop())
+        assert threading.active_count() == before
