@@ -46,7 +46,7 @@ def test_the_layout_of_the_time_index(tmp_path: Path) -> None:
 def test_offset_lookups(
     tmp_path_factory: pytest.TempPathFactory, offsets: list[int], stored: int, again: bool, asked: list[int]
 ) -> None:
-    """Whatever part of the index is on disk, and whether it was loaded before or has to free space."""
+    """All parts of an index may be on the disk or not, and it may have been loaded before or not."""
     path = tmp_path_factory.mktemp("index") / "i"
     index = offset_index(path, pool=ResourcePool(0 if again else 1 << 20))
     entries = [(offset, 100 + 2 * offset) for offset in offsets]

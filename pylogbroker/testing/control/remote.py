@@ -32,7 +32,7 @@ class Remote:
 
     _client: ControlClient | None = None
     silent: list[str] = attrs.field(factory=list, init=False)
-    """What is wrong with removed faults that had to fire."""
+    """Sentences about removed faults that had to fire, and did not."""
 
     def attach(self, client: ControlClient | None) -> None:
         self._client = client
