@@ -1,4 +1,4 @@
-"""Completion of transactional ids, users, brokers and settings by the names that a cluster has."""
+"""Completion of transactional ids, users, brokers and settings by the names that a cluster has; options of settings."""
 
 from __future__ import annotations
 
@@ -87,3 +87,23 @@ def _resource(context: click.Context) -> ConfigResource | None:
     if kind == "broker":
         return ConfigResource.broker(int(words[0]) if words and words[0].isdigit() else None)
     return ConfigResource.topic(words[0]) if words and context.info_name != "create" else None
+
+
+set_option = click.option(
+    "-s",
+    "--set",
+    "changed",
+    multiple=True,
+    metavar="NAME=VALUE",
+    shell_complete=complete_settings,
+    help="Set a setting.",
+)
+delete_option = click.option(
+    "-d",
+    "--delete",
+    "deleted",
+    multiple=True,
+    metavar="NAME",
+    shell_complete=complete_settings,
+    help="Return a setting to its default.",
+)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pylogbroker.cli.arguments import assignments
-from pylogbroker.cli.cluster_names import complete_config_names, complete_settings
+from pylogbroker.cli.cluster_names import complete_config_names, complete_settings, delete_option, set_option
 from pylogbroker.cli.cluster_options import Connection, cluster_options
 from pylogbroker.cli.output import format_option, show
 
@@ -74,24 +74,8 @@ def describe(
 @command.command("alter", short_help="Change settings while brokers run.")
 @click.argument("kind", type=click.Choice(["topic", "broker"]))
 @click.argument("name", required=False, shell_complete=complete_config_names)
-@click.option(
-    "-s",
-    "--set",
-    "changed",
-    multiple=True,
-    metavar="NAME=VALUE",
-    shell_complete=complete_settings,
-    help="Set a setting.",
-)
-@click.option(
-    "-d",
-    "--delete",
-    "deleted",
-    multiple=True,
-    metavar="NAME",
-    shell_complete=complete_settings,
-    help="Return a setting to its default.",
-)
+@set_option
+@delete_option
 @click.option(
     "--append",
     multiple=True,

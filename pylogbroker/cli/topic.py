@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pylogbroker.cli.arguments import assignments, partitions
-from pylogbroker.cli.cluster_names import complete_settings
+from pylogbroker.cli.cluster_names import complete_settings, delete_option, set_option
 from pylogbroker.cli.cluster_options import Connection, cluster_options, complete_topics
 from pylogbroker.cli.output import confirm, format_option, show, yes_option
 from pylogbroker.errors import ConfigError, ErrorCode, KafkaError, PylogbrokerError
@@ -143,24 +143,8 @@ def _described(admin: AdminClient, topic: TopicDescription) -> dict[str, Any]:
 
 @command.command("alter", short_help="Change settings of topics.")
 @click.argument("names", nargs=-1, required=True, metavar="TOPIC...", shell_complete=complete_topics)
-@click.option(
-    "-s",
-    "--set",
-    "changed",
-    multiple=True,
-    metavar="NAME=VALUE",
-    shell_complete=complete_settings,
-    help="Set a setting.",
-)
-@click.option(
-    "-d",
-    "--delete",
-    "deleted",
-    multiple=True,
-    metavar="NAME",
-    shell_complete=complete_settings,
-    help="Return a setting to its default.",
-)
+@set_option
+@delete_option
 @cluster_options
 def alter(names: tuple[str, ...], changed: tuple[str, ...], deleted: tuple[str, ...], connection: Connection) -> None:
     """Change settings of topics. `config describe` shows them."""
