@@ -18,8 +18,8 @@ Modules know only later ones:
 
     logdirs      log_manager, log_directories, inventory, ownership, log_directory
     compaction   selection, process, jobs
-    log          loader, recovery, log, log_reader, append_rules, segment_swap, segment, segment_file, addressing,
-                 header_scan, producer_states, leader_epochs
+    log          loader, retention, recovery, log, log_reader, append_rules, segment_swap, segment, segment_file,
+                 addressing, header_scan, producer_states, leader_epochs
     checkpoints, names, files
 
 "Batch" means a `LogEntry`: a record batch of v2, or a message (set entry) of an older format.

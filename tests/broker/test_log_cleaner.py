@@ -22,6 +22,7 @@ from pylogbroker.storage import Log
 from pylogbroker.storage.compaction.cleaner import clean
 from pylogbroker.storage.compaction.jobs import NO_LIMIT, Cleaned, CleanerJob, Failed
 from pylogbroker.storage.compaction.process import CleanerDied, CleanerProcess
+from pylogbroker.storage.log.retention import expire
 from pylogbroker.wire.messages.find_coordinator import FindCoordinatorRequest
 from pylogbroker.wire.messages.offset_commit import (
     OffsetCommitRequest,
@@ -390,7 +391,7 @@ class MeanwhileTests(CleaningTests):
     def test_its_first_segments_go(self) -> None:
         def delete() -> None:
             self.log().delete_records_before(7)
-            list(self.log().expire(self.node.broker.runtime.now_ms()))
+            list(expire(self.log(), self.node.broker.runtime.now_ms()))
 
         self.while_cleaning(delete)
         log = self.log()

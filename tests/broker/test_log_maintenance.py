@@ -11,11 +11,13 @@ from typing import Any
 from unittest.mock import patch
 
 from pylogbroker.broker.apis import find_coordinator, offset_fetch, produce
+from pylogbroker.broker.jobs import log_maintenance
 from pylogbroker.broker.partitions.partition import Partition
 from pylogbroker.errors import ErrorCode, StorageFailure
 from pylogbroker.metadata.image import topic_resource
 from pylogbroker.records import Codec, Record
 from pylogbroker.storage import Log
+from pylogbroker.storage.log.retention import expire
 from pylogbroker.wire.messages.find_coordinator import FindCoordinatorRequest
 from pylogbroker.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from pylogbroker.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -527,7 +529,7 @@ class RunningTests(HousekeepingTests):
         def breaks(*arguments: Any) -> None:
             raise RuntimeError("a defect")
 
-        with patch.object(Log, "expire", breaks):
+        with patch.object(log_maintenance, "expire", breaks):
             self.node.clock.advance(10)
         self.assertEqual(len(self.flushLoggedErrors(RuntimeError)), 1)
         self.node.clock.advance(10)
@@ -537,14 +539,14 @@ class RunningTests(HousekeepingTests):
         self.node.create("broken")
         self.node.create("t", retention_ms="60000")
         self.put_apart(70_000, 0)
-        broken_log, real = self.log("broken"), Log.expire
+        broken_log = self.log("broken")
 
         def breaks(log: Log, now_ms: int, policies: Any) -> Any:
             if log is broken_log:
                 raise RuntimeError("a defect")
-            return real(log, now_ms, policies)
+            return expire(log, now_ms, policies)
 
-        with patch.object(Log, "expire", breaks):
+        with patch.object(log_maintenance, "expire", breaks):
             self.node.clock.advance(10)
         self.assertEqual(len(self.flushLoggedErrors(RuntimeError)), 1)
         self.assertEqual(self.log().log_start_offset, 1)
@@ -554,14 +556,13 @@ class RunningTests(HousekeepingTests):
         self.put_apart(*range(70_000, 64_000, -1000), 0)
         self.node.broker.runtime.slices.seconds = 0
         began: list[Log] = []
-        real = Log.expire
 
-        def expire(log: Log, now_ms: int, policies: Any) -> Any:
+        def counted(log: Log, now_ms: int, policies: Any) -> Any:
             began.append(log)
-            return real(log, now_ms, policies)
+            return expire(log, now_ms, policies)
 
         retention = self.node.broker.log_maintenance._loops[0]
-        with patch.object(Log, "expire", expire):
+        with patch.object(log_maintenance, "expire", counted):
             retention.f(*retention.a)
             retention.f(*retention.a)
             self.assertEqual((len(began), self.log().log_start_offset), (1, 0))
@@ -574,14 +575,14 @@ class RunningTests(HousekeepingTests):
         for topic in ("t", "u"):
             self.node.create(topic, retention_ms="60000")
             self.put_apart(70_000, 0, topic=topic)
-        real, names = Log.expire, ["t", "u"]
+        names = ["t", "u"]
 
         def deleting(log: Log, now_ms: int, policies: Any) -> Any:
             names.remove(log.topic)
             now(self.node.broker.controller.delete_topic(names[0]))
-            return real(log, now_ms, policies)
+            return expire(log, now_ms, policies)
 
-        with patch.object(Log, "expire", deleting):
+        with patch.object(log_maintenance, "expire", deleting):
             self.node.clock.advance(10)
         self.assertEqual(len(names), 1)
         self.assertEqual(self.flushLoggedErrors(), [])

@@ -239,8 +239,8 @@ def test_records_are_deleted_up_to_a_message(tmp_path: Path) -> None:
 def test_what_clients_of_kafkas_protocol_send(tmp_path: Path) -> None:
     log = open_log(tmp_path, CONFIG)
     append(log, batch([b"one", b"hello"]), Origin.CLIENT)
-    assert log.is_costly(batch())
-    append(log, bytes(log.convert(batch([b"three"]), NOW)), Origin.CONVERTED)
+    assert log.preparation.is_costly(batch())
+    append(log, bytes(log.preparation.convert(batch([b"three"]), NOW)), Origin.CONVERTED)
     assert [payload for _, payload in read_set(bytes_on_disk(tmp_path))] == [b"one", b"hello", b"three"]
 
 

@@ -190,7 +190,7 @@ class GoneTests(NodeTests):
 
     def append(self, topic: str, *values: bytes) -> None:
         partition = self.node.broker.partitions.find(topic, 0)
-        partition.append(partition.log.convert(batch(values), NOW), NOW, origin=Origin.CONVERTED)
+        partition.append(partition.log.preparation.convert(batch(values), NOW), NOW, origin=Origin.CONVERTED)
 
     def connect(self, kind: type[KafkaProtocol] = KafkaProtocol) -> tuple[KafkaProtocol, FakeTransport]:
         broker = self.node.broker

@@ -15,6 +15,7 @@ from kafka.record.legacy_records import LegacyRecordBatchBuilder
 
 from pylogbroker.storage import DeletedFiles, GuardedPolicy, Log, LogConfig, Pools, Recovered, TimestampedOffset
 from pylogbroker.storage.log.loader import Checkpointed, load_log
+from pylogbroker.storage.log.retention import expire
 
 NOW = 1_700_000_000_000
 _crc32c = crcmod.predefined.mkCrcFun("crc-32c")
@@ -137,4 +138,4 @@ def max_timestamp_offset(log: Log) -> TimestampedOffset | None:
 
 def expired(log: Log, now_ms: int, policies: Iterable[GuardedPolicy] = ()) -> list[DeletedFiles]:
     """The segments that a log takes away, in all of its steps."""
-    return [files for files in log.expire(now_ms, policies) if files is not None]
+    return [files for files in expire(log, now_ms, policies) if files is not None]

@@ -16,6 +16,7 @@ from pylogbroker.errors import OffsetOutOfRange
 from pylogbroker.interfaces import IDeletePolicy, LogView, SegmentView
 from pylogbroker.plugins.delete_policies import RecordTimePolicy, SizePolicy
 from pylogbroker.storage import DeletedFiles, GuardedPolicy, Log, LogConfig
+from pylogbroker.storage.log import retention
 from tests.storage.support import NOW, batch, expired, fill, open_log, records_in, reopen, stored
 
 SIZE = len(batch([b"0:" + b"x" * 100]))  # of a batch that `fill` writes (with one digit)
@@ -71,7 +72,7 @@ def guarded_size(retention_bytes: int) -> list[GuardedPolicy]:
 
 def test_each_step_looks_at_one_segment_or_takes_one_away(tmp_path: Path) -> None:
     log = a_log(tmp_path)
-    steps = log.expire(NOW, guarded_size(3 * SIZE))
+    steps = retention.expire(log, NOW, guarded_size(3 * SIZE))
     assert [next(steps), next(steps)] == [None, None]
     assert bases(log) == [0, 3, 6]
     fill(log, 3)
@@ -87,7 +88,7 @@ def test_each_step_looks_at_one_segment_or_takes_one_away(tmp_path: Path) -> Non
 
 def test_nothing_goes_if_the_segments_change_meanwhile(tmp_path: Path) -> None:
     log = a_log(tmp_path)
-    steps = log.expire(NOW, guarded_size(0))
+    steps = retention.expire(log, NOW, guarded_size(0))
     next(steps)
     for deleted in log.truncate_to(3):
         deleted.unlink()
@@ -97,7 +98,7 @@ def test_nothing_goes_if_the_segments_change_meanwhile(tmp_path: Path) -> None:
 
 def test_nothing_goes_if_an_exchange_begins_meanwhile(tmp_path: Path) -> None:
     log = a_log(tmp_path)
-    steps = log.expire(NOW, guarded_size(0))
+    steps = retention.expire(log, NOW, guarded_size(0))
     next(steps)
     log.begin_swap([])
     assert not any(steps)

@@ -33,6 +33,7 @@ from pylogbroker.errors import KafkaError
 from pylogbroker.storage import DeletedFiles, Log, LogManager
 from pylogbroker.storage.formatting import counted
 from pylogbroker.storage.log.guarded_policy import REPEAT_MS
+from pylogbroker.storage.log.retention import expire
 
 log = Logger()
 
@@ -122,7 +123,7 @@ class LogMaintenance:
         found, gone = partition.log, list[DeletedFiles]()
         if found.offline_reason:  # since the round began
             return
-        async for files in self._runtime.slices.over(found.expire(self._runtime.now_ms(), partition.delete_policies)):
+        async for files in self._runtime.slices.over(expire(found, self._runtime.now_ms(), partition.delete_policies)):
             if files is not None:
                 gone.append(files)
             elif self._cleaner.is_busy_with(found) or self._stopped:

@@ -155,7 +155,7 @@ class Partition:
         `append_queued` then.
         """
         if self._append_lock.locked or (
-            len(records) > CONVERT_INLINE_BYTES_MAX and self.log.is_costly(records, origin)
+            len(records) > CONVERT_INLINE_BYTES_MAX and self.log.preparation.is_costly(records, origin)
         ):
             return None
         if check is not None:
@@ -182,8 +182,8 @@ class Partition:
         await self._append_lock.acquire()
         try:
             converted = await in_thread(records) if callable(records) else records
-            if self.log.is_costly(converted, origin):
-                converted = await in_thread(self.log.convert, converted, now_ms, origin)
+            if self.log.preparation.is_costly(converted, origin):
+                converted = await in_thread(self.log.preparation.convert, converted, now_ms, origin)
                 origin = Origin.CONVERTED
             if self.leader_epoch != epoch:
                 raise KafkaError(f"{self.topic}-{self.index} has another leader now", ErrorCode.NOT_LEADER_OR_FOLLOWER)

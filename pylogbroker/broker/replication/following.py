@@ -34,7 +34,7 @@ from pylogbroker.replication import (
 from pylogbroker.replication.actions import NO_ACTIONS
 from pylogbroker.rpc.transport import BUFFERS
 from pylogbroker.storage import DeletedFiles, Log, Origin
-from pylogbroker.storage.log.log import PlannedTruncation
+from pylogbroker.storage.log.producer_recovery import PlannedTruncation
 from pylogbroker.wire.messages.fetch import PartitionData
 
 log = Logger()

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
+import attrs
+
 from pylogbroker.errors import InvalidRecords
 from pylogbroker.records import (
     NO_BOUND,
@@ -17,10 +19,14 @@ from pylogbroker.records import (
     Codec,
     PreparedRecords,
     TimestampType,
+    convert,
     entries,
+    is_costly,
+    prepare,
 )
+from pylogbroker.storage.log.addressing import byte_addressing
 from pylogbroker.storage.log.config import LogConfig
-from pylogbroker.storage.log.producer_states import Origin
+from pylogbroker.storage.log.producer_states import Origin, ProducerStates
 
 _TIMESTAMPS: Final = {
     "CreateTime": TimestampType.CREATE_TIME,
@@ -34,6 +40,58 @@ _CODECS: Final = {
     "lz4": Codec.LZ4,
     "zstd": Codec.ZSTD,
 }
+
+
+@attrs.frozen
+class Preparation:
+    """Checks, converts and numbers a log's records, by its settings."""
+
+    client: AppendRules
+    _converted: AppendRules
+    _coordinator: AppendRules
+    _byte_addressed: bool
+
+    @classmethod
+    def of(cls, config: LogConfig, byte_addressed: bool) -> Preparation:
+        client = rules_of(config, Origin.CLIENT)
+        return cls(client, client.after_conversion, rules_of(config, Origin.COORDINATOR), byte_addressed)
+
+    def is_costly(self, buffer: Buffer, origin: Origin = Origin.CLIENT) -> bool:
+        if self._byte_addressed:
+            return byte_addressing().is_costly(buffer, origin)
+        return is_costly(buffer, self.client)
+
+    def convert(self, buffer: Buffer, now_ms: int, origin: Origin = Origin.CLIENT) -> Buffer:
+        """Validate and convert a client's records, for an append with Origin.CONVERTED.
+
+        Blocks; any thread. Raises KafkaError like `prepare`.
+        """
+        if self._byte_addressed:
+            return byte_addressing().convert(buffer, self.client, origin, now_ms)
+        return convert(buffer, self.client, now_ms)
+
+    def prepare(
+        self,
+        buffer: Buffer,
+        origin: Origin,
+        log_end_offset: int,
+        now_ms: int,
+        leader_epoch: int,
+        producers: ProducerStates,
+    ) -> PreparedRecords:
+        """Raise KafkaError for invalid records, with the sender's code."""
+        if self._byte_addressed:
+            return byte_addressing().prepare(buffer, self.client, origin, log_end_offset, now_ms)
+        if origin is Origin.CLIENT:
+            return prepare(buffer, self.client, log_end_offset, now_ms, leader_epoch)
+        if origin is Origin.CONVERTED:
+            return prepare(buffer, self._converted, log_end_offset, now_ms, leader_epoch)
+        if origin is Origin.COORDINATOR:
+            rules = self._coordinator
+            if rules.magic < 2 and producers.first_undecided_offset is not None:  # markers need v2
+                rules = attrs.evolve(rules, magic=2)
+            return prepare(buffer, rules, log_end_offset, now_ms, leader_epoch)
+        return prepare_replicated(buffer, log_end_offset)
 
 
 def rules_of(config: LogConfig, origin: Origin) -> AppendRules:

@@ -9,7 +9,7 @@
 
 An append happens completely or not at all. A read returns a region of a file, unread.
 
-Thread rules: only `convert`, `sync`, `close`, and `unlink` of deleted files block, and run in workers. These see
+Thread rules: only `sync`, `close`, and `unlink` of deleted files block, and run in workers. These see
 consistent segments, since their tuple is replaced as a whole.
 """
 
@@ -20,15 +20,14 @@ import threading
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from itertools import pairwise
 from operator import attrgetter
 from uuid import UUID
 
 import attrs
 
 from pylogbroker.errors import ErrorCode, KafkaError, OffsetOutOfRange, StorageFailure
-from pylogbroker.interfaces import LogView, SegmentView
-from pylogbroker.records import Buffer, PreparedRecords, convert, is_costly, prepare
+from pylogbroker.interfaces import SegmentView
+from pylogbroker.records import Buffer, PreparedRecords
 from pylogbroker.storage import names
 from pylogbroker.storage.files import (
     DISK_FULL_ERRNOS,
@@ -36,25 +35,19 @@ from pylogbroker.storage.files import (
     DeletedFiles,
     FileRegion,
     Pools,
-    remove,
     sync_file,
 )
 from pylogbroker.storage.log import producer_snapshots
-from pylogbroker.storage.log.addressing import OFFSET_ADDRESSED, byte_addressing
-from pylogbroker.storage.log.append_rules import (
-    epochs_of,
-    prepare_replicated,
-    rules_of,
-)
+from pylogbroker.storage.log.addressing import OFFSET_ADDRESSED
+from pylogbroker.storage.log.append_rules import Preparation, epochs_of
 from pylogbroker.storage.log.config import LogConfig
-from pylogbroker.storage.log.guarded_policy import GuardedPolicy
 from pylogbroker.storage.log.leader_epochs import LeaderEpochs
 from pylogbroker.storage.log.log_reader import LogReader
 from pylogbroker.storage.log.log_transaction_index import LogTransactionIndex
-from pylogbroker.storage.log.producer_recovery import load_producers, states_upto
+from pylogbroker.storage.log.producer_recovery import PlannedTruncation, load_producers, remove_snapshots_beyond
 from pylogbroker.storage.log.producer_states import EndedTransaction, Origin, ProducerStates, WrittenBatch
 from pylogbroker.storage.log.segment import Segment
-from pylogbroker.storage.log.segment_swap import Replacement, SegmentSwap, SwapAborted, rename_cleaned_files
+from pylogbroker.storage.log.segment_swap import Replacement, SegmentSwap, SwapAborted
 from pylogbroker.storage.log.timestamp_lookup import TimestampCandidate, find_candidate
 from pylogbroker.storage.log.transaction_index import AbortedTxn
 
@@ -70,15 +63,6 @@ class Appended:
     log_start_offset: int
     duplicate: bool  # the offsets are those of the earlier append
     must_sync: bool  # by flush.messages, before the append is acknowledged
-
-
-@attrs.frozen
-class PlannedTruncation:
-    """End of a log after a cut, and the producer states there, with the offset of the snapshot that they begin with."""
-
-    end_offset: int
-    producers: ProducerStates
-    snapshot_offset: int
 
 
 class Log:
@@ -139,9 +123,7 @@ class Log:
     def config(self, config: LogConfig) -> None:
         self._has_newer_format |= config.magic < self._config.magic and self._active.size > 0
         self._config = config
-        self._client_rules = rules_of(config, Origin.CLIENT)
-        self._converted_rules = self._client_rules.after_conversion
-        self._coordinator_rules = rules_of(config, Origin.COORDINATOR)
+        self.preparation = Preparation.of(config, self.byte_addressed)
         self._active.index_interval = config.index_interval_bytes
 
     @property
@@ -171,7 +153,8 @@ class Log:
         return failure
 
     @contextmanager
-    def _on_disk(self, transient: frozenset[int] = TRANSIENT_ERRNOS) -> Iterator[None]:
+    def on_disk(self, transient: frozenset[int] = TRANSIENT_ERRNOS) -> Iterator[None]:
+        """Raise StorageFailure for an OSError; unless `transient`, the log is offline then."""
         try:
             yield
         except OSError as error:
@@ -193,7 +176,8 @@ class Log:
         """
         if self._offline_reason:
             raise StorageFailure(self._offline_reason)
-        prepared = self._prepare(buffer, now_ms, leader_epoch, origin)
+        end = self.log_end_offset
+        prepared = self.preparation.prepare(buffer, origin, end, now_ms, leader_epoch, self.producers)
         if prepared.entries[0].producer_id >= 0:
             duplicate = self.producers.admit(prepared.entries, origin)
             if duplicate is not None:
@@ -221,36 +205,8 @@ class Log:
             end - self.recovery_point >= self._config.flush_messages,
         )
 
-    def is_costly(self, buffer: Buffer, origin: Origin = Origin.CLIENT) -> bool:
-        if self.byte_addressed:
-            return byte_addressing().is_costly(buffer, origin)
-        return is_costly(buffer, self._client_rules)
-
-    def convert(self, buffer: Buffer, now_ms: int, origin: Origin = Origin.CLIENT) -> Buffer:
-        """Validate and convert a client's records, for an append with Origin.CONVERTED.
-
-        Any thread. Raises KafkaError like `append`.
-        """
-        if self.byte_addressed:
-            return byte_addressing().convert(buffer, self._client_rules, origin, now_ms)
-        return convert(buffer, self._client_rules, now_ms)
-
-    def _prepare(self, buffer: Buffer, now_ms: int, leader_epoch: int, origin: Origin) -> PreparedRecords:
-        if self.byte_addressed:
-            return byte_addressing().prepare(buffer, self._client_rules, origin, self.log_end_offset, now_ms)
-        if origin is Origin.CLIENT:
-            return prepare(buffer, self._client_rules, self.log_end_offset, now_ms, leader_epoch)
-        if origin is Origin.CONVERTED:
-            return prepare(buffer, self._converted_rules, self.log_end_offset, now_ms, leader_epoch)
-        if origin is Origin.COORDINATOR:
-            rules = self._coordinator_rules
-            if rules.magic < 2 and self.producers.first_undecided_offset is not None:  # markers need v2
-                rules = attrs.evolve(rules, magic=2)
-            return prepare(buffer, rules, self.log_end_offset, now_ms, leader_epoch)
-        return prepare_replicated(buffer, self.log_end_offset)
-
     def _duplicate(self, batch: WrittenBatch) -> Appended:
-        append_time = batch.timestamp if self._client_rules.timestamp_type else -1
+        append_time = batch.timestamp if self.preparation.client.timestamp_type else -1
         count = batch.last_offset - batch.first_offset + 1
         must_sync = self.log_end_offset - self.recovery_point >= self._config.flush_messages
         return Appended(
@@ -301,19 +257,19 @@ class Log:
         segment = self.segments[bisect_right(self.segments, offset, key=_base_offset) - 1]
         start = offset - segment.base_offset
         length = min(max_bytes, segment.size - start, upto - offset)
-        with self._on_disk():
+        with self.on_disk():
             return segment.file.region(start, length, offset + length) if length > 0 else None
 
     def aborted_transactions(self, first_offset: int, upto: int, *, may_wait: bool = True) -> list[AbortedTxn]:
         """Return the transactions that overlap `first_offset` to `upto`; all of them must have ended."""
-        with self._on_disk():
+        with self.on_disk():
             return self._aborted.overlapping(self.segments, first_offset, upto, may_wait)
 
     def largest_timestamp(self, *, may_wait: bool = True) -> int:
         """Return -1 without records or timestamps; raise StorageFailure if the log is offline."""
         if self._offline_reason:
             raise StorageFailure(self._offline_reason)
-        with self._on_disk():
+        with self.on_disk():
             return max(segment.largest(may_wait)[0] for segment in self.segments)
 
     def find_timestamp(self, timestamp: int, start: int = 0, *, may_wait: bool = True) -> TimestampCandidate | None:
@@ -323,7 +279,7 @@ class Log:
         """
         if self._offline_reason:
             raise StorageFailure(self._offline_reason)
-        with self._on_disk():
+        with self.on_disk():
             return find_candidate(self.segments, timestamp, max(start, self.log_start_offset), may_wait)
 
     # Leader epochs
@@ -344,7 +300,7 @@ class Log:
         """Seal the active segment unless it is empty."""
         if not self._active.size:
             return
-        with self._on_disk():
+        with self.on_disk():
             self._roll(self.log_end_offset, now_ms)
 
     def _roll(self, base_offset: int, now_ms: int) -> Segment:
@@ -396,55 +352,22 @@ class Log:
             self.log_start_offset = offset
             self.epochs.truncate_start(offset)
 
-    def expire(self, now_ms: int, policies: Iterable[GuardedPolicy] = ()) -> Iterator[DeletedFiles | None]:
-        """Drop expired segments in small steps.
-
-        Segments expire before the log start, and when a policy names them below the high watermark. If all expire, a
-        new one is begun first. A swap prevents drops.
-
-        Nothing has changed before the last None, so the caller may stop there, not later. The log may be used between
-        steps.
-        """
-        sealed, truncations = self.segments[:-1], self.truncations
-        views = []
-        for segment, following in zip(sealed, self.segments[1:], strict=True):
-            with self._on_disk():
-                views.append(segment.view(following.base_offset, False))
-            yield None
-        if self._offline_reason or self._swap is not None:
-            return
-        if self.truncations != truncations or self.segments[: len(sealed)] != sealed:
-            return  # changed meanwhile
-        views += self.views(len(sealed))
-        yield from self._drop(self._count_expired(tuple(views), now_ms, policies))
-
-    def _count_expired(self, views: tuple[SegmentView, ...], now_ms: int, policies: Iterable[GuardedPolicy]) -> int:
-        count = sum(1 for view in views if not view.active and view.next_offset <= self.log_start_offset)
-        limit = sum(1 for view in views if view.next_offset <= self.high_watermark)
-        for policy in policies:
-            if views[count:]:
-                named = policy.run(LogView(self.topic, self.partition, views[count:]), now_ms)
-                count += min(named, max(limit - count, 0))
-        if count and count == len(self.segments):
-            self.roll(now_ms)
-        return count
-
     def views(self, first: int = 0) -> list[SegmentView]:
         """Omit an empty active segment."""
         segments = self.segments if self._active.size else self.segments[:-1]
         ends = [segment.base_offset for segment in self.segments[first + 1 :]] + [self.log_end_offset]
-        with self._on_disk():
+        with self.on_disk():
             return [
                 segment.view(end, segment is self._active) for segment, end in zip(segments[first:], ends, strict=False)
             ]
 
-    def _drop(self, count: int) -> Iterator[DeletedFiles]:
+    def drop_oldest(self, count: int) -> Iterator[DeletedFiles]:
         """Drop the oldest segments: at once for readers, then file by file."""
         dropped, self.segments = self.segments[:count], self.segments[count:]
         if dropped:
             self.start_at(self.segments[0].base_offset)
         for segment in dropped:
-            with self._on_disk():
+            with self.on_disk():
                 deleted = segment.delete()
             yield deleted
 
@@ -455,10 +378,10 @@ class Log:
         segments = tuple(segment for segment in self.segments if segment.base_offset <= offset)
         if not segments or offset >= self.log_end_offset:
             return None
-        with self._on_disk(frozenset()):
+        with self.on_disk(frozenset()):
             cut = segments[-1].find(offset)
             end = offset if cut is None else min(cut.first_offset, offset)
-            return PlannedTruncation(end, *states_upto(self.path, names.snapshots_in(self.path), segments, end))
+            return PlannedTruncation.at(end, self.path, segments)
 
     def truncate_to(self, offset: int, planned: PlannedTruncation | None = None) -> list[DeletedFiles]:
         """Drop records from `offset` on, and leader epochs that begin there or later, also at the log end.
@@ -475,7 +398,7 @@ class Log:
             return self.restart_at(offset, self._synced_ms)
         kept = tuple(segment for segment in self.segments if segment.base_offset <= offset)
         dropped, self.segments, self._active = self.segments[len(kept) :], kept, kept[-1]
-        with self._on_disk(frozenset()):
+        with self.on_disk(frozenset()):
             cut = self._active.truncate(offset)
             self._end_at(offset if cut is None else min(cut, offset), planned)
             return [segment.delete() for segment in dropped]
@@ -483,10 +406,9 @@ class Log:
     def restart_at(self, offset: int, now_ms: int) -> list[DeletedFiles]:
         """Drop all records; the next one gets `offset`."""
         self.abort_swap()
-        with self._on_disk(frozenset()):
+        with self.on_disk(frozenset()):
             deleted = [segment.delete() for segment in self.segments]
-            for snapshot in names.snapshots_in(self.path):
-                remove(names.file_of(self.path, snapshot, names.SNAPSHOT))
+            remove_snapshots_beyond(-1, self.path)
             self._active = self._new_segment(offset, now_ms)
             self.segments = (self._active,)
             self.log_start_offset = offset
@@ -502,14 +424,13 @@ class Log:
         self.high_watermark = min(self.high_watermark, offset)
         self.recovery_point = min(self.recovery_point, offset)
         self.epochs.truncate_end(offset)
-        before, snapshots = self.producers, names.snapshots_in(self.path)
-        if planned is not None and planned.end_offset == offset:
-            self.producers, self._snapshot_offset = planned.producers, planned.snapshot_offset
-            for snapshot in snapshots:
-                if snapshot > offset:
-                    remove(names.file_of(self.path, snapshot, names.SNAPSHOT))
+        before = self.producers
+        if planned is None or planned.end_offset != offset:
+            loaded = load_producers(self.path, names.snapshots_in(self.path), self.segments, offset)
+            self.producers, self._snapshot_offset = loaded
         else:
-            self.producers, self._snapshot_offset = load_producers(self.path, snapshots, self.segments, offset)
+            remove_snapshots_beyond(offset, self.path)
+            self.producers, self._snapshot_offset = planned.producers, planned.snapshot_offset
         self.producers.keep_unseen(before, offset)
 
     # Moving
@@ -554,11 +475,7 @@ class Log:
 
     def begin_swap(self, replacements: Iterable[Replacement]) -> SegmentSwap:
         """Begin a swap without replacements of dropped segments; prevent drops until `end_swap`."""
-        ends = {one.base_offset: other.base_offset for one, other in pairwise(self.segments)}
-        whole = {each: ends.keys() >= {*each.replaced} for each in replacements}
-        kept = [each for each in whole if whole[each]]
-        is_complete = ends.keys().isdisjoint(base for each in whole if not whole[each] for base in each.replaced)
-        self._swap = SegmentSwap(self.path, tuple((each, ends[each.replaced[-1]]) for each in kept), is_complete)
+        self._swap = SegmentSwap.of(self.path, self.segments, replacements)
         return self._swap
 
     def swap(self, now_ms: int) -> list[DeletedFiles]:
@@ -566,34 +483,29 @@ class Log:
 
         Raise SwapAborted, or StorageFailure: the log is offline then, and the next start finishes the swap.
         """
-        swap, deleted = self._swap, []
+        swap = self._swap
         if swap is None or self._offline_reason:
             raise StorageFailure(self._offline_reason or f"{self.path}: no swap was begun")
         if swap.is_aborted:
             raise SwapAborted
-        segments = {segment.base_offset: segment for segment in self.segments}
-        with self._on_disk(frozenset()):
-            for replacement, _ in swap.replacements:
-                replaced = [segments.pop(base) for base in replacement.replaced]
-                deleted += [segment.delete(segment.base_offset == replacement.base_offset) for segment in replaced]
-                segments[replacement.base_offset] = self._compacted_segment(replacement.base_offset, now_ms)
-        self.segments = tuple(sorted(segments.values(), key=_base_offset))
+
+        def replacing(base_offset: int, sizes: dict[str, int]) -> Segment:
+            segment = Segment.existing(self.path, base_offset, sizes, self._pools, now_ms)
+            segment.index_interval = self._config.index_interval_bytes
+            return segment
+
+        with self.on_disk(frozenset()):
+            self.segments, deleted = swap.carry_out(self.segments, replacing)
         self._reader.forget()
         self._aborted.changed()
         return deleted
-
-    def _compacted_segment(self, base_offset: int, now_ms: int) -> Segment:
-        sizes = rename_cleaned_files(self.path, base_offset)
-        segment = Segment.existing(self.path, base_offset, sizes, self._pools, now_ms)
-        segment.index_interval = self._config.index_interval_bytes
-        return segment
 
     def end_swap(self) -> None:
         self._swap = None
 
     def abort_swap(self) -> None:
         if self._swap is not None:
-            with self._on_disk():
+            with self.on_disk():
                 self._swap.abort()
 
     # Syncing
@@ -622,7 +534,7 @@ class Log:
             end = end if upto is None else min(end, upto)
             if end <= self.recovery_point:
                 return self.recovery_point
-            with self._on_disk():
+            with self.on_disk():
                 has_new_names = self.epochs.save() | self._aborted.save(segments)
             try:
                 _sync_segments(self.path, segments, self.recovery_point, end, has_new_names)
@@ -637,7 +549,7 @@ class Log:
         try:
             if not self._offline_reason:
                 self.sync()
-                with self._on_disk():
+                with self.on_disk():
                     self.epochs.save()  # `sync` may skip restored epochs
                     self._active.seal()
                     self._aborted.save(self.segments)

@@ -11,6 +11,8 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import pairwise
 
+import attrs
+
 from pylogbroker.errors import CorruptRecords
 from pylogbroker.storage import names
 from pylogbroker.storage.checkpoints import DamagedFile
@@ -18,6 +20,26 @@ from pylogbroker.storage.files import remove
 from pylogbroker.storage.log import producer_snapshots
 from pylogbroker.storage.log.producer_states import EndedTransaction, ProducerStateEntry, ProducerStates
 from pylogbroker.storage.log.segment import Segment
+
+
+@attrs.frozen
+class PlannedTruncation:
+    """End of a log after a cut, and the producer states there, with the offset of the snapshot that they begin with."""
+
+    end_offset: int
+    producers: ProducerStates
+    snapshot_offset: int
+
+    @classmethod
+    def at(cls, end: int, path: str, segments: tuple[Segment, ...]) -> PlannedTruncation:
+        """Like `load_producers` for a log that ends at `end`, but change no file, and ignore batches from `end` on."""
+        offset, known = _newest_sound(path, names.snapshots_in(path), end)
+        states = ProducerStates(known)
+        for segment, segment_end in _with_ends(segments, end):
+            if segment_end > offset:
+                with suppress(CorruptRecords):
+                    deque(replay(segment, offset, states, end), maxlen=0)
+        return cls(end, states, offset)
 
 
 def load_producers(
@@ -37,17 +59,10 @@ def load_producers(
     return states, offset
 
 
-def states_upto(
-    path: str, snapshots: Collection[int], segments: tuple[Segment, ...], end: int
-) -> tuple[ProducerStates, int]:
-    """Like `load_producers` for a log that ends at `end`, but change no file, and ignore batches from `end` on."""
-    offset, known = _newest_sound(path, snapshots, end)
-    states = ProducerStates(known)
-    for segment, segment_end in _with_ends(segments, end):
-        if segment_end > offset:
-            with suppress(CorruptRecords):
-                deque(replay(segment, offset, states, end), maxlen=0)
-    return states, offset
+def remove_snapshots_beyond(offset: int, path: str) -> None:
+    for snapshot in names.snapshots_in(path):
+        if snapshot > offset:
+            remove(names.file_of(path, snapshot, names.SNAPSHOT))
 
 
 def states_at(path: str, snapshots: Collection[int], segments: Sequence[Segment], number: int) -> ProducerStates:

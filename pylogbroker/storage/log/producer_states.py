@@ -45,7 +45,7 @@ NONE: Final = -1
 class Origin(Enum):
     CLIENT = "client"
     NATIVE = "a client that sends the log's own message format"
-    CONVERTED = "a client, by way of Log.convert"
+    CONVERTED = "a client, by way of Preparation.convert"
     COORDINATOR = "coordinator"
     REPLICATION = "replication"
 

@@ -20,7 +20,9 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Callable, Iterable
 from contextlib import suppress
+from itertools import pairwise
 from typing import Final
 
 import attrs
@@ -28,9 +30,14 @@ import attrs
 from pylogbroker.errors import CorruptRecords
 from pylogbroker.storage import names
 from pylogbroker.storage.checkpoints import DamagedFile, read_swap, write_swap
-from pylogbroker.storage.files import FileHandle, ResourcePool, opened, remove, sync_file
+from pylogbroker.storage.files import DeletedFiles, FileHandle, ResourcePool, opened, remove, sync_file
 from pylogbroker.storage.log.header_scan import headers, scan_offset_addressed
 from pylogbroker.storage.log.offset_index import OffsetIndex
+from pylogbroker.storage.log.segment import Segment
+
+Segments = tuple[Segment, ...]
+OpenSegment = Callable[[int, dict[str, int]], Segment]
+"""Opens a segment by its base offset, and its files' sizes by suffix."""
 
 RENAMED: Final = (names.OFFSET_INDEX, names.TIME_INDEX, names.TRANSACTION_INDEX, names.RECORDS)
 """Renamed in this order."""
@@ -59,6 +66,15 @@ class SegmentSwap:
     is_aborted: bool = attrs.field(default=False, init=False)
     _lock: threading.Lock = attrs.field(factory=threading.Lock, init=False)
 
+    @classmethod
+    def of(cls, path: str, segments: Segments, replacements: Iterable[Replacement]) -> SegmentSwap:
+        """Return a swap without replacements of dropped segments, and of the active one."""
+        ends = {one.base_offset: other.base_offset for one, other in pairwise(segments)}
+        whole = {each: ends.keys() >= {*each.replaced} for each in replacements}
+        kept = [each for each in whole if whole[each]]
+        is_complete = ends.keys().isdisjoint(base for each in whole if not whole[each] for base in each.replaced)
+        return cls(path, tuple((each, ends[each.replaced[-1]]) for each in kept), is_complete)
+
     def commit(self) -> None:
         """Do step 2. Blocks. Raise SwapAborted, OSError, or CorruptRecords for incomplete segments."""
         for replacement, end in self.replacements:
@@ -74,6 +90,17 @@ class SegmentSwap:
             flags = os.O_WRONLY if suffix == names.RECORDS else os.O_WRONLY | os.O_CREAT
             with opened(names.file_of(self.path, base_offset, suffix + names.CLEANED), flags):
                 pass
+
+    def carry_out(self, segments: Segments, replacing: OpenSegment) -> tuple[Segments, list[DeletedFiles]]:
+        """Do step 3; return the segments after it. Raises OSError."""
+        found = {segment.base_offset: segment for segment in segments}
+        deleted = list[DeletedFiles]()
+        for replacement, _ in self.replacements:
+            base = replacement.base_offset
+            replaced = [found.pop(each) for each in replacement.replaced]
+            deleted += [segment.delete(segment.base_offset == base) for segment in replaced]
+            found[base] = replacing(base, rename_cleaned_files(self.path, base))
+        return tuple(found[base] for base in sorted(found)), deleted
 
     def abort_unless_committed(self) -> None:
         """Prevent a later commit: another log may have the directory's name then."""

@@ -1,0 +1,45 @@
+"""Retention drops the oldest segments of a log: those before its start, and those that delete policies name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from pylogbroker.interfaces import LogView, SegmentView
+from pylogbroker.storage.files import DeletedFiles
+from pylogbroker.storage.log.guarded_policy import GuardedPolicy
+from pylogbroker.storage.log.log import Log
+
+
+def expire(log: Log, now_ms: int, policies: Iterable[GuardedPolicy] = ()) -> Iterator[DeletedFiles | None]:
+    """Drop expired segments in small steps.
+
+    Segments expire before the log start, and when a policy names them below the high watermark. If all expire, a
+    new one is begun first. A swap prevents drops.
+
+    Nothing has changed before the last None, so the caller may stop there, not later. The log may be used between
+    steps.
+    """
+    sealed, truncations = log.segments[:-1], log.truncations
+    views = []
+    for segment, following in zip(sealed, log.segments[1:], strict=True):
+        with log.on_disk():
+            views.append(segment.view(following.base_offset, False))
+        yield None
+    if log.offline_reason or log.is_swapping:
+        return
+    if log.truncations != truncations or log.segments[: len(sealed)] != sealed:
+        return  # changed meanwhile
+    views += log.views(len(sealed))
+    yield from log.drop_oldest(_count_expired(log, tuple(views), now_ms, policies))
+
+
+def _count_expired(log: Log, views: tuple[SegmentView, ...], now_ms: int, policies: Iterable[GuardedPolicy]) -> int:
+    count = sum(1 for view in views if not view.active and view.next_offset <= log.log_start_offset)
+    limit = sum(1 for view in views if view.next_offset <= log.high_watermark)
+    for policy in policies:
+        if views[count:]:
+            named = policy.run(LogView(log.topic, log.partition, views[count:]), now_ms)
+            count += min(named, max(limit - count, 0))
+    if count and count == len(log.segments):
+        log.roll(now_ms)
+    return count
