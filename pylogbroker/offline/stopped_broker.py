@@ -31,7 +31,7 @@ from pylogbroker.errors import PylogbrokerError, StartupError
 from pylogbroker.interfaces import ITree
 from pylogbroker.metadata.image import TopicImage
 from pylogbroker.metadata.zk_image import read_image
-from pylogbroker.storage import Log, LogConfig, LogManager
+from pylogbroker.storage import Log, LogConfig, LogManager, load_logs
 from pylogbroker.storage.checkpoints import TopicPartition
 from pylogbroker.storage.logdirs.inventory import Report
 from pylogbroker.tap import preflight
@@ -89,7 +89,7 @@ class StoppedBroker:
         known = {(topic.name, index): topic.id for topic in topics.values() for index in topic.partitions}
         configs = {name: self._log_config(name) for name in topics}
         default = log_config(self.config.topic({}))
-        for deleted in self.logs.load(lambda topic: configs.get(topic, default), self.now_ms(), report, known):
+        for deleted in load_logs(self.logs, lambda topic: configs.get(topic, default), self.now_ms(), report, known):
             deleted.remove()
         try:
             for log in self.logs.logs.values():

@@ -4,7 +4,7 @@
 >>> from pylogbroker.records import Record, build
 >>> directory = tempfile.TemporaryDirectory()
 >>> manager = LogManager([directory.name])
->>> notices = manager.directories.lock() + manager.load(lambda topic: LogConfig(), 0, print)
+>>> notices = manager.directories.lock() + load_logs(manager, lambda topic: LogConfig(), 0, print)
 >>> log = manager.create("events", 0, LogConfig(), now_ms=0)
 >>> log.append(build([Record(0, 1500, b"key", b"value")]), now_ms=1500).base_offset
 0
@@ -16,7 +16,8 @@
 
 Modules know only later ones:
 
-    logdirs      log_manager, log_directories, inventory, ownership, log_directory
+    logdirs      start, log_copies, log_manager, offset_checkpoints, log_directories, inventory, ownership,
+                 log_directory
     compaction   selection, process, jobs
     log          loader, retention, recovery, log, log_reader, append_rules, segment_swap, segment, segment_file,
                  addressing, header_scan, producer_states, leader_epochs
@@ -40,6 +41,7 @@ from pylogbroker.storage.logdirs.log_directories import LogDirectories
 from pylogbroker.storage.logdirs.log_directory import DirectoryIdentity, LogDirectory, Notice
 from pylogbroker.storage.logdirs.log_manager import LogManager
 from pylogbroker.storage.logdirs.ownership import NO_TOPIC, ForeignDirectory, TopicIds
+from pylogbroker.storage.logdirs.start import load_logs
 
 __all__ = [
     "NO_TOPIC",
@@ -66,4 +68,5 @@ __all__ = [
     "Segment",
     "TimestampedOffset",
     "TopicIds",
+    "load_logs",
 ]

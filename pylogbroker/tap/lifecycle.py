@@ -41,7 +41,7 @@ from pylogbroker.legacy07.server.connection import Legacy07Factory
 from pylogbroker.metadata.zk_schema import BrokerNode
 from pylogbroker.net.service import KafkaFactory, KafkaListener, SharedLimits
 from pylogbroker.net.stall_watch import StallWatch
-from pylogbroker.storage import DeletedDirectory, LogConfig, LogManager, Notice, Recovered
+from pylogbroker.storage import DeletedDirectory, LogConfig, LogManager, Notice, Recovered, load_logs
 from pylogbroker.storage.formatting import counted
 from pylogbroker.tap import plugins, preflight, zookeeper
 from pylogbroker.tap.change_log import ChangeLog
@@ -274,7 +274,7 @@ class _LoadedLogs:
         findings: list[Notice | Recovered] = []
         try:
             deleted: list[DeletedDirectory] = await self._in_thread(
-                self._logs.load, config_of, now_ms, findings.append, known
+                load_logs, self._logs, config_of, now_ms, findings.append, known
             )
         finally:
             for found in findings:

@@ -34,7 +34,7 @@ from pylogbroker.config import BrokerConfig, Listener
 from pylogbroker.metadata.topic_names import new_topic_id
 from pylogbroker.metadata.zk_schema import ProducerIdBlock
 from pylogbroker.rpc.errors import Closed, ConnectionLost
-from pylogbroker.storage import LogManager
+from pylogbroker.storage import LogManager, load_logs
 from pylogbroker.tap import plugins
 from pylogbroker.wire import Request, UnsupportedVersion
 from pylogbroker.wire.messages.leader_and_isr import (
@@ -271,7 +271,7 @@ def _opened_member(number: int, directory: str, cluster: Members, settings: Mapp
         broker = assemble(config, number, CLUSTER_ID, runtime, tree, logs, plugins.delete_policies(), in_cluster=True)
         broker.runtime.slices.seconds = inf
         broker.node.listeners["PLAINTEXT"] = Listener("PLAINTEXT", "", PORT, "PLAINTEXT", f"host-{number}", PORT)
-        logs.load({}, int(START * 1000), print)
+        load_logs(logs, {}, int(START * 1000), print)
         now(broker.open())
         try:
             yield MemberNode(broker, clock, (directory,), threads, tree, cluster)

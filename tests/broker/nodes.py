@@ -27,7 +27,7 @@ from pylogbroker.metadata.delta import Delta, NewTopic, PartitionsChanged
 from pylogbroker.metadata.image import PartitionState
 from pylogbroker.records import Buffer, Record, build
 from pylogbroker.security.principals import ANONYMOUS
-from pylogbroker.storage import LogManager
+from pylogbroker.storage import LogManager, load_logs
 from pylogbroker.tap import plugins
 from pylogbroker.wire import SUPPORTED, Request, Response, codec
 from tests.broker.trees import now, opened_tree
@@ -153,7 +153,7 @@ def opened_node(directories: tuple[str, ...], settings: dict[str, str] | None = 
         broker.runtime.slices.seconds = inf  # long loops run to their end: a test's clock does not go on by itself
         broker.node.listeners["PLAINTEXT"] = Listener("PLAINTEXT", "", PORT, "PLAINTEXT", "", PORT)
         now(broker.controller.open(broker.runtime.slices))
-        logs.load(opening_configs(config, broker.metadata.image), int(START * 1000), print)
+        load_logs(logs, opening_configs(config, broker.metadata.image), int(START * 1000), print)
         now(broker.open())
         try:
             yield Node(broker, clock, directories, threads, tree, logins=logins)

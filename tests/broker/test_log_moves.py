@@ -15,7 +15,9 @@ from pylogbroker.broker.apis import alter_replica_log_dirs, delete_topics, descr
 from pylogbroker.broker.partitions import log_moves
 from pylogbroker.config import ConfigSource
 from pylogbroker.errors import ErrorCode
-from pylogbroker.storage import Log, LogManager
+from pylogbroker.storage import Log
+from pylogbroker.storage.logdirs.log_copies import LogCopies
+from pylogbroker.storage.logdirs.offset_checkpoints import OffsetCheckpoints
 from pylogbroker.wire.messages.alter_replica_log_dirs import (
     AlterReplicaLogDir,
     AlterReplicaLogDirsRequest,
@@ -281,11 +283,11 @@ class KillTests(LogMoveTests):
         self.check()
 
     def test_before_the_copy_takes_the_place(self) -> None:
-        self.kill_before(LogManager, "adopt_copy")
+        self.kill_before(LogCopies, "adopt")
         self.check()
 
     def test_before_the_new_directory_is_synced(self) -> None:
-        self.kill_before(LogManager, "finish_move")
+        self.kill_before(LogCopies, "finish")
         self.check()
 
     def test_before_the_old_log_is_renamed(self) -> None:
@@ -293,7 +295,7 @@ class KillTests(LogMoveTests):
         self.check()
 
     def test_before_the_old_log_is_removed(self) -> None:
-        self.kill_before(LogManager, "_checkpoint_all")
+        self.kill_before(OffsetCheckpoints, "save_all")
         self.check()
 
 

@@ -13,7 +13,7 @@ from pylogbroker.security.acls import tree_layout as acl_layout
 from pylogbroker.security.acls.bindings import AclResourceType, PatternType
 from pylogbroker.security.delegation import tree_layout as token_layout
 from pylogbroker.security.sasl import users_file
-from pylogbroker.storage import LogConfig, LogManager, names
+from pylogbroker.storage import LogConfig, LogManager, load_logs, names
 
 PAGE = (Path(__file__).parents[2] / "docs" / "formats.md").read_text()
 TOPIC_ID = UUID(int=5)
@@ -24,7 +24,7 @@ def written(directory: Path) -> dict[str, bytes]:
     manager = LogManager([str(directory)])
     manager.directories.lock()
     manager.directories.claim(1, "q1Sh-9_ISia_zwGINzRvyQ")
-    manager.load(lambda topic: LogConfig(), 0, print)
+    load_logs(manager, lambda topic: LogConfig(), 0, print)
     log = manager.create("events", 0, LogConfig(), 0, topic_id=TOPIC_ID)
     first = build([Record(0, 1500, b"key", b"value")], producer_id=7, producer_epoch=0, base_sequence=0)
     log.append(first, now_ms=1500, leader_epoch=3)

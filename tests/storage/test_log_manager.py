@@ -19,7 +19,7 @@ import javaproperties
 import pytest
 
 from pylogbroker.errors import StartupError, StorageFailure
-from pylogbroker.storage import DirectoryIdentity, LogConfig, LogDirectories, LogManager, Notice, Recovered
+from pylogbroker.storage import DirectoryIdentity, LogConfig, LogDirectories, LogManager, Notice, Recovered, load_logs
 from tests.storage.support import NOW, batch, bytes_on_disk, fill, stored
 
 CONFIG = LogConfig()
@@ -30,7 +30,7 @@ def started(*paths: Path, found: list[Notice | Recovered] | None = None, **setti
     manager.directories.lock()
     manager.directories.claim(3, "cluster")
     report = [] if found is None else found
-    for deleted in manager.load(lambda topic: CONFIG, NOW, report.append):
+    for deleted in load_logs(manager, lambda topic: CONFIG, NOW, report.append):
         deleted.remove()
     return manager
 
@@ -50,7 +50,7 @@ def test_logs_that_come_and_go_while_a_checkpoint_is_written(tmp_path: Path) -> 
     gc.callbacks.append(change)
     gc.set_threshold(1)
     try:
-        assert manager.checkpoint_high_watermarks() == []
+        assert manager.checkpoints.save_high_watermarks() == []
     finally:
         gc.set_threshold(*thresholds)
         gc.callbacks.remove(change)
@@ -197,9 +197,9 @@ def test_checkpoint_files(tmp_path: Path) -> None:
     log.sync()
     fill(log, 2)
     log.delete_records_before(3)
-    manager.checkpoint_recovery_points()
-    manager.checkpoint_log_starts()
-    manager.checkpoint_high_watermarks()
+    manager.checkpoints.save_recovery_points()
+    manager.checkpoints.save_log_starts()
+    manager.checkpoints.save_high_watermarks()
     texts = [
         (tmp_path / name).read_text()
         for name in ("recovery-point-offset-checkpoint", "log-start-offset-checkpoint", "replication-offset-checkpoint")
@@ -323,7 +323,7 @@ def test_deletions_that_a_crash_interrupted_are_finished(tmp_path: Path) -> None
     manager.directories.unlock()
     again = LogManager([str(tmp_path)])
     again.directories.lock()
-    [deleted] = again.load(lambda topic: CONFIG, NOW, print)
+    [deleted] = load_logs(again, lambda topic: CONFIG, NOW, print)
     deleted.remove()
     assert again.logs == {}
     assert list(tmp_path.glob("*-delete")) == []
@@ -336,9 +336,9 @@ def test_after_a_crash_a_log_is_not_taken_for_an_earlier_one_of_its_name(tmp_pat
     fill(manager.create("other", 0, CONFIG, NOW), 9)
     manager.logs["events", 0].delete_records_before(90)
     manager.logs["other", 0].delete_records_before(9)
-    manager.checkpoint_recovery_points()
-    manager.checkpoint_log_starts()
-    manager.checkpoint_high_watermarks()
+    manager.checkpoints.save_recovery_points()
+    manager.checkpoints.save_log_starts()
+    manager.checkpoints.save_high_watermarks()
     manager.delete("events", 0)
     if restarts:
         manager.directories.unlock()
@@ -357,7 +357,7 @@ def test_a_log_is_not_made_where_an_earlier_one_cannot_be_forgotten(
 ) -> None:
     manager = started(tmp_path)
     fill(manager.create("events", 0, CONFIG, NOW), 5)
-    manager.checkpoint_high_watermarks()
+    manager.checkpoints.save_high_watermarks()
     manager.delete("events", 0)
     with monkeypatch.context() as patch:
         patch.setattr(os, "replace", lambda *_: broken_write(0, [], 0))
@@ -478,7 +478,7 @@ def test_a_checkpoint_that_cannot_be_written_is_reported(tmp_path: Path, monkeyp
         real(source, target)
 
     monkeypatch.setattr(os, "replace", replace)
-    assert [notice.path for notice in manager.checkpoint_high_watermarks()] == [str(tmp_path / "a")]
+    assert [notice.path for notice in manager.checkpoints.save_high_watermarks()] == [str(tmp_path / "a")]
     assert (tmp_path / "b" / "replication-offset-checkpoint").read_text() == "0\n1\nevents 1 1\n"
     manager.close()
     assert not (tmp_path / "a" / ".kafka_cleanshutdown").exists()
@@ -635,7 +635,7 @@ def test_a_log_of_another_topic_of_the_name_is_quarantined(tmp_path: Path, resta
     if restarts == "clean":
         manager.close()
     elif restarts:
-        manager.checkpoint_log_starts()
+        manager.checkpoints.save_log_starts()
         manager.directories.unlock()
     if restarts:
         manager = started(tmp_path)

@@ -11,7 +11,7 @@ import pytest
 
 import pylogbroker.legacy07.storage  # noqa: F401  registers the message format
 from pylogbroker.errors import StorageFailure
-from pylogbroker.storage import LogConfig, LogManager, Notice, Recovered
+from pylogbroker.storage import LogConfig, LogManager, Notice, Recovered, load_logs
 from tests.storage.support import NOW, fill
 
 CONFIG = LogConfig()
@@ -27,7 +27,7 @@ def started(path: Path, topics: dict[tuple[str, int], uuid.UUID], reported: list
     manager = LogManager([str(path)])
     manager.directories.lock()
     manager.directories.claim(3, "cluster")
-    manager.load(lambda topic: CONFIG, NOW, reported.append, topics)
+    load_logs(manager, lambda topic: CONFIG, NOW, reported.append, topics)
     return manager
 
 

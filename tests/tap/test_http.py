@@ -17,7 +17,8 @@ from pylogbroker.config import BrokerConfig, Endpoint
 from pylogbroker.coordination.embedded import EmbeddedTree
 from pylogbroker.errors import ConfigError, StartupError
 from pylogbroker.interfaces.coordination import SessionEvent, SessionListener, SessionState
-from pylogbroker.storage import LogManager
+from pylogbroker.storage import LogManager, load_logs
+from pylogbroker.tap import lifecycle
 from pylogbroker.tap.brokers.plan import plan
 from pylogbroker.tap.preflight import check_ports
 from pylogbroker.tap.service import BrokerService
@@ -39,7 +40,6 @@ def test_ready_once_clients_are_served_and_until_a_fault(tmp_path: Path, monkeyp
     listeners: list[SessionListener] = []
     monkeypatch.setattr(EmbeddedTree, "watch_session", lambda tree, listener: listeners.append(listener))
     loading: list[LogManager] = []
-    load = LogManager.load
     early: list[tuple[int, str]] = []
     service = BrokerService(reactor, settings(tmp_path / "data", http_listeners="http://:0"))
 
@@ -50,9 +50,9 @@ def test_ready_once_clients_are_served_and_until_a_fault(tmp_path: Path, monkeyp
         assert starting is not None
         assert starting._http is not None
         early.extend(get(starting._http.addresses[0], path) for path in ("/livez", "/readyz"))
-        return load(logs, *arguments)  # type: ignore[arg-type]
+        return load_logs(logs, *arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(LogManager, "load", asked_meanwhile)
+    monkeypatch.setattr(lifecycle, "load_logs", asked_meanwhile)
 
     async def work() -> None:
         service.startService()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pylogbroker.storage import LogManager
+from pylogbroker.storage import LogManager, load_logs
 from pylogbroker.tap.lifecycle import _LoadedLogs
 from tests.broker.nodes import Threads
 from tests.broker.trees import now
@@ -16,7 +16,7 @@ from tests.broker.trees import now
 def test_a_crash_that_no_other_broker_knows_of_is_not_forgotten(tmp_path: Path, is_crash_known: bool) -> None:
     first = LogManager([str(tmp_path)])
     first.directories.lock()
-    first.load({}, 0, print)
+    load_logs(first, {}, 0, print)
     first.directories.unlock()  # as the end of the process does
     logs = LogManager([str(tmp_path)])
     logs.directories.lock()

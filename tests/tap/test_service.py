@@ -27,8 +27,8 @@ from pylogbroker.client.sync import ConsumerConnector, Producer
 from pylogbroker.config import Listener
 from pylogbroker.errors import ConfigError, StartupError, StorageFailure
 from pylogbroker.metadata.delta import NewTopic
-from pylogbroker.storage import Origin
-from pylogbroker.storage.logdirs import log_manager
+from pylogbroker.storage import Origin, load_logs
+from pylogbroker.tap import lifecycle
 from pylogbroker.tap.service import BrokerService
 from tests.broker.log_lines import logged_lines
 from tests.legacy07.message_sets import ONE
@@ -122,13 +122,12 @@ class TestStart:
 
     def test_logs_are_recovered_in_a_worker_thread(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         threads: list[threading.Thread] = []
-        load = log_manager.LogManager.load
 
         def loading(*arguments: Any) -> Any:
             threads.append(threading.current_thread())
-            return load(*arguments)
+            return load_logs(*arguments)
 
-        monkeypatch.setattr(log_manager.LogManager, "load", loading)
+        monkeypatch.setattr(lifecycle, "load_logs", loading)
 
         async def work() -> None:
             service = BrokerService(reactor, settings(tmp_path / "data"))

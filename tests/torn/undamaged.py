@@ -14,7 +14,7 @@ from pathlib import Path
 
 import attrs
 
-from pylogbroker.storage import Log, LogConfig, LogManager, Notice, Recovered
+from pylogbroker.storage import Log, LogConfig, LogManager, Notice, Recovered, load_logs
 from tests.storage.support import NOW, batch, bytes_on_disk, messages, read_all, records_in
 
 CODECS = (0, 1, 2, 3, 4)
@@ -86,7 +86,7 @@ def start(home: Path, config: LogConfig) -> Started:
     notices = manager.directories.lock()
     identity = manager.directories.read_identity()
     manager.directories.claim(3, identity.cluster_id or "cluster")
-    for deleted in manager.load(lambda topic: config, NOW, found.append):
+    for deleted in load_logs(manager, lambda topic: config, NOW, found.append):
         deleted.remove()
     return Started(manager, [str(each) for each in (*notices, *found)])
 
@@ -103,9 +103,9 @@ def make(home: Path, magic: int, *, clean: bool) -> Original:
         log.append(_sent(number, magic), NOW + number, leader_epoch=number // 5)
         if number == _CHECKPOINT:  # what housekeeping does from time to time
             log.sync(log.segments[-1].base_offset)
-            manager.checkpoint_recovery_points()
+            manager.checkpoints.save_recovery_points()
             log.high_watermark = log.log_end_offset
-            manager.checkpoint_high_watermarks()
+            manager.checkpoints.save_high_watermarks()
     path = log.path
     if clean:
         log.high_watermark = log.log_end_offset

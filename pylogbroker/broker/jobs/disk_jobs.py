@@ -49,14 +49,14 @@ class DiskJobs:
         self._run(unlink, "unlinking segments")
 
     def checkpoint_log_offsets(self) -> None:
-        self._run(self._logs.checkpoint_recovery_points, "writing recovery points")
-        self._run(self._logs.checkpoint_log_starts, "writing log start offsets")
+        self._run(self._logs.checkpoints.save_recovery_points, "writing recovery points")
+        self._run(self._logs.checkpoints.save_log_starts, "writing log start offsets")
 
     def checkpoint_high_watermarks(self) -> None:
-        self._run(self._logs.checkpoint_high_watermarks, "writing high watermarks")
+        self._run(self._logs.checkpoints.save_high_watermarks, "writing high watermarks")
 
     def checkpoint_cleaner_offsets(self) -> None:
-        self._run(self._logs.checkpoint_cleaned, "writing the offsets of the log cleaner")
+        self._run(self._logs.checkpoints.save_cleaned, "writing the offsets of the log cleaner")
 
     def _run(self, job: Callable[[], list[Notice] | None], what: str) -> None:
         self._runtime.in_thread(job).addCallbacks(

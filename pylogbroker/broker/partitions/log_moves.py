@@ -33,6 +33,7 @@ from pylogbroker.errors import ErrorCode, KafkaError, StorageFailure
 from pylogbroker.replication.throttle import ReplicationThrottle
 from pylogbroker.storage import FileRegion, Log, LogDirectory, LogManager, NotCached, Origin
 from pylogbroker.storage.checkpoints import TopicPartition
+from pylogbroker.storage.logdirs.log_copies import LogCopies
 
 _CHUNK_BYTES: Final = 1 << 20
 _REST_BYTES_MAX: Final = 256 * 1024  # copied on the reactor thread
@@ -54,11 +55,13 @@ class LogMoves:
     _is_cleaning: Callable[[Log], bool]
     copy: Log | None = attrs.field(default=None, init=False)
     """The copy that grows now."""
+    _copies: LogCopies = attrs.field(init=False)
     _wanted: dict[TopicPartition, str] = attrs.field(factory=dict, init=False)
     _is_running: bool = attrs.field(default=False, init=False)
     _is_stopped: bool = attrs.field(default=False, init=False)
 
     def __attrs_post_init__(self) -> None:
+        self._copies = LogCopies(self._logs)
         self._partitions.on_opened.append(self._start)
 
     def start(self) -> None:
@@ -119,7 +122,7 @@ class LogMoves:
         log.info("moves {topic}-{partition} to {path}", topic=key[0], partition=key[1], path=path)
         try:
             self.copy = copy = await self._runtime.in_thread(
-                self._logs.begin_copy, partition.log, home, self._runtime.now_ms()
+                self._copies.begin, partition.log, home, self._runtime.now_ms()
             )
             await self._fill(move, copy)
             await self._finish(move, copy)
@@ -142,7 +145,7 @@ class LogMoves:
 
     async def _discard(self) -> None:
         if self.copy is not None and not self._is_stopped:
-            await self._runtime.in_thread(self._logs.discard_copy, self.copy)
+            await self._runtime.in_thread(self._copies.discard, self.copy)
 
     def _check(self, home: LogDirectory, copy: Log | None, error: OSError | KafkaError) -> None:
         """Take the new directory offline if its disk failed."""
@@ -197,7 +200,7 @@ class LogMoves:
         self.copy = None
         # Syncs that wait for it may occupy all other threads.
         try:
-            await runtime.in_reading_thread(self._logs.finish_move, found, former)
+            await runtime.in_reading_thread(self._copies.finish, found, former)
         except StorageFailure as failure:
             self._partitions.request_failed(found, failure)
             return
@@ -217,7 +220,7 @@ class LogMoves:
                 return None
             _append(copy, region, now_ms)
             copied += len(region)
-        return self._logs.adopt_copy(found, copy)
+        return self._copies.adopt(found, copy)
 
     def is_wanted(self, move: _Move) -> bool:
         is_hosted = self._partitions.hosted.get(move.key) is move.partition

@@ -270,8 +270,8 @@ class Partitions:
 
     async def _drop_stale_checkpoints(self, keys: Sequence[TopicPartition]) -> None:
         async for start in self._runtime.slices.over(range(0, len(keys), STEP_ITEMS)):
-            if self._logs.has_stale_checkpoints(keys[start : start + STEP_ITEMS]):
-                await self._runtime.in_thread(self._logs.drop_stale_checkpoints, keys)
+            if self._logs.checkpoints.may_have(keys[start : start + STEP_ITEMS]):
+                await self._runtime.in_thread(self._logs.checkpoints.drop, keys)
                 return
 
     def _open_replica(self, topic: TopicImage, index: int, config: LogConfig, is_new: bool) -> None:

@@ -69,6 +69,10 @@ class Recovered:
 Reporter = Callable[[Recovered], None]
 
 
+def ignore(finding: object) -> None:
+    """Discard a notice."""
+
+
 @attrs.define
 class _Listing:
     sizes: dict[int, dict[str, int]] = attrs.field(factory=dict)  # base offset -> suffix -> bytes
@@ -85,7 +89,7 @@ def load_log(
     pools: Pools,
     saved: Checkpointed,
     now_ms: int,
-    report: Reporter,
+    report: Reporter = ignore,
 ) -> Log:
     """Open a log, with recovery if needed; create a missing one. Blocks; one thread per log.
 

@@ -35,7 +35,7 @@ from pylogbroker.errors import ErrorCode
 from pylogbroker.metadata.image import PartitionState
 from pylogbroker.replication import IsrChange
 from pylogbroker.rpc.errors import Closed, ConnectionLost, NotConnected
-from pylogbroker.storage import LogManager
+from pylogbroker.storage import LogManager, load_logs
 from pylogbroker.tap import plugins
 from pylogbroker.wire import Request
 from pylogbroker.wire.messages.fetch import FetchRequest
@@ -302,7 +302,7 @@ def opened_member(cluster: Cluster, broker_id: int, directory: str, settings: Ma
         broker.runtime.slices.seconds = inf
         broker.node.listeners["PLAINTEXT"] = Listener("PLAINTEXT", "", 9092, "PLAINTEXT", "", 9092)
         now(role.open())
-        logs.load(opening_configs(config, broker.metadata.image), int(START * 1000), print)
+        load_logs(logs, opening_configs(config, broker.metadata.image), int(START * 1000), print)
         now(broker.open())
         try:
             yield Node(broker, cluster.clock, (directory,), threads, tree)

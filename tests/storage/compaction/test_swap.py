@@ -17,7 +17,7 @@ import attrs
 import pytest
 
 from pylogbroker.errors import CorruptRecords, StorageFailure
-from pylogbroker.storage import Log, LogConfig, LogManager, Pools
+from pylogbroker.storage import Log, LogConfig, LogManager, Pools, load_logs
 from pylogbroker.storage.checkpoints import DamagedFile
 from pylogbroker.storage.compaction.jobs import Cleaned
 from pylogbroker.storage.compaction.selection import Cleanable, examine
@@ -608,7 +608,7 @@ def with_logs(path: Path, work: Callable[[LogManager], object], reported: list[A
     """Do something with all logs of a directory."""
     manager = LogManager([str(path)])
     manager.directories.lock()
-    manager.load(lambda topic: COMPACT, NOW, (reported if reported is not None else []).append)
+    load_logs(manager, lambda topic: COMPACT, NOW, (reported if reported is not None else []).append)
     work(manager)
     manager.close()
 
@@ -622,7 +622,7 @@ def test_where_compaction_got_to_is_kept(tmp_path: Path) -> None:
             log = manager.create(name, 0, COMPACT, NOW)
             put_rounds(log, 8)
         compact(manager.logs["done", 0])
-        assert manager.checkpoint_cleaned() == []
+        assert manager.checkpoints.save_cleaned() == []
 
     with_logs(tmp_path, work)
     version, count, line = (tmp_path / "cleaner-offset-checkpoint").read_text().splitlines()
