@@ -16,7 +16,6 @@ ZooKeeper takes transactions of up to 1 MB (`jute.maxbuffer`); it answers a larg
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Sequence
 from enum import Enum
 from functools import partial
@@ -36,25 +35,23 @@ from zope.interface import implementer
 from pylogbroker.coordination.kazoo_session import InThread, KazooSession, Submission
 from pylogbroker.coordination.kazoo_values import (
     CONSEQUENCES,
-    EPHEMERAL,
-    SEQUENCE,
     error_at,
     kazoo_acl,
     operation_error,
+    request_of,
+    result_of,
     stat_of,
 )
 from pylogbroker.coordination.watches import notify
+from pylogbroker.coordination.zookeeper_calls import Call, CallQueue, ManyReads, ReadOfMany, SetWatch, SingleCall
 from pylogbroker.coordination.zookeeper_options import ZooKeeperOptions, ZooKeeperServers, check_tls
 from pylogbroker.errors import StartupError
 from pylogbroker.interfaces import (
     Acl,
-    Check,
     CoordinationError,
-    Create,
     Delete,
     ITree,
     Node,
-    NoNode,
     NotEmpty,
     Operation,
     OperationResult,
@@ -63,7 +60,6 @@ from pylogbroker.interfaces import (
     SessionExpired,
     SessionListener,
     SessionState,
-    SetData,
     Stat,
     Unavailable,
     Watch,
@@ -83,68 +79,6 @@ class _State(Enum):
     CLOSED = "closed"
 
 
-@attrs.frozen(eq=False)
-class _SetWatch:
-    path: str
-    watch: Watch
-
-
-@attrs.frozen(eq=False)
-class _Call:
-    path: str
-    submission: Submission
-    watch: _SetWatch | None = None
-    done: Deferred[Any] = attrs.field(factory=Deferred)
-
-    def succeed(self, value: Any) -> None:
-        if not self.done.called:  # else its caller has cancelled it
-            self.done.callback(value)
-
-    def fail(self, error: CoordinationError) -> None:
-        if not self.done.called:
-            self.done.errback(error)
-
-
-@attrs.define(eq=False)
-class _ManyReads:
-    """Reads of several nodes, whose values come one by one; missing nodes are None."""
-
-    values: list[Node | None]
-    _unanswered: int
-    done: Deferred[list[Node | None]] = attrs.field(factory=Deferred)
-
-    def answered(self, index: int, value: Node | None) -> None:
-        self.values[index] = value
-        self._unanswered -= 1
-        if not self._unanswered and not self.done.called:
-            self.done.callback(self.values)
-
-    def fail(self, error: CoordinationError) -> None:
-        if not self.done.called:
-            self.done.errback(error)
-
-
-@attrs.frozen(eq=False)
-class _ReadOfMany:
-    """One of several reads. It needs no Deferred of its own, as ten thousand of them would cost much time."""
-
-    path: str
-    submission: Submission
-    many: _ManyReads
-    index: int
-    watch: None = None
-
-    def succeed(self, value: Any) -> None:
-        data, stat = value
-        self.many.answered(self.index, Node(data, stat_of(stat)))
-
-    def fail(self, error: CoordinationError) -> None:
-        if isinstance(error, NoNode):
-            self.many.answered(self.index, None)
-        else:
-            self.many.fail(error)
-
-
 @implementer(ITree)
 @attrs.define(eq=False)
 class ZooKeeperTree:
@@ -159,16 +93,18 @@ class ZooKeeperTree:
     _state: _State = attrs.field(init=False, default=_State.STARTING)
     _session: KazooSession = attrs.field(init=False)
     _starting: Deferred[None] = attrs.field(init=False)
-    _waiting: deque[_Call | _ReadOfMany] = attrs.field(init=False, factory=deque)
-    _in_flight: dict[_Call | _ReadOfMany, int] = attrs.field(init=False, factory=dict)
+    _calls: CallQueue = attrs.field(init=False)
     _connections: int = attrs.field(init=False, default=0)
-    _watches: dict[_SetWatch, None] = attrs.field(init=False, factory=dict)
+    _watches: dict[SetWatch, None] = attrs.field(init=False, factory=dict)
     _listeners: list[SessionListener] = attrs.field(init=False, factory=list)
     _timers: list[Any] = attrs.field(init=False, factory=list)
     _logged: dict[str, float] = attrs.field(init=False, factory=dict)
     _is_rejected: bool = attrs.field(init=False, default=False)
     _may_wait: bool = attrs.field(init=False, default=True)
-    _idle: Deferred[None] | None = attrs.field(init=False, default=None)
+
+    @_calls.default
+    def _no_calls(self) -> CallQueue:
+        return CallQueue(self._options.in_flight_max)
 
     @classmethod
     async def connect(
@@ -205,16 +141,15 @@ class ZooKeeperTree:
                 await self._start()
 
     async def close(self) -> None:
-        if self._state is _State.CONNECTED and (self._in_flight or self._waiting):
+        if self._state is _State.CONNECTED and not self._calls.is_empty:
             self._may_wait = False
-            self._idle = Deferred()
-            await self._idle
+            await self._calls.drain()
         was_starting = self._state is _State.STARTING
         self._state = _State.CLOSED
         self._cancel_timers()
         self._watches.clear()
         self._listeners.clear()
-        self._fail_all(Unavailable)
+        self._calls.fail_all(Unavailable)
         if was_starting and not self._starting.called:
             self._starting.errback(Unavailable(f"{self._servers} (closed)"))
         await self._session.stop()
@@ -240,9 +175,9 @@ class ZooKeeperTree:
         found: list[Node | None] = []
         for start in range(0, len(paths), _PATHS_AT_ONCE):  # others' calls are sent in between
             some = paths[start : start + _PATHS_AT_ONCE]
-            many = _ManyReads([None] * len(some), len(some))
+            many = ManyReads([None] * len(some), len(some))
             for index, path in enumerate(some):
-                self._submit(_ReadOfMany(path, partial(_get, self._absolute(path)), many, index))
+                self._submit(ReadOfMany.of(path, self._absolute(path), many, index))
             found += await many.done
         return found
 
@@ -256,7 +191,7 @@ class ZooKeeperTree:
         absolute = self._absolute(path)
         if watch is None:
             return self._call(path, lambda client: method(client, absolute))
-        set_watch, session = _SetWatch(path, watch), self._session
+        set_watch, session = SetWatch(path, watch), self._session
 
         def notified(event: Any) -> None:  # in kazoo's thread
             if event.type != EventType.NONE:
@@ -271,35 +206,14 @@ class ZooKeeperTree:
             return []
         if any(isinstance(operation, Delete) and operation.path == "/" for operation in operations):
             raise NotEmpty("/")  # with a chroot, ZooKeeper could do it
-        requests = [self._request(operation) for operation in operations]
+        default_acl = self._options.default_acl
+        requests = [request_of(each, self._absolute(each.path), default_acl) for each in operations]
         answers = await self._call(operations[0].path, partial(_transaction, requests))
         for operation, answer in zip(operations, answers, strict=True):
             if isinstance(answer, Exception) and not isinstance(answer, CONSEQUENCES):
                 raise operation_error(operation, answer)
-        return list(map(self._result, operations, answers))
-
-    def _request(self, operation: Operation) -> Any:
-        path = self._absolute(operation.path)
-        match operation:
-            case Create():
-                acls = self._options.default_acl(operation.path) if operation.acl is None else operation.acl
-                flags = EPHEMERAL * operation.ephemeral | SEQUENCE * operation.sequence
-                return serialization.Create(path, operation.data, list(map(kazoo_acl, acls)), flags)
-            case SetData():
-                return serialization.SetData(path, operation.data, operation.version)
-            case Delete():
-                return serialization.Delete(path, operation.version)
-            case Check():
-                return serialization.CheckVersion(path, operation.version)
-
-    def _result(self, operation: Operation, answer: Any) -> OperationResult:
-        match operation:
-            case Create():
-                return OperationResult(answer[len(self._servers.chroot) :])
-            case SetData():
-                return OperationResult(operation.path, stat_of(answer))
-            case _:
-                return OperationResult(operation.path)
+        chroot_length = len(self._servers.chroot)
+        return [result_of(*each, chroot_length) for each in zip(operations, answers, strict=True)]
 
     def _absolute(self, path: str) -> str:
         return self._servers.chroot + path if path != "/" else self._servers.chroot or "/"
@@ -323,30 +237,28 @@ class ZooKeeperTree:
 
     # calls
 
-    def _call(self, path: str, submission: Submission, watch: _SetWatch | None = None) -> Deferred[Any]:
-        call = _Call(path, submission, watch)
+    def _call(self, path: str, submission: Submission, watch: SetWatch | None = None) -> Deferred[Any]:
+        call = SingleCall(path, submission, watch)
         self._submit(call)
         return call.done
 
-    def _submit(self, call: _Call | _ReadOfMany) -> None:
+    def _submit(self, call: Call) -> None:
         if self._state in (_State.EXPIRED, _State.STARTING):
             call.fail(SessionExpired(call.path))
         elif self._state is _State.CLOSED or not self._may_wait:
             call.fail(Unavailable(f"{call.path} (no connection to ZooKeeper)"))
         else:
-            self._waiting.append(call)
+            self._calls.add(call)
             self._send()
 
     def _send(self) -> None:
-        while self._waiting and self._state is _State.CONNECTED and len(self._in_flight) < self._options.in_flight_max:
-            call = self._waiting.popleft()
-            self._in_flight[call] = self._connections
+        while self._state is _State.CONNECTED and (call := self._calls.send_next(self._connections)) is not None:
             self._session.submit(call.submission, partial(self._answered, call))
 
-    def _answered(self, call: _Call | _ReadOfMany, value: Any, error: Exception | None) -> None:
-        if call not in self._in_flight:
+    def _answered(self, call: Call, value: Any, error: Exception | None) -> None:
+        connection = self._calls.remove(call)
+        if connection is None:
             return  # failed before, at the end of the session or of its timeout
-        connection = self._in_flight.pop(call)
         if isinstance(error, kazoo.ConnectionLoss) and connection == self._connections:
             self.suspended()  # kazoo reports that next, and until then it would fail new calls
         if error is not None:
@@ -356,22 +268,9 @@ class ZooKeeperTree:
                 self._watches[call.watch] = None
             call.succeed(value)
         self._send()
-        self._check_idle()
+        self._calls.check_idle()
 
-    def _fail_all(self, error: type[Unavailable]) -> None:
-        calls = [*self._in_flight, *self._waiting]
-        self._in_flight.clear()
-        self._waiting.clear()
-        for call in calls:
-            call.fail(error(f"{call.path} (no connection to ZooKeeper)"))
-        self._check_idle()
-
-    def _check_idle(self) -> None:
-        if self._idle is not None and not self._in_flight and not self._waiting:
-            idle, self._idle = self._idle, None
-            idle.callback(None)
-
-    def _fire(self, set_watch: _SetWatch) -> None:
+    def _fire(self, set_watch: SetWatch) -> None:
         if set_watch in self._watches:
             del self._watches[set_watch]
             notify([set_watch.watch], set_watch.path)
@@ -408,7 +307,7 @@ class ZooKeeperTree:
         self.session_id = session_id
         self._connections += 1
         self._state = _State.CONNECTED
-        self._may_wait = self._idle is None
+        self._may_wait = not self._calls.is_draining
         self._cancel_timers()
         if was_starting or self._is_due("connected"):
             log.info(
@@ -427,8 +326,8 @@ class ZooKeeperTree:
         self._state = _State.SUSPENDED
         if self._is_due("suspended"):
             log.warn("lost the connection to ZooKeeper at {servers}: trying again", servers=self._servers)
-        if self._idle is not None:  # closing
-            self._fail_all(Unavailable)
+        if self._calls.is_draining:  # closing
+            self._calls.fail_all(Unavailable)
             return
         self._report_after(_REPORT_SECONDS)
         self._timers.append(self._reactor.callLater(self._options.connection_seconds, self._stop_waiting))
@@ -451,7 +350,7 @@ class ZooKeeperTree:
         )
         ended = self._session  # a listener may start another
         self._notify(SessionState.EXPIRED)
-        self._fail_all(SessionExpired)
+        self._calls.fail_all(SessionExpired)
         ensureDeferred(ended.stop())
 
     def _why_not_started(self, error: CoordinationError) -> str:
@@ -468,7 +367,7 @@ class ZooKeeperTree:
 
     def _stop_waiting(self) -> None:
         self._may_wait = False
-        self._fail_all(Unavailable)
+        self._calls.fail_all(Unavailable)
 
     def _report_after(self, seconds: float) -> None:
         self._timers = [timer for timer in self._timers if timer.active()]
@@ -500,10 +399,6 @@ class ZooKeeperTree:
 def unsigned(session_id: int) -> int:
     """Return a session's number as ZooKeeper writes it; kazoo has it with a sign."""
     return session_id % (1 << 64)
-
-
-def _get(path: str, client: KazooClient) -> Any:
-    return client.get_async(path)
 
 
 def _transaction(requests: Sequence[Any], client: KazooClient) -> Any:
