@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable
+from collections.abc import AsyncIterator, Callable, Generator, Iterable
 from typing import TypeVar
 
 import attrs
 
-from pylogbroker.broker.slices import STEP_ITEMS, at_once
+from pylogbroker.broker.slices import STEP_ITEMS, Slices, at_once
 from pylogbroker.config import NEW_PARTITIONS_MAX
 from pylogbroker.errors import ErrorCode, KafkaError
 
@@ -45,6 +45,14 @@ class ResponseBudget:
                 ErrorCode.INVALID_REQUEST,
             )
         self.left -= size
+
+
+async def within_budget(items: Iterable[_T], size: Callable[[_T], int], slices: Slices) -> AsyncIterator[_T]:
+    """Iterate over the items of a response; raise INVALID_REQUEST before the first one that does not fit."""
+    budget = ResponseBudget()
+    async for item in slices.over(items):
+        budget.take(size(item))
+        yield item
 
 
 def too_many_partitions() -> KafkaError:

@@ -6,12 +6,12 @@ from typing import Final
 
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
-from pylogbroker.broker.limits import ResponseBudget
+from pylogbroker.broker.limits import within_budget
 from pylogbroker.broker.security.rules import on_cluster
 from pylogbroker.broker.services import Services
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.security.acls.bindings import AclOperation
-from pylogbroker.security.quotas.entities import DEFAULT, QuotaEntity
+from pylogbroker.security.quotas.entities import DEFAULT, QuotaEntity, Quotas
 from pylogbroker.security.quotas.filters import FIELDS, parse_filter
 from pylogbroker.wire.messages.describe_client_quotas import (
     DescribeClientQuotasRequest,
@@ -36,18 +36,19 @@ async def handle(
     services: Services, context: RequestContext, request: DescribeClientQuotasRequest
 ) -> DescribeClientQuotasResponse:
     try:
-        wanted = parse_filter(request.components, request.strict)
+        selected = parse_filter(request.components, request.strict).select(services.quotas.store.table)
+        entries = [
+            EntryData(_parts(entity), [ValueData(key, value) for key, value in quotas.items()])
+            async for entity, quotas in within_budget(selected, _size, services.runtime.slices)
+        ]
     except KafkaError as error:
         return DescribeClientQuotasResponse(error_code=error.code, error_message=error.detail, entries=None)
-    space, entries = ResponseBudget(), []
-    async for entity, quotas in services.runtime.slices.over(wanted.select(services.quotas.store.table)):
-        try:
-            space.take(_ENTRY_BYTES + _VALUE_BYTES * len(quotas) + sum(len(name or "") for _, name in _names(entity)))
-        except KafkaError as error:
-            return DescribeClientQuotasResponse(error_code=error.code, error_message=error.detail, entries=None)
-        values = [ValueData(key, value) for key, value in quotas.items()]
-        entries.append(EntryData(_parts(entity), values))
     return DescribeClientQuotasResponse(entries=entries)
+
+
+def _size(found: tuple[QuotaEntity, Quotas]) -> int:
+    entity, quotas = found
+    return _ENTRY_BYTES + _VALUE_BYTES * len(quotas) + sum(len(name or "") for _, name in _names(entity))
 
 
 def _parts(entity: QuotaEntity) -> list[EntityData]:

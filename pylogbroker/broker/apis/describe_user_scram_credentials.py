@@ -8,7 +8,7 @@ from twisted.logger import Logger
 
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
-from pylogbroker.broker.limits import ResponseBudget, duplicates
+from pylogbroker.broker.limits import duplicates, within_budget
 from pylogbroker.broker.security.rules import on_cluster
 from pylogbroker.broker.security.scram_requests import NO_NAME, check_number_of_users
 from pylogbroker.broker.services import Services
@@ -55,9 +55,8 @@ async def _results(
     names = list(dict.fromkeys(asked)) or await services.scram.names()
     found = await services.scram.read([name for name in names if name and name not in twice])
     settings = iter(found)
-    budget, results = ResponseBudget(), []
-    async for name in services.runtime.slices.over(names):
-        budget.take(_RESULT_BYTES + len(name))
+    results = []
+    async for name in within_budget(names, lambda name: _RESULT_BYTES + len(name), services.runtime.slices):
         if not name:
             results.append(_failed(name, ErrorCode.RESOURCE_NOT_FOUND, NO_NAME))
         elif name in twice:

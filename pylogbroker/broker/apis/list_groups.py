@@ -9,12 +9,12 @@ from typing import Final
 
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
-from pylogbroker.broker.limits import ResponseBudget
+from pylogbroker.broker.limits import within_budget
 from pylogbroker.broker.security.access import Access
 from pylogbroker.broker.security.rules import shows
 from pylogbroker.broker.services import Services
 from pylogbroker.errors import KafkaError
-from pylogbroker.groups import GROUP_TYPE
+from pylogbroker.groups import GROUP_TYPE, GroupOverview
 from pylogbroker.security.acls.bindings import AclOperation, AclResourceType
 from pylogbroker.wire.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 
@@ -31,11 +31,15 @@ def _may_list(access: Access, group: ListedGroup) -> bool:
 async def handle(services: Services, context: RequestContext, request: ListGroupsRequest) -> ListGroupsResponse:
     slices = services.runtime.slices
     error, groups = await slices.run(services.groups.list_groups(request.states_filter, request.types_filter))
-    space, listed = ResponseBudget(), []
-    async for group in slices.over(groups):
-        try:
-            space.take(_GROUP_BYTES + len(group.group_id) + len(group.protocol_type))
-        except KafkaError as failure:
-            return ListGroupsResponse(error_code=failure.code)
-        listed.append(ListedGroup(group.group_id, group.protocol_type, group.state, GROUP_TYPE))
+    try:
+        listed = [
+            ListedGroup(group.group_id, group.protocol_type, group.state, GROUP_TYPE)
+            async for group in within_budget(groups, _size, slices)
+        ]
+    except KafkaError as failure:
+        return ListGroupsResponse(error_code=failure.code)
     return ListGroupsResponse(error_code=error, groups=listed)
+
+
+def _size(group: GroupOverview) -> int:
+    return _GROUP_BYTES + len(group.group_id) + len(group.protocol_type)

@@ -9,12 +9,13 @@ from typing import Final
 
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
-from pylogbroker.broker.limits import ResponseBudget
+from pylogbroker.broker.limits import within_budget
 from pylogbroker.broker.security.access import Access
 from pylogbroker.broker.security.rules import shows
 from pylogbroker.broker.services import Services
 from pylogbroker.errors import KafkaError
 from pylogbroker.security.acls.bindings import AclOperation, AclResourceType
+from pylogbroker.transactions import TransactionOverview
 from pylogbroker.wire.messages.list_transactions import (
     ListTransactionsRequest,
     ListTransactionsResponse,
@@ -38,13 +39,17 @@ async def handle(
             request.state_filters, request.producer_id_filters, request.duration_filter, services.runtime.now_ms()
         )
     )
-    space, states = ResponseBudget(), []
-    async for each in slices.over(found.transactions):
-        try:
-            space.take(_TRANSACTION_BYTES + len(each.transactional_id))
-        except KafkaError as error:
-            return ListTransactionsResponse(error_code=error.code)
-        states.append(TransactionState(each.transactional_id, each.producer_id, each.state))
+    try:
+        states = [
+            TransactionState(each.transactional_id, each.producer_id, each.state)
+            async for each in within_budget(found.transactions, _size, slices)
+        ]
+    except KafkaError as error:
+        return ListTransactionsResponse(error_code=error.code)
     return ListTransactionsResponse(
         error_code=found.error, unknown_state_filters=list(found.unknown_states), transaction_states=states
     )
+
+
+def _size(found: TransactionOverview) -> int:
+    return _TRANSACTION_BYTES + len(found.transactional_id)
