@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterable, Iterator, Sequence
 from heapq import merge
-from inspect import isawaitable
+from inspect import isawaitable, iscoroutine
 from math import inf
 from time import perf_counter
 from types import GeneratorType
@@ -86,6 +86,16 @@ def at_once(steps: Generator[None, None, _Result]) -> _Result:
             return result
 
 
+def after(steps: Generator[None, None, Any], then: Callable[[Any], Any]) -> Generator[None, None, Any]:
+    """Do what follows some steps, which may be steps, too."""
+    result = then((yield from steps))
+    return (yield from result) if type(result) is GeneratorType else result
+
+
+def _untimed(work: Any) -> Any:
+    return work
+
+
 @attrs.define(eq=False)
 class Slices:
     """Gives slices of the reactor thread's time to long loops, first come, first served.
@@ -142,6 +152,21 @@ class Slices:
         if type(answer) is GeneratorType:
             answer = await (run or self.run)(answer)
         return await answer if isawaitable(answer) else answer
+
+    def complete(self, answer: Any, finish: Callable[[Any], Any], timed: Callable[[Any], Any] = _untimed) -> Any:
+        """Return `finish` of a handler's answer: at once, in steps or as an awaitable, like the answer itself.
+
+        `finish` may return steps. `timed` wraps steps and coroutines of the handler.
+        """
+        if type(answer) is GeneratorType:
+            return after(timed(answer), lambda result: self.complete(result, finish, timed))
+        return self._complete_later(answer, finish, timed) if isawaitable(answer) else finish(answer)
+
+    async def _complete_later(
+        self, answer: Awaitable[Any], finish: Callable[[Any], Any], timed: Callable[[Any], Any]
+    ) -> Any:
+        completed = finish(await (timed(answer) if iscoroutine(answer) else answer))
+        return await self.run(completed) if type(completed) is GeneratorType else completed
 
     async def finish(self, steps: Generator[None, None, T], items: int) -> T:
         return await self.run(steps) if items > ITEMS_INLINE_MAX else at_once(steps)

@@ -6,7 +6,7 @@ from collections.abc import Generator, Iterable
 from math import inf
 
 import attrs
-from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.defer import CancelledError, Deferred, succeed
 from twisted.internet.task import Clock
 
 from pylogbroker.broker.slices import ITEMS_INLINE_MAX, Slices, at_once, inline_if_short, sort_in_steps
@@ -170,3 +170,30 @@ def test_answers_of_handlers_are_settled() -> None:
     mine = steps(3)
     assert Deferred.fromCoroutine(slices.settle(mine, run)).result == 3
     assert seen == [mine]
+
+
+def test_answers_of_handlers_are_completed() -> None:
+    slices, timed = Slices(Clock(), inf), list[object]()
+
+    def steps(result: object) -> Generator[None, None, object]:
+        yield
+        return result
+
+    async def later(result: object) -> object:
+        return result
+
+    def note(work: object) -> object:
+        timed.append(work)
+        return work
+
+    def settled(answer: object) -> object:
+        return Deferred.fromCoroutine(slices.settle(answer)).result
+
+    some, coroutine = steps(2), later(3)
+    after_steps = later(4)
+    answers = [1, some, coroutine, steps(after_steps), succeed(5)]
+    assert [settled(slices.complete(each, lambda number: steps(-number), note)) for each in answers] == [
+        -number for number in range(1, 6)
+    ]
+    assert timed == [some, coroutine, answers[3], after_steps]
+    assert [slices.complete(6, lambda number: -number), settled(slices.complete(later(7), str))] == [-6, "7"]

@@ -12,7 +12,6 @@ from __future__ import annotations
 import types
 from collections.abc import Callable, Coroutine, Generator, Iterator
 from hashlib import sha256
-from inspect import iscoroutine
 from time import perf_counter
 from typing import Any, Final, Generic
 
@@ -201,22 +200,7 @@ class _Use:
         began = perf_counter()
         answer = handle(services, self._context, request)
         self._seconds += perf_counter() - began
-        return self._complete(answer)
-
-    def _complete(self, answer: Any) -> Any:
-        """Complete an answer of any kind that a handler may return."""
-        if type(answer) is types.GeneratorType:
-            return self._complete_steps(answer)
-        if hasattr(answer, "__await__"):
-            return self._complete_later(answer)
-        return self._completed(answer)
-
-    def _complete_steps(self, steps: Generator[None, None, Any]) -> Generator[None, None, Any]:
-        with_time = self._timed(steps)
-        return self._complete((yield from with_time))
-
-    async def _complete_later(self, answer: Any) -> Any:
-        return self._completed(await (self._timed(answer) if iscoroutine(answer) else answer))
+        return services.runtime.slices.complete(answer, self._completed, self._timed)
 
     @types.coroutine
     def _timed(self, work: Generator[Any, Any, Any] | Coroutine[Any, Any, Any]) -> Generator[Any, Any, Any]:

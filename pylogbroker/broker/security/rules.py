@@ -13,9 +13,8 @@ So handlers know nothing of authorization, unless they serve "all" of something,
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from functools import partial
-from inspect import isawaitable
 from itertools import compress
 from operator import not_
 from types import GeneratorType
@@ -25,7 +24,7 @@ import attrs
 
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.security.access import Access
-from pylogbroker.broker.slices import inline_if_short, map_in_steps
+from pylogbroker.broker.slices import after, inline_if_short, map_in_steps
 from pylogbroker.errors import ErrorCode
 from pylogbroker.security.acls.bindings import AclOperation, AclResourceType
 from pylogbroker.wire import SUPPORTED, Request, Response
@@ -66,34 +65,17 @@ def _guard(handle: Callable[..., Any], rule: Rule) -> Callable[..., Any]:
             return handle(services, context, request)
         if isinstance(decision, Narrowed):
             return follow(services, context, request, decision)
-        return _after(decision, partial(follow, services, context, request))
+        return after(decision, partial(follow, services, context, request))
 
     def follow(services: Any, context: RequestContext, request: Any, decision: Decision) -> Any:
         if decision is None:
             return handle(services, context, request)
         if decision.request is None:
             return decision.complete(empty_response(request))
-        return _completed(services, decision.complete, handle(services, context, decision.request))
+        answer = handle(services, context, decision.request)
+        return services.runtime.slices.complete(answer, decision.complete)
 
     return guarded
-
-
-def _completed(services: Any, complete: Complete, answer: Any) -> Any:
-    """Complete an answer of any kind that a handler may return."""
-    if type(answer) is GeneratorType:
-        return _after(answer, partial(_completed, services, complete))
-    return _complete_later(services, complete, answer) if isawaitable(answer) else complete(answer)
-
-
-def _after(steps: Steps[Any], then: Callable[[Any], Any]) -> Steps[Any]:
-    """Do what follows some steps, which may be steps, too."""
-    result = then((yield from steps))
-    return (yield from result) if type(result) is GeneratorType else result
-
-
-async def _complete_later(services: Any, complete: Complete, answer: Awaitable[Any]) -> Any:
-    completed = complete(await answer)
-    return await services.runtime.slices.run(completed) if type(completed) is GeneratorType else completed
 
 
 def empty_response(request: Request) -> Response:
