@@ -204,12 +204,13 @@ def assemble(
         MarkerSender(role.open_marker_channel, runtime) if isinstance(role, ClusterRole) else None,
         VerificationSender(role.open_verification_channel, runtime) if isinstance(role, ClusterRole) else None,
     )
-    partitions.on_reopened += [group_service.on_partition_led, transaction_service.on_partition_led]
-    partitions.on_offline += [group_service.on_partition_offline, transaction_service.on_partition_offline]
-    partitions.before_drop += [group_service.unload_topic, transaction_service.unload_topic]
+    groups, transactions = group_service.driver, transaction_service.driver
+    partitions.on_reopened += [groups.on_partition_led, transactions.on_partition_led]
+    partitions.on_offline += [groups.on_partition_offline, transactions.on_partition_offline]
+    partitions.before_drop += [group_service.unload_topic, transactions.unload_topic]
     if isinstance(role, ClusterRole):
-        role.replicas.on_led += [group_service.on_led, transaction_service.on_led]
-        role.replicas.on_resigned += [group_service.on_resigned, transaction_service.on_resigned]
+        role.replicas.on_led += [groups.on_led, transactions.on_led]
+        role.replicas.on_resigned += [groups.on_resigned, transactions.on_resigned]
     disk = DiskJobs(runtime, logs, partitions)
     log_cleaner = LogCleaner(config, runtime, partitions, disk)
     authorizer = BrokerAuthorizer.of(config, runtime, tree)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Generator, Iterable
-from typing import TypeVar
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterable, Sequence
+from typing import Protocol, TypeVar
 
 import attrs
 
@@ -13,6 +13,13 @@ from pylogbroker.errors import ErrorCode, KafkaError
 
 RESPONSE_BYTES_MAX = 64 * 1024 * 1024
 _T = TypeVar("_T")
+
+
+class _Named(Protocol):
+    name: str
+
+
+_N = TypeVar("_N", bound=_Named)
 
 
 @attrs.define
@@ -53,6 +60,19 @@ async def within_budget(items: Iterable[_T], size: Callable[[_T], int], slices: 
     async for item in slices.over(items):
         budget.take(size(item))
         yield item
+
+
+async def attempt_each(
+    changes: Sequence[_N], attempt: Callable[[_N, KafkaError | None], Awaitable[_T]], excess: bool, slices: Slices
+) -> list[_T]:
+    """Attempt changes of named things once each; pass the error for those named twice, or too many partitions."""
+    twice = await slices.run(duplicates_in_steps(each.name for each in changes))
+    error = too_many_partitions() if excess else None
+    results: dict[str, _T] = {}
+    async for each in slices.over(changes):
+        if each.name not in results:
+            results[each.name] = await attempt(each, duplicate_error() if each.name in twice else error)
+    return list(results.values())
 
 
 def too_many_partitions() -> KafkaError:

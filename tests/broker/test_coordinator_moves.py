@@ -120,16 +120,16 @@ class GroupMoveTests(GroupTests):
     def test_a_stopped_replica_has_no_later_epoch(self) -> None:
         """The controller stops replicas of a topic that is deleted, and of a broker that shuts down."""
         service = self.node.broker.group_service
-        service.on_resigned(OFFSETS, 0, 0)
+        service.driver.on_resigned(OFFSETS, 0, 0)
         self.assertEqual((self.fetched(), self.commit(8)), (NOT_HERE, NOT_HERE))
-        service.on_led(OFFSETS, 0, 0)
+        service.driver.on_led(OFFSETS, 0, 0)
         self.assertEqual((self.fetched(), self.commit(8)), (7, NONE))
 
     def test_leading_in_a_later_epoch_without_a_resignation(self) -> None:
         """Another broker may have led in between."""
         before = self.node.broker.groups.runtime.shard(0)
         self.node.broker.partitions.lead((OFFSETS, 0), 5)
-        self.node.broker.group_service.on_led(OFFSETS, 0, 5)
+        self.node.broker.group_service.driver.on_led(OFFSETS, 0, 5)
         self.assertIsNot(self.node.broker.groups.runtime.shard(0), before)
         self.assertEqual(self.fetched(), 7)
 

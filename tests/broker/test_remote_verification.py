@@ -87,7 +87,7 @@ class RemoteVerificationTests(MemberTests):
         """This broker has not heard of it yet."""
         one, two = self.producer()
         one.add(("t", 1))
-        self.cluster[1].broker.transaction_service.on_resigned("__transaction_state", 0, 1)
+        self.cluster[1].broker.transaction_service.driver.on_resigned("__transaction_state", 0, 1)
         self.assertEqual(two.send(b"x", index=1), TRY_AGAIN)
 
     def test_a_coordinator_of_an_older_release(self) -> None:

@@ -180,7 +180,7 @@ class RestartTests(TransactionTests):
             await gate
 
         with patch.object(InternalTopic, "replay", replay):
-            store.on_partition_led("__transaction_state", 0)
+            store.driver.on_partition_led("__transaction_state", 0)
         now(self.node.broker.controller.delete_topic("__transaction_state"))
         now(store.ensure_topic())
         gate.errback(StorageFailure("gone"))

@@ -6,7 +6,7 @@ import attrs
 
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
-from pylogbroker.broker.limits import PartitionAllowance, duplicate_error, duplicates_in_steps, too_many_partitions
+from pylogbroker.broker.limits import PartitionAllowance, attempt_each
 from pylogbroker.broker.security.rules import on_topics
 from pylogbroker.broker.services import Controller, Metadata, Mutations, Services
 from pylogbroker.errors import ErrorCode, KafkaError
@@ -30,17 +30,11 @@ async def handle(
     services: Services, context: RequestContext, request: CreatePartitionsRequest
 ) -> CreatePartitionsResponse:
     controller = services.controller
-    twice = await services.runtime.slices.run(duplicates_in_steps(topic.name for topic in request.topics))
     mutations = services.quotas.mutations(context, _FIRST_WITH_QUOTA_ERROR)
     enlargement = _Enlargement(controller, mutations, request.validate_only)
-    allowance = enlargement.allowance
-    excess = too_many_partitions() if _count_new(services.metadata, request) > allowance.left else None
-    results = {}
-    async for wanted in services.runtime.slices.over(request.topics):
-        if wanted.name not in results:
-            known_error = duplicate_error() if wanted.name in twice else excess
-            results[wanted.name] = await enlargement.attempt(wanted, known_error)
-    return CreatePartitionsResponse(mutations.throttle_ms if mutations else 0, list(results.values()))
+    excess = _count_new(services.metadata, request) > enlargement.allowance.left
+    results = await attempt_each(request.topics, enlargement.attempt, excess, services.runtime.slices)
+    return CreatePartitionsResponse(mutations.throttle_ms if mutations else 0, results)
 
 
 def _count_new(metadata: Metadata, request: CreatePartitionsRequest) -> int:

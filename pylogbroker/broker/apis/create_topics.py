@@ -10,13 +10,7 @@ import attrs
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.config_changes import check_number_of_settings
 from pylogbroker.broker.context import RequestContext
-from pylogbroker.broker.limits import (
-    PartitionAllowance,
-    duplicate_error,
-    duplicates,
-    duplicates_in_steps,
-    too_many_partitions,
-)
+from pylogbroker.broker.limits import PartitionAllowance, attempt_each, duplicates
 from pylogbroker.broker.security.access import Access
 from pylogbroker.broker.security.rules import Decision, Steps, narrow_each
 from pylogbroker.broker.security.visibility import may_create_topic
@@ -58,14 +52,9 @@ def _rejected(wanted: CreatableTopic) -> CreatableTopicResult:
 async def handle(services: Services, context: RequestContext, request: CreateTopicsRequest) -> CreateTopicsResponse:
     mutations = services.quotas.mutations(context, _FIRST_WITH_QUOTA_ERROR)
     creation = _Creation(services, context.access, request.validate_only, mutations)
-    twice = await services.runtime.slices.run(duplicates_in_steps(topic.name for topic in request.topics))
-    excess = too_many_partitions() if _count_partitions(services, request) > creation.allowance.left else None
-    results = {}
-    async for wanted in services.runtime.slices.over(request.topics):
-        if wanted.name not in results:
-            known_error = duplicate_error() if wanted.name in twice else excess
-            results[wanted.name] = await creation.attempt(wanted, known_error)
-    return CreateTopicsResponse(mutations.throttle_ms if mutations else 0, list(results.values()))
+    excess = _count_partitions(services, request) > creation.allowance.left
+    results = await attempt_each(request.topics, creation.attempt, excess, services.runtime.slices)
+    return CreateTopicsResponse(mutations.throttle_ms if mutations else 0, results)
 
 
 def _count_partitions(services: Services, request: CreateTopicsRequest) -> int:

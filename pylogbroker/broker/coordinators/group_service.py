@@ -29,7 +29,7 @@ class GroupService:
     _services: LogServices
     coordinator: GroupCoordinator = attrs.field(init=False)
     _topic: InternalTopic = attrs.field(init=False)
-    _driver: CoordinatorDriver[ReplayedGroups, GroupShard] = attrs.field(init=False)
+    driver: CoordinatorDriver[ReplayedGroups, GroupShard] = attrs.field(init=False)
     _observers: list[Callable[[NewGeneration], object]] = attrs.field(factory=list, init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -39,13 +39,13 @@ class GroupService:
         self.coordinator = GroupCoordinator(
             settings, self._topic, on_generation=self._on_generation, deliver=self._deliver
         )
-        self._driver = CoordinatorDriver(services.runtime, self._topic, self.coordinator.runtime, "groups")
+        self.driver = CoordinatorDriver(services.runtime, self._topic, self.coordinator.runtime, "groups")
 
     def open(self) -> Deferred[None]:
-        return self._driver.open()
+        return self.driver.open()
 
     def close(self) -> None:
-        self._driver.close()
+        self.driver.close()
         self._resume()
 
     def observe(self, observer: Callable[[NewGeneration], object]) -> None:
@@ -71,26 +71,14 @@ class GroupService:
 
     async def on_delta(self, delta: Delta, before: ClusterImage, after: ClusterImage) -> None:
         for change in delta:
-            self._driver.on_change(change)
+            self.driver.on_change(change)
             if isinstance(change, TopicDeleted):
                 await self._on_topic_deleted(change.topic)
 
     def unload_topic(self, topic: TopicImage) -> None:
         if topic.name == OFFSETS_TOPIC and self.coordinator.has_members:
             self.coordinator.await_topic()
-        self._driver.unload_topic(topic)
-
-    def on_led(self, topic: str, index: int, epoch: int) -> None:
-        self._driver.on_led(topic, index, epoch)
-
-    def on_resigned(self, topic: str, index: int, epoch: int) -> None:
-        self._driver.on_resigned(topic, index, epoch)
-
-    def on_partition_led(self, topic: str, index: int) -> None:
-        self._driver.on_partition_led(topic, index)
-
-    def on_partition_offline(self, topic: str, index: int) -> None:
-        self._driver.on_partition_offline(topic, index)
+        self.driver.unload_topic(topic)
 
     async def _on_topic_deleted(self, topic: TopicImage) -> None:
         """Delete the offsets of a topic's partitions; create `__consumer_offsets` again if groups had members."""

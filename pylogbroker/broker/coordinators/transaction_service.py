@@ -22,7 +22,7 @@ from pylogbroker.coordinators import TopicPartition
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.groups import GroupCoordinator
 from pylogbroker.metadata.delta import BrokerRegistered, BrokerUnregistered, Delta
-from pylogbroker.metadata.image import NO_LEADER, BrokerRegistration, ClusterImage, TopicImage
+from pylogbroker.metadata.image import NO_LEADER, BrokerRegistration, ClusterImage
 from pylogbroker.metadata.topic_names import TRANSACTIONS_TOPIC
 from pylogbroker.storage.formatting import counted
 from pylogbroker.transactions import (
@@ -56,7 +56,7 @@ class TransactionService:
     coordinator: TransactionCoordinator = attrs.field(init=False)
     _markers: MarkerWriter = attrs.field(init=False)
     _topic: InternalTopic = attrs.field(init=False)
-    _driver: CoordinatorDriver[ReplayedTransactions, TransactionShard] = attrs.field(init=False)
+    driver: CoordinatorDriver[ReplayedTransactions, TransactionShard] = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
         services = self._services
@@ -64,13 +64,13 @@ class TransactionService:
         self._topic = _transactions_topic(services, PartitionWriter(services, STATE_TIMEOUT_MS))
         settings = TransactionSettings.of(services.config)
         self.coordinator = TransactionCoordinator(settings, self._topic, self, _log_timeout)
-        self._driver = CoordinatorDriver(services.runtime, self._topic, self.coordinator.runtime, "transactions")
+        self.driver = CoordinatorDriver(services.runtime, self._topic, self.coordinator.runtime, "transactions")
 
     def open(self) -> Deferred[None]:
-        return self._driver.open()
+        return self.driver.open()
 
     def close(self) -> None:
-        self._driver.close()
+        self.driver.close()
         for sender in self._senders:
             sender.close()
 
@@ -154,28 +154,13 @@ class TransactionService:
     def _senders(self) -> Iterable[MarkerSender | VerificationSender]:
         return (each for each in (self._sender, self._verifier) if each is not None)
 
-    def unload_topic(self, topic: TopicImage) -> None:
-        self._driver.unload_topic(topic)
-
     def on_delta(self, delta: Delta, before: ClusterImage, after: ClusterImage) -> None:
         for change in delta:
-            self._driver.on_change(change)
+            self.driver.on_change(change)
             match change:
                 case BrokerRegistered(BrokerRegistration(id=broker_id)) | BrokerUnregistered(broker_id):
                     for sender in self._senders:
                         sender.disconnect(broker_id)
-
-    def on_led(self, topic: str, index: int, epoch: int) -> None:
-        self._driver.on_led(topic, index, epoch)
-
-    def on_resigned(self, topic: str, index: int, epoch: int) -> None:
-        self._driver.on_resigned(topic, index, epoch)
-
-    def on_partition_led(self, topic: str, index: int) -> None:
-        self._driver.on_partition_led(topic, index)
-
-    def on_partition_offline(self, topic: str, index: int) -> None:
-        self._driver.on_partition_offline(topic, index)
 
 
 def _log_failure(failure: Failure) -> None:
