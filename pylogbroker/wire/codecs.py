@@ -15,9 +15,9 @@ from typing import Any, Final, Generic, TypeVar
 from pylogbroker.wire.decoder_compiler import DecodeInSteps, decoder, stepwise_decoder
 from pylogbroker.wire.encoder_compiler import (
     Encode,
-    EncodeIfShort,
     EncodeInSteps,
-    bounded_encoder,
+    FrameIfShort,
+    bounded_frame_encoder,
     encoder,
     stepwise_encoder,
 )
@@ -92,27 +92,24 @@ class RequestCodec(MessageCodec[Q]):
 class ResponseCodec(MessageCodec[R]):
     def __init__(self, message: type[R], version: int) -> None:
         super().__init__(message, version)
-        header = struct.Struct(">i" + response_header_format(message.api_key, version))
-        self._pack: Final = header.pack
-        self._header_size: Final = header.size - 4
+        self._header: Final = struct.Struct(">i" + response_header_format(message.api_key, version))
+        self._header_size: Final = self._header.size - 4
 
     @cached_property
-    def _chunks_if_short(self) -> EncodeIfShort:
-        return bounded_encoder(self.message, self.version, self.message.versions.is_flexible(self.version))
+    def frame_if_short(self) -> FrameIfShort:
+        """Like `frame`, but return None for a message with more structs in its arrays than a third argument.
+
+        It is one function without calls of others, since each request pays for it.
+        """
+        flexible = self.message.versions.is_flexible(self.version)
+        return bounded_frame_encoder(self.message, self.version, flexible, self._header)
 
     def frame(self, correlation_id: int, message: R) -> list[Chunk]:
         return self._framed(correlation_id, self.chunks(message))
-
-    def frame_if_short(self, correlation_id: int, message: R, structs_max: int) -> list[Chunk] | None:
-        """Return None for a message with more structs in its arrays."""
-        chunks: list[Any] | None = self._chunks_if_short(message, structs_max)
-        if chunks is not None:
-            chunks[0] = self._pack(self._header_size + sum(map(len, chunks)), correlation_id) + chunks[0]
-        return chunks
 
     def frame_in_steps(self, correlation_id: int, message: R) -> Generator[None, None, list[Chunk]]:
         return self._framed(correlation_id, (yield from self.chunks_in_steps(message)))
 
     def _framed(self, correlation_id: int, chunks: list[Any]) -> list[Chunk]:
-        chunks[0] = self._pack(self._header_size + sum(map(len, chunks)), correlation_id) + chunks[0]
+        chunks[0] = self._header.pack(self._header_size + sum(map(len, chunks)), correlation_id) + chunks[0]
         return chunks

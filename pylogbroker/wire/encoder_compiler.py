@@ -26,7 +26,7 @@ from pylogbroker.wire.schema import Chunk, Field, FieldType, fields_of
 from pylogbroker.wire.source import SourceText, is_plain
 
 Encode: TypeAlias = Callable[[Any], list[Chunk]]
-EncodeIfShort: TypeAlias = Callable[[Any, int], list[Chunk] | None]
+FrameIfShort: TypeAlias = Callable[[int, Any, int], list[Chunk] | None]
 EncodeInSteps: TypeAlias = Callable[[Any], Generator[None, None, list[Chunk]]]
 Tagged: TypeAlias = tuple[tuple[int, str, Any, Encode], ...]
 
@@ -49,9 +49,12 @@ def encoder(cls: type, version: int, flexible: bool) -> Encode:
     return made
 
 
-def bounded_encoder(cls: type, version: int, flexible: bool) -> EncodeIfShort:
-    """Compile an encoder that returns None for a message with more structs in arrays than its second argument."""
-    made: EncodeIfShort = _EncoderCompiler(cls, version, flexible, is_bounded=True).message(cls)
+def bounded_frame_encoder(cls: type, version: int, flexible: bool, header: struct.Struct) -> FrameIfShort:
+    """Compile an encoder of frames that begin with their size and a correlation id, as `header` packs them.
+
+    It returns None for a message with more structs in arrays than its last argument.
+    """
+    made: FrameIfShort = _EncoderCompiler(cls, version, flexible, bounded_frame=header).message(cls)
     return made
 
 
@@ -63,10 +66,15 @@ def stepwise_encoder(cls: type, version: int, flexible: bool) -> EncodeInSteps:
 
 class _EncoderCompiler:
     def __init__(
-        self, cls: type, version: int, flexible: bool, in_steps: bool = False, is_bounded: bool = False
+        self,
+        cls: type,
+        version: int,
+        flexible: bool,
+        in_steps: bool = False,
+        bounded_frame: struct.Struct | None = None,
     ) -> None:
         self._in_steps = in_steps
-        self._is_bounded = is_bounded
+        self._bounded_frame = bounded_frame
         self._version = version
         self._flexible = flexible
         self._source = SourceText(_NAMES)
@@ -74,21 +82,46 @@ class _EncoderCompiler:
         self._codes = ""
         self._values: list[str] = []
         self._depth = 0
-        self._explains = _explains(cls)
+        self._explains = _contains(cls, FieldType.ERROR_TEXT)
 
     def message(self, cls: type) -> Any:
         name = f"{cls.__name__} v{self._version}"
-        with self._source.function(f"encode(message{', left' * self._is_bounded})"):
-            with self._source.block("try"), self._chunks():
+        header = self._bounded_frame
+        with self._source.function("encode(correlation_id, message, left)" if header else "encode(message)"):
+            with self._source.block("try"), self._frame(cls, header) if header else self._chunks():
                 self._source.begin_steps(self._in_steps)
                 self._struct(cls, "message")
             with self._source.block("except UNENCODABLE as error"):
                 self._line(f'raise EncodingError(f"{name} cannot be encoded: {{error}}") from error')
-        variant = " in steps" * self._in_steps + " if short" * self._is_bounded
+        variant = " in steps" * self._in_steps + " if short" * bool(header)
         return self._source.compile("encode", f"encode {name}{variant}")
 
     @contextmanager
     def _chunks(self) -> Iterator[None]:
+        with self._pieces():
+            yield
+        with self._source.block("if pieces or not chunks"):
+            self._line('chunks.append(b"".join(pieces))')
+        self._line("return chunks")
+
+    @contextmanager
+    def _frame(self, cls: type, header: struct.Struct) -> Iterator[None]:
+        """Put the header before the first chunk; as a rule it is the only one."""
+        pack_header = self._source.name(header.pack, "pack_header")
+        with self._pieces():
+            yield
+        if _contains(cls, FieldType.RECORDS):
+            with self._source.block("if chunks"):
+                with self._source.block("if pieces"):
+                    self._line('chunks.append(b"".join(pieces))')
+                size = f"{header.size - 4} + sum(map(len, chunks))"
+                self._line(f"chunks[0] = {pack_header}({size}, correlation_id) + chunks[0]")
+                self._line("return chunks")
+        self._line('body = b"".join(pieces)')
+        self._line(f"return [{pack_header}({header.size - 4} + len(body), correlation_id) + body]")
+
+    @contextmanager
+    def _pieces(self) -> Iterator[None]:
         self._line("chunks = []")
         self._line("pieces = []")
         self._line("append = pieces.append")
@@ -96,9 +129,6 @@ class _EncoderCompiler:
             self._line(f"texts_left = {ERROR_TEXTS_MAX}")
         yield
         self._pack()
-        with self._source.block("if pieces or not chunks"):
-            self._line('chunks.append(b"".join(pieces))')
-        self._line("return chunks")
 
     # -- structs -------------------------------------------------------------------------------------------
 
@@ -133,11 +163,11 @@ class _EncoderCompiler:
 
     def _encoder(self, field: Field) -> str:
         name = f"encode_{field.name}"
-        variant = self._in_steps, self._is_bounded
-        self._in_steps = self._is_bounded = False
+        variant = self._in_steps, self._bounded_frame
+        self._in_steps, self._bounded_frame = False, None
         with self._source.function(f"{name}(tagged)"), self._chunks():
             self._field(field, "tagged")
-        self._in_steps, self._is_bounded = variant
+        self._in_steps, self._bounded_frame = variant
         return name
 
     def _at_default(self, fields: list[Field], value: str) -> str:
@@ -234,7 +264,7 @@ class _EncoderCompiler:
         if isinstance(field.kind, FieldType) and field.kind.code:
             self._append(f'pack(f">{{size}}{field.kind.code}", *value)')
             return
-        if self._is_bounded and isinstance(field.kind, type):
+        if self._bounded_frame is not None and isinstance(field.kind, type):
             self._line("left -= size")
             with self._source.block("if left < 0"):
                 self._line("return None")
@@ -259,10 +289,9 @@ def _sameness(default: Any) -> str:
     return "==" if is_plain(default) and default is not None else "is"
 
 
-def _explains(cls: type) -> bool:
+def _contains(cls: type, kind: FieldType) -> bool:
     return any(
-        field.kind is FieldType.ERROR_TEXT or (isinstance(field.kind, type) and _explains(field.kind))
-        for field in fields_of(cls)
+        field.kind is kind or (isinstance(field.kind, type) and _contains(field.kind, kind)) for field in fields_of(cls)
     )
 
 

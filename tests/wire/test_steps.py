@@ -9,8 +9,10 @@ import pytest
 from hypothesis import Phase, given, settings
 
 from pylogbroker.wire import SUPPORTED, Chunk, request_codec, response_codec
+from pylogbroker.wire.encoder_compiler import OWN_CHUNK_BYTES_MIN
 from pylogbroker.wire.errors import EncodingError, WireError
 from pylogbroker.wire.messages.create_topics import CreatableTopicResult, CreateTopicsResponse
+from pylogbroker.wire.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 from pylogbroker.wire.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
@@ -54,7 +56,9 @@ def check_steps(key: int, version: int) -> None:
     @settings(max_examples=examples(5), database=None, deadline=None, phases=[Phase.generate])
     @given(messages(requests.message, version), messages(responses.message, version))
     def agree(request: Any, response: Any) -> None:
-        assert join(finish(responses.frame_in_steps(7, response))[0]) == join(responses.frame(7, response))
+        framed = join(responses.frame(7, response))
+        assert join(finish(responses.frame_in_steps(7, response))[0]) == framed
+        assert join(responses.frame_if_short(7, response, 1 << 30) or []) == framed
         encoded = memoryview(requests.encode(request))
         assert finish(requests.decode_at_in_steps(encoded, 0))[0][0] == requests.decode_first(encoded)
 
@@ -112,6 +116,17 @@ def test_a_bound_counts_the_structs_in_arrays(topics: int, partitions: int, stru
     assert chunks is not None
     assert join(chunks) == join(codec.frame(7, answer))
     assert codec.frame_if_short(7, answer, structs - 1) is None
+
+
+@pytest.mark.parametrize("ending", [[], [PartitionData(1, aborted_transactions=None)]])
+def test_large_records_are_not_copied_into_a_short_frame(ending: list[PartitionData]) -> None:
+    codec, records = response_codec(1, 4), bytes(OWN_CHUNK_BYTES_MIN)
+    partitions = [PartitionData(0, aborted_transactions=None, records=records), *ending]
+    answer = FetchResponse(responses=[FetchableTopicResponse("t", partitions=partitions)])
+    chunks = codec.frame_if_short(7, answer, 3)
+    assert chunks is not None
+    assert [each.obj for each in chunks if isinstance(each, memoryview)] == [records]
+    assert join(chunks) == join(codec.frame(7, answer))
 
 
 @pytest.mark.parametrize("key", VERSIONS)
