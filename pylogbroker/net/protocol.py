@@ -14,6 +14,7 @@ A lost connection also cancels decoding and encoding (see `pylogbroker.broker.co
 
 from __future__ import annotations
 
+import struct
 from collections import deque
 from collections.abc import Coroutine, Generator
 from inspect import isawaitable
@@ -38,7 +39,16 @@ from pylogbroker.errors import ErrorCode, KafkaError, ProtocolViolation
 from pylogbroker.net.latencies import MeasuredRead, ReadSampler
 from pylogbroker.net.limits import MemoryLimit
 from pylogbroker.net.response_slots import ResponseEncoder, ResponseSlot
-from pylogbroker.net.routes import NotOffered, Route, Routes, read_header
+from pylogbroker.net.routes import (
+    CLIENT_ID_AT,
+    HEADER_BYTES_MIN,
+    NotOffered,
+    Route,
+    Routes,
+    has_client_id,
+    read_client_id,
+    unpack_header_start,
+)
 from pylogbroker.net.transport import ChunkServer
 from pylogbroker.rpc.transport import BUFFERS
 from pylogbroker.security.principals import ANONYMOUS
@@ -58,6 +68,7 @@ UNSENT_BYTES_MAX = 512 * 1024
 _OUT_BYTES = 128 * 1024
 _OUT_CHUNKS = 256
 _CALLERS_MAX = 64
+_ID_SIZE = struct.Struct(">h")
 _CALLER_ID_BYTES_MAX = 249  # longer client ids are not remembered: they may have 32 KB
 _DECODE_INLINE_BYTES_MAX = 64 * 1024  # longer ones with many elements are decoded in slices
 _ENCODE_INLINE_STRUCTS_MAX = 500  # some hundred microseconds; longer answers are encoded in slices
@@ -114,7 +125,7 @@ class KafkaProtocol(Protocol):
         self._out_bytes = 0
         self._quotas: HasMeters = Unmetered()
         self._unmute: IDelayedCall | None = None
-        self._callers: dict[tuple[int, int, int, bytes], tuple[Route, RequestContext]] = {}
+        self._callers: dict[tuple[int, int, bytes], tuple[Route, RequestContext]] = {}
         self._blocked = False
         self._busy = 0  # unfinished parts of long requests; the next requests wait
         self._decoding: Deferred[Any] | None = None  # of a long request
@@ -239,9 +250,11 @@ class KafkaProtocol(Protocol):
     def _request(self, frame: memoryview) -> None:
         correlation_id = -1
         try:
-            key, version, correlation_id, id_size, client_id, position = read_header(frame)
-            caller = self._callers.get((key, version, id_size, client_id))
-            if caller is None:
+            key, version, correlation_id, id_size = unpack_header_start(frame)
+            position = HEADER_BYTES_MIN + id_size if id_size > 0 else HEADER_BYTES_MIN
+            caller = self._callers.get((key, version, frame[CLIENT_ID_AT:position].tobytes()))
+            if caller is None:  # else these bytes are those of a header that was checked
+                id_size, client_id, position = read_client_id(frame, key, version, id_size)
                 caller = self._resolve(key, version, id_size, client_id)
             route, context = caller
             if route.flexible:  # as a rule without tagged fields, which costs no call
@@ -259,6 +272,9 @@ class KafkaProtocol(Protocol):
                     return
         except NotOffered as violation:
             self._violated(self._with_hint(str(violation), frame), violation.api)
+        except struct.error:
+            reason = f"bad request: a frame of {len(frame)} bytes is too short for a request"
+            self._violated(self._with_hint(reason, frame))
         except (ProtocolViolation, IndexError) as violation:  # IndexError: the header's tagged fields are cut off
             self._violated(self._with_hint(f"bad request: {violation}", frame))
         else:
@@ -369,10 +385,10 @@ class KafkaProtocol(Protocol):
         listener, access = self.factory.listener_name, self._current_access()
         who = self._principal, self._caller, access, self._by_token
         context = RequestContext(version, name, self._host, local, listener, *who)
-        if id_size <= _CALLER_ID_BYTES_MAX:
+        if id_size <= _CALLER_ID_BYTES_MAX and has_client_id(key, version):
             if len(self._callers) >= _CALLERS_MAX:
                 self._callers.clear()
-            self._callers[key, version, id_size, client_id] = route, context
+            self._callers[key, version, _ID_SIZE.pack(id_size) + client_id] = route, context
         return route, context
 
     def _current_access(self) -> Access | None:

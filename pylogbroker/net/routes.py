@@ -52,24 +52,27 @@ _OTHER_APIS = {
 """Names for the log: APIs for clients that are not declared."""
 
 _CONTROLLED_SHUTDOWN = 7
-_HEADER = struct.Struct(">hhih")
+unpack_header_start = struct.Struct(">hhih").unpack_from
+"""API key, version, correlation id, and size of the client id at the start of a frame."""
 
-Header = tuple[int, int, int, int, bytes, int]
+CLIENT_ID_AT = 8
+HEADER_BYTES_MIN = 10
+
 EncodeIfShort = Callable[[int, Any, int], list[Chunk] | None]
 
 
-def read_header(frame: memoryview) -> Header:
-    """Return API key, version, correlation id, size of the client id (-1: null), client id, and end position."""
-    try:
-        key, version, correlation_id, id_size = _HEADER.unpack_from(frame)
-    except struct.error:
-        raise ProtocolViolation(f"a frame of {len(frame)} bytes is too short for a request") from None
-    if key == _CONTROLLED_SHUTDOWN and version == 0:
-        return key, version, correlation_id, -1, b"", 8
-    end = 10 + id_size if id_size > 0 else 10
+def read_client_id(frame: memoryview, key: int, version: int, id_size: int) -> tuple[int, bytes, int]:
+    """Return the size of the client id (-1: null), the client id, and its end position."""
+    if not has_client_id(key, version):
+        return -1, b"", CLIENT_ID_AT
+    end = HEADER_BYTES_MIN + max(id_size, 0)
     if end > len(frame) or id_size < -1:
         raise ProtocolViolation(f"a client id of {id_size} bytes in a frame of {len(frame)}")
-    return key, version, correlation_id, id_size, bytes(frame[10:end]), end
+    return id_size, bytes(frame[HEADER_BYTES_MIN:end]), end
+
+
+def has_client_id(key: int, version: int) -> bool:
+    return key != _CONTROLLED_SHUTDOWN or version != 0
 
 
 class NotOffered(ProtocolViolation):

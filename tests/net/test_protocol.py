@@ -23,6 +23,7 @@ from pylogbroker.net.limits import MemoryLimit
 from pylogbroker.net.protocol import REQUESTS_WAITING_MAX, KafkaProtocol
 from pylogbroker.wire import decode_response_header, response_codec
 from pylogbroker.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from pylogbroker.wire.messages.controlled_shutdown import ControlledShutdownRequest, ControlledShutdownResponse
 from pylogbroker.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from pylogbroker.wire.messages.metadata import (
     MetadataRequest,
@@ -124,6 +125,37 @@ class ProtocolTests(SynchronousTestCase):
         self.assertEqual(asked, [("User:ANONYMOUS", "10.0.0.1")])
         self.assertIs(first.access, second.access)
         self.assertEqual(first.principal, "User:ANONYMOUS")
+
+    def test_client_ids_are_distinguished(self) -> None:
+        names = ["ab", None, "", "a", "ab", None, "", "a"]
+        for name in names:
+            self.protocol.dataReceived(frame(HeartbeatRequest(), 4, 1, name))
+        self.assertEqual([context.client_id for context in self.handlers.contexts], names)
+        self.assertEqual(len(self.protocol._callers), 4)
+
+    def test_a_cut_off_client_id_is_not_a_known_one(self) -> None:
+        self.protocol.dataReceived(frame(HeartbeatRequest(), 4, 1, "ab"))
+        for cut_off in (struct.pack(">ihhihs", 11, 12, 4, 1, 2, b"a"), struct.pack(">ihhih", 10, 12, 4, 1, -2)):
+            other, transport = connect(self.factory)
+            other._callers = self.protocol._callers
+            with logged_lines() as lines:
+                other.dataReceived(cut_off)
+                self.settle()
+            self.assertIn("a client id of", lines[0])
+            self.assertEqual(transport.closed, "at once")
+
+    def test_requests_without_a_client_id_in_their_header(self) -> None:
+        """Their bodies begin where others have its size."""
+        stopped: list[int] = []
+
+        def stop(broker: Any, context: Any, request: ControlledShutdownRequest) -> ControlledShutdownResponse:
+            stopped.append(request.broker_id)
+            return ControlledShutdownResponse()
+
+        closing, transport = connect(FakeFactory((Api(ControlledShutdownRequest, stop),)))
+        for broker_id in (-1, 7, -1, 7):
+            closing.dataReceived(struct.pack(">ihhii", 12, 7, 0, 1, broker_id))
+        self.assertEqual((stopped, transport.closed), ([-1, 7, -1, 7], ""))
 
     def test_durations_of_requests_are_counted(self) -> None:
         """A request waits for those of the same read, and an answer for those before it."""
