@@ -476,14 +476,16 @@ class KafkaProtocol(Protocol):
         code = error.code if isinstance(error, KafkaError) else ErrorCode.UNKNOWN_SERVER_ERROR
         if not isinstance(error, KafkaError):
             log.failure("{api} of {peer} failed", failure, api=route.name, peer=self.peer)
-        if not hasattr(route.response_type, "error_code"):
+        if not route.has_error_code:
             route.errors[code] += 1
             self.close_because(f"{route.name} cannot be answered: {error}")
             return None
         return route.response_type(error_code=code)
 
     def _encoded(self, route: ResponseEncoder, correlation_id: int, answer: Any) -> list[Chunk] | None:
-        """Encode, or return None for a long answer; close the connection if that fails."""
+        """Count the error, and encode; return None for a long answer. Close the connection if that fails."""
+        if route.has_error_code and answer.error_code:
+            route.errors[answer.error_code] += 1
         try:
             return route.encode_if_short(correlation_id, answer, _ENCODE_INLINE_STRUCTS_MAX)
         except EncodingError:

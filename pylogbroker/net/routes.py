@@ -101,7 +101,8 @@ class Route:
     is_read: bool = False
     decode_in_steps: Callable[[memoryview, int], Generator[None, None, tuple[Any, int]]] | None = None
     requests: int = attrs.field(default=0, init=False)
-    errors: Counter[int] = attrs.field(factory=Counter)
+    errors: Counter[int] = attrs.field(factory=Counter, init=False)
+    has_error_code: bool = False
     latency: Latency = attrs.field(factory=Latency)
     latency_of: Callable[[Any], Latency] | None = None
 
@@ -152,8 +153,6 @@ def _shown(key: int) -> str:
 
 def _route(api: Api, version: int, latencies: Mapping[str, Latency]) -> Route:
     requests, responses = request_codec(api.key, version), response_codec(api.key, version)
-    errors: Counter[int] = Counter()
-    encode = responses.frame_if_short
     is_fetch = api.request is FetchRequest
     return Route(
         api.name,
@@ -161,30 +160,19 @@ def _route(api: Api, version: int, latencies: Mapping[str, Latency]) -> Route:
         requests.decode_at,
         api.handle,
         api.response,
-        _counting(encode, errors) if hasattr(api.response, "error_code") else encode,
+        responses.frame_if_short,
         responses.frame_in_steps,
         api.is_read,
         requests.decode_at_in_steps,
-        errors,
-        latencies["FetchConsumer" if is_fetch else api.name],
-        _fetch_latency(latencies) if is_fetch else None,
+        has_error_code=hasattr(api.response, "error_code"),
+        latency=latencies["FetchConsumer" if is_fetch else api.name],
+        latency_of=_fetch_latency(latencies) if is_fetch else None,
     )
 
 
 def _fetch_latency(latencies: Mapping[str, Latency]) -> Callable[[FetchRequest], Latency]:
     of_consumers, of_followers = latencies["FetchConsumer"], latencies["FetchFollower"]
     return lambda request: of_followers if fetcher_of(request) > CONSUMER else of_consumers
-
-
-def _counting(encode: EncodeIfShort, errors: Counter[int]) -> EncodeIfShort:
-    """Return `encode`, which also counts the error codes of responses."""
-
-    def encode_and_count(correlation_id: int, answer: Any, structs_max: int) -> list[Chunk] | None:
-        if answer.error_code:
-            errors[answer.error_code] += 1
-        return encode(correlation_id, answer, structs_max)
-
-    return encode_and_count
 
 
 def _unsupported_api_versions() -> Route:

@@ -30,6 +30,7 @@ class _Encoded:
     name: str = "the simple protocol"
     response_type: Any = list
     errors: Counter[int] = attrs.field(factory=Counter, eq=False)
+    has_error_code: bool = False
 
     def encode_if_short(self, correlation_id: int, answer: list[Chunk], structs_max: int) -> list[Chunk]:
         return answer
