@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Generator
 
 from pylogbroker.broker.api import serves
 from pylogbroker.broker.context import RequestContext
-from pylogbroker.broker.fetch.operation import FetchOperation
+from pylogbroker.broker.fetch.operation import fetch
 from pylogbroker.broker.fetch.session import (
     RequestedPartitions,
     requested_partitions,
@@ -54,4 +54,4 @@ def _fetch(
         return FetchResponse(error_code=error.code)
     incremental = session is not None and request.session_epoch > FIRST_EPOCH
     asked = list(requested.values()) if session is None else session.to_read()
-    return FetchOperation(services, context, request, session, asked, incremental).run()
+    return fetch(services, context, request, session, asked, incremental)

@@ -12,6 +12,8 @@
     any        FAILED            ANSWERED    an exception ends the request
     any        CALLER_GONE       ABANDONED   the connection is closed: no work goes on
 
+A fetch whose first read of few partitions can be answered never becomes a FetchOperation.
+
 READING finds regions of files. PREPARING reads small ones from the page cache; worker threads read uncached ones, and
 convert.
 
@@ -24,7 +26,6 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterat
 from contextlib import suppress
 from enum import IntEnum, auto
 from typing import Any, Final
-from uuid import UUID
 
 import attrs
 from twisted.internet.defer import CancelledError, Deferred, ensureDeferred
@@ -36,14 +37,14 @@ from pylogbroker.broker.fetch.conversion import Conversion
 from pylogbroker.broker.fetch.follower_session import FollowerSession
 from pylogbroker.broker.fetch.readahead import read_ahead
 from pylogbroker.broker.fetch.reader import FetchReader
-from pylogbroker.broker.fetch.session import FetchSession, RequestedPartition, TopicKey
+from pylogbroker.broker.fetch.response_builder import FetchedPartition, FetchResponseBuilder
+from pylogbroker.broker.fetch.session import FetchSession, RequestedPartition
 from pylogbroker.broker.partitions.partition import Partition
 from pylogbroker.broker.partitions.purgatory import Mark
 from pylogbroker.broker.services import Services
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.storage import FileRegion
-from pylogbroker.wire import NO_ID
-from pylogbroker.wire.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
+from pylogbroker.wire.messages.fetch import FetchRequest, FetchResponse, PartitionData
 
 PARTITIONS_INLINE_MAX: Final = 100
 """Partitions between two checks of the time."""
@@ -51,7 +52,6 @@ PARTITIONS_INLINE_MAX: Final = 100
 _READ_ROUNDS_MAX = 10
 _CONVERTED_BYTES: Final = 1 << 20  # for one job of a worker
 _Failed = tuple[RequestedPartition, PartitionData, OSError]
-_Pair = tuple[RequestedPartition, PartitionData]
 
 
 class FetchState(IntEnum):
@@ -101,18 +101,45 @@ class _Announcement:
         """Leave it to the fetch itself."""
 
 
+def fetch(
+    services: Services,
+    context: RequestContext,
+    request: FetchRequest,
+    session: FetchSession | None,
+    asked: list[RequestedPartition],
+    incremental: bool,
+) -> FetchResponse | Deferred[FetchResponse]:
+    """Return the response, or a Deferred of it; to cancel that abandons the fetch."""
+    reader = FetchReader(services, context, request)
+    builder = FetchResponseBuilder(services, context, reader, session, incremental)
+    if len(asked) <= PARTITIONS_INLINE_MAX:
+        reader.begin()
+        reader.read(asked)
+        if (reader.has_enough or _names_nothing(asked, session)) and reader.is_ready(reader.answers):
+            return builder.build(asked)
+        if reader.is_follower:  # it acknowledges records: their producers wait, and not for this fetch
+            services.runtime.deferred_actions.run_early()
+    follower = session if isinstance(session, FollowerSession) else None
+    return FetchOperation(services, context, request, asked, follower, reader, builder).start()
+
+
+def _names_nothing(asked: list[RequestedPartition], session: FetchSession | None) -> bool:
+    """Return whether a fetch has no partitions to wait for; a follower's session may have some without news."""
+    return not asked and not (isinstance(session, FollowerSession) and session.partitions)
+
+
 @attrs.define(eq=False)
 class FetchOperation:
-    """One fetch request; a DelayedOperation while it waits."""
+    """One fetch request that is not answered at once; a DelayedOperation while it waits."""
 
     services: Services
     context: RequestContext
     request: FetchRequest
-    session: FetchSession | None
     asked: list[RequestedPartition]
-    incremental: bool
+    _follower: FollowerSession | None
+    _reader: FetchReader
+    _builder: FetchResponseBuilder
     _state: FetchState = attrs.field(default=FetchState.READING, init=False)
-    _reader: FetchReader = attrs.field(init=False)
     _is_short: bool = attrs.field(init=False)  # few partitions: no pauses
     _watched: list[Partition] = attrs.field(factory=list, init=False)
     _missing: int = attrs.field(default=0, init=False)  # bytes that the wait still needs
@@ -123,26 +150,16 @@ class FetchOperation:
     _work: Deferred[FetchEvent] | None = attrs.field(default=None, init=False)
     _charged: int = attrs.field(default=0, init=False)
     _announcement: _Announcement | None = attrs.field(default=None, init=False)
-    _follower: FollowerSession | None = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self._follower = self.session if isinstance(self.session, FollowerSession) else None
-        self._reader = FetchReader(self.services, self.context, self.request)
-        self.request.min_bytes = min(self.request.min_bytes, self._reader.quota_bytes_max)
         self._is_short = len(self.asked) <= PARTITIONS_INLINE_MAX
         if self._reader.announces_high_watermarks:
             self._announcement = _Announcement(self)
 
     # -- states and events -------------------------------------------------------------------------------------------
 
-    def run(self) -> FetchResponse | Deferred[FetchResponse]:
-        """Return the response, or a Deferred of it; to cancel that abandons the fetch."""
-        if self._is_short:
-            self._read()
-            if (response := self._response_at_once()) is not None:
-                return response
-            if self._reader.is_follower:  # it acknowledges records: their producers wait, and not for this fetch
-                self.services.runtime.deferred_actions.run_early()
+    def start(self) -> Deferred[FetchResponse]:
+        """Return a Deferred of the response; to cancel it abandons the fetch. Few partitions have been read."""
         answered: Deferred[FetchResponse] = Deferred(self._on_caller_gone)
         self._answered = answered
         if self._is_short:
@@ -150,17 +167,6 @@ class FetchOperation:
         else:
             self._enter_reading()
         return answered
-
-    def _response_at_once(self) -> FetchResponse | None:
-        reader = self._reader
-        if not (self._is_enough() and reader.is_ready(reader.answers)):
-            return None
-        self._state = FetchState.ANSWERED
-        if (throttled := self._throttled_response()) is not None:
-            return throttled
-        response = self._begin_response()
-        self._add_partitions(response, self.asked, reader.answers)
-        return response
 
     def _on(self, event: FetchEvent) -> None:
         state = TRANSITIONS[self._state].get(event)
@@ -197,12 +203,14 @@ class FetchOperation:
             self._do(self._read_in_slices_and_watch())
             return
         self._is_last |= not self._reader.is_committed
-        self._read()
-        self._response = self._response_at_once()
-        if self._response is None:
-            self._on(self._found())
-        else:
+        reader = self._reader
+        reader.begin(resumes=self._deadline is not None)
+        reader.read(self.asked)
+        if self._is_enough() and reader.is_ready(reader.answers):
+            self._state, self._response = FetchState.ANSWERED, self._builder.build(self.asked)
             self._enter_answered()
+        else:
+            self._on(self._found())
 
     def _enter_waiting(self) -> None:
         if self._deadline is None:
@@ -244,22 +252,11 @@ class FetchOperation:
 
     # -- READING ---------------------------------------------------------------------------------------------------
 
-    def _read(self) -> None:
-        self._reader.begin(resumes=self._deadline is not None)
-        self._reader.read(self.asked)
-
     def _found(self) -> FetchEvent:
         return FetchEvent.MIN_BYTES_FOUND if self._is_enough() else FetchEvent.FOUND_TOO_LITTLE
 
     def _is_enough(self) -> bool:
-        request = self.request
-        return (
-            self._reader.is_urgent
-            or self._reader.size >= request.min_bytes
-            or request.max_wait_ms <= 0
-            or not (self.asked or (self._follower is not None and self._follower.partitions))
-            or self._is_last
-        )
+        return self._reader.has_enough or self._is_last or _names_nothing(self.asked, self._follower)
 
     async def _read_in_slices_and_watch(self) -> FetchEvent:
         resumes = self._deadline is not None
@@ -370,12 +367,12 @@ class FetchOperation:
         async for place in self._slices():
             if not self._reader.is_ready(self._reader.answers[place]):
                 return await self._prepare()
-        self._response = self._throttled_response() or await self._build_response_in_slices()
+        self._response = self._builder.throttled_response() or await self._build_response_in_slices()
         return FetchEvent.PREPARED
 
     async def _prepare(self) -> FetchEvent:
         await self._read_uncached()
-        self._response = self._throttled_response()
+        self._response = self._builder.throttled_response()
         if self._response is not None:
             return FetchEvent.PREPARED
         conversion = Conversion(self.services, self.context, self._reader.needs_v2, self._reader.limit)
@@ -399,9 +396,9 @@ class FetchOperation:
                 await self.services.runtime.in_reading_thread(self._read_on, self._reader.uncached)
             await self._read_in_slices(may_wait=not left)
 
-    async def _convert(self, conversion: Conversion, due: Sequence[_Pair]) -> None:
+    async def _convert(self, conversion: Conversion, due: Sequence[FetchedPartition]) -> None:
         conversion.begin(self._reader.answers)
-        batch: list[_Pair] = []
+        batch: list[FetchedPartition] = []
         size = 0
         for number, pair in enumerate(due, 1):
             batch.append(pair)
@@ -419,7 +416,7 @@ class FetchOperation:
                 log = self._reader.find(asked).log
                 self.services.partitions.request_failed(log, log.record_failure(error))
 
-    def _pairs(self) -> Iterator[_Pair]:
+    def _pairs(self) -> Iterator[FetchedPartition]:
         return zip(self.asked, self._reader.answers, strict=True)
 
     # In worker threads, which stop when the caller has gone.
@@ -434,7 +431,7 @@ class FetchOperation:
     def _bring_in(self) -> list[_Failed]:
         return _with_regions(self._pairs(), lambda asked, answer, region: read_ahead(region, self._is_abandoned))
 
-    def _convert_some(self, conversion: Conversion, some: Sequence[_Pair]) -> list[_Failed]:
+    def _convert_some(self, conversion: Conversion, some: Sequence[FetchedPartition]) -> list[_Failed]:
         def convert(asked: RequestedPartition, answer: PartitionData, region: FileRegion) -> None:
             try:
                 conversion.convert(asked, answer, region)
@@ -445,68 +442,11 @@ class FetchOperation:
 
     # -- ANSWERED --------------------------------------------------------------------------------------------------
 
-    def _throttled_response(self) -> FetchResponse | None:
-        """Return an empty answer to a consumer over its quota; else the records that are read count."""
-        meters = self.services.quotas.meters
-        if meters is None or self._reader.is_follower:
-            return None
-        throttle_ms = meters.fetch_throttle_ms(self.context, self._reader.size)
-        if not throttle_ms:
-            return None
-        session_id = 0
-        if self.session is not None:
-            if self.incremental:
-                session_id = self.session.id
-            else:  # the client begins it again
-                self.services.fetches.sessions.end(self.session)
-        return FetchResponse(throttle_time_ms=throttle_ms, session_id=session_id, responses=[])
-
     async def _build_response_in_slices(self) -> FetchResponse:
-        response = self._begin_response()
+        response = self._builder.begin()
         async for place in self._slices():
-            self._add_partitions(response, self.asked[place], self._reader.answers[place])
+            self._builder.add(response, self.asked[place], self._reader.answers[place])
         return response
-
-    def _begin_response(self) -> FetchResponse:
-        if self._reader.throttled:
-            self.services.fetches.leader_throttle.record(self._reader.throttled, self.services.runtime.now_ms())
-        session_id = self.session.id if self.session else 0
-        return FetchResponse(session_id=session_id, responses=[], node_endpoints=list(self._reader.leaders.values()))
-
-    def _add_partitions(
-        self, response: FetchResponse, some: Sequence[RequestedPartition], answers: Sequence[PartitionData]
-    ) -> None:
-        pairs: Iterable[_Pair] = zip(some, answers, strict=True)
-        if (session := self.session) is not None:
-            pairs = list(pairs)
-            self._settle(pairs)
-            changed = [pair for pair in pairs if pair[0].changed(pair[1])]
-            session.move_to_end((asked.topic, asked.partition.partition) for asked, answer in changed if answer.records)
-            if self.incremental:
-                pairs = changed
-        topics = response.responses
-        previous: TopicKey | None = None
-        if topics:
-            last = topics[-1]
-            previous, partitions = last.topic or last.topic_id, last.partitions
-        for asked, answer in pairs:
-            if asked.topic != previous:
-                previous = asked.topic
-                name, topic_id = ("", previous) if isinstance(previous, UUID) else (previous, NO_ID)
-                partitions = []
-                topics.append(FetchableTopicResponse(name, topic_id, partitions))
-            partitions.append(answer)
-            if answer.records:
-                self._reader.count_sent(asked, len(answer.records))
-
-    def _settle(self, pairs: Sequence[_Pair]) -> None:
-        if (follower := self._follower) is None:
-            return
-        for asked, answer in pairs:
-            has_news = answer.error_code or answer.diverging_epoch.epoch >= 0
-            if not has_news and asked.partition.fetch_offset == answer.high_watermark:
-                with suppress(KafkaError):  # the partition is gone: the next pass raises it again
-                    follower.settle(asked, answer, self._reader.find(asked))
 
 
 _ENTER: Final[Mapping[FetchState, Callable[[FetchOperation], None]]] = {
@@ -519,7 +459,7 @@ _ENTER: Final[Mapping[FetchState, Callable[[FetchOperation], None]]] = {
 
 
 def _with_regions(
-    pairs: Iterable[_Pair], do: Callable[[RequestedPartition, PartitionData, FileRegion], None]
+    pairs: Iterable[FetchedPartition], do: Callable[[RequestedPartition, PartitionData, FileRegion], None]
 ) -> list[_Failed]:
     failed = []
     for asked, answer in pairs:

@@ -21,7 +21,7 @@ from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.current_leaders import find_leader
 from pylogbroker.broker.fetch.conversion import FIRST_WITH_BYTE_LIMIT, FIRST_WITH_V2, FIRST_WITH_V2_ALONE
 from pylogbroker.broker.fetch.readahead import READ_INLINE_BYTES_MAX, is_cached, magic_if_cached, read_if_cached
-from pylogbroker.broker.fetch.session import CONSUMER, RequestedPartition, fetcher_of
+from pylogbroker.broker.fetch.session import CONSUMER, RequestedPartition, TopicKey, fetcher_of
 from pylogbroker.broker.partitions.partition import Partition
 from pylogbroker.broker.partitions.traffic import TopicTraffic
 from pylogbroker.broker.security.access import Access
@@ -67,7 +67,6 @@ class FetchReader:
     request: FetchRequest
     answers: list[PartitionData] = attrs.field(init=False)
     limit: int = attrs.field(init=False)  # bytes of records in all answers
-    quota_bytes_max: int = attrs.field(init=False)  # what the client's quota lets an answer have
     left: int = attrs.field(init=False)  # what remains of `limit`
     is_urgent: bool = attrs.field(init=False)
     uncached: list[FileRegion] = attrs.field(init=False)
@@ -87,31 +86,38 @@ class FetchReader:
     _rack: str = attrs.field(init=False)  # empty if the leader serves all racks
 
     def __attrs_post_init__(self) -> None:
-        request, version, fetches = self.request, self._context.api_version, self._services.fetches
-        self._access = self._context.access
+        request, context, services = self.request, self._context, self._services
+        version, fetches = context.api_version, services.fetches
+        self._access = context.access
         self._replica = fetcher_of(request)
+        self.limit = fetches.bytes_max
+        if version >= FIRST_WITH_BYTE_LIMIT and request.max_bytes < self.limit:
+            self.limit = request.max_bytes
         if self._replica > CONSUMER:
             self.is_follower, self.announces_high_watermarks = True, fetches.selects_by_rack
             self.is_committed = self.needs_v2 = self._may_follow = False
             self._rack = ""
-        else:
-            self.is_follower = self.announces_high_watermarks = False
-            self.is_committed = request.isolation_level == READ_COMMITTED
-            self.needs_v2 = version >= FIRST_WITH_V2_ALONE
-            self._may_follow = version >= _FIRST_FROM_FOLLOWERS
-            self._rack = request.rack_id if fetches.selects_by_rack else ""
-        self.limit = fetches.bytes_max
-        if version >= FIRST_WITH_BYTE_LIMIT:
-            self.limit = min(request.max_bytes, self.limit)
-        self.quota_bytes_max = INT_MAX
-        meters = self._services.quotas.meters
-        if meters is not None and not self.is_follower:
-            self.quota_bytes_max = int(min(meters.fetch_bytes_max(self._context), INT_MAX))
-            self.limit = min(self.limit, self.quota_bytes_max)
+            return
+        self.is_follower = self.announces_high_watermarks = False
+        self.is_committed = request.isolation_level == READ_COMMITTED
+        self.needs_v2 = version >= FIRST_WITH_V2_ALONE
+        self._may_follow = version >= _FIRST_FROM_FOLLOWERS
+        self._rack = request.rack_id if fetches.selects_by_rack else ""
+        meters = services.quotas.meters
+        if meters is not None:
+            quota_bytes_max = int(min(meters.fetch_bytes_max(context), INT_MAX))
+            self.limit = min(self.limit, quota_bytes_max)
+            request.min_bytes = min(request.min_bytes, quota_bytes_max)
 
     @property
     def size(self) -> int:
         return self.limit - self.left
+
+    @property
+    def has_enough(self) -> bool:
+        """True if the request does not want to wait for more."""
+        request = self.request
+        return self.is_urgent or self.limit - self.left >= request.min_bytes or request.max_wait_ms <= 0
 
     def begin(self, resumes: bool = False) -> None:
         """Begin a pass; one that `resumes` the request after a wait counts as no other fetch of a follower.
@@ -167,7 +173,7 @@ class FetchReader:
                 self.is_urgent = True
                 answer = PartitionData(asked.partition.partition)
                 self.fail(answer, error.code)
-                self._traffic_of(asked).fetch_errors[error.code] += 1
+                self._traffic_of(asked.topic).fetch_errors[error.code] += 1
                 if error.code in _ERRORS_OF_LEADERS and self._context.api_version >= _FIRST_WITH_LEADERS:
                     self._name_leader(asked, answer)
             except NotCached as missing:
@@ -179,8 +185,8 @@ class FetchReader:
                 left -= answer.records.length
         self.left = left
 
-    def _traffic_of(self, asked: RequestedPartition) -> TopicTraffic:
-        topic, services = asked.topic, self._services
+    def _traffic_of(self, topic: TopicKey) -> TopicTraffic:
+        services = self._services
         if isinstance(topic, UUID):
             found = services.metadata.image.topic_by_id(topic)
             topic = "" if found is None else found.name
@@ -188,7 +194,7 @@ class FetchReader:
 
     def count_sent(self, asked: RequestedPartition, size: int) -> None:
         """Count bytes of records that are about to be sent."""
-        traffic = self._traffic_of(asked)
+        traffic = self._traffic_of(asked.topic)
         if self.is_follower:
             traffic.replication_bytes_out += size
         else:
