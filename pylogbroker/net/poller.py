@@ -27,20 +27,18 @@ class EagerPoller:
 
     def poll(self, timeout: float = -1, maxevents: int = -1) -> Events:
         """Return the events within `timeout` seconds; -1 waits without limit."""
-        found = self._poll_eagerly(timeout, maxevents) if timeout else []
-        if not found:
-            found = self._poll(timeout, maxevents)
-        if found:
-            self._until = self._clock() + EAGER_SECONDS
-        return found
-
-    def _poll_eagerly(self, timeout: float, maxevents: int) -> Events:
-        now = self._clock()
-        until = self._until if timeout < 0 else min(self._until, now + timeout)
+        poll, clock = self._poll, self._clock
         found: Events = []
+        now = clock()
+        until = self._until if timeout < 0 else min(self._until, now + timeout)
         while now < until and not found:
-            found = self._poll(0, maxevents)
-            now = self._clock()
+            found = poll(0, maxevents)
+            now = clock()
+        if not found:
+            found = poll(timeout, maxevents)
+            now = clock()
+        if found:
+            self._until = now + EAGER_SECONDS
         return found
 
 
