@@ -13,6 +13,7 @@ Only 27 bytes of an offset-addressed batch are read; v0, v1 and v2 have these fi
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import chain
 from struct import Struct
 from typing import Final, NamedTuple
@@ -45,8 +46,11 @@ Read = Callable[[int, int], Buffer]
 """`read(length, position)` returns fewer than `length` bytes only at the end of a file."""
 
 
+_header: Final[Callable[[Fields], Header]] = partial(tuple.__new__, Header)  # `Header._make` without its check
+
+
 def headers(found: Iterator[Fields]) -> Iterator[Header]:
-    return map(Header._make, found)
+    return map(_header, found)
 
 
 def find_offset(found: Iterator[Fields], offset: int, indexed: int = -1) -> Header | None:
@@ -56,7 +60,7 @@ def find_offset(found: Iterator[Fields], offset: int, indexed: int = -1) -> Head
     """
     for fields in _checked(found, indexed):
         if fields[3] >= offset:
-            return Header._make(fields)
+            return _header(fields)
     return None
 
 
@@ -64,7 +68,7 @@ def find_boundary(found: Iterator[Fields], limit: int, indexed: int = -1) -> Hea
     """Return the first batch that ends beyond position `limit`. `indexed` is as in `find_offset`."""
     for fields in _checked(found, indexed):
         if fields[0] + fields[1] > limit:
-            return Header._make(fields)
+            return _header(fields)
     return None
 
 

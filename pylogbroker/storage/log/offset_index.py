@@ -65,7 +65,7 @@ class OffsetIndex:
             self._load(may_wait)
             positions = self._positions
         slot = bisect_right(positions, position) - 1
-        return self._entry(slot)
+        return (self.base_offset + self._offsets[slot], positions[slot]) if slot >= 0 else (-1, 0)
 
     def last(self, may_wait: bool = True) -> tuple[int, int]:
         if self._offsets or not self._first:

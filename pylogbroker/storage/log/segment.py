@@ -124,9 +124,11 @@ class Segment:
             self._largest = largest = max_timestamp, last_offset
         if self.unindexed > self.index_interval:
             self.unindexed, self._has_new_entries = 0, True
-            with contextlib.suppress(OSError):  # the entries stay buffered
+            try:  # without `suppress`: most larger batches are indexed
                 self.offset_index.append(last_offset, self.size)
                 self.time_index.append(*largest)
+            except OSError:
+                pass  # the entries stay buffered
         self.unindexed += size
         self.size += size
 
