@@ -119,7 +119,7 @@ def handle(
     services: Services, context: RequestContext, request: ProduceRequest
 ) -> Answer | Generator[None, None, Answer]:
     response = ProduceResponse([])
-    appends = _Appends(services, context, services.runtime.now_ms(), request, response, context.api_version)
+    appends = _Appends(services, context, request, response)
     if sum(map(len, map(_partition_data, request.topic_data))) > _PARTITIONS_INLINE_MAX:
         return _append_in_steps(appends, request, response)
     for topic in request.topic_data:
@@ -163,7 +163,7 @@ def _answer(appends: _Appends, request: ProduceRequest, response: ProduceRespons
     return None
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, init=False)
 class _Appends:
     """Appends of one request: done, queued behind a conversion, or delayed until acknowledged."""
 
@@ -173,9 +173,22 @@ class _Appends:
     _request: ProduceRequest
     _response: ProduceResponse
     _version: int
-    queued: list[tuple[PartitionProduceResponse, Partition, Deferred[Appended]]] = attrs.field(factory=list)
-    delayed: DelayedWrite | None = attrs.field(default=None, init=False)
-    _record_errors_left: int = attrs.field(default=_RECORD_ERRORS_MAX, init=False)
+    queued: list[tuple[PartitionProduceResponse, Partition, Deferred[Appended]]]
+    delayed: DelayedWrite | None
+    _record_errors_left: int
+
+    def __init__(
+        self, services: Services, context: RequestContext, request: ProduceRequest, response: ProduceResponse
+    ) -> None:  # each request pays for it: a generated one looks up the defaults
+        self._services = services
+        self._context = context
+        self._now_ms = services.runtime.now_ms()
+        self._request = request
+        self._response = response
+        self._version = context.api_version
+        self.queued = []
+        self.delayed = None
+        self._record_errors_left = _RECORD_ERRORS_MAX
 
     def append(self, answer: PartitionProduceResponse, topic: str, data: PartitionProduceData) -> None:
         services = self._services

@@ -69,10 +69,10 @@ class HighWatermark:
         self._waits = True
 
     def appended(self, size: int, must_sync: bool) -> None:
-        log, hidden = self._log, self._hidden
+        log = self._log
         end = log.log_end_offset
-        if must_sync or hidden or self._waits:
-            hidden.append((end, size))
+        if must_sync or self._waits or self._hidden:
+            self._hidden.append((end, size))
             self.advance()
         else:  # an append without sync meets the only condition
             log.high_watermark = end
