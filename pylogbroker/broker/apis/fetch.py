@@ -46,12 +46,13 @@ def _in_steps(
 def _fetch(
     services: Services, context: RequestContext, request: FetchRequest, by_id: bool, requested: RequestedPartitions
 ) -> Answer:
-    session = None
+    if not request.session_id and request.session_epoch == FINAL_EPOCH:  # librdkafka has no sessions
+        return fetch(services, context, request, None, list(requested.values()), False)
     try:
-        if request.session_id or request.session_epoch != FINAL_EPOCH:  # librdkafka has no sessions
-            session = services.fetches.sessions.enter(request, requested, services.runtime.now_ms(), by_id)
+        session = services.fetches.sessions.enter(request, requested, services.runtime.now_ms(), by_id)
     except KafkaError as error:
         return FetchResponse(error_code=error.code)
-    incremental = session is not None and request.session_epoch > FIRST_EPOCH
     asked = list(requested.values()) if session is None else session.to_read()
-    return fetch(services, context, request, session, asked, incremental)
+    return fetch(
+        services, context, request, session, asked, session is not None and request.session_epoch > FIRST_EPOCH
+    )

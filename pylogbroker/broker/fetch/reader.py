@@ -23,7 +23,6 @@ from pylogbroker.broker.fetch.conversion import FIRST_WITH_BYTE_LIMIT, FIRST_WIT
 from pylogbroker.broker.fetch.readahead import READ_INLINE_BYTES_MAX, is_cached, magic_if_cached, read_if_cached
 from pylogbroker.broker.fetch.session import CONSUMER, RequestedPartition, TopicKey, fetcher_of
 from pylogbroker.broker.partitions.partition import Partition
-from pylogbroker.broker.partitions.traffic import TopicTraffic
 from pylogbroker.broker.security.access import Access
 from pylogbroker.broker.services import Services
 from pylogbroker.config.value_kinds import INT_MAX
@@ -45,6 +44,7 @@ from pylogbroker.wire.messages.fetch import (
 READ_COMMITTED = 1
 LEADER_SERVES = -1
 
+_EMPTY_BATCH_SIZE = HEADER_V2.size
 _FIRST_WITH_STORAGE_ERROR = 6
 _FIRST_WITH_ZSTD = 10
 _FIRST_FROM_FOLLOWERS = 11
@@ -173,7 +173,8 @@ class FetchReader:
                 self.is_urgent = True
                 answer = PartitionData(asked.partition.partition)
                 self.fail(answer, error.code)
-                self._traffic_of(asked.topic).fetch_errors[error.code] += 1
+                traffic = self._services.partitions.traffic.of(self._name_of(asked.topic))
+                traffic.fetch_errors[error.code] += 1
                 if error.code in _ERRORS_OF_LEADERS and self._context.api_version >= _FIRST_WITH_LEADERS:
                     self._name_leader(asked, answer)
             except NotCached as missing:
@@ -185,16 +186,16 @@ class FetchReader:
                 left -= answer.records.length
         self.left = left
 
-    def _traffic_of(self, topic: TopicKey) -> TopicTraffic:
-        services = self._services
-        if isinstance(topic, UUID):
-            found = services.metadata.image.topic_by_id(topic)
-            topic = "" if found is None else found.name
-        return services.partitions.traffic.of(topic)
+    def _name_of(self, topic: TopicKey) -> str:
+        """Return the name of a topic, or "" if none has its id."""
+        if isinstance(topic, str):
+            return topic
+        found = self._services.metadata.image.topic_by_id(topic)
+        return "" if found is None else found.name
 
-    def count_sent(self, asked: RequestedPartition, size: int) -> None:
+    def count_sent(self, topic: TopicKey, size: int) -> None:
         """Count bytes of records that are about to be sent."""
-        traffic = self._traffic_of(asked.topic)
+        traffic = self._services.partitions.traffic.of(topic if type(topic) is str else self._name_of(topic))
         if self.is_follower:
             traffic.replication_bytes_out += size
         else:
@@ -208,13 +209,17 @@ class FetchReader:
         partition.traffic.fetches += 1
         if self._context.api_version < _FIRST_WITH_ZSTD:
             self._check_age(partition)
-        diverging = self._note_follower(partition, wanted) if self.is_follower else self._diverging(partition, wanted)
+        diverging = None
+        if self.is_follower:
+            diverging = self._note_follower(partition, wanted)
+        elif wanted.current_leader_epoch >= 0 or wanted.last_fetched_epoch >= 0:
+            diverging = self._diverging(partition, wanted)
         if partition.followed is not None:
             partition.followed.check_read(wanted.fetch_offset)
         log = partition.log
         stable = log.last_stable_offset
         upto = log.log_end_offset if self.is_follower else stable if self.is_committed else log.high_watermark
-        held_back = self.is_held_back(partition)
+        held_back = self._is_exceeded and self._is_throttled(partition)
         if self.is_follower:
             if not held_back:
                 self.log_ends[partition] = upto
@@ -253,7 +258,9 @@ class FetchReader:
         librdkafka takes several answers without records for a record that is too large.
         """
         region = log.read(offset, max_bytes, upto=upto, min_one=min_one, may_wait=may_wait)
-        while region is not None and _is_empty_batch(region) and not self.is_follower:
+        while region is not None and region.length == _EMPTY_BATCH_SIZE:
+            if region.first_position >= 0 or self.is_follower:
+                break
             behind = log.read(region.next_offset, max_bytes, upto=upto, min_one=min_one, may_wait=may_wait)
             if behind is None:
                 break
@@ -340,7 +347,3 @@ class FetchReader:
             else:
                 return False
         return True
-
-
-def _is_empty_batch(region: FileRegion) -> bool:
-    return region.length == HEADER_V2.size and region.first_position < 0

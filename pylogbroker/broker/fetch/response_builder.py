@@ -87,7 +87,7 @@ class FetchResponseBuilder:
                 topics.append(FetchableTopicResponse(name, topic_id, partitions))
             partitions.append(answer)
             if answer.records:
-                self._reader.count_sent(asked, len(answer.records))
+                self._reader.count_sent(asked.topic, len(answer.records))
 
     def _settle(self, session: FollowerSession, pairs: Sequence[FetchedPartition]) -> None:
         for asked, answer in pairs:
