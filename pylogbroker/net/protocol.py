@@ -319,12 +319,12 @@ class KafkaProtocol(Protocol):
         route.requests += 1
         if (measured := self._measured) is not None:
             measured.latency = route.latency if route.latency_of is None else route.latency_of(request)
-        meters, services = self._quotas.meters, self.factory.services
+        meters = self._quotas.meters
         try:
             if meters is None:
-                answer = route.handle(services, context, request)
+                answer = route.handle(self.factory.services, context, request)
             else:
-                answer = meters.handle(route.handle, services, context, request, held, self.mute)
+                answer = meters.handle(route.handle, self.factory.services, context, request, held, self.mute)
         except ProtocolViolation as violation:
             self._violated(str(violation))
             return

@@ -278,11 +278,16 @@ class _EncoderCompiler:
         self._depth -= 1
 
     def _records(self) -> None:
-        with self._source.block("if type(value) in BUFFERS and len(value) < OWN_CHUNK_BYTES_MIN"):
+        with self._source.block("if type(value) not in BUFFERS"):
+            self._own_chunk("value")
+        with self._source.block("elif len(value) < OWN_CHUNK_BYTES_MIN"):
             self._append("bytes(value)")
         with self._source.block("else"):
-            self._line('chunks += b"".join(pieces), memoryview(value) if type(value) in BUFFERS else value')
-            self._line("pieces.clear()")
+            self._own_chunk("memoryview(value)")
+
+    def _own_chunk(self, value: str) -> None:
+        self._line(f'chunks += b"".join(pieces), {value}')
+        self._line("pieces.clear()")
 
 
 def _sameness(default: Any) -> str:

@@ -52,7 +52,7 @@ _FIRST_WITH_LEADERS = 16
 _ERRORS_OF_LEADERS = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, init=False)
 class FetchReader:
     """Reads the partitions of one request in order, within its limits. `begin` starts a pass.
 
@@ -65,29 +65,31 @@ class FetchReader:
     _services: Services
     _context: RequestContext
     request: FetchRequest
-    answers: list[PartitionData] = attrs.field(init=False)
-    limit: int = attrs.field(init=False)  # bytes of records in all answers
-    left: int = attrs.field(init=False)  # what remains of `limit`
-    is_urgent: bool = attrs.field(init=False)
-    uncached: list[FileRegion] = attrs.field(init=False)
-    log_ends: dict[Partition, int] = attrs.field(init=False)
-    leaders: dict[int, NodeEndpoint] = attrs.field(init=False)  # that errors name
-    throttled: int = attrs.field(init=False)
-    _resumes: bool = attrs.field(init=False)
-    _is_exceeded: bool = attrs.field(init=False)
-    is_committed: bool = attrs.field(init=False)
-    is_follower: bool = attrs.field(init=False)
-    announces_high_watermarks: bool = attrs.field(init=False)
+    answers: list[PartitionData]
+    limit: int  # bytes of records in all answers
+    left: int  # what remains of `limit`
+    is_urgent: bool
+    uncached: list[FileRegion]
+    log_ends: dict[Partition, int]
+    leaders: dict[int, NodeEndpoint]  # that errors name
+    throttled: int
+    _resumes: bool
+    _is_exceeded: bool
+    is_committed: bool
+    is_follower: bool
+    announces_high_watermarks: bool
     """True if a follower gets a higher high watermark at once, since consumers may wait for it there (KIP-392)."""
-    needs_v2: bool = attrs.field(init=False)
-    _access: Access | None = attrs.field(init=False)
-    _replica: int = attrs.field(init=False)
-    _may_follow: bool = attrs.field(init=False)
-    _rack: str = attrs.field(init=False)  # empty if the leader serves all racks
+    needs_v2: bool
+    _access: Access | None
+    _replica: int
+    _may_follow: bool
+    _rack: str  # empty if the leader serves all racks
 
-    def __attrs_post_init__(self) -> None:
-        request, context, services = self.request, self._context, self._services
+    def __init__(self, services: Services, context: RequestContext, request: FetchRequest) -> None:
         version, fetches = context.api_version, services.fetches
+        self._services = services
+        self._context = context
+        self.request = request
         self._access = context.access
         self._replica = fetcher_of(request)
         self.limit = fetches.bytes_max
@@ -132,9 +134,10 @@ class FetchReader:
         self.log_ends = {}
         self.leaders = {}
         self.throttled = 0
-        self._is_exceeded = self.is_follower and self._services.fetches.leader_throttle.is_exceeded(
-            self._services.runtime.now_ms()
-        )
+        self._is_exceeded = False
+        if self.is_follower:
+            services = self._services
+            self._is_exceeded = services.fetches.leader_throttle.is_exceeded(services.runtime.now_ms())
 
     def is_held_back(self, partition: Partition) -> bool:
         """Return whether a partition's records are left out of the answer now: the throttle's rate is exceeded."""
@@ -225,8 +228,9 @@ class FetchReader:
                 self.log_ends[partition] = upto
             if self.announces_high_watermarks and 0 <= asked.sent_high_watermark < log.high_watermark:
                 self.is_urgent = True
-        answer = PartitionData(wanted.partition, 0, log.high_watermark, stable, log.log_start_offset)
-        answer.aborted_transactions, answer.records = [] if self.is_committed else None, b""
+        answer = PartitionData(wanted.partition, 0, log.high_watermark, stable, log.log_start_offset, records=b"")
+        if not self.is_committed:
+            answer.aborted_transactions = None
         if diverging is not None:
             answer.diverging_epoch = EpochEndOffset(diverging.epoch, diverging.end_offset)
             self.is_urgent = True

@@ -48,22 +48,21 @@ def requested_partitions(request: FetchRequest, by_id: bool) -> RequestedPartiti
     """Return the partitions in order; the last duplicate counts, as in Kafka."""
     found: RequestedPartitions = {}
     for topic in request.topics:
-        _add(found, topic.topic_id if by_id else topic.topic, topic.partitions)
+        key = topic.topic_id if by_id else topic.topic
+        for partition in topic.partitions:
+            found[key, partition.partition] = RequestedPartition(key, partition)
     return found
 
 
 def requested_partitions_in_steps(request: FetchRequest, by_id: bool) -> Generator[None, None, RequestedPartitions]:
     found: RequestedPartitions = {}
     for topic in request.topics:
-        for start in range(0, len(topic.partitions), STEP_ITEMS):
-            _add(found, topic.topic_id if by_id else topic.topic, topic.partitions[start : start + STEP_ITEMS])
-            yield
+        key = topic.topic_id if by_id else topic.topic
+        for number, partition in enumerate(topic.partitions):
+            if number % STEP_ITEMS == 0:
+                yield
+            found[key, partition.partition] = RequestedPartition(key, partition)
     return found
-
-
-def _add(found: RequestedPartitions, topic: TopicKey, partitions: Iterable[FetchPartition]) -> None:
-    for partition in partitions:
-        found[topic, partition.partition] = RequestedPartition(topic, partition)
 
 
 @attrs.define(eq=False)
