@@ -22,8 +22,9 @@ def command() -> None:
 def rebuild(config: BrokerConfig) -> None:
     """Rebuild a lost coordination.sqlite from the log directories.
 
-    The broker must not run. What cannot be recovered is listed at the end, above all the topics' settings. Until they
-    are set again, nothing is deleted by age or size.
+    The broker must not run. The logs do not have the topics' settings, so nothing is deleted by age or size until you
+    set them again. They do not have ACLs, users with SCRAM credentials, client quotas, delegation tokens and changed
+    broker settings either: create these again. The command lists at its end what it could not recover.
     """
     from pylogbroker.offline.rebuild import rebuild
 

@@ -125,6 +125,12 @@ def test_what_cannot_be_recovered_is_reported(broker: BrokerProcess) -> None:
     assert len(list((data / "backup_2024").iterdir())) == 0
 
 
+def test_the_help_says_what_is_lost() -> None:
+    words = " ".join(succeed("coordination", "rebuild", "--help").split())
+    for lost in ("topics' settings", "ACLs", "SCRAM", "client quotas", "delegation tokens", "broker settings"):
+        assert lost in words
+
+
 AUTHORIZER = "authorizer.class.name=kafka.security.authorizer.AclAuthorizer"
 
 
