@@ -69,7 +69,7 @@ async def _start(cluster: ControlledCluster, *registrations: BrokerRegistered) -
     await reassignment_phases.resume(
         cluster, [key for key, state in cluster.partitions() if not set(started).isdisjoint(state.target)]
     )
-    deletions.resume(cluster, started)
+    await deletions.resume(cluster, started)
 
 
 async def _resend(cluster: ControlledCluster, brokers: Collection[int]) -> None:

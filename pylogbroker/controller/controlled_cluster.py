@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping
+from typing import TypeVar
 
 import attrs
 
@@ -24,6 +25,7 @@ from pylogbroker.metadata.delta import Change, Delta, PartitionsChanged
 from pylogbroker.metadata.image import NO_LEADER, NO_TOPIC_ID, ClusterImage, PartitionKey, PartitionState, TopicImage
 from pylogbroker.metadata.zk_image import TimeSlices, encode_state, with_stored_state
 
+T = TypeVar("T")
 Decision = Callable[[PartitionKey, PartitionState], PartitionState | None]
 """Returns the next state, or None to leave the partition as it is."""
 
@@ -40,6 +42,11 @@ class TopicDeletion:
             for broker in state.replicas:
                 if (number, broker) not in self.deleted:
                     yield number, broker
+
+    @property
+    def is_complete(self) -> bool:
+        count = sum(len(state.replicas) for state in self.topic.partitions.values())
+        return len(self.deleted) >= count and next(self.remaining(), None) is None
 
 
 @attrs.define(eq=False)
@@ -103,9 +110,9 @@ class ControlledCluster:
         for broker, request in self.requests.rendered(self.image, self.live):
             self.channels.send(broker, request)
 
-    async def steps(self, keys: Iterable[PartitionKey]) -> AsyncIterator[list[PartitionKey]]:
+    async def steps(self, items: Iterable[T]) -> AsyncIterator[list[T]]:
         """Yield some partitions at a time; send what was collected for them, and let the reactor serve others."""
-        wanted = list(keys)
+        wanted = list(items)
         async for start in self.slices.over(range(0, len(wanted), PARTITIONS_MAX)):
             end = start + PARTITIONS_MAX
             yield wanted[start:end]
@@ -197,27 +204,44 @@ class ControlledCluster:
         self.set_states(read)
 
     async def create_partitions(self, keys: Iterable[PartitionKey]) -> None:
-        """Create the nodes of new partitions that have a live replica."""
+        """Create the nodes of new partitions that have a live replica, and collect LeaderAndIsr for their replicas.
+
+        Somebody else may have created some of the nodes.
+        """
+        parents: dict[str, None] = {}
+        async for some in self.steps(keys):
+            first = self._first_states(some)
+            new_parents = [name for name in dict.fromkeys(name for name, _ in first) if name not in parents]
+            parents.update(dict.fromkeys(new_parents))
+            await self.tree.write([Create(zk_paths.partitions(name)) for name in new_parents])
+            await self.tree.write([Create(zk_paths.partition(*key)) for key in first])
+            errors = await self.tree.write(
+                [Create(zk_paths.partition_state(*key), encode_state(state)) for key, state in first.items()]
+            )
+            outcomes = dict(zip(first, errors, strict=True))
+            self.set_states({key: first[key] for key, error in outcomes.items() if error is None})
+            await self.read_states([key for key, error in outcomes.items() if isinstance(error, NodeExists)])
+            for key in some:
+                state = self.state(key)
+                if state is not None and state.is_stored:
+                    self.requests.lead_and_follow(key, state.replicas, new=state.replicas)
+
+    def _first_states(self, keys: Iterable[PartitionKey]) -> dict[PartitionKey, PartitionState]:
+        """Return the first states of partitions that have none yet, but a live replica."""
         first: dict[PartitionKey, PartitionState] = {}
         for key in keys:
             assigned = self.state(key)
-            state = partition_changes.first_state(assigned, self.live(key)) if assigned else None
-            if state is not None:
-                first[key] = attrs.evolve(state, controller_epoch=self.term.epoch)
-        if not first:
-            return
-        await self.tree.write([Create(zk_paths.partitions(name)) for name in dict.fromkeys(name for name, _ in first)])
-        await self.tree.write([Create(zk_paths.partition(*key)) for key in first])
-        errors = await self.tree.write(
-            [Create(zk_paths.partition_state(*key), encode_state(state)) for key, state in first.items()]
-        )
-        outcomes = dict(zip(first, errors, strict=True))
-        self.set_states({key: first[key] for key, error in outcomes.items() if error is None})
-        await self.read_states([key for key, error in outcomes.items() if isinstance(error, NodeExists)])
-        for key in first:
-            state = self.state(key)
-            if state is not None and state.is_stored:
-                self.requests.lead_and_follow(key, state.replicas, new=state.replicas)
+            if assigned is not None and not assigned.is_stored:
+                state = partition_changes.first_state(assigned, self.live(key))
+                if state is not None:
+                    first[key] = attrs.evolve(state, controller_epoch=self.term.epoch)
+        return first
+
+    async def remove_metadata(self, topic: TopicImage) -> None:
+        """Collect requests that remove a topic under deletion from all brokers' metadata."""
+        self.requests.update_metadata()
+        async for numbers in self.steps(topic.partitions):
+            self.requests.remove_metadata(topic, numbers)
 
     async def elect_offline(self) -> None:
         """Elect leaders of all partitions without a live one, and create those that had no live replica before."""

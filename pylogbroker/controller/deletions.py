@@ -37,7 +37,7 @@ async def read_marks(cluster: ControlledCluster) -> None:
             topic = cluster.image.topics[name]
             cluster.apply(TopicDeleted(topic))
             cluster.deletions[name] = TopicDeletion(topic)
-            cluster.requests.remove_metadata(topic)
+            await cluster.remove_metadata(topic)
             await _ask(cluster, name)
         else:
             unwanted.append(Delete(zk_paths.deleted_topic(name)))
@@ -47,27 +47,28 @@ async def read_marks(cluster: ControlledCluster) -> None:
 async def begin_again(cluster: ControlledCluster) -> None:
     """Repeat all deletions under a new controller."""
     for name, begun in list(cluster.deletions.items()):
-        cluster.requests.remove_metadata(begun.topic)
+        await cluster.remove_metadata(begun.topic)
         await _ask(cluster, name)
 
 
 async def _ask(cluster: ControlledCluster, name: str) -> None:
     remaining = list(cluster.deletions[name].remaining())
-    for number, broker in remaining:
-        cluster.requests.stop(broker, (name, number), EPOCH_OF_DELETED, delete=True)
+    async for some in cluster.steps(remaining):
+        for number, broker in some:
+            cluster.requests.stop(broker, (name, number), EPOCH_OF_DELETED, delete=True)
     if not remaining:
         await _finish(cluster, name)
 
 
-def resume(cluster: ControlledCluster, started: Collection[int]) -> None:
+async def resume(cluster: ControlledCluster, started: Collection[int]) -> None:
     """Ask brokers that have started for the deletion of their replicas.
 
     A broker with a new session may still know the topic: the request to forget it was for the session before.
     """
-    for name, begun in cluster.deletions.items():
-        cluster.requests.remove_metadata(begun.topic)
-        for number, broker in begun.remaining():
-            if broker in started:
+    for name, begun in list(cluster.deletions.items()):
+        await cluster.remove_metadata(begun.topic)
+        async for some in cluster.steps(replica for replica in begun.remaining() if replica[1] in started):
+            for number, broker in some:
                 cluster.requests.stop(broker, (name, number), EPOCH_OF_DELETED, delete=True)
 
 
@@ -75,26 +76,26 @@ async def note_deleted(
     cluster: ControlledCluster, broker: int, request: StopReplica, errors: Mapping[PartitionKey, ErrorCode]
 ) -> None:
     """Note replicas that a broker has deleted; finish topics that have none left."""
-    touched: dict[str, None] = {}
+    deleted: dict[str, set[tuple[int, int]]] = {}
     for replica in request.replicas:
-        begun = cluster.deletions.get(replica.topic)
-        if begun is None or replica.leader_epoch != EPOCH_OF_DELETED:
+        if replica.topic not in cluster.deletions or replica.leader_epoch != EPOCH_OF_DELETED:
             continue
         if errors.get((replica.topic, replica.number), ErrorCode.NONE) is ErrorCode.NONE:
-            deleted = begun.deleted | {(replica.number, broker)}
-            cluster.deletions[replica.topic] = attrs.evolve(begun, deleted=deleted)
-            touched[replica.topic] = None
-    for name in touched:
-        if next(cluster.deletions[name].remaining(), None) is None:
+            deleted.setdefault(replica.topic, set()).add((replica.number, broker))
+    for name, replicas in deleted.items():
+        before = cluster.deletions[name]
+        begun = cluster.deletions[name] = attrs.evolve(before, deleted=before.deleted | replicas)
+        if begun.is_complete:
             await _finish(cluster, name)
 
 
 async def _finish(cluster: ControlledCluster, name: str) -> None:
     for nodes in _nodes(cluster.deletions[name].topic):
-        errors = await cluster.tree.write([Delete(path) for path in nodes])
-        failed = next((error for error in errors if error is not None and not isinstance(error, NoNode)), None)
-        if failed is not None:
-            raise failed
+        async for some in cluster.steps(nodes):
+            errors = await cluster.tree.write([Delete(path) for path in some])
+            failed = next((error for error in errors if error is not None and not isinstance(error, NoNode)), None)
+            if failed is not None:
+                raise failed
     del cluster.deletions[name]
 
 

@@ -9,7 +9,8 @@
 Each broker gets them in this order. Requests name partitions; their states are read when the batch is sent, so that
 several changes of one event become one. All carry the controller's epoch and the epoch of the broker they are for.
 
-A request names at most PARTITIONS_MAX partitions: encoding it keeps the reactor from other work.
+A request names at most PARTITIONS_MAX partitions: encoding it keeps the reactor from other work. For the same reason,
+events that touch more partitions send the batch after each so many (`ControlledCluster.steps`).
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from pylogbroker.metadata.image import (
     TopicImage,
 )
 
-PARTITIONS_MAX: Final = 500
+PARTITIONS_MAX: Final = 250
 LEADER_OF_DELETED: Final = -2
 """Leader in UpdateMetadata that removes a partition."""
 EPOCH_OF_DELETED: Final = -2
@@ -102,7 +103,7 @@ class RequestBatch:
     _metadata: dict[PartitionKey, None] = attrs.field(factory=dict)
     _metadata_to: dict[int, dict[PartitionKey, None]] = attrs.field(factory=dict)
     _all_brokers: bool = False
-    _deleted: dict[str, TopicImage] = attrs.field(factory=dict)
+    _deleted: dict[PartitionKey, MetadataPartition] = attrs.field(factory=dict)
     _stops: dict[int, dict[PartitionKey, StoppedReplica]] = attrs.field(factory=dict)
 
     def lead_and_follow(self, key: PartitionKey, brokers: Iterable[int], *, new: Collection[int] = ()) -> None:
@@ -121,10 +122,12 @@ class RequestBatch:
         """Send partitions, and the live brokers, to one broker."""
         self._metadata_to.setdefault(broker, {}).update(dict.fromkeys(keys))
 
-    def remove_metadata(self, topic: TopicImage) -> None:
-        """Remove a topic under deletion from all brokers' metadata."""
+    def remove_metadata(self, topic: TopicImage, numbers: Iterable[int]) -> None:
+        """Remove partitions of a topic under deletion from all brokers' metadata."""
         self._all_brokers = True
-        self._deleted[topic.name] = topic
+        for number in numbers:
+            marked = attrs.evolve(topic.partitions[number], leader=LEADER_OF_DELETED)
+            self._deleted[topic.name, number] = MetadataPartition(topic.name, topic.id, number, marked, ())
 
     def stop(self, broker: int, key: PartitionKey, leader_epoch: int, *, delete: bool) -> None:
         self._stops.setdefault(broker, {})[key] = StoppedReplica(*key, leader_epoch, delete)
@@ -159,8 +162,7 @@ class RequestBatch:
     def _metadata_requests(self, image: ClusterImage, live: LiveReplicas) -> Iterator[tuple[int, BrokerRequest]]:
         live_brokers = tuple(image.brokers.values())
         changed = {key: _metadata(key, image, live) for key in _known(self._metadata, image)}
-        deleted = tuple(partition for topic in self._deleted.values() for partition in _deleted(topic))
-        common = (*changed.values(), *deleted)
+        common = (*changed.values(), *self._deleted.values())
         for broker in image.brokers:
             if self._all_brokers or broker in self._metadata_to:
                 own = [key for key in self._metadata_to.get(broker, {}) if key not in changed]
@@ -171,7 +173,8 @@ class RequestBatch:
     def _stop_requests(self, image: ClusterImage) -> Iterator[tuple[int, BrokerRequest]]:
         for broker, replicas in sorted(self._stops.items()):
             if broker in image.brokers:
-                yield broker, StopReplica(*self._head(image, broker), tuple(replicas.values()))
+                for some in _parts(tuple(replicas.values())):
+                    yield broker, StopReplica(*self._head(image, broker), some)
 
     def _head(self, image: ClusterImage, broker: int) -> tuple[int, int, int]:
         return self._controller_id, self._controller_epoch, image.brokers[broker].epoch
@@ -205,9 +208,3 @@ def _metadata(key: PartitionKey, image: ClusterImage, live: LiveReplicas) -> Met
     alive = live(key)
     offline = tuple(broker for broker in state.replicas if broker not in alive)
     return MetadataPartition(topic.name, topic.id, key[1], state, offline)
-
-
-def _deleted(topic: TopicImage) -> Iterable[MetadataPartition]:
-    for number, state in topic.partitions.items():
-        marked = attrs.evolve(state, leader=LEADER_OF_DELETED)
-        yield MetadataPartition(topic.name, topic.id, number, marked, ())

@@ -15,7 +15,7 @@ from pylogbroker.controller.controlled_cluster import ControlledCluster
 from pylogbroker.interfaces import Delete
 from pylogbroker.metadata import zk_paths, zk_schema
 from pylogbroker.metadata.delta import PartitionsChanged, TopicCreated, TopicDeleted
-from pylogbroker.metadata.image import NO_TOPIC_ID, PartitionKey, PartitionState, TopicImage
+from pylogbroker.metadata.image import NO_TOPIC_ID, PartitionState, TopicImage
 from pylogbroker.metadata.zk_image import assigned_partitions, read_topics
 
 
@@ -25,12 +25,12 @@ async def read_names(cluster: ControlledCluster) -> None:
     for topic in cluster.image.topics.values():
         if topic.name not in names:
             cluster.apply(TopicDeleted(topic))
-            cluster.requests.remove_metadata(topic)
+            await cluster.remove_metadata(topic)
     new = [name for name in names if name not in cluster.image.topics and name not in cluster.deletions]
     if new:
         topics = [topic async for topic in read_topics(cluster.tree, cluster.slices, new)]
         cluster.apply(*map(TopicCreated, await with_ids(cluster, topics)))
-        await _begin(cluster, [(topic.name, number) for topic in topics for number in topic.partitions])
+        await cluster.create_partitions((topic.name, number) for topic in topics for number in topic.partitions)
 
 
 async def read_topic(cluster: ControlledCluster, name: str) -> None:
@@ -42,7 +42,7 @@ async def read_topic(cluster: ControlledCluster, name: str) -> None:
     stored = zk_schema.decode_topic(node.data)
     if NO_TOPIC_ID != stored.topic_id != present.id != NO_TOPIC_ID:  # removed by hand, and created again
         cluster.apply(TopicDeleted(present))
-        cluster.requests.remove_metadata(present)
+        await cluster.remove_metadata(present)
         cluster.send()
         await read_names(cluster)
         return
@@ -52,7 +52,7 @@ async def read_topic(cluster: ControlledCluster, name: str) -> None:
     cluster.apply(PartitionsChanged(name, added))
     if stored.topic_id == NO_TOPIC_ID != present.id:  # an older tool has dropped the id, which logs have
         await cluster.assign(name, {})
-    await _begin(cluster, [(name, number) for number in added])
+    await cluster.create_partitions((name, number) for number in added)
 
 
 async def with_ids(cluster: ControlledCluster, topics: Iterable[TopicImage]) -> list[TopicImage]:
@@ -65,14 +65,6 @@ async def with_ids(cluster: ControlledCluster, topics: Iterable[TopicImage]) -> 
                 continue
         found.append(topic)
     return found
-
-
-async def _begin(cluster: ControlledCluster, keys: list[PartitionKey]) -> None:
-    states = {key: state for key in keys if (state := cluster.state(key)) is not None}
-    await cluster.create_partitions([key for key, state in states.items() if not state.is_stored])
-    for key, state in states.items():
-        if state.is_stored:  # somebody else has created the node
-            cluster.requests.lead_and_follow(key, state.replicas, new=state.replicas)
 
 
 async def read_isr_changes(cluster: ControlledCluster) -> None:

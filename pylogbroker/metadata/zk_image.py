@@ -95,10 +95,9 @@ async def read_topics(
         states = await tree.get_many([zk_paths.partition_state(*key) for key in keys])
         by_key = dict(zip(keys, states, strict=True))
         for name, topic in decoded.items():
-            partitions = {
-                number: with_stored_state(assigned, by_key[name, number])
-                for number, assigned in assigned_partitions(topic).items()
-            }
+            partitions: dict[int, PartitionState] = {}
+            async for number, assigned in slices.over(assigned_partitions(topic).items()):
+                partitions[number] = with_stored_state(assigned, by_key[name, number])
             yield TopicImage(name, topic.topic_id, PersistentMap(partitions))
 
 
@@ -110,17 +109,20 @@ async def _topic_nodes(tree: TreeReader, names: Collection[str] | None) -> list[
 
 
 def assigned_partitions(topic: TopicNode) -> dict[int, PartitionState]:
-    """Return a topic's partitions without their states."""
-    return {
-        number: unstored_partition(replicas, topic.adding.get(number, ()), topic.removing.get(number, ()))
-        for number, replicas in topic.replicas.items()
-    }
+    """Return a topic's partitions without their states; those with equal replicas share one."""
+    shared: dict[tuple[Sequence[int], ...], PartitionState] = {}
+    partitions: dict[int, PartitionState] = {}
+    for number, replicas in topic.replicas.items():
+        brokers = replicas, topic.adding.get(number, ()), topic.removing.get(number, ())
+        found = shared.get(brokers)
+        partitions[number] = shared.setdefault(brokers, unstored_partition(*brokers)) if found is None else found
+    return partitions
 
 
 def with_stored_state(assigned: PartitionState, node: Node | None) -> PartitionState:
     """Return the partition with the state in its node, or without one."""
     if node is None:
-        return unstored_partition(assigned.replicas, assigned.adding, assigned.removing)
+        return assigned if not assigned.is_stored else unstored_partition(*_assignment(assigned))
     state = zk_schema.decode_partition(node.data)
     return attrs.evolve(
         assigned,

@@ -7,8 +7,10 @@ from collections.abc import Sequence
 import pytest
 
 from pylogbroker.controller import controlled_cluster, requests
+from pylogbroker.controller.controlled_cluster import ControlledCluster
+from pylogbroker.controller.fenced_tree import FencedTree
 from pylogbroker.controller.requests import BrokerRequest, LeaderAndIsr, StopReplica
-from pylogbroker.interfaces import Node
+from pylogbroker.interfaces import CoordinationError, Node, Operation
 from pylogbroker.metadata.image import PartitionKey
 from tests.controller.memory_tree import TreeSession
 from tests.controller.small_cluster import Channels, SmallCluster, running, written
@@ -39,6 +41,27 @@ def events(monkeypatch: pytest.MonkeyPatch) -> list[Event]:
         send(channels, broker, request)
 
     monkeypatch.setattr(Channels, "send", noted)
+    return found
+
+
+@pytest.fixture
+def sizes(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
+    """Partitions in each batch of requests that is sent, and nodes in each write, in their order."""
+    found: list[tuple[str, int]] = []
+    send, write = ControlledCluster.send, FencedTree.write
+
+    def noted_send(cluster: ControlledCluster) -> None:
+        batch = cluster.requests
+        metadata, stops = len(batch._deleted), sum(map(len, batch._stops.values()))
+        found.extend((kind, size) for kind, size in (("UpdateMetadata", metadata), ("StopReplica", stops)) if size)
+        send(cluster)
+
+    async def noted_write(tree: FencedTree, operations: Sequence[Operation]) -> list[CoordinationError | None]:
+        found.append((type(operations[0]).__name__ if operations else "", len(operations)))
+        return await write(tree, operations)
+
+    monkeypatch.setattr(ControlledCluster, "send", noted_send)
+    monkeypatch.setattr(FencedTree, "write", noted_write)
     return found
 
 
@@ -117,5 +140,31 @@ def test_requests_name_few_partitions() -> None:
     cluster.bounce(3)  # gets all metadata again
     cluster.settle()
     assert len(cluster.brokers[3].metadata) == 10
-    named = [request for _, request in cluster.channels.log if not isinstance(request, StopReplica)]
-    assert max(len(request.partitions) for request in named) == STEP
+    cluster.mark_deleted("u")
+    cluster.settle()
+    assert {name for name, _ in cluster.brokers[3].metadata} == {"t"}
+    assert {name for name, _ in cluster.brokers[1].replicas} == {"t"}
+    requests = [request for _, request in cluster.channels.log]
+    named = [each.replicas if isinstance(each, StopReplica) else each.partitions for each in requests]
+    assert max(map(len, named)) == STEP
+
+
+def test_orders_leave_while_the_next_partitions_are_created(events: list[Event]) -> None:
+    cluster = running((1,))
+    watch_writes(cluster, events)
+    events.clear()
+    cluster.create_topic("u", [(1,)] * 5)
+    cluster.settle()
+    kinds = [kind for kind, *_ in events]
+    assert kinds == ["written", "written", "ordered", "written", "written", "ordered", "written", "ordered"]
+
+
+def test_requests_leave_while_a_topic_is_deleted(sizes: list[tuple[str, int]]) -> None:
+    cluster = running(*[(1,)] * 5)
+    sizes.clear()
+    cluster.mark_deleted("t")
+    cluster.settle()
+    assert [size for kind, size in sizes if kind == "UpdateMetadata"] == [STEP, STEP, 1]
+    assert [size for kind, size in sizes if kind == "StopReplica"] == [STEP, STEP, 1]
+    assert cluster.tree.node("/brokers/topics/t") is None
+    assert max(size for kind, size in sizes if kind == "Delete") == STEP

@@ -128,7 +128,7 @@ def test_stopped_replicas_are_not_sent_a_role(batch: RequestBatch) -> None:
 
 
 def test_a_topic_under_deletion_leaves_the_metadata(batch: RequestBatch) -> None:
-    batch.remove_metadata(TOPIC)
+    batch.remove_metadata(TOPIC, TOPIC.partitions)
     for _, request in rendered(batch):
         assert isinstance(request, UpdateMetadata)
         assert [(each.number, each.state.leader) for each in request.partitions] == [(0, -2), (1, -2), (2, -2)]
