@@ -79,7 +79,7 @@ class ReplicaTests(NodeTests):
         topic = TopicImage("t", TOPIC_ID, PersistentMap(states))
         known = "t" in self.metadata.topics
         change = PartitionsChanged("t", states) if known else TopicCreated(topic)
-        self.assertEqual(now(self.replicas.apply(topic, list(states), {})), {})
+        self.assertEqual(now(self.replicas.apply(topic, set(states), {})), {})
         now(self.metadata.publish(Delta.of(change)))
 
     @property

@@ -74,7 +74,7 @@ class CurrentLeaderTests(ReplicaTests):
         waiting = self.send_records()
         self.assertNoResult(waiting)
         state = PartitionState(OTHER, (NODE_ID, OTHER), (NODE_ID, OTHER), 4, 4)
-        now(self.replicas.apply(TopicImage("t", TOPIC_ID, PersistentMap({0: state})), [], {}))
+        now(self.replicas.apply(TopicImage("t", TOPIC_ID, PersistentMap({0: state})), set(), {}))
         self.assert_named(self.successResultOf(waiting), ErrorCode.NOT_LEADER_OR_FOLLOWER, (OTHER, 4), THERE)
         self.node.change_partition("t", 0, leader=-1, leader_epoch=5)
         self.assert_named(self.produce(), ErrorCode.NOT_LEADER_OR_FOLLOWER, NOBODY)

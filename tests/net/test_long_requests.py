@@ -107,6 +107,7 @@ SET = 0
 GROUP, TRANSACTION = 0, 1
 COORDINATOR_LOAD_IN_PROGRESS, CONCURRENT_TRANSACTIONS = 14, 51
 PRODUCE_VERSION = 9
+ANSWER_SECONDS_MAX = 600
 
 
 class Client:
@@ -117,7 +118,7 @@ class Client:
         self._budget = budget
         self._since = since
         self._peer = Peer(process)
-        self._peer.socket.settimeout(120)
+        self._peer.socket.settimeout(ANSWER_SECONDS_MAX)
 
     def ask(self, request: Request) -> Any:
         version = request.versions.last

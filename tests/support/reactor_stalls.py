@@ -8,6 +8,9 @@ The broker's own watch measures processor time, so that other processes do not c
 also one that has become slow since the start. Other tests and other virtual machines share caches and processors with
 the broker, which makes single iterations more than twice as long: 50 ms are allowed. The goal, 20 ms, holds in a
 thorough run.
+
+Full garbage collections do not count. A broker runs them when it is idle, or looks idle because other processes keep it
+from the processor.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ from tests.support.budget import Budget
 
 #: Text in the log line about a stall.
 STALL = "other connections wait: the reactor has been busy"
+COLLECTION = "tap/garbage_collection.py"
 
 #: Processor time of one iteration of the reactor, on a machine where the work below takes `REFERENCE_SECONDS`.
 LIMIT_MS = 20
@@ -34,7 +38,7 @@ def watching(budget: Budget) -> Mapping[str, str]:
 
 def stalls(process: BrokerProcess, budget: Budget, since: int = 0) -> list[str]:
     """Return the stalls that the broker has logged since its start, or since a line of its log."""
-    found = [line for line in process.process.lines[since:] if STALL in line]
+    found = [line for line in process.process.lines[since:] if STALL in line and COLLECTION not in line]
     limit_ms = _limit_ms(budget) if found else 0.0
     return [line for line in found if int(line.split(STALL)[1].split()[1]) > limit_ms]
 

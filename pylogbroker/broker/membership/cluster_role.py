@@ -156,6 +156,7 @@ class ClusterRole:
         self.orders = ControllerOrders(
             self._metadata,
             self.replicas,
+            self._runtime.slices,
             self._topic_config,
             self._config_watch.read_topics,
             lambda: self._tree.children(zk_paths.TOPICS),

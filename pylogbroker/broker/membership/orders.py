@@ -13,12 +13,13 @@ The settings of a new topic are read first: the first two do without them otherw
 A request for an earlier life of this broker, or of an earlier controller, is rejected as a whole. After a crash all are
 for the earlier life until the broker has left the ISRs (see `departure`): it must not lead without its last records.
 
-Requests are carried out one after the other, in the order of arrival. Source: Kafka's class ReplicaManager.
+Requests are carried out one after the other, in the order of arrival. Those for many partitions give way to other
+work: only the image changes at once. Source: Kafka's class ReplicaManager.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 import attrs
@@ -27,6 +28,7 @@ from twisted.logger import Logger
 
 from pylogbroker.broker.cluster_metadata import ClusterMetadata
 from pylogbroker.broker.replication.replicas import Replicas
+from pylogbroker.broker.slices import Slices, map_in_steps
 from pylogbroker.config import TopicConfig
 from pylogbroker.coordinators import TopicPartition
 from pylogbroker.errors import ErrorCode
@@ -91,6 +93,7 @@ class ControllerOrders:
 
     _metadata: ClusterMetadata
     _replicas: Replicas
+    _slices: Slices
     _topic_config: Callable[[str], TopicConfig]
     _read_topics: Callable[[Sequence[str]], Awaitable[None]]
     _topic_names: Callable[[], Awaitable[Collection[str]]]
@@ -121,14 +124,7 @@ class ControllerOrders:
             response = LeaderAndIsrResponse()
             for topic in topics:
                 errors = await self._obey(topic)
-                every = [
-                    LeaderAndIsrPartitionError(
-                        "" if by_id else topic.topic_name,
-                        each.partition_index,
-                        errors.get(each.partition_index, ErrorCode.NONE),
-                    )
-                    for each in topic.partition_states
-                ]
+                every = await self._slices.run(_errors_in_steps(topic, "" if by_id else topic.topic_name, errors))
                 if by_id:
                     response.topics.append(LeaderAndIsrTopicError(topic.topic_id, every))
                 else:
@@ -150,7 +146,7 @@ class ControllerOrders:
             changes: list[Change] = [*self._broker_changes(request.live_brokers)]
             if request.controller_id != self._metadata.image.controller_id:
                 changes.append(ControllerElected(request.controller_id))
-            announced = [(topic, self._news_of(topic)) for topic in topics]
+            announced = [(topic, await self._news_of(topic)) for topic in topics]
             for topic, states in announced:
                 changes += self._topic_changes(topic, states)
             if changes:
@@ -174,14 +170,13 @@ class ControllerOrders:
         try:
             if error := self._rejection(request):
                 return StopReplicaResponse(error)
-            orders = _stops_of(request)
+            orders = {key: order async for key, order in self._slices.over(_stops_of(request))}
             errors = await self._replicas.stop(orders)
-            return StopReplicaResponse(
-                partition_errors=[
-                    StopReplicaPartitionError(topic, index, errors.get((topic, index), ErrorCode.NONE))
-                    for topic, index in orders
-                ]
-            )
+
+            def answer(key: TopicPartition) -> StopReplicaPartitionError:
+                return StopReplicaPartitionError(*key, errors.get(key, ErrorCode.NONE))
+
+            return StopReplicaResponse(partition_errors=await self._slices.run(map_in_steps(answer, orders)))
         finally:
             self._lock.release()
 
@@ -234,13 +229,16 @@ class ControllerOrders:
     # LeaderAndIsr
 
     async def _obey(self, topic: LeaderAndIsrTopicState) -> dict[int, ErrorCode]:
-        states = {each.partition_index: _ordered_state(each) for each in topic.partition_states}
+        states: dict[int, PartitionState] = {}
+        new: set[int] = set()
+        async for each in self._slices.over(topic.partition_states):
+            states[each.partition_index] = _ordered_state(each)
+            if each.is_new:
+                new.add(each.partition_index)
         rejected = self._not_replicable(topic.topic_name, states)
-        states = {index: state for index, state in states.items() if index not in rejected}
+        for index in rejected:
+            del states[index]
         image = TopicImage(topic.topic_name, topic.topic_id, PersistentMap(states))
-        new = [
-            each.partition_index for each in topic.partition_states if each.is_new and each.partition_index in states
-        ]
         errors = await self._replicas.apply(image, new, self._metadata.topic_settings(topic.topic_name))
         return {**errors, **rejected}
 
@@ -270,21 +268,25 @@ class ControllerOrders:
             if broker_id not in brokers:
                 yield BrokerUnregistered(broker_id)
 
-    def _news_of(self, topic: UpdateMetadataTopicState) -> dict[int, PartitionState]:
-        """Return the announced states, but none older than the known one: a paused broker may get requests late."""
-        states, known = _announced_states(topic), self._metadata.topics.get(topic.topic_name)
-        if known is None or known.id == NO_TOPIC_ID or known.id != topic.topic_id:
-            return states
-        present = known.partitions
-        return {
-            index: state
-            for index, state in states.items()
-            if index not in present or state.partition_epoch >= present[index].partition_epoch
-        }
+    async def _news_of(self, topic: UpdateMetadataTopicState) -> dict[int, PartitionState]:
+        """Return the announced states, but none older than the known one: a paused broker may get requests late.
+
+        Partitions that are being deleted have none. Only these orders change states, so that no known one is outdated.
+        """
+        known = self._metadata.topics.get(topic.topic_name)
+        is_same = known is not None and known.id == topic.topic_id != NO_TOPIC_ID
+        present = known.partitions if known is not None and is_same else {}
+        states: dict[int, PartitionState] = {}
+        async for each in self._slices.over(topic.partition_states):
+            if each.leader != _LEADER_OF_DELETED:
+                before = present.get(each.partition_index)
+                if before is None or each.zk_version >= before.partition_epoch:
+                    states[each.partition_index] = _announced_state(each)
+        return states
 
     def _topic_changes(self, topic: UpdateMetadataTopicState, states: Mapping[int, PartitionState]) -> Iterable[Change]:
         known = self._metadata.topics.get(topic.topic_name)
-        deleted = {each.partition_index for each in topic.partition_states if each.leader == _LEADER_OF_DELETED}
+        deleted = any(each.leader == _LEADER_OF_DELETED for each in topic.partition_states)
         if known is not None and (deleted or is_another_topic(topic.topic_id, known.id)):
             yield TopicDeleted(known)
             if not deleted:  # the deletion takes the settings along, which are those of the new topic already
@@ -314,18 +316,26 @@ def _metadata_topics_of(request: UpdateMetadataRequest) -> list[UpdateMetadataTo
     return list(found.values())
 
 
-def _stops_of(request: StopReplicaRequest) -> Mapping[TopicPartition, tuple[int, bool]]:
-    """Return leader epoch and whether to delete, by partition, from any version's fields."""
-    orders: dict[TopicPartition, tuple[int, bool]] = {}
+def _errors_in_steps(
+    topic: LeaderAndIsrTopicState, name: str, errors: Mapping[int, ErrorCode]
+) -> Generator[None, None, list[LeaderAndIsrPartitionError]]:
+    def answer(state: LeaderAndIsrPartitionState) -> LeaderAndIsrPartitionError:
+        index = state.partition_index
+        return LeaderAndIsrPartitionError(name, index, errors.get(index, ErrorCode.NONE))
+
+    return map_in_steps(answer, topic.partition_states)
+
+
+def _stops_of(request: StopReplicaRequest) -> Iterator[tuple[TopicPartition, tuple[int, bool]]]:
+    """Yield each partition, its leader epoch and whether to delete it, from any version's fields."""
     for each in request.ungrouped_partitions:
-        orders[each.topic_name, each.partition_index] = _UNKNOWN_EPOCH, request.delete_partitions
+        yield (each.topic_name, each.partition_index), (_UNKNOWN_EPOCH, request.delete_partitions)
     for old in request.topics:
         for index in old.partition_indexes:
-            orders[old.name, index] = _UNKNOWN_EPOCH, request.delete_partitions
+            yield (old.name, index), (_UNKNOWN_EPOCH, request.delete_partitions)
     for topic in request.topic_states:
         for state in topic.partition_states:
-            orders[topic.topic_name, state.partition_index] = state.leader_epoch, state.delete_partition
-    return orders
+            yield (topic.topic_name, state.partition_index), (state.leader_epoch, state.delete_partition)
 
 
 def _ordered_state(state: LeaderAndIsrPartitionState) -> PartitionState:
@@ -339,15 +349,6 @@ def _ordered_state(state: LeaderAndIsrPartitionState) -> PartitionState:
         tuple(state.removing_replicas),
         controller_epoch=state.controller_epoch,
     )
-
-
-def _announced_states(topic: UpdateMetadataTopicState) -> dict[int, PartitionState]:
-    """Return the states of partitions that are not being deleted."""
-    return {
-        each.partition_index: _announced_state(each)
-        for each in topic.partition_states
-        if each.leader != _LEADER_OF_DELETED
-    }
 
 
 def _announced_state(state: UpdateMetadataPartitionState) -> PartitionState:

@@ -14,11 +14,13 @@ heard of a topic's other partitions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from typing import Protocol
 from uuid import UUID
 
 import attrs
+from twisted.internet.defer import ensureDeferred
 from twisted.logger import Logger
 
 from pylogbroker.broker.partitions.partition import Partition
@@ -98,20 +100,21 @@ class Replicas:
     async def apply(
         self,
         topic: TopicImage,
-        new: Collection[int],
+        new: AbstractSet[int],
         settings: Mapping[str, str],
     ) -> dict[int, ErrorCode]:
         """Obey the states of the topic's partitions in `topic`; return an error for each that is not obeyed."""
         errors: dict[int, ErrorCode] = {}
-        self._leave_replaced(topic)
+        slices = self._runtime.slices
+        await self._leave_replaced(topic)
         await self._take_id(topic, settings)
-        missing = [index for index in topic.partitions if (topic.name, index) not in self._replicas]
+        missing = [index async for index in slices.over(topic.partitions) if (topic.name, index) not in self._replicas]
         for is_new in (True, False):
             some = [index for index in missing if (index in new) is is_new]
             if some:
                 await self._partitions.open_replicas(topic, some, settings, is_new)
         await self._partitions.configure(topic)  # first: min.insync.replicas bounds a new leader's high watermark
-        async for index in self._runtime.slices.over(sorted(topic.partitions, key=self._leads_first(topic))):
+        async for index in slices.over(await self._leads_first(topic)):
             key = topic.name, index
             partition = self._partitions.hosted.get(key)
             if partition is None:
@@ -123,12 +126,12 @@ class Replicas:
             self._obey(replica, topic.partitions[index])
         return errors
 
-    def _leave_replaced(self, topic: TopicImage) -> None:
+    async def _leave_replaced(self, topic: TopicImage) -> None:
         """Leave replicas of a deleted topic of the same name: their logs are kept, but are not the new topic's.
 
         No StopReplica has come for them: they had been moved to other brokers, or the broker was away.
         """
-        for index in topic.partitions:
+        async for index in self._runtime.slices.over(topic.partitions):
             key = topic.name, index
             replica = self._replicas.get(key)
             if replica is not None and is_another_topic(topic.id, replica.topic.id):
@@ -144,12 +147,16 @@ class Replicas:
         """
         if topic.id == NO_TOPIC_ID:
             return
-        replicas = {index: self._replicas.get((topic.name, index)) for index in topic.partitions}
-        found = {index: each for index, each in replicas.items() if each is not None and each.topic.id == NO_TOPIC_ID}
+        slices = self._runtime.slices
+        found: dict[int, _Replica] = {}
+        async for index in slices.over(topic.partitions):
+            present = self._replicas.get((topic.name, index))
+            if present is not None and present.topic.id == NO_TOPIC_ID:
+                found[index] = present
         if not found:
             return
         await self._partitions.open_replicas(topic, found, settings, is_new=False)
-        for replica in found.values():
+        async for replica in slices.over(found.values()):
             replica.topic = topic
             if replica.leadership is not None:
                 replica.leadership.topic_id = topic.id
@@ -158,8 +165,13 @@ class Replicas:
                     fetcher.set_topic_id(replica.following, topic.id)
                 replica.following.topic_id = topic.id
 
-    def _leads_first(self, topic: TopicImage) -> Callable[[int], bool]:
-        return lambda index: topic.partitions[index].leader != self._broker_id
+    async def _leads_first(self, topic: TopicImage) -> list[int]:
+        """Return the topic's partitions, first those to lead here."""
+        led: list[int] = []
+        others: list[int] = []
+        async for index, state in self._runtime.slices.over(topic.partitions.items()):
+            (led if state.leader == self._broker_id else others).append(index)
+        return led + others
 
     def _new_machine(self, partition: Partition) -> PartitionReplica:
         settings = ReplicationSettings(
@@ -249,7 +261,7 @@ class Replicas:
         """
         errors: dict[TopicPartition, ErrorCode] = {}
         deleted: dict[str, list[int]] = {}
-        for key, (epoch, delete) in orders.items():
+        async for key, (epoch, delete) in self._runtime.slices.over(orders.items()):
             replica = self._replicas.get(key)
             if replica is not None:
                 if not replica.machine.may_stop(epoch):
@@ -272,7 +284,7 @@ class Replicas:
         The same goes for replicas of a deleted topic of that name.
         """
         moved: dict[TopicPartition, tuple[int, bool]] = {}
-        for index, state in states.items():
+        async for index, state in self._runtime.slices.over(states.items()):
             replica = self._replicas.get((topic, index))
             if replica is None or (replica.leadership is None and replica.following is None):
                 continue
@@ -317,7 +329,7 @@ class Replicas:
 
     def start(self) -> None:
         """Check periodically which followers lag behind."""
-        timer = PeriodicCall(self._runtime.clock, self._tick)
+        timer = PeriodicCall(self._runtime.clock, lambda: ensureDeferred(self._tick()))
         timer.start(self._settings.lag_time_max_ms / 2000, now=False).addErrback(
             lambda failure: log.failure("followers are not checked", failure)
         )
@@ -333,9 +345,9 @@ class Replicas:
             fetcher.stop()
         self._fetchers.clear()
 
-    def _tick(self) -> None:
-        for replica in tuple(self._replicas.values()):
-            if replica.leadership is not None:
+    async def _tick(self) -> None:
+        async for key, replica in self._runtime.slices.over(tuple(self._replicas.items())):
+            if replica.leadership is not None and self._replicas.get(key) is replica:  # else its log failed meanwhile
                 replica.leadership.tick()
 
     # Fetchers
