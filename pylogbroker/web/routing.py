@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from twisted.internet.defer import ensureDeferred, gatherResults
+from twisted.internet.defer import FirstError, ensureDeferred, gatherResults
 
 from pylogbroker.broker.services import Services
 from pylogbroker.errors import ErrorCode, KafkaError
@@ -67,5 +67,8 @@ async def ask_all(visitor: Visitor, request: Request) -> dict[int, Any]:
             return None
 
     broker_ids = sorted({services.node.id, *services.metadata.image.brokers})
-    answers = await gatherResults([ensureDeferred(answer(each)) for each in broker_ids])
+    try:
+        answers = await gatherResults([ensureDeferred(answer(each)) for each in broker_ids], consumeErrors=True)
+    except FirstError as error:  # the visitor has gone
+        raise error.subFailure.value or error from None
     return dict(zip(broker_ids, answers, strict=True))
