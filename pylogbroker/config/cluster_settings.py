@@ -137,7 +137,20 @@ CLUSTER_SETTINGS: tuple[Setting, ...] = (
         "Choice of the replica from which a consumer reads: a follower in its rack (client.rack, broker.rack), or the "
         "leader, which is the default.",
     ),
-    fixed("replica.socket.timeout.ms", at_least(1), 30_000, "high", "Timeout of requests to other brokers."),
+    fixed(
+        "replica.socket.timeout.ms",
+        at_least(1),
+        30_000,
+        "high",
+        "Timeout of requests to other brokers, but for those of the controller and to it.",
+    ),
+    fixed(
+        "controller.socket.timeout.ms",
+        at_least(1),
+        30_000,
+        "medium",
+        "Timeout of requests from the controller to brokers, and from brokers to the controller.",
+    ),
     fixed("num.replica.fetchers", at_least(1), 1, "high", "Connections on which a broker fetches from a leader."),
     fixed(
         "controlled.shutdown.enable",

@@ -73,6 +73,7 @@ class Setup:
             "zookeeper.session.timeout.ms": "2000",
             "replica.lag.time.max.ms": "1500",
             "replica.socket.timeout.ms": "1000",
+            "controller.socket.timeout.ms": "1000",
             "replica.fetch.backoff.ms": "100",
             "controlled.shutdown.retry.backoff.ms": "250",
             "auto.create.topics.enable": "false",

@@ -94,7 +94,8 @@ class ClusterRole:
             config.integer("replica.socket.timeout.ms") / 1000,
             self._security,
         )
-        self._controller_channel = ControllerChannel(self._channels, lambda: metadata.image, str(broker_id))
+        to_controller = attrs.evolve(self._channels, request_seconds=self._controller_request_seconds)
+        self._controller_channel = ControllerChannel(to_controller, lambda: metadata.image, str(broker_id))
         self.peers = PeerRequests(self._open_peer_channel, runtime)
         self.isr_updates = IsrUpdates(
             broker_id, lambda: self._member.epoch, self._controller_channel, config.inter_broker_protocol, runtime
@@ -268,6 +269,10 @@ class ClusterRole:
         return self._config.topic(self._metadata.topic_settings(topic))
 
     @property
+    def _controller_request_seconds(self) -> float:
+        return self._config.integer("controller.socket.timeout.ms") / 1000
+
+    @property
     def _security(self) -> ConnectionSecurity:
         """TLS and SASL of connections to other brokers, if their listener has it."""
         has_tls = self._config.inter_broker_listener.security.has_tls
@@ -280,7 +285,7 @@ class ClusterRole:
             config.inter_broker_protocol,
             config.inter_broker_listener.name,
             str(self._broker_id),
-            config.integer("replica.socket.timeout.ms") / 1000,
+            self._controller_request_seconds,
             self._security,
         )
         return ControllerChannels.of(settings, answered, self._runtime.may_log)
