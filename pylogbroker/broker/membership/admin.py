@@ -5,7 +5,7 @@
     topics, their partitions  the controller     nodes in the tree; the controller acts on them
     internal topics, topics   any broker         likewise
     created automatically
-    settings                  any broker         settings, then a notification (see `config_watch`)
+    settings                  any broker         settings, with a notification (see `config_watch`)
     producer ids              any broker         AllocateProducerIds to the controller
 
 Each change is awaited until this broker's image shows it, or a later one of the same settings.
@@ -169,20 +169,21 @@ class ClusterAdmin:
             self._plans.log_without_effect(resource.name, settings, before)
 
     async def _alter(self, resource: ConfigResource, change: ConfigChange) -> dict[str, str]:
-        """Change the stored settings; another broker may do so at the same time."""
+        """Change the stored settings; another broker may do so at the same time.
+
+        The notification is in the same transaction: the others must not miss a change if ZooKeeper is lost now.
+        """
         path = zk_paths.config(resource.type, resource.name)
         while True:
             [node] = await self._tree.get_many([path])
             stored = {} if node is None else zk_schema.decode_config(node.data)
             settings = self._plans.plan_stored_config(resource, stored, change)
             data = zk_schema.encode_config(settings)
+            written = Create(path, data) if node is None else SetData(path, data, node.stat.version)
             try:
-                await self._tree.commit(
-                    [Create(path, data) if node is None else SetData(path, data, node.stat.version)]
-                )
+                await self._tree.commit([written, notification(f"{resource.type}/{resource.name}")])
             except (NodeExists, NoNode, BadVersion):
                 continue
-            await self._tree.commit([notification(f"{resource.type}/{resource.name}")])
             await self._config_watch.read(resource)
             return settings
 

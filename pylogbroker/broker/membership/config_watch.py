@@ -3,8 +3,8 @@
     /config/changes/config_change_<seq>   {"version": 2, "entity_path": "topics/orders"}
                                           --> /config/topics/orders is read --> ConfigChanged
 
-A change writes the settings, then a notification. After a new session all settings are read again, since notifications
-may have been missed.
+A change writes the settings and a notification, in one transaction; Apache Kafka's brokers need two. After a new
+session all settings are read again, since notifications may have been missed.
 
 A new topic comes without a notification: its settings are read when the controller first names it.
 """

@@ -14,7 +14,7 @@ from pylogbroker.broker.membership.config_watch import decode_notification
 from pylogbroker.broker.replication.controller_channel import ControllerChannel
 from pylogbroker.coordination.embedded import EmbeddedTree
 from pylogbroker.errors import ErrorCode, KafkaError
-from pylogbroker.interfaces import Create, SessionExpired, SetData
+from pylogbroker.interfaces import Create, SessionExpired, SetData, Unavailable
 from pylogbroker.metadata import zk_paths, zk_schema
 from pylogbroker.metadata.delta import NewTopic
 from pylogbroker.metadata.image import broker_resource, topic_resource
@@ -64,6 +64,20 @@ class SettingsTests(AdminTests):
         ]
         self.assertEqual(announced, [topic_resource(TOPIC)] * 2)
 
+    def test_settings_are_announced_also_if_zookeeper_is_lost(self) -> None:
+        self.create()
+        commit = EmbeddedTree.commit
+
+        async def lost(tree: EmbeddedTree, operations: Any) -> Any:
+            await commit(tree, operations)
+            raise Unavailable(operations[0].path)
+
+        with patch.object(EmbeddedTree, "commit", lost):
+            error = error_of(self.admin.alter_config(topic_resource(TOPIC), lambda own: {"retention.ms": "5"}))
+        self.assertIsInstance(error, KafkaError)
+        self.assertEqual(self.stored(), {"retention.ms": "5"})
+        self.assertEqual(len(now(self.tree.children(zk_paths.CONFIG_CHANGES))), 1)
+
     def test_settings_of_a_broker(self) -> None:
         resource = broker_resource(None)
         now(self.admin.alter_config(resource, lambda own: {**own, "log.cleaner.threads": "2"}))
@@ -76,10 +90,16 @@ class SettingsTests(AdminTests):
         now(self.tree.commit([Create(CONFIG, zk_schema.encode_config({}))]))
         commit, others = EmbeddedTree.commit, [{"flush.ms": "7"}, {"retention.ms": "8"}]
 
+        async def change(tree: EmbeddedTree) -> None:
+            await commit(tree, [SetData(CONFIG, zk_schema.encode_config(others.pop(0)))])
+
         async def interrupted(tree: EmbeddedTree, operations: Any) -> Any:
-            if others and not (len(others) == 1 and isinstance(operations[0], SetData)):
-                await commit(tree, [SetData(CONFIG, zk_schema.encode_config(others.pop(0)))])
-            return await commit(tree, operations)
+            if len(others) == 2:
+                await change(tree)
+            results = await commit(tree, operations)
+            if others:
+                await change(tree)
+            return results
 
         with patch.object(EmbeddedTree, "commit", interrupted):
             self.alter(retention_ms="5")
