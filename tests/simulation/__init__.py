@@ -12,6 +12,8 @@
     copiers       records copied in transactions, with their offsets
     reassigner    moves of replicas
     recreator     deletions of a topic, which is created again
+    administrator changes of settings and ACLs
+    registers     values that a read may find, although the outcome of some writes is unknown
     faults        lost connections, cuts, pauses, kills, losses of power, expired sessions
     replica_log   records in replicas' files
     invariants    checked after each event

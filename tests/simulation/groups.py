@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from math import inf
 from typing import Final
-
-import attrs
 
 from pylogbroker.errors import ErrorCode
 from pylogbroker.metadata.image import NO_LEADER, PartitionKey
@@ -26,6 +23,7 @@ from pylogbroker.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequ
 from tests.replication.invariants import Violation
 from tests.simulation.clients import GROUP_COORDINATOR, Client, Consumer, Failed
 from tests.simulation.cluster import SimulatedCluster
+from tests.simulation.registers import Registers
 from tests.simulation.setup import TOPIC
 
 GROUP: Final = "readers"
@@ -35,52 +33,6 @@ _REBALANCE_MS: Final = 1000
 _COORDINATOR_MOVED: Final = frozenset(
     (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 )
-
-
-@attrs.define(eq=False)
-class Commit:
-    offset: int
-    began: int
-    ended: float = inf
-    """When it was acknowledged, or first seen; the outcome of others is unknown."""
-
-
-class CommittedOffsets:
-    """Commits of one group. Each fetched offset must be of a commit that no later one has replaced."""
-
-    def __init__(self) -> None:
-        self._commits: dict[PartitionKey, list[Commit]] = {}
-        self._time = 0
-
-    @property
-    def acknowledged(self) -> int:
-        return sum(each.ended < inf for commits in self._commits.values() for each in commits)
-
-    def now(self) -> int:
-        self._time += 1
-        return self._time
-
-    def begin(self, key: PartitionKey, offset: int) -> Commit:
-        commit = Commit(offset, self.now())
-        self._commits.setdefault(key, []).append(commit)
-        return commit
-
-    def acknowledge(self, commit: Commit) -> None:
-        commit.ended = min(commit.ended, self.now())
-
-    def check_fetched(self, key: PartitionKey, offset: int, began: int) -> None:
-        """Check 11: an offset that was asked for at `began` is not older than an acknowledged one."""
-        commits = self._commits.get(key, [])
-        possible = [each for each in commits if each.offset == offset and not _is_replaced(each, commits, began)]
-        is_first = offset == NO_OFFSET and not any(each.ended < began for each in commits)
-        if not possible and not is_first:
-            raise Violation(f"11: the committed offset of {key} is {offset}, after {commits[-5:]}")
-        if len(possible) == 1:
-            self.acknowledge(possible[0])
-
-
-def _is_replaced(commit: Commit, commits: Iterable[Commit], began: int) -> bool:
-    return any(commit.ended < later.began and later.ended < began for later in commits)
 
 
 async def fetch_offsets(client: Client, group: str, keys: Iterable[PartitionKey], stable: bool) -> dict[int, int]:
@@ -105,7 +57,7 @@ class GroupMember(Consumer):
         cluster: SimulatedCluster,
         number: int,
         read: Callable[[PartitionKey, bytes], None],
-        offsets: CommittedOffsets,
+        offsets: Registers,
     ) -> None:
         super().__init__(cluster, number, read)
         self._offsets = offsets
@@ -167,7 +119,7 @@ class GroupMember(Consumer):
         began = self._offsets.now()
         found = await fetch_offsets(self, GROUP, self._assigned, stable=False)
         for index, offset in found.items():
-            self._offsets.check_fetched((TOPIC, index), offset, began)
+            self._offsets.check_read((TOPIC, index), offset, began)
         return {(TOPIC, index): max(offset, 0) for index, offset in found.items()}
 
     async def _work(self) -> None:
@@ -185,7 +137,7 @@ class GroupMember(Consumer):
 
     async def _commit(self, coordinator: int, keys: list[PartitionKey]) -> None:
         commits = {key[1]: self._offsets.begin(key, self.positions[key]) for key in keys}
-        partitions = [OffsetCommitRequestPartition(index, commit.offset) for index, commit in commits.items()]
+        partitions = [OffsetCommitRequestPartition(index, commit.value) for index, commit in commits.items()]
         topic = OffsetCommitRequestTopic(TOPIC, partitions)
         request = OffsetCommitRequest(GROUP, self._generation, self._member, topics=[topic])
         response = await self.ask(coordinator, request)
@@ -200,7 +152,7 @@ class GroupMember(Consumer):
 class OffsetReader(Client):
     """Checks the committed offsets once all is at rest."""
 
-    def __init__(self, cluster: SimulatedCluster, number: int, offsets: CommittedOffsets) -> None:
+    def __init__(self, cluster: SimulatedCluster, number: int, offsets: Registers) -> None:
         super().__init__(cluster, number)
         self._offsets = offsets
 
@@ -213,5 +165,5 @@ class OffsetReader(Client):
             self.forget_coordinator(GROUP_COORDINATOR, GROUP)
             return
         for index, offset in found.items():
-            self._offsets.check_fetched((TOPIC, index), offset, began)
+            self._offsets.check_read((TOPIC, index), offset, began)
         self.stop()

@@ -12,6 +12,7 @@
     11 committed offsets       an acknowledged commit of a group is not lost, and later ones replace it (`groups`)
     12 transactions            committed copies are their source up to the committed offset, each once (`copiers`)
     13 deletions               a topic that is created again begins empty (`recreator`); deleted ones are gone (`rest`)
+    14 settings and ACLs       those of the last acknowledged change are stored (`administrator`), and in force (`rest`)
 
 They hold over reassignments, too, and for internal topics; of a topic that is deleted, only 5, 6 and 13 are checked.
 

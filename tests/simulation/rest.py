@@ -6,10 +6,11 @@ import os
 from collections.abc import Iterator
 
 from pylogbroker.metadata import zk_paths
-from pylogbroker.metadata.image import PartitionKey, PartitionState
+from pylogbroker.metadata.image import PartitionKey, PartitionState, broker_resource
 from pylogbroker.replication import FollowerReplica, LeaderReplica
 from tests.cluster.replica_logs import records_in
 from tests.replication.invariants import Violation
+from tests.simulation.administrator import BROKER_SETTING, stored_acls, stored_settings
 from tests.simulation.clients import Producer, Repeater
 from tests.simulation.cluster import Replica, SimulatedCluster
 from tests.simulation.invariants import Invariants
@@ -23,6 +24,7 @@ def unrest(cluster: SimulatedCluster) -> Iterator[str]:
     for key, state in cluster.states().items():
         yield from _partition_unrest(cluster, key, state)
     yield from _deletion_unrest(cluster)
+    yield from _settings_unrest(cluster)
 
 
 def _partition_unrest(cluster: SimulatedCluster, key: PartitionKey, state: PartitionState) -> Iterator[str]:
@@ -62,6 +64,28 @@ def _deletion_unrest(cluster: SimulatedCluster) -> Iterator[str]:
             name, separator, _ = path.rpartition("_")
             if separator and name not in topics:
                 yield f"broker {broker.id} still has {path}"
+
+
+def _settings_unrest(cluster: SimulatedCluster) -> Iterator[str]:
+    """Yield settings and ACLs that a broker has otherwise than the tree."""
+    stored = dict(stored_settings(cluster.tree))
+    acls = list(stored_acls(cluster.tree)) if cluster.setup.administrators else []
+    for broker in cluster.serving:
+        assert broker.broker is not None
+        for resource, settings in stored.items():
+            known = broker.broker.metadata.image.settings(resource)
+            if known != settings:
+                yield f"broker {broker.id} has settings {known} of {resource.name}, stored are {settings}"
+        for layer in (broker_resource(broker.id), broker_resource(None)):
+            if BROKER_SETTING in stored.get(layer, {}):
+                in_force, wanted = broker.broker.config[BROKER_SETTING], stored[layer][BROKER_SETTING]
+                if str(in_force) != wanted:
+                    yield f"{BROKER_SETTING} of broker {broker.id} is {in_force}, stored is {wanted}"
+                break
+        for pattern, entries in acls:
+            assert broker.broker.authorizer is not None
+            if broker.broker.authorizer.decisions.acls.entries(pattern) != entries:
+                yield f"broker {broker.id} has other ACLs of {pattern.name} than {entries}"
 
 
 def _announced(state: PartitionState) -> tuple[object, ...]:

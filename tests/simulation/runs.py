@@ -18,14 +18,16 @@ from twisted.logger import formatEvent, globalLogPublisher
 
 from pylogbroker.metadata.image import PartitionKey
 from tests.replication.invariants import Violation
+from tests.simulation.administrator import Administrator
 from tests.simulation.clients import Admin, Client, Consumer, Producer, Repeater
 from tests.simulation.cluster import SimulatedCluster
 from tests.simulation.copiers import Copier, CopyReader
 from tests.simulation.faults import FAULTS, Faults
-from tests.simulation.groups import CommittedOffsets, GroupMember, OffsetReader
+from tests.simulation.groups import NO_OFFSET, GroupMember, OffsetReader
 from tests.simulation.invariants import Invariants
 from tests.simulation.reassigner import Reassigner
 from tests.simulation.recreator import RecreatedReader, Recreator
+from tests.simulation.registers import Registers
 from tests.simulation.rest import check_kept, unrest
 from tests.simulation.seams import Surroundings
 from tests.simulation.setup import TOPIC, Setup
@@ -49,7 +51,7 @@ class Run:
     invariants: Invariants
     faults: Faults
     clients: list[Client] = attrs.field(factory=list)
-    offsets: CommittedOffsets = attrs.field(factory=CommittedOffsets)
+    offsets: Registers = attrs.field(factory=lambda: Registers("11", NO_OFFSET))
     copied: int = 0
 
     @property
@@ -75,6 +77,8 @@ class Run:
             self._finish(reader, "copies are not answered")
             self.copied = reader.copied
         for client in self.clients:
+            if isinstance(client, Administrator):
+                client.check_stored()
             if isinstance(client, Recreator):
                 checker = RecreatedReader(self.cluster, _LAST_CLIENT, client)
                 self._finish(checker, "the records of a topic are not answered")
@@ -97,6 +101,8 @@ class Run:
             self.clients.append(Reassigner(cluster, len(self.clients) + 1))
         for _ in range(cluster.setup.recreators):
             self.clients.append(Recreator(cluster, len(self.clients) + 1))
+        for _ in range(cluster.setup.administrators):
+            self.clients.append(Administrator(cluster, len(self.clients) + 1))
         for client in self.clients:
             client.start()
 
@@ -201,6 +207,8 @@ class Summary:
     """Records copied in transactions."""
     reassignments: int = 0
     deletions: int = 0
+    changes: int = 0
+    """Acknowledged changes of settings and ACLs."""
     trace: str = ""
 
     def add(self, found: Run) -> None:
@@ -214,6 +222,7 @@ class Summary:
         self.copied += found.copied
         self.reassignments += sum(each.accepted for each in found.clients if isinstance(each, Reassigner))
         self.deletions += sum(each.deletions for each in found.clients if isinstance(each, Recreator))
+        self.changes += sum(each.acknowledged for each in found.clients if isinstance(each, Administrator))
         self.trace = found.world.trace
 
 

@@ -13,6 +13,10 @@ from tests.simulation.network import Latency
 TOPIC: Final = "orders"
 COPIES: Final = "copies"
 RECREATED: Final = "passing"
+_AUTHORIZER: Final = {
+    "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
+    "super.users": "User:ANONYMOUS",
+}
 _CLIENTS: Final = 3  # of each run
 
 
@@ -35,6 +39,7 @@ class Setup:
     copiers: int = 0
     reassigners: int = 0
     recreators: int = 0
+    administrators: int = 0
     seconds: float = 8.0
     """Time with clients and faults; afterwards the cluster must come to rest."""
 
@@ -55,12 +60,14 @@ class Setup:
             rng.choice((0, 0, 0, 1, 2)),
             rng.choice((0, 0, 1)),
             rng.choice((0, 0, 1)),
+            rng.choice((0, 0, 1)),
         )
         return attrs.evolve(chosen, **fixed)
 
     @property
     def clients(self) -> int:
-        return _CLIENTS + self.group_members + self.copiers + self.reassigners + self.recreators
+        others = self.group_members + self.copiers + self.reassigners + self.recreators + self.administrators
+        return _CLIENTS + others
 
     @property
     def topics(self) -> tuple[str, ...]:
@@ -83,4 +90,5 @@ class Setup:
             "group.min.session.timeout.ms": "500",
             "group.initial.rebalance.delay.ms": "50",
             **({"log.flush.interval.messages": "1"} if self.flushes else {}),
+            **(_AUTHORIZER if self.administrators else {}),
         }

@@ -23,6 +23,7 @@ def test_no_invariant_breaks(budget: Budget, part: int) -> None:
     summary = runs.run_many(range(first + part * count, first + (part + 1) * count))
     assert summary.acknowledged > 5 * count
     assert summary.read > 10 * count
+    assert summary.changes > 0
 
 
 def test_a_seed_repeats_a_run_exactly() -> None:
