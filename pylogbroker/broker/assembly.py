@@ -150,7 +150,7 @@ class Broker:
         """Warn if the brokers of this cluster are not allowed to be that. TLS and SASL name them as they connect."""
         if isinstance(self.role, ClusterRole):
             listener = self.config.inter_broker_listener
-            if not (listener.security.has_tls or listener.security.has_sasl):
+            if not listener.security.has_setup:
                 authorizer.warn_of_brokers(ANONYMOUS, listener.advertised_host or listener.host)
 
     def release(self) -> None:

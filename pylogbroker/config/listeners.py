@@ -34,6 +34,11 @@ class SecurityProtocol:
     has_tls: bool = False
     has_sasl: bool = False
 
+    @property
+    def has_setup(self) -> bool:
+        """True if clients authenticate themselves, or have a handshake, before their first request."""
+        return self.has_tls or self.has_sasl
+
 
 PROTOCOLS = {
     PLAINTEXT: SecurityProtocol(),

@@ -16,7 +16,7 @@ from typing import Final, Protocol, TypeVar
 import attrs
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 
-_EXPIRED_MAX: Final = 20
+_EXPIRED_MAX: Final = 4
 """Connections that end in one iteration of the reactor because they took too long."""
 
 

@@ -28,6 +28,7 @@ from pylogbroker.net.limits import ConnectionLimit, MemoryLimit, SetupLimit, aut
 from pylogbroker.net.protocol import HasMeters, KafkaProtocol
 from pylogbroker.net.routes import Routes
 from pylogbroker.net.sasl_protocol import SaslProtocol
+from pylogbroker.net.setup_steps import SetupSteps
 from pylogbroker.net.transport import ChunkPort, ChunkServerEndpoint
 from pylogbroker.security.principals import ANONYMOUS
 from pylogbroker.security.tls.engine import TlsEngine
@@ -54,6 +55,7 @@ class SharedLimits:
     bad_requests: PeerLogLimit
     not_offered: PeerLogLimit
     setup: SetupLimit
+    steps: SetupSteps
     rejected: PeerLogLimit
     not_secured: PeerLogLimit
     rates: ConnectionRates
@@ -80,9 +82,24 @@ class SharedLimits:
                 config.integer("connection.setup.timeout.ms"),
                 config.integer("connection.setup.max.per.ip"),
             ),
+            SetupSteps(clock),
             PeerLogLimit(clock, "rejected {count} more connections from {host} within a minute"),
             PeerLogLimit(clock, "closed {count} more connections from {host} within a minute", TLS_LINES_MAX),
             ConnectionRates(config, services.quotas.store, clock),
+        )
+
+    def endpoint(
+        self, reactor: Any, listener: Listener, port: int, backlog: int, make_engine: Callable[[], TlsEngine]
+    ) -> ChunkServerEndpoint:
+        """Return the endpoint of a listener, at `port`."""
+        security = listener.security
+        return ChunkServerEndpoint(
+            reactor,
+            listener.host,
+            port,
+            backlog,
+            self.steps if security.has_setup else None,
+            make_engine if security.has_tls else None,
         )
 
     def log_suppressed(self) -> None:
@@ -121,7 +138,7 @@ class KafkaFactory(Factory):
         self.quotas: HasMeters = services.quotas
         self.listener_name = listener.name
         self._security = listener.security
-        self._has_setup = listener.security.has_tls or listener.security.has_sasl
+        self._has_setup = listener.security.has_setup
         if listener.security.has_sasl:
             self.protocol_class = SaslProtocol
         self.deferred_actions = services.runtime.deferred_actions
@@ -229,8 +246,7 @@ class KafkaFactory(Factory):
             return ANONYMOUS
         principal = self.services.tls[self.listener_name].principal_of(certificate)
         self.counts.setups["TLS", True] += 1
-        self.counts.authenticated += 1
-        self._setup.stop(protocol)
+        self._set_up(protocol)
         return principal
 
     def setup_failed(self, protocol: KafkaProtocol, step: str, cause: str) -> None:
@@ -245,9 +261,13 @@ class KafkaFactory(Factory):
         self.counts.setups[step, False] += 1
 
     def authenticated(self, protocol: KafkaProtocol) -> None:
-        self.counts.authenticated += 1
         self.counts.setups["SASL", True] += 1
+        self._set_up(protocol)
+
+    def _set_up(self, protocol: KafkaProtocol) -> None:
+        self.counts.authenticated += 1
         self._setup.stop(protocol)
+        protocol.transport.is_set_up = True
 
     def session_expired(self) -> None:
         self.counts.expired += 1
@@ -318,8 +338,7 @@ class KafkaListener:
         """Bind; return the port. Raises CannotListenError."""
         listener, config = self._listener, self._services.config
         backlog = config.integer("socket.listen.backlog.size")
-        make_engine = self._make_engine if listener.security.has_tls else None
-        endpoint = ChunkServerEndpoint(self._reactor, listener.host, listener.port, backlog, make_engine)
+        endpoint = self._bounds.endpoint(self._reactor, listener, listener.port, backlog, self._make_engine)
         self._port = port = cast(ChunkPort, await endpoint.listen(self._factory))
         self._factory.pause_accepting = self._pause
         number = int(port.getHost().port)

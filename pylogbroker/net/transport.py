@@ -18,8 +18,8 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from pylogbroker.interfaces.network import INetwork
-from pylogbroker.net.handshake_time import HandshakeTime
 from pylogbroker.net.poller import others_wait
+from pylogbroker.net.setup_steps import SetupSteps, Stepwise
 from pylogbroker.rpc.tls_transport import TlsConnection
 from pylogbroker.rpc.transport import BUFFERS, ChunkConnection, ChunkReceiver
 from pylogbroker.security.tls.engine import TlsEngine
@@ -47,6 +47,8 @@ class ChunkServer(ChunkConnection, tcp.Server):
     """Connection whose protocol is a `ChunkReceiver`."""
 
     bufferSize = 256 * 1024
+    is_set_up = True
+    """False while a handshake or authentication is missing; the protocol then sets it."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -87,6 +89,20 @@ class ChunkServer(ChunkConnection, tcp.Server):
         return sent
 
 
+class SetupServer(Stepwise, ChunkServer):
+    """Connection of a client that authenticates itself: until then it is read step by step."""
+
+    is_set_up = False
+
+    def doRead(self) -> Any:
+        if self.is_set_up:
+            return self.read_step()
+        return cast(SetupPort, self.server).steps.run(self, self.read_step)
+
+    def read_step(self) -> Any:
+        return super().doRead()
+
+
 class TlsReceiver(ChunkReceiver, Protocol):
     """Protocol's side of a connection with TLS."""
 
@@ -97,7 +113,7 @@ class TlsReceiver(ChunkReceiver, Protocol):
         """Log the cause of a failure; the connection ends."""
 
 
-class TlsServer(TlsConnection, ChunkServer):
+class TlsServer(TlsConnection, SetupServer):
     """Connection with TLS whose protocol is a `TlsReceiver`; file regions are read and encrypted in pieces."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -105,8 +121,10 @@ class TlsServer(TlsConnection, ChunkServer):
         self.begin_tls(cast(TlsPort, self.server).make_engine())
 
     def doRead(self) -> Any:
-        read = super().doRead
-        return read() if self._is_secured else cast(TlsPort, self.server).handshake_time.run(self, read)
+        return SetupServer.doRead(self)
+
+    def read_step(self) -> Any:
+        return TlsConnection.doRead(self)
 
     @property
     def unsent_bytes(self) -> int:
@@ -153,27 +171,47 @@ class ChunkPort(tcp.Port):
         self.connectionLost(Failure(ConnectionDone()))
 
 
-class TlsPort(ChunkPort):
-    transport = TlsServer
+class SetupPort(Stepwise, ChunkPort):
+    """Port whose clients authenticate themselves: to accept a connection is a step."""
+
+    transport = SetupServer
     accepted_max = 1
+    steps: SetupSteps
+
+    def doRead(self) -> None:
+        self.steps.run(self, self.read_step)
+
+    def read_step(self) -> None:
+        super().doRead()
+
+
+class TlsPort(SetupPort):
+    transport = TlsServer
     make_engine: Callable[[], TlsEngine]
-    handshake_time: HandshakeTime
 
 
 @implementer(IStreamServerEndpoint)
 class ChunkServerEndpoint:
     """TCP server endpoint with the transport above.
 
-    `host` is an address or a name; empty for every interface. Colons choose IPv6. With `make_engine`, TLS.
+    `host` is an address or a name; empty for every interface. Colons choose IPv6. With `steps`, a connection's
+    `is_set_up` is False at first; with `make_engine`, too, there is TLS.
     """
 
     def __init__(
-        self, reactor: Any, host: str, port: int, backlog: int, make_engine: Callable[[], TlsEngine] | None = None
+        self,
+        reactor: Any,
+        host: str,
+        port: int,
+        backlog: int,
+        steps: SetupSteps | None = None,
+        make_engine: Callable[[], TlsEngine] | None = None,
     ) -> None:
         self._reactor = reactor
         self._host = host
         self._port = port
         self._backlog = backlog
+        self._steps = steps
         self._make_engine = make_engine
 
     def listen(self, protocolFactory: IProtocolFactory) -> Deferred[IListeningPort]:
@@ -184,9 +222,16 @@ class ChunkServerEndpoint:
         if INetwork.providedBy(self._reactor):
             in_memory: IListeningPort = self._reactor.listen(self._host, self._port, factory)
             return in_memory
-        kind = ChunkPort if self._make_engine is None else TlsPort
-        port = kind(self._port, factory, self._backlog, self._host, self._reactor)
+        port = self._kind(self._port, factory, self._backlog, self._host, self._reactor)
+        if isinstance(port, SetupPort) and self._steps is not None:
+            port.steps = self._steps
         if isinstance(port, TlsPort) and self._make_engine is not None:
-            port.make_engine, port.handshake_time = self._make_engine, HandshakeTime(self._reactor)
+            port.make_engine = self._make_engine
         port.startListening()
         return cast(IListeningPort, port)
+
+    @property
+    def _kind(self) -> type[ChunkPort]:
+        if self._steps is None:
+            return ChunkPort
+        return SetupPort if self._make_engine is None else TlsPort

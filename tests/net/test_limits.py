@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any, cast
 
 from twisted.internet.address import IPv4Address
@@ -100,7 +101,8 @@ def test_many_connections_that_take_too_long_end_in_parts_by_one_timer() -> None
         [timer], clock.calls, clock.rightNow = clock.calls, [], 1.0
         timer.func()
         counts.append(len(ended))
-    assert counts == [20, 40, 49]
+    assert counts[-1] == 49
+    assert max(after - before for before, after in pairwise([0, *counts])) < 10
     assert ended == [number for number in range(50) if number != 7]
     clock.advance(0.6)
     assert ended[-1] == 50

@@ -7,6 +7,7 @@ import os
 import random
 import socket
 import tempfile
+from collections.abc import Callable
 from typing import Any
 from unittest.mock import patch
 
@@ -14,11 +15,9 @@ import attrs
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from twisted.internet.main import CONNECTION_DONE, CONNECTION_LOST
-from twisted.internet.task import Clock
 from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
 
-from pylogbroker.net.handshake_time import HandshakeTime
 from pylogbroker.net.transport import TlsServer
 from pylogbroker.security.tls.contexts import client_context, server_context
 from pylogbroker.security.tls.engine import TlsEngine
@@ -47,10 +46,15 @@ class SecureReceiver(Receiver):
         self.causes.append(cause)
 
 
+class UnlimitedSteps:
+    def run(self, connection: object, step: Callable[[], object]) -> object:
+        return step()
+
+
 @attrs.frozen
 class FakePort:
     _realPortNumber: int = 9093
-    handshake_time: HandshakeTime = attrs.field(factory=lambda: HandshakeTime(Clock(), lambda: 0.0))
+    steps: UnlimitedSteps = attrs.field(factory=UnlimitedSteps)
 
     def make_engine(self) -> TlsEngine:
         return TlsEngine(SERVER, is_server=True)

@@ -82,7 +82,7 @@ def _client_endpoint(
 
 
 def _server_endpoint(
-    network: Network, reactor: Any, host: str, port: int, backlog: int, make_engine: None
+    network: Network, reactor: Any, host: str, port: int, backlog: int, steps: None, make_engine: None
 ) -> ServerEndpoint:
     return ServerEndpoint(network, reactor.process, port)
 

@@ -11,7 +11,7 @@ from twisted.internet.defer import Deferred
 from pylogbroker.broker.services import Services
 from pylogbroker.config import Listener
 from pylogbroker.net.service import SharedLimits
-from pylogbroker.net.transport import ChunkPort, ChunkServerEndpoint
+from pylogbroker.net.transport import ChunkPort
 from pylogbroker.security.tls.engine import TlsEngine
 from pylogbroker.testing.faults.connections import ConnectionFaults, FaultyFactory
 
@@ -56,8 +56,7 @@ class Doors:
             factory = FaultyFactory(
                 opened.reactor, opened.services, opened.listener, opened.bounds, self._faults, broker
             )
-            make_engine = partial(_engine, opened) if opened.listener.security.has_tls else None
-            endpoint = ChunkServerEndpoint(opened.reactor, opened.listener.host, 0, 50, make_engine)
+            endpoint = opened.bounds.endpoint(opened.reactor, opened.listener, 0, 50, partial(_engine, opened))
             self._open[broker, name] = cast(ChunkPort, await endpoint.listen(factory)), factory
 
     async def close(self, broker: int) -> None:
