@@ -89,16 +89,13 @@ class _Handlers:
     async def authenticate(
         self, services: Services, context: RequestContext, request: SaslAuthenticateRequest
     ) -> SaslAuthenticateResponse:
-        try:
-            token = await self.protocol.respond(bytes(request.auth_bytes))
-            return SaslAuthenticateResponse(auth_bytes=token, session_lifetime_ms=self.protocol.session_lifetime_ms)
-        except IllegalState as error:
-            answer = SaslAuthenticateResponse(ErrorCode.ILLEGAL_SASL_STATE, str(error))
-            self.protocol.end(str(error))
-        except AuthenticationFailed as error:
-            answer = SaslAuthenticateResponse(ErrorCode.SASL_AUTHENTICATION_FAILED, self.authentication.failure_text)
-            self.protocol.end(str(error))
-        return answer
+        outcome = await self.protocol.respond(bytes(request.auth_bytes))
+        if not isinstance(outcome, AuthenticationFailed):
+            return SaslAuthenticateResponse(auth_bytes=outcome, session_lifetime_ms=self.protocol.session_lifetime_ms)
+        self.protocol.end(str(outcome))
+        if isinstance(outcome, IllegalState):
+            return SaslAuthenticateResponse(ErrorCode.ILLEGAL_SASL_STATE, str(outcome))
+        return SaslAuthenticateResponse(ErrorCode.SASL_AUTHENTICATION_FAILED, self.authentication.failure_text)
 
     def _checked(self, change: Any) -> Any:
         try:
@@ -124,7 +121,7 @@ class SaslProtocol(KafkaProtocol):
         setting = "sasl.server.max.receive.size"
         self._frames.limit(services.config.integer(setting), setting)
         self._identity: tuple[str, str] | None = None
-        self._login: Deferred[bytes] | None = None
+        self._login: Deferred[bytes | AuthenticationFailed] | None = None
         self._has_failed = False
         self._authenticated_at = 0.0
         self.session_lifetime_ms = 0
@@ -169,16 +166,16 @@ class SaslProtocol(KafkaProtocol):
         """Handle a token without a header, as after SaslHandshake 0; a failure has no answer."""
         self._waiting_bytes += len(token)
         try:
-            answer = await self.respond(token)
-        except AuthenticationFailed as error:
-            self.end(str(error))
+            outcome = await self.respond(token)
         except ProtocolViolation as violation:
             self._violated(str(violation))
         except CancelledError:
             pass  # the connection is lost
         else:
-            if not self._closing:
-                self._send([_SIZE.pack(len(answer)) + answer])
+            if isinstance(outcome, AuthenticationFailed):
+                self.end(str(outcome))
+            elif not self._closing:
+                self._send([_SIZE.pack(len(outcome)) + outcome])
         finally:
             self._waiting_bytes -= len(token)
 
@@ -198,17 +195,20 @@ class SaslProtocol(KafkaProtocol):
             self._has_failed = True
             self.factory.count_failure("SASL")
 
-    def respond(self, token: bytes) -> Deferred[bytes]:
-        """Return the mechanism's answer, or a failure after the delay; other requests wait for it."""
+    def respond(self, token: bytes) -> Deferred[bytes | AuthenticationFailed]:
+        """Return the mechanism's answer, or after the delay why there is none; other requests wait for it."""
         authentication, services = self._authentication, self.factory.services
         assert authentication is not None
         self._busy += 1
         began = services.runtime.clock.seconds()
 
-        def failed(failure: Failure) -> Deferred[Failure]:
+        def failed(failure: Any) -> Deferred[Any]:
             delay = services.config.integer("connection.failed.authentication.delay.ms") / 1000
             left = max(0.0, delay - (services.runtime.clock.seconds() - began))
             return deferLater(services.runtime.clock, left, lambda: failure)
+
+        def responded(outcome: bytes | AuthenticationFailed) -> Any:
+            return failed(outcome) if isinstance(outcome, AuthenticationFailed) else self._responded(outcome)
 
         def go_on(result: Any) -> Any:
             self.factory.reactor.callLater(0, self._go_on)  # after the answer
@@ -218,8 +218,8 @@ class SaslProtocol(KafkaProtocol):
             self._login = None
             return result
 
-        self._login = done = services.sasl.run(self._host, authentication.respond, token)
-        return done.addBoth(checked).addCallback(self._responded).addErrback(failed).addBoth(go_on)
+        self._login = done = services.sasl.run(self._host, authentication.attempt, token)
+        return done.addBoth(checked).addCallback(responded).addErrback(failed).addBoth(go_on)
 
     def _responded(self, token: bytes) -> bytes:
         authentication = None if self._closing else self._authentication

@@ -126,8 +126,9 @@ def thread_timer(thread: int) -> Callable[[], float]:
 
 def lower_thread_priority(niceness: int) -> None:
     """Lower the priority of the calling thread."""
-    with suppress(OSError):  # already higher
-        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), niceness)
+    thread = threading.get_native_id()
+    with suppress(OSError):
+        os.setpriority(os.PRIO_PROCESS, thread, max(niceness, os.getpriority(os.PRIO_PROCESS, thread)))
 
 
 def lower_process_priority(pid: int, niceness: int) -> None:

@@ -1,6 +1,6 @@
 """Worker threads of the broker: a pool for blocking calls, one for reads from the disk, and one for logins.
 
-Readers wait for the disk at a low priority (Linux has a niceness per thread). In their own pool, consumers of old data
+Readers and logins run at a low priority (Linux has a niceness per thread). In pools of their own, consumers of old data
 do not delay syncs and conversions. Neither do clients that send passwords, whose check takes milliseconds.
 """
 
@@ -18,7 +18,7 @@ from pylogbroker.broker.security.login_queue import LOGIN_THREADS
 from pylogbroker.config import BrokerConfig
 from pylogbroker.system import lower_thread_priority
 
-READER_NICENESS = 10
+NICENESS = 10
 
 T = TypeVar("T")
 
@@ -31,7 +31,7 @@ class Threads:
         self._config = config
         self._workers = _pool("workers", WorkerThread)
         self._readers = _pool("readers", NiceThread)
-        self._logins = _pool("logins", WorkerThread)
+        self._logins = _pool("logins", NiceThread)
         self._calls = 0  # running or queued
         self._idle: Deferred[None] | None = None
         self._resize()
@@ -92,7 +92,7 @@ class WorkerThread(threading.Thread):
 
 class NiceThread(WorkerThread):
     def run(self) -> None:
-        lower_thread_priority(READER_NICENESS)
+        lower_thread_priority(NICENESS)
         super().run()
 
 

@@ -9,7 +9,7 @@ from hashlib import pbkdf2_hmac, sha256, sha512
 import pytest
 
 from pylogbroker.config.mechanisms import SCRAM_SHA_256, SCRAM_SHA_512
-from pylogbroker.security.sasl.authentication import AuthenticationFailed
+from pylogbroker.security.sasl.authentication import Authentication, AuthenticationFailed, IllegalState
 from pylogbroker.security.sasl.client import ScramClient
 from pylogbroker.security.sasl.plain import PlainServer
 from pylogbroker.security.sasl.scram import ScramServer, TokenLogin
@@ -175,6 +175,18 @@ def test_plain_without_the_right_credentials(token: bytes) -> None:
     with pytest.raises(AuthenticationFailed):
         server.respond(token)
     assert server.user is None
+
+
+def test_a_failure_that_is_a_value_refers_to_no_frame() -> None:
+    """Frames and exceptions form cycles: a collector that frees many of them keeps the broker's clients waiting."""
+    authentication = Authentication({"PLAIN": lambda: PlainServer(users(alice="secret"))})
+    authentication.begin("PLAIN", 1)
+    failures = [authentication.attempt(b"\0alice\0wrong") for _ in range(2)]
+    assert [type(each) for each in failures] == [AuthenticationFailed, IllegalState]
+    assert str(failures[0]) == "the user or the password is wrong"
+    for each in failures:
+        assert isinstance(each, AuthenticationFailed)
+        assert (each.__traceback__, each.__context__, each.__cause__) == (None, None, None)
 
 
 def test_secrets_are_not_shown() -> None:

@@ -1,4 +1,4 @@
-"""The broker's threads: readers give way to all others, and each pool has the size that its setting says."""
+"""The broker's threads: readers and logins give way to all others, and each pool has the size that its setting says."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from twisted.internet.task import deferLater
 from twisted.trial.unittest import TestCase
 
 from pylogbroker.config import BrokerConfig
-from pylogbroker.tap.threads import READER_NICENESS, Threads
+from pylogbroker.tap.threads import NICENESS, Threads
 
 
 class ThreadsTests(TestCase):
@@ -21,13 +21,14 @@ class ThreadsTests(TestCase):
         self.addCleanup(self.threads.stop)
         await deferLater(reactor, 0)  # before the reactor runs, every call is made at once
 
-    async def test_threads_that_read_are_nicer_than_the_others(self) -> None:
+    async def test_readers_and_logins_are_nicer_than_the_others(self) -> None:
         def niceness() -> int:
             return os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
 
         ours = niceness()
         self.assertEqual(await self.threads.in_thread(niceness), ours)
-        self.assertEqual(await self.threads.in_reading_thread(niceness), max(ours, READER_NICENESS))
+        self.assertEqual(await self.threads.in_reading_thread(niceness), max(ours, NICENESS))
+        self.assertEqual(await self.threads.in_login_thread(niceness), max(ours, NICENESS))
         self.assertEqual(niceness(), ours)
 
     async def test_readers_that_wait_for_the_disk_keep_no_others_waiting(self) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 import attrs
 from twisted.internet.defer import Deferred, ensureDeferred
@@ -31,6 +32,7 @@ from pylogbroker.security.sasl.scram import FindToken, ScramServer
 from pylogbroker.security.sasl.users import Users
 
 log = Logger()
+T = TypeVar("T")
 
 _USERS = "users"
 _REAUTH = "connections.max.reauth.ms"
@@ -265,7 +267,7 @@ class SaslListeners:
         left = max(1, expires_ms - self._runtime.now_ms())
         return min(left, longest) if longest else left
 
-    def run(self, host: str, function: Callable[[bytes], bytes], token: bytes) -> Deferred[bytes]:
+    def run(self, host: str, function: Callable[[bytes], T], token: bytes) -> Deferred[T]:
         """Call a mechanism in a thread, for a client at an address: hashing takes milliseconds."""
         return self._logins.run(host, function, token)
 

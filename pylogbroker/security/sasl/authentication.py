@@ -118,6 +118,17 @@ class Authentication:
             self.state = State.DONE
         return answer
 
+    def attempt(self, token: bytes) -> bytes | AuthenticationFailed:
+        """Return what `respond` does, or the failure as a value.
+
+        An exception and the frames of the thread that raises it form a cycle. In a flood of wrong passwords, to collect
+        many of them takes milliseconds.
+        """
+        try:
+            return self.respond(token)
+        except AuthenticationFailed as failure:
+            return type(failure)(*failure.args)
+
     def _check_identity(self, identity: tuple[str, str]) -> None:
         if self.identity is not None and self.identity != identity:
             raise AuthenticationFailed("the client authenticates again as another user, or by another mechanism")
