@@ -16,6 +16,8 @@ from typing import Final, Protocol, TypeVar
 import attrs
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 
+from pylogbroker.config.value_kinds import INT_MAX
+
 _EXPIRED_MAX: Final = 4
 """Connections that end in one iteration of the reactor because they took too long."""
 
@@ -75,8 +77,8 @@ class ConnectionLimit:
     must end, so that there are `most` again.
     """
 
-    most: int
-    most_per_host: int
+    most: int = INT_MAX
+    most_per_host: int = INT_MAX
     overrides: dict[str, int] = attrs.field(factory=dict)
     most_of: dict[str, int] = attrs.field(factory=dict)
     protected: str | None = None

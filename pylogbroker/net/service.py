@@ -48,6 +48,21 @@ def _listener_of_brokers(config: BrokerConfig) -> str | None:
     return config.inter_broker_listener.name
 
 
+def connection_limit(config: BrokerConfig) -> ConnectionLimit:
+    """Return a limit that follows the settings; connections that exist stay."""
+    limit = ConnectionLimit(protected=_listener_of_brokers(config))
+
+    def take_limits(changed: frozenset[str] = frozenset()) -> None:
+        limit.most = config.integer("max.connections")
+        limit.most_per_host = config.integer("max.connections.per.ip")
+        limit.overrides = config.address_limits
+        limit.most_of = {each.name: config.connections_of(each) for each in config.listeners}
+
+    take_limits()
+    config.observe(take_limits)
+    return limit
+
+
 @attrs.define(eq=False)
 class SharedLimits:
     memory: MemoryLimit
@@ -68,13 +83,7 @@ class SharedLimits:
         memory = config.integer("queued.max.request.bytes")
         return cls(
             MemoryLimit(memory if memory > 0 else automatic_memory_bound()),
-            ConnectionLimit(
-                config.integer("max.connections"),
-                config.integer("max.connections.per.ip"),
-                config.address_limits,
-                {each.name: config.connections_of(each) for each in config.listeners},
-                _listener_of_brokers(config),
-            ),
+            connection_limit(config),
             PeerLogLimit(clock, "closed {count} more connections from {host} for bad requests within a minute"),
             PeerLogLimit(clock, "closed {count} more connections from {host} within a minute", 1),
             SetupLimit(

@@ -9,6 +9,7 @@ from twisted.internet.address import IPv4Address
 from twisted.internet.task import Clock
 
 from pylogbroker.broker.peer_log_limit import PeerLogLimit
+from pylogbroker.config import ConfigSource
 from pylogbroker.net.limits import ConnectionLimit, MemoryLimit, SetupLimit
 from pylogbroker.net.protocol import KafkaProtocol
 from pylogbroker.net.service import KafkaFactory, SharedLimits
@@ -207,6 +208,18 @@ class FullBrokerTests(NodeTests):
         first.dataReceived(b"\0")  # progress
         self.connect(inside)
         self.assertEqual([first.is_closing, second.is_closing], [False, True])
+
+    def test_the_limit_of_a_listener_changes_at_run_time(self) -> None:
+        broker = self.node.broker
+        _, inside = (
+            KafkaFactory(self.node.clock, broker, each, SharedLimits.of(broker)) for each in broker.config.listeners
+        )
+        texts = {"listener.name.inside.max.connections": "1"}
+        broker.config.set_dynamic(ConfigSource.DYNAMIC_BROKER_CONFIG, texts)
+        self.assertIsNotNone(self.connect(inside))
+        self.assertIsNone(self.connect(inside))
+        broker.config.set_dynamic(ConfigSource.DYNAMIC_BROKER_CONFIG, {})
+        self.assertIsNotNone(self.connect(inside))
 
     def connect(self, factory: KafkaFactory) -> KafkaProtocol | None:
         protocol = cast(KafkaProtocol | None, factory.buildProtocol(IPv4Address("TCP", "10.0.0.1", 5)))
