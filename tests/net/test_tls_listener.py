@@ -13,9 +13,10 @@ from twisted.internet.defer import ensureDeferred
 from pylogbroker.net.protocol import KafkaProtocol
 from pylogbroker.net.service import KafkaFactory, SharedLimits
 from pylogbroker.security.tls.failures import TlsFailed
+from pylogbroker.wire.messages.sasl_handshake import SaslHandshakeRequest
 from tests.broker.log_lines import logged_lines
 from tests.broker.nodes import NodeTests
-from tests.net.fakes import FakeTransport
+from tests.net.fakes import FakeTransport, frame
 from tests.support.certificates import Certificates, identity
 
 
@@ -93,3 +94,35 @@ class TlsListenerTests(NodeTests):
         self.assertTrue(1 <= reported <= 10, reported)
         rest = f"closed {101 - reported} more connections from 10.0.0.1: TLS: bad, within a minute"
         self.assertEqual(lines[reported:], [rest])
+
+
+class SaslOverTlsTests(NodeTests):
+    def setUp(self) -> None:
+        directory = Path(self.enterContext(tempfile.TemporaryDirectory()))
+        (directory / "users").write_text("alice:secret\n")
+        self.settings = {
+            **Certificates(directory).broker,
+            "listeners": "SASL_SSL://localhost:9093",
+            "users": str(directory / "users"),
+            "connection.setup.timeout.ms": "5000",
+        }
+        super().setUp()
+
+    def test_the_handshake_and_the_authentication_share_one_time_limit(self) -> None:
+        broker, clock = self.node.broker, self.node.clock
+        for opened in (broker.tls.open(), broker.sasl.open()):
+            self.successResultOf(ensureDeferred(opened))
+        self.addCleanup(broker.sasl.stop)
+        factory = KafkaFactory(clock, broker, broker.config.listeners[0], SharedLimits.of(broker))
+        protocol, transport = factory.buildProtocol(IPv4Address("TCP", "10.0.0.1", 5000)), FakeTransport()
+        assert isinstance(protocol, KafkaProtocol)
+        protocol.makeConnection(cast(Any, transport))
+        clock.advance(4.9)
+        protocol.secured(None)
+        protocol.dataReceived(frame(SaslHandshakeRequest("PLAIN"), 1, 1))
+        self.assertEqual((transport.closed, len(transport.sent)), ("", 1))
+        with logged_lines() as lines:
+            clock.advance(0.2)
+        self.assertEqual(transport.closed, "at once")
+        self.assertIn("SASL: the authentication took longer than connection.setup.timeout.ms=5000", lines[0])
+        protocol.connectionLost()
