@@ -157,11 +157,11 @@ def _settings(
 
 
 def _profile(name: str | None) -> dict[str, str]:
-    import tomllib
-
     path = Path(os.environ.get("PYLOGBROKER_CONFIG") or _default_file())
     if name is None and not path.exists():
         return {}
+    import tomllib
+
     try:
         content = tomllib.loads(path.read_text("utf-8"))
     except OSError as error:

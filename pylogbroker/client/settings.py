@@ -13,8 +13,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pylogbroker.config import Importance, Setting, Values
+from pylogbroker.config.parsing import closest, parse
 from pylogbroker.config.security_settings import CLIENT_SECURITY_SETTINGS
-from pylogbroker.config.table import closest, parse
 from pylogbroker.config.value_kinds import (
     BOOLEAN,
     INT,

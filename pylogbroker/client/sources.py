@@ -19,7 +19,6 @@ from pylogbroker.config.listeners import PLAINTEXT
 from pylogbroker.errors import ConfigError
 from pylogbroker.interfaces import Changed, ITree, NoNode, SessionEvent, SessionState, Watch
 from pylogbroker.metadata import zk_paths
-from pylogbroker.metadata.zk_schema import BadNode, decode_broker, parse_endpoint
 from pylogbroker.rpc.settings import Address, parse_address
 
 log = Logger()
@@ -75,6 +74,8 @@ class TreeBrokers:
 
     async def addresses(self) -> list[Address]:
         """Return an address for each broker with a valid node; raise NoBrokers if the tree is not a cluster's."""
+        from pylogbroker.metadata.zk_schema import BadNode
+
         found = []
         try:
             nodes = await self._tree.children_with_data(zk_paths.BROKER_IDS)
@@ -134,6 +135,8 @@ class TreeBrokers:
 
 
 def _address(data: bytes | None, protocol: str) -> Address | None:
+    from pylogbroker.metadata.zk_schema import decode_broker, parse_endpoint
+
     broker = decode_broker(data)
     for name, host, port in map(parse_endpoint, broker.endpoints):
         if broker.protocols.get(name, name) == protocol:

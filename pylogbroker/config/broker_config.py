@@ -16,7 +16,7 @@ from functools import cache
 
 import attrs
 
-from pylogbroker.config import listeners, table, unused_settings
+from pylogbroker.config import listeners, parsing, table, unused_settings
 from pylogbroker.config.http_settings import parse_http_endpoints
 from pylogbroker.config.security_settings import LISTENER_SETTINGS
 from pylogbroker.config.setting import ConfigSource, Mode, Setting, Synonym
@@ -238,7 +238,7 @@ class BrokerConfig(Values):
 def _parse(name: str, text: str) -> Value:
     setting = table.broker_setting(name)
     assert setting is not None
-    return table.parse(setting, text)
+    return parsing.parse(setting, text)
 
 
 def _effective(layers: Mapping[ConfigSource, Texts]) -> dict[str, Value]:
@@ -270,7 +270,7 @@ def _value(setting: Setting, layers: Mapping[ConfigSource, Texts]) -> Value:
         for source in (*_DYNAMIC, ConfigSource.STATIC_BROKER_CONFIG):
             if synonym.name in layers.get(source, {}):
                 text = layers[source][synonym.name]
-                return _scaled(table.parse(table.BROKER[synonym.name], text), synonym.factor)
+                return _scaled(parsing.parse(table.BROKER[synonym.name], text), synonym.factor)
     defaults = ((table.BROKER[synonym.name].default, synonym.factor) for synonym in _names(setting))
     return next((_scaled(value, factor) for value, factor in defaults if value is not None), None)
 
@@ -294,10 +294,10 @@ def _warnings(static: Texts) -> Iterator[str]:
         reason = known.no_effect if known else unused_settings.reason_without_effect(name)
         if known and not reason:
             continue
-        if reason and (known or not table.closest(name, table.BROKER, similarity_min=_TYPO_SIMILARITY_MIN)):
+        if reason and (known or not parsing.closest(name, table.BROKER, similarity_min=_TYPO_SIMILARITY_MIN)):
             yield f"{name} has no effect: {reason}"
         else:
-            near = table.closest(name, table.BROKER)
+            near = parsing.closest(name, table.BROKER)
             yield f"{name} is not a setting, ignored" + (f"; did you mean {near}?" if near else "")
 
 
@@ -316,7 +316,7 @@ def check_names(names: Iterable[str]) -> None:
 
 
 def _no_such_setting(name: str) -> ConfigError:
-    near = table.closest(name, table.BROKER)
+    near = parsing.closest(name, table.BROKER)
     return ConfigError(f"{name}: there is no such broker setting" + (f"; did you mean {near}?" if near else ""))
 
 
@@ -383,7 +383,7 @@ def _check_dynamic(name: str, text: str | None, source: ConfigSource) -> str:
         raise ConfigError(f"{name}: can be changed for one listener only; set {prefix}{name}")
     if text is None:
         raise ConfigError(f"{name}: no value; expected {setting.kind.expected}")
-    table.parse(setting, text)
+    parsing.parse(setting, text)
     return text
 
 

@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from textwrap import fill
 
+from pylogbroker.config.parsing import closest
 from pylogbroker.config.setting import Scope, Setting
-from pylogbroker.config.table import SETTINGS, closest
+from pylogbroker.config.table import SETTINGS
 from pylogbroker.config.value_kinds import render
 from pylogbroker.errors import ConfigError
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from difflib import get_close_matches
 
 import attrs
 
@@ -22,13 +21,7 @@ from pylogbroker.config.token_settings import TOKEN_SETTINGS
 from pylogbroker.config.topic_settings import TOPIC_SETTINGS
 from pylogbroker.config.transaction_settings import TRANSACTION_SETTINGS
 from pylogbroker.config.unused_settings import UNUSED_SETTINGS
-from pylogbroker.config.value_kinds import NotAccepted, Value
-from pylogbroker.errors import ConfigError
 
-VALUE_BYTES_MAX = 0x7FFF
-"""Kafka's limit: clients could not be sent a longer value."""
-
-_NAME_MAX = 100
 _OF_ONE_LISTENER = re.compile(
     r"listener\.name\.[^.]+\.(?:[^.]+\.)??"
     r"((?:ssl|sasl)\..+|principal\.builder\.class|connections\.max\.reauth\.ms|max\.connection\.creation\.rate|max\.connections)"
@@ -73,36 +66,9 @@ def broker_setting(name: str) -> Setting | None:
     return known
 
 
-def parse(setting: Setting, text: str) -> Value:
-    """Raise ConfigError, which names setting, text and expected values."""
-    size = len(text.encode(errors="replace"))
-    if size > VALUE_BYTES_MAX:
-        raise ConfigError(
-            f"{setting.name}: a value of {size} bytes is not accepted; expected at most {VALUE_BYTES_MAX}"
-        )
-    try:
-        return setting.kind.parse(text)
-    except NotAccepted as error:
-        raise ConfigError(_not_accepted(setting, text, str(error))) from None
-    except ValueError:
-        raise ConfigError(_not_accepted(setting, text, f"expected {setting.kind.expected}")) from None
-
-
-def _not_accepted(setting: Setting, text: str, reason: str) -> str:
-    shown = "this value" if setting.sensitive else repr(text)
-    return f"{setting.name}: {shown} is not accepted; {reason}"
-
-
 def notes_without_effect(
     texts: Mapping[str, str], before: Mapping[str, str], find: Callable[[str], Setting | None]
 ) -> list[str]:
     """Return a note for each changed setting without effect."""
     changed = (find(name) for name, text in texts.items() if before.get(name) != text)
     return [f"{setting.name} ({setting.no_effect})" for setting in changed if setting is not None and setting.no_effect]
-
-
-def closest(name: str, settings: Iterable[str], similarity_min: float = 0.6) -> str | None:
-    """Return the most similar known name, if any; equal names have similarity 1."""
-    if len(name) > _NAME_MAX:  # comparing it would take long
-        return None
-    return next(iter(get_close_matches(name, list(settings), n=1, cutoff=similarity_min)), None)

@@ -7,7 +7,7 @@ from typing import Final
 
 import attrs
 
-from pylogbroker.config import table
+from pylogbroker.config import parsing, table
 from pylogbroker.config.formats import is_by_position, magic_of
 from pylogbroker.config.value_kinds import LONG_MAX, Value
 from pylogbroker.config.values import Values
@@ -73,11 +73,11 @@ def parse_overrides(overrides: Mapping[str, str | None]) -> dict[str, Value]:
 def _parse(name: str, text: str | None) -> Value:
     setting = table.TOPIC.get(name)
     if setting is None:
-        near = table.closest(name, table.TOPIC)
+        near = parsing.closest(name, table.TOPIC)
         raise ConfigError(f"{name}: there is no such topic setting" + (f"; did you mean {near}?" if near else ""))
     if text is None:
         raise ConfigError(f"{name}: no value; expected {setting.kind.expected}")
-    return table.parse(setting, text)
+    return parsing.parse(setting, text)
 
 
 def check_together(config: TopicConfig) -> None:

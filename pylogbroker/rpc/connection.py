@@ -13,21 +13,22 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from twisted.internet.defer import Deferred, ensureDeferred, fail
 from twisted.internet.interfaces import IDelayedCall
 from twisted.internet.threads import deferToThreadPool
 from twisted.python.failure import Failure
 
-from pylogbroker.rpc.authentication import authenticate, renewal_seconds
 from pylogbroker.rpc.client_protocol import ClientProtocol
 from pylogbroker.rpc.endpoint import dial
 from pylogbroker.rpc.errors import ConnectionLost, NotConnected, RequestTimedOut
 from pylogbroker.rpc.pipelined_connection import PipelinedConnection
 from pylogbroker.rpc.settings import Address, ConnectionSettings
-from pylogbroker.security.sasl.credentials import Credentials
 from pylogbroker.wire import EncodingError, Request, UnsupportedVersion
+
+if TYPE_CHECKING:
+    from pylogbroker.security.sasl.credentials import Credentials
 
 
 class BrokerConnection(PipelinedConnection):
@@ -100,6 +101,8 @@ class BrokerConnection(PipelinedConnection):
 
     async def authenticate(self, credentials: Credentials, timeout: float) -> None:
         """Authenticate, and again before the session ends; raise NotAuthenticated."""
+        from pylogbroker.rpc.authentication import authenticate, renewal_seconds
+
         steps = authenticate(self._kafka, credentials)
         try:
             step = next(steps)

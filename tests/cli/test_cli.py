@@ -75,6 +75,40 @@ def test_help_needs_nothing_heavy(command: list[str]) -> None:
     assert found.stdout.endswith("[]\n")
 
 
+def test_a_command_on_a_cluster_imports_only_what_it_needs(broker: Broker) -> None:
+    unneeded = (
+        "OpenSSL",
+        "cryptography",
+        "fastavro",
+        "jsonschema",
+        "kazoo",
+        "numpy",
+        "prometheus_client",
+        "pyarrow",
+        "pyspark",
+        "rich",
+        "tomllib",
+        "twisted.web",
+        "yaml",
+        "pylogbroker.broker",
+        "pylogbroker.config.table",
+        "pylogbroker.client.admin.groups",
+        "pylogbroker.client.consumer",
+        "pylogbroker.client.producer",
+        "pylogbroker.metadata.zk_schema",
+        "pylogbroker.security.sasl.client",
+    )
+    script = (  # Twisted imports OpenSSL if it can
+        "import sys\nfor name in ('OpenSSL', 'cryptography'): sys.modules[name] = None"
+        "\nfrom pylogbroker.cli import main\ntry:\n    main()\nfinally:\n"
+        f"    print([name for name in {unneeded} if sys.modules.get(name)], file=sys.stderr)"
+    )
+    arguments = [sys.executable, "-c", script, "topic", "list", "-b", broker.bootstrap, "--internal"]
+    environment = {**os.environ, "PYLOGBROKER_CONFIG": "/nonexistent"}
+    found = subprocess.run(arguments, capture_output=True, text=True, check=True, cwd=ROOT, env=environment)
+    assert found.stderr.removeprefix("(none)\n") == "[]\n"
+
+
 def test_an_extra_that_is_missing() -> None:
     script = (
         "import sys; sys.modules['pyspark'] = None\nfrom pylogbroker.cli import main; main(prog_name='pylogbroker')"

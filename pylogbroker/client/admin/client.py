@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 from twisted.internet.defer import Deferred, ensureDeferred
 
-from pylogbroker.client.admin.acls import AclAdmin
-from pylogbroker.client.admin.cluster_info import ClusterInfoAdmin
-from pylogbroker.client.admin.configs import ConfigAdmin
-from pylogbroker.client.admin.groups import GroupAdmin
-from pylogbroker.client.admin.quotas import QuotaAdmin
-from pylogbroker.client.admin.records import RecordAdmin
-from pylogbroker.client.admin.replicas import ReplicaAdmin
 from pylogbroker.client.admin.routing import Router
-from pylogbroker.client.admin.tokens import TokenAdmin
-from pylogbroker.client.admin.topics import TopicAdmin
-from pylogbroker.client.admin.transactions import TransactionAdmin
-from pylogbroker.client.admin.users import UserAdmin
 from pylogbroker.client.arguments import reactor_or_default
 from pylogbroker.client.cluster import Cluster
 from pylogbroker.client.settings import CLIENT, read
 from pylogbroker.client.sources import StaticBrokers
+
+if TYPE_CHECKING:
+    from pylogbroker.client.admin.acls import AclAdmin
+    from pylogbroker.client.admin.cluster_info import ClusterInfoAdmin
+    from pylogbroker.client.admin.configs import ConfigAdmin
+    from pylogbroker.client.admin.groups import GroupAdmin
+    from pylogbroker.client.admin.quotas import QuotaAdmin
+    from pylogbroker.client.admin.records import RecordAdmin
+    from pylogbroker.client.admin.replicas import ReplicaAdmin
+    from pylogbroker.client.admin.tokens import TokenAdmin
+    from pylogbroker.client.admin.topics import TopicAdmin
+    from pylogbroker.client.admin.transactions import TransactionAdmin
+    from pylogbroker.client.admin.users import UserAdmin
 
 
 class AdminClient:
@@ -31,6 +34,8 @@ class AdminClient:
     Methods of its parts return Deferreds: `admin.topics.list()`. Call them on the reactor thread. Requests go to the
     controller, a coordinator, a leader or each broker, and are repeated while these change, for at most
     `default.api.timeout.ms`. They fail with KafkaError, ItemsFailed or another `pylogbroker.client.errors`.
+
+    A part is imported on first use.
     """
 
     def __init__(
@@ -45,21 +50,76 @@ class AdminClient:
         reactor = reactor_or_default(reactor)
         source = StaticBrokers(bootstrap if bootstrap is not None else values.texts("bootstrap.servers"))
         self._cluster = Cluster(reactor, values, source)
-        self._router = router = Router.of(self._cluster, reactor, values)
-        self.topics = TopicAdmin(router)
-        self.configs = ConfigAdmin(router)
-        self.groups = GroupAdmin(router)
-        self.records = RecordAdmin(router)
-        self.cluster = ClusterInfoAdmin(router)
-        self.transactions = TransactionAdmin(router)
-        self.replicas = ReplicaAdmin(router)
-        self.acls = AclAdmin(router)
-        self.users = UserAdmin(router)
-        self.quotas = QuotaAdmin(router)
-        self.tokens = TokenAdmin(router)
+        self._router = Router.of(self._cluster, reactor, values)
 
     def __repr__(self) -> str:
         return f"<AdminClient of {self._cluster}>"
+
+    @cached_property
+    def topics(self) -> TopicAdmin:
+        from pylogbroker.client.admin.topics import TopicAdmin
+
+        return TopicAdmin(self._router)
+
+    @cached_property
+    def configs(self) -> ConfigAdmin:
+        from pylogbroker.client.admin.configs import ConfigAdmin
+
+        return ConfigAdmin(self._router)
+
+    @cached_property
+    def groups(self) -> GroupAdmin:
+        from pylogbroker.client.admin.groups import GroupAdmin
+
+        return GroupAdmin(self._router)
+
+    @cached_property
+    def records(self) -> RecordAdmin:
+        from pylogbroker.client.admin.records import RecordAdmin
+
+        return RecordAdmin(self._router)
+
+    @cached_property
+    def cluster(self) -> ClusterInfoAdmin:
+        from pylogbroker.client.admin.cluster_info import ClusterInfoAdmin
+
+        return ClusterInfoAdmin(self._router)
+
+    @cached_property
+    def transactions(self) -> TransactionAdmin:
+        from pylogbroker.client.admin.transactions import TransactionAdmin
+
+        return TransactionAdmin(self._router)
+
+    @cached_property
+    def replicas(self) -> ReplicaAdmin:
+        from pylogbroker.client.admin.replicas import ReplicaAdmin
+
+        return ReplicaAdmin(self._router)
+
+    @cached_property
+    def acls(self) -> AclAdmin:
+        from pylogbroker.client.admin.acls import AclAdmin
+
+        return AclAdmin(self._router)
+
+    @cached_property
+    def users(self) -> UserAdmin:
+        from pylogbroker.client.admin.users import UserAdmin
+
+        return UserAdmin(self._router)
+
+    @cached_property
+    def quotas(self) -> QuotaAdmin:
+        from pylogbroker.client.admin.quotas import QuotaAdmin
+
+        return QuotaAdmin(self._router)
+
+    @cached_property
+    def tokens(self) -> TokenAdmin:
+        from pylogbroker.client.admin.tokens import TokenAdmin
+
+        return TokenAdmin(self._router)
 
     @property
     def trouble(self) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial, wraps
+from functools import cached_property, partial, wraps
 from typing import Any
 
 from pylogbroker.client.admin.client import AdminClient as AsyncAdminClient
@@ -22,10 +22,9 @@ class AdminClient(BlockingClient[AsyncAdminClient]):
         super().__init__(partial(AsyncAdminClient, bootstrap, **options), timeout)
 
     def __getattr__(self, noun: str) -> BlockingPart:
-        part = None if noun.startswith("_") else vars(self._client).get(noun)
-        if part is None:
+        if not isinstance(vars(AsyncAdminClient).get(noun), cached_property):
             raise AttributeError(f"{self._name} has no part {noun!r}")
-        return BlockingPart(noun, part, self._call)
+        return BlockingPart(noun, getattr(self._client, noun), self._call)
 
     def _trouble(self) -> str:
         return self._client.trouble

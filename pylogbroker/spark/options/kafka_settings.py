@@ -16,8 +16,8 @@ from typing import Any, Final
 
 from pylogbroker.client.settings import CONSUMER, PRODUCER, read
 from pylogbroker.config import Setting, Values
+from pylogbroker.config.parsing import closest
 from pylogbroker.config.security_settings import CLIENT_SECURITY_SETTINGS
-from pylogbroker.config.table import closest
 from pylogbroker.config.value_kinds import INT_MAX
 from pylogbroker.errors import ConfigError
 from pylogbroker.spark.options.raw import RawOptions

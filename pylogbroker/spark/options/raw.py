@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from pylogbroker.config import durations
-from pylogbroker.config.table import closest
+from pylogbroker.config.parsing import closest
 from pylogbroker.errors import ConfigError
 
 log = logging.getLogger(__name__)
