@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
 
 from pylogbroker.cli.broker_options import broker_options
+from pylogbroker.cli.progress import progress_bar
 
 if TYPE_CHECKING:
     from pylogbroker.config import BrokerConfig
@@ -62,7 +64,9 @@ def kafka07(
         by_name = {plan.name: plan for plan in plans}
         for each in planned:
             topic = each.topic
-            importing.run(each, by_name[topic.name])
+            plan = by_name[topic.name]
+            with progress_bar(f"Importing {topic.name}", partial(importing.bytes_to_copy, plan)) as advance:
+                importing.run(each, plan, advance)
             click.echo(f"imported {topic.name}, {len(topic.partitions)} partition(s)")
         for name in done:
             click.echo(f"skipped {name}: it was imported before")

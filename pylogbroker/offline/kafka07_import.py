@@ -48,6 +48,7 @@ SETTINGS: Mapping[str, str] = {"message.format.version": "0.7", "retention.ms": 
 _BLOCK_BYTES = 1 << 20
 Progress = Callable[[Kafka07Partition, int], object]
 Wanted = Callable[[str], bool]
+Advance = Callable[[int], object]
 
 
 @attrs.frozen
@@ -144,13 +145,18 @@ class Kafka07Import:
                 self._check_places(plan)
         return topics, done
 
-    def run(self, planned: PlannedTopic, plan: TopicPlan) -> None:
+    def bytes_to_copy(self, plan: TopicPlan) -> int:
+        segments = [each for partition in plan.partitions if partition is not None for each in self._copied(partition)]
+        return sum(each.sound for each in segments)
+
+    def run(self, planned: PlannedTopic, plan: TopicPlan, advance: Advance | None = None) -> None:
+        """Import a topic; `advance` gets the bytes of each block that was copied."""
         topic = planned.topic
         homes = [self._home(partition) for partition in plan.partitions]
         staged = []
         for number, (partition, home) in enumerate(zip(plan.partitions, homes, strict=True)):
             final = f"{home.path}/{names.partition_directory(topic.name, number)}"
-            self._stage(partition, final, topic)
+            self._stage(partition, final, topic, advance)
             home.logs += 1
             staged.append(final)
         for final in staged:
@@ -195,7 +201,13 @@ class Kafka07Import:
                 )
         return min(homes, key=lambda home: home.logs)
 
-    def _stage(self, partition: Kafka07Partition | None, final: str, topic: TopicImage) -> None:
+    def _copied(self, partition: Kafka07Partition) -> Sequence[Kafka07Segment]:
+        """Return those segments that are not linked. The last one never is: records are appended to it later."""
+        return partition.segments[-1:] if self._link else partition.segments
+
+    def _stage(
+        self, partition: Kafka07Partition | None, final: str, topic: TopicImage, advance: Advance | None
+    ) -> None:
         path = final + names.IMPORT_DIRECTORY
         shutil.rmtree(path, ignore_errors=True)
         os.mkdir(path)
@@ -204,31 +216,32 @@ class Kafka07Import:
             file.write(f"{origin}\n")
         write_message_format(path, ADDRESSING)
         write_topic_id(path, topic.id)
-        segments = () if partition is None else partition.segments
-        for segment in segments[:-1]:
-            self._bring(segment, path, self._link)
-        for segment in segments[-1:]:
-            self._bring(segment, path, False)  # later appended to
+        segments: Sequence[Kafka07Segment] = () if partition is None else partition.segments
+        copied = () if partition is None else self._copied(partition)
+        for segment in segments[: len(segments) - len(copied)]:
+            os.link(segment.path, names.file_of(path, segment.position, names.RECORDS))
+        for segment in copied:
+            _copy(segment, path, advance)
         if not segments:
             open(names.file_of(path, 0, names.RECORDS), "xb").close()
         for name in (names.PARTITION_METADATA, names.IMPORTED):
             sync_file(f"{path}/{name}")
         sync_file(path)
 
-    def _bring(self, segment: Kafka07Segment, directory: str, link: bool) -> None:
-        target = names.file_of(directory, segment.position, names.RECORDS)
-        if link:
-            os.link(segment.path, target)
-            return
-        with open(segment.path, "rb") as source, open(target, "xb") as copy:
-            left = segment.sound
-            while left:
-                block = source.read(min(left, _BLOCK_BYTES))
-                if not block:
-                    raise OfflineError(f"{segment.path} became shorter while it was read: stop its broker")
-                copy.write(block)
-                left -= len(block)
-            copy.flush()
-            status = os.fstat(source.fileno())
-            os.utime(copy.fileno(), ns=(status.st_atime_ns, status.st_mtime_ns))
-            os.fsync(copy.fileno())
+
+def _copy(segment: Kafka07Segment, directory: str, advance: Advance | None) -> None:
+    target = names.file_of(directory, segment.position, names.RECORDS)
+    with open(segment.path, "rb") as source, open(target, "xb") as copy:
+        left = segment.sound
+        while left:
+            block = source.read(min(left, _BLOCK_BYTES))
+            if not block:
+                raise OfflineError(f"{segment.path} became shorter while it was read: stop its broker")
+            copy.write(block)
+            left -= len(block)
+            if advance is not None:
+                advance(len(block))
+        copy.flush()
+        status = os.fstat(source.fileno())
+        os.utime(copy.fileno(), ns=(status.st_atime_ns, status.st_mtime_ns))
+        os.fsync(copy.fileno())

@@ -13,7 +13,7 @@ from pylogbroker.metadata.delta import NewTopic
 from pylogbroker.offline import kafka07_import
 from pylogbroker.offline.stopped_broker import finish, stopped_broker
 from tests.legacy07.message_sets import GZIP, message
-from tests.offline.commands import fail, run, succeed
+from tests.offline.commands import fail, on_a_terminal, run, succeed
 from tests.offline.kafka07 import content, messages, write_partition
 
 
@@ -70,6 +70,17 @@ def test_bytes_and_positions_stay(old: Path, tmp_path: Path, options: list[str])
     first, *_, last = sorted((data / "my_topic_0").glob("*.kafka"))
     assert (first.stat().st_nlink, last.stat().st_nlink) == (2 if options else 1, 1)
     assert first.stat().st_mtime == 1_300_000_000
+
+
+@pytest.mark.parametrize("options", [[], ["--link"]])
+def test_a_bar_where_there_is_a_terminal(old: Path, tmp_path: Path, options: list[str]) -> None:
+    """Bytes that are copied count; the last segment of a partition is copied also if the others are linked."""
+    shown = on_a_terminal("migrate", "kafka07", str(old), "--data-dir", str(tmp_path / "data"), *options)
+    paths = [sorted((tmp_path / "data" / f"my_topic_{number}").glob("*.kafka")) for number in (0, 1)]
+    size = sum(path.stat().st_size for each in paths for path in each[-1 if options else 0 :])
+    assert "Importing my_topic" in shown
+    assert f"{size / 1000:.1f}/{size / 1000:.1f} kB" in shown
+    assert "Importing" not in succeed("migrate", "kafka07", old, "--data-dir", tmp_path / "other", *options)
 
 
 def test_an_imported_topic_keeps_what_is_old(old: Path, tmp_path: Path) -> None:
