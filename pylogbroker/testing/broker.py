@@ -26,7 +26,7 @@ from pylogbroker.testing.faults import RequestLog
 from pylogbroker.testing.reactor_thread import ReactorThread
 from pylogbroker.testing.requests import CLIENT_ID, BrokerRequests
 from pylogbroker.testing.runners import ProcessRunner, ThreadRunner
-from pylogbroker.testing.settings import ALLOW_FAULTS, QUICK, texts
+from pylogbroker.testing.settings import ALLOW_FAULTS, OPEN, OPEN_CLUSTER, QUICK, texts
 
 if TYPE_CHECKING:
     from pylogbroker.testing.admin import Admin
@@ -174,7 +174,7 @@ class Broker(BrokerRequests):
         thread = ReactorThread()
         thread.start()
         stack.callback(thread.stop)
-        listeners = {"listeners": "PLAINTEXT://127.0.0.1:0"}
+        listeners = OPEN if self._count == 1 or "listeners" in self._settings else OPEN_CLUSTER
         if not self._rules.is_open:
             self._access = AccessFiles(self._rules, Path(stack.enter_context(temporary_directory())))
             self._access.write()

@@ -28,6 +28,14 @@ QUICK: Final[Mapping[str, str]] = {
 QUICK_CLUSTER: Final[Mapping[str, str]] = {"controlled.shutdown.enable": "false"}
 """The data ends with the cluster, so no broker hands over to another one."""
 
+OPEN: Final[Mapping[str, str]] = {"listeners": "PLAINTEXT://127.0.0.1:0"}
+OPEN_CLUSTER: Final[Mapping[str, str]] = {
+    "listeners": "PLAINTEXT://127.0.0.1:0,BROKERS://127.0.0.1:0",
+    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,BROKERS:PLAINTEXT",
+    "inter.broker.listener.name": "BROKERS",
+}
+"""Brokers have a listener of their own, so that faults of the network are those of clients alone."""
+
 ALLOW_FAULTS: Final[Mapping[str, str]] = {"testing.faults": "true"}
 
 

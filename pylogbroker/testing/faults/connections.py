@@ -60,6 +60,10 @@ class FaultyProtocol(KafkaProtocol):
         return self._faulty_factory.broker_id
 
     @property
+    def is_of_client(self) -> bool:
+        return self._faulty_factory.is_for_clients
+
+    @property
     def timers(self) -> IReactorTime:
         """Real time, also if a test moves the broker's clock."""
         timers: IReactorTime = self.factory.reactor
@@ -171,11 +175,12 @@ class FaultyFactory(KafkaFactory):
     ) -> None:
         super().__init__(reactor, services, listener, bounds)
         self.faults, self.broker_id = faults, broker_id
+        self.is_for_clients = listener.name != services.config.optional_text("inter.broker.listener.name")
         self.protocol_class = FaultySaslProtocol if listener.security.has_sasl else FaultyProtocol
         self.routes = faults.routes([faulty(api, self._handle) for api in services.apis])
 
     def buildProtocol(self, addr: IAddress | None) -> KafkaProtocol | None:  # type: ignore[override]
-        if not self.faults.admits(self.broker_id):
+        if self.is_for_clients and not self.faults.admits(self.broker_id):
             return None
         return cast(KafkaProtocol | None, super().buildProtocol(addr))
 

@@ -3,14 +3,15 @@
     socket --> received --> up: Flow --> the connection     bytes leave a flow in their order, when they are due
     socket <-- sent     <-- down: Flow <-- the connection
 
-It shapes what connections receive and send from then on, with TLS the plain bytes.
+It shapes what connections receive and send from then on, with TLS the plain bytes. Connections between brokers are
+left alone if these have a listener of their own, `inter.broker.listener.name`, as clusters of tests have.
 """
 
 from __future__ import annotations
 
 import random
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 from typing import Any, Final, Protocol
 
@@ -137,13 +138,13 @@ class ShapedConnection(Protocol):
 class NetworkFaults:
     """Methods for tests; any thread may call them."""
 
-    _connections: Callable[[], list[ShapedConnection]]
+    _connections: Callable[[], Sequence[ShapedConnection]]
     _run: Callable[..., Any]
     _up: Conditions = attrs.field(default=NONE, init=False)
     _down: Conditions = attrs.field(default=NONE, init=False)
 
     def shape(self, direction: str = "both", **conditions: Any) -> None:
-        """Set the conditions of all connections, also of later ones: the names are those of `Conditions`."""
+        """Set the conditions of clients' connections, also of later ones: the names are those of `Conditions`."""
         wanted = Conditions(**conditions)
         where = Direction(direction)
         up = None if where is Direction.DOWN else wanted
@@ -160,7 +161,7 @@ class NetworkFaults:
         self.shape()
 
     def reset(self, broker: int | None = None) -> None:
-        """Reset all connections, or those to one broker."""
+        """Reset all connections of clients, or those to one broker."""
         self._run(self._reset, broker)
 
     def welcome(self, connection: ShapedConnection) -> None:

@@ -74,7 +74,7 @@ class Faults:
         self.cluster = ClusterFaults(self._pretended, lambda: self.broker, self.run)
         self.groups = GroupFaults(lambda: self.brokers, self.run)
         self.logs = LogFaults(lambda: self.brokers, self.run, self.add_action)
-        self.network = NetworkFaults(lambda: list(self._connections.values()), self.run)
+        self.network = NetworkFaults(self._connections_of_clients, self.run)
         self.layers = (self._caps, self._pretended)
 
     # -- for tests -----------------------------------------------------------------------------------------------
@@ -162,7 +162,7 @@ class Faults:
         self._chaos = tuple(each for each in self._chaos if each is not ended)
 
     def reject_connections(self, broker: int | None = None) -> None:
-        """Close new connections at once, those to one broker or all; `accept_connections` ends it."""
+        """Close clients' new connections at once, those to one broker or all; `accept_connections` ends it."""
         self.rejected_brokers |= {_ONCE if broker is None else broker}
 
     def accept_connections(self) -> None:
@@ -278,9 +278,13 @@ class Faults:
 
     def entered(self, caller: Caller, connection: FaultyProtocol) -> int:
         self._connections[caller] = connection
-        self.network.welcome(connection)
+        if connection.is_of_client:
+            self.network.welcome(connection)
         self._connected += 1
         return self._connected
+
+    def _connections_of_clients(self) -> list[FaultyProtocol]:
+        return [each for each in self._connections.values() if each.is_of_client]
 
     def left(self, caller: Caller) -> None:
         self._connections.pop(caller, None)

@@ -159,3 +159,25 @@ def test_brokers_are_known_by_their_client_ids(cluster: Broker, client_id: str |
     with Broker() as alone:
         services = alone.faults.broker
         assert not Call(services.apis[0], services, RequestContext(0, client_id), None).is_of_broker
+
+
+def test_a_network_of_clients_alone() -> None:
+    """Brokers have a listener of their own, so they go on while their clients cannot."""
+    with Broker(brokers=2, default_replication_factor=2) as cluster:
+        cluster.create_topic("t")
+        first, second = cluster.bootstrap.split(",")
+        watch = cluster.faults.watch("Fetch", sender="brokers")
+        cluster.faults.network.stall()
+        cluster.faults.reject_connections()
+        cluster.down(1)
+        cluster.up(1)  # brokers connect to it
+        watch.wait(watch.hits + 3)
+        with pytest.raises(ConnectionError), RawClient(first) as client:
+            client.heartbeat("g")
+        cluster.faults.network.heal()
+        cluster.faults.accept_connections()
+        with RawClient(second) as client:
+            client.heartbeat("g")
+            cluster.faults.network.reset()
+            with pytest.raises(ConnectionError):
+                client.heartbeat("g")
