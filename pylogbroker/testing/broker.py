@@ -22,6 +22,7 @@ from pylogbroker.errors import ConfigError
 from pylogbroker.testing.access import CONTROL, AccessFiles, AccessRules
 from pylogbroker.testing.control.remote import RemoteRequests
 from pylogbroker.testing.data_directory import temporary_directory
+from pylogbroker.testing.errors import NotRunning
 from pylogbroker.testing.faults import RequestLog
 from pylogbroker.testing.reactor_thread import ReactorThread
 from pylogbroker.testing.requests import CLIENT_ID, BrokerRequests
@@ -157,14 +158,14 @@ class Broker(BrokerRequests):
 
     def _chosen(self, broker: int | None) -> list[int]:
         if self._thread is None:
-            raise RuntimeError("the broker does not run")
+            raise NotRunning("the broker does not run")
         if broker is not None and broker not in self.ids:
             raise ValueError(f"there is no broker {broker}; expected one of {', '.join(map(str, self.ids))}")
         return self.ids if broker is None else [broker]
 
     def _ask(self, question: Callable[[Admin], Awaitable[T]], what: str) -> T:
         if self.is_down:
-            raise RuntimeError(f"{what}: the broker is down; up() starts it again")
+            raise NotRunning(f"{what}: the broker is down; up() starts it again")
         return super()._ask(question, what)
 
     def _start(self, stack: ExitStack) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from pylogbroker.records import Header
+from pylogbroker.testing.errors import NotRunning
 from pylogbroker.testing.reactor_thread import CALL_SECONDS
 from pylogbroker.testing.settings import texts
 
@@ -104,7 +105,7 @@ class BrokerRequests:
     def _ask(self, question: Callable[[Admin], Awaitable[T]], what: str) -> T:
         thread = self._thread
         if thread is None:
-            raise RuntimeError(f"{what}: the broker does not run")
+            raise NotRunning(f"{what}: the broker does not run")
 
         async def ask() -> T:
             if self._admin is None:

@@ -10,10 +10,16 @@ from urllib.request import OpenerDirector, ProxyHandler, Request, build_opener
 
 import attrs
 
+from pylogbroker.testing.errors import NotRunning
 from pylogbroker.testing.faults import FaultNotFired
 
 _ANSWER_SECONDS: Final = 60.0
-_ERRORS: Final[dict[int, Callable[[str], Exception]]] = {400: ValueError, 404: LookupError, 409: FaultNotFired}
+_ERRORS: Final[dict[int, Callable[[str], Exception]]] = {
+    400: ValueError,
+    404: LookupError,
+    409: FaultNotFired,
+    503: NotRunning,
+}
 
 
 @attrs.frozen(eq=False)
@@ -30,7 +36,7 @@ class ControlClient:
         return self.ask("POST", path, fields)
 
     def ask(self, method: str, path: str, fields: dict[str, Any] | None = None) -> Any:
-        """Return the answer; raise ValueError, LookupError or FaultNotFired with the text of an error."""
+        """Return the answer; raise ValueError, LookupError, FaultNotFired or NotRunning with the text of an error."""
         data = None if fields is None else json.dumps(fields).encode()
         request = Request(self.address + path, data, {"Content-Type": "application/json"}, method=method)
         waits = float((fields or {}).get("timeout", 0.0))

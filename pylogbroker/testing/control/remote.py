@@ -15,6 +15,7 @@ import attrs
 from pylogbroker.testing.clock import Duration, seconds_of
 from pylogbroker.testing.control.client import ControlClient
 from pylogbroker.testing.control.json_messages import from_json, to_json
+from pylogbroker.testing.errors import NotRunning
 from pylogbroker.testing.faults import FaultNotFired, Faults, SeenRequest
 from pylogbroker.testing.faults.cluster_faults import ClusterFaults
 from pylogbroker.testing.faults.group_faults import GroupFaults
@@ -40,7 +41,7 @@ class Remote:
     @property
     def client(self) -> ControlClient:
         if self._client is None:
-            raise RuntimeError("the broker does not run")
+            raise NotRunning("the broker does not run")
         return self._client
 
     def call(self, path: str, method: Callable[..., Any], *arguments: Any, **named: Any) -> Any:

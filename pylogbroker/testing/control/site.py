@@ -18,6 +18,7 @@ from twisted.web.server import NOT_DONE_YET, Site
 
 from pylogbroker.errors import ConfigError, KafkaError
 from pylogbroker.testing.control.commands import Command, Commands, NotFound
+from pylogbroker.testing.errors import NotRunning
 from pylogbroker.testing.faults import FaultNotFired
 
 log = Logger()
@@ -29,6 +30,7 @@ _JSON: Final = b"application/json"
 _STATUS: Final = (
     (FaultNotFired, 409),
     (NotFound, 404),
+    (NotRunning, 503),
     ((ValueError, TypeError, LookupError, KafkaError, ConfigError), 400),
 )
 

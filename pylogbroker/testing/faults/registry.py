@@ -11,8 +11,9 @@ from inspect import iscoroutine
 from typing import Any, Final, TypeVar, Unpack
 
 import attrs
-from twisted.internet.defer import ensureDeferred
+from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.internet.threads import blockingCallFromThread
+from twisted.python.failure import Failure
 
 from pylogbroker.broker.api import Api
 from pylogbroker.broker.assembly import Broker
@@ -21,6 +22,7 @@ from pylogbroker.broker.services import Services
 from pylogbroker.config import Listener
 from pylogbroker.net.routes import Routes
 from pylogbroker.net.service import KafkaFactory, SharedLimits
+from pylogbroker.testing.errors import NotRunning
 from pylogbroker.testing.faults.chaos import Chaos
 from pylogbroker.testing.faults.cluster_faults import ClusterFaults
 from pylogbroker.testing.faults.connections import FaultyFactory, FaultyProtocol
@@ -228,15 +230,15 @@ class Faults:
 
     @property
     def broker(self) -> Broker:
-        """The broker, of several the first; raise LookupError if none runs."""
+        """The broker, of several the first; raise NotRunning if none runs."""
         return self.brokers[0]
 
     @property
     def brokers(self) -> tuple[Broker, ...]:
-        """The brokers of a cluster by their ids, or the one; raise LookupError if none runs."""
+        """The brokers of a cluster by their ids, or the one; raise NotRunning if none runs."""
         brokers = tuple(broker for _, broker in sorted(self._brokers.items()))
         if not brokers:
-            raise LookupError("the broker does not run")
+            raise NotRunning("the broker does not run")
         return brokers
 
     def run(self, function: Callable[..., Any], *arguments: Any) -> Any:
@@ -249,7 +251,9 @@ class Faults:
             result = function(*arguments)
             return ensureDeferred(result) if iscoroutine(result) else result
 
-        if not self._brokers or threading.get_ident() == self._thread:
+        if not self._brokers:
+            return _result(begin())
+        if threading.get_ident() == self._thread:
             return begin()
         try:
             return blockingCallFromThread(self._reactor, begin)
@@ -310,6 +314,17 @@ class Faults:
                 fault.note(seen)
                 return await strike(fault, call, work)
         return await work(call)
+
+
+def _result(found: Any) -> Any:
+    """Return a result; raise the error of work that ended at once, as it does while no broker runs."""
+    if not isinstance(found, Deferred):
+        return found
+    results: list[Any] = []
+    found.addBoth(results.append)
+    if results and isinstance(results[0], Failure):
+        results[0].raiseException()
+    return results[0] if results else None
 
 
 def _when_closed(close: str) -> CloseMoment:

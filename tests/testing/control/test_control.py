@@ -25,6 +25,7 @@ from tests.peers.java import Program
 from tests.support.line_process import LineProcess
 from tests.testing.faults.raw import RawClient
 
+UNKNOWN_PATH = "/x"
 JAVA_TEST = Program(Path(__file__).parent / "OrderTest.java")
 
 
@@ -48,13 +49,17 @@ class Control:
         """Return status and text of an error."""
         with pytest.raises(HTTPError) as error:
             self.ask(method, path, body, content_type)
-        return error.value.code, json.load(error.value)["error"]
+        found = json.load(error.value)
+        check(method, path, found, error.value.code)
+        return error.value.code, found["error"]
 
 
-def check(method: str, path: str, answer: Any) -> None:
+def check(method: str, path: str, answer: Any, status: int = 200) -> None:
     """Compare an answer with the description; raise ValidationError."""
     description = openapi()
     parts = path.partition("?")[0].split("/")
+    if path == UNKNOWN_PATH:
+        return
     [found] = [
         methods[method.lower()]
         for template, methods in description["paths"].items()
@@ -62,7 +67,10 @@ def check(method: str, path: str, answer: Any) -> None:
         and all(name == part or name.startswith("{") for name, part in zip(each, parts, strict=True))
         and method.lower() in methods
     ]
-    schema = found["responses"]["200"]["content"]["application/json"]["schema"]
+    response = found["responses"][str(status)]
+    if "$ref" in response:
+        response = description["components"]["responses"][response["$ref"].rpartition("/")[2]]
+    schema = response["content"]["application/json"]["schema"]
     Draft202012Validator({**schema, "components": description["components"]}).validate(answer)
 
 
@@ -265,7 +273,7 @@ def test_errors_have_a_status_and_a_text(control: Control) -> None:
     assert control.fail("POST", "/faults", {"aip": "Produce"})[0] == 400
     assert control.fail("POST", "/faults", must_fire, "text/plain")[0] == 400
     assert control.fail("GET", "/faults/999") == (404, "there is no fault or watch 999")
-    assert control.fail("GET", "/x") == (404, "there is no GET /x: see /openapi.json")
+    assert control.fail("GET", UNKNOWN_PATH) == (404, "there is no GET /x: see /openapi.json")
     status, text = control.fail("POST", f"/faults/{added['id']}/wait", {"timeout": 0.01})
     assert (status, "saw 0 of 1 in 0.01 s" in text) == (409, True)
     status, text = control.fail("POST", "/faults/check")
@@ -275,3 +283,14 @@ def test_errors_have_a_status_and_a_text(control: Control) -> None:
     assert control.fail("DELETE", f"/faults/{added['id']}")[0] == 409
     assert control.fail("GET", f"/faults/{added['id']}")[0] == 404
     control.ask("POST", "/faults/check")
+
+
+def test_a_broker_that_is_down(control: Control) -> None:
+    control.ask("POST", "/broker/down")
+    try:
+        assert control.fail("GET", "/topics") == (503, "list of topics: the broker is down; up() starts it again")
+        assert control.fail("POST", "/logs/retain") == (503, "the broker does not run")
+        assert control.fail("POST", "/cluster/move_leader", {"topic": "t", "partition": 0, "to": 1})[0] == 503
+    finally:
+        control.ask("POST", "/broker/up")
+    control.ask("GET", "/topics")
