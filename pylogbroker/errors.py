@@ -6,7 +6,7 @@ Codes, names and retriability follow Kafka's protocol guide, "Error codes".
 
 from __future__ import annotations
 
-from enum import IntEnum
+from enum import Enum, IntEnum
 
 
 class ErrorCode(IntEnum):
@@ -185,10 +185,19 @@ class CorruptRecords(KafkaError):
     code = ErrorCode.CORRUPT_MESSAGE
 
 
+class RejectionReason(Enum):
+    """Reasons for which records are rejected that metrics count by themselves."""
+
+    NO_KEY = "no key"
+    MAGIC = "magic"
+    OFFSET_OR_SEQUENCE = "offset or sequence"
+
+
 class InvalidRecords(KafkaError):
     """Undamaged records that this topic does not take.
 
-    `record_errors` holds `(index in the batch, what is wrong)` (KIP-467).
+    `record_errors` holds `(index in the batch, what is wrong)` (KIP-467). `reason` is None for most errors; `rejected`
+    is the number of records, or else of batches, that it concerns.
     """
 
     code = ErrorCode.INVALID_RECORD
@@ -198,9 +207,13 @@ class InvalidRecords(KafkaError):
         detail: str = "",
         code: ErrorCode | None = None,
         record_errors: tuple[tuple[int, str], ...] = (),
+        reason: RejectionReason | None = None,
+        rejected: int = 1,
     ) -> None:
         super().__init__(detail, code)
         self.record_errors = record_errors
+        self.reason = reason
+        self.rejected = rejected
 
 
 class OffsetOutOfRange(KafkaError):

@@ -5,6 +5,7 @@ Modules here and in `apis` import no implementation, so each can be replaced, wi
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 from uuid import UUID
@@ -126,6 +127,10 @@ class Fetches(Protocol):
     def conversion_cache(self) -> ConversionCache: ...
     @property
     def delayed(self) -> dict[DelayedRequest, None]: ...
+    @property
+    def expired(self) -> Counter[str]:
+        """Fetches that waited for their whole time, by "consumer" and "follower"."""
+
     @property
     def bytes_max(self) -> int: ...
     @property

@@ -20,6 +20,8 @@ def collect_sessions(out: Exposition, broker: Broker) -> None:
     out.add(families.SESSIONS, len(sessions))
     out.add(families.SESSION_PARTITIONS, sessions.partition_count)
     out.add(families.SESSION_EVICTIONS, sessions.evictions)
+    for fetcher in ("consumer", "follower"):
+        out.add(families.FETCHES_EXPIRED, broker.fetches.expired[fetcher], fetcher)
 
 
 def collect_groups(

@@ -72,6 +72,18 @@ BYTES_REJECTED = counter(f"{_TRAFFIC}bytesrejected_total", "Bytes of records tha
 CORRUPT_RECORDS = counter(
     f"{_TRAFFIC}invalidmessagecrcrecords_total", "Attempts to append damaged records. Without the label topic."
 )
+RECORDS_WITHOUT_KEY = counter(
+    f"{_TRAFFIC}nokeycompactedtopicrecords_total",
+    "Records without a key for compacted topics. Without the label topic.",
+)
+WRONG_MAGIC = counter(
+    f"{_TRAFFIC}invalidmagicnumberrecords_total",
+    "Attempts to append another format's records. Without the label topic.",
+)
+WRONG_OFFSET_OR_SEQUENCE = counter(
+    f"{_TRAFFIC}invalidoffsetorsequencerecords_total",
+    "Attempts to append records with wrong offsets or sequence numbers. Without the label topic.",
+)
 
 # replicas of this broker
 _REPLICAS = "kafka_server_replicamanager_"
@@ -265,6 +277,11 @@ OFFSETS = gauge(f"{_GROUPS}numoffsets", "Committed offsets of groups whose coord
 SESSIONS = gauge("kafka_server_fetchsessioncache_numincrementalfetchsessions", "Fetch sessions.")
 SESSION_PARTITIONS = gauge(
     "kafka_server_fetchsessioncache_numincrementalfetchpartitionscached", "Partitions of incremental fetch sessions."
+)
+FETCHES_EXPIRED = counter(
+    "kafka_server_delayedfetchmetrics_expires_total",
+    "Fetches that have waited for their max_wait_ms, without fetch.min.bytes: of a consumer, or a follower.",
+    "fetcherType",
 )
 SESSION_EVICTIONS = counter(
     "kafka_server_fetchsessioncache_incrementalfetchsessionevictions_total",

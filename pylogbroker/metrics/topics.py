@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from pylogbroker.broker.partitions.traffic import TopicTraffic, Traffic
-from pylogbroker.errors import ErrorCode
+from pylogbroker.errors import ErrorCode, RejectionReason
 from pylogbroker.metrics import families
 from pylogbroker.metrics.exposition import Exposition
 from pylogbroker.metrics.families import Family
+
+_REJECTIONS: Final = {
+    RejectionReason.NO_KEY: families.RECORDS_WITHOUT_KEY,
+    RejectionReason.MAGIC: families.WRONG_MAGIC,
+    RejectionReason.OFFSET_OR_SEQUENCE: families.WRONG_OFFSET_OR_SEQUENCE,
+}
 
 
 def collect_topics(out: Exposition, traffic: Traffic) -> Iterator[None]:
@@ -23,6 +30,8 @@ def collect_topics(out: Exposition, traffic: Traffic) -> Iterator[None]:
     for family, value in _values(total):
         out.add(family, value)
     out.add(families.CORRUPT_RECORDS, total.append_errors[ErrorCode.CORRUPT_MESSAGE])
+    for reason, family in _REJECTIONS.items():
+        out.add(family, total.rejections[reason])
     for api, errors in (("Produce", total.append_errors), ("Fetch", total.fetch_errors)):
         for code, count in errors.items():
             out.add(families.ERRORS, count, api, code.name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pylogbroker.broker.apis import fetch, produce
 from pylogbroker.broker.partitions.traffic import TopicTraffic
-from pylogbroker.errors import ErrorCode
+from pylogbroker.errors import ErrorCode, RejectionReason
 from pylogbroker.metadata.delta import NewTopic
 from pylogbroker.records import Record, build
 from pylogbroker.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
@@ -56,6 +56,26 @@ class TrafficTests(NodeTests):
         others = self.node.broker.partitions.traffic.of_others
         assert others.append_errors == others.fetch_errors == {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: 1}
         assert self.traffic().messages_in == small.messages_in == 0
+
+    def test_rejected_records_by_reason(self) -> None:
+        self.node.create("compacted", 1, cleanup_policy="compact")
+        self.produce(0, topic="compacted")
+        self.produce(0, (5).to_bytes(8, "big") + BATCH[8:])
+        self.produce(0, bytes(build([Record(0, int(START * 1000), None, b"value")], magic=1)))
+        self.produce(0, BATCH[:-1] + b"?")
+        assert self.traffic("compacted").rejections == {RejectionReason.NO_KEY: 3}
+        assert self.traffic().rejections == {RejectionReason.OFFSET_OR_SEQUENCE: 1, RejectionReason.MAGIC: 1}
+
+    def test_fetches_that_wait_for_their_whole_time(self) -> None:
+        partition = FetchPartition(0, fetch_offset=0, partition_max_bytes=1 << 20)
+        request = FetchRequest(max_wait_ms=500, min_bytes=1, topics=[FetchTopic("t", partitions=[partition])])
+        waiting = self.node.send(fetch.handle, request, 11)
+        self.node.clock.advance(0.4)
+        expired = self.node.broker.fetches.expired
+        assert not expired
+        self.node.clock.advance(0.2)
+        assert expired == {"consumer": 1}
+        self.successResultOf(waiting)
 
     def test_a_deleted_topic_stays_in_the_totals(self) -> None:
         self.produce(0)

@@ -32,6 +32,7 @@ from pylogbroker.errors import (
     InvalidRecords,
     KafkaError,
     ProtocolViolation,
+    RejectionReason,
     StorageFailure,
 )
 from pylogbroker.records import Buffer, Codec, entries
@@ -285,6 +286,8 @@ class _Appends:
         answer.error_code, answer.error_message = error.code, error.detail
         answer.base_offset = answer.log_append_time_ms = answer.log_start_offset = -1
         if isinstance(error, InvalidRecords):
+            if error.reason is not None:
+                self._services.partitions.traffic.of(topic).rejections[error.reason] += error.rejected
             named = error.record_errors[: self._record_errors_left]
             self._record_errors_left -= len(named)
             answer.record_errors = [BatchIndexAndErrorMessage(at, message) for at, message in named]
@@ -323,7 +326,10 @@ def _checked(partition: Partition, data: PartitionProduceData, acks: int, versio
 def _wrong_magic(records: Buffer, version: int) -> KafkaError:
     if records[_MAGIC_AT] > 2:
         return CorruptRecords(f"magic {records[_MAGIC_AT]} is not known")
-    return InvalidRecords(f"Produce {version} takes record batches (magic 2), not magic {records[_MAGIC_AT]}")
+    return InvalidRecords(
+        f"Produce {version} takes record batches (magic 2), not magic {records[_MAGIC_AT]}",
+        reason=RejectionReason.MAGIC,
+    )
 
 
 def _checked_of_old(records: Buffer, version: int) -> Buffer:

@@ -281,7 +281,7 @@ class FetchOperation:
     # -- WAITING ---------------------------------------------------------------------------------------------------
 
     def _begin_waiting(self) -> None:
-        self._deadline = self.services.runtime.clock.callLater(self.request.max_wait_ms / 1000, self.expire)
+        self._deadline = self.services.runtime.clock.callLater(self.request.max_wait_ms / 1000, self._time_out)
         self.services.fetches.delayed[self] = None
         if self._follower is not None:
             self._follower.waiting = self
@@ -355,6 +355,10 @@ class FetchOperation:
 
     def expire_soon(self) -> None:
         self.services.runtime.deferred_actions.defer(self.expire)
+
+    def _time_out(self) -> None:
+        self.services.fetches.expired["follower" if self._reader.is_follower else "consumer"] += 1
+        self.expire()
 
     def expire(self) -> None:
         if self._state in (FetchState.READING, FetchState.WAITING):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import attrs
 
 from pylogbroker.broker.fetch.conversion_cache import ConversionCache
@@ -26,6 +28,8 @@ class FetchService:
     selects_by_rack: bool = False
     conversion_cache: ConversionCache = attrs.field(factory=ConversionCache, init=False)
     delayed: dict[DelayedRequest, None] = attrs.field(factory=dict, init=False)
+    expired: Counter[str] = attrs.field(factory=Counter, init=False)
+    """Fetches that waited for their whole time, by "consumer" and "follower"."""
 
     @classmethod
     def of(cls, config: BrokerConfig, runtime: Runtime) -> FetchService:

@@ -10,7 +10,7 @@ from collections import Counter
 
 import attrs
 
-from pylogbroker.errors import ErrorCode
+from pylogbroker.errors import ErrorCode, RejectionReason
 
 
 @attrs.define(eq=False)
@@ -30,6 +30,7 @@ class TopicTraffic:
     """Of records that were too large."""
     append_errors: Counter[ErrorCode] = attrs.field(factory=Counter)
     fetch_errors: Counter[ErrorCode] = attrs.field(factory=Counter)
+    rejections: Counter[RejectionReason] = attrs.field(factory=Counter)
 
     def add(self, other: TopicTraffic) -> None:
         self.appends += other.appends
@@ -41,6 +42,7 @@ class TopicTraffic:
         self.rejected_bytes += other.rejected_bytes
         self.append_errors += other.append_errors
         self.fetch_errors += other.fetch_errors
+        self.rejections += other.rejections
 
 
 @attrs.define(eq=False)

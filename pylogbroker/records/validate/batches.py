@@ -16,7 +16,7 @@ from itertools import chain
 
 import attrs
 
-from pylogbroker.errors import ErrorCode, InvalidRecords, KafkaError
+from pylogbroker.errors import ErrorCode, InvalidRecords, KafkaError, RejectionReason
 from pylogbroker.records.batch import CODEC, CONTROL, CRC_START, HEADER_V2, TIMESTAMP_TYPE, TRANSACTIONAL
 from pylogbroker.records.builder import build
 from pylogbroker.records.checksum import crc32c
@@ -34,6 +34,7 @@ _pack_prefix = _PREFIX.pack
 _HEADER_SIZE = HEADER_V2.size
 _unpack_count = struct.Struct(">i").unpack_from
 _COUNT_AT = 57
+_OFFSET_OR_SEQUENCE = RejectionReason.OFFSET_OR_SEQUENCE
 _RECORDS_INLINE_MAX = 20_000  # two milliseconds of validation
 
 
@@ -211,7 +212,9 @@ def valid_entries(buffer: Buffer, rules: AppendRules) -> tuple[list[LogEntry], C
 
 def _check_entry(entry: LogEntry, rules: AppendRules) -> None:
     if rules.from_client and entry.magic == 2 and entry.base_offset != 0:
-        raise InvalidRecords(f"a producer's batch begins at offset 0, not {entry.base_offset}")
+        raise InvalidRecords(
+            f"a producer's batch begins at offset 0, not {entry.base_offset}", reason=_OFFSET_OR_SEQUENCE
+        )
     _check_size(entry.size, rules)
     entry.check()
 
@@ -233,7 +236,9 @@ def _check_together(found: Sequence[LogEntry]) -> Codec:
 
 def _check_batch(entry: LogEntry, first: LogEntry, rules: AppendRules) -> None:
     if entry.magic != first.magic:
-        raise InvalidRecords(f"messages of magic {first.magic} and {entry.magic} for one partition")
+        raise InvalidRecords(
+            f"messages of magic {first.magic} and {entry.magic} for one partition", reason=RejectionReason.MAGIC
+        )
     if entry.magic < 2:
         return
     if rules.from_client:
@@ -248,11 +253,15 @@ def _check_batch(entry: LogEntry, first: LogEntry, rules: AppendRules) -> None:
 def _check_claims(entry: LogEntry) -> None:
     spanned = entry.last_offset - entry.base_offset + 1
     if entry.count <= 0 or entry.count != spanned:
-        raise InvalidRecords(f"a batch of {entry.count} records that spans {spanned} offsets")
+        raise InvalidRecords(
+            f"a batch of {entry.count} records that spans {spanned} offsets", reason=_OFFSET_OR_SEQUENCE
+        )
     if entry.is_control:
         raise InvalidRecords("clients may not write control records")
     if entry.producer_id >= 0 and entry.base_sequence < 0:
-        raise InvalidRecords(f"sequence number {entry.base_sequence} of producer {entry.producer_id}")
+        raise InvalidRecords(
+            f"sequence number {entry.base_sequence} of producer {entry.producer_id}", reason=_OFFSET_OR_SEQUENCE
+        )
 
 
 def _in_place(entry: LogEntry, rules: AppendRules, base_offset: int, now_ms: int, leader_epoch: int) -> PreparedRecords:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from pylogbroker.errors import CorruptRecords, ErrorCode, InvalidRecords, PylogbrokerError
+from pylogbroker.errors import CorruptRecords, ErrorCode, InvalidRecords, PylogbrokerError, RejectionReason
 from pylogbroker.records.decompression_errors import Overflow
 from pylogbroker.records.log_entry import LogEntry
 from pylogbroker.records.model import NO_TIMESTAMP, Record, TimestampType
@@ -36,10 +36,13 @@ def valid_records(entry: LogEntry, rules: AppendRules, now_ms: int) -> Iterator[
                 break
     if faults:
         untimely = any(code is ErrorCode.INVALID_TIMESTAMP for _, code, _ in faults)
+        without_key = sum(code is not ErrorCode.INVALID_TIMESTAMP for _, code, _ in faults)
         raise InvalidRecords(
             f"one or more records are not valid, the first because: {faults[0][2]}",
             ErrorCode.INVALID_TIMESTAMP if untimely else ErrorCode.INVALID_RECORD,
             tuple((index, message) for index, _, message in faults),
+            RejectionReason.NO_KEY if without_key else None,
+            without_key,
         )
 
 
@@ -52,7 +55,10 @@ def _decoded(entry: LogEntry, rules: AppendRules) -> Iterator[Record]:
     try:
         for offset, record in enumerate(records, entry.base_offset):
             if record.offset != offset:
-                raise InvalidRecords(f"a record with offset {record.offset} in the place of {offset}")
+                raise InvalidRecords(
+                    f"a record with offset {record.offset} in the place of {offset}",
+                    reason=RejectionReason.OFFSET_OR_SEQUENCE,
+                )
             yield record
     except CorruptRecords as error:
         raise InvalidRecords(error.detail) from None
