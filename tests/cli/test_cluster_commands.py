@@ -21,8 +21,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
 from pylogbroker.cli import main
 from pylogbroker.cli.cluster_options import Connection, complete_groups, complete_topics
 from pylogbroker.client.admin.cluster_info import FeatureLevels
-from pylogbroker.client.admin.group_offsets import CommittedOffset
-from pylogbroker.client.admin.groups import GroupAdmin
+from pylogbroker.client.admin.groups import CommittedOffset, GroupAdmin
 from pylogbroker.client.admin.routing import deferred
 from pylogbroker.client.admin.topics import TopicAdmin, TopicListing
 from tests.support.brokers import Broker

@@ -9,7 +9,7 @@
     `client`            `AdminClient`: its parts are the nouns below
     `topics`            list, describe, create, delete, add partitions
     `configs`           settings of topics and brokers
-    `groups`            groups and members; `group_offsets`: their committed offsets
+    `groups`            groups, members, committed offsets
     `records`           offsets by time, deletion
     `cluster_info`      brokers, controller, features
     `transactions`      transactions; producers of partitions
@@ -56,8 +56,8 @@ if TYPE_CHECKING:
         ConfigResourceType,
         ConfigSynonym,
     )
-    from pylogbroker.client.admin.group_offsets import CommittedOffset
     from pylogbroker.client.admin.groups import (
+        CommittedOffset,
         GroupDescription,
         GroupListing,
         MemberDescription,
@@ -139,7 +139,7 @@ _MODULES: Final = {
     "AnyName": "pylogbroker.client.admin.quotas",
     "BrokerDescription": "pylogbroker.client.admin.cluster_info",
     "ClusterDescription": "pylogbroker.client.admin.cluster_info",
-    "CommittedOffset": "pylogbroker.client.admin.group_offsets",
+    "CommittedOffset": "pylogbroker.client.admin.groups",
     "ConfigEntry": "pylogbroker.client.admin.configs",
     "ConfigOperation": "pylogbroker.config.changes",
     "ConfigResource": "pylogbroker.client.admin.configs",
