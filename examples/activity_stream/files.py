@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from examples.activity_stream.lines import FIELDS
 from pylogbroker.spark import JsonValue, load
-from pylogbroker.spark.loading.mapping import RowMapping
+from pylogbroker.spark.loading.mappings import RowMapping
 
 _TIME: Final = pa.timestamp("us", tz="UTC")
 

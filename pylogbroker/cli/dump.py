@@ -16,7 +16,7 @@ def command(files: tuple[str, ...], records: bool, output: str) -> None:
 
     The broker may run: its last batches may then be incomplete. Kafka's files have the same forms.
     """
-    from pylogbroker.offline.dumping import dump
+    from pylogbroker.offline.dump import dump
 
     for path in files:
         if len(files) > 1 and output == "table":

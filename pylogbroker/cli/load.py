@@ -16,7 +16,7 @@ from pylogbroker.errors import ConfigError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from pylogbroker.spark.loading.mapping import RowMapping
+    from pylogbroker.spark.loading.mappings import RowMapping
 
 _SIZES: Final = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 _TYPES: Final = {
@@ -137,7 +137,7 @@ def command(
 def _mapping(named: str | None, json: str | None, log_line: str | None) -> RowMapping | None:
     if sum(each is not None for each in (named, json, log_line)) > 1:
         raise click.UsageError("give only one of --mapping, --json and --log-line")
-    from pylogbroker.spark.loading.mapping import JsonValue, LogLine
+    from pylogbroker.spark.loading.mappings import JsonValue, LogLine
 
     if json is not None:
         return JsonValue(_schema(json))

@@ -13,15 +13,15 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from pylogbroker.spark.loading.load import Loaded, load, loaded
-    from pylogbroker.spark.loading.mapping import JsonValue, LogLine
+    from pylogbroker.spark.loading.mappings import JsonValue, LogLine
     from pylogbroker.spark.loading.progress import Progress
 
 __all__ = ["JsonValue", "Loaded", "LogLine", "Progress", "load", "loaded", "register"]
 
 _MODULES: Final = {
-    "JsonValue": "loading.mapping",
+    "JsonValue": "loading.mappings",
     "Loaded": "loading.load",
-    "LogLine": "loading.mapping",
+    "LogLine": "loading.mappings",
     "Progress": "loading.progress",
     "load": "loading.load",
     "loaded": "loading.load",

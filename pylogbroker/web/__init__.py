@@ -5,8 +5,8 @@ texts     resources that answer with plain text; `late_answers` those that take 
 health    /livez, /readyz.
 metrics   /metrics.
 visitors  who asks, and what they may do.
-views     topics, records, groups, users and so on, by the modules named so; `query`, `rows` and `decoding` help them.
-samples   what `sampling` notes at regular times: `topic_rates`, `group_lags`; `charts` draws them.
+views     topics, records, groups, users and so on, by the modules named so; `query`, `rows`, `record_rows` help them.
+samples   what `sampler` notes at regular times: `topic_rates`, `group_lags`; `charts` draws them.
 live      new records as they come.
 faults    where testing is on: `fault_views`, by `fault_port`.
 changes   of topics, records and, in `group_reset`, offsets; `forms` rejects what other sites send.

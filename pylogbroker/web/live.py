@@ -28,9 +28,9 @@ from zope.interface import implementer
 from pylogbroker.errors import ErrorCode, KafkaError, PylogbrokerError
 from pylogbroker.metadata.image import NO_LEADER
 from pylogbroker.security.acls.bindings import AclOperation, AclResourceType
-from pylogbroker.web.decoding import FORMATS, RecordRegion, Wanted, decode
 from pylogbroker.web.partition_logs import PartitionLog, open_logs
 from pylogbroker.web.query import BadQuery, Query
+from pylogbroker.web.record_rows import FORMATS, RecordRegion, Wanted, decode
 from pylogbroker.web.record_views import first_offset
 from pylogbroker.web.visitors import Visitor
 

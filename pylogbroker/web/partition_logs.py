@@ -18,8 +18,8 @@ from pylogbroker.records import Buffer, complete_entries, entries
 from pylogbroker.rpc.errors import code_of
 from pylogbroker.security.acls.bindings import AclOperation, AclResourceType
 from pylogbroker.storage import NotCached
-from pylogbroker.web.decoding import RecordRegion
 from pylogbroker.web.offsets import offsets_at
+from pylogbroker.web.record_rows import RecordRegion
 from pylogbroker.web.routing import leader_of
 from pylogbroker.web.visitors import Visitor
 from pylogbroker.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from pylogbroker.web.decoding import FORMATS, SHOWN_SUM_MAX, Wanted, decode, shown_characters
 from pylogbroker.web.offsets import offsets_at
 from pylogbroker.web.partition_logs import PartitionLog, open_logs
 from pylogbroker.web.query import Query, milliseconds
+from pylogbroker.web.record_rows import FORMATS, SHOWN_SUM_MAX, Wanted, decode, shown_characters
 from pylogbroker.web.visitors import Visitor
 
 RECORDS_MAX: Final = 500

@@ -1,4 +1,4 @@
-"""Values that `sampling` notes at regular times while the broker serves."""
+"""Values that `sampler` notes at regular times while the broker serves."""
 
 from __future__ import annotations
 

@@ -36,8 +36,8 @@ from pylogbroker.web.log_directory_views import log_directory
 from pylogbroker.web.query import BadQuery, Query
 from pylogbroker.web.quota_views import quotas, set_quota
 from pylogbroker.web.record_views import records
+from pylogbroker.web.sampler import Sampler
 from pylogbroker.web.samples import Samples
-from pylogbroker.web.sampling import Sampling
 from pylogbroker.web.texts import Directory, Page, StaticPage
 from pylogbroker.web.transaction_views import (
     abort_transaction,
@@ -120,10 +120,10 @@ class Source:
     form_tokens: FormTokens = attrs.field(factory=FormTokens, init=False)
     answers: LateAnswers = attrs.field(factory=lambda: LateAnswers(ANSWERS_MAX), init=False)
     samples: Samples = attrs.field(factory=Samples, init=False)
-    _sampling: Sampling = attrs.field(init=False)
+    _sampler: Sampler = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self._sampling = Sampling(self.samples)
+        self._sampler = Sampler(self.samples)
 
     @property
     def names(self) -> Collection[str]:
@@ -133,12 +133,12 @@ class Source:
 
     def start(self, services: Services) -> None:
         self.services = services
-        self._sampling.start(services)
+        self._sampler.start(services)
 
     def stop(self) -> None:
         """Serve nothing from now on."""
         self.services = None
-        self._sampling.stop()
+        self._sampler.stop()
         self.viewers.cancel()
 
     def open(self, request: Request, answers: LateAnswers) -> Services:

@@ -20,7 +20,7 @@ from pylogbroker.cli import main
 from pylogbroker.cli.cluster_options import Connection
 from pylogbroker.cli.load import _mapping
 from pylogbroker.spark import sessions
-from pylogbroker.spark.loading.mapping import JsonValue, LogLine
+from pylogbroker.spark.loading.mappings import JsonValue, LogLine
 from tests.peers.spark import java_options
 from tests.spark.local_load import load_here, rows, stray_files
 from tests.spark.topics import Rec, Topics

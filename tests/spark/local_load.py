@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 from pylogbroker.spark.loading.job import LoadJob, Outcome
 from pylogbroker.spark.loading.load import _given, _schema
 from pylogbroker.spark.loading.manifest import Manifest, ManifestEntry, Part
-from pylogbroker.spark.loading.mapping import RowMapping
+from pylogbroker.spark.loading.mappings import RowMapping
 from pylogbroker.spark.loading.parquet import FileLayout
 from pylogbroker.spark.loading.planner import Window
 from pylogbroker.spark.loading.progress import Progress

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pylogbroker.spark.loading.job import LoadFailed
-from pylogbroker.spark.loading.mapping import JsonValue
+from pylogbroker.spark.loading.mappings import JsonValue
 from pylogbroker.spark.loading.progress import Progress
 from tests.spark.local_load import SMALL, load_here, make, records, rows, stray_files, values
 from tests.spark.topics import Rec, Topics

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from pylogbroker.errors import ConfigError
-from pylogbroker.spark.loading.mapping import JsonValue
+from pylogbroker.spark.loading.mappings import JsonValue
 from pylogbroker.spark.reading.losses import DataLost
 from tests.spark.local_load import here, load_here, make, manifest, records, rows, upper, values
 from tests.spark.topics import Rec, Topics

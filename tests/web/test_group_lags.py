@@ -85,7 +85,7 @@ class TestHistory(HistoryTests):
         self.assertEqual(self.history(), [(NOW, 6), (NOW + 30_000, 7), (NOW + 60_000, 0)])
 
     def test_a_failed_sample_is_logged_and_the_next_one_taken(self) -> None:
-        with patch("pylogbroker.web.sampling.ends_of", side_effect=[RuntimeError("planted")]):
+        with patch("pylogbroker.web.sampler.ends_of", side_effect=[RuntimeError("planted")]):
             self.start()
         [failure] = self.flushLoggedErrors(RuntimeError)
         self.assertIn("planted", str(failure.value))
@@ -98,7 +98,7 @@ class TestHistory(HistoryTests):
         async def wait(*_: object) -> dict[tuple[str, int], int]:
             return await late
 
-        with patch("pylogbroker.web.sampling.ends_of", side_effect=wait) as asked:
+        with patch("pylogbroker.web.sampler.ends_of", side_effect=wait) as asked:
             self.start()
             self.node.clock.advance(2 * INTERVAL_SECONDS)
             self.assertEqual(asked.call_count, 1)
@@ -116,7 +116,7 @@ class TestHistory(HistoryTests):
             finally:
                 ended.append("ended")
 
-        with patch("pylogbroker.web.sampling.ends_of", side_effect=wait):
+        with patch("pylogbroker.web.sampler.ends_of", side_effect=wait):
             self.start()
             self.assertEqual(ended, [])
             self.source.stop()

@@ -6,7 +6,7 @@ from twisted.internet.error import ConnectionDone
 from twisted.python.failure import Failure
 
 from pylogbroker.records import Codec, Record, build
-from pylogbroker.web.decoding import SHOWN_BYTES_MAX, SHOWN_SUM_MAX
+from pylogbroker.web.record_rows import SHOWN_BYTES_MAX, SHOWN_SUM_MAX
 from pylogbroker.web.views import ANSWERS_MAX
 from tests.web.test_views import HOSTILE, NOW, ViewTests
 

@@ -23,7 +23,7 @@ from twisted.logger import Logger
 
 from pylogbroker.broker.pauses import IdlePause
 from pylogbroker.broker.replication.fetch_sessions import FetchedPartition, FollowerFetchSession
-from pylogbroker.broker.replication.following import Following
+from pylogbroker.broker.replication.followership import Followership
 from pylogbroker.broker.runtime import Runtime
 from pylogbroker.coordinators import TopicPartition
 from pylogbroker.errors import ErrorCode
@@ -50,8 +50,8 @@ log = Logger()
 _IDLE_SECONDS = 1.0
 _FIRST_WITH_STATE = 15
 
-Asked = Mapping[TopicPartition, tuple[Following, FollowerRequest]]
-Fetches = Mapping[TopicPartition, tuple[Following, FetchFrom]]
+Asked = Mapping[TopicPartition, tuple[Followership, FollowerRequest]]
+Fetches = Mapping[TopicPartition, tuple[Followership, FetchFrom]]
 
 
 class RequestChannel(Protocol):
@@ -80,10 +80,10 @@ class ReplicaFetcher:
     _settings: FetcherSettings
     _runtime: Runtime
     broker_epoch: int = -1
-    replicas: dict[TopicPartition, Following] = attrs.field(factory=dict, init=False)
-    _resting: dict[TopicPartition, Following] = attrs.field(factory=dict, init=False)
+    replicas: dict[TopicPartition, Followership] = attrs.field(factory=dict, init=False)
+    _resting: dict[TopicPartition, Followership] = attrs.field(factory=dict, init=False)
     """Replicas whose fetch is not pending."""
-    _pending: dict[TopicPartition, tuple[Following, FetchFrom]] = attrs.field(factory=dict, init=False)
+    _pending: dict[TopicPartition, tuple[Followership, FetchFrom]] = attrs.field(factory=dict, init=False)
     """Fetches that the leader has not answered."""
     _answered: set[FetchedPartition] = attrs.field(factory=set, init=False)
     """Partitions that are not pending any more, since the last request."""
@@ -112,7 +112,7 @@ class ReplicaFetcher:
         self._channel.close()
         self._idle.wake()
 
-    def add(self, replica: Following) -> None:
+    def add(self, replica: Followership) -> None:
         key = replica.topic, replica.index
         if self.replicas.get(key) is replica:
             return
@@ -130,7 +130,7 @@ class ReplicaFetcher:
         self.replicas.pop(key, None)
         self._without_id.discard(key)
 
-    def set_topic_id(self, replica: Following, topic_id: UUID) -> None:
+    def set_topic_id(self, replica: Followership, topic_id: UUID) -> None:
         """Fetch by an id that the topic had not before, in a new session: the present one may name the topic."""
         key = replica.topic, replica.index
         if self.replicas.get(key) is replica:
@@ -140,7 +140,7 @@ class ReplicaFetcher:
             self._is_session_outdated = True
             self.add(replica)
 
-    def _take_pending(self, key: TopicPartition) -> tuple[Following, FetchFrom] | None:
+    def _take_pending(self, key: TopicPartition) -> tuple[Followership, FetchFrom] | None:
         """Return a pending fetch, which is over; None if there is none."""
         found = self._pending.pop(key, None)
         if found is not None:
@@ -153,8 +153,8 @@ class ReplicaFetcher:
             is_exceeded = self._settings.throttle.is_exceeded(self._runtime.now_ms())
             if is_exceeded:
                 self._hold_back_throttled()
-            lookups: dict[TopicPartition, tuple[Following, FollowerRequest]] = {}
-            fetches: dict[TopicPartition, tuple[Following, FetchFrom]] = {}
+            lookups: dict[TopicPartition, tuple[Followership, FollowerRequest]] = {}
+            fetches: dict[TopicPartition, tuple[Followership, FetchFrom]] = {}
             for key, replica in self._resting.items():
                 if is_exceeded and replica.is_throttled:
                     continue
@@ -208,7 +208,7 @@ class ReplicaFetcher:
         for key in tuple(self._pending):
             self._take_pending(key)
 
-    def _current(self, key: TopicPartition, replica: Following) -> bool:
+    def _current(self, key: TopicPartition, replica: Followership) -> bool:
         """Return whether the replica still follows this leader in the same leader epoch."""
         return self.replicas.get(key) is replica
 
@@ -261,7 +261,7 @@ class ReplicaFetcher:
         pending = self._pending.get((key.topic, key.partition))
         return pending is not None and pending[0].topic_id == key.topic_id
 
-    def _partition(self, replica: Following, wanted: FetchFrom) -> FetchPartition:
+    def _partition(self, replica: Followership, wanted: FetchFrom) -> FetchPartition:
         return FetchPartition(
             replica.index,
             wanted.leader_epoch,
@@ -286,7 +286,7 @@ class ReplicaFetcher:
                     self._settings.throttle.record(len(answer.records), self._runtime.now_ms())
                 replica.fetched(request, answer)
 
-    def _failed(self, replica: Following, request: FollowerRequest, error: ErrorCode) -> None:
+    def _failed(self, replica: Followership, request: FollowerRequest, error: ErrorCode) -> None:
         if self._runtime.may_log(f"{error.name} of broker {self.leader}"):
             log.info(
                 "broker {leader} answered {error} for {topic}-{partition}; it is asked again",
@@ -339,7 +339,7 @@ class ReplicaFetcher:
 
     def _matched(
         self, asked: Asked, answers: Iterable[tuple[str, int, Any]]
-    ) -> Iterable[tuple[Following, FollowerRequest, Any]]:
+    ) -> Iterable[tuple[Followership, FollowerRequest, Any]]:
         """Return answers without errors; report errors, and missing answers."""
         waiting = dict(asked)
         for topic, index, answer in answers:
@@ -362,14 +362,14 @@ def _of_kind(asked: Asked, kind: type[FollowerRequest]) -> Asked:
     return {key: each for key, each in asked.items() if isinstance(each[1], kind)}
 
 
-def _key_of(replica: Following) -> FetchedPartition:
+def _key_of(replica: Followership) -> FetchedPartition:
     return FetchedPartition(replica.topic, replica.topic_id, replica.index)
 
 
 def _by_topic(
-    asked: Iterable[tuple[Following, FollowerRequest]],
-) -> dict[str, list[tuple[Following, FollowerRequest]]]:
-    found: dict[str, list[tuple[Following, FollowerRequest]]] = {}
+    asked: Iterable[tuple[Followership, FollowerRequest]],
+) -> dict[str, list[tuple[Followership, FollowerRequest]]]:
+    found: dict[str, list[tuple[Followership, FollowerRequest]]] = {}
     for each in asked:
         found.setdefault(each[0].topic, []).append(each)
     return found

@@ -26,7 +26,7 @@ from twisted.logger import Logger
 from pylogbroker.broker.partitions.partition import Partition
 from pylogbroker.broker.partitions.service import Partitions
 from pylogbroker.broker.replication.fetcher import FetcherSettings, ReplicaFetcher, RequestChannel
-from pylogbroker.broker.replication.following import Following
+from pylogbroker.broker.replication.followership import Followership
 from pylogbroker.broker.replication.leadership import IsrProposals, Leadership
 from pylogbroker.broker.replication.log_view import ReplicaLogView
 from pylogbroker.broker.runtime import PeriodicCall, Runtime
@@ -66,7 +66,7 @@ class _Replica:
     partition: Partition
     machine: PartitionReplica
     leadership: Leadership | None = None
-    following: Following | None = None
+    following: Followership | None = None
 
 
 @attrs.define(eq=False)
@@ -222,7 +222,7 @@ class Replicas:
 
     def _follow(self, replica: _Replica, follower: FollowerReplica, leader: int, actions: Actions) -> None:
         partition = replica.partition
-        following = Following(
+        following = Followership(
             partition.topic,
             replica.topic.id,
             partition.index,

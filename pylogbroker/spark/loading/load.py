@@ -27,7 +27,7 @@ import pyarrow as pa
 from pylogbroker.errors import ConfigError
 from pylogbroker.spark.loading.job import LoadJob, Outcome, manifest_of
 from pylogbroker.spark.loading.manifest import Manifest, ManifestEntry
-from pylogbroker.spark.loading.mapping import RowMapping, mapped
+from pylogbroker.spark.loading.mappings import RowMapping, mapped
 from pylogbroker.spark.loading.parquet import COMPRESSION, FILE_SIZE, FileLayout, unpacked
 from pylogbroker.spark.loading.planner import Window
 from pylogbroker.spark.loading.progress import Report, reporting
@@ -109,9 +109,9 @@ def load(
 
     `since` and `until` are times (`loading.times`). Rows before `since` are dropped; loading ends before the first row
     at or after `until`. `replay` reloads files that overlap this window, and replaces them when complete; old files
-    remain for `keep_replaced` seconds. `mapping` computes other columns (`loading.mapping`). `options` are the source's
-    kafka.*, includeHeaders, failOnDataLoss, minPartitions, maxRecordsPerPartition, fetchOffset.* and kafkaConsumer.*.
-    `file_size` is in bytes. `progress` is true for a bar, or a callback for each Progress.
+    remain for `keep_replaced` seconds. `mapping` computes other columns (`loading.mappings`). `options` are the
+    source's kafka.*, includeHeaders, failOnDataLoss, minPartitions, maxRecordsPerPartition, fetchOffset.* and
+    kafkaConsumer.*. `file_size` is in bytes. `progress` is true for a bar, or a callback for each Progress.
 
     An interruption (Ctrl-C) stops the tasks and keeps published files. Raise ConfigError for invalid arguments,
     DataLost, TargetInUse, LoadFailed if tasks failed, OSError if the directory cannot be written, and the brokers'

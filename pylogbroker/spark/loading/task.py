@@ -24,7 +24,7 @@ from pylogbroker.spark.brokers.cluster import BlockingCluster
 from pylogbroker.spark.brokers.fetcher import PartitionFetcher
 from pylogbroker.spark.loading.intervals import apart, missing_in
 from pylogbroker.spark.loading.manifest import ManifestEntry, Part, directory_of, path_of, range_of
-from pylogbroker.spark.loading.mapping import MappingFailed, RowMapping, failing_rows, mapped
+from pylogbroker.spark.loading.mappings import MappingFailed, RowMapping, failing_rows, mapped
 from pylogbroker.spark.loading.parquet import FileLayout, FileWriter, Footer, metadata_of, read_footer, text_of
 from pylogbroker.spark.loading.store import Store, temporary_name
 from pylogbroker.spark.options import ReadOptions

@@ -43,7 +43,7 @@ from pylogbroker.metadata.zk_schema import BrokerNode, decode_broker, decode_con
 from pylogbroker.tap import tree_login
 from pylogbroker.tap.brokers.child import BrokerProcess
 from pylogbroker.tap.brokers.data import known_ids
-from pylogbroker.tap.brokers.forking import BrokerForks
+from pylogbroker.tap.brokers.forks import BrokerForks
 from pylogbroker.tap.brokers.plan import BrokersPlan, PlannedBroker, check_shrinking, plan
 from pylogbroker.tap.brokers.readiness import MetadataWait, metadata_question
 from pylogbroker.tap.preflight import check_data_of_several, check_unused

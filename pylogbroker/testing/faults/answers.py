@@ -18,6 +18,7 @@ from typing import Any
 import attrs
 
 from pylogbroker.errors import ErrorCode
+from pylogbroker.testing.faults.criteria import Call, Criteria
 from pylogbroker.testing.faults.fields import (
     NOT_ASKED_FOR,
     PARTITION,
@@ -31,7 +32,6 @@ from pylogbroker.testing.faults.fields import (
     roles_of,
     struct_type,
 )
-from pylogbroker.testing.faults.matching import Call, Criteria
 from pylogbroker.wire.schema import Field, FieldType, fields_of
 
 _OF_TOPICS = frozenset(

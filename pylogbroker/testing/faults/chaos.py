@@ -14,8 +14,8 @@ from typing import Final
 import attrs
 
 from pylogbroker.errors import ErrorCode
+from pylogbroker.testing.faults.criteria import Call
 from pylogbroker.testing.faults.fault import Action, CloseMoment
-from pylogbroker.testing.faults.matching import Call
 from pylogbroker.testing.faults.names import api_key
 from pylogbroker.wire.messages.produce import ProduceRequest
 

@@ -12,7 +12,7 @@ import attrs
 from twisted.internet.defer import Deferred
 
 from pylogbroker.errors import ErrorCode
-from pylogbroker.testing.faults.matching import Call, Criteria
+from pylogbroker.testing.faults.criteria import Call, Criteria
 from pylogbroker.testing.faults.requests import WATCHED_BYTES_MAX, WATCHED_MAX, RequestLog, SeenRequest, summary
 
 

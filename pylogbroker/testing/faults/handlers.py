@@ -14,8 +14,8 @@ from pylogbroker.broker.security.rules import with_fields
 from pylogbroker.broker.services import Services
 from pylogbroker.errors import ErrorCode, ProtocolViolation
 from pylogbroker.testing.faults.answers import ErrorAnswers, merge
+from pylogbroker.testing.faults.criteria import Call, Criteria
 from pylogbroker.testing.faults.fault import CloseMoment, Fault
-from pylogbroker.testing.faults.matching import Call, Criteria
 from pylogbroker.wire.messages.fetch import FetchRequest
 from pylogbroker.wire.messages.produce import ProduceRequest
 

@@ -13,9 +13,9 @@ from pylogbroker.broker.assembly import Broker
 from pylogbroker.broker.partitions.partition import Partition
 from pylogbroker.errors import ErrorCode, OffsetOutOfRange
 from pylogbroker.testing.faults.cluster_faults import next_leader_epoch
+from pylogbroker.testing.faults.criteria import Call, Criteria
 from pylogbroker.testing.faults.fault import Action, Fault
 from pylogbroker.testing.faults.fields import PARTITION, TOPIC
-from pylogbroker.testing.faults.matching import Call, Criteria
 from pylogbroker.testing.faults.names import api_key, unknown
 
 Brokers = Callable[[], Sequence[Broker]]

@@ -18,10 +18,10 @@ import attrs
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.metadata.image import NO_LEADER, ClusterImage, TopicImage
 from pylogbroker.testing.faults.connections import ConnectionFaults
+from pylogbroker.testing.faults.criteria import Call, Criteria
 from pylogbroker.testing.faults.doors import Doors
 from pylogbroker.testing.faults.fields import GROUP, PARTITION, TOPIC, TRANSACTION, Keys
 from pylogbroker.testing.faults.handlers import Work, answer_with
-from pylogbroker.testing.faults.matching import Call, Criteria
 from pylogbroker.wire.messages.describe_cluster import DescribeClusterBroker, DescribeClusterResponse
 from pylogbroker.wire.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,

@@ -26,12 +26,12 @@ from pylogbroker.testing.errors import NotRunning
 from pylogbroker.testing.faults.chaos import Chaos
 from pylogbroker.testing.faults.cluster_faults import ClusterFaults
 from pylogbroker.testing.faults.connections import FaultyFactory, FaultyProtocol
+from pylogbroker.testing.faults.criteria import Call, Criteria, CriteriaFields
 from pylogbroker.testing.faults.doors import OpenedListener
 from pylogbroker.testing.faults.fault import Action, CloseMoment, Fault, FaultNotFired, Watch
 from pylogbroker.testing.faults.group_faults import GroupFaults
 from pylogbroker.testing.faults.handlers import Layer, layered, strike
 from pylogbroker.testing.faults.log_faults import LogFaults, check_topic
-from pylogbroker.testing.faults.matching import Call, Criteria, CriteriaFields
 from pylogbroker.testing.faults.names import api_key, error_code, unknown
 from pylogbroker.testing.faults.network import NetworkFaults
 from pylogbroker.testing.faults.pretended_cluster import PretendedCluster

@@ -9,7 +9,7 @@ from typing import Any, Final
 import attrs
 
 from pylogbroker.broker.context import RequestContext
-from pylogbroker.testing.faults.matching import Call
+from pylogbroker.testing.faults.criteria import Call
 from pylogbroker.wire.messages.produce import ProduceRequest
 
 REQUESTS_MAX: Final = 10_000

@@ -9,8 +9,8 @@ import attrs
 
 from pylogbroker.broker.api import Api
 from pylogbroker.net.routes import NotOffered, Route, Routes
+from pylogbroker.testing.faults.criteria import Call
 from pylogbroker.testing.faults.handlers import Work
-from pylogbroker.testing.faults.matching import Call
 from pylogbroker.testing.faults.names import api_key, api_name
 from pylogbroker.testing.faults.releases import versions_of
 from pylogbroker.wire.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse

@@ -33,7 +33,7 @@ TOPIC_ID = UUID(int=3)
 
 @attrs.define(eq=False)
 class Replica:
-    """Stands for `Following`: notes what it hears."""
+    """Stands for `Followership`: notes what it hears."""
 
     index: int
     wanted: list[FollowerRequest]

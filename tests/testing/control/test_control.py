@@ -20,7 +20,7 @@ from pylogbroker.testing import Broker
 from pylogbroker.testing.control.commands import Commands
 from pylogbroker.testing.control.site import openapi
 from pylogbroker.testing.faults import Faults
-from pylogbroker.testing.faults.matching import CriteriaFields
+from pylogbroker.testing.faults.criteria import CriteriaFields
 from tests.peers.java import Program
 from tests.support.line_process import LineProcess
 from tests.testing.faults.raw import RawClient

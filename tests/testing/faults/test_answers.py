@@ -10,7 +10,7 @@ from pylogbroker.broker.api import Api
 from pylogbroker.broker.apis import APIS
 from pylogbroker.errors import ErrorCode
 from pylogbroker.testing.faults.answers import ErrorAnswers
-from pylogbroker.testing.faults.matching import Call, Criteria
+from pylogbroker.testing.faults.criteria import Call, Criteria
 from pylogbroker.testing.faults.names import api_key
 from pylogbroker.wire import codec
 from pylogbroker.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic

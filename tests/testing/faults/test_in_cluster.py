@@ -14,7 +14,7 @@ from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.storage.compaction.process import CleanerProcess
 from pylogbroker.testing import Broker
 from pylogbroker.testing.faults import Faults
-from pylogbroker.testing.faults.matching import Call
+from pylogbroker.testing.faults.criteria import Call
 from tests.testing.faults.raw import RawClient
 
 BROKERS = 3

@@ -50,7 +50,7 @@ def _nothing() -> None:
 
 
 @attrs.define(eq=False)
-class Following:
+class Followership:
     """One replica in one leader epoch; the condition of its high watermark.
 
     Implements `FollowedLeader` of the partition.

@@ -24,7 +24,7 @@ _CLIENT_ID: Final = "pylogbroker-samples"
 
 
 @attrs.define(eq=False)
-class Sampling:
+class Sampler:
     _samples: Samples
     _timers: list[PeriodicCall] = attrs.field(factory=list, init=False)
     _running: dict[Sample, Deferred[None]] = attrs.field(factory=dict, init=False)
