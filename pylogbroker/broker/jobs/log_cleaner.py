@@ -25,14 +25,13 @@ from twisted.internet.defer import ensureDeferred
 from twisted.internet.interfaces import IDelayedCall
 from twisted.logger import Logger
 
-from pylogbroker.broker.jobs.cleaner_counts import CleanerCounts
 from pylogbroker.broker.jobs.disk_jobs import DiskJobs
 from pylogbroker.broker.partitions.service import Partitions
 from pylogbroker.broker.runtime import Runtime
 from pylogbroker.config import BrokerConfig
 from pylogbroker.errors import CorruptRecords, StorageFailure
 from pylogbroker.storage import Log
-from pylogbroker.storage.compaction.jobs import NO_LIMIT, Cleaned, CleanerJob, Failed
+from pylogbroker.storage.compaction.jobs import NO_LIMIT, Cleaned, CleanerJob, Failed, Statistics
 from pylogbroker.storage.compaction.process import CleanerDied, CleanerProcess
 from pylogbroker.storage.compaction.selection import Cleanable, CleanerLimits, dirtiest, examine, must_seal
 from pylogbroker.storage.formatting import listed
@@ -59,6 +58,27 @@ class CleaningFailed(Exception):
 class Delay:
     until_ms: int
     wait_ms: int
+
+
+@attrs.define(eq=False)
+class CleanerCounts:
+    """Counts for metrics. `looked_at_ms` is the last look for logs to compact; None before the first."""
+
+    cleanings: int = 0
+    failures: int = 0
+    seconds: float = 0.0
+    seconds_max: float = 0.0
+    bytes_read: int = 0
+    bytes_written: int = 0
+    dirty_ratio_max: float = 0.0
+    looked_at_ms: int | None = None
+
+    def add(self, statistics: Statistics) -> None:
+        self.cleanings += 1
+        self.seconds += statistics.seconds
+        self.seconds_max = max(self.seconds_max, statistics.seconds)
+        self.bytes_read += statistics.bytes_read
+        self.bytes_written += statistics.bytes_written
 
 
 @attrs.define(eq=False)
