@@ -221,12 +221,14 @@ class KafkaProtocol(Protocol):
             until = perf_counter() + self.work_seconds if len(todo) > 1 else 0.0
             while todo and not (self._blocked or self._closing or self._busy):
                 self._request(todo.popleft())
+                if not todo:
+                    break
                 if self._blocked or self._out_bytes > _OUT_BYTES or len(self._out) > _OUT_CHUNKS:
                     self._flush()
-                if todo and perf_counter() > until and not self._blocked:
+                if perf_counter() > until and not self._blocked:
                     self.factory.reactor.callLater(0, self._work)
                     break
-            if self._out:
+            if self._out or self._blocked:
                 self._flush()
         finally:
             self._working = False
