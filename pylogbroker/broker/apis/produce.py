@@ -130,6 +130,8 @@ def handle(
             answers.append(answer)
             appends.append(answer, topic.name, data)
         response.responses.append(TopicProduceResponse(topic.name, answers))
+    if request.acks and not appends.queued and appends.delayed is None:  # as a rule
+        return response
     return _answer(appends, request, response)
 
 
