@@ -16,9 +16,19 @@ from typing import Any
 from unittest.mock import patch
 
 import attrs
+from twisted.internet.defer import Deferred
 
-from pylogbroker.broker.apis import APIS, add_partitions_to_txn, find_coordinator, init_producer_id, join_group
+from pylogbroker.broker.apis import (
+    APIS,
+    add_partitions_to_txn,
+    alter_client_quotas,
+    create_delegation_token,
+    find_coordinator,
+    init_producer_id,
+    join_group,
+)
 from pylogbroker.broker.fetch.operation import FetchOperation
+from pylogbroker.coordination.embedded import EmbeddedTree
 from pylogbroker.legacy07.server.connection import Legacy07Protocol
 from pylogbroker.net.limits import MemoryLimit
 from pylogbroker.net.protocol import KafkaProtocol
@@ -32,6 +42,7 @@ from pylogbroker.wire.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     ScramCredentialUpsertion,
 )
+from pylogbroker.wire.messages.create_delegation_token import CreateDelegationTokenRequest
 from pylogbroker.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from pylogbroker.wire.messages.delete_records import (
     DeleteRecordsPartition,
@@ -39,9 +50,11 @@ from pylogbroker.wire.messages.delete_records import (
     DeleteRecordsTopic,
 )
 from pylogbroker.wire.messages.describe_client_quotas import EntityData
+from pylogbroker.wire.messages.describe_delegation_token import DescribeDelegationTokenRequest
 from pylogbroker.wire.messages.describe_log_dirs import DescribeLogDirsRequest
 from pylogbroker.wire.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest
 from pylogbroker.wire.messages.end_txn import EndTxnRequest
+from pylogbroker.wire.messages.expire_delegation_token import ExpireDelegationTokenRequest
 from pylogbroker.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from pylogbroker.wire.messages.find_coordinator import FindCoordinatorRequest
 from pylogbroker.wire.messages.init_producer_id import InitProducerIdRequest
@@ -53,6 +66,7 @@ from pylogbroker.wire.messages.offset_commit import (
     OffsetCommitRequestTopic,
 )
 from pylogbroker.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from pylogbroker.wire.messages.renew_delegation_token import RenewDelegationTokenRequest
 from pylogbroker.wire.messages.sync_group import SyncGroupRequest
 from tests.broker.failing_disks import broken, failing
 from tests.broker.nodes import NodeTests
@@ -62,6 +76,7 @@ from tests.storage.support import NOW, batch
 from tests.support.examples import examples
 
 LARGE = random.Random(1).randbytes(200_000)
+PRINCIPAL = "User:alice"
 
 
 def fetch(topic: str, version: int, offset: int = 0, wait_ms: int = 0, most: int = 1 << 20, **fields: Any) -> bytes:
@@ -101,8 +116,8 @@ DELETE_RECORDS = DeleteRecordsRequest([DeleteRecordsTopic("t", [DeleteRecordsPar
 CREDENTIALS = AlterUserScramCredentialsRequest(
     [], [ScramCredentialUpsertion("alice", 1, 4096, b"a salt", b"a salted password")]
 )
-QUOTAS = AlterClientQuotasRequest([QuotaAlteration([EntityData("user", "u")], [OpData("producer_byte_rate", 1e9)])])
 DIRECTORIES = DescribeLogDirsRequest(topics=None)
+NEW_TOKEN = CreateDelegationTokenRequest(None, None, [], -1)
 
 
 def join(group: str, member_id: str = "") -> JoinGroupRequest:
@@ -113,8 +128,7 @@ def join(group: str, member_id: str = "") -> JoinGroupRequest:
 def sync_of_a_follower(tests: GoneTests) -> bytes:
     """The request of a member whose leader has not sent the assignment yet."""
     node = tests.node
-    tests.groups += 1
-    group = f"s{tests.groups}"
+    group = f"s{tests.count()}"
     joins = [node.send(join_group.handle, join(group), 3) for _ in range(2)]
     node.clock.pump([3, 3])
     answers = [tests.successResultOf(each) for each in joins]
@@ -129,6 +143,30 @@ def end_of_a_transaction(tests: GoneTests) -> bytes:
     added = AddPartitionsToTxnRequest([], "p", begun.producer_id, begun.producer_epoch, topics)
     node.ask(add_partitions_to_txn.handle, added, 3)
     return of(EndTxnRequest("p", begun.producer_id, begun.producer_epoch, True), 3)
+
+
+def new_token(tests: GoneTests) -> bytes:
+    """Create a token; return its HMAC."""
+    made = tests.node.ask(create_delegation_token.handle, NEW_TOKEN, principal=PRINCIPAL)
+    assert made.error_code == 0
+    return bytes(made.hmac)
+
+
+def creation(tests: GoneTests) -> bytes:
+    return of(CreateTopicsRequest([CreatableTopic(f"new{tests.count()}", 3, 1)], 1000), 4)
+
+
+def change_of_quotas(tests: GoneTests) -> bytes:
+    quota = OpData("producer_byte_rate", 1e9 + tests.count())
+    return of(AlterClientQuotasRequest([QuotaAlteration([EntityData("user", "u")], [quota])]), 1)
+
+
+def renewal(tests: GoneTests) -> bytes:
+    return of(RenewDelegationTokenRequest(new_token(tests), 1000), 2)
+
+
+def expiry(tests: GoneTests) -> bytes:
+    return of(ExpireDelegationTokenRequest(new_token(tests), -1), 2)
 
 
 KINDS = {
@@ -153,10 +191,14 @@ KINDS = {
     "a producer's id": Kind(of(InitProducerIdRequest("p", 60_000), 4)),
     "a sync": Kind(prepare=sync_of_a_follower),
     "the end of a transaction": Kind(prepare=end_of_a_transaction),
-    "a creation": Kind(of(CreateTopicsRequest([CreatableTopic("new", 3, 1)], 1000), 4)),
+    "a creation": Kind(prepare=creation),
     "a change of credentials": Kind(of(CREDENTIALS, 0)),
     "a look at credentials": Kind(of(DescribeUserScramCredentialsRequest(None), 0)),
-    "a change of quotas": Kind(of(QUOTAS, 1)),
+    "a change of quotas": Kind(prepare=change_of_quotas),
+    "a new token": Kind(of(NEW_TOKEN, 3)),
+    "a look at tokens": Kind(of(DescribeDelegationTokenRequest(None), 3)),
+    "a renewal of a token": Kind(prepare=renewal),
+    "the expiry of a token": Kind(prepare=expiry),
     "a deletion of records": Kind(of(DELETE_RECORDS, 1)),
     "0.7's fetch": Kind(message_sets.fetch(b"ancient", 0, 0), cold=True, simple=True),
     "0.7's produce": Kind(message_sets.produce(b"ancient", 0, message_sets.wrapped([LARGE, LARGE])), simple=True),
@@ -170,7 +212,8 @@ def _alive() -> list[FetchOperation | ResponseSlot | KafkaProtocol]:
 class GoneTests(NodeTests):
     """A broker with topics of all kinds, and connections to it."""
 
-    groups = 0
+    settings = {"delegation.token.secret.key": "the secret key"}
+    counted = 0
 
     def setUp(self) -> None:
         gc.collect()
@@ -186,7 +229,17 @@ class GoneTests(NodeTests):
         for key_type in range(2):
             self.node.ask(find_coordinator.handle, FindCoordinatorRequest("g", key_type), 2)
         self.memory = MemoryLimit(1 << 30)
+        self.enterContext(patch.object(EmbeddedTree, "commit", self.late(EmbeddedTree.commit)))
         self.node.threads.holding = True
+
+    def late(self, commit: Callable[..., Any]) -> Callable[..., Deferred[Any]]:
+        """Return the tree's method as a worker job: ZooKeeper answers later, too."""
+        return lambda tree, operations: self.node.threads(commit, tree, operations)
+
+    def count(self) -> int:
+        """Return another number with each call."""
+        self.counted += 1
+        return self.counted
 
     def append(self, topic: str, *values: bytes) -> None:
         partition = self.node.broker.partitions.find(topic, 0)
@@ -198,6 +251,7 @@ class GoneTests(NodeTests):
             APIS,
             broker.runtime.clock,
             broker,
+            quotas=broker.quotas,
             memory=self.memory,
             deferred_actions=broker.runtime.deferred_actions,  # type: ignore[arg-type]
         )
@@ -206,6 +260,7 @@ class GoneTests(NodeTests):
         protocol.factory = factory  # type: ignore[assignment]
         transport = FakeTransport()
         protocol.makeConnection(transport)  # type: ignore[arg-type]
+        protocol._principal = PRINCIPAL
         return protocol, transport
 
     def run_one(self) -> bool:
@@ -304,6 +359,48 @@ class RandomTests(GoneTests):
             connection = None  # type: ignore[assignment]
             self.settle()
             self.assert_nothing_is_left()
+
+
+class QuotaTests(GoneTests):
+    """Connections that a quota holds, whose next requests wait."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.node.threads.holding = False
+        everybody, rate = [EntityData("user", None)], [OpData("consumer_byte_rate", 100.0)]
+        request = AlterClientQuotasRequest([QuotaAlteration(everybody, rate)])
+        self.node.ask(alter_client_quotas.handle, request, 1)
+        self.node.threads.holding = True
+
+    def test_a_connection_that_is_held(self) -> None:
+        for seconds in (0, 0.1, 0.5, 1, 5):
+            protocol, transport = self.connect()
+            protocol.dataReceived(fetch("t", 12) + fetch("t", 12) + produce("synced", b"v"))
+            self.settle_jobs()
+            self.assertEqual(len(self.answers(transport)), 1)
+            self.node.clock.advance(seconds)
+            self.settle_jobs()
+            protocol.connectionLost()
+            answered = self.answers(transport)
+            self.assertLess(len(answered), 3)
+            del protocol
+            self.settle()
+            self.assertEqual(self.answers(transport), answered)
+            self.assert_nothing_is_left()
+
+    def settle_jobs(self) -> None:
+        while self.run_one():
+            pass
+
+    def answers(self, transport: FakeTransport) -> list[bytes]:
+        """Return the answers that a client got."""
+        sent = b"".join(map(bytes, transport.sent))
+        answers = []
+        while sent:
+            size = 4 + int.from_bytes(sent[:4], "big")
+            answers.append(sent[:size])
+            sent = sent[size:]
+        return answers
 
 
 class ChangeTests(GoneTests):
