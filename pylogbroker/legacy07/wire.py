@@ -17,9 +17,9 @@ and keep the order of requests.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from enum import IntEnum
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar
 
 import attrs
 
@@ -37,13 +37,19 @@ RESPONSE_BYTES_MAX: Final = 0x7FFFFFFF
 ERROR_SIZE: Final = 2
 HEAD_SIZE: Final = 4 + ERROR_SIZE
 
+STEP_PARTS: Final = 100
+"""Parts of a long request or response between two steps."""
+
 _DESCRIBED_PARTS_MAX: Final = 100
 """Parts of a request that is decoded on a listener of the other protocol: anybody may send 30,000, for a log line."""
 
 _INT16, _INT32, _INT64 = struct.Struct(">h"), struct.Struct(">i"), struct.Struct(">q")
 _HEAD = struct.Struct(">ih")
 _COUNTED = struct.Struct(">ihi")
-_MULTI_FETCH, _MULTI_PRODUCE = _INT16.pack(2), _INT16.pack(3)
+MULTI_FETCH, MULTI_PRODUCE = 2, 3
+
+T = TypeVar("T")
+Steps = Generator[None, None, T]
 
 
 class Legacy07ErrorCode(IntEnum):
@@ -109,17 +115,41 @@ Legacy07Request: TypeAlias = Produce | Fetch | MultiFetch | MultiProduce | Offse
 # Requests
 
 
+def part_count(frame: memoryview) -> int:
+    """Return how many parts a multifetch or multiproduce claims to have; 1 for another request."""
+    is_multi = int.from_bytes(frame[:2], "big") in (MULTI_FETCH, MULTI_PRODUCE)
+    return int.from_bytes(frame[2:4], "big", signed=True) if is_multi else 1
+
+
 def decode_legacy07_request(frame: memoryview) -> Legacy07Request:
     """Decode a frame without its length; raise WireError."""
+    return _at_once(decode_in_steps(frame))
+
+
+def decode_in_steps(frame: memoryview) -> Steps[Legacy07Request]:
+    """Like `decode_legacy07_request`; yield after each `STEP_PARTS`."""
     reader = _Reader(frame)
     number = reader.int16()
-    read = _READERS.get(number)
-    if read is None:
+    if number in _PART_READERS:
+        request = yield from _parts_in_steps(reader, *_PART_READERS[number])
+    elif number in _READERS:
+        request = _READERS[number](reader)
+    else:
         raise WireError(f"request type {number} is none of 0 to 4")
-    request = read(reader)
     if reader.left:
         raise WireError(f"{reader.left} bytes are left behind a request of type {number}")
     return request
+
+
+def _parts_in_steps(
+    reader: _Reader, made: Callable[[list[T]], Legacy07Request], read: Callable[[_Reader], T]
+) -> Steps[Legacy07Request]:
+    parts: list[T] = []
+    for number in range(reader.count()):
+        if number % STEP_PARTS == 0:
+            yield
+        parts.append(read(reader))
+    return made(parts)
 
 
 def encode_legacy07_request(request: Legacy07Request) -> bytes:
@@ -208,10 +238,21 @@ class _Reader:
 _READERS: Final[dict[int, Callable[[_Reader], Legacy07Request]]] = {
     0: lambda reader: Produce(reader.production()),
     1: lambda reader: Fetch(reader.range()),
-    2: lambda reader: MultiFetch([reader.range() for _ in range(reader.count())]),
-    3: lambda reader: MultiProduce([reader.production() for _ in range(reader.count())]),
     4: lambda reader: Offsets(reader.text(), reader.int32(), reader.int64(), reader.int32()),
 }
+_PART_READERS: Final[dict[int, tuple[Callable[[list[Any]], Legacy07Request], Callable[[_Reader], Any]]]] = {
+    MULTI_FETCH: (MultiFetch, _Reader.range),
+    MULTI_PRODUCE: (MultiProduce, _Reader.production),
+}
+
+
+def _at_once(steps: Steps[T]) -> T:
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            result: T = end.value
+            return result
 
 
 # Answers
@@ -222,8 +263,26 @@ def encode_set(error: Legacy07ErrorCode, messages: Chunk = b"") -> list[Chunk]:
 
 
 def encode_sets(parts: Sequence[tuple[Legacy07ErrorCode, Chunk]]) -> list[Chunk]:
-    chunks = [chunk for error, messages in parts for chunk in encode_set(error, messages)]
-    return [_HEAD.pack(ERROR_SIZE + sum(map(len, chunks)), Legacy07ErrorCode.NONE), *chunks]
+    return _at_once(encode_sets_in_steps(parts))
+
+
+def encode_sets_in_steps(parts: Sequence[tuple[Legacy07ErrorCode, Chunk]]) -> Steps[list[Chunk]]:
+    """Like `encode_sets`; yield after each `STEP_PARTS`. Bytes are joined: the transport handles each chunk."""
+    chunks: list[Chunk] = [b""]
+    joined, size = bytearray(), ERROR_SIZE
+    for number, (error, messages) in enumerate(parts):
+        if number % STEP_PARTS == 0:
+            yield
+        joined += _HEAD.pack(ERROR_SIZE + len(messages), error)
+        size += HEAD_SIZE + len(messages)
+        if isinstance(messages, bytes | bytearray | memoryview):
+            joined += messages
+        else:
+            chunks += joined, messages
+            joined = bytearray()
+    chunks.append(joined)
+    chunks[0] = _HEAD.pack(size, Legacy07ErrorCode.NONE)
+    return chunks
 
 
 def encode_offsets(error: Legacy07ErrorCode, offsets: Sequence[int] = ()) -> list[Chunk]:
@@ -259,7 +318,7 @@ def decode_offsets(frame: Buffer) -> tuple[int, list[int]]:
 
 def describe_legacy07_request(frame: memoryview) -> str | None:
     """Describe a frame that resembles a request of 0.7; else None, also for one of very many parts."""
-    if frame[:2] in (_MULTI_FETCH, _MULTI_PRODUCE) and int.from_bytes(frame[2:4], "big") > _DESCRIBED_PARTS_MAX:
+    if not 0 <= part_count(frame) <= _DESCRIBED_PARTS_MAX:
         return None
     try:
         request = decode_legacy07_request(frame)

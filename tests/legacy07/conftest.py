@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -14,8 +14,9 @@ from tests.support.broker_process import BrokerProcess
 class SimpleBroker(BrokerProcess):
     """The process, with `address` for clients of 0.7."""
 
-    def __init__(self, directory: Path) -> None:
-        super().__init__(directory, {"message.max.bytes": "200000", "log.segment.bytes": "1000000"})
+    def __init__(self, directory: Path, settings: Mapping[str, str] | None = None) -> None:
+        small = {"message.max.bytes": "200000", "log.segment.bytes": "1000000"}
+        super().__init__(directory, {**small, **(settings or {})})
         self._simple_port = 0
 
     @property

@@ -13,9 +13,17 @@ import attrs
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
+from pylogbroker.broker.slices import ITEMS_INLINE_MAX
 from pylogbroker.errors import KafkaError, ProtocolViolation
 from pylogbroker.legacy07.server import requests
-from pylogbroker.legacy07.wire import MultiProduce, Produce, decode_legacy07_request
+from pylogbroker.legacy07.wire import (
+    MULTI_FETCH,
+    MultiProduce,
+    Produce,
+    decode_in_steps,
+    decode_legacy07_request,
+    part_count,
+)
 from pylogbroker.net.protocol import KafkaProtocol
 from pylogbroker.net.response_slots import ResponseEncoder
 from pylogbroker.net.service import KafkaFactory
@@ -49,6 +57,10 @@ class Legacy07Protocol(KafkaProtocol):
     requests_waiting_max = 1
 
     def _request(self, frame: memoryview) -> None:
+        if part_count(frame) > ITEMS_INLINE_MAX:
+            is_read = frame[1] == MULTI_FETCH
+            self._await(_READ if is_read else _CHANGE, 0, self._handle_long(frame), len(frame))
+            return
         try:
             request = decode_legacy07_request(frame)
         except ProtocolViolation as violation:
@@ -67,6 +79,11 @@ class Legacy07Protocol(KafkaProtocol):
             self._await(route, 0, answer, len(frame))
         elif answer is not None:
             self._send(answer)
+
+    async def _handle_long(self, frame: memoryview) -> requests.Answer:
+        services, access = self.factory.services, self._current_access()
+        request = await services.runtime.slices.run(decode_in_steps(frame))
+        return await requests.handle_long(services, request, self._caller, access)
 
     def _describe_other_protocol(self, frame: memoryview) -> str | None:
         return describe_kafka_request(frame)

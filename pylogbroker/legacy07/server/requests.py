@@ -6,6 +6,8 @@ the protocol cannot report it otherwise.
 
 The first produce creates a topic if auto.create.topics.enable is set; until then it reads as empty. Topics of other
 formats are not served: their offsets are not positions.
+
+A request of very many parts gives way to other connections (`handle_long`).
 """
 
 from __future__ import annotations
@@ -43,6 +45,7 @@ from pylogbroker.legacy07.wire import (
     encode_offsets,
     encode_set,
     encode_sets,
+    encode_sets_in_steps,
 )
 from pylogbroker.metadata.delta import NewTopic
 from pylogbroker.metadata.topic_names import INTERNAL_TOPICS, check_name
@@ -88,6 +91,18 @@ def handle(
             return _offsets(services, access, request)
 
 
+async def handle_long(services: Services, request: Legacy07Request, caller: Caller, access: Access | None) -> Answer:
+    """Like `handle`, in slices, for requests of more than `ITEMS_INLINE_MAX` parts."""
+    match request:
+        case MultiProduce(productions):
+            await _produce_long(services, access, productions)
+            return None
+        case MultiFetch(ranges):
+            return await _fetch_long(services, caller, access, ranges)
+    answer = handle(services, request, caller, access)
+    return await answer if isinstance(answer, Coroutine) else answer
+
+
 # Produce
 
 
@@ -105,9 +120,23 @@ def _produce(
 def _check_access(services: Services, access: Access, parts: Sequence[Production]) -> None:
     """Raise ProtocolViolation unless the client may write to each topic, and create the missing ones."""
     for topic in {part.topic for part in parts}:
-        is_allowed = access.allows_on_topic(AclOperation.WRITE, topic)
-        if not is_allowed or not (topic in services.metadata.topics or may_create_topic(access, topic)):
-            raise ProtocolViolation(f"a produce to {topic!r} is not authorized")
+        _check_topic(services, access, topic)
+
+
+def _check_topic(services: Services, access: Access, topic: str) -> None:
+    is_allowed = access.allows_on_topic(AclOperation.WRITE, topic)
+    if not is_allowed or not (topic in services.metadata.topics or may_create_topic(access, topic)):
+        raise ProtocolViolation(f"a produce to {topic!r} is not authorized")
+
+
+async def _produce_long(services: Services, access: Access | None, parts: Sequence[Production]) -> None:
+    slices = services.runtime.slices
+    if access is not None:
+        async for topic in slices.over({part.topic for part in parts}):
+            _check_topic(services, access, topic)
+    async for part in slices.over(parts):
+        if not _append_at_once(services, part):
+            await _append_late(services, part)
 
 
 async def _append_rest(services: Services, parts: Sequence[Production]) -> None:
@@ -189,6 +218,27 @@ def _read_all(services: Services, access: Access | None, ranges: Sequence[FetchR
         found.append(_read(services, access, wanted, bytes_left))
         bytes_left -= len(found[-1].region or b"")
     return found
+
+
+async def _fetch_long(
+    services: Services, caller: Caller, access: Access | None, ranges: Sequence[FetchRange]
+) -> Answer:
+    slices = services.runtime.slices
+    found: list[_ReadResult] = []
+    bytes_left = RESPONSE_BYTES_MAX - HEAD_SIZE * (1 + len(ranges))
+    async for wanted in slices.over(ranges):
+        found.append(_read(services, access, wanted, bytes_left))
+        bytes_left -= len(found[-1].region or b"")
+    parts: list[tuple[Legacy07ErrorCode, Chunk]] = []
+    bytes_left = _IN_MEMORY_BYTES_MAX
+    async for each in slices.over(found):
+        chunk = b"" if each.region is None else _chunk_if_cached(each.region, bytes_left)
+        if chunk is None:
+            parts.append(await _read_ahead(services, caller, each))
+        else:
+            bytes_left -= 0 if isinstance(chunk, FileRegion) else len(chunk)
+            parts.append((each.error, chunk))
+    return await slices.run(encode_sets_in_steps(parts))
 
 
 def _read(services: Services, access: Access | None, wanted: FetchRange, bytes_left: int) -> _ReadResult:
