@@ -175,7 +175,9 @@ class ClusterRole:
 
     async def open(self) -> None:
         """Read the image from the tree, without topics under deletion."""
-        await self._config_watch.start()
+        await self._config_watch.open(self._read_image)
+
+    async def _read_image(self) -> None:
         contents = await read_image(self._tree, self._runtime.slices)
         self.interrupted_deletions = contents.deleted
         self._plans.open(contents.image)

@@ -11,8 +11,8 @@ A new topic comes without a notification: its settings are read when the control
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from typing import Any, Final
 
 import attrs
 from twisted.internet.defer import DeferredLock, ensureDeferred
@@ -60,8 +60,13 @@ class ConfigWatch:
             self._tree, self._runtime, zk_paths.CONFIG_CHANGES, "settings", self._read_changed, self._lock
         )
 
+    async def open(self, read_image: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Begin to watch, then let the image be read: changes meanwhile are read after that, and none is missed."""
+        await self.start()
+        await self._lock.run(lambda: ensureDeferred(read_image()))
+
     async def start(self) -> None:
-        """Begin to watch, before the settings are read for the image: no change is missed."""
+        """Begin to watch."""
         await self._notifications.start()
 
     async def resume(self) -> None:
