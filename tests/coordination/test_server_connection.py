@@ -18,8 +18,10 @@ from twisted.internet.testing import MemoryReactorClock, StringTransport
 
 from pylogbroker.coordination import acls
 from pylogbroker.coordination.database import TreeDatabase
-from pylogbroker.coordination.server.factory import ServerSettings, ZooKeeperFactory
+from pylogbroker.coordination.server.factory import CONNECTIONS_MAX, ServerSettings, ZooKeeperFactory
+from pylogbroker.coordination.server.login_limit import LOGIN_SECONDS, LOGINS_MAX
 from pylogbroker.coordination.tree_file import TreeFile
+from tests.broker.log_lines import logged_lines
 from tests.coordination.conftest import now
 
 CREATE, EXISTS, GET_DATA, SET_DATA, GET_CHILDREN, PING, MULTI, SET_WATCHES = 1, 3, 4, 5, 8, 11, 14, 101
@@ -46,7 +48,7 @@ def creation(path: str, flags: int = 0) -> bytes:
     return text(path) + text("x") + OPEN + struct.pack(">i", flags)
 
 
-@attrs.define
+@attrs.define(eq=False)
 class Client:
     """A client's side of a connection; answers are (xid, error, body)."""
 
@@ -419,3 +421,88 @@ def test_a_restricted_server_lets_its_login_do_everything(server: Server) -> Non
     assert (client.read(GET_DATA, "/b"), broker.read(GET_DATA, "/b")) == (NO_AUTH, 0)
     assert broker.set("/a")[0][1] == 0
     assert client.answers() == [event(CHANGED, "/a")]
+
+
+@attrs.define
+class RestrictedServer:
+    """A server whose clients must log in; connections that it closes at once are lost at once."""
+
+    server: Server
+    factory: ZooKeeperFactory
+    clients: list[Client] = attrs.field(factory=list)
+
+    @classmethod
+    def of(cls, server: Server) -> RestrictedServer:
+        return cls(server, server.factory.restricted(acls.digest("broker:secret")))
+
+    def accept(self) -> Client | None:
+        protocol = self.factory.buildProtocol(None)
+        if protocol is None:
+            return None
+        self.clients.append(Client(protocol))
+        self.lose_closed()
+        return self.clients[-1]
+
+    def log_in(self, client: Client) -> None:
+        assert client.ask(AUTH, credentials("broker:secret"), AUTH_XID) == [(AUTH_XID, 0, b"")]
+
+    def lose_closed(self) -> None:
+        for client in [each for each in self.clients if each.transport.disconnected]:
+            self.clients.remove(client)
+            client.protocol.connectionLost()
+
+
+def test_many_who_do_not_log_in_keep_no_broker_out(server: Server) -> None:
+    restricted = RestrictedServer.of(server)
+    first = restricted.accept()
+    assert first is not None
+    first.connect()
+    restricted.log_in(first)
+    with logged_lines() as lines:
+        assert None not in [restricted.accept() for _ in range(2 * CONNECTIONS_MAX)]
+    assert len(lines) == 1
+    assert len(restricted.clients) == 1 + LOGINS_MAX
+    broker = restricted.accept()
+    assert broker is not None
+    broker.connect()
+    for _ in range(LOGINS_MAX - 1):
+        restricted.accept()
+    restricted.log_in(broker)
+    restricted.accept()
+    assert {first, broker} <= set(restricted.clients)
+
+
+def test_who_does_not_log_in_has_little_time(server: Server) -> None:
+    restricted = RestrictedServer.of(server)
+    broker, early = restricted.accept(), restricted.accept()
+    assert broker is not None
+    broker.connect(10_000)
+    restricted.log_in(broker)
+    server.clock.advance(LOGIN_SECONDS - 3)
+    late = restricted.accept()
+    server.clock.advance(2.9)
+    broker.ask(PING)
+    assert early in restricted.clients
+    server.clock.advance(0.2)
+    restricted.lose_closed()
+    assert restricted.clients == [broker, late]
+    server.clock.advance(LOGIN_SECONDS - 3)
+    restricted.lose_closed()
+    assert restricted.clients == [broker]
+
+
+def test_a_session_that_begins_without_a_login_ends_with_its_connection(server: Server) -> None:
+    restricted = RestrictedServer.of(server)
+    outsider, broker, again = restricted.accept(), restricted.accept(), restricted.accept()
+    assert outsider is not None
+    assert broker is not None
+    assert again is not None
+    _, gone, gone_password = outsider.connect()
+    outsider.protocol.connectionLost()
+    _, session, password = broker.connect()
+    restricted.log_in(broker)
+    broker.protocol.connectionLost()
+    assert again.connect(session=session, password=password)[1] == session
+    again.protocol.connectionLost()
+    assert server.accept().connect(session=gone, password=gone_password)[1] == 0
+    assert server.accept().connect(session=session, password=password)[1] == session, "a broker goes on with its own"

@@ -32,6 +32,7 @@ from pylogbroker.coordination.database import TreeDatabase
 from pylogbroker.coordination.server import jute, messages
 from pylogbroker.coordination.server.four_letter_words import WORDS, answer_word
 from pylogbroker.coordination.server.jute import Malformed
+from pylogbroker.coordination.server.login_limit import LoginLimit
 from pylogbroker.coordination.server.messages import (
     Auth,
     Change,
@@ -58,15 +59,19 @@ _WAITING_MAX: Final = 1000  # requests of a connection; more are not received
 class ServerContext:
     """Parts that connections share; `super_digest` identifies who may do everything.
 
-    With `requires_super`, nobody else is served: the first request must be that login.
+    With `login_limit`, nobody else is served: the first request must be that login.
     """
 
     database: TreeDatabase
     sessions: Sessions
     watches: WatchManager
     super_digest: str = ""
-    requires_super: bool = False
+    login_limit: LoginLimit | None = None
     connections: set[ServerConnection] = attrs.field(factory=set)  # open ones
+
+    @property
+    def requires_super(self) -> bool:
+        return self.login_limit is not None
 
 
 class _State(Enum):
@@ -86,6 +91,7 @@ class ServerConnection(Int32StringReceiver):
         self._context = context
         self._state = _State.NEW
         self._live: LiveSession | None = None
+        self._has_begun_session = False
         self._waiting: deque[tuple[int, Request]] = deque()
         self._changes = 0  # under way
         self._is_paused = False  # the client does not take its answers
@@ -96,6 +102,8 @@ class ServerConnection(Int32StringReceiver):
 
     def connectionMade(self) -> None:
         self._context.connections.add(self)
+        if self._context.login_limit is not None:
+            self._context.login_limit.start(self)
         self._identities = frozenset({("ip", getattr(self.transport.getPeer(), "host", "127.0.0.1"))})
         self.transport.registerProducer(self, True)
 
@@ -104,8 +112,26 @@ class ServerConnection(Int32StringReceiver):
         self._context.connections.discard(self)
         self._context.watches.remove_all(self)
         self._waiting.clear()
+        if self._context.login_limit is not None:
+            self._context.login_limit.stop(self)
         if self._live is not None:
             self._context.sessions.detach(self._live, self)
+            self._end_useless(self._live)
+
+    def expel(self) -> None:
+        """Close the connection at once: it has not logged in."""
+        self.drop()
+        self.transport.abortConnection()
+
+    def _end_useless(self, live: LiveSession) -> None:
+        """End a session that began here, and without a login has no use."""
+        sessions, session = self._context.sessions, live.session
+        if self._has_begun_session and self._lacks_login and sessions.find(session.id, session.password) is live:
+            sessions.end(live)
+
+    @property
+    def _lacks_login(self) -> bool:
+        return self._context.requires_super and acls.SUPER not in self._identities
 
     def drop(self) -> None:
         if self._state is not _State.CLOSED:
@@ -180,7 +206,8 @@ class ServerConnection(Int32StringReceiver):
 
     def _on_session(self, live: LiveSession, connect: Connect) -> None:
         if self._state is _State.CLOSED:
-            return  # the session ends with its time limit
+            self._end_useless(live)
+            return  # others end with their time limit
         self._state, self._live = _State.CONNECTED, live
         self._context.sessions.attach(live, self)
         session = live.session
@@ -195,6 +222,7 @@ class ServerConnection(Int32StringReceiver):
             log.error("no session for {peer}: {error}", peer=self._peer, error=error)
             self.drop()
         else:
+            self._has_begun_session = True
             self._on_session(live, connect)
 
     def _send(self, frame: bytes) -> None:
@@ -215,7 +243,7 @@ class ServerConnection(Int32StringReceiver):
         self._control_receiving()
 
     def _handle(self, xid: int, request: Request, live: LiveSession) -> None:
-        if self._context.requires_super and acls.SUPER not in self._identities and not isinstance(request, Auth):
+        if self._lacks_login and not isinstance(request, Auth):
             self._reject(xid, live)
             return
         match request:
@@ -273,6 +301,8 @@ class ServerConnection(Int32StringReceiver):
         added: set[Identity] = {("digest", name)}
         if name == self._context.super_digest:
             added.add(acls.SUPER)
+            if self._context.login_limit is not None:
+                self._context.login_limit.stop(self)
         elif self._context.requires_super:
             self._reject(xid, live)
             return

@@ -13,6 +13,7 @@ from twisted.logger import Logger
 
 from pylogbroker.coordination.database import TreeDatabase
 from pylogbroker.coordination.server.connection import ServerConnection, ServerContext
+from pylogbroker.coordination.server.login_limit import LoginLimit
 from pylogbroker.coordination.server.sessions import Sessions
 from pylogbroker.coordination.server.watch_manager import WatchManager
 from pylogbroker.coordination.transactions import WriteResult
@@ -37,6 +38,7 @@ class ZooKeeperFactory(Factory):
 
     def __init__(self, database: TreeDatabase, clock: IReactorTime, settings: ServerSettings | None = None) -> None:
         settings = settings or ServerSettings()
+        self._clock = clock
         self._watches = WatchManager()
         self._sessions = Sessions(database, clock, settings.least_timeout_ms, settings.most_timeout_ms)
         self._context = ServerContext(database, self._sessions, self._watches, settings.super_digest)
@@ -54,7 +56,7 @@ class ZooKeeperFactory(Factory):
         """Return a factory for the same tree, whose clients must log in by this id and then may do everything."""
         found = copy(self)
         found._context = ServerContext(
-            self._context.database, self._sessions, self._watches, super_digest, requires_super=True
+            self._context.database, self._sessions, self._watches, super_digest, LoginLimit(self._clock)
         )
         return found
 
