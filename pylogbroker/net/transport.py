@@ -7,6 +7,7 @@ to send yields to others that wait, until the reactor's next iteration.
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable
 from typing import Any, Protocol, cast
 
@@ -20,7 +21,7 @@ from zope.interface import implementer
 from pylogbroker.interfaces.network import INetwork
 from pylogbroker.net.poller import others_wait
 from pylogbroker.net.setup_steps import SetupSteps, Stepwise
-from pylogbroker.rpc.tls_transport import TlsConnection
+from pylogbroker.rpc.tls_transport import PIECE_BYTES_MAX, TlsConnection
 from pylogbroker.rpc.transport import BUFFERS, ChunkConnection, ChunkReceiver
 from pylogbroker.security.tls.engine import TlsEngine
 from pylogbroker.system import send_file
@@ -103,6 +104,16 @@ class SetupServer(Stepwise, ChunkServer):
         return super().doRead()
 
 
+class _RegionBuffer(threading.local):
+    """Memory that the connections of a thread share: the engine copies from it at once."""
+
+    def __init__(self) -> None:
+        self.view = memoryview(bytearray(PIECE_BYTES_MAX))
+
+
+_region = _RegionBuffer()
+
+
 class TlsReceiver(ChunkReceiver, Protocol):
     """Protocol's side of a connection with TLS."""
 
@@ -144,9 +155,10 @@ class TlsServer(TlsConnection, SetupServer):
     def _others_wait(self) -> bool:
         return others_wait(self.reactor, self.socket.fileno())
 
-    def _take_region(self, region: SendableRegion, size: int) -> bytes:
+    def _take_region(self, region: SendableRegion, size: int) -> memoryview:
         done = self._head_sent
-        data = os.pread(region.file.fd, min(size, len(region) - done), region.position + done)
+        buffer = _region.view[: min(size, len(region) - done)]
+        data = buffer[: os.preadv(region.file.fd, (buffer,), region.position + done)]
         self._head_sent = done + len(data)
         if self._head_sent == len(region):
             self._head_sent = 0

@@ -27,7 +27,8 @@ from pylogbroker.rpc.transport import BUFFERS, ChunkConnection
 from pylogbroker.security.tls.engine import Buffer, TlsEngine
 from pylogbroker.security.tls.failures import PEER_CLOSED, TlsFailed
 
-PIECE_BYTES: Final = 64 * 1024  # encrypted at a time: larger ones are no faster
+PIECE_BYTES: Final = 64 * 1024  # encrypted at a time for a socket that was full: they wait in memory
+PIECE_BYTES_MAX: Final = 256 * 1024  # for one that takes all: fewer calls of the system
 RECEIVED_BYTES: Final = 128 * 1024  # with fewer at a time, large requests cost more iterations of the reactor
 READS_MAX: Final = 4  # of so many bytes, before other connections are read
 YIELD_BYTES: Final = 256 * 1024  # sent, before others may send
@@ -49,6 +50,7 @@ class TlsConnection(ChunkConnection):
 
     _engine: TlsEngine
     _records: memoryview | None = None  # encrypted and not sent
+    _piece_bytes = PIECE_BYTES
     _is_secured = False
     _is_paused = False
     _is_undelivered = False  # there may be plain bytes that nobody has read
@@ -203,8 +205,13 @@ class TlsConnection(ChunkConnection):
             while self._records is not None:
                 records = self._records
                 count = self.socket.send(records)
-                self._records = records[count:] if count < len(records) else None
                 sent += count
+                if count < len(records):
+                    self._records, self._piece_bytes = records[count:], PIECE_BYTES
+                    continue
+                self._records = None
+                if self._piece_bytes <= count < PIECE_BYTES_MAX:
+                    self._piece_bytes *= 2
             if sent >= YIELD_BYTES and self._unsent:
                 if self._others_wait():
                     return True
@@ -228,8 +235,8 @@ class TlsConnection(ChunkConnection):
         return False
 
     def _encrypt_piece(self) -> bool:
-        """Encrypt up to `PIECE_BYTES` of the chunks; return False if a file ends too early."""
-        unsent, left = self._unsent, PIECE_BYTES
+        """Encrypt a piece of the chunks; return False if a file ends too early."""
+        unsent, left = self._unsent, self._piece_bytes
         small: list[Any] = []
         while unsent and left > 0:
             chunk = unsent[0]
@@ -261,7 +268,7 @@ class TlsConnection(ChunkConnection):
             self._engine.write(b"".join(small))
             small.clear()
 
-    def _take_region(self, region: Any, size: int) -> bytes:
+    def _take_region(self, region: Any, size: int) -> Buffer:
         """Read up to `size` bytes of the first chunk, a file region; nothing at the file's end."""
         raise NotImplementedError
 

@@ -19,6 +19,7 @@ from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
 
 from pylogbroker.net.transport import TlsServer
+from pylogbroker.rpc.tls_transport import PIECE_BYTES, PIECE_BYTES_MAX
 from pylogbroker.security.tls.contexts import client_context, server_context
 from pylogbroker.security.tls.engine import TlsEngine
 from pylogbroker.security.tls.failures import TlsFailed
@@ -277,6 +278,30 @@ class TlsTransportTests(SynchronousTestCase):
         self.assertIn(pair.transport, pair.reactor.writers)
         self.assertGreater(len(pair.transport._unsent), 0)
         self.assertEqual(pair.exchange(), CONTENT)
+
+    def test_pieces_grow_while_the_socket_takes_all(self) -> None:
+        """A piece that the socket does not take waits in memory, so it is small then."""
+        sizes, write = list[int](), TlsEngine.write
+
+        def written(engine: TlsEngine, data: memoryview) -> None:
+            sizes.append(len(data))
+            write(engine, data)
+
+        pair = self.pair()
+        pair.peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 22)
+        pair.transport.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 22)
+        with patch.object(TlsEngine, "write", written):
+            for _ in range(2):
+                pair.transport.send_chunks([self.region(0, 400_000)])
+                self.assertEqual(pair.exchange(), CONTENT)
+            grown, sizes[:] = list(sizes), []
+            pair.transport.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 8192)
+            for _ in range(8):
+                pair.transport.send_chunks([self.region(0, 400_000)])
+            self.assertIn(pair.transport, pair.reactor.writers)
+            self.assertEqual(pair.exchange(), 8 * CONTENT)
+        self.assertEqual((sum(grown), grown[0], max(grown)), (800_000, PIECE_BYTES, PIECE_BYTES_MAX))
+        self.assertIn(PIECE_BYTES, sizes[1:])
 
     def test_random_damage_ends_in_words(self) -> None:
         choice = random.Random(7)
