@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 import time
 import urllib.request
 from collections.abc import Callable
@@ -74,10 +75,12 @@ class TokenKeys(Generic[K]):
 
 def _read(url: str, setting: str, parse: Callable[[bytes, str], K]) -> K:
     where = f"{setting}: {url}"
-    if urlsplit(url).scheme not in ("file", "http", "https"):
+    scheme = urlsplit(url).scheme
+    if scheme not in ("file", "http", "https"):
         raise ConfigError(f"{where}: this value is not accepted; expected file:///PATH, https://... or http://...")
     try:
-        with urllib.request.urlopen(url, timeout=_TIMEOUT_SECONDS) as answer:
+        context = ssl.create_default_context() if scheme == "https" else None  # the authorities may have changed
+        with urllib.request.urlopen(url, timeout=_TIMEOUT_SECONDS, context=context) as answer:
             text: bytes = answer.read(_BYTES_MAX + 1)
     except (OSError, ValueError, HTTPException) as error:  # HTTPException: the answer is no HTTP, or cut off
         why = error.reason if isinstance(error, URLError) else error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -24,6 +25,7 @@ from tests.broker.log_lines import logged_lines
 from tests.broker.nodes import Threads
 from tests.broker.trees import now
 from tests.security.tokens import Issuer
+from tests.support.certificates import Certificates, identity
 
 URL = "sasl.oauthbearer.jwks.endpoint.url"
 
@@ -33,7 +35,7 @@ def kids(keys: TokenKeys[KeySet]) -> list[str | None]:
 
 
 @contextmanager
-def serving(body: bytes) -> Iterator[str]:
+def serving(body: bytes, context: ssl.SSLContext | None = None) -> Iterator[str]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             self.send_response(200 if self.path == "/keys" else 404)
@@ -44,10 +46,12 @@ def serving(body: bytes) -> Iterator[str]:
             pass
 
     with HTTPServer(("127.0.0.1", 0), Handler) as server:
+        if context is not None:
+            server.socket = context.wrap_socket(server.socket, server_side=True)
         thread = Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         try:
-            yield f"http://127.0.0.1:{server.server_port}"
+            yield f"http{'' if context is None else 's'}://127.0.0.1:{server.server_port}"
         finally:
             server.shutdown()
             thread.join()
@@ -102,6 +106,27 @@ def test_http() -> None:
     with pytest.raises(ConfigError, match="the keys cannot be read"):
         TokenKeys.open(f"{url}/keys", URL, parse_keys)
     with serving(b" " * (1024 * 1024 + 1)) as url, pytest.raises(ConfigError, match="more than 1048576 bytes"):
+        TokenKeys.open(f"{url}/keys", URL, parse_keys)
+
+
+def test_https(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The issuer's certificate must be of a known authority, and for its host: else anybody may answer with keys."""
+
+    def context(*hosts: str) -> ssl.SSLContext:
+        found = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        found.load_cert_chain(Certificates(tmp_path).file("issuer.pem", identity("issuer", hosts).pem()))
+        return found
+
+    body, failed = Issuer().jwks(), "the keys cannot be read: .*certificate verify failed"
+    with serving(body, context("127.0.0.1")) as url:
+        with pytest.raises(ConfigError, match=failed):
+            TokenKeys.open(f"{url}/keys", URL, parse_keys)
+        monkeypatch.setenv("SSL_CERT_FILE", Certificates(tmp_path).authority_file)
+        assert kids(TokenKeys.open(f"{url}/keys", URL, parse_keys)) == ["rsa", "ec"]
+    with (
+        serving(body, context("other.example.org")) as url,
+        pytest.raises(ConfigError, match=f"{failed}: IP address mismatch"),
+    ):
         TokenKeys.open(f"{url}/keys", URL, parse_keys)
 
 
