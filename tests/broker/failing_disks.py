@@ -8,23 +8,29 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Final, Self
 from unittest import SkipTest
 from unittest.mock import patch
 
 import attrs
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
-_LINUX_CALLS = frozenset({"fdatasync", "preadv"})
+_IS_PORTABLE: Final = bool(os.environ.get("PYLOGBROKER_PORTABLE"))
+SYNC_CALL: Final = "fsync" if _IS_PORTABLE else "fdatasync"
+"""The call that syncs the records of a segment."""
+
+_LINUX_CALLS: Final = frozenset({"preadv"})
 
 
 @contextmanager
 def broken(call: str, directory: str, fault: Callable[..., Any]) -> Iterator[None]:
     """While the block runs, `fault` is called in place of `os.<call>` for open files below `directory`.
 
-    It is called with the function itself, and its arguments. With portable calls, tests of Linux's calls are skipped.
+    It is called with the function itself, and its arguments. With portable calls, fsync stands for fdatasync, and tests
+    of Linux's other calls are skipped.
     """
-    if call in _LINUX_CALLS and os.environ.get("PYLOGBROKER_PORTABLE"):
+    call = SYNC_CALL if call == "fdatasync" else call
+    if call in _LINUX_CALLS and _IS_PORTABLE:
         raise SkipTest(f"os.{call} is not called")
     real = getattr(os, call)
     inside = os.path.realpath(directory) + "/"

@@ -21,7 +21,7 @@ from pylogbroker.storage.log.retention import expire
 from pylogbroker.wire.messages.find_coordinator import FindCoordinatorRequest
 from pylogbroker.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from pylogbroker.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from tests.broker.failing_disks import broken, failing
+from tests.broker.failing_disks import SYNC_CALL, broken, failing
 from tests.broker.log_lines import logged_lines
 from tests.broker.nodes import START, NodeTests
 from tests.broker.trees import now
@@ -211,13 +211,15 @@ class SyncTests(HousekeepingTests):
     def setUp(self) -> None:
         super().setUp()
         self.synced: list[str] = []
-        real = os.fdatasync
+        real = getattr(os, SYNC_CALL)
 
         def counting(fd: int) -> None:
-            self.synced.append(os.path.basename(os.readlink(f"/proc/self/fd/{fd}")))
+            name = os.path.basename(os.readlink(f"/proc/self/fd/{fd}"))
+            if name.endswith(".kafka"):
+                self.synced.append(name)
             real(fd)
 
-        patcher = patch.object(os, "fdatasync", counting)
+        patcher = patch.object(os, SYNC_CALL, counting)
         patcher.start()
         self.addCleanup(patcher.stop)
 

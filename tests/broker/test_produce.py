@@ -559,7 +559,9 @@ class FlushTests(ProduceTests):
         self.offset(batch(), "t")
 
         def count(real: Callable[..., Any], fd: int) -> None:
-            synced.append(os.path.basename(os.readlink(f"/proc/self/fd/{fd}")))
+            name = os.path.basename(os.readlink(f"/proc/self/fd/{fd}"))
+            if name.endswith(".kafka"):
+                synced.append(name)
             real(fd)
 
         with broken("fdatasync", self.log.path, count):
