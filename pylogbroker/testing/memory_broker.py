@@ -40,6 +40,18 @@ _WITHOUT_PROCESSES: Final[Mapping[str, str]] = {
     "socket.send.buffer.bytes": "-1",
 }
 
+_NOT_OFFERED: Final[Mapping[str, str]] = {
+    "listeners": "leave it out; clients of a broker in memory connect to its bootstrap address",
+    "http.listeners": "leave it out; a broker in memory has no sockets",
+    "zookeeper.connect": "leave it out; a broker in memory has no sockets",
+    "log.cleaner.enable": "leave it out; a broker in memory does not compact, since that takes a process",
+    **dict.fromkeys(
+        ("acls", "brokers", "process", "schema.registry", "tls", "users"),
+        "a broker in memory does not have this; use pylogbroker.testing.Broker",
+    ),
+}
+"""Settings, and arguments of `Broker`, with what to do instead."""
+
 
 @attrs.frozen(eq=False)
 class _Loop:
@@ -70,9 +82,10 @@ class MemoryBroker(BrokerRequests):
     ) -> None:
         super().__init__()
         given = {**texts(settings or {}), **texts(named)}
+        for name in given:
+            if name in _NOT_OFFERED:
+                raise ConfigError(f"{name}: {_NOT_OFFERED[name]}")
         check_names(given)
-        if "listeners" in given:
-            raise ConfigError("listeners: leave it out; clients of a broker in memory connect to its bootstrap address")
         self._settings = {
             **SMALL,
             **_WITHOUT_PROCESSES,
@@ -82,7 +95,7 @@ class MemoryBroker(BrokerRequests):
         }
         self._data_dir = data_dir
         self._stack = ExitStack()
-        self.faults: Final = Faults()
+        self.faults: Final = Faults(can_compact=False)
         self.clock: Final = MemoryReactor(latency, time.time() if now is None else now)
         """Reactor of the broker and its clients; `clock.seconds()` are those since 1970."""
 

@@ -193,3 +193,76 @@ def test_a_delay_before_and_after_the_work(after: bool, appended: list[bytes]) -
         broker.clock.advance(11)
         assert broker.run(sent).offset == 1
         broker.run(producer.close())
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ({"tls": True}, "tls: a broker in memory does not have this; use pylogbroker.testing.Broker"),
+        ({"brokers": 3}, "brokers: a broker in memory does not have this"),
+        ({"users": {"alice": "secret"}}, "users: a broker in memory does not have this"),
+        ({"schema_registry": True}, "schema.registry: a broker in memory does not have this"),
+        ({"http_listeners": "http://:0"}, "http.listeners: leave it out; a broker in memory has no sockets"),
+        ({"zookeeper_connect": "host:1"}, "zookeeper.connect: leave it out; a broker in memory has no sockets"),
+        ({"log_cleaner_enable": True}, "log.cleaner.enable: leave it out; a broker in memory does not compact"),
+    ],
+)
+def test_what_it_does_not_offer(given: dict[str, Any], reason: str) -> None:
+    with pytest.raises(ConfigError, match=reason):
+        MemoryBroker(**given)
+
+
+def values(broker: MemoryBroker, topic: str) -> list[bytes | None]:
+    return [each.value for each in broker.records(topic)]
+
+
+def test_faults_of_logs(broker: MemoryBroker) -> None:
+    broker.create_topic("compacted", cleanup_policy="compact")
+    with pytest.raises(ValueError, match="a broker in memory does not compact"):
+        broker.faults.logs.compact("compacted")
+    broker.create_topic("cut")
+    for value in ("a", "b", "c"):  # each in a batch of its own
+        broker.produce("cut", value)
+    broker.faults.logs.delete_records("cut", before=1)
+    broker.faults.logs.truncate("cut", to=2)
+    broker.clock.advance(1)  # there is another leader epoch
+    assert values(broker, "cut") == [b"b"]
+    full = broker.faults.logs.fail_appends("cut")
+    broker.produce("cut", "d")  # again after the error
+    assert (full.hits, values(broker, "cut")) == (1, [b"b", b"d"])
+
+
+def test_faults_of_the_cluster(broker: MemoryBroker) -> None:
+    broker.create_topic("orders", 2)
+    broker.faults.cluster.add_broker(7)
+    broker.faults.cluster.move_leader("orders", 0, to=7)
+    producer = make_producer(broker, retry_backoff_ms=10)
+    broker.run(producer.send("orders", b"tea", partition=0))
+    assert [each.broker for each in broker.requests.of("Produce")] == [7]
+    broker.faults.cluster.remove_leader("orders", 1)
+    waiting = producer.send("orders", b"milk", partition=1)
+    broker.clock.advance(1)
+    assert not waiting.called
+    broker.faults.cluster.move_leader("orders", 1, to=7)
+    broker.run(waiting)
+    broker.run(producer.close())
+
+
+def test_faults_of_the_network(broker: MemoryBroker) -> None:
+    broker.create_topic("orders")
+    producer = make_producer(broker)
+    broker.run(producer.send("orders", b"tea"))
+    broker.faults.network.shape(latency=2.0)
+    before = broker.clock.seconds()
+    broker.run(producer.send("orders", b"milk"))
+    assert broker.clock.seconds() - before >= 4
+    broker.faults.network.stall("down")
+    waiting = producer.send("orders", b"rice")
+    broker.clock.advance(5)
+    assert not waiting.called
+    broker.faults.network.heal()
+    broker.run(waiting)
+    broker.faults.network.reset()
+    broker.run(producer.send("orders", b"corn"))
+    assert values(broker, "orders") == [b"tea", b"milk", b"rice", b"corn"]
+    broker.run(producer.close())

@@ -31,6 +31,7 @@ class LogFaults:
     _brokers: Brokers
     _run: Callable[..., Any]
     _add: AddAction
+    _can_compact: bool = True
 
     def delete_records(self, topic: str, partition: int = 0, *, before: int) -> None:
         """Move the log start up to an offset; raise OffsetOutOfRange beyond the end."""
@@ -49,6 +50,8 @@ class LogFaults:
 
     def compact(self, topic: str, partition: int = 0) -> None:
         """Compact a partition, with the records of its active segment; all its replicas."""
+        if not self._can_compact:
+            raise ValueError("a broker in memory does not compact, since that takes a process: use testing.Broker")
         self._run(self._compact, topic, partition)
 
     def fail_appends(

@@ -48,6 +48,7 @@ _ONCE: Final = -1
 class Faults:
     """Faults of one broker, also across restarts of it, or of several brokers on one thread."""
 
+    _can_compact: bool = True
     requests: RequestLog = attrs.field(factory=RequestLog, init=False)
     layers: tuple[Layer, ...] = attrs.field(init=False)
     """Changes of the broker that last, outermost first."""
@@ -75,7 +76,7 @@ class Faults:
         self._pretended = PretendedCluster(self)
         self.cluster = ClusterFaults(self._pretended, lambda: self.broker, self.run)
         self.groups = GroupFaults(lambda: self.brokers, self.run)
-        self.logs = LogFaults(lambda: self.brokers, self.run, self.add_action)
+        self.logs = LogFaults(lambda: self.brokers, self.run, self.add_action, self._can_compact)
         self.network = NetworkFaults(self._connections_of_clients, self.run)
         self.layers = (self._caps, self._pretended)
 
