@@ -93,6 +93,8 @@ class ReplicaFetcher:
     _session: FollowerFetchSession = attrs.field(factory=FollowerFetchSession, init=False)
     _by_id: bool = attrs.field(default=True, init=False)
     _idle: IdlePause = attrs.field(factory=IdlePause, init=False)
+    _is_woken: bool = attrs.field(default=False, init=False)
+    """A replica has become ready since the loop began to look for requests."""
     _is_stopped: bool = attrs.field(default=False, init=False)
 
     def start(self) -> None:
@@ -121,7 +123,11 @@ class ReplicaFetcher:
         self._topics[replica.topic_id] = replica.topic
         if replica.topic_id == NO_ID:
             self._without_id.add(key)
-        replica.on_ready = self._idle.wake
+        replica.on_ready = self._wake
+        self._wake()
+
+    def _wake(self) -> None:
+        self._is_woken = True
         self._idle.wake()
 
     def remove(self, key: TopicPartition) -> None:
@@ -150,25 +156,26 @@ class ReplicaFetcher:
 
     async def _run(self) -> None:
         while not self._is_stopped:
+            self._is_woken = False
             is_exceeded = self._settings.throttle.is_exceeded(self._runtime.now_ms())
             if is_exceeded:
                 self._hold_back_throttled()
             lookups: dict[TopicPartition, tuple[Followership, FollowerRequest]] = {}
             fetches: dict[TopicPartition, tuple[Followership, FetchFrom]] = {}
-            for key, replica in self._resting.items():
-                if is_exceeded and replica.is_throttled:
+            async for key, replica in self._runtime.slices.over(tuple(self._resting.items())):
+                if self._resting.get(key) is not replica or (is_exceeded and replica.is_throttled):
                     continue
                 request = replica.next_request()
                 if isinstance(request, FetchFrom):
-                    fetches[key] = replica, request
+                    del self._resting[key]
+                    fetches[key] = self._pending[key] = replica, request
                 elif request is not None:
                     lookups[key] = replica, request
-            for key in fetches:
-                del self._resting[key]
-            self._pending.update(fetches)
+            if self._is_stopped:
+                return
             if lookups or self._pending:
                 await self._round(lookups, fetches)
-            else:
+            elif not self._is_woken:
                 await self._wait()
 
     def _hold_back_throttled(self) -> None:
@@ -233,13 +240,15 @@ class ReplicaFetcher:
         else:
             request.replica_id = settings.broker_id
         was_incremental = self._session.is_incremental
-        changed = {key: each for key, each in new.items() if key in self._pending} if was_incremental else self._pending
+        asked: dict[FetchedPartition, FetchPartition] = {}
+        changed = new if was_incremental else self._pending
+        async for replica, wanted in self._runtime.slices.over(tuple(changed.values())):
+            asked[_key_of(replica)] = self._partition(replica, wanted)
         answered, self._answered = self._answered, set()
-        self._session.fill(
-            request,
-            {_key_of(replica): self._partition(replica, wanted) for replica, wanted in changed.values()},
-            [key for key in answered if not self._is_pending(key)],
-        )
+        over = [key for key in answered if not self._is_pending(key)]
+        for key in over:
+            asked.pop(key, None)  # it was removed meanwhile
+        self._session.fill(request, asked, over)
         response: FetchResponse = await self._channel.request(request, version)
         if response.error_code:
             self._session.end()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from math import inf
 from typing import Any
 from uuid import UUID
 
@@ -41,11 +43,15 @@ class Replica:
     topic_id: UUID = TOPIC_ID
     heard: list[Any] = attrs.field(factory=list)
     on_ready: Any = None
+    on_asked: Callable[[], None] | None = None
     follower: FollowerReplica = attrs.field(
         factory=lambda: FollowerReplica(ModelLog(), 1, ReplicationSettings(), 0), init=False
     )
 
     def next_request(self) -> FollowerRequest | None:
+        if self.on_asked is not None:
+            call, self.on_asked = self.on_asked, None
+            call()
         return self.wanted.pop(0) if self.wanted else None
 
     def fetched(self, request: FollowerRequest, answer: Any) -> None:
@@ -106,6 +112,7 @@ class FetcherTests(SynchronousTestCase):
     def setUp(self) -> None:
         self.clock = Clock()
         self.runtime = Runtime.on(self.clock, Threads(), Threads())
+        self.runtime.slices.seconds = inf  # the test's clock does not go on by itself
         self.channel = Channel()
         settings = FetcherSettings(2, InterBrokerProtocol.parse("3.9"))
         self.fetcher = ReplicaFetcher(1, self.channel, settings, self.runtime)
@@ -126,6 +133,33 @@ class FetcherTests(SynchronousTestCase):
         self.clock.advance(0)
         self.assertEqual((first.heard, second.heard), (["fetched", "lost"], ["lost"]))
         self.assertEqual((self.channel.is_closed, self.clock.getDelayedCalls()), (True, []))
+
+    def test_a_replica_that_is_removed_while_the_next_request_is_made_is_not_asked_for(self) -> None:
+        _, second, _ = self.add(*[[fetch_from(0), fetch_from(1)] for _ in range(3)])
+
+        def remove_the_others() -> None:  # the first one has said what to fetch, the last one has not
+            self.fetcher.remove(("t", 0))
+            self.fetcher.remove(("t", 2))
+
+        second.on_asked = remove_the_others
+        self.channel.answer(fetched(0, 1, 2, session=5))
+        request = self.channel.answer(fetched(session=5))
+        self.assertEqual((partitions_of(request), sorted(forgotten_of(request))), ([1], [0, 2]))
+
+    def test_a_replica_that_is_added_while_the_next_request_is_made_is_asked_at_once(self) -> None:
+        (first,) = self.add([])
+        second = Replica(1, [fetch_from(0)])
+        first.on_asked = lambda: self.fetcher.add(second)  # type: ignore[arg-type]
+        first.on_ready()
+        self.assertEqual([partitions_of(request) for request, _ in self.channel.sent], [[1]])
+
+    def test_a_stop_while_the_next_request_is_made(self) -> None:
+        self.runtime.slices.seconds = 0
+        first, second = self.add([fetch_from(0)], [fetch_from(0)])
+        self.fetcher.stop()  # after the first one
+        self.clock.advance(0)
+        self.assertEqual((self.channel.sent, first.heard, second.heard), ([], ["lost"], ["lost"]))
+        self.assertEqual(self.clock.getDelayedCalls(), [])
 
     def test_a_stop_while_nothing_is_asked_leaves_no_timer(self) -> None:
         self.add([])
