@@ -69,6 +69,7 @@ from pylogbroker.wire.messages.produce import PartitionProduceData, ProduceReque
 from pylogbroker.wire.messages.renew_delegation_token import RenewDelegationTokenRequest
 from pylogbroker.wire.messages.sync_group import SyncGroupRequest
 from tests.broker.failing_disks import broken, failing
+from tests.broker.member_transactions import MemberTests
 from tests.broker.nodes import NodeTests
 from tests.legacy07 import message_sets
 from tests.net.fakes import FakeFactory, FakeTransport, frame
@@ -209,6 +210,27 @@ def _alive() -> list[FetchOperation | ResponseSlot | KafkaProtocol]:
     return [each for each in gc.get_objects() if isinstance(each, FetchOperation | ResponseSlot | KafkaProtocol)]
 
 
+def connected(
+    broker: Any, memory: MemoryLimit, kind: type[KafkaProtocol] = KafkaProtocol
+) -> tuple[KafkaProtocol, FakeTransport]:
+    """Return a connection to a broker, and its transport."""
+    factory = FakeFactory(
+        APIS,
+        broker.runtime.clock,
+        broker,
+        quotas=broker.quotas,
+        memory=memory,
+        deferred_actions=broker.runtime.deferred_actions,
+    )
+    protocol = kind("10.0.0.1")
+    protocol.work_seconds = inf  # no pause
+    protocol.factory = factory  # type: ignore[assignment]
+    transport = FakeTransport()
+    protocol.makeConnection(transport)  # type: ignore[arg-type]
+    protocol._principal = PRINCIPAL
+    return protocol, transport
+
+
 class GoneTests(NodeTests):
     """A broker with topics of all kinds, and connections to it."""
 
@@ -246,22 +268,7 @@ class GoneTests(NodeTests):
         partition.append(partition.log.preparation.convert(batch(values), NOW), NOW, origin=Origin.CONVERTED)
 
     def connect(self, kind: type[KafkaProtocol] = KafkaProtocol) -> tuple[KafkaProtocol, FakeTransport]:
-        broker = self.node.broker
-        factory = FakeFactory(
-            APIS,
-            broker.runtime.clock,
-            broker,
-            quotas=broker.quotas,
-            memory=self.memory,
-            deferred_actions=broker.runtime.deferred_actions,  # type: ignore[arg-type]
-        )
-        protocol = kind("10.0.0.1")
-        protocol.work_seconds = inf  # no pause
-        protocol.factory = factory  # type: ignore[assignment]
-        transport = FakeTransport()
-        protocol.makeConnection(transport)  # type: ignore[arg-type]
-        protocol._principal = PRINCIPAL
-        return protocol, transport
+        return connected(self.node.broker, self.memory, kind)
 
     def run_one(self) -> bool:
         """Let the oldest worker job run, if there is one."""
@@ -427,6 +434,29 @@ class ChangeTests(GoneTests):
         self.assertEqual(log.high_watermark, 0)
         self.settle()
         self.assertEqual(log.high_watermark, 1)
+
+
+class VerificationTests(MemberTests):
+    def test_a_produce_that_a_coordinator_on_another_broker_verifies_is_finished(self) -> None:
+        one, two = self.producer()
+        one.add(("t", 1))
+        broker, memory = self.cluster[2].broker, MemoryLimit(1 << 30)
+        log = broker.partitions.find("t", 1).log
+        gc.collect()
+        before = len(_alive())
+        self.cluster.hold(AddPartitionsToTxnRequest.api_key)
+        protocol, transport = connected(broker, memory)
+        protocol.dataReceived(of(two.request([b"x"], "t", 1), 11))
+        self.cluster.run(0.1)
+        self.assertGreater(memory.total, 0)
+        protocol.connectionLost()
+        del protocol
+        self.assertEqual(log.log_end_offset, 0)
+        self.cluster.release()
+        self.cluster.run()
+        self.assertEqual((log.log_end_offset, transport.sent), (1, []))
+        gc.collect()
+        self.assertEqual((self.flushLoggedErrors(), memory.total, len(_alive())), ([], 0, before))
 
 
 class PreparedTests(GoneTests):
