@@ -68,6 +68,7 @@ def _described(group: Any) -> dict[str, Any]:
     return {
         "group": group.group,
         "state": group.state,
+        "type": group.type,
         "protocol_type": group.protocol_type,
         "protocol": group.protocol,
         "members": [

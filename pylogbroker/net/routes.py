@@ -33,7 +33,6 @@ _OTHER_APIS = {
     55: "DescribeQuorum",
     64: "UnregisterBroker",
     68: "ConsumerGroupHeartbeat",
-    69: "ConsumerGroupDescribe",
     71: "GetTelemetrySubscriptions",
     72: "PushTelemetry",
     74: "ListConfigResources",

@@ -7,14 +7,25 @@ from typing import Any
 from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.trial.unittest import SynchronousTestCase
 
-from pylogbroker.client.admin.groups import GroupAdmin
+from pylogbroker.client.admin.groups import GroupAdmin, GroupDescription
 from pylogbroker.client.admin.records import LATEST, RecordAdmin
 from pylogbroker.client.admin.routing import ItemsFailed, Router
 from pylogbroker.client.admin.topics import NewTopic, TopicAdmin
 from pylogbroker.client.settings import CLIENT, read
 from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.wire import SUPPORTED
+from pylogbroker.wire.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from pylogbroker.wire.messages.consumer_group_describe import (
+    AssignedTopicPartitions,
+    Assignment,
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+    ConsumerGroupMember,
+    DescribedConsumerGroup,
+)
 from pylogbroker.wire.messages.create_topics import CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
 from pylogbroker.wire.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
+from pylogbroker.wire.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
 from pylogbroker.wire.messages.find_coordinator import FindCoordinatorRequest
 from pylogbroker.wire.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 from pylogbroker.wire.messages.list_offsets import (
@@ -134,6 +145,64 @@ class AdminRoutingTests(SynchronousTestCase):
         coordinator = 2
         self.successResultOf(self.after(groups.delete(["g"]), 1))
         self.assertEqual([len(each.asked_for(DeleteGroupsRequest)) for each in (self.one, self.two)], [2, 1])
+
+    def has_groups(self, error: int = 0) -> None:
+        """The group `old` is of the classic protocol, `new` of KIP-848; there are no others."""
+
+        def classic(request: DescribeGroupsRequest) -> DescribeGroupsResponse:
+            rows = [
+                DescribedGroup(0, each, "Stable", "consumer", "range")
+                if each == "old"
+                else DescribedGroup(error, each, "" if error else "Dead")
+                for each in request.groups
+            ]
+            return DescribeGroupsResponse(groups=rows)
+
+        def of_kip_848(request: ConsumerGroupDescribeRequest) -> ConsumerGroupDescribeResponse:
+            assigned = Assignment([AssignedTopicPartitions(topic_name="t", partitions=[1, 0])])
+            members = [ConsumerGroupMember("m", "i", None, 3, "c", "/h", ["t"], None, assigned)]
+            rows = [
+                DescribedConsumerGroup(0, None, each, "Reconciling", 4, 4, "uniform", members)
+                if each == "new"
+                else DescribedConsumerGroup(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {each} not found.", each)
+                for each in request.group_ids
+            ]
+            return ConsumerGroupDescribeResponse(groups=rows)
+
+        for each in (self.one, self.two):
+            each.answers[DescribeGroupsRequest] = classic
+            each.answers[ConsumerGroupDescribeRequest] = of_kip_848
+
+    def test_groups_of_both_protocols(self) -> None:
+        """Coordinators call a group dead, or unknown, if it is of the other protocol."""
+        for error in (ErrorCode.NONE, ErrorCode.GROUP_ID_NOT_FOUND):
+            self.has_groups(error)
+            found = self.successResultOf(self.after(GroupAdmin(self.router).describe(["old", "new"])))
+            self.assertEqual(found["old"], GroupDescription("old", "Stable", "classic", "consumer", "range", ()))
+            new = found["new"]
+            self.assertEqual((new.state, new.type, new.protocol), ("Reconciling", "consumer", "uniform"))
+            [member] = new.members
+            self.assertEqual((member.member_id, member.instance_id, member.client_id), ("m", "i", "c"))
+            self.assertEqual((member.host, member.assignment), ("/h", (("t", 0), ("t", 1))))
+        asked = [each for node in (self.one, self.two) for each in node.asked_for(ConsumerGroupDescribeRequest)]
+        self.assertEqual([each.group_ids for each in asked], [["new"], ["new"]])
+
+    def test_a_group_that_no_protocol_has(self) -> None:
+        self.has_groups()
+        found = self.successResultOf(self.after(GroupAdmin(self.router).describe(["none", "new"])))
+        self.assertEqual(found["none"], GroupDescription("none", "Dead", "", "", "", ()))
+        self.assertEqual(found["new"].state, "Reconciling")
+
+    def test_a_coordinator_that_knows_one_protocol(self) -> None:
+        self.has_groups()
+        versions = [
+            ApiVersion(key, one.versions.first, one.versions.last) for key, (one, _) in SUPPORTED.items() if key != 69
+        ]
+        for each in (self.one, self.two):
+            each.answers[ApiVersionsRequest] = lambda request: ApiVersionsResponse(api_keys=versions)
+        found = self.successResultOf(self.after(GroupAdmin(self.router).describe(["new", "old"])))
+        self.assertEqual([each.state for each in found.values()], ["Dead", "Stable"])
+        self.assertEqual(self.one.asked_for(ConsumerGroupDescribeRequest), [])
 
     def test_a_broker_that_has_left_has_no_groups(self) -> None:
         for each in (self.one, self.two):

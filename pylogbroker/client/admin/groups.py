@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, Final
 
 import attrs
 
@@ -12,11 +12,17 @@ from pylogbroker.client import arguments
 from pylogbroker.client.admin.routing import ItemsFailed, NodeRoute, Router, deferred, outcome, results
 from pylogbroker.client.cluster import CoordinatorType
 from pylogbroker.client.errors import COORDINATOR_NOT_READY
-from pylogbroker.errors import KafkaError
+from pylogbroker.errors import ErrorCode, KafkaError, PylogbrokerError
 from pylogbroker.interfaces import TopicPartition
 from pylogbroker.rpc.errors import raise_for
-from pylogbroker.wire import Request, WireError
+from pylogbroker.wire import Request, UnsupportedVersion, WireError
 from pylogbroker.wire.consumer_protocol import PROTOCOL_TYPE, decode_assignment
+from pylogbroker.wire.messages.consumer_group_describe import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+    ConsumerGroupMember,
+    DescribedConsumerGroup,
+)
 from pylogbroker.wire.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from pylogbroker.wire.messages.describe_groups import (
     DescribedGroup,
@@ -40,6 +46,11 @@ from pylogbroker.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFet
 
 _REASON = "removed by an administrator"
 _ONE_GROUP_VERSION_MAX = 7  # of OffsetFetch: the last with one group
+_DEAD: Final = "Dead"
+_CLASSIC: Final = "classic"
+_CONSUMER: Final = "consumer"
+_NOT_CLASSIC: Final = frozenset({ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.INCONSISTENT_GROUP_PROTOCOL})
+"""Errors of DescribeGroups for groups of another protocol; older versions say that such a group is dead."""
 
 
 @attrs.frozen
@@ -66,10 +77,14 @@ class MemberDescription:
 
 @attrs.frozen
 class GroupDescription:
-    """State `Dead` means that there is no such group."""
+    """State `Dead` means that there is no such group; its type is empty.
+
+    Groups of type `consumer` are those of KIP-848. Their `protocol` is the coordinator's assignor.
+    """
 
     group: str
     state: str
+    type: str
     protocol_type: str
     protocol: str
     members: tuple[MemberDescription, ...]
@@ -93,6 +108,7 @@ class CommittedOffset:
 
 
 Groups = list[GroupListing]
+Names = list[str]
 
 
 @attrs.frozen(eq=False)
@@ -113,14 +129,30 @@ class GroupAdmin:
 
     @deferred
     async def describe(self, groups: Iterable[str]) -> dict[str, GroupDescription]:
-        """Return groups by name."""
+        """Return groups by name, of the classic protocol and of KIP-848."""
 
         def read(response: DescribeGroupsResponse) -> Iterator[tuple[str, GroupDescription | KafkaError]]:
             for each in response.groups:
                 name = each.group_id
                 yield name, outcome(f"group {name}", each.error_code, None, _description(each))
 
-        return await self._router.ask(self._route(), groups, lambda names: DescribeGroupsRequest(names), read)
+        wanted = [*dict.fromkeys(groups)]
+        found = await self._router.ask_each(self._route(), wanted, lambda names: DescribeGroupsRequest(names), read)
+        others = await self._describe_of_kip_848([name for name in wanted if _may_be_of_kip_848(found[name])])
+        return results(wanted, {**found, **others})
+
+    async def _describe_of_kip_848(self, names: Names) -> dict[str, GroupDescription | PylogbrokerError]:
+        """Return those groups that are of KIP-848. Coordinators without this protocol have none."""
+
+        def read(response: ConsumerGroupDescribeResponse) -> Iterator[tuple[str, GroupDescription | KafkaError]]:
+            for each in response.groups:
+                name = each.group_id
+                yield name, outcome(f"group {name}", each.error_code, each.error_message, _description_of_kip_848(each))
+
+        found = await self._router.ask_each(
+            self._route(), names, lambda names: ConsumerGroupDescribeRequest(names), read
+        )
+        return {name: each for name, each in found.items() if not _is_unknown(each)}
 
     @deferred
     async def delete(self, groups: Iterable[str]) -> None:
@@ -229,10 +261,37 @@ class GroupAdmin:
         return found[group]
 
 
+def _may_be_of_kip_848(found: GroupDescription | PylogbrokerError) -> bool:
+    if isinstance(found, GroupDescription):
+        return found.state == _DEAD
+    return isinstance(found, KafkaError) and found.code in _NOT_CLASSIC
+
+
+def _is_unknown(found: GroupDescription | PylogbrokerError) -> bool:
+    if isinstance(found, UnsupportedVersion):
+        return True
+    return isinstance(found, KafkaError) and found.code is ErrorCode.GROUP_ID_NOT_FOUND
+
+
 def _description(group: DescribedGroup) -> GroupDescription:
     is_consumer = group.protocol_type == PROTOCOL_TYPE
     members = tuple(_member(each, is_consumer) for each in group.members)
-    return GroupDescription(group.group_id, group.group_state, group.protocol_type, group.protocol_data, members)
+    kind = "" if group.group_state == _DEAD else _CLASSIC
+    return GroupDescription(group.group_id, group.group_state, kind, group.protocol_type, group.protocol_data, members)
+
+
+def _description_of_kip_848(group: DescribedConsumerGroup) -> GroupDescription:
+    members = tuple(_member_of_kip_848(each) for each in group.members)
+    return GroupDescription(group.group_id, group.group_state, _CONSUMER, PROTOCOL_TYPE, group.assignor_name, members)
+
+
+def _member_of_kip_848(member: ConsumerGroupMember) -> MemberDescription:
+    assigned = [
+        (topic.topic_name, number) for topic in member.assignment.topic_partitions for number in topic.partitions
+    ]
+    return MemberDescription(
+        member.member_id, member.instance_id, member.client_id, member.client_host, tuple(sorted(assigned))
+    )
 
 
 def _member(member: DescribedGroupMember, is_consumer: bool) -> MemberDescription:

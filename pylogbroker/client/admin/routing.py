@@ -171,6 +171,17 @@ class Router:
         `newest` is the last version of the request that `make` is for.
         """
         wanted = list(dict.fromkeys(items))
+        return results(wanted, await self.ask_each(route, wanted, make, read, newest))
+
+    async def ask_each(
+        self,
+        route: NodeRoute[K],
+        wanted: list[K],
+        make: Callable[[list[K]], Request],
+        read: Callable[[Any], Iterable[tuple[K, T | KafkaError]]],
+        newest: int | None = None,
+    ) -> dict[K, T | PylogbrokerError]:
+        """Like `ask`, but return errors of items among the results."""
         left, done = list(wanted), dict[K, T | PylogbrokerError]()
 
         async def attempt() -> None:
@@ -187,7 +198,7 @@ class Router:
             except PylogbrokerError:
                 if len(done) < len(wanted):
                     raise
-        return results(wanted, done)
+        return done
 
     async def _ask_once(
         self,
