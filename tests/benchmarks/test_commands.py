@@ -161,7 +161,7 @@ def test_a_generator_that_fails_ends_the_measurement(capfd: pytest.CaptureFixtur
 
 
 @pytest.mark.skipif(not available(), reason="needs a JDK and Maven")
-def test_sources_of_spark_are_measured_side_by_side(tmp_path: Path) -> None:
+def test_spark_sources_are_measured_side_by_side(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "benchmarks.spark", "--quick", "--markdown", "--directory", str(tmp_path)]
     done = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
@@ -187,7 +187,7 @@ def test_compaction_of_a_small_topic_is_measured(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("option", ["--megabytes", "--keys", "--rounds"])
-def test_nothing_cannot_be_compacted(option: str) -> None:
+def test_compaction_of_zero_size_is_rejected(option: str) -> None:
     done = CliRunner().invoke(compaction.main, [option, "0"])
     assert done.exit_code == 2
     assert "0 is not in the range" in done.output

@@ -163,7 +163,7 @@ def fetch_answer(topic: str, records: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("batches", [0, 1, 2, 7, 130])
-def test_consumer_reads_how_far_an_answer_goes(batches: int) -> None:
+def test_consumer_continues_after_the_last_batch_of_an_answer(batches: int) -> None:
     records = batch(3, 200)
     form = FetchForm.of("t", 0, 1 << 20, fetch_answer("t", records), len(records))
     answers = [fetch_answer("t", records * batches), fetch_answer("t", records)]

@@ -10,7 +10,7 @@ from pylogbroker.net.routes import Routes
 from pylogbroker.testing import Broker
 
 
-def test_it_measures_all_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_testing_benchmark_measures_all_calls(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(testing, "CALLS", 5)
     result = CliRunner().invoke(testing.main, ["--rounds", "2", "--starts", "1"], catch_exceptions=False)
     assert result.exit_code == 0

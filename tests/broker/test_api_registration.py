@@ -61,7 +61,7 @@ def test_an_api_has_one_handler() -> None:
         serves(FetchRequest, access=[unchecked])(lambda broker, context, request: None)
 
 
-def test_every_api_says_what_its_sender_must_be_allowed() -> None:
+def test_every_api_declares_its_access_checks() -> None:
     assert [api.name for api in apis.APIS if not api.access] == []
     assert {api.name for api in apis.APIS if unchecked in api.access} == {
         "ApiVersions",

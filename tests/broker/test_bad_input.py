@@ -231,7 +231,7 @@ def test_a_batch_that_contradicts_itself(shared: Wire, against: str, name: str) 
         assert shared.end() > before[0]
 
 
-def test_the_table_names_what_there_is() -> None:
+def test_expected_answers_name_existing_cases() -> None:
     assert (KAFKA.keys() | OURS.keys()) <= BATCHES.keys() | BOMBS.keys()
 
 
@@ -261,7 +261,7 @@ def test_rejected_batches_leave_nothing_behind(wire: Wire, broker: Broker) -> No
     assert _memory(broker, "VmRSS") - memory < 8 << 20
 
 
-class TestProducersThatAreConfused:
+class TestSequencesAndEpochs:
     """Sequence numbers and epochs. The batches are of three records."""
 
     def send(self, wire: Wire, *producer: int, count: int = 3) -> tuple[ErrorCode, int]:

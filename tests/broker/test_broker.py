@@ -57,7 +57,7 @@ class MissingTests(NodeTests):
             self.restart()
         return lines
 
-    def test_nothing_is_said_where_nothing_is_missing(self) -> None:
+    def test_complete_logs_are_not_reported_as_missing(self) -> None:
         self.assertEqual(self.restart_without(), [])
 
     def test_logs_that_are_gone_are_reported(self) -> None:
@@ -65,7 +65,7 @@ class MissingTests(NodeTests):
         self.assertEqual(lines, ["lines-0, lines-2 are in no log directory: recreated empty at offset 0"])
         self.assertEqual([self.node.broker.partitions.find("lines", n).log.log_end_offset for n in range(3)], [0, 1, 0])
 
-    def test_many_make_one_line(self) -> None:
+    def test_many_missing_logs_are_reported_in_one_line(self) -> None:
         [line] = self.restart_without(*(f"more_{index}" for index in range(20)))
         self.assertIn("more-9 and 10 others are in no log directory", line)
 
@@ -125,7 +125,7 @@ class SliceTests(NodeTests):
         self.assertGreater(self.iterations(controller.delete_topic("t")), 3)
         self.assertEqual(self.node.broker.partitions.led, {})
 
-    def test_of_two_changes_of_settings_the_later_one_wins(self) -> None:
+    def test_the_later_of_two_config_changes_wins(self) -> None:
         broker = self.node.broker
         for hours in ("3", "4"):
             broker.partitions._on_settings_changed(frozenset())
@@ -137,7 +137,7 @@ class SliceTests(NodeTests):
         self.successResultOf(changed)
         self.assertEqual({broker.partitions.find("t", index).log.config.retention_ms for index in range(5)}, {4})
 
-    def test_a_stop_finishes_what_was_begun(self) -> None:
+    def test_a_stop_completes_running_creations(self) -> None:
         created = ensureDeferred(self.node.broker.controller.create_topic(NewTopic("new", 5, 1)))
         self.restart()
         self.successResultOf(created)

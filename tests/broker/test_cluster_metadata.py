@@ -35,7 +35,7 @@ class PublishTests(SynchronousTestCase):
         now(self.metadata.publish(DELTA))
         self.assertEqual(self.events, [("prepare", [], ["t"]), ("act", [], ["t"])])
 
-    def test_of_two_deltas_at_once_none_is_lost(self) -> None:
+    def test_concurrent_deltas_are_both_applied(self) -> None:
         prepared: Deferred[None] = Deferred()
 
         async def wait(delta: Delta, after: ClusterImage) -> None:

@@ -114,7 +114,7 @@ class DescribeTests(ConfigsTests):
         self.assertFalse(rows["background.threads"].read_only)
         self.assertGreater(len(values), 60)
 
-    def test_all_brokers_have_what_was_set_for_them(self) -> None:
+    def test_defaults_of_all_brokers_are_described_separately(self) -> None:
         self.assertEqual(self.values(BROKER, ""), {})
         self.change(BROKER, "", ("background.threads", SET, "3"))
         self.change(BROKER, ME, ("background.threads", SET, "4"))
@@ -147,19 +147,19 @@ class AlterTests(ConfigsTests):
             values = self.values(TOPIC, "t", "flush.ms", "retention.ms")
             self.assertEqual(values, {"flush.ms": (str(version + 5), OWN), "retention.ms": ("7200000", FILE)})
 
-    def test_in_force_at_once_and_after_a_restart(self) -> None:
+    def test_settings_apply_at_once_and_after_a_restart(self) -> None:
         self.alter(TOPIC, "t", retention_ms="123")
         self.assertEqual(self.node.broker.partitions.find("t", 0).log.config.retention_ms, 123)
         self.restart()
         self.assertEqual(self.values(TOPIC, "t", "retention.ms"), {"retention.ms": ("123", OWN)})
         self.assertEqual(self.node.broker.partitions.find("t", 0).log.config.retention_ms, 123)
 
-    def test_checking_alone(self) -> None:
+    def test_validate_only_changes_nothing(self) -> None:
         self.assertEqual(self.alter(TOPIC, "t", check=True, flush_ms="1"), ErrorCode.NONE)
         self.assertEqual(self.alter(TOPIC, "t", check=True, flush_ms="x"), ErrorCode.INVALID_CONFIG)
         self.assertEqual(self.values(TOPIC, "t", "flush.ms")["flush.ms"][1], DEFAULT)
 
-    def test_what_cannot_be_stored_is_not_in_force(self) -> None:
+    def test_settings_that_cannot_be_stored_do_not_apply(self) -> None:
         with patch.object(TreeFile, "write", side_effect=Unavailable("disk full")):
             for kind, name in ((TOPIC, "t"), (BROKER, ME)):
                 self.assertEqual(self.alter(kind, name, compression_type="gzip"), ErrorCode.UNKNOWN_SERVER_ERROR)
@@ -208,7 +208,7 @@ class AlterTests(ConfigsTests):
 
 
 class IncrementalTests(ConfigsTests):
-    def test_every_version_changes_what_is_named(self) -> None:
+    def test_every_version_changes_only_the_named_settings(self) -> None:
         for version in range(2):
             changed = self.change(TOPIC, "t", ("flush.ms", SET, str(version + 5)), version=version)
             self.assertEqual(changed, ErrorCode.NONE)
@@ -285,7 +285,7 @@ class IncrementalTests(ConfigsTests):
             [config] = self.describe(TOPIC, "t", name, version=version).configs
             self.assertEqual(config.value, half[0])
 
-    def test_checking_alone(self) -> None:
+    def test_validate_only_changes_nothing(self) -> None:
         self.assertEqual(self.change(TOPIC, "t", ("flush.ms", SET, "1"), check=True), ErrorCode.NONE)
         self.assertEqual(self.values(TOPIC, "t", "flush.ms")["flush.ms"][1], DEFAULT)
         self.assertEqual(self.change(BROKER, ME, ("background.threads", SET, "9"), check=True), ErrorCode.NONE)

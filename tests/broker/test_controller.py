@@ -126,7 +126,7 @@ class CreateTests(ControllerTests):
             self.assertIs(again.topic_by_id(topic.id), topic)
             self.assertEqual(list(topic.partitions), [0, 1])
 
-    def test_partition_states_are_those_of_the_tree(self) -> None:
+    def test_partition_states_are_read_from_the_tree(self) -> None:
         now(self.controller.create_topic(NewTopic("t", 1, 3)))
         state = b'{"controller_epoch":4,"leader":2,"version":1,"leader_epoch":7,"isr":[2,3]}'
         now(self.tree.commit([SetData("/brokers/topics/t/partitions/0/state", state)]))
@@ -261,7 +261,7 @@ class ConfigTests(ControllerTests):
 
 
 class DeleteTests(ControllerTests):
-    def test_nothing_is_left(self) -> None:
+    def test_a_deleted_topic_leaves_no_nodes(self) -> None:
         topic = now(self.controller.create_topic(NewTopic("t")))
         now(self.controller.delete_topic("t"))
         self.assertEqual(self.metadata.topics, {})
@@ -317,7 +317,7 @@ class UnwritableTests(ControllerTests):
         self.assertEqual(len(self.follower.deltas), 1)
         now(self.controller.create_topic(NewTopic("u")))
 
-    def test_a_full_disk_has_a_code_of_its_own_and_is_logged_when_it_is_due(self) -> None:
+    def test_a_full_disk_has_its_own_error_code_and_rate_limited_log(self) -> None:
         due, asked = iter([True, False, False, True]), []
 
         def is_due(about: str) -> bool:
@@ -333,7 +333,7 @@ class UnwritableTests(ControllerTests):
         self.assertEqual(lines, ["a change of topics or settings failed: NoRoom: disk full"] * 2)
         self.assertEqual(len(set(asked)), 1)
 
-    def test_a_deletion_that_was_marked_is_finished_before_the_next_change(self) -> None:
+    def test_a_marked_deletion_completes_before_the_next_change(self) -> None:
         now(self.controller.create_topic(NewTopic("t", 1, 1)))
         with self.unwritable(after=1), self.assertRaises(KafkaError):
             now(self.controller.delete_topic("t"))

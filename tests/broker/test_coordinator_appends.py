@@ -62,13 +62,13 @@ class BuiltInThreadTests(NodeTests):
         self.assertEqual(self.done, [("built", ErrorCode.NONE), ("later", ErrorCode.NONE)])
         self.assertEqual(self.values(), [b"small", b"other"])
 
-    def test_nothing_waits_when_the_batch_is_appended(self) -> None:
+    def test_an_append_after_the_built_batch_does_not_wait(self) -> None:
         self.append("built", lambda: READ_INLINE_BYTES_MAX)
         self.run_threads()
         self.append("later", OTHER)
         self.assertEqual(self.done[1:], [("later", ErrorCode.NONE)])
 
-    def test_records_that_cannot_be_encoded_are_too_large_and_hold_up_nothing(self) -> None:
+    def test_unencodable_records_are_rejected_and_block_nothing(self) -> None:
         self.append("built", too_long)
         self.append("later", OTHER)
         self.run_threads()

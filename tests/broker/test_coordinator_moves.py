@@ -74,12 +74,12 @@ class GroupMoveTests(GroupTests):
         lead(self.node, OFFSETS, OTHER, epoch=1)
         self.assertEqual((self.fetched(), self.commit(8)), (NOT_HERE, NOT_HERE))
 
-    def test_waiting_members_learn_it_at_once(self) -> None:
+    def test_waiting_members_get_not_coordinator_at_once(self) -> None:
         joins = self.join()
         lead(self.node, OFFSETS, OTHER, epoch=1)
         self.assertEqual([result.error for result in joins], [NOT_HERE])
 
-    def test_they_are_read_again_when_this_broker_leads_again(self) -> None:
+    def test_offsets_are_reloaded_when_this_broker_leads_again(self) -> None:
         lead(self.node, OFFSETS, OTHER, epoch=1)
         lead(self.node, OFFSETS, NODE_ID, epoch=2)
         self.assertEqual(self.fetched(), 7)
@@ -93,7 +93,7 @@ class GroupMoveTests(GroupTests):
         lead(self.node, OFFSETS, NODE_ID, epoch=2)
         return held
 
-    def test_they_are_served_once_their_last_records_are_committed(self) -> None:
+    def test_offsets_are_served_once_the_last_records_are_committed(self) -> None:
         """Another leader may cut uncommitted records off."""
         partition = self.node.broker.partitions.led[OFFSETS, 0]
         held = self.hold((OFFSETS, 0))
@@ -106,7 +106,7 @@ class GroupMoveTests(GroupTests):
         partition.high_watermark.advance()
         self.assertEqual(self.fetched(), 7)
 
-    def test_a_leader_that_resigns_before_they_are_committed(self) -> None:
+    def test_a_leader_that_resigns_before_its_records_are_committed(self) -> None:
         partition = self.node.broker.partitions.led[OFFSETS, 0]
         held = self.hold((OFFSETS, 0))
         lead(self.node, OFFSETS, OTHER, epoch=3)
@@ -148,18 +148,18 @@ class GroupMoveTests(GroupTests):
 class FailedDirectoryTests(GroupTests):
     """The log directory of the groups fails."""
 
-    def test_a_commit_that_notices_it_is_the_last_one(self) -> None:
+    def test_a_commit_on_the_failed_disk_unloads_the_groups(self) -> None:
         with broken("pwritev", self.directories[0], failing(errno.EIO)):
             self.assertEqual(self.commit(8), NOT_HERE)
         self.assertIsNone(self.node.broker.groups.runtime.shard(0))
         self.assertEqual((self.fetched(), self.commit(8)), (NOT_HERE, NOT_HERE))
 
-    def test_waiting_members_learn_it_at_once(self) -> None:
+    def test_waiting_members_get_not_coordinator_at_once(self) -> None:
         joins = self.join()
         self.node.broker.partitions.directory_failed(self.directories[0], "it is gone")
         self.assertEqual([result.error for result in joins], [NOT_HERE])
 
-    def test_they_are_read_again_when_it_is_back(self) -> None:
+    def test_offsets_are_reloaded_when_the_directory_is_back(self) -> None:
         self.node.broker.partitions.directory_failed(self.directories[0], "it is gone")
         self.assertEqual(self.fetched(), NOT_HERE)
         self.restart()
@@ -197,7 +197,7 @@ class HalfTheDirectoriesOfTransactionsTests(HalfTheDirectoriesTests):
     def partition_for(self, key: str) -> int:
         return self.node.broker.transactions.partition_for(key)
 
-    def test_producers_learn_it(self) -> None:
+    def test_producers_of_the_failed_directory_get_not_coordinator(self) -> None:
         keys = list("abcdef")
         producers = [self.begun(b"value", transactional_id=key) for key in keys]
         led = self.node.broker.partitions.led

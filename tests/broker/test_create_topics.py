@@ -108,7 +108,7 @@ class CreateTopicsTests(NodeTests):
         self.assertIn("3", result.error_message)
         self.assertIn("1 broker", result.error_message)
 
-    def test_of_a_setting_given_twice_the_last_counts(self) -> None:
+    def test_the_last_value_of_a_repeated_setting_counts(self) -> None:
         configs = [CreatableTopicConfig("retention.ms", "1"), CreatableTopicConfig("retention.ms", "2")]
         self.ask(CreatableTopic("t", 1, 1, configs=configs))
         self.assertEqual(self.node.broker.metadata.topic_settings("t"), {"retention.ms": "2"})

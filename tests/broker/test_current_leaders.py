@@ -54,7 +54,7 @@ class CurrentLeaderTests(ReplicaTests):
         self.assert_named(self.produce(9), ErrorCode.NOT_LEADER_OR_FOLLOWER, NOBODY)
         self.assert_named(self.fetch(15, 2), ErrorCode.FENCED_LEADER_EPOCH, NOBODY)
 
-    def test_this_leader_in_a_later_epoch(self) -> None:
+    def test_a_later_epoch_of_the_same_leader_is_named(self) -> None:
         self.order(NODE_ID, 4)
         self.assert_named(self.fetch(epoch=3), ErrorCode.FENCED_LEADER_EPOCH, (NODE_ID, 4), HERE)
         self.assert_named(self.fetch(epoch=5), ErrorCode.UNKNOWN_LEADER_EPOCH, NOBODY)

@@ -32,7 +32,7 @@ def test_outside_of_an_event_calls_are_made_when_the_reactor_is_back() -> None:
     assert clock.getDelayedCalls() == []
 
 
-def test_what_the_calls_defer_is_done_at_the_same_end_also_through_nested_batches() -> None:
+def test_actions_deferred_by_actions_run_in_the_same_batch() -> None:
     deferred_actions, made = DeferredActions(Clock()), []
 
     def first() -> None:
@@ -48,7 +48,7 @@ def test_what_the_calls_defer_is_done_at_the_same_end_also_through_nested_batche
     assert made == ["first", "first is done", "within"]
 
 
-def test_actions_run_early_are_made_once_and_later_ones_wait_for_the_end() -> None:
+def test_early_actions_run_once_and_later_ones_wait_for_the_end() -> None:
     clock, made = Clock(), []
     deferred_actions = DeferredActions(clock)
     deferred_actions.run_early()

@@ -140,7 +140,7 @@ class DelegationTokenTests(TokenTests):
         self.assertEqual(self.owned(ALICE), [])
         self.assertEqual(self.expire(ALICE, mac), (ErrorCode.DELEGATION_TOKEN_NOT_FOUND, -1))
 
-    def test_one_that_has_expired_can_still_be_deleted(self) -> None:
+    def test_an_expired_token_can_still_be_deleted(self) -> None:
         mac = bytes(self.create(ALICE).hmac)
         self.expire(ALICE, mac, 0)
         self.node.clock.advance(1)
@@ -157,7 +157,7 @@ class DelegationTokenTests(TokenTests):
         self.assertEqual([each.token_id for each in self.describe(ALICE).tokens], [stays.token_id])
         self.assertEqual(now(self.node.tree.children("/delegation_token/tokens")), [stays.token_id])
 
-    def test_only_the_controller_removes_them(self) -> None:
+    def test_only_the_controller_removes_expired_tokens(self) -> None:
         def not_controller(_: object) -> None:
             raise KafkaError("another", ErrorCode.NOT_CONTROLLER)
 
@@ -239,7 +239,7 @@ class AuthorizedTokenTests(TokenTests):
         self.assertEqual(self.create(ALICE, owner="bob").error_code, 0)
         self.assertEqual(self.create(ALICE, owner="carol").error_code, ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED)
 
-    def test_others_are_seen_by_an_acl(self) -> None:
+    def test_acls_show_tokens_of_other_users(self) -> None:
         made = self.create(ALICE)
         self.create(CAROL)
         self.assertEqual(self.owned(BOB), [])

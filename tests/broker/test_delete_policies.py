@@ -121,7 +121,7 @@ class DeletePolicyTests(NodeTests):
             ["00000000000000000004.kafka"],
         )
 
-    def test_what_a_policy_sees(self) -> None:
+    def test_a_policy_gets_segments_and_settings(self) -> None:
         self.node.create("t", delete_policies="oldest:1", retention_ms="1234")
         self.fill(segments=2)
         at, size = self.node.broker.runtime.now_ms(), self.log().segments[0].size
@@ -156,7 +156,7 @@ class DeletePolicyTests(NodeTests):
         self.assertEqual(self.alter(TOPIC, "own", "delete.policies", "oldest:1", APPEND), (ErrorCode.NONE, None))
         self.assertEqual(self.starts("t", "own"), [5, 1])
 
-    def test_what_is_not_there_is_rejected(self) -> None:
+    def test_unknown_policies_are_rejected(self) -> None:
         self.node.create("t")
         unknown = f"delete.policies: 'odlest' is not accepted; expected any of {KNOWN}"
         argument = "delete.policies: 'oldest:x' is not accepted; expected a number behind the colon"
@@ -174,7 +174,7 @@ class DeletePolicyTests(NodeTests):
             )
         self.assertEqual(self.alter(TOPIC, "t", "retention.ms", "5"), (ErrorCode.NONE, None))
 
-    def test_one_that_raises_is_logged_once(self) -> None:
+    def test_a_policy_that_raises_is_logged_once(self) -> None:
         self.node.create("t", 1, delete_policies="oldest:0,size", retention_bytes="0")
         self.fill()
         with logged_lines() as lines:
@@ -188,7 +188,7 @@ class DeletePolicyTests(NodeTests):
         self.assertEqual(len(self.flushLoggedErrors(RuntimeError)), 1)
         self.assertGreater(len(self.plugin.asked), 1)
 
-    def test_one_that_goes_on_to_raise_is_logged_once_an_hour(self) -> None:
+    def test_a_policy_that_keeps_raising_is_logged_once_an_hour(self) -> None:
         self.node.create("t", 1, delete_policies="oldest:0")
         self.fill()
         with logged_lines() as lines:
@@ -197,7 +197,7 @@ class DeletePolicyTests(NodeTests):
         self.assertEqual(len([line for line in lines if "oldest" in line]), 4)
         self.assertEqual(len(self.flushLoggedErrors(RuntimeError)), 4)
 
-    def test_what_was_rejected_before_is_not_held_against_other_settings(self) -> None:
+    def test_stored_unknown_policies_do_not_block_other_settings(self) -> None:
         self.node.create("t", delete_policies="oldest:1,size")
         self.alter(BROKER, "", "log.delete.policies", "oldest:1")
         self.restart()  # without the plugin
@@ -216,7 +216,7 @@ class DeletePolicyTests(NodeTests):
             self.create("new", delete_policies="oldest:1"), (ErrorCode.INVALID_CONFIG, f"delete.policies: {gone}")
         )
 
-    def test_what_follows_from_other_settings_is_rejected_with_them(self) -> None:
+    def test_a_policy_may_reject_other_settings(self) -> None:
         """A policy may reject a value of another setting."""
         self.node.create("t", delete_policies="oldest:1")
         self.plugin.limit = 1000
@@ -225,7 +225,7 @@ class DeletePolicyTests(NodeTests):
         self.assertEqual(self.alter(TOPIC, "t", "retention.ms", "999"), (ErrorCode.NONE, None))
         self.assertEqual(self.alter(TOPIC, "t", "retention.ms", "1000"), (ErrorCode.INVALID_CONFIG, rejected))
 
-    def test_one_that_would_end_the_broker_ends_nothing(self) -> None:
+    def test_a_policy_that_raises_system_exit_does_not_end_the_broker(self) -> None:
         self.node.create("bad", delete_policies="oldest:666")
         self.node.create("good", delete_policies="oldest:1")
         for topic in ("bad", "good"):
@@ -237,7 +237,7 @@ class DeletePolicyTests(NodeTests):
         self.assertEqual(code, ErrorCode.INVALID_CONFIG)
         self.assertIn("making it failed with SystemExit(3)", message or "")
 
-    def test_one_that_is_gone_is_logged_once_an_hour_until_it_is_named_no_more(self) -> None:
+    def test_a_missing_policy_is_logged_once_an_hour_while_configured(self) -> None:
         for topic in ("t", "u", "v"):
             self.node.create(topic, delete_policies="oldest:1")
         self.restart()  # without the plugin
@@ -256,7 +256,7 @@ class DeletePolicyTests(NodeTests):
                 self.node.clock.advance(10)
         self.assertEqual([each for each in lines if "delete policy" in each], [line.replace("t, u, v", "u")] * 2)
 
-    def test_one_that_is_gone_deletes_nothing_and_stops_nobody(self) -> None:
+    def test_a_missing_policy_deletes_nothing_and_blocks_no_other(self) -> None:
         self.node.create("t", delete_policies="oldest:1,size", retention_bytes="-1")
         self.node.create("u", delete_policies="oldest:1")
         self.alter(BROKER, "", "log.delete.policies", "oldest:1")

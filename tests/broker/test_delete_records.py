@@ -32,7 +32,7 @@ class DeleteRecordsTests(NodeTests):
             self.assertEqual(self.delete(version + 1, version=version), (ErrorCode.NONE, version + 1))
             self.assertEqual(self.log.log_start_offset, version + 1)
 
-    def test_it_is_never_lowered(self) -> None:
+    def test_log_start_offset_is_never_lowered(self) -> None:
         self.delete(5)
         self.assertEqual(self.delete(3), (ErrorCode.NONE, 5))
         self.assertEqual(self.delete(0), (ErrorCode.NONE, 5))
@@ -44,7 +44,7 @@ class DeleteRecordsTests(NodeTests):
         self.assertEqual(self.log.log_start_offset, 0)
         self.assertEqual(self.delete(-1), (ErrorCode.NONE, 7))
 
-    def test_still_deleted_after_a_restart(self) -> None:
+    def test_log_start_offset_survives_a_restart(self) -> None:
         self.delete(4)
         self.restart()
         self.assertEqual(self.node.broker.partitions.find("t", 0).log.log_start_offset, 4)

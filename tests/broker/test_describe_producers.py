@@ -28,7 +28,7 @@ class DescribeProducersTests(NodeTests):
         topics_of: list[Any] = self.node.ask(describe_producers.handle, DescribeProducersRequest(list(topics))).topics
         return topics_of
 
-    def test_what_is_known_of_producers(self) -> None:
+    def test_producer_states_are_described(self) -> None:
         [topic] = self.ask(TopicRequest("t", [0]))
         [partition] = topic.partitions
         self.assertEqual((topic.name, partition.partition_index, partition.error_code), ("t", 0, 0))
@@ -53,7 +53,7 @@ class DescribeProducersTests(NodeTests):
         )
         self.assertTrue(first.partitions[0].error_message)
 
-    def test_a_partition_whose_disk_failed(self) -> None:
+    def test_a_partition_on_a_failed_disk(self) -> None:
         self.node.broker.partitions.directory_failed(self.directories[0], "it burns")
         [topic] = self.ask(TopicRequest("t", [0]))
         self.assertEqual(topic.partitions[0].error_code, ErrorCode.KAFKA_STORAGE_ERROR)

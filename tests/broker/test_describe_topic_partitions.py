@@ -83,7 +83,7 @@ class DescribeTopicPartitionsTests(NodeTests):
         )
         self.assertEqual(self.ask(cursor=Cursor("a", -1)).topics, [])
 
-    def test_a_partition_whose_log_failed(self) -> None:
+    def test_a_partition_with_a_failed_log(self) -> None:
         del self.node.broker.partitions.led["a", 1]
         [topic] = self.ask("a").topics
         well, ill = topic.partitions

@@ -159,7 +159,7 @@ class VersionTests(FetchTests):
             named = ("t", NO_ID) if version < FIRST_WITH_IDS else ("", self.node.broker.metadata.topics["t"].id)
             self.assertEqual((topic.topic, topic.topic_id), named)
 
-    def test_what_is_not_here(self) -> None:
+    def test_unknown_topics_and_partitions(self) -> None:
         for version in range(LAST + 1):
             missing = ErrorCode.UNKNOWN_TOPIC_ID if version >= FIRST_WITH_IDS else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             self.assertEqual(self.code(at(0, topic="nope"), version=version), missing)
@@ -176,7 +176,7 @@ class VersionTests(FetchTests):
         self.assertEqual([answer.error_code for answer in answers], [100, 0, 1])
         self.assertEqual(values_in(answers[1].records), [b"v"])
 
-    def test_nothing_asked_nothing_answered(self) -> None:
+    def test_an_empty_request_has_an_empty_answer(self) -> None:
         self.assertEqual(self.fetch(max_wait_ms=1000, min_bytes=1), [])
 
 
@@ -200,14 +200,14 @@ class SizeLimitOfOldClientsTests(FetchTests):
                 found += [record.value or b"" for record in part]
             self.assertEqual(found, self.all)
 
-    def test_so_has_the_whole_answer(self) -> None:
+    def test_the_whole_answer_is_limited_too(self) -> None:
         asked = at(0), at(0, partition=1)
         for most, counts in ((1, [1, 0]), (37 * 10, [10, 0]), (1 << 20, [1000, 1000])):
             answers = self.fetch(*asked, version=3, max_bytes=most)
             self.assertEqual([answer.error_code for answer in answers], [0, 0])
             self.assertEqual([len(KAFKA_PYTHON.read(bytes(answer.records))) for answer in answers], counts)
 
-    def test_what_grows_takes_the_space_of_what_follows(self) -> None:
+    def test_converted_records_take_space_of_later_partitions(self) -> None:
         self.node.create("plain", 3)
         size = sum(self.put(*self.all, topic="plain", partition=partition) for partition in range(3))
         asked = [at(0, partition, "plain") for partition in range(3)]
@@ -223,7 +223,7 @@ class SizeLimitOfOldClientsTests(FetchTests):
         [answer] = self.fetch(at(7, most=0), version=3, max_bytes=0)
         self.assertEqual([each.value for each in KAFKA_PYTHON.read(bytes(answer.records))], [b"7"])
 
-    def test_before_version_3_it_gets_as_much_of_the_message_as_it_has_space_for(self) -> None:
+    def test_before_version_3_the_first_message_is_cut_to_the_limit(self) -> None:
         """Such a client learns that it must ask for more, for each of its partitions."""
         value = b"x" * 500
         for partition in (0, 1):
@@ -270,7 +270,7 @@ class OffsetTests(FetchTests):
         self.assertEqual(self.values(at(0), version=12, replica_id=8), [[b"0", b"1"]])
         self.assertEqual(self.values(at(0), version=15, replica_state=ReplicaState(8)), [[b"0", b"1"]])
 
-    def test_who_is_no_follower_reads_nothing(self) -> None:
+    def test_fetches_of_brokers_that_are_not_replicas_are_rejected(self) -> None:
         for code in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_LEADER_EPOCH):
             for replica in (3, NODE_ID):
                 self.assertEqual(self.code(at(0), version=12, replica_id=replica), code)
@@ -342,14 +342,14 @@ class IsolationTests(FetchTests):
             self.assertEqual(answer.aborted_transactions, [])
             self.assertEqual(self.values(at(1), version=version, isolation_level=1), [[]])
 
-    def test_others_read_on(self) -> None:
+    def test_read_uncommitted_returns_undecided_records(self) -> None:
         for version in range(LAST + 1):
             [answer] = self.fetch(at(0), version=version)
             self.assertEqual(values_in(answer.records), [b"before", b"undecided", b"after"])
             self.assertEqual(answer.last_stable_offset, 1 if version >= 4 else -1)
             self.assertEqual(answer.aborted_transactions, None if version >= 4 else [])
 
-    def test_until_it_is_decided(self) -> None:
+    def test_read_committed_returns_records_once_decided(self) -> None:
         marker = [Record(0, NOW, b"\0\0\0\1", b"\0\0\0\0\0\0")]
         commit = build(marker, control=True, transactional=True, producer_id=5, producer_epoch=0)
         self.node.broker.partitions.find("t", 0).append(commit, NOW, Origin.COORDINATOR)
@@ -375,7 +375,7 @@ class AbortedTests(FetchTests):
         [answer] = self.fetch(at(offset), isolation_level=1, **fields)
         return [(each.producer_id, each.first_offset) for each in answer.aborted_transactions]
 
-    def test_they_are_notified_with_the_records(self) -> None:
+    def test_aborted_transactions_are_listed_with_the_records(self) -> None:
         for version in range(4, LAST + 1):
             self.assertEqual(self.reported(0, version=version), [(5, 0)])
             self.assertEqual(self.reported(1, version=version), [(5, 0)])
@@ -385,13 +385,13 @@ class AbortedTests(FetchTests):
         self.assertEqual(self.reported(5), [(7, 3)])
         self.assertEqual(self.reported(7), [])
 
-    def test_of_a_part_of_the_records_only_what_reaches_into_it(self) -> None:
+    def test_aborted_transactions_are_limited_to_the_returned_range(self) -> None:
         self.mark(False, 7)
         [answer] = self.fetch(at(1, most=1), isolation_level=1)
         self.assertEqual(len(list(entries(answer.records))), 1)
         self.assertEqual([each.producer_id for each in answer.aborted_transactions], [5])
 
-    def test_others_are_notified_nothing(self) -> None:
+    def test_read_uncommitted_gets_no_aborted_transactions(self) -> None:
         [answer] = self.fetch(at(0))
         self.assertIsNone(answer.aborted_transactions)
 
@@ -408,7 +408,7 @@ class AbortedTests(FetchTests):
         answer = self.cold(at(0), isolation_level=1)
         self.assertEqual([each.producer_id for each in answer.aborted_transactions], [5])
 
-    def test_a_lost_index_takes_the_log_offline_rather_than_show_aborted_records(self) -> None:
+    def test_a_lost_transaction_index_takes_the_log_offline(self) -> None:
         self.restart()
         [name] = [name for name in os.listdir(self.log().path) if name.endswith(".txnindex")]
         os.unlink(os.path.join(self.log().path, name))
@@ -426,7 +426,7 @@ class EmptiedTests(FetchTests):
         for offset in (0, 7, 20):
             self.assertEqual(self.values(at(offset)), [[b"v"]])
 
-    def test_at_the_end_they_report_where_to_go_on(self) -> None:
+    def test_an_emptied_batch_at_the_end_reports_the_next_offset(self) -> None:
         log = self.log()
         log.append(emptied(0), NOW, origin=Origin.REPLICATION)
         log.high_watermark = 1
@@ -454,12 +454,12 @@ class LimitTests(FetchTests):
             for most, limit in ((0, 9999), (1, 9999), (9999, 0), (9999, 1)):
                 self.assertEqual(self.values(at(1, most=most), version=version, max_bytes=limit), [[b"1"]])
 
-    def test_but_not_those_of_the_partitions_behind(self) -> None:
+    def test_later_partitions_respect_their_limit(self) -> None:
         asked = at(0, most=1), at(0, 1, most=1), at(0, topic="u")
         self.assertEqual(self.values(*asked), [[b"0"], [], [b"0", b"1", b"2"]])
         self.assertEqual(self.values(*asked, max_bytes=1), [[b"0"], [], []])
 
-    def test_the_first_one_that_has_any(self) -> None:
+    def test_the_first_nonempty_partition_exceeds_the_limit(self) -> None:
         self.assertEqual(self.values(at(3), at(2, 1), at(0, topic="u"), max_bytes=1), [[], [b"2"], []])
 
     def test_the_requests_limit_in_the_order_asked(self) -> None:
@@ -471,7 +471,7 @@ class LimitTests(FetchTests):
                     [[b"0", b"1", b"2"], [b"0"], []],
                 )
 
-    def test_before_version_3_there_is_no_such_limit(self) -> None:
+    def test_before_version_3_the_request_has_no_limit(self) -> None:
         for version in range(3):
             found = self.values(at(0), at(0, 1), version=version)
             self.assertEqual(found, [[b"0", b"1", b"2"]] * 2)
@@ -502,7 +502,7 @@ class LongPollTests(FetchTests):
         for partition in self.node.broker.partitions.led.values():
             self.assertEqual(len(partition.purgatory), 0)
 
-    def test_what_is_enough_is_answered_at_once(self) -> None:
+    def test_enough_bytes_are_answered_at_once(self) -> None:
         self.put(b"v")
         calls = len(self.node.clock.getDelayedCalls())
         for least in (0, 1, self.size):
@@ -513,7 +513,7 @@ class LongPollTests(FetchTests):
         self.assertEqual(len(self.node.clock.getDelayedCalls()), calls)
         self.assert_nobody_waits()
 
-    def test_the_time_passes(self) -> None:
+    def test_a_fetch_without_records_ends_after_max_wait(self) -> None:
         for version in range(LAST + 1):
             waiting = self.wait(at(0), at(0, 1), version=version)
             self.node.clock.advance(0.499)
@@ -537,7 +537,7 @@ class LongPollTests(FetchTests):
         self.node.clock.advance(0.5)
         self.assertEqual(values_in(self.answers(waiting)[0].records), [b"v"])
 
-    def test_appends_wake(self) -> None:
+    def test_appends_wake_a_waiting_fetch(self) -> None:
         for version in range(LAST + 1):
             waiting = self.wait(at(version), at(0, 1), version=version)
             self.put(b"v")
@@ -545,7 +545,7 @@ class LongPollTests(FetchTests):
             self.assertEqual(values_in(self.answers(waiting)[0].records), [b"v"])
             self.assert_nobody_waits()
 
-    def test_who_is_gone_is_not_waited_for(self) -> None:
+    def test_a_cancelled_fetch_is_removed_from_the_purgatory(self) -> None:
         calls = self.node.clock.getDelayedCalls()
         waiting = self.wait(at(0), at(0, 1))
         waiting.cancel()
@@ -553,7 +553,7 @@ class LongPollTests(FetchTests):
         self.assertEqual(self.node.clock.getDelayedCalls(), calls)
         self.assert_nobody_waits()
 
-    def test_who_is_gone_when_records_have_come(self) -> None:
+    def test_a_fetch_cancelled_after_an_append_is_removed(self) -> None:
         waiting = self.wait(at(0))
         self.put(b"v")
         waiting.cancel()
@@ -592,7 +592,7 @@ class LongPollTests(FetchTests):
         self.node.clock.advance(0.1)
         self.assertNoResult(waiting)
 
-    def test_what_consumers_may_not_see_yet_does_not_wake(self) -> None:
+    def test_records_above_the_high_watermark_wake_no_consumer(self) -> None:
         self.node.create("safe", flush_messages="1")
         waiting = self.wait(at(0, topic="safe"))
         self.node.threads.holding = True
@@ -604,7 +604,7 @@ class LongPollTests(FetchTests):
         self.node.clock.advance(0)
         self.assertEqual(values_in(self.answers(waiting)[0].records), [b"v"])
 
-    def test_nothing_happens_to_a_fetch_that_has_ended(self) -> None:
+    def test_an_ended_fetch_ignores_later_events(self) -> None:
         for end in (Deferred.cancel, lambda waiting: self.node.clock.advance(0.5)):
             waiting = self.wait(at(0))
             [fetch] = self.node.broker.fetches.delayed
@@ -637,7 +637,7 @@ class LongPollTests(FetchTests):
         self.restart()
         self.assertEqual([answer.error_code for answer in self.answers(waiting)], [0])
 
-    def test_a_reader_of_committed_records_waits_for_what_is_decided(self) -> None:
+    def test_read_committed_waits_for_decided_records(self) -> None:
         partition = self.node.broker.partitions.find("t", 0)
         waiting = self.wait(at(0), at(0, 1), isolation_level=1, min_bytes=2 * self.size)
         for number in range(3):
@@ -657,7 +657,7 @@ class LongPollTests(FetchTests):
         self.node.clock.advance(0)
         self.assertEqual(values_in(self.answers(waiting)[0].records)[:3], [b"v" * 100] * 3)
 
-    def test_what_is_decided_may_be_too_little(self) -> None:
+    def test_read_committed_counts_only_decided_bytes(self) -> None:
         waiting = self.wait(at(0), at(0, 1), isolation_level=1, min_bytes=2 * self.size)
         self.put(b"1")
         self.node.clock.advance(0)
@@ -678,7 +678,7 @@ class LongPollTests(FetchTests):
         [answer] = self.answers(waiting)
         self.assertEqual((answer.records, answer.last_stable_offset, answer.high_watermark), (b"", 0, 1))
 
-    def test_a_reader_of_committed_records_learns_who_is_gone(self) -> None:
+    def test_a_read_committed_wait_reports_a_deleted_topic(self) -> None:
         self.node.create("doomed")
         waiting = self.wait(at(0), at(0, topic="doomed"), isolation_level=1)
         self.put(b"hidden", producer=(5, 0, 0), transactional=True)
@@ -735,7 +735,7 @@ class ManyPartitionsTests(FetchTests):
         found = {answer.partition_index: values_in(answer.records) for answer in topic.partitions}
         self.assertEqual(found, {n: [] if n % 7 else [b"%d" % n] for n in range(self.count)})
 
-    def test_limits_hold_over_all_of_them(self) -> None:
+    def test_limits_hold_over_all_partitions(self) -> None:
         sizes = [self.put(b"v", topic="many", partition=partition) for partition in (5, 205, 305)]
         waiting = self.send(*self.all, version=12, max_bytes=sum(sizes) - 1)
         self.iterations(waiting)
@@ -751,7 +751,7 @@ class ManyPartitionsTests(FetchTests):
             self.assert_nobody_waits()
             self.all[3 + isolation] = at(1, 3 + isolation, "many")
 
-    def test_they_are_waited_for_and_wake(self) -> None:
+    def test_fetches_of_many_partitions_wait_and_wake(self) -> None:
         for isolation in (0, 1):
             partition = self.count - 1 - isolation
             waiting = self.send(*self.all, version=12, min_bytes=1, max_wait_ms=500, isolation_level=isolation)
@@ -764,14 +764,14 @@ class ManyPartitionsTests(FetchTests):
             self.assert_nobody_waits()
             self.all[partition] = at(1, partition, "many")
 
-    def test_the_time_is_over_while_they_are_read(self) -> None:
+    def test_max_wait_ends_while_partitions_are_read(self) -> None:
         waiting = self.send(*self.all, version=12, min_bytes=1, max_wait_ms=1)
         self.node.clock.rightNow += 0.01
         self.iterations(waiting)
         self.assertEqual(len(self.answers(waiting)), self.count)
         self.assert_nobody_waits()
 
-    def test_a_topic_is_deleted_while_they_are_read(self) -> None:
+    def test_a_topic_is_deleted_while_partitions_are_read(self) -> None:
         waiting = self.send(at(0, topic="t"), *self.all, version=12, min_bytes=1, max_wait_ms=500)
         self.iterate()
         deleted = ensureDeferred(self.node.broker.controller.delete_topic("t"))
@@ -835,7 +835,7 @@ class OldClientTests(FetchTests):
                 expected = [(3 * n + m, NOW + m if version >= 2 else -1, b"v" * 200) for m in range(3)]
                 self.assertEqual([(each.offset, each.timestamp, each.value) for each in found], expected)
 
-    def test_nothing_from_before_the_offset(self) -> None:
+    def test_records_before_the_fetch_offset_are_not_returned(self) -> None:
         self.add([Record(n, NOW, b"k", b"%d" % n) for n in range(5)])
         for version in range(4):
             self.assertEqual([each.offset for each in self.read(3, version)], [3, 4])
@@ -849,7 +849,7 @@ class OldClientTests(FetchTests):
         for version in range(4):
             self.assertEqual([(each.offset, each.value) for each in self.read(0, version)], [(0, b"1"), (2, b"2")])
 
-    def test_what_compaction_has_emptied_is_passed_over(self) -> None:
+    def test_batches_emptied_by_compaction_are_skipped(self) -> None:
         """Old clients go on behind the last record that they get; a region never reaches into the next segment."""
         log, peer = self.log(), KAFKA_PYTHON.write([Record(0, NOW, b"k", b"v")], 2, Codec.NONE)
         for offset in range(3):
@@ -864,7 +864,7 @@ class OldClientTests(FetchTests):
         for version in range(4):
             self.assertEqual(self.read(4, version), [])
 
-    def test_so_is_it_within_what_the_client_has_space_for(self) -> None:
+    def test_emptied_batches_are_skipped_within_small_limits(self) -> None:
         log = self.log()
         for offset in range(50):
             log.append(emptied(offset), NOW, origin=Origin.REPLICATION)
@@ -885,7 +885,7 @@ class OldClientTests(FetchTests):
         [answer] = self.answers(waiting)
         self.assertEqual(answer.records, b"")
 
-    def test_zstd_is_nothing_for_them(self) -> None:
+    def test_old_clients_cannot_read_zstd(self) -> None:
         self.add([Record(0, NOW, b"k", b"v" * 200)], Codec.ZSTD)
         for version in range(LAST + 1):
             if version < 4:
@@ -938,13 +938,13 @@ class OldFormatTests(FetchTests):
         [answer] = self.fetch(at(0, topic=topic), version=version)
         return {entry.magic for entry in entries(answer.records)}
 
-    def test_from_version_12_on_they_are_v2(self) -> None:
+    def test_from_version_12_on_old_formats_are_converted_to_v2(self) -> None:
         """librdkafka 2.5 to 2.15 reads nothing of older formats there, and says nothing."""
         self.add([Record(n, NOW + n, b"k", b"%d" % n) for n in range(3)])
         for version in range(LAST + 1):
             self.assertEqual(self.magics(version), {0 if version < 2 else 1 if version < 12 else 2}, version)
 
-    def test_nothing_is_lost(self) -> None:
+    def test_all_records_of_old_formats_are_returned(self) -> None:
         fields = [(b"k", b"v"), (None, b"v" * 300), (b"k", None), (b"", b"")]
         for magic in (0, 1):
             for codec in (Codec.NONE, Codec.GZIP, Codec.SNAPPY, Codec.LZ4):
@@ -972,13 +972,13 @@ class OldFormatTests(FetchTests):
                 found += part
             self.assertEqual(found, records)
 
-    def test_a_log_whose_format_changed(self) -> None:
+    def test_a_log_upgraded_to_a_newer_format(self) -> None:
         self.add([Record(0, NOW, None, b"old")])
         self.node.broker.partitions.find("old", 0).append(batch([b"new"]), NOW)
         self.assertEqual(self.magics(LAST), {2})
         self.assertEqual(self.values(at(0, topic="old")), [[b"old", b"new"]])
 
-    def test_a_log_whose_format_went_back(self) -> None:
+    def test_a_log_downgraded_to_an_older_format(self) -> None:
         log = self.log("t")
         self.put(b"new")
         log.config = attrs.evolve(log.config, magic=1)
@@ -1007,7 +1007,7 @@ class OldFormatTests(FetchTests):
         self.assertEqual(answers[0], answers[1])
         self.assertEqual(pieces.size, len(answers[0]))
 
-    def test_converted_pieces_are_found_by_who_reads_on(self) -> None:
+    def test_converted_pieces_are_reused_by_later_fetches(self) -> None:
         self.add([Record(n, NOW, None, b"v" * 1000) for n in range(400)])
         with patch.object(conversion, "up_convert", wraps=conversion.up_convert) as converting:
             for most in (300_000, 200_000, 100_000, 300_000):
@@ -1021,7 +1021,7 @@ class OldFormatTests(FetchTests):
         self.add([Record(0, NOW, None, b"two")])
         self.assertEqual(self.values(at(0, topic="old")), [[b"two"]])
 
-    def test_what_is_damaged_is_given_no_new_checksum(self) -> None:
+    def test_damaged_messages_are_not_converted(self) -> None:
         self.add([Record(0, NOW, None, b"sound")])
         self.add([Record(1, NOW, None, b"damaged")])
         [segment] = self.log("old").segments
@@ -1039,7 +1039,7 @@ class OldFormatTests(FetchTests):
 
 
 class PieceTests(SynchronousTestCase):
-    def test_the_least_recently_used_go_first(self) -> None:
+    def test_the_least_recently_used_pieces_are_dropped_first(self) -> None:
         pieces = ConversionCache(limit=10)
         for place in range(3):
             pieces.keep((0, place), ConvertedPiece(b"abc", 5))
@@ -1048,7 +1048,7 @@ class PieceTests(SynchronousTestCase):
         self.assertEqual([pieces.find((0, place), 5) is not None for place in range(4)], [True, False, True, True])
         self.assertEqual(pieces.size, 10)
 
-    def test_the_longest_of_a_place_stays_and_is_found_by_those_who_want_all_of_it(self) -> None:
+    def test_the_longest_piece_of_a_position_is_kept(self) -> None:
         pieces = ConversionCache(limit=10)
         for length in (5, 7, 6):
             pieces.keep((0, 0), ConvertedPiece(b"%d" % length, length))
@@ -1085,7 +1085,7 @@ class SessionTests(FetchTests):
         self.assertEqual((response.session_id, response.responses), (0, []))
         return ErrorCode(response.error_code)
 
-    def test_only_what_is_new_is_reported(self) -> None:
+    def test_incremental_answers_list_only_changed_partitions(self) -> None:
         for version in range(7, LAST + 1):
             end = self.log().log_end_offset
             self.begin(at(end), at(0, 1), version=version)
@@ -1106,7 +1106,7 @@ class SessionTests(FetchTests):
         gone = [ForgottenTopic("t", topic.id, [0])]
         self.assertEqual(self.go_on(2, forgotten_topics_data=gone), [(1, [b"1"])])
 
-    def test_a_waiting_one_answers_with_what_came(self) -> None:
+    def test_a_waiting_incremental_fetch_returns_new_records(self) -> None:
         self.begin(at(0), at(0, 1))
         waiting = self.send(session_id=self.session, session_epoch=1, max_wait_ms=500, min_bytes=1)
         self.put(b"v", partition=1)
@@ -1145,20 +1145,20 @@ class SessionTests(FetchTests):
         self.begin(at(0), version=13)
         self.assertEqual(self.kafka_error(1, version=12), ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
 
-    def test_an_end(self) -> None:
+    def test_a_final_request_ends_the_session(self) -> None:
         self.put(b"v")
         self.begin(at(0))
         response = self.ask(at(0), session_id=self.session, session_epoch=-1)
         self.assertEqual((response.session_id, len(response.responses)), (0, 1))
         self.assertEqual(self.kafka_error(1), ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
 
-    def test_one_in_place_of_another(self) -> None:
+    def test_a_new_session_replaces_the_old_one(self) -> None:
         first = self.begin(at(0))
         response = self.ask(at(0, 1), session_id=first, session_epoch=0)
         self.assertNotIn(response.session_id, (0, first))
         self.assertEqual(self.kafka_error(1), ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
 
-    def test_none_is_begun_unasked(self) -> None:
+    def test_no_session_begins_without_a_request(self) -> None:
         for version in range(LAST + 1):
             self.assertEqual(self.ask(at(0), version=version).session_id, 0)
         self.assertEqual(len(self.node.broker.fetches.sessions), 0)
@@ -1167,7 +1167,7 @@ class SessionTests(FetchTests):
 class FullSessionTests(FetchTests):
     settings = {"max.incremental.fetch.session.cache.slots": "1"}
 
-    def test_who_finds_no_slot_is_answered_in_full(self) -> None:
+    def test_a_fetch_without_a_session_slot_is_answered_in_full(self) -> None:
         ids = [self.successResultOf(self.send(at(0), session_epoch=0)).session_id for _ in range(2)]
         self.assertGreater(ids[0], 0)
         self.assertEqual(ids[1], 0)
@@ -1185,7 +1185,7 @@ class DiskTests(FetchTests):
         )
         return response.responses[0].partitions[0].records
 
-    def test_small_ones_are_read_and_large_ones_are_sent_from_their_file(self) -> None:
+    def test_small_batches_are_read_and_large_ones_sent_from_the_file(self) -> None:
         self.put(self.small)
         self.put(self.large)
         found = self.raw(1)
@@ -1194,7 +1194,7 @@ class DiskTests(FetchTests):
         self.assertNotIsInstance(self.raw(0), FileRegion)
         self.assertEqual(values_in(self.raw(0)), [self.small])
 
-    def test_what_is_not_in_memory_is_brought_in_by_a_thread(self) -> None:
+    def test_cold_records_are_read_by_a_thread(self) -> None:
         self.put(self.small)
         self.put(self.large)
         self.node.threads.holding = True
@@ -1214,7 +1214,7 @@ class DiskTests(FetchTests):
         with broken("preadv", self.log().path, cold_end):
             self.assertNoResult(self.send(at(0)))
 
-    def test_nothing_of_a_cold_log_is_read_but_in_threads(self) -> None:
+    def test_cold_logs_are_read_only_in_threads(self) -> None:
         for number in range(40):
             self.put(b"%d" % number * 2 * READ_INLINE_BYTES_MAX)
         self.restart()
@@ -1228,7 +1228,7 @@ class DiskTests(FetchTests):
             values = values_in(self.cold(at(offset, most=most)).records)
             self.assertEqual(values[0], b"%d" % offset * 2 * READ_INLINE_BYTES_MAX)
 
-    def test_while_a_thread_reads_others_are_answered(self) -> None:
+    def test_other_fetches_are_answered_while_a_thread_reads(self) -> None:
         self.put(self.large)
         self.put(b"other", partition=1)
         self.node.threads.holding = True
@@ -1269,22 +1269,22 @@ class FailingDiskTests(FetchTests):
         self.assertEqual(again, answers[0].error_code)
         return again
 
-    def test_small(self) -> None:
+    def test_a_small_batch_on_a_failed_disk(self) -> None:
         self.assertEqual(self.fails(b"v", LAST), ErrorCode.KAFKA_STORAGE_ERROR)
 
-    def test_large(self) -> None:
+    def test_a_large_batch_on_a_failed_disk(self) -> None:
         self.assertEqual(self.fails(b"v" * 3 * READ_INLINE_BYTES_MAX, LAST), ErrorCode.KAFKA_STORAGE_ERROR)
 
-    def test_by_name(self) -> None:
+    def test_a_failed_disk_before_topic_ids(self) -> None:
         self.assertEqual(self.fails(b"v", 6), ErrorCode.KAFKA_STORAGE_ERROR)
 
-    def test_before_version_6_it_is_said_in_other_words(self) -> None:
+    def test_before_version_6_a_failed_disk_is_not_leader_or_follower(self) -> None:
         self.assertEqual(self.fails(b"v", 5), ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
-    def test_while_converting(self) -> None:
+    def test_disk_fails_while_converting(self) -> None:
         self.assertEqual(self.fails(b"v", 1), ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
-    def test_who_waits_is_woken(self) -> None:
+    def test_a_failed_disk_wakes_a_waiting_fetch(self) -> None:
         waiting = self.send(at(0), at(0, 1), max_wait_ms=500, min_bytes=1)
         with broken("pwritev", os.path.dirname(self.log().path), failing(errno.EIO)):
             try:

@@ -171,7 +171,7 @@ def test_partitions_that_were_sent_data_go_to_the_end() -> None:
     assert keys(session) == [("t", 1), ("t", 0)]
 
 
-def test_an_incremental_answer_mentions_what_is_new() -> None:
+def test_an_incremental_answer_lists_changed_partitions() -> None:
     session = begin(FetchSessions(1))
     asked = session.partitions["t", 0]
     quiet = PartitionData(0, high_watermark=5, log_start_offset=0, records=b"")

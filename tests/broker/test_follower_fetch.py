@@ -142,7 +142,7 @@ class AppendDuringReadTests(FollowerFetchTests):
         )
         self.assert_answered_with_record(self.send_for_both(replica_state=ReplicaState(OTHER)))
 
-    def test_producers_are_answered_before_the_fetch_that_acknowledges_begins_to_wait(self) -> None:
+    def test_producers_are_answered_before_the_fetch_waits(self) -> None:
         partition, actions = self.partitions.led["t", 0], self.node.broker.runtime.deferred_actions
         waits: list[bool] = []
         self.node.produce("t", 0, 1)

@@ -91,7 +91,7 @@ class FollowerSessionTests(ReplicaTests):
         self.node.produce("t", 2, 1)
         self.assertEqual(list(self.answered(self.send({}))), [2])
 
-    def test_what_was_sent_is_sent_again_until_the_follower_names_the_partition(self) -> None:
+    def test_an_answer_is_repeated_until_the_follower_confirms_it(self) -> None:
         self.node.produce("t", 2, 1)
         self.assertEqual(list(self.answered(self.send({}))), [2])
         self.assertEqual(list(self.answered(self.send({}))), [2])
@@ -128,7 +128,7 @@ class FollowerSessionTests(ReplicaTests):
         codes = {index: each.error_code for index, each in self.answered(self.send({})).items()}
         self.assertEqual(codes, dict.fromkeys(range(3), ErrorCode.FENCED_LEADER_EPOCH))
 
-    def test_all_are_read_from_time_to_time(self) -> None:
+    def test_all_partitions_are_read_from_time_to_time(self) -> None:
         self.node.clock.advance(PASS_MS / 1000)
         self.expire(self.send({}))
         self.assertEqual(sorted(self.read[0]), [0, 1, 2])

@@ -153,7 +153,7 @@ class FindCoordinatorTests(NodeTests):
         )
         self.node.ask(find_coordinator.handle, FindCoordinatorRequest("h"), 0)
 
-    def test_one_in_old_versions_several_in_new_ones(self) -> None:
+    def test_old_versions_find_one_coordinator_and_new_versions_several(self) -> None:
         for version in range(4):
             answer = self.node.ask(find_coordinator.handle, FindCoordinatorRequest("g"), version)
             self.assertEqual((answer.error_code, answer.node_id, answer.port), (0, NODE_ID, answer.port))
@@ -164,12 +164,12 @@ class FindCoordinatorTests(NodeTests):
             self.assertEqual({found.node_id for found in answer.coordinators}, {NODE_ID})
             self.assertEqual({found.error_code for found in answer.coordinators}, {0})
 
-    def test_other_things_have_none(self) -> None:
+    def test_unknown_key_types_have_no_coordinator(self) -> None:
         answer = self.node.ask(find_coordinator.handle, FindCoordinatorRequest("x", key_type=2), 3)
         self.assertEqual((answer.error_code, answer.node_id, answer.port), (ErrorCode.INVALID_REQUEST, -1, -1))
         self.assertIn("key type 2", answer.error_message)
 
-    def test_when_the_topic_cannot_be_made(self) -> None:
+    def test_a_failed_creation_of_the_offsets_topic_is_reported(self) -> None:
         with patch.object(self.node.broker.controller.__class__, "create_topic", side_effect=StorageFailure("full")):
             answer = self.node.ask(find_coordinator.handle, FindCoordinatorRequest("g"), 3)
         self.assertEqual(answer.error_code, ErrorCode.COORDINATOR_NOT_AVAILABLE)
@@ -306,7 +306,7 @@ class MembershipTests(GroupTests):
         self.assertEqual(again.members[0].group_instance_id, "one")
         self.assertEqual(again.leader, again.member_id)
 
-    def test_who_waits_is_answered_when_the_broker_stops(self) -> None:
+    def test_waiting_joins_are_answered_when_the_broker_stops(self) -> None:
         answers = self.join()
         self.node.broker.release()
         (joined,) = answers
@@ -349,7 +349,7 @@ class LargeGroupTests(GroupTests):
     def group(self) -> Any:
         return self.node.broker.groups.describe("g")
 
-    def test_a_generation_is_complete_before_its_members_are_answered_one_by_one(self) -> None:
+    def test_a_generation_completes_before_its_members_are_answered(self) -> None:
         self.assertEqual(self.counts(self.answered, 1), [0, 1])
         self.assertEqual((self.group().state, len(self.group().members)), ("CompletingRebalance", 5))
         self.assertEqual(self.counts(self.answered, 5), [1, 2, 3, 4, 5])
@@ -438,7 +438,7 @@ class DeletedOffsetsTopicTests(GroupTests):
         self.assertEqual([answer.topics[0].partitions[0].error_code for answer in commits], [0])
         self.assertEqual(self.committed(group="h").committed_offset, 5)
 
-    def test_requests_that_wait_are_answered_when_the_topic_cannot_be_created(self) -> None:
+    def test_waiting_joins_fail_when_the_topic_cannot_be_created(self) -> None:
         self.member()
         self.begin_deletion()
         joins = self.join()
@@ -508,7 +508,7 @@ class OffsetTests(GroupTests):
         found = self.committed()
         self.assertEqual((found.committed_offset, found.committed_leader_epoch, found.metadata), (5, 3, ""))
 
-    def test_all_that_a_group_has_committed(self) -> None:
+    def test_all_committed_offsets_of_a_group(self) -> None:
         self.node.create("u")
         self.commit(1)
         self.commit(2, 1)
@@ -654,7 +654,7 @@ class RestartTests(GroupTests):
         beat = HeartbeatRequest("g", joined.generation_id, joined.member_id)
         self.assertEqual(self.ask(heartbeat.handle, beat).error_code, 0)
 
-    def test_offsets_of_a_topic_whose_deletion_was_interrupted(self) -> None:
+    def test_offsets_of_a_topic_with_an_interrupted_deletion(self) -> None:
         self.commit(4)
         now(self.node.tree.commit([Create("/admin/delete_topics/t")]))
         self.restart()
@@ -663,7 +663,7 @@ class RestartTests(GroupTests):
         self.restart()
         self.assertEqual(self.committed().committed_offset, -1)
 
-    def test_many_of_them_in_small_slices(self) -> None:
+    def test_many_offsets_are_loaded_in_small_slices(self) -> None:
         for offset in range(200):
             self.commit(offset, offset % 2)
         self.settings = {**self.settings, "offsets.load.buffer.size": "100"}
@@ -677,7 +677,7 @@ class RestartTests(GroupTests):
         self.restart()
         self.assertEqual(self.committed().committed_offset, 5)
 
-    def test_while_they_are_loaded(self) -> None:
+    def test_requests_during_the_load_get_load_in_progress(self) -> None:
         self.commit(5)
         waiting: list[Callable[[], None]] = []
 

@@ -30,7 +30,7 @@ class GroupCommitTests(SynchronousTestCase):
     def finish(self, run: int, result: Any = None) -> None:
         self.runs[run][1].callback(result)
 
-    def test_all_that_come_during_a_run_share_the_next(self) -> None:
+    def test_syncs_requested_during_a_run_share_the_next_one(self) -> None:
         first = self.commit.sync(self.log)
         others = [self.commit.sync(self.log) for _ in range(63)]
         self.assertEqual([call for call, _ in self.runs], [self.log.sync])
@@ -49,7 +49,7 @@ class GroupCommitTests(SynchronousTestCase):
         self.commit.sync(Log())  # type: ignore[arg-type]
         self.assertEqual(len(self.runs), 2)
 
-    def test_a_failure_reaches_those_it_was_for_and_no_others(self) -> None:
+    def test_a_failed_sync_fails_only_its_own_waiters(self) -> None:
         first, second = self.commit.sync(self.log), self.commit.sync(self.log)
         self.runs[0][1].errback(StorageFailure("the disk is gone"))
         self.failureResultOf(first, StorageFailure)

@@ -37,7 +37,7 @@ class InitProducerIdTests(NodeTests):
     def test_every_version_gives_another_id(self) -> None:
         self.assertEqual([self.take(version=version) for version in range(LAST + 1)], list(range(LAST + 1)))
 
-    def test_who_had_an_id_gets_a_new_one(self) -> None:
+    def test_a_producer_with_an_id_gets_a_new_one(self) -> None:
         first = self.take()
         for version in (3, 4, 5):
             self.assertGreater(self.take(version=version, producer_id=first, producer_epoch=2), first)
@@ -94,7 +94,7 @@ class BlockTests(NodeTests):
         taken = [now(ids.take()) for _ in range(3) for ids in (one, other)]
         self.assertEqual(taken, [0, BLOCK_SIZE, 1, BLOCK_SIZE + 1, 2, BLOCK_SIZE + 2])
 
-    def test_those_who_ask_at_once_share_one_block(self) -> None:
+    def test_concurrent_requests_share_one_block(self) -> None:
         ids = self.node.broker.producer_ids
         tree = self.node.tree
         real, gate = type(tree).commit, Deferred[None]()
@@ -110,7 +110,7 @@ class BlockTests(NodeTests):
             gate.callback(None)
             self.assertEqual([self.successResultOf(each) for each in waiting], list(range(10)))
 
-    def test_after_a_block_that_could_not_be_taken_the_next_try_may_succeed(self) -> None:
+    def test_a_failed_block_allocation_is_tried_again(self) -> None:
         ids = self.node.broker.producer_ids
 
         async def fails(self: Any, operations: Any) -> Any:

@@ -202,7 +202,7 @@ class EveryApiTests(BoundsTests):
             self.assertTrue(sent, f"{api.name} {version}")
             self.assertEqual([line for line in lines if "failed" in line], [], f"{api.name} {version}")
 
-    def test_what_is_named_a_thousand_times_is_not_described_a_thousand_times(self) -> None:
+    def test_repeated_names_are_not_described_repeatedly(self) -> None:
         """Each mention is worth a number, an error and its text at most."""
         many = min(1000, examples(1000))
         self.commit(NAME, "m" * 4000)

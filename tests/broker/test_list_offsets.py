@@ -68,7 +68,7 @@ class NewTests(ListOffsetsTests):
             self.assertEqual(self.found(timestamp), (offset, found, epoch), timestamp)
         self.assertEqual(self.found(41), NOTHING)
 
-    def test_by_time_what_is_deleted_is_not_found(self) -> None:
+    def test_deleted_records_are_not_found_by_time(self) -> None:
         self.node.produce("t", 0, 10, 20, 30)
         self.log.delete_records_before(2)
         self.assertEqual(self.found(10)[:2], (2, 30))
@@ -78,7 +78,7 @@ class NewTests(ListOffsetsTests):
         self.node.produce("t", 0, 50)
         self.assertEqual(self.found(MAX_TIMESTAMP), (1, 90, 0))
 
-    def test_nothing_in_an_empty_log(self) -> None:
+    def test_an_empty_log_has_no_records_by_time(self) -> None:
         self.assertEqual(self.found(LATEST)[:2], (0, -1))
         self.assertEqual(self.found(EARLIEST)[:2], (0, -1))
         self.assertEqual(self.found(0), NOTHING)
@@ -90,7 +90,7 @@ class NewTests(ListOffsetsTests):
         self.assertEqual(self.found(EARLIEST_LOCAL), (1, -1, 0))
         self.assertEqual(self.found(LATEST_TIERED), NOTHING)
 
-    def test_what_lies_beyond_the_high_watermark_is_for_replicas(self) -> None:
+    def test_only_replicas_see_beyond_the_high_watermark(self) -> None:
         self.node.produce("t", 0, 10, 20)
         self.node.produce("t", 0, 30)
         self.log.high_watermark = 2
@@ -195,12 +195,12 @@ class WorkerTests(ListOffsetsTests):
         self.assertEqual(call(), [])
         self.failureResultOf(answer, CancelledError)
 
-    def test_ends_and_what_is_too_young_do_not(self) -> None:
+    def test_log_ends_and_late_times_need_no_worker(self) -> None:
         self.assertEqual(self.successResultOf(self.begin(LATEST)), (0, 4, -1))
         self.assertEqual(self.successResultOf(self.begin(EARLIEST)), (0, 0, -1))
         self.assertEqual(self.successResultOf(self.begin(91)), (0, -1, -1))
 
-    def test_an_entry_whose_young_records_are_deleted_is_passed(self) -> None:
+    def test_a_batch_with_deleted_late_records_is_skipped(self) -> None:
         self.log.delete_records_before(2)
         answer = self.begin(50)
         self.node.threads.run_one()
@@ -208,7 +208,7 @@ class WorkerTests(ListOffsetsTests):
         self.node.threads.run_one()
         self.assertEqual(self.successResultOf(answer), (0, 3, 80))
 
-    def test_nothing_is_decoded_that_the_asker_would_not_see(self) -> None:
+    def test_batches_beyond_the_readable_range_are_not_decoded(self) -> None:
         self.log.delete_records_before(2)
         self.log.high_watermark = 3
         answer = self.begin(50)
@@ -313,7 +313,7 @@ class OldTests(ListOffsetsTests):
         self.log.delete_records_before(1)
         self.assertEqual(self.offsets(EARLIEST), [1])
 
-    def test_the_high_watermark_stands_for_what_lies_beyond_it(self) -> None:
+    def test_the_high_watermark_caps_old_style_offsets(self) -> None:
         self.log.high_watermark = 2
         self.assertEqual(self.offsets(LATEST), [2, 2, 0])
         self.assertEqual(self.offsets(LATEST, replica=DEBUGGER), [5, 3, 2, 0])

@@ -132,7 +132,7 @@ class RoundTests(CleaningTests):
         self.assertLess(0, counts.seconds_max)
         self.assertEqual(counts.seconds_max, counts.seconds)
 
-    def test_not_again_before_there_is_enough_that_is_new(self) -> None:
+    def test_a_log_is_compacted_again_only_when_dirty_enough(self) -> None:
         self.create()
         self.put()
         self.assertTrue(self.compacts())
@@ -197,7 +197,7 @@ class RoundTests(CleaningTests):
         self.assertGreater(log.log_start_offset, 0)
         self.assertLess({value for _, _, value in self.records()}, {b"v0", b"v1", b"v7"})
 
-    def test_only_what_is_on_the_disk(self) -> None:
+    def test_only_synced_segments_are_compacted(self) -> None:
         log = self.create()
         self.put()
         end = log.segments[-1].base_offset
@@ -208,7 +208,7 @@ class RoundTests(CleaningTests):
         self.node.clock.advance(1)
         self.assertEqual(points, [end])
 
-    def test_after_a_restart_it_goes_on_where_it_was(self) -> None:
+    def test_the_cleaner_checkpoint_survives_a_restart(self) -> None:
         self.create()
         self.put()
         self.node.clock.advance(1)
@@ -222,7 +222,7 @@ class RoundTests(CleaningTests):
         self.node.broker.log_cleaner.stop()
         self.assertFalse(self.compacts())
 
-    def test_what_waits_for_too_long_is_sealed_and_compacted(self) -> None:
+    def test_segments_beyond_the_compaction_lag_are_rolled_and_compacted(self) -> None:
         log = self.create(segment_bytes="100000", max_compaction_lag_ms="60000", min_cleanable_dirty_ratio="1.0")
         self.put()
         self.node.clock.pump([10] * 6)
@@ -243,7 +243,7 @@ class RoundTests(CleaningTests):
 class OffTests(CleaningTests):
     settings = {"log.cleaner.backoff.ms": "1000", "log.cleaner.enable": "false"}
 
-    def test_nothing_is_compacted(self) -> None:
+    def test_disabled_cleaner_compacts_nothing(self) -> None:
         self.create()
         self.put()
         self.assertFalse(self.compacts())
@@ -264,12 +264,12 @@ class LimitTests(CleaningTests):
             self.create(topic)
             self.put(topic=topic)
 
-    def test_cleaners_share_what_there_is(self) -> None:
+    def test_cleaners_share_the_limits(self) -> None:
         self.node.clock.advance(1)
         self.assertEqual({job.dedupe_bytes for job in self.cleaner.jobs}, {5_000_000})
         self.assertEqual({job.io_bytes_per_second for job in self.cleaner.jobs}, {500_000})
 
-    def test_so_many_at_once_each_on_a_log_of_its_own(self) -> None:
+    def test_cleaners_run_in_parallel_on_different_logs(self) -> None:
         cleaners: list[InProcess] = []
 
         def new_cleaner() -> InProcess:
@@ -287,7 +287,7 @@ class LimitTests(CleaningTests):
         done = [os.path.basename(job.directory) for cleaner in cleaners for job in cleaner.jobs]
         self.assertEqual(sorted(done), ["a_0", "b_0", "c_0"])
 
-    def test_they_change_at_run_time(self) -> None:
+    def test_cleaner_limits_change_at_run_time(self) -> None:
         config = self.node.broker.config
         config.set_dynamic(
             ConfigSource.DYNAMIC_BROKER_CONFIG,
@@ -306,7 +306,7 @@ class LimitTests(CleaningTests):
 
 
 class DefaultLimitTests(CleaningTests):
-    def test_nothing_is_held_back(self) -> None:
+    def test_default_limits_do_not_throttle(self) -> None:
         self.create()
         self.put()
         self.node.clock.advance(1)
@@ -333,18 +333,18 @@ class MeanwhileTests(CleaningTests):
         self.cleaner.before = before
         self.node.clock.advance(1)
 
-    def test_records_come(self) -> None:
+    def test_records_are_appended(self) -> None:
         self.while_cleaning(lambda: self.put(3, value=b"new"))
         self.assertEqual({value for _, value in latest(self.records()).values()}, {b"new2"})
         self.assertEqual(self.log().log_end_offset, 55)
 
-    def test_it_is_cut(self) -> None:
+    def test_log_is_truncated(self) -> None:
         self.while_cleaning(lambda: self.log().truncate_to(17))
         self.assertEqual(latest(self.records()), latest(each for each in self.before if each[0] < 17))
         self.assertEqual((self.log().log_end_offset, self.cleaned_files()), (17, []))
         self.assertLessEqual(self.log().first_dirty_offset, 17)
 
-    def test_it_is_deleted(self) -> None:
+    def test_log_is_deleted(self) -> None:
         path = self.log().path
         with logged_lines() as lines:
             self.while_cleaning(lambda: now(self.node.broker.controller.delete_topic("t")))
@@ -354,7 +354,7 @@ class MeanwhileTests(CleaningTests):
         self.create()
         self.assertEqual((self.log().first_dirty_offset, self.log().log_end_offset), (0, 0))
 
-    def test_it_is_deleted_and_recreated(self) -> None:
+    def test_log_is_deleted_and_recreated(self) -> None:
         def renew() -> None:
             now(self.node.broker.controller.delete_topic("t"))
             self.create()
@@ -364,7 +364,7 @@ class MeanwhileTests(CleaningTests):
         self.assertEqual(len(self.records()), 10)
         self.assertEqual({value for _, _, value in self.records()}, {b"other0", b"other1"})
 
-    def test_it_is_not_to_be_compacted_any_more(self) -> None:
+    def test_compaction_is_disabled(self) -> None:
         def change() -> None:
             now(
                 self.node.broker.controller.alter_config(
@@ -377,7 +377,7 @@ class MeanwhileTests(CleaningTests):
         self.assertEqual((self.records(), self.cleaned_files()), (self.before, []))
         self.assertTrue([line for line in lines if "discarded the compaction" in line])
 
-    def test_its_first_records_are_deleted(self) -> None:
+    def test_log_start_offset_is_raised(self) -> None:
         def delete() -> None:
             self.log().delete_records_before(7)
             now(self.node.broker.log_maintenance.expire())
@@ -388,7 +388,7 @@ class MeanwhileTests(CleaningTests):
         self.assertEqual((self.log().log_start_offset, len(self.cleaner.jobs)), (7, 1))
         self.assertEqual(latest(self.records()), latest(each for each in self.before if each[0] >= 7))
 
-    def test_its_first_segments_go(self) -> None:
+    def test_first_segments_are_deleted(self) -> None:
         def delete() -> None:
             self.log().delete_records_before(7)
             list(expire(self.log(), self.node.broker.runtime.now_ms()))
@@ -400,7 +400,7 @@ class MeanwhileTests(CleaningTests):
         self.assertEqual(len(self.cleaner.jobs), 2)  # of those segments that were to be merged, some were gone
         self.assertEqual(self.cleaned_files(), [])
 
-    def test_its_disk_fails(self) -> None:
+    def test_disk_fails(self) -> None:
         def fail() -> None:
             self.node.broker.partitions.directory_failed(self.directories[0], "it burns")
 
@@ -446,7 +446,7 @@ class TroubleTests(CleaningTests):
         self.assertEqual((cleaner.counts.cleanings, cleaner.counts.failures), (0, 1))
         self.assertEqual((cleaner.uncleanable_in(self.directories[0]), cleaner.uncleanable_in("/other")), (1, 0))
 
-    def test_one_that_the_cleaner_finds(self) -> None:
+    def test_corruption_found_by_the_cleaner_is_reported(self) -> None:
         path = Path(self.log().segments[2].path)
         data = bytearray(path.read_bytes())
         data[90] ^= 1
@@ -500,7 +500,7 @@ class TroubleTests(CleaningTests):
         self.node.clock.pump([1] * 20)
         self.assertLess(len(self.records()), len(self.before))
 
-    def test_one_that_is_full_when_the_exchange_is_to_be_promised(self) -> None:
+    def test_a_full_disk_at_the_commit_record_aborts_the_swap(self) -> None:
         real = os.pwritev
 
         def full(fd: int, *arguments: Any) -> int:
@@ -539,7 +539,7 @@ class TroubleTests(CleaningTests):
         self.assertEqual(len([line for line in lines if "log.cleaner.dedupe.buffer.size is too small" in line]), 1)
         self.assertLess(len(self.cleaner.jobs), 5)
 
-    def test_a_defect_does_not_end_it(self) -> None:
+    def test_an_unexpected_error_does_not_end_the_cleaner(self) -> None:
         self.cleaner.before = self.failing(ZeroDivisionError())
         self.node.clock.advance(1)
         self.assertEqual(len(self.flushLoggedErrors(ZeroDivisionError)), 1)
@@ -599,7 +599,7 @@ class ProcessTests(CleaningTests):
         self.processes.append(CleanerProcess())
         return self.processes[-1]
 
-    def test_it_does_the_same(self) -> None:
+    def test_process_compacts_like_the_in_process_cleaner(self) -> None:
         for topic in ("u", "w"):
             self.create(topic)
             self.put(topic=topic)
@@ -610,7 +610,7 @@ class ProcessTests(CleaningTests):
         [process] = self.processes
         self.assertIsNone(process._running)
 
-    def test_it_finds_damage(self) -> None:
+    def test_process_reports_corruption(self) -> None:
         path = Path(self.log().segments[2].path)
         data = bytearray(path.read_bytes())
         data[90] ^= 1
@@ -620,7 +620,7 @@ class ProcessTests(CleaningTests):
         [line] = [line for line in lines if "not compacted" in line]
         self.assertIn(f"{path} at ", line)
 
-    def test_it_is_killed(self) -> None:
+    def test_killed_process_is_restarted(self) -> None:
         """While it is slow, for it may not read more than a few bytes a second."""
         config = self.node.broker.config
         config.set_dynamic(ConfigSource.DYNAMIC_BROKER_CONFIG, {"log.cleaner.io.max.bytes.per.second": "10"})
@@ -668,7 +668,7 @@ class SwitchedOffTests(CleaningTests):
         self.assertEqual(self.warnings(lambda: self.create("t")), [self.line("t")])
         self.assertEqual(self.warnings(lambda: self.create("u")), [])
 
-    def test_one_whose_policy_is_changed_too(self) -> None:
+    def test_a_policy_change_to_compact_is_warned_about(self) -> None:
         self.switch_off()
         self.node.create("t")
         change = lambda own: {**own, "cleanup.policy": "compact,delete"}  # noqa: E731
@@ -677,7 +677,7 @@ class SwitchedOffTests(CleaningTests):
             [self.line("t")],
         )
 
-    def test_at_start_all_are_reported(self) -> None:
+    def test_all_compacted_topics_are_reported_at_start(self) -> None:
         self.switch_off()
         for topic in ("u", "t"):
             self.create(topic)
@@ -696,7 +696,7 @@ class SwitchedOffWhileRunningTests(SwitchedOffTests):
     def switch_off(self) -> None:
         self.set_threads(0)
 
-    def test_each_time_it_is_switched_off(self) -> None:
+    def test_compacted_topics_are_reported_at_each_switch_off(self) -> None:
         self.create("t")
         for _ in range(2):
             self.assertEqual(self.warnings(lambda: self.set_threads(0)), [self.line("t")])

@@ -72,7 +72,7 @@ class RetentionTests(HousekeepingTests):
     def check(self) -> None:
         self.node.clock.advance(10)
 
-    def test_segments_whose_records_are_too_old(self) -> None:
+    def test_segments_with_only_old_records_are_deleted(self) -> None:
         self.node.create("t", retention_ms="60000")
         self.put_apart(61_000, 60_001, 45_000, 0)
         self.assertEqual(self.files(".kafka"), [0, 1, 2, 3])
@@ -108,7 +108,7 @@ class RetentionTests(HousekeepingTests):
             self.node.threads.run_one()
         self.assertEqual(self.files(".deleted"), [])
 
-    def test_what_a_stop_leaves_is_removed_by_the_next_start(self) -> None:
+    def test_deleted_files_left_by_a_stop_are_removed_at_the_next_start(self) -> None:
         self.node.create("t", retention_ms="60000")
         self.put_apart(70_000, 0)
         self.check()
@@ -123,7 +123,7 @@ class RetentionTests(HousekeepingTests):
         self.check()
         self.assertEqual((self.files(".kafka"), self.log().log_start_offset), ([2, 3], 2))
 
-    def test_all_of_them(self) -> None:
+    def test_all_segments_are_deleted(self) -> None:
         self.node.create("t", retention_ms="60000")
         self.put_apart(70_000, 70_000)
         self.check()
@@ -132,7 +132,7 @@ class RetentionTests(HousekeepingTests):
         self.put()
         self.assertEqual(self.log().log_end_offset, 3)
 
-    def test_none(self) -> None:
+    def test_infinite_retention_and_compact_only_delete_nothing(self) -> None:
         self.node.create("t", retention_ms="-1")
         self.node.create("compact", cleanup_policy="compact", retention_ms="1")
         for topic in ("t", "compact"):
@@ -140,7 +140,7 @@ class RetentionTests(HousekeepingTests):
         self.check()
         self.assertEqual([len(self.files(".kafka", topic)) for topic in ("t", "compact")], [2, 2])
 
-    def test_what_consumers_cannot_see_yet_stays(self) -> None:
+    def test_segments_above_the_high_watermark_are_kept(self) -> None:
         self.node.create("t", retention_ms="60000")
         self.put_apart(70_000, 70_000, 0)
         self.log().high_watermark = 1
@@ -223,7 +223,7 @@ class SyncTests(HousekeepingTests):
         patcher.start()
         self.addCleanup(patcher.stop)
 
-    def test_when_flush_ms_is_over(self) -> None:
+    def test_a_log_is_synced_when_flush_ms_is_over(self) -> None:
         self.node.create("t", flush_ms="5000")
         self.put()
         self.node.clock.pump([1.0] * 4)
@@ -236,7 +236,7 @@ class SyncTests(HousekeepingTests):
         self.node.clock.pump([1.0] * 6)
         self.assertEqual((len(self.synced), self.log().recovery_point), (2, 2))
 
-    def test_records_whose_own_sync_failed_are_seen_after_the_next(self) -> None:
+    def test_records_with_a_failed_sync_are_visible_after_the_next_sync(self) -> None:
         self.node.create("t", flush_ms="5000", flush_messages="1")
         partition = self.node.broker.partitions.find("t", 0)
         with broken("fdatasync", self.log().path, failing(errno.EMFILE)):
@@ -245,7 +245,7 @@ class SyncTests(HousekeepingTests):
         self.node.clock.pump([1.0] * 6)
         self.assertEqual(self.log().high_watermark, 1)
 
-    def test_not_unless_it_is_asked_for(self) -> None:
+    def test_without_flush_settings_nothing_is_synced(self) -> None:
         self.node.create("t")
         self.put()
         self.node.clock.pump([1.0] * 100)
@@ -258,7 +258,7 @@ class SyncTests(HousekeepingTests):
         self.assertEqual(sorted(self.synced), ["00000000000000000000.kafka", "00000000000000000001.kafka"])
         self.assertEqual(self.log().recovery_point, 2)
 
-    def test_one_at_a_time_for_each_log(self) -> None:
+    def test_each_log_has_one_sync_at_a_time(self) -> None:
         self.node.create("t", 2, flush_ms="1000")
         self.node.threads.holding = True
         self.put()
@@ -355,7 +355,7 @@ class CheckpointTests(HousekeepingTests):
         self.node.clock.advance(7)
         self.assertEqual(self.kept("replication-offset-checkpoint"), {"t 0": 4, "t 1": 0})
 
-    def test_they_are_written_by_a_thread(self) -> None:
+    def test_checkpoints_are_written_by_a_thread(self) -> None:
         self.node.threads.holding = True
         self.node.clock.advance(7)
         self.assertIsNone(self.kept("replication-offset-checkpoint"))
@@ -367,7 +367,7 @@ class CheckpointTests(HousekeepingTests):
             self.node.clock.advance(7)
         self.assertEqual(self.code(batch()), ErrorCode.KAFKA_STORAGE_ERROR)
 
-    def test_on_a_full_disk_it_is_tried_again(self) -> None:
+    def test_checkpoints_are_retried_on_a_full_disk(self) -> None:
         with broken("pwritev", self.directories[0], failing(errno.ENOSPC)):
             self.node.clock.advance(7)
         self.assertIsNone(self.kept("replication-offset-checkpoint"))
@@ -400,14 +400,14 @@ class DirectoryTests(HousekeepingTests):
         self.assertEqual(self.code(batch(), index=1 - index), 0)
         self.assertEqual([line.partition(" is offline: ")[0] for line in lines], [f"t-{index}"])
 
-    def test_one_that_is_moved(self) -> None:
+    def test_a_moved_directory_fails(self) -> None:
         self.node.create("t", 2)
         place = self.place(0)
         os.rename(place, f"{place}.moved")
         self.addCleanup(os.rename, f"{place}.moved", place)
         self.check(0)
 
-    def test_one_that_another_one_stands_in_for(self) -> None:
+    def test_a_replaced_directory_fails(self) -> None:
         self.node.create("t", 2)
         place = self.place(1)
         os.rename(place, f"{place}.moved")
@@ -422,7 +422,7 @@ class ProducerTests(HousekeepingTests):
     def numbered(self, sequence: int) -> bytes:
         return batch([b"v"], [self.node.broker.runtime.now_ms()], producer=(5, 0, sequence))
 
-    def test_who_was_silent_for_long_is_forgotten(self) -> None:
+    def test_an_idle_producer_is_forgotten(self) -> None:
         self.node.create("t")
         self.assertEqual(self.code(self.numbered(0)), 0)
         self.assertEqual(self.code(self.numbered(9)), ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
@@ -431,7 +431,7 @@ class ProducerTests(HousekeepingTests):
         self.node.clock.advance(10)
         self.assertEqual(self.code(self.numbered(9)), 0)
 
-    def test_who_goes_on_is_not(self) -> None:
+    def test_an_active_producer_is_remembered(self) -> None:
         self.node.create("t")
         for sequence in range(20):
             self.assertEqual(self.code(self.numbered(sequence)), 0)
@@ -447,7 +447,7 @@ class MissingLogTests(HousekeepingTests):
     def full(self) -> Any:
         return patch.object(os, "makedirs", side_effect=OSError(errno.ENOSPC, "No space left on device"))
 
-    def test_they_are_made_when_there_is_space_again(self) -> None:
+    def test_missing_logs_are_created_when_there_is_space_again(self) -> None:
         with self.full(), logged_lines() as lines:
             self.node.create("t", 3)
             self.assertTrue(any("t-0" in line and "No space left on device" in line for line in lines), lines)
@@ -460,7 +460,7 @@ class MissingLogTests(HousekeepingTests):
         self.restart()
         self.assertEqual([self.log("t", index).log_end_offset for index in range(3)], [1, 1, 1])
 
-    def test_one_that_fails_again_and_again_holds_up_none_of_the_others(self) -> None:
+    def test_a_log_that_keeps_failing_blocks_no_others(self) -> None:
         with self.full():
             for topic in ("a", "b", "c"):
                 self.node.create(topic)
@@ -477,7 +477,7 @@ class MissingLogTests(HousekeepingTests):
         self.assertEqual(set(self.node.broker.partitions.led), {("b", 0), ("c", 0)})
         self.assertEqual(len([line for line in lines if "a-0" in line]), 3)
 
-    def test_groups_that_are_kept_there_are_served_then(self) -> None:
+    def test_groups_of_a_missing_log_are_served_once_it_is_created(self) -> None:
         with self.full():
             self.node.ask(find_coordinator.handle, FindCoordinatorRequest(coordinator_keys=["g"]))
         self.assertEqual(self.group_error(), ErrorCode.NOT_COORDINATOR)
@@ -492,7 +492,7 @@ class MissingLogTests(HousekeepingTests):
 class MissingDirectoryTests(HousekeepingTests):
     directory_count = 2
 
-    def test_what_may_lie_in_a_directory_that_failed_is_not_recreated(self) -> None:
+    def test_logs_of_a_failed_directory_are_not_recreated(self) -> None:
         self.node.create("t", 2)
         bad, kept = (os.path.dirname(self.log("t", index).path) for index in (0, 1))
         self.node.broker.partitions.directory_failed(bad, "it burns")
@@ -502,7 +502,7 @@ class MissingDirectoryTests(HousekeepingTests):
         self.assertEqual(lines, [])
         self.assertEqual(os.path.exists(os.path.join(kept, "t_0")), False)
 
-    def test_nor_what_may_lie_in_one_that_was_not_there_at_the_start(self) -> None:
+    def test_logs_of_a_directory_missing_at_the_start_are_not_recreated(self) -> None:
         self.node.create("t", 2)
         away = self.directories[1]
         [index] = [n for n in (0, 1) if os.path.dirname(self.log("t", n).path) == away]

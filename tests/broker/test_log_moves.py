@@ -98,7 +98,7 @@ class MovingTests(LogMoveTests):
         self.restart()
         self.assertEqual((self.log.path, self.log.log_end_offset), (f"{self.new}/t_0", 11))
 
-    def test_and_back_again(self) -> None:
+    def test_a_log_can_be_moved_back(self) -> None:
         self.move()
         self.node.produce("t", 0, 7)
         self.move(self.old)
@@ -278,7 +278,7 @@ class KillTests(LogMoveTests):
         self.assertEqual((self.log.path, self.log.log_end_offset), (f"{self.new}/t_0", 11))
         self.assertEqual([each for each in self.places() if not each.endswith("-delete")], ["new/t_0"])
 
-    def test_while_records_are_copied(self) -> None:
+    def test_killed_while_records_are_copied(self) -> None:
         self.kill_before(Log, "append")
         self.check()
 

@@ -37,7 +37,7 @@ class MarkerRequestTests(MemberTests):
         self.assertEqual({topic.name for each in markers for topic in each.topics}, {"t"})
         self.assertEqual([topic.partition_indexes for each in markers for topic in each.topics], [[1], [1]])
 
-    def test_those_for_one_broker_are_sent_together(self) -> None:
+    def test_markers_for_one_broker_share_a_request(self) -> None:
         names = "abc"
         producers = [self.begun(name)[0] for name in names]
         ends = [
@@ -65,7 +65,7 @@ class MarkerRequestTests(MemberTests):
         self.cluster.run(3)
         self.assertEqual((self.state(), self.undecided(2, 1)), ("CompleteCommit", None))
 
-    def test_the_leader_of_that_time_gets_it(self) -> None:
+    def test_a_marker_goes_to_the_current_leader(self) -> None:
         self.cluster.create("moving", [2], replicas=[1, 2])
         one, two = self.producer()
         one.add(("moving", 0))
@@ -94,7 +94,7 @@ class MarkerRequestTests(MemberTests):
         self.cluster.run(2)
         self.assertEqual(self.state(), "CompleteCommit")
 
-    def test_a_deleted_topic_ends_it(self) -> None:
+    def test_a_deleted_topic_completes_the_transaction(self) -> None:
         one, _ = self.begun()
         self.cluster.down.add(2)
         one.end(True)

@@ -90,7 +90,7 @@ class DescriptionTests(MetadataTests):
             [topic] = self.ask("__consumer_offsets", version=version).topics
             self.assertEqual(topic.is_internal, version >= 1)
 
-    def test_all_none_and_some(self) -> None:
+    def test_requests_for_all_no_and_some_topics(self) -> None:
         for name in ("a", "b", "c"):
             self.node.create(name)
         self.assertEqual(self.all_names([], 0), ["a", "b", "c"])
@@ -100,7 +100,7 @@ class DescriptionTests(MetadataTests):
         for version in range(LAST + 1):
             self.assertEqual(self.codes("c", "a", version=version), [0, 0])
 
-    def test_operations_are_reported_to_who_asks(self) -> None:
+    def test_authorized_operations_are_reported_on_request(self) -> None:
         self.node.create("t")
         for version in range(8, LAST + 1):
             asked = {"include_topic_authorized_operations": True}
@@ -139,7 +139,7 @@ class IdTests(MetadataTests):
                 self.assertEqual((topic.name, topic.topic_id), (name or "", self.id))
             self.assertEqual(self.by_id(NO_ID, None, version).error_code, ErrorCode.INVALID_REQUEST)
 
-    def test_neither_name_nor_id(self) -> None:
+    def test_a_topic_without_name_and_id_is_rejected(self) -> None:
         self.assertEqual(self.by_id(NO_ID).error_code, ErrorCode.INVALID_REQUEST)
 
     def test_a_topic_recreated_has_another_id(self) -> None:
@@ -175,19 +175,19 @@ class CreationTests(MetadataTests):
         now(self.node.broker.controller.delete_topic("t"))
         self.assertEqual(self.codes("t"), [UNKNOWN])
 
-    def test_unless_the_request_forbids_it(self) -> None:
+    def test_a_request_can_forbid_creation(self) -> None:
         for version in range(4, LAST + 1):
             codes = self.codes("t", version=version, allow_auto_topic_creation=False)
             self.assertEqual(codes, [UNKNOWN])
         self.create_in_background()
         self.assertEqual(self.names(), [])
 
-    def test_to_ask_for_all_creates_none(self) -> None:
+    def test_a_request_for_all_topics_creates_none(self) -> None:
         self.assertEqual(self.all_names(None, LAST), [])
         self.create_in_background()
         self.assertEqual(self.names(), [])
 
-    def test_internal_topics_are_not_created_so(self) -> None:
+    def test_internal_topics_are_not_created_by_metadata(self) -> None:
         self.assertEqual(self.codes("__transaction_state"), [UNKNOWN])
         self.create_in_background()
         self.assertEqual(self.names(), [])
@@ -214,7 +214,7 @@ class CreationTests(MetadataTests):
         self.assertIn("topic a_b could not be created automatically: Topic 'a_b' would collide with a.b", lines[0])
         self.assertEqual(self.codes("a_b"), [ErrorCode.INVALID_TOPIC_EXCEPTION])
 
-    def test_one_that_fails_does_not_harm_the_others(self) -> None:
+    def test_a_failed_creation_does_not_affect_the_other_topics(self) -> None:
         self.assertEqual(self.codes("one", "no/name", "two"), [UNKNOWN, ErrorCode.INVALID_TOPIC_EXCEPTION, UNKNOWN])
         self.create_in_background()
         self.assertEqual(self.names(), ["one", "two"])
@@ -226,7 +226,7 @@ class CreationTests(MetadataTests):
             self.create_in_background()
         self.assertEqual(lines, [])
 
-    def test_few_wait_at_once_and_the_others_are_created_when_they_are_asked_for_again(self) -> None:
+    def test_excess_automatic_creations_wait_for_a_later_request(self) -> None:
         self.patch(auto_creation, "WAITING_MAX", 3)
         names = [f"t{number}" for number in range(5)]
         with logged_lines() as lines:
@@ -243,7 +243,7 @@ class CreationTests(MetadataTests):
         self.create_in_background()
         self.assertEqual(self.codes(*names), [0] * 5)
 
-    def test_one_request_creates_so_many_partitions_and_the_next_one_goes_on(self) -> None:
+    def test_partitions_created_by_one_request_are_limited(self) -> None:
         self.patch(metadata, "PartitionAllowance", lambda: PartitionAllowance(8))
         names = ["a", "b", "c"]
         for created in (2, 3):
@@ -251,7 +251,7 @@ class CreationTests(MetadataTests):
             self.create_in_background()
             self.assertEqual(self.names(), names[:created])
 
-    def test_none_is_created_once_the_broker_stops(self) -> None:
+    def test_a_stopping_broker_creates_no_topic(self) -> None:
         self.ask("a", "b")
         self.node.broker.release()
         self.create_in_background()
@@ -259,7 +259,7 @@ class CreationTests(MetadataTests):
         self.create_in_background()
         self.assertEqual(self.names(), [])
 
-    def test_it_is_still_there_after_a_restart(self) -> None:
+    def test_a_created_topic_exists_after_a_restart(self) -> None:
         self.ask("t")
         self.create_in_background()
         [made] = self.ask("t").topics
@@ -271,7 +271,7 @@ class CreationTests(MetadataTests):
 class NoCreationTests(MetadataTests):
     settings = {"auto.create.topics.enable": "false"}
 
-    def test_none_is_made(self) -> None:
+    def test_no_topic_is_created_automatically(self) -> None:
         for version in range(LAST + 1):
             self.assertEqual(self.codes("t", version=version), [UNKNOWN])
         self.node.clock.advance(0)
@@ -312,7 +312,7 @@ class OfflineTests(MetadataTests):
         self.assertEqual([partition.leader_id for partition in topic.partitions], [NODE_ID])
         self.node.produce("new", 0, 5)
 
-    def test_who_leads_is_notified_with_the_epoch(self) -> None:
+    def test_leader_epochs_are_reported(self) -> None:
         self.node.change_partition("t", 1, leader_epoch=4)
         [topic] = self.ask("t").topics
         self.assertEqual([partition.leader_epoch for partition in topic.partitions], [0, 4])

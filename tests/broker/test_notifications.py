@@ -65,7 +65,7 @@ def test_a_connection_that_is_lost_before_the_next_watch_is_set(follower: Follow
     assert follower.acted == [b"one", b"two", b"three"]
 
 
-def test_a_change_on_which_it_could_not_act(follower: Follower) -> None:
+def test_a_notification_is_handled_again_after_a_failure(follower: Follower) -> None:
     follower.failures = 1
     follower.notify(b"one")
     assert follower.acted == []
@@ -103,7 +103,7 @@ def test_the_attempts_end_with_the_session(follower: Follower) -> None:
     assert follower.acted == [b"two"]
 
 
-def test_the_attempts_end_when_it_is_stopped(follower: Follower) -> None:
+def test_the_attempts_end_with_a_stop(follower: Follower) -> None:
     follower.tree.is_suspended = True
     follower.notify(b"one")
     follower.notifications.stop()

@@ -62,13 +62,13 @@ class VisibilityTests(PartitionTests):
         partition.log.sync()
         self.threads.held[0] = self.threads.held[0][0], lambda: None
 
-    def test_what_is_written_is_seen(self) -> None:
+    def test_appended_records_are_visible(self) -> None:
         partition = self.watched()
         records = batch([b"v"] * 3)
         partition.append(records, NOW)
         self.assertEqual((partition.log.high_watermark, self.operation.grown), (3, [len(records)]))
 
-    def test_what_is_to_be_synced_is_seen_after_that(self) -> None:
+    def test_records_that_must_be_synced_are_visible_after_the_sync(self) -> None:
         partition = self.watched(flush_messages="1")
         records = batch([b"v"] * 3)
         self.assertTrue(partition.append(records, NOW).must_sync)
@@ -76,7 +76,7 @@ class VisibilityTests(PartitionTests):
         self.threads.run_one()
         self.assertEqual((partition.log.high_watermark, self.operation.grown), (3, [len(records)]))
 
-    def test_what_came_during_a_sync_stays_hidden_until_the_next(self) -> None:
+    def test_records_appended_during_a_sync_stay_hidden_until_the_next(self) -> None:
         partition = self.watched(flush_messages="1")
         first, second, third = (batch([b"v" * n]) for n in (1, 2, 3))
         partition.append(first, NOW)
@@ -97,7 +97,7 @@ class VisibilityTests(PartitionTests):
             self.threads.run_one()
             self.assertEqual((partition.log.high_watermark, len(self.operation.grown)), (end, end))
 
-    def test_a_sync_that_failed_does_not_hide_what_comes_later(self) -> None:
+    def test_a_failed_sync_does_not_hide_later_records(self) -> None:
         partition = self.watched(flush_messages="1")
         partition.append(batch(), NOW)
         with broken("fdatasync", partition.log.path, failing(errno.EMFILE)):
@@ -186,7 +186,7 @@ class PurgatoryTests(PartitionTests):
         for operation in (self.operation, late):
             self.assertEqual(operation.error and operation.error.code, ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
-    def test_the_failure_of_a_sync_concerns_who_waits_for_it_now_or_later(self) -> None:
+    def test_a_failed_sync_fails_present_and_later_waiters(self) -> None:
         self.node.threads.holding = True
         partition = self.watched(flush_messages="1")
         partition.append(batch(), NOW)
@@ -231,14 +231,14 @@ class DelayedWriteTests(PartitionTests):
     def test_without_acks_all_the_replicas_are_not_awaited(self) -> None:
         self.successResultOf(self.wait(ACKS_LEADER))
 
-    def test_with_acks_all_they_are(self) -> None:
+    def test_with_acks_all_the_replicas_are_awaited(self) -> None:
         done = self.wait(ACKS_ALL)
         self.assertNoResult(done)
         self.follow()
         self.successResultOf(done)
         self.assertEqual((self.errors, self.node.clock.getDelayedCalls()), ([], self.calls))
 
-    def test_their_time_may_be_over(self) -> None:
+    def test_a_delayed_write_can_time_out(self) -> None:
         done = self.wait(ACKS_ALL)
         self.node.clock.advance(0.5)
         self.successResultOf(done)
@@ -246,7 +246,7 @@ class DelayedWriteTests(PartitionTests):
         self.follow()
         self.assertEqual(len(self.errors), 1)
 
-    def test_the_partition_may_go(self) -> None:
+    def test_a_closed_partition_fails_the_write(self) -> None:
         done = self.wait(ACKS_ALL)
         self.partition.close()
         self.successResultOf(done)
@@ -268,7 +268,7 @@ class LineTests(PartitionTests):
     def append(self, partition: Partition, records: bytes) -> Deferred[Appended]:
         return Deferred.fromCoroutine(partition.append_queued(records, NOW, self.node.threads))
 
-    def test_what_lines_up(self) -> None:
+    def test_costly_appends_are_queued(self) -> None:
         self.node.threads.holding = True
         partition = self.watched(compression_type="lz4")
         for records, lines_up in (
@@ -284,11 +284,11 @@ class LineTests(PartitionTests):
             self.assertEqual(partition.append_now(records, NOW) is None, lines_up, len(records))
             self.assertEqual(partition.log.log_end_offset > end, not lines_up)
 
-    def test_what_nothing_is_to_be_done_with_need_not_line_up(self) -> None:
+    def test_large_appends_without_conversion_are_not_queued(self) -> None:
         partition = self.watched()
         self.assertIsNotNone(partition.append_now(batch([LARGE] * 20), NOW))
 
-    def test_many_small_records_do(self) -> None:
+    def test_batches_of_many_small_records_are_queued(self) -> None:
         partition = self.watched()
         records = batch([b""] * 30_000)
         self.assertIsNone(partition.append_now(records, NOW))
@@ -303,7 +303,7 @@ class LineTests(PartitionTests):
             stored = segment.read()
         self.assertEqual(stored[16:], records[16:])
 
-    def test_while_somebody_stands_in_line_all_do(self) -> None:
+    def test_appends_behind_a_queued_append_are_queued(self) -> None:
         self.node.threads.holding = True
         partition = self.watched(compression_type="lz4")
         first = self.append(partition, batch([LARGE]))
@@ -316,7 +316,7 @@ class LineTests(PartitionTests):
         self.assertEqual(self.successResultOf(second).base_offset, 1)
         self.assertIsNotNone(partition.append_now(batch([b"small"]), NOW))
 
-    def test_what_fails_in_the_thread_leaves_the_line(self) -> None:
+    def test_a_failed_append_leaves_the_queue(self) -> None:
         partition = self.watched(cleanup_policy="compact")
         self.failureResultOf(self.append(partition, batch([LARGE])), KafkaError)
         self.assertEqual(partition.log.log_end_offset, 0)

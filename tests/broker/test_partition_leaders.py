@@ -41,7 +41,7 @@ class LeaderTests(NodeTests):
         self.assertEqual((first.error_code, first.leader_id, first.leader_epoch), (ErrorCode.NONE, OTHER, 1))
         self.assertEqual((second.error_code, second.leader_id), (ErrorCode.NONE, NODE_ID))
 
-    def test_it_is_not_reopened_as_if_its_disk_had_failed(self) -> None:
+    def test_a_partition_led_elsewhere_is_not_reopened(self) -> None:
         self.lead_elsewhere()
         now(self.node.broker.role.reopen_offline_partitions())
         self.assertNotIn(("t", 0), self.node.broker.partitions.led)

@@ -153,7 +153,7 @@ class FormatTests(ProduceTests):
             self.assertEqual(self.offset(whole + next_one[:-1], version=version), version)
         self.assertEqual(len(self.stored()), LAST + 1)
 
-    def test_nothing_to_append(self) -> None:
+    def test_empty_or_incomplete_records_are_not_appended(self) -> None:
         for version in range(LAST + 1):
             self.assertEqual(self.code(None, version=version), ErrorCode.INVALID_RECORD)
             for nothing in (b"", batch()[:10], batch()[:20], batch()[:40], batch()[:-1]):
@@ -188,12 +188,12 @@ class FormatTests(ProduceTests):
 
 
 class AcksTests(ProduceTests):
-    def test_each_of_the_three(self) -> None:
+    def test_acks_0_1_and_all_are_accepted(self) -> None:
         self.assertEqual([self.offset(batch(), acks=1), self.offset(batch(), acks=-1)], [0, 1])
         self.assertIsNone(self.successResultOf(self.send(("t", 0, batch()), acks=0)))
         self.assertEqual(len(self.stored()), 3)
 
-    def test_others_are_rejected(self) -> None:
+    def test_other_acks_are_rejected(self) -> None:
         for version in range(LAST + 1):
             for acks in (2, -2, 32767):
                 self.assertEqual(self.code(batch(), acks=acks, version=version), ErrorCode.INVALID_REQUIRED_ACKS)
@@ -215,7 +215,7 @@ class AcksTests(ProduceTests):
 
 
 class PlaceTests(ProduceTests):
-    def test_what_is_not_here(self) -> None:
+    def test_unknown_topics_and_partitions(self) -> None:
         for topic, partition in (("nope", 0), ("t", 2), ("t", -1), ("no/name", 0), ("", 0)):
             self.assertEqual(self.code(batch(), topic, partition), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
@@ -248,7 +248,7 @@ class PlaceTests(ProduceTests):
         self.node.broker.partitions.find("t", 0).log.delete_records_before(3)
         self.assertEqual(self.produce(batch()).log_start_offset, 3)
 
-    def test_consumers_may_read_what_is_acknowledged(self) -> None:
+    def test_acknowledged_records_are_readable(self) -> None:
         self.offset(batch([b"v"] * 5))
         self.assertEqual(self.node.broker.partitions.find("t", 0).log.high_watermark, 5)
 
@@ -262,7 +262,7 @@ class TopicSettingTests(ProduceTests):
             self.assertEqual({entry.codec for entry in entries(self.stored_bytes(name))}, {codec})
             self.assertEqual([value for _, value in self.stored(name)], [SQUEEZABLE, b"b"] * 5)
 
-    def test_uncompressed(self) -> None:
+    def test_a_topic_without_compression_decompresses(self) -> None:
         self.node.create("plain", compression_type="uncompressed")
         self.offset(batch([SQUEEZABLE, b"b"], codec=Codec.LZ4), "plain")
         self.assertEqual([entry.codec for entry in entries(self.stored_bytes("plain"))], [Codec.NONE])
@@ -377,11 +377,11 @@ class ConversionTests(ProduceTests):
         self.assertEqual(found.error_code, 0)
         return int(found.base_offset)
 
-    def test_small_ones_need_no_thread(self) -> None:
+    def test_small_batches_are_converted_without_a_thread(self) -> None:
         self.assertEqual(self.offset(batch([b"v"]), "gz"), 0)
         self.assertEqual(self.node.threads.held, [])
 
-    def test_what_is_in_the_topics_codec_is_validated_and_stays_as_it_is(self) -> None:
+    def test_records_in_the_topics_codec_are_validated_and_kept_as_sent(self) -> None:
         records = batch([os.urandom(CONVERT_INLINE_BYTES_MAX).hex().encode()], codec=Codec.GZIP)
         self.assertGreater(len(records), CONVERT_INLINE_BYTES_MAX)
         answer = self.send(("gz", 0, records))
@@ -389,7 +389,7 @@ class ConversionTests(ProduceTests):
         self.assertEqual(self.offset_of(answer), 0)
         self.assertEqual(self.stored_bytes("gz")[16:], records[16:])
 
-    def test_none_of_a_partition_overtakes(self) -> None:
+    def test_appends_to_a_partition_stay_in_order(self) -> None:
         first = self.send(("gz", 0, batch([LARGE, b"1"])))
         second = self.send(("gz", 0, batch([b"2"])))
         third = self.send(("gz", 0, batch([LARGE, b"3"])))
@@ -419,7 +419,7 @@ class ConversionTests(ProduceTests):
         topics = self.successResultOf(answer).responses
         self.assertEqual([topic.partition_responses[0].error_code for topic in topics], [0] * 3)
 
-    def test_one_that_is_rejected_lets_the_next_pass(self) -> None:
+    def test_a_rejected_append_lets_the_next_one_proceed(self) -> None:
         first = self.send(("gz", 0, damaged(batch([LARGE]))))
         second = self.send(("gz", 0, batch([b"2"])))
         self.node.threads.run_one()
@@ -441,7 +441,7 @@ class ConversionTests(ProduceTests):
         self.assertEqual(self.offset_of(answer), 0)
         self.assertEqual([value for _, value in self.stored()], [LARGE, b"old"])
 
-    def test_faults_of_records_are_reported_from_there(self) -> None:
+    def test_invalid_records_found_in_a_thread_are_reported(self) -> None:
         self.node.create("compact", cleanup_policy="compact")
         answer = self.send(("compact", 0, batch([b"no key", LARGE])))
         self.node.threads.run_one()

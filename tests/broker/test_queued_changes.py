@@ -68,7 +68,7 @@ class QueuedChangesTests(NodeTests):
         self.assertIn(ErrorCode.POLICY_VIOLATION.to_bytes(2, "big"), answered)
         self.assertIn(b"more than 10000 partitions", answered)
 
-    def test_as_many_as_allowed(self) -> None:
+    def test_a_topic_is_enlarged_up_to_the_limit(self) -> None:
         self.send(create_topics.handle, creation(1))
         results: list[Any] = []
         self.send(create_partitions.handle, enlargement(301)).addCallback(results.append)
@@ -116,7 +116,7 @@ class PartitionsInAllTests(NodeTests):
         [result] = self.node.ask(create_partitions.handle, enlargement(10)).results
         self.assertEqual(result.error_code, ErrorCode.NONE)
 
-    def test_what_is_deleted_makes_place(self) -> None:
+    def test_a_deleted_topic_frees_its_partitions(self) -> None:
         self.assertEqual(self.create(10), [ErrorCode.NONE])
         self.node.ask(delete_topics.handle, DeleteTopicsRequest([DeleteTopicState("t0")]))
         self.assertEqual(self.create(10), [ErrorCode.NONE])

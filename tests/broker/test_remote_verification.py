@@ -61,7 +61,7 @@ class RemoteVerificationTests(MemberTests):
         self.assertEqual(codes, [NONE] * 3)
         self.assertEqual([len(request.transactions) for _, _, request in self.questions()], [3])
 
-    def test_a_newer_producer_of_that_name_has_fenced_it(self) -> None:
+    def test_a_newer_producer_fences_the_older_one(self) -> None:
         _, two = self.begun()
         newer = Producer(self.cluster[1], "p")
         newer.init()
@@ -96,7 +96,7 @@ class RemoteVerificationTests(MemberTests):
         self.cluster.newest[ADD_PARTITIONS_KEY] = 3
         self.assertEqual(two.send(b"x", index=1), NONE)
 
-    def test_one_that_knows_version_4(self) -> None:
+    def test_a_coordinator_that_supports_version_4(self) -> None:
         _, two = self.producer()
         self.cluster.newest[ADD_PARTITIONS_KEY] = 4
         self.assertEqual(two.send(b"x", index=1), ErrorCode.INVALID_TXN_STATE)

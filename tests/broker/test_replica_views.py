@@ -70,7 +70,7 @@ class ReplicaViewTests(ReplicaTests):
         self.assertEqual((partition.error_code, partition.leader_id), (ErrorCode.REPLICA_NOT_AVAILABLE, NODE_ID))
         self.assertEqual((partition.replica_nodes, partition.isr_nodes), ([NODE_ID], [NODE_ID]))
 
-    def test_a_follower_whose_log_failed_is_offline(self) -> None:
+    def test_a_follower_with_a_failed_log_is_offline(self) -> None:
         self.order(OTHER, 3)
         self.log.record_failure(OSError(5, "the disk is gone"))
         self.partitions.storage_failed(self.log)

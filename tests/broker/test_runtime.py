@@ -7,7 +7,7 @@ from pylogbroker.broker.runtime import LOG_INTERVAL_MS, LogRateLimit
 NOW = 1_700_000_000_000
 
 
-def test_each_thing_once_in_an_interval() -> None:
+def test_each_subject_is_logged_once_in_an_interval() -> None:
     log_rate_limit = LogRateLimit()
     times = (0, 1, LOG_INTERVAL_MS - 1, LOG_INTERVAL_MS, LOG_INTERVAL_MS + 1, 2 * LOG_INTERVAL_MS)
     assert [log_rate_limit.is_due("disk", NOW + time) for time in times] == [True, False, False, True, False, True]

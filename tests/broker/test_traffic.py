@@ -32,7 +32,7 @@ class TrafficTests(NodeTests):
         wanted = FetchTopic(topic, partitions=[partition])
         self.node.ask(fetch.handle, FetchRequest(max_wait_ms=0, min_bytes=0, topics=[wanted]), version)
 
-    def test_what_is_appended_and_fetched(self) -> None:
+    def test_appends_and_fetches_are_counted(self) -> None:
         self.produce(0)
         self.produce(1)
         self.fetch(0)

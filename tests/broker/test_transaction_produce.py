@@ -38,7 +38,7 @@ class VerificationTests(TransactionTests):
                 self.assertEqual(producer.send(b"late", version=version), NOT_ADDED[version], version)
             self.assertEqual((self.end_offset(0), self.end_offset(1)), (end, end))
 
-    def test_while_the_transaction_ends_the_producer_is_to_try_again(self) -> None:
+    def test_a_producer_is_retried_while_its_transaction_ends(self) -> None:
         producer = self.producer()
         producer.add(("t", 0))
         with patch.object(TransactionService, "write_markers"):
@@ -46,7 +46,7 @@ class VerificationTests(TransactionTests):
             for version in VERSIONS:
                 self.assertEqual(producer.send(b"x", version=version), ErrorCode.NOT_ENOUGH_REPLICAS)
 
-    def test_whose_coordinator_is_not_there_is_to_try_again(self) -> None:
+    def test_an_unavailable_coordinator_is_a_retriable_error(self) -> None:
         for reason in ("COORDINATOR_LOAD_IN_PROGRESS", "COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR"):
             producer = self.producer()
             producer.add(("t", 0))
@@ -107,7 +107,7 @@ class VerificationTests(TransactionTests):
 class UnverifiedTests(TransactionTests):
     settings = {**TransactionTests.settings, "transaction.partition.verification.enable": "false"}
 
-    def test_it_can_be_switched_off(self) -> None:
+    def test_verification_can_be_switched_off(self) -> None:
         producer = self.producer()
         self.assertEqual(producer.send(b"x"), NONE)
         self.assertEqual(self.end_offset(1), 0)
@@ -116,7 +116,7 @@ class UnverifiedTests(TransactionTests):
 class ConversionTests(TransactionTests):
     """Records that a worker thread converts first: by the time they are appended, much may have happened."""
 
-    def test_they_are_checked_again_when_they_are_appended(self) -> None:
+    def test_converted_records_are_verified_again_before_the_append(self) -> None:
         self.node.create("z", compression_type="gzip")
         for is_late, wanted in ((False, NONE), (True, ErrorCode.TRANSACTION_ABORTABLE)):
             producer = self.producer()

@@ -56,7 +56,7 @@ class RestartTests(TransactionTests):
         producer.node = self.node
         return producer
 
-    def test_who_has_no_transaction_open(self) -> None:
+    def test_a_producer_without_open_transaction_continues(self) -> None:
         producer = self.again(self.producer(timeout_ms=TIMEOUT))
         self.assertEqual((self.state().transaction_state, self.state().transaction_timeout_ms), ("Empty", TIMEOUT))
         self.assertEqual(producer.add(("t", 0)), [NONE])
@@ -92,7 +92,7 @@ class RestartTests(TransactionTests):
         self.assertEqual(self.end_offset(1), self.end_offset(0))
         self.assertEqual(self.committed(), [])
 
-    def test_what_is_decided_is_carried_out(self) -> None:
+    def test_a_decided_transaction_is_completed(self) -> None:
         for committed, prepared, complete, wanted in (
             (True, "PrepareCommit", "CompleteCommit", [b"x"]),
             (False, "PrepareAbort", "CompleteAbort", [b"x"]),
@@ -244,7 +244,7 @@ class LossOfPowerTests(TransactionTests):
         self.assertEqual(self.begun(b"x").end(True), NONE)
         self.assertEqual(self.committed(), [b"x"])
 
-    def test_none_is_given_that_cannot_be_brought_there(self) -> None:
+    def test_no_producer_id_is_given_without_a_sync(self) -> None:
         with patch.object(Log, "sync", side_effect=StorageFailure("not now")), logged_lines():
             self.assertEqual(Producer(self.node, "p").init(), ErrorCode.NOT_COORDINATOR)
         self.assertEqual(self.producer().epoch, 0)
@@ -266,7 +266,7 @@ class FlushTests(TransactionTests):
 
     settings = {**TransactionTests.settings, "log.flush.interval.messages": "1"}
 
-    def test_nothing_is_said_or_seen_before_it_is_on_the_disk(self) -> None:
+    def test_a_decision_is_answered_and_visible_only_once_synced(self) -> None:
         producer = self.begun(b"x")
         threads = self.node.threads
         threads.holding = True

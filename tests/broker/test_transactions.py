@@ -78,12 +78,12 @@ class FindCoordinatorTests(NodeTests):
             },
         )
 
-    def test_without_it_nobody_coordinates(self) -> None:
+    def test_without_the_state_topic_there_is_no_coordinator(self) -> None:
         self.assertEqual(Producer(self.node, "p").init(), ErrorCode.NOT_COORDINATOR)
         self.find(6)
         self.assertEqual(Producer(self.node, "p").init(), NONE)
 
-    def test_what_was_kept_in_a_deleted_topic_is_forgotten(self) -> None:
+    def test_producers_in_a_deleted_state_topic_are_forgotten(self) -> None:
         self.find(6)
         first = Producer(self.node, "p")
         first.init()
@@ -96,7 +96,7 @@ class FindCoordinatorTests(NodeTests):
 
 
 class LifeTests(TransactionTests):
-    def test_in_every_version(self) -> None:
+    def test_transactions_in_every_version(self) -> None:
         wanted = []
         for version in range(6):
             with self.subTest(version=version):
@@ -119,7 +119,7 @@ class LifeTests(TransactionTests):
         self.assertEqual(len({self.producer().producer_id for _ in range(3)}), 1)
         self.assertNotEqual(self.producer("q").producer_id, self.producer("p").producer_id)
 
-    def test_who_goes_on_gives_its_id_and_epoch(self) -> None:
+    def test_init_with_the_current_id_and_epoch_increments_the_epoch(self) -> None:
         producer = self.producer()
         for version in (3, 4, 5):
             mine = {"producer_id": producer.producer_id, "producer_epoch": producer.epoch}
@@ -135,7 +135,7 @@ class LifeTests(TransactionTests):
             self.assertEqual(code, ErrorCode.INVALID_TRANSACTION_TIMEOUT, timeout_ms)
         self.assertEqual(Producer(self.node, "p").init(900_000), NONE)
 
-    def test_an_open_transaction_ends_what_committed_readers_see(self) -> None:
+    def test_an_open_transaction_holds_back_the_last_stable_offset(self) -> None:
         self.node.produce("t", 0, int(START * 1000))
         producer = self.begun(b"inside")
         self.node.produce("t", 0, int(START * 1000))
@@ -145,7 +145,7 @@ class LifeTests(TransactionTests):
         self.assertEqual((self.end_offset(0), self.end_offset(1)), (4, 4))
         self.assertEqual(self.committed(), [b"value", b"inside", b"value"])
 
-    def test_times_are_looked_up_in_what_the_asker_sees(self) -> None:
+    def test_lookups_by_time_respect_the_isolation_level(self) -> None:
         moment = int(START * 1000)
         self.node.produce("t", 0, moment)
         producer = self.begun(b"inside")
@@ -162,7 +162,7 @@ class LifeTests(TransactionTests):
             self.assertEqual(producer.end(committed), NONE)
             self.assertEqual(producer.end(not committed), ErrorCode.INVALID_TXN_STATE)
 
-    def test_one_that_takes_too_long_is_aborted(self) -> None:
+    def test_a_timed_out_transaction_is_aborted(self) -> None:
         producer = self.begun(b"x", timeout_ms=TIMEOUT)
         self.node.produce("t", 0, int(START * 1000))
         self.node.clock.advance(TIMEOUT / 1000)
@@ -183,7 +183,7 @@ class LifeTests(TransactionTests):
 
 
 class FencingTests(TransactionTests):
-    def test_a_second_producer_of_that_name_aborts_what_the_first_has_open(self) -> None:
+    def test_a_second_producer_aborts_the_open_transaction_of_the_first(self) -> None:
         zombie = self.begun(b"of the zombie")
         heir = self.producer()
         self.assertEqual(heir.producer_id, zombie.producer_id)
@@ -191,7 +191,7 @@ class FencingTests(TransactionTests):
         self.assertEqual(self.end_offset(1), self.end_offset(0))
         self.assertEqual(self.committed(), [])
 
-    def test_the_first_is_reported_in_every_version(self) -> None:
+    def test_a_fenced_producer_gets_its_error_in_every_version(self) -> None:
         zombie = self.begun(b"of the zombie")
         self.producer()
         fenced, epoch = ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH
@@ -204,7 +204,7 @@ class FencingTests(TransactionTests):
         self.assertEqual([zombie.send(b"x", version=each) for each in range(3, 12)], [epoch] * 9)
         self.assertEqual(self.committed(), [])
 
-    def test_who_never_had_the_id_is_rejected(self) -> None:
+    def test_a_foreign_producer_id_is_rejected(self) -> None:
         producer = self.producer()
         foreign = Producer(self.node, "p", producer.producer_id + 1, producer.epoch)
         mapping = ErrorCode.INVALID_PRODUCER_ID_MAPPING
@@ -217,7 +217,7 @@ class FencingTests(TransactionTests):
 class PartitionTests(TransactionTests):
     """AddPartitionsToTxn."""
 
-    def test_all_or_none(self) -> None:
+    def test_partitions_are_added_all_or_none(self) -> None:
         producer = self.producer()
         self.assertEqual(producer.add(("t", 0), ("t", 2), ("u", 0)), [NOT_ATTEMPTED, UNKNOWN, UNKNOWN])
         rejected = ErrorCode.TOPIC_AUTHORIZATION_FAILED
@@ -252,7 +252,7 @@ class PartitionTests(TransactionTests):
             self.assertEqual(answers, [[NONE, NONE], [mapping], [NOT_ATTEMPTED, UNKNOWN]])
             self.assertEqual((p.send(b"x"), q.send(b"x", index=1)), (NONE, ErrorCode.TRANSACTION_ABORTABLE))
 
-    def test_to_ask_is_not_to_add(self) -> None:
+    def test_verify_only_adds_no_partitions(self) -> None:
         for version, missing in ((4, ErrorCode.INVALID_TXN_STATE), (5, ErrorCode.TRANSACTION_ABORTABLE)):
             producer = self.producer()
             self.assertEqual(self.ask(version, self.of(producer, 0, 1, verify_only=True)), [[missing, missing]])
@@ -295,7 +295,7 @@ class OffsetTests(TransactionTests):
         self.assertEqual(producer.commit_offset("g", 5), ErrorCode.TRANSACTION_ABORTABLE)
         self.assertEqual(self.fetched(require_stable=True), (-1, NONE))
 
-    def test_they_are_aborted_with_a_transaction_that_takes_too_long(self) -> None:
+    def test_offsets_are_aborted_with_a_timed_out_transaction(self) -> None:
         producer = self.producer(timeout_ms=TIMEOUT)
         producer.add_group("g")
         producer.commit_offset("g", 5)
@@ -323,7 +323,7 @@ class MarkerTests(TransactionTests):
         topics = [WritableTxnMarkerTopic("t", list(indexes))]
         return WritableTxnMarker(producer.producer_id, producer.epoch, committed, topics, epoch)
 
-    def test_they_end_what_hangs(self) -> None:
+    def test_markers_end_hanging_transactions(self) -> None:
         for version, committed in ((0, False), (1, False), (1, True)):
             self.node.create(f"hangs{version}{committed}")
             producer = self.begun(b"x", transactional_id=f"{version}{committed}")
@@ -332,7 +332,7 @@ class MarkerTests(TransactionTests):
             self.assertEqual(self.end_offset(1), self.end_offset(0))
         self.assertEqual(self.committed(), [b"x"])
 
-    def test_several(self) -> None:
+    def test_several_markers_in_one_request(self) -> None:
         p, q = self.begun(b"p", transactional_id="p"), self.begun(b"q", transactional_id="q")
         answers = self.write(1, self.marker(p, 0, committed=True), self.marker(q, 0))
         self.assertEqual(answers, [(p.producer_id, [NONE]), (q.producer_id, [NONE])])
@@ -351,7 +351,7 @@ class MarkerTests(TransactionTests):
         self.assertEqual(self.write(1, self.marker(old, 0, epoch=4)), [(producer.producer_id, [stale])])
         self.assertEqual(self.end_offset(0), end)
 
-    def test_groups_learn_what_becomes_of_their_offsets(self) -> None:
+    def test_markers_decide_pending_group_offsets(self) -> None:
         coordinator = self.node.broker.groups
         topics = [WritableTxnMarkerTopic("__consumer_offsets", [coordinator.partition_for("g")])]
         for committed, offset in ((False, None), (True, 5)):
@@ -414,7 +414,7 @@ class ListTests(TransactionTests):
         states = {each.transactional_id: each.transaction_state for each in answer.transaction_states}
         return states, answer.unknown_state_filters
 
-    def test_they_are_listed_by_state_producer_and_age(self) -> None:
+    def test_transactions_are_listed_by_state_producer_and_age(self) -> None:
         empty, old, done = (
             self.producer("empty"),
             self.begun(b"x", transactional_id="old"),

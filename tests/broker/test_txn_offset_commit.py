@@ -95,7 +95,7 @@ class TxnOffsetCommitTests(NodeTests):
                 self.end(committed=True)
                 self.assertEqual(self.stable(), [10 + version, -1])
 
-    def test_an_aborted_one(self) -> None:
+    def test_aborted_offsets_do_not_count(self) -> None:
         self.add()
         self.commit(5)
         self.end(committed=False)
@@ -107,7 +107,7 @@ class TxnOffsetCommitTests(NodeTests):
         self.assertEqual(self.commit(5, version=3), ErrorCode.INVALID_TXN_STATE)
         self.assertEqual(self.stable(), [-1, -1])
 
-    def test_what_kafka_answers_to_others(self) -> None:
+    def test_foreign_producers_get_kafkas_errors(self) -> None:
         self.producer = self.init()
         self.add()
         producer_id, epoch = self.producer
@@ -152,14 +152,14 @@ class TxnOffsetCommitTests(NodeTests):
         self.restart()
         self.assertEqual(self.stable(), [5, -1])
 
-    def test_a_producer_that_takes_over_aborts_it(self) -> None:
+    def test_a_producer_that_takes_over_aborts_the_offsets(self) -> None:
         self.add()
         self.commit(5)
         old, self.producer = self.producer, self.init()
         self.assertEqual(self.stable(), [-1, -1])
         self.assertEqual(self.commit(6, producer=old), ErrorCode.INVALID_PRODUCER_EPOCH)
 
-    def test_the_log_holds_what_kafka_would_write(self) -> None:
+    def test_log_records_match_kafkas(self) -> None:
         """The records as kafka-python reads them; 0 is the sequence number that Kafka gives."""
         self.add()
         self.commit(5)
@@ -186,7 +186,7 @@ class WithoutVerificationTests(TxnOffsetCommitTests):
         self.assertEqual(self.commit(5), 0)
         self.assertEqual(self.stable(), [UNSTABLE, -1])
 
-    def test_what_kafka_answers_to_others(self) -> None:
+    def test_foreign_producers_get_kafkas_errors(self) -> None:
         self.producer = self.init()
         self.add()
         self.commit(5)

@@ -96,7 +96,7 @@ class ScramCredentialTests(NodeTests):
             self.assertEqual(found[name], (code, text))
         self.assertEqual([name for name, _, _ in self.describe()], ["bob", "other"])
 
-    def test_what_cannot_be_stored(self) -> None:
+    def test_unacceptable_credentials(self) -> None:
         unsalted, large = new("a"), new("b")
         unsalted.salt, large.salt = b"", b"x" * 1025
         for change in (unsalted, large, new("."), new(".."), new("n" * 1001)):
@@ -113,7 +113,7 @@ class ScramCredentialTests(NodeTests):
         answer = self.node.ask(describe_user_scram_credentials.handle, request)
         self.assertEqual(answer.error_code, ErrorCode.POLICY_VIOLATION)
 
-    def test_describing_what_is_not_there(self) -> None:
+    def test_describing_unknown_and_repeated_users(self) -> None:
         self.alter(new("bob"))
         self.assertEqual(
             self.describe("nobody", "bob", "", "twice", "twice"),

@@ -38,7 +38,7 @@ def client_of(settings: dict[str, str]) -> Values:
     return read(CLIENT, settings)
 
 
-def test_what_is_printed_connects(tmp_path: Path) -> None:
+def test_printed_settings_connect(tmp_path: Path) -> None:
     made = tmp_path / "made"
     broker, alice = printed(run(str(made), "--client", "alice").output, tmp_path)
     server = broker_of(broker)
@@ -68,7 +68,7 @@ def test_hosts_and_no_clients(tmp_path: Path) -> None:
         (("--days", "0"), "--days"),
     ],
 )
-def test_what_is_rejected(arguments: tuple[str, ...], problem: str, tmp_path: Path) -> None:
+def test_invalid_arguments_are_rejected(arguments: tuple[str, ...], problem: str, tmp_path: Path) -> None:
     done = run(str(tmp_path), *arguments)
     assert done.exit_code
     assert problem in done.output

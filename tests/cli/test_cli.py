@@ -44,7 +44,7 @@ def in_a_process(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT, timeout=120)
 
 
-def test_it_is_installed_by_its_name() -> None:
+def test_command_is_installed_as_pylogbroker() -> None:
     setup = ConfigParser()
     setup.read(ROOT / "setup.cfg")
     assert setup["options.entry_points"]["console_scripts"].strip() == "pylogbroker = pylogbroker.cli:main"
@@ -245,7 +245,7 @@ def test_ctrl_c_of_other_verbs(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (found.exit_code, found.stdout, found.stderr) == (130, "", "Interrupted.\n")
 
 
-def test_where_nothing_can_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unwritable_target_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sessions, "new_session", lambda *_: Mock())
     (tmp_path / "file").touch()
     for target, reported in (("file", f"Error: target: file://{tmp_path}/file is a file"), ("file/below", "Error: ")):
@@ -265,7 +265,9 @@ def test_without_java(tmp_path: Path) -> None:
     assert "Traceback" not in found.stderr
 
 
-def test_what_has_been_loaded(new_broker: Callable[..., Broker], fresh_name: Callable[[], str], tmp_path: Path) -> None:
+def test_loaded_files_are_listed(
+    new_broker: Callable[..., Broker], fresh_name: Callable[[], str], tmp_path: Path
+) -> None:
     broker = new_broker()
     broker.start()
     with Topics(broker.bootstrap, fresh_name) as topics:

@@ -275,7 +275,9 @@ def test_forms_of_output(run: Command, admin: AdminClient, topic: str) -> None:
     assert row.split()[:2] == [topic, "0"]
 
 
-def test_where_brokers_come_from(broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bootstrap_servers_come_from_options_file_or_profile(
+    broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Options, then a file, then a profile; the variable counts as the option."""
     monkeypatch.delenv("PYLOGBROKER_BOOTSTRAP_SERVER", raising=False)
     profiles = tmp_path / "config.toml"

@@ -56,5 +56,5 @@ def test_reading_for_ever_goes_on_and_says_so_once(capsys: pytest.CaptureFixture
     assert capsys.readouterr().err.count(f"{REASON}: trying again") == 1
 
 
-def test_nothing_is_asked_at_the_end() -> None:
+def test_reading_at_the_end_sends_no_request() -> None:
     assert list(reader({KEY: 0}, Clock()).messages()) == []

@@ -53,7 +53,9 @@ def invoke(*arguments: str) -> str:
     return CliRunner().invoke(main, ["topic", "list", *arguments]).stderr
 
 
-def test_which_profile(seen: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_profile_comes_from_option_variable_or_default(
+    seen: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The option counts more than the variable, and that more than the default."""
     write_profiles(tmp_path / ".config")
     invoke()
@@ -67,7 +69,9 @@ def test_which_profile(seen: list[str], tmp_path: Path, monkeypatch: pytest.Monk
     assert "there is no profile c; it has a, b" in invoke()
 
 
-def test_where_profiles_are(seen: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_profile_file_is_found_by_environment(
+    seen: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert "no brokers are given" in invoke()
     assert f"profile b: {tmp_path}/.config/pylogbroker/config.toml: No such file" in invoke("--profile", "b")
     write_profiles(tmp_path / "xdg")

@@ -63,7 +63,7 @@ def read(broker: Broker, topic: str, count: int) -> list[tuple[Any, ...]]:
     return [(each.partition(), each.key(), each.value(), each.headers()) for each in found]
 
 
-def test_where_to_start_and_stop(run: Command, made: str) -> None:
+def test_consume_options_choose_start_end_and_records(run: Command, made: str) -> None:
     def values(*arguments: object, topic: str = made) -> list[str]:
         return sorted(run("consume", topic, "-f", r"%s\n", *arguments).stdout.split())
 
@@ -143,7 +143,7 @@ def test_a_file_as_one_value(run: Command, made: str, broker: Broker, tmp_path: 
     assert (key, value) == (b"key", b"a\nb\n\xff")
 
 
-def test_it_follows_the_log_until_it_is_interrupted(broker: Broker, made: str) -> None:
+def test_consume_follows_the_log_until_interrupted(broker: Broker, made: str) -> None:
     command = [
         sys.executable,
         "-m",

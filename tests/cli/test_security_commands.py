@@ -157,7 +157,7 @@ def test_transactions(broker: Broker, topic: str, fresh_name: Callable[[], str])
     assert described["producer_epoch"] > 0
 
 
-def test_a_producer_whose_last_record_is_unknown(broker: Broker, topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_producer_with_an_unknown_last_write(broker: Broker, topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
     answer = DescribeProducersResponse(
         topics=[TopicResponse(topic, [PartitionResponse(0, active_producers=[ProducerState(5, 1, 0, -1)])])]
     )

@@ -69,7 +69,7 @@ def connector() -> ConsumerConnector:
         (lambda: sync.SimpleConsumer("127.0.0.1", 9).fetch("t", 0, 0, timeout="5"), r"timeout: '5'"),
     ],
 )  # fmt: skip
-def test_what_is_rejected(call: Call, argument: str) -> None:
+def test_invalid_arguments_are_named(call: Call, argument: str) -> None:
     with pytest.raises(ConfigError, match=f"^{argument}") as caught:
         call()
     assert "is not accepted; expected" in str(caught.value)

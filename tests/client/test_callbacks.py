@@ -50,7 +50,7 @@ class Short(CallbackHandler):
         self.seen.append("closed")
 
 
-def test_each_gets_what_the_one_before_has_left() -> None:
+def test_each_handler_gets_the_result_of_the_one_before() -> None:
     shout, short = Shout(), Short()
     both = callbacks(shout, short)
     assert both.handlers == (shout, short)
@@ -65,7 +65,7 @@ def test_each_gets_what_the_one_before_has_left() -> None:
     assert short.seen == ["A", "ABC", ("A", True), ["a!", "bc!"], "closed"]
 
 
-def test_who_comes_after_one_that_drops_sees_nothing() -> None:
+def test_a_handler_after_one_that_drops_sees_nothing() -> None:
     last = Short()
     chain = callbacks(Short(), last)
     assert chain.before_enqueue is not None
@@ -145,7 +145,7 @@ def test_answers_that_cannot_be(answer: object) -> None:
             call()
 
 
-def test_none_is_no_answer_about_a_batch() -> None:
+def test_returning_none_for_a_batch_is_an_error() -> None:
     _, _, dequeue, send = called(callbacks(Fails(lambda *given: None)))
     for call in dequeue, send:
         with pytest.raises(PluginFailed, match="TypeError"):

@@ -57,7 +57,7 @@ class ClusterTests(SynchronousTestCase):
 
 
 class TestTopics(ClusterTests):
-    def test_nothing_is_known_before_it_is_asked(self) -> None:
+    def test_an_unqueried_topic_is_unknown(self) -> None:
         self.assertIsNone(self.cluster.leader_of("t", 0))
         self.assertIsNone(self.cluster.partitions_of("t"))
         self.assertEqual(self.one.asked, [])
@@ -97,7 +97,7 @@ class TestTopics(ClusterTests):
         error = self.failureResultOf(self.after(self.cluster.find_topic("t")), KafkaError).value
         self.assertEqual(error.code, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
 
-    def test_all_topics_are_reported_from_then_on(self) -> None:
+    def test_after_all_topics_every_topic_is_refreshed(self) -> None:
         self.assertEqual(set(self.now(self.cluster.all_topics())), {"t"})
         self.one.leads("later", 0)
         self.now(self.cluster.refresh())
@@ -123,7 +123,7 @@ class TestTopics(ClusterTests):
         allowed = [(r.topics is None, r.allow_auto_topic_creation) for r in self.one.asked_for(MetadataRequest)]
         self.assertEqual(set(allowed), {(True, False), (False, True)})
 
-    def test_topics_that_there_are_not_are_not_asked_for_for_ever(self) -> None:
+    def test_missing_topics_are_not_queried_for_ever(self) -> None:
         self.use(
             self.network.cluster(default_api_timeout_ms=1000, metadata_max_idle_ms=10_000, metadata_max_age_ms=6000)
         )
@@ -133,7 +133,7 @@ class TestTopics(ClusterTests):
         (last,) = self.one.asked_for(MetadataRequest)[-1:]
         self.assertEqual([topic.name for topic in last.topics], ["t"])
 
-    def test_wanted_topics_are(self) -> None:
+    def test_missing_wanted_topics_are_queried_for_ever(self) -> None:
         self.use(self.network.cluster(metadata_max_idle_ms=10_000, metadata_max_age_ms=6000))
         self.cluster.want(["no"])
         self.now(self.cluster.find_topic("t"))
@@ -148,7 +148,7 @@ class TestTopics(ClusterTests):
         self.network.run(1.5)
         self.assertEqual(self.cluster.leader_of("new", 0), 2)
 
-    def test_a_wanted_topic_that_there_is_not_is_asked_for_with_growing_pauses(self) -> None:
+    def test_a_missing_topic_is_queried_with_backoff(self) -> None:
         self.cluster.want(["no"])
         self.now(self.cluster.refresh())
         before = len(self.one.asked_for(MetadataRequest))
@@ -206,7 +206,7 @@ class TestTopics(ClusterTests):
         self.assertRegex(self.cluster.trouble, "^topic no0: .*topic no2: .*; and 2 more topics$")
         self.assertNotIn("no3", self.cluster.trouble)
 
-    def test_a_wanted_topic_that_may_not_be_read_is_not_asked_for_again_at_once(self) -> None:
+    def test_an_unauthorized_topic_is_not_queried_again_at_once(self) -> None:
         denied = MetadataResponseTopic(name="t", error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         self.one.answers[MetadataRequest] = lambda request: MetadataResponse(topics=[denied])
         self.cluster.want(["t"])
@@ -238,14 +238,14 @@ class TestRefreshing(ClusterTests):
         self.network.run(1)
         self.assertEqual(self.asked(), 1)
 
-    def test_who_insists_does_not_ask_without_pause(self) -> None:
+    def test_repeated_refreshes_are_rate_limited(self) -> None:
         for _ in range(20):
             self.cluster.leader_is_stale("t", 0)
             self.network.run(0.05)
         self.assertLessEqual(self.asked(), 11)
         self.assertGreaterEqual(self.asked(), 5)
 
-    def test_who_comes_meanwhile_is_answered_by_the_next_question(self) -> None:
+    def test_refreshes_during_a_request_share_the_next_one(self) -> None:
         first = self.cluster.refresh()
         others = [self.cluster.refresh() for _ in range(10)]
         self.network.run()
@@ -253,14 +253,14 @@ class TestRefreshing(ClusterTests):
             self.successResultOf(each)
         self.assertEqual(self.asked(), 2)
 
-    def test_it_is_done_by_and_by(self) -> None:
+    def test_metadata_is_refreshed_at_its_maximum_age(self) -> None:
         self.use(self.network.cluster(metadata_max_age_ms=10_000))
         self.now(self.cluster.find_leader("t", 0))
         self.one.asked.clear()
         self.network.run(35)
         self.assertEqual(self.asked(), 3)
 
-    def test_it_is_tried_again_though_nobody_waits_for_it(self) -> None:
+    def test_a_failed_refresh_is_retried_without_a_waiting_caller(self) -> None:
         self.network.kill(1)
         self.network.kill(2)
         self.cluster.refresh_soon()
@@ -280,7 +280,7 @@ class TestRefreshing(ClusterTests):
         self.now(self.cluster.refresh())
         self.assertEqual(reported, [2])
 
-    def test_a_watcher_that_fails_does_not_keep_others_from_it(self) -> None:
+    def test_a_failing_watcher_does_not_stop_the_others(self) -> None:
         reported: list[int] = []
         self.cluster.watch(lambda: 1 // 0)
         self.cluster.watch(lambda: reported.append(1))
@@ -309,7 +309,7 @@ class TestBrokers(ClusterTests):
         groups = [request.group_id for request in self.two.asked_for(HeartbeatRequest)]
         self.assertEqual(groups, ["0", "1", "2", "3", "4", *["late"] * 5])
 
-    def test_who_sends_when_notified_of_the_connection_does_not_overtake(self) -> None:
+    def test_a_send_on_connection_does_not_overtake_earlier_requests(self) -> None:
         self.now(self.cluster.find_leader("t", 0))
         node_two = self.cluster._pool.connection(2)
         node_two.addCallback(lambda _: self.cluster.send(2, HeartbeatRequest(group_id="second")))
@@ -373,7 +373,7 @@ class TestBrokers(ClusterTests):
         del self.two.answers[HeartbeatRequest]
         self.now(self.beat(2), 0.2)
 
-    def test_who_asks_again_at_once_after_that_gets_a_new_connection(self) -> None:
+    def test_a_request_right_after_a_timeout_gets_a_new_connection(self) -> None:
         self.now(self.cluster.find_leader("t", 1))
         self.two.answers[HeartbeatRequest] = lambda _: None
         again: list[Deferred[Any]] = []
@@ -399,7 +399,7 @@ class TestBrokers(ClusterTests):
         self.assertIn("cannot connect to b2:9092: refused", error.getErrorMessage())
         self.assertLess(self.one.dialled, 20)
 
-    def test_one_of_the_first_brokers_is_enough(self) -> None:
+    def test_one_bootstrap_server_is_enough(self) -> None:
         self.use(self.network.cluster("b9:9092,b2:9092,b8:9092"))
         self.assertEqual(self.now(self.cluster.find_leader("t", 0), 1), 1)
 
@@ -447,11 +447,11 @@ class TestBrokers(ClusterTests):
         self.network.run(60)
         self.assertEqual(self.two.dialled, dialled)
 
-    def test_a_number_that_nobody_has(self) -> None:
+    def test_an_unknown_node_id_is_not_connected(self) -> None:
         self.now(self.cluster.find_leader("t", 1))
         self.failureResultOf(self.beat(77), NotConnected)
 
-    def test_anywhere(self) -> None:
+    def test_a_request_to_any_broker_goes_to_a_live_one(self) -> None:
         self.now(self.cluster.find_leader("t", 0))
         self.now(self.cluster.send_anywhere(HeartbeatRequest()))
         self.network.kill(1)
@@ -486,7 +486,7 @@ class TestThrottling(ClusterTests):
     def beats(self, node: int) -> int:
         return len(self.network.broker(node).asked_for(HeartbeatRequest))
 
-    def test_nothing_is_sent_to_a_broker_that_throttles(self) -> None:
+    def test_a_throttling_broker_gets_no_requests(self) -> None:
         answers = [self.beat(1), self.beat(1)]
         self.network.run(1.9)
         self.assertEqual(self.beats(1), 1)
@@ -505,17 +505,17 @@ class TestThrottling(ClusterTests):
         for each in waiting:
             self.successResultOf(each)
 
-    def test_it_is_over_though_nobody_waits(self) -> None:
+    def test_a_throttle_ends_without_waiting_requests(self) -> None:
         self.network.run(2.1)
         self.successResultOf(self.after(self.beat(1)))
         self.assertEqual((self.beats(1), self.one.dialled), (2, 1))
 
-    def test_others_are_asked_meanwhile(self) -> None:
+    def test_other_brokers_are_asked_during_a_throttle(self) -> None:
         self.successResultOf(self.after(self.beat(2)))
         self.now(self.cluster.refresh())
         self.assertEqual(len(self.two.asked_for(MetadataRequest)), 1)
 
-    def test_it_may_come_again(self) -> None:
+    def test_a_broker_may_throttle_again(self) -> None:
         self.network.run(2.1)
         self.throttle(1, 3000)
         self.beat(1)
@@ -528,7 +528,7 @@ class TestThrottling(ClusterTests):
         self.assertEqual(self.beats(1), 3)
         self.successResultOf(waiting)
 
-    def test_metadata_can_say_so_too(self) -> None:
+    def test_a_metadata_answer_can_throttle_too(self) -> None:
         self.one.answers[MetadataRequest] = lambda request: attrs.evolve(
             self.network.metadata(request), throttle_time_ms=2000
         )
@@ -555,7 +555,7 @@ class TestThrottling(ClusterTests):
 
 
 class TestCoordinators(ClusterTests):
-    def test_it_is_found_and_remembered(self) -> None:
+    def test_a_coordinator_is_found_and_remembered(self) -> None:
         node = self.now(self.cluster.coordinator("g", CoordinatorType.GROUP))
         self.assertEqual(self.now(self.cluster.coordinator("g", CoordinatorType.GROUP)), node)
         (asked,) = self.one.asked_for(FindCoordinatorRequest)
@@ -564,7 +564,7 @@ class TestCoordinators(ClusterTests):
         self.now(self.cluster.coordinator("g", CoordinatorType.GROUP))
         self.assertEqual(len(self.one.asked_for(FindCoordinatorRequest)), 2)
 
-    def test_who_asks_meanwhile_waits_for_the_same_answer(self) -> None:
+    def test_concurrent_lookups_share_one_request(self) -> None:
         finding = [ensureDeferred(self.cluster.coordinator("g", CoordinatorType.GROUP)) for _ in range(3)]
         finding[1].cancel()
         self.failureResultOf(finding[1], CancelledError)
@@ -594,7 +594,7 @@ class TestCoordinators(ClusterTests):
         self.assertEqual(self.one.connections, 2)
         slow.addErrback(lambda _: None)
 
-    def test_it_is_waited_for_while_it_loads(self) -> None:
+    def test_a_loading_coordinator_is_waited_for(self) -> None:
         tries: list[int] = []
 
         def load(request: FindCoordinatorRequest) -> Any:
@@ -618,7 +618,7 @@ class TestCoordinators(ClusterTests):
 
 
 class TestClosing(ClusterTests):
-    def test_what_waits_fails(self) -> None:
+    def test_close_fails_waiting_requests(self) -> None:
         self.now(self.cluster.find_leader("t", 0))
         self.two.answers[HeartbeatRequest] = lambda _: None
         answer = self.beat(2)
@@ -629,7 +629,7 @@ class TestClosing(ClusterTests):
         for each in (answer, finding, dialling):
             self.failureResultOf(each, Closed)
 
-    def test_nothing_can_be_asked_afterwards(self) -> None:
+    def test_a_closed_cluster_rejects_requests(self) -> None:
         self.now(self.cluster.find_leader("t", 0))
         self.now(self.cluster.close())
         self.failureResultOf(self.beat(1), Closed)

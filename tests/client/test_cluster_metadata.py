@@ -65,7 +65,7 @@ class TestMetadata(SynchronousTestCase):
         self.assertEqual(self.rejected("b"), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         self.assertEqual(self.leaders("b"), [None, None, None])
 
-    def test_so_are_those_missing_from_an_answer_about_all(self) -> None:
+    def test_topics_missing_from_a_full_answer_are_removed(self) -> None:
         self.learn(reported("a", 1), reported("b", 2))
         self.metadata.learn(MetadataResponse(topics=[reported("b", 2)]), None)
         self.assertEqual(set(self.metadata.topics), {"b"})

@@ -25,12 +25,12 @@ from pylogbroker.rpc.errors import error_of
 
 
 class TestBackoff(SynchronousTestCase):
-    def test_it_doubles_up_to_the_longest(self) -> None:
+    def test_backoff_doubles_up_to_its_maximum(self) -> None:
         backoff = Backoff(0.1, 1.0, lambda: 0.5)
         pauses = [round(backoff.pause(failures), 3) for failures in (1, 2, 3, 4, 5, 6, 1000)]
         self.assertEqual(pauses, [0.1, 0.2, 0.4, 0.8, 1.0, 1.0, 1.0])
 
-    def test_none_is_like_another(self) -> None:
+    def test_backoff_has_jitter(self) -> None:
         self.assertAlmostEqual(Backoff(0.1, 1.0, lambda: 0.0).pause(1), 0.08)
         self.assertAlmostEqual(Backoff(0.1, 1.0, lambda: 1.0).pause(1), 0.12)
 
@@ -58,11 +58,11 @@ class TestRetrying(SynchronousTestCase):
         self.outcomes = list(outcomes)
         return ensureDeferred(retrying(self.work, self.pauses, Backoff(0.1, 1.0, lambda: 0.5), seconds))
 
-    def test_at_once(self) -> None:
+    def test_a_first_success_needs_no_pause(self) -> None:
         self.assertEqual(self.successResultOf(self.start(7)), 7)
         self.assertEqual(self.clock.getDelayedCalls(), [])
 
-    def test_after_pauses(self) -> None:
+    def test_retries_follow_pauses(self) -> None:
         trying = self.start(ConnectionLost("a"), ConnectionLost("b"), 7)
         self.clock.advance(0.09)
         self.assertEqual(self.tries, 1)
@@ -74,7 +74,7 @@ class TestRetrying(SynchronousTestCase):
         self.assertEqual(self.successResultOf(trying), 7)
         self.assertEqual(self.clock.getDelayedCalls(), [])
 
-    def test_what_will_not_help_is_not_tried_again(self) -> None:
+    def test_a_fatal_error_is_not_retried(self) -> None:
         self.failureResultOf(self.start(KafkaError("no")), KafkaError)
         self.assertEqual(self.tries, 1)
 
@@ -93,19 +93,19 @@ class TestRetrying(SynchronousTestCase):
         self.failureResultOf(trying, RequestTimedOut)
         self.assertEqual(aborted, [1])
 
-    def test_so_is_work_after_an_error_which_is_reported(self) -> None:
+    def test_an_attempt_after_an_error_times_out_with_that_error(self) -> None:
         trying = self.start(NoBrokers("none"), Deferred(), seconds=2)
         self.clock.pump([0.2] * 11)
         self.assertEqual(self.failureResultOf(trying, NoBrokers).getErrorMessage(), "none")
 
-    def test_it_ends_when_the_client_does(self) -> None:
+    def test_closing_the_client_ends_retries(self) -> None:
         trying = self.start(ConnectionLost("a"))
         self.pauses.close()
         self.failureResultOf(trying, Closed)
         self.assertEqual(self.clock.getDelayedCalls(), [])
         self.failureResultOf(self.pauses.pause(1), Closed)
 
-    def test_who_stops_waiting_leaves_no_timer(self) -> None:
+    def test_a_cancelled_retry_leaves_no_timer(self) -> None:
         trying = self.start(ConnectionLost("a"))
         trying.addErrback(lambda _: None)
         trying.cancel()
@@ -113,7 +113,7 @@ class TestRetrying(SynchronousTestCase):
 
 
 class TestErrors(SynchronousTestCase):
-    def test_what_may_be_tried_again(self) -> None:
+    def test_retriable_and_fatal_errors(self) -> None:
         again = [ConnectionLost(""), NotConnected(""), RequestTimedOut(""), NoBrokers(""), error_of(6)]
         never = [Closed(""), PluginFailed("mine", "broke"), error_of(29), ValueError(""), OutOfRange("t", 0, 5, 1, 3)]
         self.assertEqual([is_retriable(error) for error in again], [True] * 5)

@@ -124,7 +124,7 @@ async def test_a_slow_reader_gets_all_in_order() -> None:
         await close(connection)
 
 
-async def test_what_is_not_answered_is_done_when_the_socket_has_taken_it() -> None:
+async def test_a_request_without_answer_is_done_when_it_is_written() -> None:
     records = produce(memoryview(bytes(12_000_000)))  # more than the socket takes
     async with serving() as server:
         connection = await dial(server.port)

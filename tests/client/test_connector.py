@@ -43,7 +43,7 @@ async def test_everything_is_read_in_order(broker: Broker, topic: str, group: st
     assert committed(broker.bootstrap, group, topic, 4) == [250] * 4
 
 
-async def test_the_next_one_goes_on_where_it_was_left(broker: Broker, topic: str, group: str) -> None:
+async def test_a_later_consumer_continues_at_the_committed_offset(broker: Broker, topic: str, group: str) -> None:
     create(broker.bootstrap, topic, 2)
     write(broker.bootstrap, topic, numbered(100), 2)
     first = connector(broker.bootstrap, group)
@@ -62,7 +62,7 @@ async def test_the_next_one_goes_on_where_it_was_left(broker: Broker, topic: str
     await second.shutdown()
 
 
-async def test_commits_by_interval_are_of_what_is_done_with(broker: Broker, topic: str, group: str) -> None:
+async def test_interval_commits_cover_only_processed_messages(broker: Broker, topic: str, group: str) -> None:
     create(broker.bootstrap, topic)
     write(broker.bootstrap, topic, numbered(10))
     consumer = connector(broker.bootstrap, group, auto_commit_interval_ms=50)
@@ -81,7 +81,7 @@ async def test_commits_by_interval_are_of_what_is_done_with(broker: Broker, topi
     await consumer.shutdown()
 
 
-async def test_nothing_is_committed_unasked(broker: Broker, topic: str, group: str) -> None:
+async def test_without_auto_commit_nothing_is_committed(broker: Broker, topic: str, group: str) -> None:
     create(broker.bootstrap, topic)
     write(broker.bootstrap, topic, numbered(10))
     consumer = connector(broker.bootstrap, group, enable_auto_commit=False, auto_commit_interval_ms=50)
@@ -94,7 +94,9 @@ async def test_nothing_is_committed_unasked(broker: Broker, topic: str, group: s
 
 
 @pytest.mark.parametrize(("policy", "expected"), [("latest", 1), ("largest", 1), ("earliest", 6), ("smallest", 6)])
-async def test_where_to_begin(broker: Broker, topic: str, group: str, policy: str, expected: int) -> None:
+async def test_auto_offset_reset_decides_the_first_offset(
+    broker: Broker, topic: str, group: str, policy: str, expected: int
+) -> None:
     create(broker.bootstrap, topic)
     write(broker.bootstrap, topic, numbered(5))
     consumer = connector(broker.bootstrap, group, auto_offset_reset=policy)
@@ -178,7 +180,7 @@ async def test_a_partition_is_paused(broker: Broker, topic: str, group: str, man
     await consumer.shutdown()
 
 
-async def test_what_is_paused_is_not_dealt_with(broker: Broker, topic: str, group: str) -> None:
+async def test_messages_of_a_paused_partition_are_not_processed(broker: Broker, topic: str, group: str) -> None:
     create(broker.bootstrap, topic)
     write(broker.bootstrap, topic, numbered(10))
     consumer = connector(broker.bootstrap, group, auto_commit_interval_ms=50)
@@ -212,7 +214,7 @@ async def test_a_slow_stream_stops_its_own_partitions(
     await consumer.shutdown()
 
 
-async def test_a_batch_larger_than_what_is_fetched(broker: Broker, topic: str, group: str) -> None:
+async def test_a_batch_larger_than_the_fetch_size_is_read(broker: Broker, topic: str, group: str) -> None:
     create(broker.bootstrap, topic)
     write(broker.bootstrap, topic, ["x" * 300_000, "small"])
     consumer = connector(broker.bootstrap, group, max_partition_fetch_bytes=1000, fetch_max_bytes=1000)
@@ -221,7 +223,7 @@ async def test_a_batch_larger_than_what_is_fetched(broker: Broker, topic: str, g
     await consumer.shutdown()
 
 
-async def test_topics_that_match(broker: Broker, fresh_name: Callable[[], str], group: str) -> None:
+async def test_a_whitelist_reads_matching_topics(broker: Broker, fresh_name: Callable[[], str], group: str) -> None:
     stem = fresh_name()
     create(broker.bootstrap, f"{stem}.a")
     create(broker.bootstrap, f"{stem}.b")
@@ -244,7 +246,7 @@ async def test_topics_that_match(broker: Broker, fresh_name: Callable[[], str], 
     await consumer.shutdown()
 
 
-async def test_all_topics_but(broker: Broker, fresh_name: Callable[[], str], group: str) -> None:
+async def test_a_blacklist_reads_all_other_topics(broker: Broker, fresh_name: Callable[[], str], group: str) -> None:
     wanted, unwanted = fresh_name(), fresh_name()
     create(broker.bootstrap, wanted)
     create(broker.bootstrap, unwanted)
@@ -404,7 +406,7 @@ def test_bad_arguments() -> None:
         ConsumerConnector("localhost:9092", group="g", assignor="nonsense")
 
 
-async def test_every_value_once_whatever_the_assignor(broker: Broker, fresh_name: Callable[[], str]) -> None:
+async def test_every_assignor_reads_each_value_once(broker: Broker, fresh_name: Callable[[], str]) -> None:
     topic = fresh_name()
     create(broker.bootstrap, topic, 3)
     write(broker.bootstrap, topic, numbered(300), 3)

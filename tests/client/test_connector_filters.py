@@ -29,6 +29,6 @@ def test_blacklists() -> None:
     assert Blacklist("orders", internal=True).matches("__consumer_offsets")
 
 
-def test_what_is_no_regex() -> None:
+def test_an_invalid_regex_is_rejected() -> None:
     with pytest.raises(ConfigError, match=r"orders\("):
         Whitelist("orders(")

@@ -42,7 +42,7 @@ def sent(session: ClientFetchSession, wanted: dict[TopicPartition, SessionPartit
     return request
 
 
-def test_a_session_sends_what_has_changed() -> None:
+def test_a_session_sends_only_changes() -> None:
     session = ClientFetchSession()
     first = sent(session, {A: SessionPartition(5, 100, ONE), B: SessionPartition(7, 100, TWO)})
     assert (first.session_id, first.session_epoch, asked(first)) == (0, 0, {A: 5, B: 7})
@@ -198,7 +198,7 @@ def test_more_is_asked_for_before_the_reader_gets_to_work() -> None:
     assert harness.iterate() == [(1, {("a", 0): 10})]
 
 
-def test_a_reader_who_is_notified_of_one_stops_the_other() -> None:
+def test_a_buffer_removed_during_an_answer_gets_nothing() -> None:
     harness = Harness(a=1, b=1)
     harness.buffer("a")
     other = harness.buffer("b")
@@ -220,7 +220,7 @@ def test_a_broker_that_fails_at_once_is_asked_again() -> None:
     assert harness.reported == [("fed", "a")]
 
 
-def test_who_is_full_is_left_out_and_the_rest_is_not_waited_for() -> None:
+def test_a_full_buffer_is_skipped_and_shortens_the_wait() -> None:
     harness = Harness(a=1, b=1)
     full, other = harness.buffer("a"), harness.buffer("b")
     harness.iterate()
@@ -252,7 +252,7 @@ def test_nobody_is_asked_when_all_are_full_or_nowhere() -> None:
     assert harness.iterate() == [(1, {("a", 0): 10, ("b", 0): 3})]
 
 
-def test_what_comes_for_a_feed_that_has_gone_or_begun_elsewhere() -> None:
+def test_answers_for_removed_or_moved_buffers_are_dropped() -> None:
     harness = Harness(a=1, b=1)
     gone, moved = harness.buffer("a"), harness.buffer("b")
     harness.iterate()
@@ -316,7 +316,7 @@ def test_a_session_that_the_broker_rejects(code: ErrorCode, kept: int) -> None:
     assert (request.session_id, request.session_epoch) == (kept, 0)
 
 
-def test_what_fetching_cannot_get_over() -> None:
+def test_fatal_fetch_errors_remove_the_buffer() -> None:
     harness = Harness(a=1, b=1)
     harness.buffer("a")
     harness.buffer("b")
@@ -336,7 +336,7 @@ def test_the_leader_epoch_is_answered() -> None:
     assert harness.brokers.requests[0][1].topics[0].partitions[0].current_leader_epoch == 4
 
 
-def test_nothing_is_left_behind() -> None:
+def test_close_leaves_no_timers() -> None:
     harness = Harness(a=1)
     harness.buffer("a")
     harness.iterate()

@@ -216,7 +216,7 @@ def test_no_answer_in_time() -> None:
 
 
 @pytest.mark.parametrize("nonsense", [struct.pack(">i", -1), answer(0) * 2, struct.pack(">i", 1) + b"x"], ids=repr)
-def test_what_is_no_answer(peer: Peer, nonsense: bytes) -> None:
+def test_an_invalid_answer_closes_the_connection(peer: Peer, nonsense: bytes) -> None:
     fetching = peer.consumer.fetch("t", 0, 0)
     peer.answer(nonsense)
     assert peer.transport.disconnecting
@@ -242,7 +242,7 @@ def test_a_name_that_is_not_looked_up_in_time(protocol: str) -> None:
 
 
 @pytest.mark.parametrize("is_late", [True, False])
-def test_who_never_answers_may_speak_something_else(is_late: bool) -> None:
+def test_a_missing_first_answer_suggests_another_protocol(is_late: bool) -> None:
     for answers in 0, 1:
         peer = Peer(request_timeout_ms=1000)
         calls = [peer.consumer.fetch("t", 0, 0) for _ in range(2)]
@@ -312,7 +312,7 @@ def test_a_cut_off_end() -> None:
         assert (messages.next_offset, messages.valid_bytes) == (63, 13)
 
 
-def test_what_comes_before_the_damage() -> None:
+def test_messages_before_the_damage_are_read() -> None:
     damaged = ONE * 700 + TWO[:-1] + b"?" + ONE
     coming = iter(Legacy07MessageSet("t", 0, damaged))
     assert [next(coming).offset for _ in range(700)] == list(range(0, 700 * 13, 13))

@@ -64,7 +64,7 @@ def stable(owned: Partitions = NOTHING, generation: int = 1, **how: Any) -> Memb
     return machine
 
 
-def test_the_first_time() -> None:
+def test_a_member_joins_for_the_first_time() -> None:
     machine = member()
     assert machine.start(0) == [FindCoordinator()]
     assert said(machine.found(5)) == [join()]
@@ -94,7 +94,7 @@ def test_heartbeats() -> None:
     assert machine.tick(6010) == [SendHeartbeat("me", 1)]
 
 
-def test_an_eager_member_stops_waiting_everything_before_it_joins_again() -> None:
+def test_an_eager_member_revokes_everything_before_it_rejoins() -> None:
     machine = stable(parts(A, B))
     machine.tick(3000)
     assert machine.heartbeat_answered(ErrorCode.REBALANCE_IN_PROGRESS, 3010) == [Revoke(parts(A, B), lost=False)]
@@ -107,7 +107,7 @@ def test_an_eager_member_stops_waiting_everything_before_it_joins_again() -> Non
     assert machine.generation == 2
 
 
-def test_a_cooperative_member_keeps_what_stays_its_own() -> None:
+def test_a_cooperative_member_keeps_its_remaining_partitions() -> None:
     machine = stable(parts(A, B), cooperative=True)
     machine.tick(3000)
     assert said(machine.heartbeat_answered(ErrorCode.REBALANCE_IN_PROGRESS, 3010)) == [
@@ -179,7 +179,7 @@ def test_the_coordinator_is_lost_while_partitions_are_revoked() -> None:
     assert said(machine.found(3030)) == [join("me", NOTHING, parts(A), 1)]
 
 
-def test_nothing_is_heard_for_too_long() -> None:
+def test_a_session_timeout_restarts_the_member() -> None:
     machine = stable(parts(A))
     assert machine.tick(3000) == [SendHeartbeat("me", 1)]
     assert machine.next_due() == 10_000
@@ -190,7 +190,7 @@ def test_nothing_is_heard_for_too_long() -> None:
 @pytest.mark.parametrize(
     ("code", "member_id"), [(ErrorCode.UNKNOWN_MEMBER_ID, ""), (ErrorCode.ILLEGAL_GENERATION, "me")]
 )
-def test_thrown_out(code: ErrorCode, member_id: str) -> None:
+def test_a_fenced_member_joins_again(code: ErrorCode, member_id: str) -> None:
     machine = stable(parts(A), cooperative=True)
     machine.tick(3000)
     assert machine.heartbeat_answered(code, 3010) == [Revoke(parts(A), lost=True)]
@@ -236,7 +236,7 @@ def test_a_coordinator_that_is_loading() -> None:
 @pytest.mark.parametrize(
     "code", [ErrorCode.FENCED_INSTANCE_ID, ErrorCode.GROUP_AUTHORIZATION_FAILED, ErrorCode.GROUP_MAX_SIZE_REACHED]
 )
-def test_rejected_for_good(code: ErrorCode) -> None:
+def test_a_fatal_error_ends_the_member(code: ErrorCode) -> None:
     machine = stable(parts(A), static=True)
     machine.tick(3000)
     lost, failure = machine.heartbeat_answered(code, 3010)
@@ -256,7 +256,7 @@ def test_a_dynamic_member_says_that_it_goes() -> None:
     assert machine.state is MemberState.GONE
 
 
-def test_a_static_member_does_not() -> None:
+def test_a_static_member_does_not_leave_the_group() -> None:
     machine = stable(parts(A), static=True)
     assert machine.leave(10) == [Revoke(parts(A), lost=False)]
     assert machine.revoked(20, parts(A)) == []

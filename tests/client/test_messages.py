@@ -112,7 +112,7 @@ def test_a_cut_off_end() -> None:
 
 
 @pytest.mark.usefixtures("few")
-def test_what_comes_before_the_damage() -> None:
+def test_messages_before_the_damage_are_read() -> None:
     bad = values(5, 5)
     found = MessageSet("t", 0, values(5) + bad[:-1] + b"?" + values(5, 10))
     for _ in range(2):
@@ -125,7 +125,7 @@ def test_what_comes_before_the_damage() -> None:
 
 
 @pytest.mark.usefixtures("few")
-def test_of_a_batch_that_contradicts_itself_nothing_comes() -> None:
+def test_a_batch_with_inconsistent_lengths_returns_nothing() -> None:
     bad = values(5, 5)
     damaged = bad[:-3] + b"\0" + bad[-2:]  # the last value's length
     coming = iter(MessageSet("t", 0, values(5) + reseal(damaged)))
@@ -152,7 +152,7 @@ def test_transactions() -> None:
 
 
 @pytest.mark.parametrize("count", [3, 300])
-def test_what_a_decoder_rejects_is_named(count: int) -> None:
+def test_a_record_that_a_decoder_rejects_is_named(count: int) -> None:
     def reject_one(value: bytes | None) -> Any:
         if value == b"1":
             raise PluginFailed("fussy", "it does not like it") from LookupError("so")

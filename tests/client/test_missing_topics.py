@@ -34,7 +34,7 @@ async def test_a_name_that_no_topic_can_have(broker: Broker, topic: str, group: 
     await connector.shutdown()
 
 
-async def test_readers_are_reported_once_that_a_topic_may_not_be_read_any_more(
+async def test_readers_learn_once_that_a_topic_became_unauthorized(
     broker: Broker, topic: str, group: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     connector = connect(broker, group)

@@ -153,7 +153,9 @@ async def abort(traffic: Traffic, count: int) -> None:
 
 
 @pytest.mark.parametrize("way", ["killed", "moved"])
-async def test_a_group_whose_coordinator_goes_away(brokers: MovableCluster, topic: str, group: str, way: str) -> None:
+async def test_a_group_survives_the_loss_of_its_coordinator(
+    brokers: MovableCluster, topic: str, group: str, way: str
+) -> None:
     brokers.create(topic, 3)
     consumer, collector = await begin_reading(brokers, topic, group, **{"auto.commit.interval.ms": 100})
     where = await deferToThread(brokers.coordinate, GROUPS, group, 2)
@@ -191,7 +193,7 @@ async def test_a_simple_consumer_is_notified(brokers: MovableCluster, topic: str
     await other.close()
 
 
-async def test_a_simple_consumer_whose_broker_dies(brokers: MovableCluster, topic: str) -> None:
+async def test_a_simple_consumer_survives_the_death_of_its_broker(brokers: MovableCluster, topic: str) -> None:
     brokers.create(topic, 2)
     consumer = SimpleConsumer(*brokers.address(2))
     waiting = consumer.fetch(topic, 1, 0, max_wait_ms=20_000)

@@ -76,7 +76,7 @@ def test_a_leader_that_has_nothing_yet_gets_one_batch() -> None:
     assert len(connection.under_way) == 1
 
 
-def test_what_a_leader_takes_that_had_nothing_proves_nothing() -> None:
+def test_a_leader_that_lost_its_state_proves_nothing() -> None:
     queue = queue_with(batch_of(b"a"), batch_of(b"b"))
     connection = LeaderConnection(queue, Leader())
     connection.send(5)
@@ -97,7 +97,7 @@ def test_a_new_leader_waits_for_the_old_ones_answers() -> None:
     assert queue.sendable(5, 2) is not None
 
 
-def test_what_came_back_leaves_in_its_order_when_all_is_answered() -> None:
+def test_requeued_batches_are_resent_in_order_when_all_are_answered() -> None:
     queue, connection = three()
     connection.put_off()
     assert queue.sendable(5, 1) is None
@@ -120,7 +120,7 @@ def test_a_lost_answer_is_asked_for_again() -> None:
     assert queue.identity == PRODUCER
 
 
-def test_what_follows_a_batch_that_was_never_written_takes_its_numbers() -> None:
+def test_batches_after_a_rejected_one_take_its_sequence_numbers() -> None:
     queue, connection = three()
     connection.reject()
     connection.arrive()
@@ -133,7 +133,7 @@ def test_what_follows_a_batch_that_was_never_written_takes_its_numbers() -> None
     assert queue.identity == PRODUCER
 
 
-def test_what_came_back_from_before_a_batch_that_was_never_written_keeps_its_numbers() -> None:
+def test_batches_requeued_before_a_rejected_one_keep_their_numbers() -> None:
     queue, connection = three()
     connection.put_off()
     connection.reject()
@@ -142,7 +142,7 @@ def test_what_came_back_from_before_a_batch_that_was_never_written_keeps_its_num
     assert [(batch.values[0], queue.sequence(batch)) for batch in connection.under_way] == [(b"a", 0), (b"e", 2)]
 
 
-def test_what_may_have_been_written_and_forgotten_is_not_written_again() -> None:
+def test_a_batch_with_unknown_outcome_is_not_written_again() -> None:
     queue, connection = three()
     connection.break_after(1)
     connection.leader.forget(all_but=0)
@@ -166,7 +166,7 @@ def test_a_batch_of_which_nobody_knows_ends_the_epoch() -> None:
     assert queue.sequence(connection.under_way[0]) == 0
 
 
-def test_others_show_that_a_batch_was_written_of_which_nobody_knew() -> None:
+def test_later_answers_confirm_a_batch_with_unknown_outcome() -> None:
     queue, connection = three()
     connection.break_after(1)
     connection.abort()
@@ -179,7 +179,7 @@ def test_others_show_that_a_batch_was_written_of_which_nobody_knew() -> None:
     assert queue.sequence(connection.under_way[0]) == 6
 
 
-def test_a_later_batch_proves_those_before_it() -> None:
+def test_a_later_batch_confirms_earlier_ones() -> None:
     """Kafka remembers the last batch alone after a clean restart, and takes the others for out of order."""
     queue, connection = three()
     connection.break_after(3)
@@ -233,7 +233,9 @@ ACTIONS = ("arrive", "arrive", "arrive", "put_off", "reject", "split", "break", 
     st.integers(1, 5),
     st.booleans(),
 )
-def test_whatever_happens(story: list[tuple[str, int]], window: int, may_bump_epoch: bool) -> None:
+def test_queue_invariants_hold_in_random_histories(
+    story: list[tuple[str, int]], window: int, may_bump_epoch: bool
+) -> None:
     """The owner begins epochs in transactions, and in Spark's part: here as soon as nothing is on its way."""
     queue = queue_with(may_bump_epoch=may_bump_epoch)
     connection = LeaderConnection(queue, Leader())

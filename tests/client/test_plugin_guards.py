@@ -99,17 +99,17 @@ def test_interrupting_is_not_failing() -> None:
 
 
 @pytest.mark.parametrize("message", [b"", b"abc", None])
-def test_what_an_encoder_may_make(message: bytes | None) -> None:
+def test_valid_results_of_an_encoder_are_accepted(message: bytes | None) -> None:
     assert guarded_encoder(use(ENCODER, lambda data: message))(7) is message
 
 
 @pytest.mark.parametrize("message", ["text", 7, bytearray(b"abc"), memoryview(b"abc"), [], False])
-def test_what_an_encoder_may_not_make(message: object) -> None:
+def test_invalid_results_of_an_encoder_are_rejected(message: object) -> None:
     with pytest.raises(PluginFailed, match=rf"^plugin clumsy: .*it returned {type(message).__name__}, not bytes"):
         guarded_encoder(use(ENCODER, lambda data: message))(7)
 
 
-def test_encoders_and_decoders_do_what_they_do() -> None:
+def test_encoders_and_decoders_are_guarded() -> None:
     encode = guarded_encoder(resolve_plugin(ENCODER, "value.serializer", "json", {}))
     decode = guarded_decoder(resolve_plugin(DECODER, "value.deserializer", serialization.json_decoder, {}))
     assert decode(encode({"a": [1]})) == {"a": [1]}
@@ -120,12 +120,12 @@ def test_encoders_and_decoders_do_what_they_do() -> None:
 
 
 @pytest.mark.parametrize("chosen", [0, 2, True])
-def test_what_a_partitioner_may_choose(chosen: int) -> None:
+def test_valid_choices_of_a_partitioner_are_accepted(chosen: int) -> None:
     assert guarded_partitioner(use(PARTITIONER, lambda key, count: chosen))(None, 3) == chosen
 
 
 @pytest.mark.parametrize("chosen", [3, -1, 1.0, None, "1", 10**30])
-def test_what_a_partitioner_may_not_choose(chosen: object) -> None:
+def test_invalid_choices_of_a_partitioner_are_rejected(chosen: object) -> None:
     with pytest.raises(PluginFailed, match=r"^plugin clumsy: the partitioner failed"):
         guarded_partitioner(use(PARTITIONER, lambda key, count: chosen))(None, 3)
 
@@ -250,7 +250,7 @@ def test_event_handlers_may_fail_at_once_or_later(error: BaseException) -> None:
         check(failure.value, "event handler", error)
 
 
-def test_event_handlers_may_not_answer_with_what_cannot_be_waited_for() -> None:
+def test_an_event_handler_must_return_an_awaitable() -> None:
     failure = result(guarded_handler(use(EVENT_HANDLER, lambda events: 7), BuiltIn())(EVENTS))
     assert isinstance(failure.value, PluginFailed)
     assert isinstance(failure.value.__cause__, TypeError)

@@ -165,7 +165,7 @@ spelled = Factory()
 """
 
 
-def test_what_is_behind_the_colon_and_the_settings_reach_the_factory(tmp_path: Path) -> None:
+def test_a_factory_gets_its_argument_and_the_settings(tmp_path: Path) -> None:
     with plugin_modules(tmp_path) as put:
         put("spelling", SPELLING)
         plugged: Any = resolve_plugin(ENCODER, "value.serializer", "spelled:latin-1:x", {"linger.ms": 5})
@@ -177,6 +177,6 @@ def test_what_is_behind_the_colon_and_the_settings_reach_the_factory(tmp_path: P
             resolve_plugin(ENCODER, "value.serializer", "yaml", {})
 
 
-def test_what_is_built_in_is_had_where_nothing_can_be_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_built_in_plugins_work_without_a_plugin_directory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pylogbroker.plugins.__path__", ["/nonexistent"])
     assert resolve_plugin(ENCODER, "value.serializer", "json", {}).plugin is serialization.json_encoder

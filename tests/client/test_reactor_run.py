@@ -15,11 +15,11 @@ from tests.support.brokers import Broker
 from tests.support.reactor_run import LeftBehind, run, sleep, wait_for
 
 
-def test_what_a_deferred_gives() -> None:
+def test_run_returns_the_result_of_a_deferred() -> None:
     assert run(lambda: succeed(3)) == 3
 
 
-def test_what_a_coroutine_raises() -> None:
+def test_run_raises_the_error_of_a_coroutine() -> None:
     async def fail() -> None:
         await sleep(0)
         raise LookupError("so")
@@ -28,7 +28,7 @@ def test_what_a_coroutine_raises() -> None:
         run(fail)
 
 
-def test_what_takes_too_long() -> None:
+def test_run_times_out() -> None:
     with pytest.raises(TimeoutError, match=r"0\.05 s"):
         run(Deferred, timeout=0.05)
 

@@ -15,11 +15,11 @@ def test_every_default_is_accepted_as_a_value() -> None:
                 assert read(table, {name: setting.default})[name] == setting.default
 
 
-def test_producers_and_consumers_have_what_all_clients_have() -> None:
+def test_producers_and_consumers_have_all_client_settings() -> None:
     assert CLIENT.keys() <= PRODUCER.keys() & CONSUMER.keys()
 
 
-def test_by_name_by_keyword_and_as_text() -> None:
+def test_settings_are_given_by_name_by_keyword_and_as_text() -> None:
     settings = read(CLIENT, {"retry.backoff.ms": 7, "metadata.max.age.ms": "9"}, client_id="me")
     assert settings.integer("retry.backoff.ms") == 7
     assert settings.integer("metadata.max.age.ms") == 9
@@ -27,7 +27,7 @@ def test_by_name_by_keyword_and_as_text() -> None:
     assert settings.integer("request.timeout.ms") == 30_000
 
 
-def test_none_leaves_the_default() -> None:
+def test_a_value_of_none_leaves_the_default() -> None:
     assert read(CLIENT, client_id=None).text("client.id") == "pylogbroker"
 
 
@@ -52,7 +52,7 @@ def test_lists_and_truth_values() -> None:
         ({"security.protocol": "SASL"}, "expected PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL"),
     ],
 )
-def test_what_is_rejected_and_how(given: dict[str, object], reported: str) -> None:
+def test_invalid_settings_are_rejected(given: dict[str, object], reported: str) -> None:
     with pytest.raises(ConfigError) as rejected:
         read(CLIENT, given)
     assert reported in str(rejected.value)

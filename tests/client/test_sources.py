@@ -35,13 +35,13 @@ def test_addresses(text: str, address: Address) -> None:
 
 
 @pytest.mark.parametrize("text", ["", ":9092", "one:", "one:two", "::1", "one two:9092"])
-def test_what_is_no_address(text: str) -> None:
+def test_invalid_addresses_are_rejected(text: str) -> None:
     with pytest.raises(ConfigError, match="expected host:port"):
         parse_address(text)
 
 
 @pytest.mark.parametrize("port", ["0", "65536", "99999", "9" * 30])
-def test_what_is_no_port(port: str) -> None:
+def test_invalid_ports_are_rejected(port: str) -> None:
     with pytest.raises(ConfigError, match=rf"'one:{port}' is not accepted; port {port} is out of range, .* 1 to 65535"):
         parse_address(f"one:{port}")
 
@@ -57,7 +57,7 @@ def test_an_empty_list() -> None:
 
 
 @pytest.mark.parametrize("bootstrap", [9092, [9092], ["one:1", ("two", 2)]])
-def test_what_is_no_list_of_addresses(bootstrap: Any) -> None:
+def test_invalid_bootstrap_lists_are_rejected(bootstrap: Any) -> None:
     with pytest.raises(ConfigError, match=r"bootstrap\.servers: .* is not accepted; expected host:port"):
         StaticBrokers(bootstrap)
 

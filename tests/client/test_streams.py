@@ -87,7 +87,7 @@ def test_offsets_behind_the_last_message_count_as_read() -> None:
     assert buffer.delivered == 9
 
 
-def test_one_by_one() -> None:
+def test_messages_are_iterated_one_by_one() -> None:
     harness = Harness()
     buffer = harness.buffer("a", [0, 1])
     other = harness.buffer("b", [0])
@@ -99,7 +99,7 @@ def test_one_by_one() -> None:
     assert (buffer.done, other.done) == (2, 0)
 
 
-def test_both_ways_mixed() -> None:
+def test_iteration_and_batches_can_be_mixed() -> None:
     harness = Harness()
     buffer = harness.buffer("a", [0, 1, 2, 3])
     assert following(harness.stream).offset == 0
@@ -111,7 +111,7 @@ def test_both_ways_mixed() -> None:
     assert buffer.done == 4
 
 
-def test_what_is_revoked_is_not_given() -> None:
+def test_messages_of_a_revoked_partition_are_not_delivered() -> None:
     harness = Harness()
     gone, other = harness.buffer("a", [0, 1, 2]), harness.buffer("b", [0])
     assert following(harness.stream).offset == 0
@@ -123,7 +123,7 @@ def test_what_is_revoked_is_not_given() -> None:
     assert other.delivered == 1
 
 
-def test_who_waits_is_woken() -> None:
+def test_new_messages_wake_waiting_readers() -> None:
     harness = Harness()
     buffer = harness.buffer("a")
     many, one = harness.stream.get_many(5), ensureDeferred(harness.stream.__anext__())
@@ -145,7 +145,7 @@ def test_timeouts() -> None:
     assert harness.clock.getDelayedCalls() == []
 
 
-def test_the_end() -> None:
+def test_the_end_stops_the_iteration() -> None:
     harness = Harness()
     waiting = ensureDeferred(harness.stream.__anext__())
     harness.stream.end()
@@ -154,7 +154,7 @@ def test_the_end() -> None:
     assert now(harness.stream.get_many()) == []
 
 
-def test_an_error_comes_behind_what_is_there() -> None:
+def test_an_error_is_reported_after_buffered_messages() -> None:
     harness = Harness()
     harness.buffer("a", [0])
     harness.stream.fail(LookupError("so"))
@@ -180,7 +180,7 @@ class Stumbling:
         return found
 
 
-def test_a_message_that_its_decoder_rejects_is_reported_and_passed_over() -> None:
+def test_a_message_that_its_decoder_rejects_is_reported_and_skipped() -> None:
     harness = Harness()
     first, _, third = messages("b", 0, 1, 2)
     harness.buffer("a", [0])
@@ -204,7 +204,7 @@ def test_damaged_bytes_are_not_passed_over() -> None:
     assert buffer.delivered == 1
 
 
-def test_seeking_forgets_what_was_fetched() -> None:
+def test_seeking_drops_buffered_messages() -> None:
     harness = Harness()
     buffer = harness.buffer("a", [0, 1, 2], [3])
     assert following(harness.stream).offset == 0

@@ -93,7 +93,7 @@ def test_submitted_records_keep_their_order(broker: Broker, topic: str) -> None:
     assert read(broker.bootstrap, topic, 3000) == values
 
 
-def test_close_sends_what_was_submitted(broker: Broker, topic: str) -> None:
+def test_close_sends_submitted_records(broker: Broker, topic: str) -> None:
     with Producer(broker.bootstrap, linger_ms=10_000) as producer:
         futures = [producer.submit(topic, b"%d" % number) for number in range(10)]
     assert [future.result(0).offset for future in futures] == list(range(10))
@@ -183,7 +183,7 @@ def test_settings_that_are_wrong_are_reported_at_once() -> None:
         Producer(NOWHERE, linger_msec=5)
 
 
-def test_what_is_closed_is_let_go() -> None:
+def test_a_closed_producer_is_garbage_collected() -> None:
     producer = Producer(NOWHERE)
     there = weakref.ref(producer)
     producer.close(timeout=0.01)
@@ -195,7 +195,7 @@ def test_what_is_closed_is_let_go() -> None:
 # -- time, Ctrl-C ------------------------------------------------------------------------------------------------------
 
 
-def test_what_takes_too_long(topic: str) -> None:
+def test_calls_time_out(topic: str) -> None:
     producer = Producer(NOWHERE, timeout=0.05)
     with pytest.raises(TimedOut, match=rf"Producer\.send to '{topic}': not done within 0\.05 s"):
         producer.send(topic, b"value")
@@ -208,7 +208,7 @@ def test_what_takes_too_long(topic: str) -> None:
         future.result(60)
 
 
-def test_no_space_for_what_is_submitted(topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_submit_times_out_without_space(topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pylogbroker.client.sync.submissions.UNACKNOWLEDGED_BYTES_MAX", 10_000)
     producer = Producer(NOWHERE, timeout=0.05)
     submitted = [producer.submit(topic, bytes(4_000)) for _ in range(2)]
@@ -297,7 +297,7 @@ def test_topics_by_a_rule(broker: Broker, fresh_name: Callable[[], str], group: 
         assert stream.get(timeout=0.2) is None
 
 
-def test_what_was_given_is_committed_and_no_more(broker: Broker, topic: str, group: str) -> None:
+def test_commits_cover_exactly_the_delivered_messages(broker: Broker, topic: str, group: str) -> None:
     write(broker.bootstrap, topic, *(b"%d" % number for number in range(500)))
     with connect(broker, group, enable_auto_commit=False) as connector:
         stream = connector.stream(topic)
@@ -315,7 +315,7 @@ def test_what_was_given_is_committed_and_no_more(broker: Broker, topic: str, gro
         assert next(connector.stream(topic)).offset == 5
 
 
-def test_closing_commits_what_was_given(broker: Broker, topic: str, group: str) -> None:
+def test_closing_commits_delivered_messages(broker: Broker, topic: str, group: str) -> None:
     write(broker.bootstrap, topic, *(b"%d" % number for number in range(500)))
     with connect(broker, group) as connector:
         stream = connector.stream(topic)

@@ -65,7 +65,7 @@ def test_an_error_before_there_is_a_deferred(background: Background) -> None:
         background.call(lambda: succeed(1 // 0), 10, "division")
 
 
-def test_what_takes_too_long_is_abandoned(background: Background, waiting: Waiting) -> None:
+def test_a_call_that_times_out_is_cancelled(background: Background, waiting: Waiting) -> None:
     with pytest.raises(TimedOut, match=r"the wait: not done within 0\.01 s; it was cancelled") as caught:
         background.call(waiting, 0.01, "the wait")
     assert isinstance(caught.value, TimeoutError)
@@ -73,7 +73,7 @@ def test_what_takes_too_long_is_abandoned(background: Background, waiting: Waiti
     assert waiting.cancelled.wait(10)
 
 
-def test_what_is_kept_goes_on(background: Background, waiting: Waiting) -> None:
+def test_a_kept_call_goes_on_after_its_timeout(background: Background, waiting: Waiting) -> None:
     with pytest.raises(TimedOut, match="it goes on"):
         background.call(waiting, 0.01, "the wait", keep=True)
     assert background.call(lambda: succeed(1), 10, "one") == 1
@@ -129,7 +129,7 @@ def test_the_reactors_own_thread_may_not_wait(background: Background) -> None:
         background.call(wait, 10, "outer")
 
 
-def test_it_is_not_the_global_reactor_and_there_is_one(background: Background) -> None:
+def test_background_runs_one_reactor_of_its_own(background: Background) -> None:
     from twisted.internet import reactor
 
     assert background.reactor is not reactor
@@ -221,7 +221,7 @@ if __name__ == "__main__":
 """
 
 
-def test_workers_of_multiprocessing_close_what_is_open(script: Callable[[str], list[str]]) -> None:
+def test_multiprocessing_workers_close_open_clients(script: Callable[[str], list[str]]) -> None:
     assert script(WORKER) == ["closed", "0"]
 
 
@@ -266,5 +266,5 @@ threading.Thread(target=outlive).start()
 """
 
 
-def test_a_program_ends_when_its_threads_have_and_closes_what_is_open(script: Callable[[str], list[str]]) -> None:
+def test_a_program_ends_after_its_threads_and_closes_open_clients(script: Callable[[str], list[str]]) -> None:
     assert script(END) == ["late", "closed"]

@@ -23,7 +23,7 @@ WHY = r"cannot connect to 127\.0\.0\.1:9: Connection was refused"
 """How the failure of such a connection is told."""
 
 
-def test_who_waits_without_success_learns_why() -> None:
+def test_a_send_that_times_out_names_the_cause() -> None:
     producer = Producer(NOWHERE)
     with pytest.raises(TimedOut, match=rf"send to 't': not done within 0\.5 s; it goes on; {WHY}"):
         producer.send("t", b"x", timeout=0.5)
@@ -33,7 +33,7 @@ def test_who_waits_without_success_learns_why() -> None:
         producer.close(0)
 
 
-def test_who_waits_without_success_for_messages_learns_why() -> None:
+def test_a_consumer_that_times_out_names_the_cause() -> None:
     with ConsumerConnector(NOWHERE, group="g", timeout=0.5) as connector, pytest.raises(TimedOut, match=WHY):
         connector.stream("t")
 
@@ -65,7 +65,7 @@ def test_a_block_that_is_left_by_an_exception_does_not_wait_for_long() -> None:
     assert any(isinstance(event.get("error"), NotAllSent) for event in events)
 
 
-def test_a_block_that_is_left_by_an_exception_sends_what_it_can(broker: Broker, topic: str) -> None:
+def test_a_block_left_by_an_exception_sends_pending_records(broker: Broker, topic: str) -> None:
     create(broker.bootstrap, topic, 1)
     futures = []
 
@@ -89,7 +89,7 @@ def test_errors_come_without_others_that_say_nothing() -> None:
         assert error.__suppress_context__
 
 
-def test_what_a_stream_raises_comes_alone(broker: Broker, topic: str, group: str) -> None:
+def test_errors_of_a_stream_have_no_context(broker: Broker, topic: str, group: str) -> None:
     create(broker.bootstrap, topic, 1)
     with ConsumerConnector(broker.bootstrap, group=group, auto_offset_reset="none") as connector:
         with pytest.raises(NoOffset) as caught:
@@ -97,7 +97,7 @@ def test_what_a_stream_raises_comes_alone(broker: Broker, topic: str, group: str
         assert caught.value.__context__ is None
 
 
-def test_what_is_closed_is_not_flushed() -> None:
+def test_a_closed_producer_is_not_flushed() -> None:
     producer = Producer(NOWHERE)
     producer.flush()
     producer.close()
@@ -123,7 +123,7 @@ Producer("127.0.0.1:9").submit("t", b"x")
 """
 
 
-def test_a_program_that_ends_says_what_it_could_not_send() -> None:
+def test_a_program_reports_unsent_records_when_it_ends() -> None:
     done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=60)
     [line] = done.stderr.splitlines()
     assert line.startswith("pylogbroker: ")

@@ -172,7 +172,7 @@ def test_many_at_once(background: Background, source: Source, stream: Stream) ->
     assert stream.count == 700
 
 
-def test_what_was_not_given_counts_as_unread(background: Background, source: Source, stream: Stream) -> None:
+def test_undelivered_messages_are_unread(background: Background, source: Source, stream: Stream) -> None:
     mixed = [Item(5), Item(6), Item(1, partition=1), Item(7), Item(2, partition=1)]
     put(background, source, *mixed)
     stream._prefetch_messages = 8

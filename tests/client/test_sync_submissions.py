@@ -77,15 +77,13 @@ def test_no_space(calls: Calls, submissions: Submissions) -> None:
     assert len(calls.sent) == 2
 
 
-def test_what_is_larger_than_all_space_goes_alone(calls: Calls, submissions: Submissions) -> None:
+def test_a_record_larger_than_the_limit_is_submitted_alone(calls: Calls, submissions: Submissions) -> None:
     assert submissions.submit(calls.send, 1000, 0.01) is not None
     assert submissions.submit(calls.send, 1, 0.01) is None
 
 
 @pytest.mark.parametrize("cancelled", [False, True])
-def test_who_waits_for_space_goes_on_when_there_is_some(
-    calls: Calls, submissions: Submissions, cancelled: bool
-) -> None:
+def test_a_wait_for_space_ends_when_space_is_freed(calls: Calls, submissions: Submissions, cancelled: bool) -> None:
     first = submissions.submit(calls.send, 60, None)
     assert first is not None
     with ThreadPoolExecutor(1) as pool:

@@ -26,7 +26,7 @@ def test_a_commit_that_fails_is_an_abort(broker: Broker, topic: str) -> None:
 
 
 @pytest.mark.parametrize("error", [LookupError, KeyboardInterrupt])
-def test_what_the_block_raises_is_raised_though_the_abort_fails(
+def test_the_error_of_the_block_is_raised_even_if_the_abort_fails(
     broker: Broker, topic: str, error: type[BaseException]
 ) -> None:
     with Producer(broker.bootstrap, transactional_id=topic) as producer:

@@ -69,7 +69,7 @@ def test_topic_is_recreated_after_its_deletion(admin: KafkaAdminClient, bootstra
     assert KafkaPython().read(bootstrap, topic, [0]) == []
 
 
-def test_what_cannot_be_created_is_rejected(admin: KafkaAdminClient, bootstrap: str, topic: str) -> None:
+def test_invalid_topics_are_not_created(admin: KafkaAdminClient, bootstrap: str, topic: str) -> None:
     create_topic(bootstrap, topic)
     one = {"num_partitions": 1, "replication_factor": 1}
     rejected: list[tuple[str, dict[str, Any], type[Exception]]] = [

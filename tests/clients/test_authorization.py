@@ -144,7 +144,7 @@ def test_transactions_need_their_id(clients: Clients, topic: str) -> None:
     producer.commit_transaction(20)
 
 
-def test_topics_are_created_for_those_who_may(clients: Clients, fresh_name: Callable[[], str]) -> None:
+def test_creating_topics_needs_create(clients: Clients, fresh_name: Callable[[], str]) -> None:
     name = fresh_name()
     [done] = clients.admin("alice").create_topics([NewTopic(name, 1)]).values()
     with pytest.raises(KafkaException) as denied:
@@ -155,14 +155,14 @@ def test_topics_are_created_for_those_who_may(clients: Clients, fresh_name: Call
     done.result(60)
 
 
-def test_topics_are_listed_to_those_who_may_see_them(clients: Clients, topic: str) -> None:
+def test_topics_are_listed_only_with_access(clients: Clients, topic: str) -> None:
     alice = clients.admin("alice")
     assert topic not in alice.list_topics(timeout=60).topics
     clients.allow(READ, TOPIC, topic)
     assert topic in alice.list_topics(timeout=60).topics
 
 
-def test_acls_are_read_and_changed_by_those_who_may(clients: Clients, topic: str) -> None:
+def test_reading_and_changing_acls_needs_cluster_rights(clients: Clients, topic: str) -> None:
     clients.allow(READ, TOPIC, topic)
     any_of_topic = AclBindingFilter(
         TOPIC, topic, ResourcePatternType.MATCH, None, None, AclOperation.ANY, AclPermissionType.ANY
@@ -179,7 +179,7 @@ def test_acls_are_read_and_changed_by_those_who_may(clients: Clients, topic: str
     assert clients.admin().describe_acls(any_of_topic).result(60) == []
 
 
-def test_others_may_do_nothing(clients: Clients, topic: str) -> None:
+def test_users_without_acls_are_denied(clients: Clients, topic: str) -> None:
     with closing(Consumer({**clients.settings("bob"), "group.id": "g", "enable.auto.commit": False})) as consumer:
         consumer.assign([TopicPartition(topic, 0, 0)])
         message = consumer.poll(20)

@@ -77,7 +77,7 @@ def test_an_open_transaction_of_nobody_is_aborted(own_broker: Broker, client_nam
 
 
 @pytest.mark.parametrize("name", ["confluent", "java-4"])
-def test_every_record_is_copied_exactly_once_while_the_broker_is_killed(
+def test_records_are_copied_exactly_once_while_the_broker_is_killed(
     own_broker: Broker, name: str, client_named: Callable[[str], Client]
 ) -> None:
     """A copier takes from one topic and writes to another, offsets and records in one transaction.

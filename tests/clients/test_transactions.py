@@ -86,7 +86,9 @@ def _end(bootstrap: str, topic: str, is_committed: bool) -> int:
     return int(asked[partition].result(TIMEOUT).offset)
 
 
-def test_who_waits_for_committed_records_is_woken(bootstrap: str, topic: str, client: Client, begin: Begin) -> None:
+def test_a_commit_wakes_a_waiting_read_committed_consumer(
+    bootstrap: str, topic: str, client: Client, begin: Begin
+) -> None:
     """A reader with a long poll sees the records when the transaction is committed, not when its poll ends."""
     create_topic(bootstrap, topic)
     producer = begin(client, topic)

@@ -22,7 +22,7 @@ from tests.support.needs import needs
 NewCluster = Callable[..., Cluster]
 
 
-def test_the_files_of_our_broker_hold_what_it_serves(new_cluster: NewCluster, topic: str) -> None:
+def test_log_dump_matches_served_records(new_cluster: NewCluster, topic: str) -> None:
     cluster = new_cluster(own)
     create_topic(cluster.bootstrap, topic)
     cluster.produce(topic, b"a", b"b", idempotent=True)

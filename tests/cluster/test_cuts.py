@@ -63,7 +63,9 @@ def led_by(cluster: Cluster, topic: str, broker: int) -> int:
     return next((each for each in partitions if cluster.leader(topic, each) == broker), partitions[0])
 
 
-def test_three_brokers_whose_links_are_cut(new_cluster_on_zookeeper: Callable[..., Cluster], topic: str) -> None:
+def test_cut_links_between_three_brokers_lose_nothing(
+    new_cluster_on_zookeeper: Callable[..., Cluster], topic: str
+) -> None:
     network = Network()
     cluster = new_cluster_on_zookeeper(own, own, own, settings=SETTINGS, network=network)
     with Traffic(cluster, [Topic(topic, PARTITIONS)], seed=1) as traffic:

@@ -106,9 +106,7 @@ def is_silent(connection: socket.socket) -> bool:
 
 
 @pytest.mark.parametrize("link", [(1, 2), (2, 1)])
-def test_a_cut_in_one_direction_holds_back_what_arrives_later(
-    network: Network, connect: Connect, link: tuple[int, int]
-) -> None:
+def test_a_cut_in_one_direction_delays_later_bytes(network: Network, connect: Connect, link: tuple[int, int]) -> None:
     one, three = connect(1), connect(3)
     network.cut(*link)
     one.sendall(b"held back")

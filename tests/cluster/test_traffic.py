@@ -67,5 +67,5 @@ SERVED = [LogRecord(offset, offset, b"key", b"value", leader_epoch=1) for offset
         ([*SERVED, attrs.evolve(SERVED[2], offset=3)], ["absent"]),  # consumers do not get it
     ],
 )
-def test_all_replicas_have_what_is_served(replica: list[LogRecord], kinds: list[str]) -> None:
+def test_replicas_are_compared_with_the_served_log(replica: list[LogRecord], kinds: list[str]) -> None:
     assert [each.kind for each in check_replicas(("topic", 0), SERVED, {1: SERVED, 2: replica})] == kinds

@@ -147,7 +147,7 @@ def nodes_of_a_cluster(directory: Path, address: str, maker: Maker = apache) -> 
         return found
 
 
-def test_brokers_of_apache_write_what_they_write_to_zookeeper(tmp_path: Path, pytestconfig: pytest.Config) -> None:
+def test_apache_brokers_write_the_same_nodes_as_to_zookeeper(tmp_path: Path, pytestconfig: pytest.Config) -> None:
     server = TreeServer(tmp_path / "server")
     server.start()
     try:
@@ -160,9 +160,7 @@ def test_brokers_of_apache_write_what_they_write_to_zookeeper(tmp_path: Path, py
     assert "Unhandled" not in (tmp_path / "server" / "server.log").read_text()
 
 
-def test_brokers_of_this_project_leave_the_nodes_that_those_of_apache_leave(
-    tmp_path: Path, pytestconfig: pytest.Config
-) -> None:
+def test_our_brokers_leave_the_same_nodes_as_apaches(tmp_path: Path, pytestconfig: pytest.Config) -> None:
     address = shared_zookeeper(pytestconfig)
     ours = nodes_of_a_cluster(tmp_path / "own", address, own)
     theirs = nodes_of_a_cluster(tmp_path / "theirs", address)

@@ -99,7 +99,7 @@ def test_a_value_that_could_not_be_described_to_clients_is_rejected() -> None:
         BrokerConfig({"broker.rack": "r" * 32_768})
 
 
-def test_settings_that_topics_are_only_tried_with_are_not_kept_for_ever() -> None:
+def test_topic_settings_of_trials_are_not_kept_for_ever() -> None:
     config = BrokerConfig({})
     tried = ref(config.topic({"retention.ms": "1"}))
     for number in range(2, 5000):
@@ -135,7 +135,7 @@ def test_a_broker_without_a_number_needs_to_make_one() -> None:
         ("zookeeper.max.in.flight.requests", "{0} has no effect: connections to ZooKeeper do not use it"),
     ],
 )
-def test_what_has_no_effect_is_a_warning(name: str, warning: str) -> None:
+def test_settings_without_effect_are_warned_about(name: str, warning: str) -> None:
     assert BrokerConfig({name: "1"}).warnings == (warning.format(name),)
 
 
@@ -175,7 +175,7 @@ def test_controllers_alone_are_no_broker() -> None:
 TEXTS = (ConfigType.STRING, ConfigType.CLASS, ConfigType.LIST, ConfigType.PASSWORD)
 
 
-def test_kafkas_other_settings_are_not_taken_for_misspelt_ones() -> None:
+def test_unused_settings_of_kafka_are_not_misspelt() -> None:
     unused = [setting for setting in table.BROKER.values() if setting.no_effect]
     others = {setting.name: render(setting.default) or "" for setting in unused}
     others = {name: text for name, text in others.items() if text or table.BROKER[name].kind.type in TEXTS}
@@ -226,7 +226,7 @@ def test_asking_for_another_type_is_a_mistake() -> None:
         config.integer("num.partition")
 
 
-def test_a_listener_says_where_it_is_and_what_to_report() -> None:
+def test_a_listener_has_a_bound_and_an_advertised_address() -> None:
     config = BrokerConfig(
         {
             "listeners": "IN://:9092,OUT://[::1]:0",
@@ -246,7 +246,7 @@ def test_a_broker_on_every_interface_leaves_its_address_open() -> None:
     assert listener.advertised_host == ""
 
 
-def test_what_the_start_decides_counts_as_if_the_file_had_said_it() -> None:
+def test_values_decided_at_start_count_as_static() -> None:
     config = BrokerConfig({"num.partitions": "3"})
     config.decide("broker.id", "1001")
     assert config.integer("broker.id") == 1001
@@ -295,7 +295,7 @@ class TestDynamic:
         config.set_dynamic(CLUSTER, {"log.retention.ms": "77"})
         assert config.topic({}).integer("retention.ms") == 77
 
-    def test_observers_hear_what_changed(self) -> None:
+    def test_observers_get_the_changed_names(self) -> None:
         config = BrokerConfig({"log.retention.hours": "1"})
         heard: list[frozenset[str]] = []
         config.observe(heard.append)
@@ -347,7 +347,7 @@ class TestDynamic:
         config.set_dynamic(source, checked)
         assert config.explicit(source) == {name: text}
 
-    def test_what_an_older_release_left_does_not_keep_the_broker_from_starting(self) -> None:
+    def test_stored_invalid_settings_do_not_prevent_a_start(self) -> None:
         config = BrokerConfig({})
         config.set_dynamic(CLUSTER, {"gone.setting": "1", "log.segment.bytes": "no", "log.preallocate": "true"})
         assert config.explicit(CLUSTER) == {"log.preallocate": "true"}
@@ -378,13 +378,13 @@ class TestReload:
         assert config.reload({"broker.id": "5"}).postponed == ("broker.id",)
 
     @pytest.mark.parametrize("bad", [{"max.connections": "many"}, {"log.dirs": " "}])
-    def test_what_could_not_start_changes_nothing(self, bad: dict[str, str]) -> None:
+    def test_a_reload_that_could_not_start_changes_nothing(self, bad: dict[str, str]) -> None:
         config = BrokerConfig({"log.retention.ms": "1000"})
         with pytest.raises(ConfigError):
             config.reload({"log.retention.ms": "2000"} | bad)
         assert config.integer("log.retention.ms") == 1000
 
-    def test_what_a_plugin_rejects_changes_nothing(self) -> None:
+    def test_a_reload_that_a_plugin_rejects_changes_nothing(self) -> None:
         def reject(*settings: object) -> None:
             raise ConfigError("not so")
 

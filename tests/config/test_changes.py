@@ -34,7 +34,7 @@ def test_changes(current: dict[str, str], changes: list[SettingChange], result: 
     assert apply(current, changes, TOPIC) == result
 
 
-def test_a_list_grows_from_what_is_in_force() -> None:
+def test_an_append_starts_from_the_effective_value() -> None:
     inherited = {POLICY: ("compact",)}
     result = apply({}, [SettingChange(POLICY, APPEND, "delete")], TOPIC, inherited)
     assert result == {POLICY: "compact,delete"}

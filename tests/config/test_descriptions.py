@@ -35,7 +35,7 @@ def test_a_default_is_the_tables() -> None:
     assert row.documentation
 
 
-def test_a_topics_value_lists_what_it_hides() -> None:
+def test_synonyms_of_a_topic_value_list_the_overridden_values() -> None:
     config = BrokerConfig({"log.retention.minutes": "2"})
     config.set_dynamic(S.DYNAMIC_DEFAULT_BROKER_CONFIG, {"log.retention.ms": "5"})
     row = _topic_row(config, "retention.ms", {"retention.ms": "7"})

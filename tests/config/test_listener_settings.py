@@ -18,7 +18,7 @@ def named(config: BrokerConfig, name: str) -> Listener:
     return next(listener for listener in config.listeners if listener.name == name)
 
 
-def test_protocols_say_what_they_have() -> None:
+def test_listener_protocols_have_tls_and_sasl() -> None:
     config = BrokerConfig(TWO)
     assert [(each.name, each.security.has_tls, each.security.has_sasl) for each in config.listeners] == [
         ("IN", False, False),
@@ -27,7 +27,7 @@ def test_protocols_say_what_they_have() -> None:
     ]
 
 
-def test_a_listeners_own_settings_go_before_those_of_all() -> None:
+def test_listener_settings_override_general_ones() -> None:
     own = "listener.name.out-1."
     config = BrokerConfig(
         {**TWO, "ssl.client.auth": "requested", "ssl.keystore.type": "PEM", f"{own}ssl.client.auth": "required"}

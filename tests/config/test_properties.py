@@ -23,7 +23,7 @@ def test_a_file_is_read(tmp_path: Path) -> None:
     ["a=1\nb=östlich\n".encode("utf-8-sig"), "a=1\nb=östlich\n".encode("latin-1"), "a=1\r\nb=östlich\r\n".encode()],
     ids=["byte order mark", "latin-1", "lines of Windows"],
 )
-def test_what_editors_make_of_a_file(tmp_path: Path, content: bytes) -> None:
+def test_files_saved_by_editors_are_read(tmp_path: Path, content: bytes) -> None:
     file = tmp_path / "server.properties"
     file.write_bytes(content)
     assert properties.read(str(file)) == {"a": "1", "b": "östlich"}
@@ -46,12 +46,12 @@ def test_assignments() -> None:
 
 
 @pytest.mark.parametrize("text", ["num.partitions", "=3", ""])
-def test_what_is_no_assignment_is_rejected(text: str) -> None:
+def test_invalid_assignments_are_rejected(text: str) -> None:
     with pytest.raises(ConfigError, match="expected name=value"):
         properties.parse_assignments([text])
 
 
-def test_the_file_that_comes_with_the_project_is_accepted_without_a_warning() -> None:
+def test_the_shipped_properties_file_gives_no_warning() -> None:
     config = BrokerConfig(properties.read(str(SHIPPED)))
     assert config.warnings == ()
     assert config.integer("broker.id") == -1  # the number that a broker without the file has

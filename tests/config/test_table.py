@@ -82,7 +82,7 @@ def test_a_setting_is_as_kafka_defines_it() -> None:
             assert default == kafka.default.strip("[]").replace(", ", ","), _named(setting)
 
 
-def test_what_can_be_changed_at_run_time_can_be_in_kafka() -> None:
+def test_dynamic_settings_are_dynamic_in_kafka() -> None:
     for setting in OF_BROKERS:
         assert setting.mode in (Mode.READ_ONLY, KAFKA["broker", setting.name].mode), _named(setting)
 
@@ -147,7 +147,7 @@ def test_the_default_is_itself_accepted() -> None:
         assert text is None or setting.kind.parse(text) == setting.default, _named(setting)
 
 
-def test_a_setting_says_what_it_means() -> None:
+def test_every_setting_has_documentation() -> None:
     for setting in SETTINGS:
         assert setting.doc.endswith("."), _named(setting)
         assert setting.kind.expected, _named(setting)

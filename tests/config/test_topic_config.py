@@ -55,7 +55,7 @@ def test_bad_settings_are_rejected(overrides: dict[str, str], error_line: str) -
         ),
     ],
 )
-def test_what_was_written_is_what_is_rejected(name: str, text: str, error_line: str) -> None:
+def test_compaction_lag_errors_name_the_setting_that_was_given(name: str, text: str, error_line: str) -> None:
     broker = BrokerConfig({"log.cleaner.min.compaction.lag.ms": "3", "log.cleaner.max.compaction.lag.ms": "8"})
     with pytest.raises(ConfigError) as caught:
         broker.topic({f"{name}.compaction.lag.ms": text})
@@ -80,7 +80,7 @@ def test_the_magic_of_a_release(version: str, magic: int) -> None:
 
 
 @pytest.mark.parametrize("version", ["0.7", "0.7.2", "5.0", "", "two", "3", "3.0-IV", "3.0-1", " 3.0"])
-def test_what_is_no_release_has_no_magic(version: str) -> None:
+def test_an_unknown_release_has_no_magic(version: str) -> None:
     with pytest.raises(ValueError):  # noqa: PT011
         magic_of(version)
 
@@ -103,7 +103,7 @@ def test_cleanup_policies(policy: str, compacts: bool, deletes: bool) -> None:
         ({"message.timestamp.before.max.ms": "3"}, 3, 2**63 - 1),
     ],
 )
-def test_the_older_bound_on_timestamps_counts_where_the_newer_is_silent(
+def test_the_older_timestamp_bound_applies_without_the_newer_one(
     overrides: dict[str, str], before: int, after: int
 ) -> None:
     topic = BrokerConfig({}).topic(overrides)

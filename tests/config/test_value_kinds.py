@@ -88,7 +88,7 @@ def test_a_text_is_rejected(kind: ValueKind, text: str) -> None:
         (TEXT, "a text"),
     ],
 )
-def test_a_kind_says_what_it_expects(kind: ValueKind, words: str) -> None:
+def test_expected_words_of_a_kind(kind: ValueKind, words: str) -> None:
     assert kind.expected == words
 
 

@@ -243,7 +243,7 @@ class TestUncleanElections:
         assert written(cluster) == (2, (2,), 1)
         assert cluster.state(T0).recovery is LeaderRecovery.RECOVERED
 
-    def test_once_it_is_allowed(self) -> None:
+    def test_an_allowed_unclean_election_happens(self) -> None:
         cluster = self.dead_isr(allowed=False)
         assert cluster.controller
         cluster.controller._cluster.settings = ControllerSettings(allows_unclean_election=lambda topic: True)

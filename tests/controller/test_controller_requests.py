@@ -52,7 +52,7 @@ class TestReassignments:
         assert written(cluster)[:2] == (3, (3, 4))
         assert [len(cluster.brokers[broker].logs) for broker in (1, 2, 3, 4)] == [0, 0, 1, 1]
 
-    def test_cancellation_deletes_what_was_added(self) -> None:
+    def test_cancellation_deletes_the_added_replicas(self) -> None:
         cluster = running((1, 2))
         reassign(cluster, (3, 4))
         cluster.alter_isr(T0, [1, 2, 3])
@@ -124,7 +124,7 @@ class TestReassignments:
         stopped = [to for to, request in cluster.channels.log if isinstance(request, StopReplica)]
         assert stopped == [1, 2]
 
-    def test_an_added_leader_is_replaced_before_the_next_target_is_in_sync(self) -> None:
+    def test_an_added_leader_is_replaced_before_its_target_is_in_sync(self) -> None:
         cluster = running((1, 2))
         reassign(cluster, (3, 4))
         cluster.alter_isr(T0, [1, 3])
@@ -222,7 +222,7 @@ class TestDeletions:
         assert cluster.tree.names("/admin/delete_topics") == []
         assert "/brokers/topics/t" in cluster.tree.entries
 
-    def test_a_replica_that_a_reassignment_stopped_is_not_taken_for_deleted(self) -> None:
+    def test_a_replica_stopped_by_a_reassignment_is_not_deleted(self) -> None:
         cluster = running((1, 2))
         stop = StopReplica(4, 1, cluster.brokers[1].epoch, ())
         cluster.kill(2)
@@ -349,7 +349,7 @@ class TestTerms:
         assert raised.value.code is ErrorCode.NOT_CONTROLLER
         now(controller.on_node_changed(zk_paths.BROKER_IDS))  # nothing happens
 
-    def test_nothing_is_sent_after_a_resignation(self) -> None:
+    def test_a_resigned_controller_sends_nothing(self) -> None:
         cluster = running((1, 2))
         controller, former = cluster.controller, cluster.channels
         assert controller

@@ -46,7 +46,7 @@ def test_each_operation_has_an_outcome_of_its_own(tree: MemoryTree) -> None:
     assert (tree.entries["/a"].data, tree.entries["/a"].version) == (b"1", 1)
 
 
-def test_nothing_is_written_after_another_election(tree: MemoryTree) -> None:
+def test_a_fenced_controller_writes_nothing(tree: MemoryTree) -> None:
     tree.apply([SetData("/controller_epoch", b"5")])
     with pytest.raises(ControllerResigned):
         write(tree.session(), Create("/b"))

@@ -106,7 +106,7 @@ def test_two_dead_brokers(events: list[Event]) -> None:
     assert [written(cluster, key)[:2] for key in keys(0, 1, 2)] == [(1, (1,))] * 3
 
 
-def test_orders_leave_while_the_next_states_are_written(events: list[Event]) -> None:
+def test_orders_are_sent_while_the_next_states_are_written(events: list[Event]) -> None:
     cluster = running(*[(3, 1)] * 5)
     watch_writes(cluster, events)
     events.clear()

@@ -22,7 +22,7 @@ def allocated(path: Path) -> int:
     return os.stat(path).st_blocks * 512
 
 
-def test_it_is_held_whether_the_tree_is_open_or_not(tmp_path: Path) -> None:
+def test_a_reserve_is_held_with_the_tree_open_or_closed(tmp_path: Path) -> None:
     for _ in range(3):
         tree = EmbeddedTree.open(str(tmp_path))
         assert allocated(tmp_path / WAL) > RESERVED_BYTES_MIN

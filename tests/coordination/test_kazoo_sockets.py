@@ -31,7 +31,7 @@ def wakeups() -> Iterator[Wakeups]:
     made.close()
 
 
-def test_what_was_read_ahead_is_ready(pair: tuple[BufferedSocket, socket.socket]) -> None:
+def test_a_socket_with_buffered_data_is_ready(pair: tuple[BufferedSocket, socket.socket]) -> None:
     own, peer = pair
     peer.send(b"0004data0003")
     assert wait_until_ready([own], [], SECONDS_MAX) == ([own], [], [])

@@ -88,7 +88,7 @@ def _compared(stat: Stat) -> tuple[int, int, bool]:
 
 @settings(max_examples=examples(60), deadline=None)
 @given(st.lists(st.lists(OPERATIONS, min_size=1, max_size=4), max_size=25), st.booleans())
-def test_the_tree_does_what_the_model_does(transactions: list[list[Operation]], reopen: bool) -> None:
+def test_a_tree_behaves_like_the_model(transactions: list[list[Operation]], reopen: bool) -> None:
     model = {"/": ModelNode()}
     with tempfile.TemporaryDirectory() as directory:
         tree = EmbeddedTree.open(directory)

@@ -38,7 +38,7 @@ class OffloadTests(SynchronousTestCase):
         except Exception:
             done.errback()
 
-    def test_nothing_is_seen_before_the_work_is_done(self) -> None:
+    def test_a_change_is_visible_only_after_the_commit(self) -> None:
         committed = ensureDeferred(self.tree.commit([Create("/a")]))
         self.assertNoResult(committed)
         self.assertIsNone(now(self.tree.exists("/a")))
@@ -87,7 +87,7 @@ class OffloadTests(SynchronousTestCase):
         self.work()
         self.failureResultOf(late, BadVersion)
 
-    def test_the_end_waits_for_what_is_under_way(self) -> None:
+    def test_close_waits_for_running_commits(self) -> None:
         committed = ensureDeferred(self.tree.commit([Create("/a")]))
         closed = ensureDeferred(self.tree.close())
         self.assertNoResult(closed)

@@ -72,7 +72,7 @@ def test_a_broker_is_announced(laid_out: EmbeddedTree) -> None:
     assert zk_schema.decode_broker(node.data) == BROKER
 
 
-def test_a_registration_whose_outcome_was_unknown_is_found(laid_out: EmbeddedTree) -> None:
+def test_a_registration_with_unknown_outcome_is_found(laid_out: EmbeddedTree) -> None:
     epochs = [now(registration.register(laid_out, 5, BROKER, now_ms=1)) for _ in range(2)]
     assert epochs[0] == epochs[1]
 

@@ -472,7 +472,7 @@ def test_many_who_do_not_log_in_keep_no_broker_out(server: Server) -> None:
     assert {first, broker} <= set(restricted.clients)
 
 
-def test_who_does_not_log_in_has_little_time(server: Server) -> None:
+def test_connections_without_login_end_soon(server: Server) -> None:
     restricted = RestrictedServer.of(server)
     broker, early = restricted.accept(), restricted.accept()
     assert broker is not None

@@ -38,7 +38,7 @@ from tests.coordination.trees import on_every_tree
 
 
 @on_every_tree
-async def test_it_is_a_tree(tree: ITree) -> None:
+async def test_embedded_tree_implements_the_interface(tree: ITree) -> None:
     assert verifyObject(ITree, tree)
 
 
@@ -164,7 +164,7 @@ async def test_many_are_read_at_once_in_the_order_asked(tree: ITree) -> None:
         (Check("/a", version=3), BadVersion, "/a"),
     ],
 )
-async def test_what_cannot_be_done_changes_nothing(
+async def test_a_rejected_transaction_changes_nothing(
     tree: ITree, operation: Operation, error: type[CoordinationError], path: str
 ) -> None:
     await tree.commit([Create("/a"), Create("/a/b"), Create("/e", ephemeral=True)])
@@ -177,7 +177,7 @@ async def test_what_cannot_be_done_changes_nothing(
 
 
 @on_every_tree
-async def test_operations_see_those_before_them(tree: ITree) -> None:
+async def test_operations_see_earlier_ones_of_their_transaction(tree: ITree) -> None:
     life: list[Operation] = [
         Create("/a"),
         SetData("/a", b"1"),
@@ -192,7 +192,7 @@ async def test_operations_see_those_before_them(tree: ITree) -> None:
 
 @on_every_tree
 @pytest.mark.parametrize("read", ["get", "children", "children_with_data"])
-async def test_reading_what_is_not_there(tree: ITree, read: str) -> None:
+async def test_reading_a_missing_node_is_an_error(tree: ITree, read: str) -> None:
     with pytest.raises(NoNode):
         await getattr(tree, read)("/x")
 
@@ -235,7 +235,7 @@ class TestReopened:
         assert now(tree.get("/b")).stat.created > before.stat.modified
         now(tree.close())
 
-    def test_what_an_unclean_end_left_is_tidied(self, tmp_path: Path) -> None:
+    def test_ephemeral_nodes_are_removed_after_an_unclean_end(self, tmp_path: Path) -> None:
         crashed = EmbeddedTree.open(str(tmp_path / "one"))
         now(crashed.commit([Create("/a", b"1"), Create("/a/e", ephemeral=True)]))
         (tmp_path / "two").mkdir()
@@ -277,7 +277,7 @@ class TestReopened:
                 EmbeddedTree.open(str(tmp_path))
 
 
-def test_a_tree_whose_file_fails_says_so(tree: EmbeddedTree, tmp_path: Path) -> None:
+def test_a_failing_database_file_is_reported(tree: EmbeddedTree, tmp_path: Path) -> None:
     connection = sqlite3.connect(tmp_path / "tree" / FILE_NAME)
     connection.execute("DROP TABLE node")
     connection.close()

@@ -26,7 +26,7 @@ from tests.coordination.trees import on_every_tree
         (Create("/z"), {"exists /z", "children /"}),
     ],
 )
-async def test_who_is_notified(tree: ITree, operation: Operation, reported: set[str]) -> None:
+async def test_watches_are_notified_of_changes(tree: ITree, operation: Operation, reported: set[str]) -> None:
     await tree.commit([Create("/a"), Create("/a/b")])
     heard: list[str] = []
     for method, path in [
@@ -65,7 +65,7 @@ async def test_a_watch_sees_the_change_and_may_watch_on(tree: ITree) -> None:
 
 
 @on_every_tree
-async def test_what_changed_nothing_notifies_nobody(tree: ITree) -> None:
+async def test_a_rejected_transaction_notifies_no_watch(tree: ITree) -> None:
     await tree.commit([Create("/a")])
     heard: list[Changed] = []
     await tree.get("/a", heard.append)

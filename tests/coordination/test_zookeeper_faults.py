@@ -107,7 +107,7 @@ async def an_answer(proxy: ZooKeeperProxy, chance: random.Random) -> None:
     await wait_for(lambda: proxy.answers >= wanted)
 
 
-def test_nothing_is_written_twice_and_no_change_is_missed(zookeeper: str, budget: Budget) -> None:
+def test_faults_repeat_no_write_and_hide_no_change(zookeeper: str, budget: Budget) -> None:
     chance = budget.chance("faults of ZooKeeper")
 
     async def scenario(tree: ITree, proxy: ZooKeeperProxy, observer: ITree) -> None:

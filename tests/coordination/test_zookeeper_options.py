@@ -45,7 +45,7 @@ def test_servers_and_chroot(text: str, servers: list[tuple[str, int]], chroot: s
     ["", ",", "a:1,", "/kafka", "a:b", "a:70000", "a:0", "a:1:2", "http://a:1", "a:1//x", "a:1/x/../y", "a:1/./x",
      "a b:1", "::1:2181", "user@a:1", "a:1/x\0"],
 )  # fmt: skip
-def test_bad_connect_strings_say_what_is_expected(text: str) -> None:
+def test_a_bad_connect_string_names_the_expected_form(text: str) -> None:
     with pytest.raises(ConfigError, match=r"^zookeeper\.connect: .* expected host:port.*zk1:2181,zk2:2181/kafka$"):
         parse_connect(text)
 
@@ -93,7 +93,7 @@ def test_tls_with_files() -> None:
         ("zookeeper.ssl.truststore.location", "/keys/authorities.p12"),
     ],
 )
-def test_what_kazoo_cannot_do_is_an_error(name: str, value: str) -> None:
+def test_tls_settings_that_kazoo_lacks_are_errors(name: str, value: str) -> None:
     with pytest.raises(ConfigError, match=name):
         parse_tls(ENABLED | {name: value})
 

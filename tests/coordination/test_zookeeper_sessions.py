@@ -284,7 +284,7 @@ def test_a_chroot_that_may_not_be_created_is_an_error(zookeeper: str) -> None:
     run(work)
 
 
-def test_sasl_without_its_package_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sasl_without_its_package_names_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(zookeeper_module, "find_spec", lambda name: None)
     with pytest.raises(StartupError, match="pip install pure-sasl"):
         run(lambda: connect("127.0.0.1:1", sasl=ZooKeeperLogin("broker", "secret")))

@@ -96,7 +96,7 @@ def test_a_record_of_many_elements_is_encoded_by_the_log() -> None:
     assert log.appends[0][1] is large
 
 
-def test_what_cannot_be_encoded_is_too_large() -> None:
+def test_records_that_cannot_be_encoded_are_too_large() -> None:
     def encode() -> Iterator[Record]:
         yield record(b"key", None, 10)
         raise EncodingError("a string of 40000 bytes")

@@ -124,7 +124,7 @@ class TestTransitions:
         assert harness.error is error
 
     @pytest.mark.parametrize(("epoch", "error"), [(4, LOADING), (5, LOADING), (6, NOT_HERE), (None, NOT_HERE)])
-    def test_so_is_a_loading_one(self, epoch: int | None, error: ErrorCode) -> None:
+    def test_a_loading_shard_is_unloaded_by_a_later_epoch(self, epoch: int | None, error: ErrorCode) -> None:
         harness = Harness()
         replay = harness.begin_load(0, epoch=5)
         harness.runtime.unload(0, harness.now, epoch)
@@ -156,7 +156,7 @@ class TestSweeps:
         harness.advance(2_000)
         assert harness.handler.history == [("sweep", time) for time in range(250, 2_001, 250)]
 
-    def test_they_end_with_the_shard(self) -> None:
+    def test_sweeps_end_with_the_shard(self) -> None:
         harness = Harness()
         harness.load(0)
         harness.advance(1_500)

@@ -14,7 +14,7 @@ def fire(timers: Timers, now_ms: int) -> None:
 
 
 class TestTimers:
-    def test_they_fire_in_the_order_of_their_deadlines(self) -> None:
+    def test_timers_fire_in_the_order_of_their_deadlines(self) -> None:
         timers, fired = Timers(), []
         for due in (30, 10, 20, 10):
             timers.start(due, lambda now_ms, due=due: fired.append(due))  # type: ignore[misc]
@@ -23,7 +23,7 @@ class TestTimers:
         assert fired == [10, 10, 20]
         assert timers.next_due() == 30
 
-    def test_one_fires_at_a_time(self) -> None:
+    def test_one_timer_fires_at_a_time(self) -> None:
         timers, fired = Timers(), []
         for due in (10, 20):
             timers.start(due, fired.append)
@@ -31,14 +31,14 @@ class TestTimers:
         assert [timers.fire_next(20), list(fired)] == [True, [20, 20]]
         assert not timers.fire_next(20)
 
-    def test_a_cancelled_one_does_not(self) -> None:
+    def test_a_cancelled_timer_does_not_fire(self) -> None:
         timers, fired = Timers(), []
         timers.start(10, fired.append).cancel()
         assert timers.next_due() is None
         fire(timers, 10)
         assert fired == []
 
-    def test_one_that_has_fired_can_be_moved(self) -> None:
+    def test_a_fired_timer_can_be_moved(self) -> None:
         timers, fired = Timers(), []
         timer = timers.start(10, fired.append)
         fire(timers, 10)
@@ -46,7 +46,7 @@ class TestTimers:
         fire(timers, 20)
         assert fired == [10, 20]
 
-    def test_what_an_action_starts_is_done_if_it_is_due(self) -> None:
+    def test_a_timer_started_by_an_action_fires_if_it_is_due(self) -> None:
         timers, fired = Timers(), []
         timers.start(10, lambda now_ms: timers.start(now_ms, fired.append) and None)
         fire(timers, 12)
@@ -85,7 +85,7 @@ class TestTimers:
 
 
 class TestPeriodicTimers:
-    def test_they_fire_until_they_are_cancelled(self) -> None:
+    def test_periodic_timers_fire_until_they_are_cancelled(self) -> None:
         timers, fired = Timers(), list[int]()
         timer = timers.start_periodic(10, 5, fired.append)
         for now_ms in range(30):
@@ -101,7 +101,7 @@ class TestPeriodicTimers:
         fire(timers, 10)
         assert timers.next_due() is None
 
-    def test_a_failure_does_not_end_them(self) -> None:
+    def test_a_failure_does_not_end_a_periodic_timer(self) -> None:
         timers = Timers()
         timers.start_periodic(10, 5, lambda now_ms: [][0])
         with pytest.raises(IndexError):
@@ -110,7 +110,7 @@ class TestPeriodicTimers:
 
 
 class TestEventQueue:
-    def test_what_is_caused_runs_after_the_operation_in_order(self) -> None:
+    def test_events_run_in_order_after_the_operation(self) -> None:
         events, seen = EventQueue(), []
         with events:
             events.reply(seen.append, 1)
@@ -119,7 +119,7 @@ class TestEventQueue:
             assert seen == []
         assert seen == [1, 2]
 
-    def test_what_that_causes_runs_after_it(self) -> None:
+    def test_events_caused_by_events_run_after_them(self) -> None:
         events, seen = EventQueue(), []
 
         def first(_: None) -> None:
@@ -142,7 +142,7 @@ class TestEventQueue:
             assert seen == [1]
         assert seen == [1, 2]
 
-    def test_one_that_fails_does_not_take_the_others_along(self) -> None:
+    def test_a_failing_event_does_not_lose_the_others(self) -> None:
         events, seen = EventQueue(), []
 
         def fail(_: None) -> None:

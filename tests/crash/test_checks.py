@@ -49,7 +49,7 @@ def judged(log: Content, one: Sent, settled: bool = True) -> set[str]:
 
 
 @pytest.mark.parametrize("promise", Promise)
-def test_nothing_is_wrong_with_a_good_history(promise: Promise) -> None:
+def test_a_good_history_has_no_violations(promise: Promise) -> None:
     assert judged(log_of([0, 1, 2]), sent(promise, [0, 1, 2])) == set()
 
 
@@ -100,14 +100,14 @@ def test_an_acknowledgement_that_did_not_report_the_offset() -> None:
         ([0, 1, 1, 0, 2], [3, 2, 4], [(0, 1), (0, 1), (1, 1)], {"order"}),
     ],
 )
-def test_what_retries_may_leave(
+def test_duplicates_of_retries_are_allowed(
     log: list[int], acknowledged: list[int | None], lives: list[tuple[int, int]], wrong: set[str]
 ) -> None:
     assert judged(log_of(log, [2]), sent(AT_LEAST, acknowledged, lives)) == wrong
 
 
 @pytest.mark.parametrize("promise", [ONCE, AT_MOST])
-def test_no_other_promise_allows_that(promise: Promise) -> None:
+def test_only_at_least_once_allows_duplicates(promise: Promise) -> None:
     lives = [(0, 0), (0, 1), (1, 1)]
     assert judged(log_of([0, 1, 1, 2], [2]), sent(promise, [0, 2, 3], lives)) == {"duplicate"}
 
@@ -122,7 +122,7 @@ def test_no_other_promise_allows_that(promise: Promise) -> None:
         ([0, 1, 7], [0, 1], {"foreign"}),
     ],
 )
-def test_faults_of_a_producer_whose_leaders_move(
+def test_violations_of_a_producer_with_moving_leaders(
     log: list[int], acknowledged: list[int | None], wrong: set[str]
 ) -> None:
     assert judged(log_of(log), sent(REPEATED, acknowledged), settled=False) == wrong
@@ -150,7 +150,7 @@ def test_records_of_others() -> None:
     )
 
 
-def test_a_log_that_ends_before_what_was_on_disk() -> None:
+def test_a_log_that_lost_synced_records_is_damaged() -> None:
     assert judged(log_of([0], [2]), sent(AT_MOST, [0, None]), settled=False) == {"damaged"}
 
 
@@ -193,7 +193,7 @@ def test_a_log_that_goes_on_is_well() -> None:
         ([*GOOD, entry(6, 6, values=[flipped(value_of(stamp(6), "filling"))])], "that nobody sent"),
     ],
 )
-def test_a_log_that_is_not_what_it_was(again: list[bytes], problem: str) -> None:
+def test_a_log_whose_content_changed_is_damaged(again: list[bytes], problem: str) -> None:
     content = Content()
     content.read(b"".join(GOOD))
     content.read(b"".join(again))
@@ -203,7 +203,7 @@ def test_a_log_that_is_not_what_it_was(again: list[bytes], problem: str) -> None
 
 
 @pytest.mark.parametrize("raw", [b"".join(GOOD), b"".join([*GOOD, GOOD[0][:50]]), b"".join([*GOOD, b"\0" * 5])])
-def test_the_end_of_what_is_on_disk(raw: bytes) -> None:
+def test_end_of_the_synced_log(raw: bytes) -> None:
     assert end_of(raw) == 6
 
 
@@ -215,7 +215,7 @@ def test_the_end_of_older_formats(magic: int) -> None:
 # Readers
 
 
-def test_what_readers_saw() -> None:
+def test_records_seen_by_readers_must_be_in_the_log() -> None:
     log = log_of([0, 1, 2])
     assert list(check_seen(P, log, {0: stamp(0), 2: stamp(2)})) == []
     assert kinds(list(check_seen(P, log, {3: stamp(3)}))) == {"unseen"}

@@ -51,7 +51,7 @@ def judged(data: bytes, one: Written, log: CompactedLog | None = None) -> set[st
         STAYS,  # what deleted b is gone, too
     ],
 )
-def test_what_compaction_may_leave(there: dict[int, int]) -> None:
+def test_valid_compacted_logs_are_accepted(there: dict[int, int]) -> None:
     assert judged(log_of(there), written()) == set()
 
 
@@ -72,7 +72,7 @@ def test_faults(there: dict[int, int], wrong: str) -> None:
     assert wrong in judged(log_of(there), written())
 
 
-def test_what_nobody_was_answered_may_be_there_or_not() -> None:
+def test_unanswered_records_may_be_present_or_absent() -> None:
     assert judged(log_of({2: 20, 3: 30, 4: 40}), written(unanswered=frozenset({5}))) == set()
     assert judged(log_of({3: 30, **STAYS}), written(unanswered=frozenset({5}))) == set()
     assert judged(log_of({4: 40, 5: 50}), written(unanswered=frozenset({3}))) == set()

@@ -33,7 +33,7 @@ def test_all_is_copied_once() -> None:
     assert list(check_copies(SOURCE, [WHOLE[:1] + WHOLE[2:4], [WHOLE[1], *WHOLE[4:]]], settled=False)) == []
 
 
-def test_what_is_not_copied_yet_is_lost_in_the_end_only() -> None:
+def test_uncopied_records_are_lost_only_at_the_end() -> None:
     assert kinds(WHOLE[:-1], settled=False) == set()
     assert kinds(WHOLE[:-1]) == {"lost"}
     assert kinds(WHOLE[1:], settled=False) == set()
@@ -99,7 +99,7 @@ def test_values_come_in_the_order_of_the_log() -> None:
     assert log.values == [b"first", b"second", b"third"]
 
 
-def test_what_is_in_no_transaction_is_there_at_once() -> None:
+def test_non_transactional_records_are_visible_at_once() -> None:
     assert log_of(sent(1, b"value", transactional=False)).values == [b"value"]
 
 
@@ -107,7 +107,7 @@ def test_what_is_in_no_transaction_is_there_at_once() -> None:
     ("stable", "end", "wrong"),
     [(2, 4, False), (1, 3, False), (0, 4, False), (3, 4, True), (4, 4, True), (2, 3, True)],
 )
-def test_what_is_stable(stable: int, end: int, wrong: bool) -> None:
+def test_last_stable_offset_is_checked(stable: int, end: int, wrong: bool) -> None:
     """At 0 there is a record in no transaction; the one from 1 on ended at 3, and that from 2 on did not."""
     log = log_of(sent(1, b"a", transactional=False), sent(2, b"b"), sent(3, b"c"), ended(2, True))
     assert [violation.kind for violation in log.check_stable(stable, end)] == ["unstable"] * wrong

@@ -16,7 +16,7 @@ THOROUGH = (150, 180.0)
 FEWEST = 8  # however slow the machine is
 
 
-def test_nothing_is_lost_in_many_crashes(tmp_path: Path, budget: Budget) -> None:
+def test_many_crashes_lose_nothing(tmp_path: Path, budget: Budget) -> None:
     outcome = Run(tmp_path, all_workloads(), budget.seed_of("crashes")).go(*budget.of(USUAL, THOROUGH), FEWEST)
     print(outcome)
     assert outcome.violations == []

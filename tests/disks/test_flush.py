@@ -39,7 +39,7 @@ def log_file(broker: BrokerProcess, topic: str) -> Path:
 
 
 @pytest.mark.parametrize("settings", [{"acks": "1"}, {"acks": "all"}, {"enable.idempotence": True}], ids=str)
-def test_what_is_acknowledged_is_on_the_disk(
+def test_acknowledged_records_are_synced(
     broker: BrokerProcess, topic: str, layer: DiskLayer, settings: dict[str, str]
 ) -> None:
     create_topic(broker.bootstrap, topic, configs=FLUSHED)
@@ -53,14 +53,14 @@ def test_what_is_acknowledged_is_on_the_disk(
         assert [value for _, value in records_in(path.read_bytes())][-1] == b"%d" % number
 
 
-def test_otherwise_nothing_is_synced(broker: BrokerProcess, topic: str, layer: DiskLayer) -> None:
+def test_without_flush_settings_nothing_is_synced(broker: BrokerProcess, topic: str, layer: DiskLayer) -> None:
     create_topic(broker.bootstrap, topic)
     with Sender(broker.bootstrap, topic) as sender:
         assert [sender.produce(b"%d" % number) for number in range(10)] == [(0, number) for number in range(10)]
     assert layer.syncs(log_file(broker, topic)) == []
 
 
-def test_after_each_so_many(broker: BrokerProcess, topic: str, layer: DiskLayer) -> None:
+def test_a_sync_follows_every_flush_messages_records(broker: BrokerProcess, topic: str, layer: DiskLayer) -> None:
     create_topic(broker.bootstrap, topic, configs={"flush.messages": "5"})
     with Sender(broker.bootstrap, topic) as sender:
         for number in range(15):
@@ -68,7 +68,7 @@ def test_after_each_so_many(broker: BrokerProcess, topic: str, layer: DiskLayer)
             assert len([sync for sync in layer.syncs(log_file(broker, topic)) if sync.done]) == (number + 1) // 5
 
 
-def test_while_the_disk_is_busy_nothing_is_acknowledged_or_seen(
+def test_unsynced_records_are_neither_acknowledged_nor_visible(
     broker: BrokerProcess, topic: str, layer: DiskLayer
 ) -> None:
     create_topic(broker.bootstrap, topic, configs=FLUSHED)

@@ -60,7 +60,7 @@ def alter(broker: BrokerProcess, topic: str, **settings: str) -> None:
     done.result(60)
 
 
-def test_killed_it_starts_again(broker: BrokerProcess, small: SmallDisk) -> None:
+def test_a_killed_broker_restarts_on_a_full_disk(broker: BrokerProcess, small: SmallDisk) -> None:
     assert write(broker) == STORAGE_ERROR
     for _ in range(3):
         broker.kill()
@@ -73,7 +73,7 @@ def test_killed_it_starts_again(broker: BrokerProcess, small: SmallDisk) -> None
         assert sender.produce(b"next") == (0, 1)
 
 
-def test_stopped_it_starts_again(broker: BrokerProcess, small: SmallDisk) -> None:
+def test_a_stopped_broker_restarts_on_a_full_disk(broker: BrokerProcess, small: SmallDisk) -> None:
     for _ in range(3):
         broker.stop()
         fill_up(small.content / "filler")

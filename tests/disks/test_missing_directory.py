@@ -51,7 +51,7 @@ def check_back(disks: TwoDisks) -> None:
     assert disks.broker.unexpected_errors() == []
 
 
-def test_renamed(disks: TwoDisks, tmp_path: Path) -> None:
+def test_a_renamed_directory(disks: TwoDisks, tmp_path: Path) -> None:
     disks.broker.stop()
     disks.other.rename(tmp_path / "elsewhere")
     for _ in range(2):  # that it is missing is no state to get used to
@@ -78,7 +78,7 @@ def test_a_crash_in_between(disks: TwoDisks, tmp_path: Path) -> None:
     check_back(disks)
 
 
-def test_not_mounted(tmp_path: Path) -> None:
+def test_a_directory_that_is_not_mounted(tmp_path: Path) -> None:
     with SmallDisk(tmp_path / "disk", 4 << 20) as small:
         broker = BrokerProcess(tmp_path, settings(tmp_path, small.path), prefix=small.prefix)
         disks = TwoDisks(tmp_path, small.path, broker)
@@ -112,7 +112,7 @@ def test_another_directory_in_its_place(disks: TwoDisks, tmp_path: Path) -> None
     assert [path.name for path in disks.other.iterdir()] == [META]
 
 
-def test_taken_out_for_one_start_it_is_abandoned(disks: TwoDisks, tmp_path: Path) -> None:
+def test_a_directory_left_out_of_one_start_is_abandoned(disks: TwoDisks, tmp_path: Path) -> None:
     disks.broker.stop()
     shutil.rmtree(disks.other)
     alone = {"log.dirs": str(disks.steady)}
@@ -134,7 +134,7 @@ def test_taken_out_for_one_start_it_is_abandoned(disks: TwoDisks, tmp_path: Path
     assert disks.values(disks.here) == [b"here"]
 
 
-def test_two_that_change_places(tmp_path: Path) -> None:
+def test_two_directories_that_change_places(tmp_path: Path) -> None:
     others = [tmp_path / name for name in ("b", "c")]
     configured = settings(tmp_path, others[0]) | {"log.dirs": f"{tmp_path / 'steady'},{others[0]},{others[1]}"}
     broker = BrokerProcess(tmp_path, configured)
@@ -162,7 +162,7 @@ def test_two_that_change_places(tmp_path: Path) -> None:
         broker.kill()
 
 
-def test_all_of_them(tmp_path: Path) -> None:
+def test_a_start_without_any_usable_directory_fails(tmp_path: Path) -> None:
     tree, data = tmp_path / "tree", tmp_path / "other"
     broker = BrokerProcess(tmp_path, {"log.dirs": str(data), "metadata.log.dir": str(tree)})
     try:

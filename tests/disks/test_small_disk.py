@@ -189,7 +189,7 @@ def wait_for_checkpoint(disks: TwoDisks, high_watermark: int) -> None:
 class TestGone:
     """A directory that disappears."""
 
-    def test_unmounted(self, disks: TwoDisks, small: SmallDisk) -> None:
+    def test_an_unmounted_disk_goes_offline(self, disks: TwoDisks, small: SmallDisk) -> None:
         disks.start()
         with disks.sender(disks.there) as there, disks.sender(disks.here) as here:
             assert there.produce(b"first") == (0, 0)
@@ -212,7 +212,7 @@ class TestGone:
             small.vanish()
             assert there.produce(b"lost") == (STORAGE_ERROR, -1)
 
-    def test_removed(self, tmp_path: Path) -> None:
+    def test_a_removed_directory_goes_offline(self, tmp_path: Path) -> None:
         other = tmp_path / "other"
         broker = BrokerProcess(tmp_path, settings(tmp_path, other))
         disks = TwoDisks(tmp_path, other, broker)
@@ -238,7 +238,7 @@ class TestErrors:
     """A disk that answers with errors."""
 
     @pytest.mark.parametrize(("call", "flush"), [("pwritev", {}), ("fdatasync", {"flush.messages": "1"})])
-    def test_its_partitions_are_offline_and_whole_after_a_repair(
+    def test_partitions_of_a_failed_disk_are_offline_until_it_is_repaired(
         self, tmp_path: Path, call: str, flush: dict[str, str]
     ) -> None:
         other, layer = tmp_path / "other", DiskLayer(tmp_path / "layer")

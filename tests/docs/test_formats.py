@@ -53,7 +53,7 @@ def example() -> dict[str, bytes]:
     return found
 
 
-def test_the_example_is_what_is_written(tmp_path: Path) -> None:
+def test_example_matches_the_written_files(tmp_path: Path) -> None:
     files = written(tmp_path)
     others = {names.LOCK, names.META, names.CLEAN_SHUTDOWN}
     assert example() == {name: data for name, data in files.items() if name not in others}
@@ -87,7 +87,7 @@ def nodes() -> dict[str, bytes]:
     return {path: "".join(line.strip() for line in data.splitlines()).encode() for path, data in parts}
 
 
-def test_the_nodes_are_what_is_written() -> None:
+def test_node_examples_match_the_written_nodes() -> None:
     found = nodes()
     acls = found["/kafka-acl/Topic/orders"]
     assert acl_layout.encode_entries(acl_layout.decode_entries(acls)) == acls

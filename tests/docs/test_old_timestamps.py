@@ -25,6 +25,6 @@ def test_a_page_with_an_old_timestamp_names_retention(path: Path) -> None:
         assert NOTE in path.read_text()
 
 
-def test_such_a_page_is_found() -> None:
+def test_a_page_with_an_old_timestamp_is_found() -> None:
     found = [path.name for path in PAGES if any(shows_an_old_timestamp(each.text) for each in programs(path))]
     assert "writer.md" in found

@@ -57,7 +57,7 @@ def references(text: str) -> Iterator[tuple[str, Path, list[str]]]:
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if page.exists()], ids=lambda page: page.name)
-def test_a_page_names_what_exists(page: Path) -> None:
+def test_names_in_a_page_exist(page: Path) -> None:
     missing = [
         span
         for span, folder, parts in references(page.read_text())

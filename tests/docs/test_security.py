@@ -89,7 +89,7 @@ def documented(tmp_path: Path) -> Iterator[Documented]:
         assert not [line for line in process.lines if "Traceback" in line or ADMINS_PASSWORD in line]
 
 
-def test_a_client_can_do_what_acls_allow(documented: Documented) -> None:
+def test_acls_decide_the_rights_of_a_client(documented: Documented) -> None:
     for command in documented.blocks[3][1].splitlines():
         run(command.removeprefix("$ "))
     bootstrap = ("-b", f"localhost:{documented.port}", "--timeout", "60")

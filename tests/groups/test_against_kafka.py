@@ -63,7 +63,7 @@ def records() -> Iterator[Record]:
         yield from entry.records()
 
 
-class TestWhatKafkaWrote:
+class TestLogOfKafka:
     def loaded(self) -> GroupCoordinator:
         harness = Harness(GroupSettings(partitions=1), loaded=False)
         harness.now = 0
@@ -80,14 +80,14 @@ class TestWhatKafkaWrote:
         }
         assert listed == {("members", "consumer", "Stable"), ("alone", "", "Empty"), ("left", "consumer", "Empty")}
 
-    def test_so_are_their_members(self) -> None:
+    def test_members_written_by_kafka_are_read(self) -> None:
         group = self.loaded().describe("members")
         assert group.protocol_name == "range"
         (member,) = group.members
         assert (member.instance_id, member.client_id, member.client_host) == ("one", "me", "/127.0.0.1")
         assert member.assignment == bytes.fromhex("0000 00000001 0001 74 00000002 00000000 00000001 00000000")
 
-    def test_so_are_their_offsets(self) -> None:
+    def test_offsets_written_by_kafka_are_read(self) -> None:
         assert self.offsets("members") == {T0: 5}
         assert self.offsets("alone") == {T0: 1, T1: 9}
         assert self.offsets("left") == {T0: 7}
@@ -120,7 +120,7 @@ class TestWhatKafkaWrote:
         ("d", [None, 2], [ErrorCode.UNSTABLE_OFFSET_COMMIT, 2]),
     ],
 )
-def test_what_kafka_wrote_in_transactions(group_id: str, offsets: list[Any], stable: list[Any]) -> None:
+def test_transactional_offsets_written_by_kafka_are_read(group_id: str, offsets: list[Any], stable: list[Any]) -> None:
     """Offsets are those that Kafka itself answers."""
     harness = Harness(GroupSettings(partitions=1), loaded=False)
     assert harness.load(0, entries(TRANSACTIONS)).problems == []
@@ -128,7 +128,7 @@ def test_what_kafka_wrote_in_transactions(group_id: str, offsets: list[Any], sta
     assert [harness.stable_offset("t", index, group_id) for index in (0, 1)] == stable
 
 
-def test_kafka_reads_what_we_write(tmp_path: Path, oracle: OracleAnswers) -> None:
+def test_kafka_reads_our_records(tmp_path: Path, oracle: OracleAnswers) -> None:
     """Kafka's log dump tool decodes our records."""
     harness = Harness()
     (member,) = harness.stable()

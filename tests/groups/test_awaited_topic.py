@@ -63,7 +63,7 @@ def test_commits_keep_their_order() -> None:
     assert (first.value, second.value, harness.offset()) == ({T0: NONE}, {T0: NONE}, 9)
 
 
-def test_a_commit_of_a_transaction_does_not_wait_because_it_could_outlive_it() -> None:
+def test_a_transactional_commit_does_not_wait_for_the_topic() -> None:
     harness, _ = deleted()
     assert harness.commit_in_transaction({T0: 8}).value == {T0: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
     recreate(harness)

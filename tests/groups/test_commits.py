@@ -14,62 +14,62 @@ MINUTE = 60_000
 T0, T1, U0 = ("t", 0), ("t", 1), ("u", 0)
 
 
-class TestWhoMayCommit:
+class TestCommitRules:
     def test_a_consumer_without_membership_makes_its_group(self) -> None:
         harness = Harness()
         assert harness.commit({T0: 7}).value == {T0: ErrorCode.NONE}
         assert harness.offset() == 7
         assert harness.state() == "Empty"
 
-    def test_a_member(self) -> None:
+    def test_a_member_may_commit(self) -> None:
         harness = Harness()
         (member,) = harness.stable()
         assert harness.commit({T0: 7, T1: 8}, member).value == {T0: ErrorCode.NONE, T1: ErrorCode.NONE}
         assert (harness.offset(), harness.offset("t", 1)) == (7, 8)
 
-    def test_a_member_of_a_group_that_is_rebalancing(self) -> None:
+    def test_a_member_may_commit_during_a_rebalance(self) -> None:
         harness = Harness()
         leader, follower = harness.stable(2)
         harness.join(leader.member_id)
         assert harness.commit({T0: 7}, follower).value == {T0: ErrorCode.NONE}
 
-    def test_not_before_the_assignment(self) -> None:
+    def test_a_commit_before_the_assignment_is_rejected(self) -> None:
         harness = Harness()
         answer = harness.join()
         harness.advance(0)
         assert harness.commit({T0: 7}, answer.value).value == {T0: ErrorCode.REBALANCE_IN_PROGRESS}
 
-    def test_nobody_without_membership_while_there_are_members(self) -> None:
+    def test_a_simple_consumer_may_not_commit_while_there_are_members(self) -> None:
         harness = Harness()
         harness.stable()
         assert harness.commit({T0: 7}).value == {T0: ErrorCode.UNKNOWN_MEMBER_ID}
 
-    def test_nobody_of_another_generation(self) -> None:
+    def test_another_generation_may_not_commit(self) -> None:
         harness = Harness()
         (member,) = harness.stable()
         stale = attrs.evolve(member, generation=0)
         assert harness.commit({T0: 7}, stale).value == {T0: ErrorCode.ILLEGAL_GENERATION}
         assert harness.commit({T0: 7}, attrs.evolve(member, generation=-1)).value == {T0: ErrorCode.ILLEGAL_GENERATION}
 
-    def test_no_foreign_entry(self) -> None:
+    def test_an_unknown_member_may_not_commit(self) -> None:
         harness = Harness()
         (member,) = harness.stable()
         foreign = attrs.evolve(member, member_id="stranger")
         assert harness.commit({T0: 7}, foreign).value == {T0: ErrorCode.UNKNOWN_MEMBER_ID}
 
-    def test_no_member_of_a_group_that_does_not_exist(self) -> None:
+    def test_a_member_of_an_unknown_group_may_not_commit(self) -> None:
         harness = Harness()
         (member,) = harness.stable()
         assert harness.commit({T0: 7}, member, group_id="other").value == {T0: ErrorCode.UNKNOWN_MEMBER_ID}
 
-    def test_no_former_member_of_an_empty_group(self) -> None:
+    def test_a_former_member_may_not_commit(self) -> None:
         harness = Harness()
         (member,) = harness.stable()
         harness.advance(SESSION)
         assert harness.commit({T0: 7}, member).value == {T0: ErrorCode.UNKNOWN_MEMBER_ID}
         assert harness.commit({T0: 7}).value == {T0: ErrorCode.NONE}
 
-    def test_no_fenced_static_member(self) -> None:
+    def test_a_fenced_static_member_may_not_commit(self) -> None:
         harness = Harness()
         answer = harness.join(instance_id="one", version=9)
         harness.advance(0)
@@ -81,7 +81,7 @@ class TestWhoMayCommit:
         assert answers == [{T0: ErrorCode.FENCED_INSTANCE_ID}]
 
 
-class TestWhatIsStored:
+class TestStoredCommits:
     def test_metadata_and_leader_epoch_come_back(self) -> None:
         harness = Harness()
         offset = CommittedOffset(7, 3, "ünïcode", harness.now)
@@ -94,13 +94,13 @@ class TestWhatIsStored:
         assert result.value == {T0: ErrorCode.OFFSET_METADATA_TOO_LARGE, T1: ErrorCode.NONE}
         assert (harness.offset(), harness.offset("t", 1)) == (None, 2)
 
-    def test_nothing_is_written_when_everything_is_rejected(self) -> None:
+    def test_a_fully_rejected_commit_writes_nothing(self) -> None:
         harness = Harness(attrs.evolve(SETTINGS, max_metadata_bytes=0))
         result = harness.commit({T0: CommittedOffset(1, metadata="x")})
         assert result.value == {T0: ErrorCode.OFFSET_METADATA_TOO_LARGE}
         assert harness.records() == []
 
-    def test_it_is_not_shown_before_it_is_stored(self) -> None:
+    def test_a_commit_is_visible_only_once_stored(self) -> None:
         harness = Harness()
         harness.commit({T0: 1})
         harness.log_port.hold()
@@ -125,14 +125,14 @@ class TestWhatIsStored:
             (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.INVALID_COMMIT_OFFSET_SIZE),
         ],
     )
-    def test_it_is_not_shown_when_it_cannot_be_stored(self, failure: ErrorCode, reported: ErrorCode) -> None:
+    def test_a_commit_that_cannot_be_stored_stays_invisible(self, failure: ErrorCode, reported: ErrorCode) -> None:
         harness = Harness()
         harness.commit({T0: 1})
         harness.log_port.error = failure
         assert harness.commit({T0: 2}).value == {T0: reported}
         assert harness.offset() == 1
 
-    def test_the_last_of_several_on_their_way_counts(self) -> None:
+    def test_the_last_of_several_pending_commits_counts(self) -> None:
         harness = Harness()
         harness.log_port.hold()
         first, second = harness.commit({T0: 1}), harness.commit({T0: 2})
@@ -150,7 +150,7 @@ class TestWhatIsStored:
         assert answer.value == {T0: ErrorCode.NONE}
         assert harness.offset() is None
 
-    def test_all_that_a_group_has_committed(self) -> None:
+    def test_all_committed_offsets_of_a_group(self) -> None:
         harness = Harness()
         harness.commit({T0: 1, U0: 2})
         assert set(harness.coordinator.fetch("g").offsets) == {T0, U0}
@@ -167,7 +167,7 @@ class TestWhatIsStored:
 class TestForgetting:
     settings = attrs.evolve(SETTINGS, retention_ms=7 * DAY, check_interval_ms=10 * MINUTE)
 
-    def test_of_a_consumer_without_membership_after_each_commit(self) -> None:
+    def test_offsets_of_a_simple_consumer_expire_after_each_commit(self) -> None:
         harness = Harness(self.settings)
         harness.commit({T0: 1})
         harness.advance(3 * DAY)
@@ -178,7 +178,7 @@ class TestForgetting:
         harness.advance(3 * DAY)
         assert harness.state() == "Dead"
 
-    def test_of_an_empty_group_since_it_became_empty(self) -> None:
+    def test_offsets_of_an_empty_group_expire_after_it_became_empty(self) -> None:
         harness = Harness(self.settings)
         (member,) = harness.stable(session=1_800_000)
         harness.commit({T0: 1}, member)
@@ -192,7 +192,7 @@ class TestForgetting:
         assert harness.offset() is None
         assert harness.state() == "Dead"
 
-    def test_of_a_living_group_only_of_topics_that_nobody_subscribes_to(self) -> None:
+    def test_a_live_group_loses_only_offsets_of_unsubscribed_topics(self) -> None:
         harness = Harness(self.settings)
         (member,) = harness.stable(session=1_800_000)
         harness.commit({T0: 1, U0: 1}, member)
@@ -201,7 +201,7 @@ class TestForgetting:
             harness.heartbeat(member)
         assert (harness.offset(), harness.offset("u")) == (1, None)
 
-    def test_of_a_living_group_of_another_kind_never(self) -> None:
+    def test_offsets_of_a_live_group_of_another_type_never_expire(self) -> None:
         harness = Harness(self.settings)
         (member,) = harness.stable(session=1_800_000, protocol_type="connect", protocols={"eager": b"?"})
         harness.commit({T0: 1}, member)
@@ -210,13 +210,13 @@ class TestForgetting:
             harness.heartbeat(member)
         assert harness.offset() == 1
 
-    def test_with_a_retention_time_of_its_own(self) -> None:
+    def test_an_offset_with_its_own_retention_time_expires(self) -> None:
         harness = Harness(self.settings)
         harness.commit({T0: CommittedOffset(1, committed=harness.now, expires=harness.now + DAY), T1: 1})
         harness.advance(DAY + 10 * MINUTE)
         assert (harness.offset(), harness.offset("t", 1)) == (None, 1)
 
-    def test_not_while_another_commit_is_on_its_way(self) -> None:
+    def test_offsets_do_not_expire_during_another_commit(self) -> None:
         harness = Harness(self.settings)
         harness.commit({T0: 1})
         harness.advance(7 * DAY - MINUTE)
@@ -227,14 +227,14 @@ class TestForgetting:
         assert answer.value == {T0: ErrorCode.NONE}
         assert harness.offset() == 2
 
-    def test_it_is_written_down(self) -> None:
+    def test_an_expiry_is_written_to_the_log(self) -> None:
         harness = Harness(self.settings)
         harness.commit({T0: 1})
         harness.advance(7 * DAY + 10 * MINUTE)
         assert harness.restarted().coordinator.fetch("g").offsets == {}
         assert [record.value is None for record in harness.records()] == [False, True]
 
-    def test_a_group_that_only_gave_out_an_id_is_no_more(self) -> None:
+    def test_a_group_without_members_and_offsets_disappears(self) -> None:
         harness = Harness(self.settings)
         harness.join(version=4)
         assert harness.state() == "Empty"
@@ -244,7 +244,7 @@ class TestForgetting:
 
 
 class TestDeletingOffsets:
-    def test_of_an_empty_group(self) -> None:
+    def test_offsets_of_an_empty_group_are_deleted(self) -> None:
         harness = Harness()
         harness.commit({T0: 1, T1: 1})
         result = harness.coordinator.delete_offsets("g", [T0, U0], harness.now)
@@ -252,13 +252,13 @@ class TestDeletingOffsets:
         assert harness.offset() is None
         assert harness.restarted().coordinator.fetch("g").offsets.keys() == {T1}
 
-    def test_the_last_one_ends_the_group(self) -> None:
+    def test_deleting_the_last_offset_ends_the_group(self) -> None:
         harness = Harness()
         harness.commit({T0: 1})
         harness.coordinator.delete_offsets("g", [T0], harness.now)
         assert harness.state() == "Dead"
 
-    def test_of_a_living_group_only_of_topics_that_nobody_subscribes_to(self) -> None:
+    def test_a_live_group_loses_only_offsets_of_unsubscribed_topics(self) -> None:
         harness = Harness()
         (member,) = harness.stable(protocols={"range": subscription("t")})
         harness.commit({T0: 1, U0: 1}, member)
@@ -273,18 +273,18 @@ class TestDeletingOffsets:
         result = harness.coordinator.delete_offsets("g", [U0], harness.now)
         assert result.partitions == {U0: ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC}
 
-    def test_of_a_living_group_of_another_kind_none(self) -> None:
+    def test_offsets_of_a_live_group_of_another_type_are_not_deleted(self) -> None:
         harness = Harness()
         harness.stable(protocol_type="connect", protocols={"eager": b""})
         assert harness.coordinator.delete_offsets("g", [T0], harness.now).error is ErrorCode.NON_EMPTY_GROUP
 
-    def test_of_no_group(self) -> None:
+    def test_offsets_of_an_unknown_group_are_not_deleted(self) -> None:
         assert Harness().coordinator.delete_offsets("g", [T0], 0).error is ErrorCode.GROUP_ID_NOT_FOUND
         assert Harness().coordinator.delete_offsets("", [T0], 0).error is ErrorCode.INVALID_GROUP_ID
 
 
 class TestDeletingGroups:
-    def test_an_empty_one_goes_with_its_offsets(self) -> None:
+    def test_an_empty_group_is_deleted_with_its_offsets(self) -> None:
         harness = Harness()
         (member,) = harness.stable()
         harness.commit({T0: 1}, member)
@@ -296,23 +296,23 @@ class TestDeletingGroups:
         assert other.state() == "Dead"
         assert at_once(other.coordinator.list_groups()) == (ErrorCode.NONE, [])
 
-    def test_one_with_members_stays(self) -> None:
+    def test_a_group_with_members_is_not_deleted(self) -> None:
         harness = Harness()
         harness.stable()
         assert harness.coordinator.delete_group("g", harness.now) is ErrorCode.NON_EMPTY_GROUP
         assert harness.state() == "Stable"
 
-    def test_one_that_does_not_exist(self) -> None:
+    def test_deleting_an_unknown_group_is_an_error(self) -> None:
         assert Harness().coordinator.delete_group("g", 0) is ErrorCode.GROUP_ID_NOT_FOUND
 
-    def test_its_name_can_be_used_again(self) -> None:
+    def test_a_deleted_group_id_can_be_used_again(self) -> None:
         harness = Harness()
         harness.commit({T0: 1})
         harness.coordinator.delete_group("g", harness.now)
         assert harness.commit({T0: 2}).value == {T0: ErrorCode.NONE}
         assert harness.restarted().offset() == 2
 
-    def test_an_id_that_it_gave_out_is_unknown_then(self) -> None:
+    def test_pending_member_ids_of_a_deleted_group_are_unknown(self) -> None:
         harness = Harness()
         given = harness.join(version=4).value.member_id
         harness.coordinator.delete_group("g", harness.now)

@@ -20,7 +20,7 @@ def test_a_lone_member_leads_the_first_generation() -> None:
     assert harness.state() == "CompletingRebalance"
 
 
-def test_without_an_initial_delay_a_later_member_needs_a_second_rebalance() -> None:
+def test_without_initial_delay_a_later_member_rebalances_again() -> None:
     """Without a delay, only members whose joins are handled before the timer fires share the first generation.
 
     Apache Kafka 3.9 hands that timer to another thread: of 150 pairs that joined within a millisecond it answered the
@@ -49,7 +49,7 @@ def test_only_the_leader_gets_the_members() -> None:
     assert second.value.generation == first.value.generation == 1
 
 
-def test_from_version_4_on_a_member_must_come_again_with_the_id_it_was_given() -> None:
+def test_from_version_4_a_member_must_rejoin_with_its_given_id() -> None:
     harness = Harness()
     rejected = harness.join(version=4).value
     assert rejected.error is ErrorCode.MEMBER_ID_REQUIRED
@@ -69,7 +69,7 @@ def test_a_member_id_is_no_longer_than_a_string_may_be() -> None:
     assert given.value.member_id == "名" * 10_921 + "-id1"
 
 
-def test_a_static_member_need_not_come_twice() -> None:
+def test_a_static_member_need_not_join_twice() -> None:
     harness = Harness()
     answer = harness.join(instance_id="one", version=5)
     harness.advance(0)
@@ -111,7 +111,7 @@ def test_session_timeouts_out_of_bounds_are_rejected(session: int) -> None:
 
 
 @pytest.mark.parametrize("session", [6_000, 1_800_000])
-def test_session_timeouts_at_the_bounds_are_not(session: int) -> None:
+def test_session_timeouts_at_the_bounds_are_accepted(session: int) -> None:
     harness = Harness()
     answer = harness.join(session=session)
     harness.advance(0)
@@ -128,27 +128,27 @@ def test_a_group_without_a_name_is_rejected() -> None:
 
 
 class TestProtocols:
-    def test_the_one_with_most_votes_of_those_all_know(self) -> None:
+    def test_a_protocol_supported_by_all_with_most_votes_is_chosen(self) -> None:
         harness = Harness()
         lists = (["sticky", "range", "x"], ["range", "sticky"], ["y", "range", "sticky"])
         answers = [harness.join(protocols=dict.fromkeys(names, b"")) for names in lists]
         harness.advance(0)
         assert {answer.value.protocol_name for answer in answers} == {"range"}
 
-    def test_members_get_the_metadata_of_the_chosen_one(self) -> None:
+    def test_the_leader_gets_the_metadata_of_the_chosen_protocol(self) -> None:
         harness = Harness()
         first = harness.join(protocols={"a": b"1", "b": b"2"})
         harness.join(protocols={"b": b"3"})
         harness.advance(0)
         assert [member.metadata for member in first.value.members] == [b"2", b"3"]
 
-    def test_nothing_in_common(self) -> None:
+    def test_a_member_without_a_common_protocol_is_rejected(self) -> None:
         harness = Harness()
         harness.join(protocols={"a": b"", "b": b""})
         harness.join(protocols={"b": b""})
         assert harness.join(protocols={"a": b""}).value.error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
-    def test_another_type(self) -> None:
+    def test_another_protocol_type_is_rejected(self) -> None:
         harness = Harness()
         harness.stable()
         assert harness.join(protocol_type="connect").value.error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
@@ -203,7 +203,7 @@ class TestRejoining:
         assert harness.join("client-id2").value == second.value
         assert harness.state() == "CompletingRebalance"
 
-    def test_something_new_while_the_assignment_is_awaited_restarts(self) -> None:
+    def test_new_metadata_during_a_pending_assignment_rebalances_again(self) -> None:
         harness = Harness()
         first, second = harness.join(), harness.join()
         harness.advance(0)
@@ -221,7 +221,7 @@ class TestRejoining:
         assert once.value == twice.value
         assert once.value.error is ErrorCode.NONE
 
-    def test_a_foreign_directory_is_unknown(self) -> None:
+    def test_a_foreign_member_id_is_unknown(self) -> None:
         harness = Harness()
         harness.stable()
         assert harness.join("client-id99").value.error is ErrorCode.UNKNOWN_MEMBER_ID
@@ -236,7 +236,7 @@ class TestTimes:
         harness.advance(1)
         assert first.value.error is ErrorCode.NONE
 
-    def test_it_waits_as_long_again_while_members_keep_coming(self) -> None:
+    def test_an_initial_rebalance_is_extended_while_members_join(self) -> None:
         harness = Harness(GroupSettings(initial_rebalance_delay_ms=3_000))
         answers = []
         for _ in range(4):
@@ -247,7 +247,7 @@ class TestTimes:
         harness.advance(4_000)
         assert {answer.value.generation for answer in answers} == {1}
 
-    def test_but_not_longer_than_the_rebalance_timeout(self) -> None:
+    def test_an_initial_rebalance_ends_at_the_rebalance_timeout(self) -> None:
         harness = Harness(GroupSettings(initial_rebalance_delay_ms=3_000))
         first = harness.join(rebalance=7_000)
         for _ in range(6):
@@ -257,7 +257,7 @@ class TestTimes:
         harness.advance(1_000)
         assert first.value.error is ErrorCode.NONE
 
-    def test_members_who_do_not_come_again_are_dropped(self) -> None:
+    def test_members_that_do_not_rejoin_are_dropped(self) -> None:
         harness = Harness()
         first, second = harness.stable(2, session=SESSION)
         again = harness.join(first.member_id)
@@ -277,7 +277,7 @@ class TestTimes:
         harness.advance(1)
         assert again.value.error is ErrorCode.NONE
 
-    def test_another_leads_when_the_leader_does_not_come_again(self) -> None:
+    def test_another_member_leads_when_the_leader_does_not_rejoin(self) -> None:
         harness = Harness()
         _, follower = harness.stable(2)
         again = harness.join(follower.member_id, protocols={"range": b"new"})
@@ -295,7 +295,7 @@ class TestTimes:
         assert newcomer.value.error is ErrorCode.UNKNOWN_MEMBER_ID
         assert harness.heartbeat(member) is ErrorCode.REBALANCE_IN_PROGRESS
 
-    def test_who_does_not_sync_within_the_rebalance_timeout_is_dropped(self) -> None:
+    def test_a_member_that_does_not_sync_in_time_is_dropped(self) -> None:
         harness = Harness()
         first, second = harness.join(session=120_000), harness.join(session=120_000)
         harness.advance(0)
@@ -321,7 +321,7 @@ class TestSize:
         harness.stable(2)
         assert harness.join().value.error is ErrorCode.GROUP_MAX_SIZE_REACHED
 
-    def test_while_it_is_forming_too(self) -> None:
+    def test_a_full_forming_group_rejects_members(self) -> None:
         harness = Harness(self.settings(2))
         kept = harness.join(), harness.join()
         rejected = harness.join()
@@ -329,7 +329,7 @@ class TestSize:
         assert rejected.value.error is ErrorCode.GROUP_MAX_SIZE_REACHED
         assert [answer.value.error for answer in kept] == [ErrorCode.NONE] * 2
 
-    def test_its_members_come_back(self) -> None:
+    def test_members_of_a_full_group_can_rejoin(self) -> None:
         harness = Harness(self.settings(2))
         leader, follower = harness.stable(2)
         answers = harness.join(leader.member_id), harness.join(follower.member_id)

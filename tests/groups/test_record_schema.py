@@ -159,7 +159,7 @@ def test_nonsense_is_corrupt_and_nothing_else(value: bytes) -> None:
 
 
 @pytest.mark.parametrize("cut", range(len(bytes.fromhex(GROUP_BYTES))))
-def test_what_is_cut_off_is_corrupt(cut: int) -> None:
+def test_a_truncated_value_is_corrupt(cut: int) -> None:
     with pytest.raises(CorruptRecords):
         record_schema.decode_group_value(bytes.fromhex(GROUP_BYTES)[:cut])
 

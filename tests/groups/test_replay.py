@@ -22,7 +22,7 @@ def loaded(*pairs: tuple[bytes | None, bytes | None]) -> Harness:
 
 
 class TestAGroupComesBack:
-    def test_with_members_and_assignments(self) -> None:
+    def test_members_and_assignments_are_replayed(self) -> None:
         harness = Harness()
         leader, follower = harness.stable(2)
         other = harness.restarted()
@@ -42,7 +42,7 @@ class TestAGroupComesBack:
         other.advance(SESSION)
         assert other.state() == "Empty"
 
-    def test_empty(self) -> None:
+    def test_an_empty_group_is_replayed(self) -> None:
         harness = Harness()
         (member,) = harness.stable()
         harness.commit({T0: 3}, member)
@@ -83,14 +83,14 @@ class TestAGroupComesBack:
         assert result.partitions == {T0: ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC, ("u", 0): ErrorCode.NONE}
 
 
-class TestWhatOthersWrote:
+class TestRecordsOfKafka:
     key = record_schema.encode_offset_key("g", "t", 0)
 
     def test_the_last_record_of_a_key_counts(self) -> None:
         first, second = (record_schema.encode_offset_value(CommittedOffset(offset)) for offset in (1, 2))
         assert loaded((self.key, first), (self.key, second)).offset() == 2
 
-    def test_a_tombstone_removes(self) -> None:
+    def test_a_tombstone_removes_the_offset(self) -> None:
         value = record_schema.encode_offset_value(CommittedOffset(1))
         assert loaded((self.key, value), (self.key, None)).offset() is None
 
@@ -129,7 +129,7 @@ class TestWhatOthersWrote:
             ),
         ],
     )
-    def test_what_cannot_be_understood_is_passed_over(self, key: bytes | None, value: bytes) -> None:
+    def test_unreadable_records_are_skipped(self, key: bytes | None, value: bytes) -> None:
         harness = Harness(loaded=False)
         good = (self.key, record_schema.encode_offset_value(CommittedOffset(4)))
         records = entries(log((key, value), good))
@@ -170,16 +170,16 @@ class TestWhileLoading:
         assert coordinator.delete_offsets("g", [], 0).error is loading
         assert at_once(coordinator.list_groups()) == (loading, [])
 
-    def test_members_are_not_alarmed(self) -> None:
+    def test_heartbeats_are_accepted_while_loading(self) -> None:
         harness = self.harness()
         assert harness.coordinator.heartbeat(Heartbeat("g", 1, "m"), 0) is ErrorCode.NONE
 
-    def test_who_waits_for_an_assignment_must_join_again(self) -> None:
+    def test_members_awaiting_an_assignment_must_rejoin(self) -> None:
         harness = Harness()
         (member,) = harness.stable()
         assert self.harness().sync(member).value == SyncResult(ErrorCode.REBALANCE_IN_PROGRESS)
 
-    def test_slices_add_up(self) -> None:
+    def test_records_in_several_slices_are_all_replayed(self) -> None:
         harness = Harness(loaded=False)
         loading = harness.begin_load(harness.coordinator.partition_for("g"))
         value = record_schema.encode_offset_value(CommittedOffset(4))
@@ -209,13 +209,13 @@ class TestWhileLoading:
 
 
 class TestRevocation:
-    def test_others_partitions_are_not_served(self) -> None:
+    def test_partitions_that_are_not_loaded_are_not_served(self) -> None:
         harness = Harness(loaded=False)
         assert harness.join().value.error is ErrorCode.NOT_COORDINATOR
         assert harness.coordinator.heartbeat(Heartbeat("g", 1, "m"), 0) is ErrorCode.NOT_COORDINATOR
         assert harness.coordinator.fetch("g", [T0]).error is ErrorCode.NOT_COORDINATOR
 
-    def test_who_waits_is_notified(self) -> None:
+    def test_waiting_members_get_not_coordinator(self) -> None:
         harness = Harness()
         joining = harness.join()
         harness.close()
@@ -228,7 +228,7 @@ class TestRevocation:
         assert syncing.value.error is ErrorCode.NOT_COORDINATOR
         assert harness.heartbeat(leader.value) is ErrorCode.NOT_COORDINATOR
 
-    def test_nothing_more_happens(self) -> None:
+    def test_a_closed_coordinator_has_no_timers(self) -> None:
         harness = Harness()
         harness.stable(3)
         harness.join()
@@ -236,7 +236,7 @@ class TestRevocation:
         harness.close()
         assert harness.runtime.next_deadline() is None
 
-    def test_what_is_still_being_stored_is_answered(self) -> None:
+    def test_a_commit_being_stored_is_answered(self) -> None:
         harness = Harness()
         harness.log_port.hold()
         answer = harness.commit({T0: 1})

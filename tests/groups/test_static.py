@@ -21,8 +21,8 @@ def members(harness: Harness) -> dict[str | None, str]:
     return {member.instance_id: member.member_id for member in harness.coordinator.describe("g").members}
 
 
-class TestComingAgain:
-    def test_a_follower_keeps_its_assignment_and_the_group_its_peace(self) -> None:
+class TestRejoining:
+    def test_a_rejoining_follower_keeps_its_assignment(self) -> None:
         harness = Harness()
         leader, follower = stable(harness, "a", "b")
         again = harness.join(instance_id="b", version=9).value
@@ -50,13 +50,13 @@ class TestComingAgain:
         assert not again.skip_assignment
         assert again.members == ()
 
-    def test_with_another_subscription_but_the_same_choice_nothing_changes(self) -> None:
+    def test_a_new_subscription_with_the_same_protocol_changes_nothing(self) -> None:
         harness = Harness()
         stable(harness, "a", "b")
         again = harness.join(instance_id="b", version=9, protocols={"range": subscription("other")})
         assert again.value.generation == 1
 
-    def test_when_the_choice_of_protocol_changes_the_group_rebalances(self) -> None:
+    def test_a_changed_protocol_choice_rebalances_the_group(self) -> None:
         harness = Harness()
         both = {"range": b"", "sticky": b""}
         first, second = (harness.join(instance_id=name, version=9, protocols=both) for name in "ab")
@@ -75,7 +75,7 @@ class TestComingAgain:
         assert members(harness)["b"] == again.member_id
         assert harness.heartbeat(again, "b") is ErrorCode.NONE
 
-    def test_it_counts_as_a_sign_of_life(self) -> None:
+    def test_a_rejoin_restarts_the_session_timeout(self) -> None:
         harness = Harness()
         leader, _ = stable(harness, "a", "b")
         harness.advance(SESSION - 1)
@@ -84,7 +84,7 @@ class TestComingAgain:
         harness.advance(SESSION - 1)
         assert harness.heartbeat(again, "b") is ErrorCode.NONE
 
-    def test_while_the_assignment_is_awaited_the_group_restarts(self) -> None:
+    def test_a_rejoin_during_a_pending_assignment_restarts_the_rebalance(self) -> None:
         harness = Harness()
         answers = [harness.join(instance_id=name, version=9) for name in "abc"]
         harness.advance(0)
@@ -99,7 +99,7 @@ class TestComingAgain:
             again.value.member_id,
         }
 
-    def test_while_a_rebalance_waits_it_takes_the_waiting_ones_place(self) -> None:
+    def test_a_rejoin_during_a_rebalance_fences_the_earlier_join(self) -> None:
         harness = Harness()
         first = harness.join(instance_id="a", version=9)
         second = harness.join(instance_id="a", version=9)
@@ -116,13 +116,13 @@ class TestWhileItIsStored:
         harness.log_port.hold()
         return harness, leader, harness.join(instance_id="b", version=9)
 
-    def test_it_waits(self) -> None:
+    def test_a_rejoin_waits_for_the_log(self) -> None:
         harness, _, again = self.replacing()
         assert again.waits
         harness.log_port.release()
         assert again.value.error is ErrorCode.NONE
 
-    def test_when_it_fails_the_member_stays_what_it_was(self) -> None:
+    def test_a_replacement_that_cannot_be_stored_keeps_the_old_member(self) -> None:
         harness, _, again = self.replacing()
         harness.log_port.error = ErrorCode.NOT_ENOUGH_REPLICAS
         harness.log_port.release()
@@ -130,13 +130,13 @@ class TestWhileItIsStored:
         assert members(harness)["b"] == "b-id2"
         assert harness.heartbeat(JoinResult(ErrorCode.NONE, "b-id2", 1), "b") is ErrorCode.NONE
 
-    def test_a_rebalance_in_the_meantime_takes_it_along(self) -> None:
+    def test_a_rebalance_includes_the_member_being_replaced(self) -> None:
         harness, leader, again = self.replacing()
         rejoined = harness.join(leader.member_id, instance_id="a", version=9)
         harness.log_port.release()
         assert again.value.generation == rejoined.value.generation == 2
 
-    def test_another_that_comes_in_the_meantime_fences_it(self) -> None:
+    def test_a_third_join_fences_the_one_being_stored(self) -> None:
         harness, _, again = self.replacing()
         third = harness.join(instance_id="b", version=9)
         harness.log_port.release()
@@ -144,7 +144,7 @@ class TestWhileItIsStored:
         assert third.value.error is ErrorCode.NONE
         assert members(harness)["b"] == third.value.member_id
 
-    def test_a_coordinator_that_unloads_says_so(self) -> None:
+    def test_an_unloaded_coordinator_answers_not_coordinator(self) -> None:
         harness, _, again = self.replacing()
         harness.close()
         harness.log_port.release()
@@ -180,7 +180,7 @@ class TestFencing:
 
 
 class TestLeaving:
-    def test_a_member_that_goes_silent_keeps_its_place_until_its_session_ends(self) -> None:
+    def test_a_silent_member_keeps_its_place_until_its_session_ends(self) -> None:
         harness = Harness()
         leader, follower = stable(harness, "a", "b")
         again = harness.join(leader.member_id, instance_id="a", version=9)
@@ -190,7 +190,7 @@ class TestLeaving:
         assert [member.member_id for member in again.value.members] == [leader.member_id]
         assert harness.heartbeat(follower, "b") is ErrorCode.UNKNOWN_MEMBER_ID
 
-    def test_a_rebalance_that_ends_first_leaves_it_in_the_group(self) -> None:
+    def test_a_silent_member_stays_if_the_rebalance_ends_first(self) -> None:
         harness = Harness()
         terms = {"version": 9, "session": 120_000}
         answers = [harness.join(instance_id=name, **terms) for name in "ab"]  # type: ignore[arg-type]
@@ -201,7 +201,7 @@ class TestLeaving:
         harness.advance(60_000)
         assert len(again.value.members) == 2
 
-    def test_when_nobody_comes_again_the_group_waits_for_their_sessions_to_end(self) -> None:
+    def test_a_rebalance_without_rejoins_lasts_until_sessions_end(self) -> None:
         harness = Harness()
         terms = {"version": 9, "session": 120_000, "rebalance": 20_000}
         first, second = (harness.join(instance_id=name, **terms) for name in "ab")  # type: ignore[arg-type]
@@ -215,7 +215,7 @@ class TestLeaving:
         assert harness.state() == "Empty"
 
     @pytest.mark.parametrize("by", ["instance id alone", "both ids"])
-    def test_it_can_be_removed(self, by: str) -> None:
+    def test_a_static_member_can_be_removed(self, by: str) -> None:
         harness = Harness()
         _, follower = stable(harness, "a", "b")
         member_id = "" if by == "instance id alone" else follower.member_id
@@ -226,7 +226,7 @@ class TestLeaving:
         assert harness.state() == "PreparingRebalance"
         assert "b" not in members(harness)
 
-    def test_it_then_comes_as_a_new_one(self) -> None:
+    def test_a_removed_static_member_joins_as_a_new_one(self) -> None:
         harness = Harness()
         stable(harness, "a")
         harness.leave("", "a")

@@ -31,13 +31,13 @@ class TestSync:
         harness.sync(leader, {follower.member_id: b"yours"})
         assert harness.sync(follower).value.assignment == b"yours"
 
-    def test_who_is_forgotten_by_the_leader_gets_nothing(self) -> None:
+    def test_a_member_without_assignment_gets_empty_bytes(self) -> None:
         harness = Harness()
         leader, follower = generation(harness)
         harness.sync(leader, {leader.member_id: b"mine", "somebody": b"else"})
         assert harness.sync(follower).value.assignment == b""
 
-    def test_nobody_learns_before_it_is_stored(self) -> None:
+    def test_syncs_are_answered_once_the_assignment_is_stored(self) -> None:
         harness = Harness()
         leader, follower = generation(harness)
         harness.log_port.hold()
@@ -58,7 +58,7 @@ class TestSync:
             (ErrorCode.CORRUPT_MESSAGE, ErrorCode.CORRUPT_MESSAGE),
         ],
     )
-    def test_everybody_learns_when_it_cannot_be_stored(self, failure: ErrorCode, reported: ErrorCode) -> None:
+    def test_all_syncs_fail_if_the_assignment_cannot_be_stored(self, failure: ErrorCode, reported: ErrorCode) -> None:
         harness = Harness()
         leader, follower = generation(harness)
         harness.log_port.error = failure
@@ -66,7 +66,7 @@ class TestSync:
         assert [answer.value for answer in answers] == [SyncResult(reported)] * 2
         assert harness.state() == "PreparingRebalance"
 
-    def test_a_rebalance_while_it_is_being_stored_wins(self) -> None:
+    def test_a_rebalance_discards_an_assignment_being_stored(self) -> None:
         harness = Harness()
         leader, follower = generation(harness)
         harness.log_port.hold()
@@ -89,7 +89,7 @@ class TestSync:
         assert once.value.assignment == b"first"
         assert len(harness.records()) == 1
 
-    def test_what_is_rejected(self) -> None:
+    def test_invalid_requests_are_rejected(self) -> None:
         harness = Harness()
         leader, follower = generation(harness)
         assert harness.sync(leader, member_id="stranger").value.error is ErrorCode.UNKNOWN_MEMBER_ID
@@ -102,7 +102,7 @@ class TestSync:
         assert wrong_name.value.error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
         assert harness.sync(follower, protocol_type="consumer", protocol_name="range").waits
 
-    def test_during_a_rebalance_it_is_rejected(self) -> None:
+    def test_a_sync_during_a_rebalance_is_rejected(self) -> None:
         harness = Harness()
         leader, follower = harness.stable(2)
         harness.join(leader.member_id)
@@ -126,14 +126,14 @@ class TestSync:
 
 
 class TestHeartbeat:
-    def test_a_member_that_beats_stays(self) -> None:
+    def test_a_member_that_sends_heartbeats_stays(self) -> None:
         harness = Harness()
         (member,) = harness.stable()
         for _ in range(10):
             harness.advance(SESSION - 1)
             assert harness.heartbeat(member) is ErrorCode.NONE
 
-    def test_one_that_does_not_is_dropped(self) -> None:
+    def test_a_silent_member_is_dropped(self) -> None:
         harness = Harness()
         leader, follower = harness.stable(2)
         harness.advance(SESSION - 1)
@@ -142,13 +142,13 @@ class TestHeartbeat:
         assert harness.heartbeat(follower) is ErrorCode.UNKNOWN_MEMBER_ID
         assert harness.heartbeat(leader) is ErrorCode.REBALANCE_IN_PROGRESS
 
-    def test_the_last_one_leaves_the_group_empty(self) -> None:
+    def test_the_last_member_leaves_the_group_empty(self) -> None:
         harness = Harness()
         harness.stable()
         harness.advance(SESSION)
         assert harness.state() == "Empty"
 
-    def test_who_waits_need_not_beat(self) -> None:
+    def test_members_with_a_pending_join_send_no_heartbeats(self) -> None:
         harness = Harness()
         leader, follower = harness.stable(2, session=SESSION)
         again = harness.join(leader.member_id)
@@ -159,7 +159,7 @@ class TestHeartbeat:
         harness.join(follower.member_id)
         assert again.value.error is ErrorCode.NONE
 
-    def test_a_commit_counts_as_one(self) -> None:
+    def test_a_commit_restarts_the_session_timeout(self) -> None:
         harness = Harness()
         (member,) = harness.stable()
         harness.advance(SESSION - 1)
@@ -167,7 +167,7 @@ class TestHeartbeat:
         harness.advance(SESSION - 1)
         assert harness.heartbeat(member) is ErrorCode.NONE
 
-    def test_so_does_a_sync(self) -> None:
+    def test_a_sync_restarts_the_session_timeout(self) -> None:
         harness = Harness()
         (member,) = generation(harness, 1)
         harness.advance(SESSION - 1)
@@ -175,12 +175,12 @@ class TestHeartbeat:
         harness.advance(SESSION - 1)
         assert harness.heartbeat(member) is ErrorCode.NONE
 
-    def test_it_is_fine_while_the_assignment_is_awaited(self) -> None:
+    def test_heartbeats_are_accepted_while_the_assignment_is_awaited(self) -> None:
         harness = Harness()
         leader, _ = generation(harness)
         assert harness.heartbeat(leader) is ErrorCode.NONE
 
-    def test_what_is_rejected(self) -> None:
+    def test_invalid_requests_are_rejected(self) -> None:
         harness = Harness()
         (member,) = harness.stable()
         beat = harness.coordinator.heartbeat
@@ -191,34 +191,34 @@ class TestHeartbeat:
 
 
 class TestLeave:
-    def test_the_others_rebalance(self) -> None:
+    def test_a_leave_rebalances_the_other_members(self) -> None:
         harness = Harness()
         leader, follower = harness.stable(2)
         assert harness.leave(follower.member_id) is ErrorCode.NONE
         assert harness.heartbeat(leader) is ErrorCode.REBALANCE_IN_PROGRESS
         assert harness.join(leader.member_id).value.generation == 2
 
-    def test_the_last_one_leaves_the_group_empty(self) -> None:
+    def test_the_last_member_leaves_the_group_empty(self) -> None:
         harness = Harness()
         (member,) = harness.stable()
         assert harness.leave(member.member_id) is ErrorCode.NONE
         assert harness.state() == "Empty"
         assert harness.heartbeat(member) is ErrorCode.UNKNOWN_MEMBER_ID
 
-    def test_when_the_leader_leaves_another_leads(self) -> None:
+    def test_another_member_leads_when_the_leader_leaves(self) -> None:
         harness = Harness()
         leader, follower = harness.stable(2)
         harness.leave(leader.member_id)
         assert harness.join(follower.member_id).value.leader == follower.member_id
 
-    def test_the_rebalance_need_not_wait_for_who_left(self) -> None:
+    def test_a_rebalance_does_not_wait_for_a_member_that_left(self) -> None:
         harness = Harness()
         leader, follower = harness.stable(2)
         again = harness.join(leader.member_id)
         harness.leave(follower.member_id)
         assert again.value.error is ErrorCode.NONE
 
-    def test_its_waiting_requests_are_answered(self) -> None:
+    def test_pending_requests_of_a_leaving_member_are_answered(self) -> None:
         harness = Harness()
         leader, follower = generation(harness)
         waiting = harness.sync(follower)
@@ -229,7 +229,7 @@ class TestLeave:
         assert again.value.error is ErrorCode.UNKNOWN_MEMBER_ID
         assert harness.join(leader.member_id).value.error is ErrorCode.NONE
 
-    def test_before_it_has_joined(self) -> None:
+    def test_a_pending_member_can_leave(self) -> None:
         harness = Harness()
         (leader,) = harness.stable()
         given = harness.join(version=4).value.member_id
@@ -238,7 +238,7 @@ class TestLeave:
         assert again.value.error is ErrorCode.NONE
         assert harness.join(given, version=4).value.error is ErrorCode.UNKNOWN_MEMBER_ID
 
-    def test_several_at_once(self) -> None:
+    def test_several_members_leave_at_once(self) -> None:
         harness = Harness()
         first, second = harness.stable(2)
         leaving = [Leaving(first.member_id), Leaving("stranger"), Leaving(second.member_id), Leaving(first.member_id)]
@@ -247,11 +247,11 @@ class TestLeave:
         assert result == LeaveResult(ErrorCode.NONE, (ErrorCode.NONE, unknown, ErrorCode.NONE, unknown))
         assert harness.state() == "Empty"
 
-    def test_from_a_group_that_does_not_exist(self) -> None:
+    def test_a_leave_from_an_unknown_group_is_rejected(self) -> None:
         assert Harness().leave("client-id1") is ErrorCode.UNKNOWN_MEMBER_ID
         assert Harness().coordinator.leave("", [], 0) == LeaveResult(ErrorCode.INVALID_GROUP_ID)
 
-    def test_before_the_first_generation_is_complete(self) -> None:
+    def test_a_leave_before_the_first_generation_is_complete(self) -> None:
         harness = Harness()
         answer = harness.join()
         assert harness.leave("client-id1") is ErrorCode.NONE
@@ -260,7 +260,7 @@ class TestLeave:
         assert harness.state() == "Empty"
 
 
-def test_a_leader_that_dies_before_it_assigns_does_not_hold_up_the_others() -> None:
+def test_a_leader_that_dies_before_it_assigns_blocks_nobody() -> None:
     harness = Harness()
     _, follower = generation(harness)
     waiting = harness.sync(follower)
@@ -271,7 +271,7 @@ def test_a_leader_that_dies_before_it_assigns_does_not_hold_up_the_others() -> N
     assert harness.sync(again.value, {follower.member_id: b"all"}).value.assignment == b"all"
 
 
-def test_a_leader_that_beats_but_never_assigns_does_not_either() -> None:
+def test_a_leader_that_never_assigns_blocks_nobody() -> None:
     harness = Harness()
     leader, follower = generation(harness)
     waiting = harness.sync(follower)

@@ -74,7 +74,9 @@ OK, UNKNOWN, ILLEGAL = ErrorCode.NONE, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.IL
         (stable, {"instance_id": "i"}, UNKNOWN),
     ],
 )
-def test_who_may_commit(state: Callable[[Harness], JoinResult], claims: dict[str, object], expected: ErrorCode) -> None:
+def test_transactional_commits_check_the_member(
+    state: Callable[[Harness], JoinResult], claims: dict[str, object], expected: ErrorCode
+) -> None:
     """Kafka 3.9 gives the same answers."""
     harness = Harness()
     member = state(harness)
@@ -97,7 +99,7 @@ def test_a_static_member_that_was_replaced_is_fenced() -> None:
     assert answer.value == {T0: ErrorCode.FENCED_INSTANCE_ID}
 
 
-def test_no_group_is_made_for_who_may_not_commit() -> None:
+def test_a_rejected_commit_creates_no_group() -> None:
     harness = Harness()
     harness.commit_in_transaction({T0: 7}, generation=3, member_id="m")
     assert harness.state() == "Dead"
@@ -131,7 +133,7 @@ def test_too_much_metadata_is_rejected_alone() -> None:
         (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.INVALID_COMMIT_OFFSET_SIZE),
     ],
 )
-def test_what_cannot_be_stored_is_not_pending(of_the_store: ErrorCode, reported: ErrorCode) -> None:
+def test_offsets_that_cannot_be_stored_are_not_pending(of_the_store: ErrorCode, reported: ErrorCode) -> None:
     harness = Harness()
     harness.log_port.error = of_the_store
     assert harness.commit_in_transaction({T0: 7}).value == {T0: reported}
@@ -140,8 +142,8 @@ def test_what_cannot_be_stored_is_not_pending(of_the_store: ErrorCode, reported:
     assert harness.offset() is None
 
 
-class TestWhatCounts:
-    def test_nothing_before_the_end(self) -> None:
+class TestCommittedTransactions:
+    def test_pending_offsets_do_not_count(self) -> None:
         harness = Harness()
         harness.commit({T0: 3})
         harness.commit_in_transaction({T0: 7, T1: 8})
@@ -149,14 +151,14 @@ class TestWhatCounts:
         assert (harness.stable_offset(), harness.stable_offset("t", 1)) == (UNSTABLE, UNSTABLE)
         assert harness.stable_offset("u") is None
 
-    def test_all_after_a_commit(self) -> None:
+    def test_committed_offsets_count(self) -> None:
         harness = Harness()
         harness.commit_in_transaction({T0: 7})
         harness.commit_in_transaction({T1: 8})
         harness.end_transaction(committed=True)
         assert (harness.stable_offset(), harness.stable_offset("t", 1)) == (7, 8)
 
-    def test_nothing_after_an_abort(self) -> None:
+    def test_aborted_offsets_do_not_count(self) -> None:
         harness = Harness()
         harness.commit({T0: 3})
         harness.commit_in_transaction({T0: 7, T1: 8})
@@ -178,7 +180,7 @@ class TestWhatCounts:
         assert harness.stable_offset(group_id=other) == 9
         assert harness.stable_offset() is UNSTABLE
 
-    def test_one_marker_ends_it_in_every_group_of_the_partition(self) -> None:
+    def test_one_marker_ends_a_transaction_in_every_group(self) -> None:
         harness = Harness(GroupSettings(initial_rebalance_delay_ms=0, partitions=1))
         for group_id in "abc":
             harness.commit_in_transaction({T0: 7}, group_id=group_id)
@@ -193,7 +195,7 @@ class TestWhatCounts:
         harness.end_transaction(committed=True)
         assert (harness.stable_offset(), harness.stable_offset("t", 1)) == (5, 8)
 
-    def test_of_two_transactions_the_one_that_wrote_last_wins(self) -> None:
+    def test_the_last_write_of_two_transactions_wins(self) -> None:
         harness = Harness()
         harness.commit_in_transaction({T0: 7})
         harness.commit_in_transaction({T0: 8}, producer_id=OTHER)
@@ -202,7 +204,7 @@ class TestWhatCounts:
         harness.end_transaction(committed=True)
         assert harness.stable_offset() == 8
 
-    def test_the_next_transaction_restarts(self) -> None:
+    def test_the_next_transaction_starts_without_pending_offsets(self) -> None:
         harness = Harness()
         harness.commit_in_transaction({T0: 7})
         harness.end_transaction(committed=False)
@@ -210,7 +212,7 @@ class TestWhatCounts:
         harness.end_transaction(committed=True)
         assert (harness.stable_offset(), harness.stable_offset("t", 1)) == (None, 8)
 
-    def test_who_asks_for_all_offsets_is_notified_of_unstable_ones(self) -> None:
+    def test_fetching_all_offsets_reports_unstable_ones(self) -> None:
         harness = Harness()
         harness.commit({T0: 3, T1: 4})
         harness.commit_in_transaction({T0: 7, U0: 9})
@@ -219,10 +221,10 @@ class TestWhatCounts:
         assert found[T0] is UNSTABLE
 
 
-class TestOnTheWay:
+class TestUnwrittenCommits:
     """While the store has not yet said that it is done."""
 
-    def test_is_unstable(self) -> None:
+    def test_an_offset_being_stored_is_unstable(self) -> None:
         harness = Harness()
         harness.log_port.hold()
         answer = harness.commit_in_transaction({T0: 7})
@@ -231,7 +233,7 @@ class TestOnTheWay:
         harness.log_port.release()
         assert answer.value == {T0: ErrorCode.NONE}
 
-    def test_a_failure_leaves_what_was_stored_before(self) -> None:
+    def test_a_failed_commit_keeps_the_earlier_pending_offset(self) -> None:
         harness = Harness()
         harness.commit_in_transaction({T0: 7})
         harness.log_port.error = ErrorCode.NOT_ENOUGH_REPLICAS
@@ -240,7 +242,7 @@ class TestOnTheWay:
         harness.end_transaction(committed=True)
         assert harness.stable_offset() == 7
 
-    def test_an_abort_takes_it_along(self) -> None:
+    def test_an_abort_drops_an_offset_being_stored(self) -> None:
         harness = Harness()
         harness.log_port.hold()
         answer = harness.commit_in_transaction({T0: 7})
@@ -249,7 +251,7 @@ class TestOnTheWay:
         assert answer.value == {T0: ErrorCode.NONE}
         assert harness.stable_offset() is None
 
-    def test_a_commit_takes_it_along(self) -> None:
+    def test_a_commit_includes_an_offset_being_stored(self) -> None:
         """The marker is behind it in the log."""
         harness = Harness()
         harness.log_port.hold()
@@ -261,7 +263,7 @@ class TestOnTheWay:
 
 
 class TestForgetting:
-    def test_a_partition_with_something_pending_does_not_expire(self) -> None:
+    def test_a_partition_with_a_pending_offset_does_not_expire(self) -> None:
         harness = Harness()
         harness.commit({T0: 3, T1: 4})
         harness.commit_in_transaction({T0: 7})
@@ -271,7 +273,7 @@ class TestForgetting:
         harness.advance(2 * SETTINGS.check_interval_ms)
         assert harness.state() == "Dead"
 
-    def test_a_group_lives_while_something_is_pending(self) -> None:
+    def test_a_group_with_pending_offsets_does_not_expire(self) -> None:
         harness = Harness()
         harness.commit_in_transaction({T0: 7})
         harness.advance(SETTINGS.retention_ms + 2 * SETTINGS.check_interval_ms)
@@ -292,7 +294,7 @@ class TestForgetting:
         assert (harness.stable_offset(), harness.stable_offset("t", 1)) == (None, 8)
 
     @pytest.mark.parametrize("reload", [False, True])
-    def test_nor_does_a_deleted_group(self, reload: bool) -> None:
+    def test_a_deleted_group_drops_pending_offsets(self, reload: bool) -> None:
         harness = Harness()
         harness.commit({T0: 3})
         harness.commit_in_transaction({T0: 7, T1: 8})
@@ -309,7 +311,7 @@ class TestForgetting:
         harness.end_transaction(committed=True)
         assert (harness.stable_offset(), harness.stable_offset("u")) == (None, 8)
 
-    def test_nothing_is_kept_of_ended_and_failed_transactions(self) -> None:
+    def test_ended_and_failed_transactions_leave_no_state(self) -> None:
         harness = Harness()
         shard = harness.runtime.shard_for("g")
         for producer_id in range(10):
@@ -332,7 +334,7 @@ class TestAfterARestart:
         assert harness.stable_offset() == 7
 
     @pytest.mark.parametrize(("committed", "expected"), [(True, 7), (False, 3)])
-    def test_ended_ones_are_ended(self, committed: bool, expected: int) -> None:
+    def test_ended_transactions_stay_ended(self, committed: bool, expected: int) -> None:
         harness = Harness()
         harness.commit({T0: 3})
         harness.commit_in_transaction({T0: 7})
@@ -345,7 +347,7 @@ class TestAfterARestart:
         harness.end_transaction(committed=False)
         assert harness.restarted().state() == "Dead"
 
-    def test_one_with_pending_offsets_is(self) -> None:
+    def test_a_group_with_pending_offsets_exists(self) -> None:
         harness = Harness()
         harness.commit_in_transaction({T0: 7})
         assert harness.restarted().state() == "Empty"

@@ -57,7 +57,7 @@ class DiskTests(SimpleTests):
         chunks = self.successResultOf(waiting)
         return b"".join(each.read() if isinstance(each, FileRegion) else bytes(each) for each in chunks)
 
-    def test_what_is_large_is_sent_from_its_file(self) -> None:
+    def test_large_parts_are_sent_from_the_file(self) -> None:
         self.send(message_sets.produce(b"t", 0, LARGE))
         self.send(message_sets.produce(b"t", 0, message_sets.ONE))
         head, region = self.chunks(message_sets.fetch(b"t", 0, 7))
@@ -69,7 +69,7 @@ class DiskTests(SimpleTests):
         self.assertEqual([type(each) is FileRegion for each in parts], [False, True, False])
         self.assertEqual(int.from_bytes(whole[:4], "big"), 2 + sum(map(len, parts)))
 
-    def test_what_a_multifetch_holds_in_memory_is_bounded(self) -> None:
+    def test_memory_of_a_multifetch_is_bounded(self) -> None:
         """However many parts it has: a request of some kilobytes must not take gigabytes."""
         self.send(message_sets.produce(b"t", 0, LARGE))
         request = message_sets.multifetch(*[(b"t", 0, number, SMALL) for number in range(500)])
@@ -80,7 +80,7 @@ class DiskTests(SimpleTests):
         parts = (message_sets.answer(0, LARGE[number : number + SMALL]) for number in range(500))
         self.assertEqual(data, message_sets.answer(0, b"".join(parts)))
 
-    def test_what_is_not_in_memory_is_brought_in_by_a_thread(self) -> None:
+    def test_cold_parts_are_read_by_a_thread(self) -> None:
         self.send(message_sets.produce(b"t", 0, LARGE))
         self.node.threads.holding = True
         for request, expected in (
@@ -118,7 +118,7 @@ class FailingDiskTests(SimpleTests):
     def assert_offline(self) -> None:
         self.assertEqual(list(self.node.broker.partitions.led), [("t", 1)])
 
-    def test_what_cannot_be_read(self) -> None:
+    def test_a_read_error_takes_the_partition_offline(self) -> None:
         error = failing(errno.EIO)
         with broken("preadv", self.bad, error), unsent(self.bad), logged_lines() as lines:
             found = self.send(message_sets.multifetch((b"t", 0, 0, 99), (b"t", 1, 0, 99)))
@@ -130,12 +130,12 @@ class FailingDiskTests(SimpleTests):
         self.assertEqual(self.send(message_sets.fetch(b"t", 0, 0)), message_sets.answer(-1))
         self.assertEqual(self.send(message_sets.offsets(b"t", 0, -1, 1)), message_sets.offsets_answer(-1))
 
-    def test_what_cannot_be_written(self) -> None:
+    def test_a_write_error_takes_the_partition_offline(self) -> None:
         with broken("pwritev", self.bad, failing(errno.EIO)), self.assertRaises(ProtocolViolation):
             self.send(message_sets.PRODUCE_ONE)
         self.assert_offline()
 
-    def test_what_cannot_be_written_where_the_broker_chose(self) -> None:
+    def test_a_write_error_in_a_partition_chosen_by_the_broker(self) -> None:
         with broken("pwritev", self.bad, failing(errno.EIO)), self.assertRaises(ProtocolViolation):
             for _ in range(50):
                 self.send(message_sets.produce(b"t", -1, message_sets.ONE))

@@ -40,7 +40,7 @@ def fill(log: Log, count: int, seed: int = 0) -> bytes:
     return data
 
 
-def test_files_are_named_by_positions_and_hold_what_came(tmp_path: Path) -> None:
+def test_files_are_named_by_position_and_hold_the_sent_bytes(tmp_path: Path) -> None:
     log = open_log(tmp_path, CONFIG)
     data = fill(log, 60)
     bases = [int(file.stem) for file in sorted(tmp_path.glob("*.kafka"))]
@@ -89,7 +89,7 @@ def test_whole_messages_from_the_one_that_holds_an_offset(
     shutil.rmtree(path)
 
 
-def test_the_format_is_the_directorys_whatever_the_settings_say(tmp_path: Path) -> None:
+def test_the_directory_decides_the_format_over_the_settings(tmp_path: Path) -> None:
     """At a start logs are opened before it is known what their topics want."""
     log = open_log(tmp_path, CONFIG)
     data = fill(log, 30)
@@ -236,7 +236,7 @@ def test_records_are_deleted_up_to_a_message(tmp_path: Path) -> None:
     assert bytes_on_disk(tmp_path) == (data + ONE)[log.segments[0].base_offset :]
 
 
-def test_what_clients_of_kafkas_protocol_send(tmp_path: Path) -> None:
+def test_records_of_kafka_clients_are_converted(tmp_path: Path) -> None:
     log = open_log(tmp_path, CONFIG)
     append(log, batch([b"one", b"hello"]), Origin.CLIENT)
     assert log.preparation.is_costly(batch())
@@ -244,7 +244,7 @@ def test_what_clients_of_kafkas_protocol_send(tmp_path: Path) -> None:
     assert [payload for _, payload in read_set(bytes_on_disk(tmp_path))] == [b"one", b"hello", b"three"]
 
 
-def test_what_coordinators_write_is_rejected(tmp_path: Path) -> None:
+def test_records_of_coordinators_are_rejected(tmp_path: Path) -> None:
     log = open_log(tmp_path, CONFIG)
     with pytest.raises(KafkaError) as caught:
         log.append(batch(), NOW, origin=Origin.COORDINATOR)

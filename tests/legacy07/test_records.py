@@ -37,7 +37,7 @@ def test_the_recorded_messages() -> None:
 
 
 @given(PIECES, st.integers(0, 1 << 40))
-def test_what_is_appended_is_what_came(pieces: list[tuple[list[bytes], int | None, int]], position: int) -> None:
+def test_valid_messages_are_stored_unchanged(pieces: list[tuple[list[bytes], int | None, int]], position: int) -> None:
     parts = [piece(*each) for each in pieces]
     data = b"".join(parts)
     if not data:
@@ -97,7 +97,7 @@ def test_a_bound_cuts_between_records(magic: int) -> None:
 
 
 @pytest.mark.parametrize("magic", [0, 1, 2])
-def test_what_is_damaged_on_the_disk_is_not_given_a_new_checksum(magic: int) -> None:
+def test_damaged_messages_on_disk_are_not_given_a_new_checksum(magic: int) -> None:
     """Messages before the damage can be read; a reader of the damaged one gets an error."""
     rotten = TWO[:-1] + b"p"
     for before, after in ((ONE, THREE), (ZIPPED, ZIPPED), (ONE + ZIPPED, b"")):
@@ -130,12 +130,12 @@ BAD = [
 
 
 @pytest.mark.parametrize(("data", "error"), BAD, ids=range(len(BAD)))
-def test_what_is_rejected(data: bytes, error: type[Exception]) -> None:
+def test_invalid_message_sets_are_rejected(data: bytes, error: type[Exception]) -> None:
     with pytest.raises(error):
         prepare_legacy07(data, RULES, 0)
 
 
-def test_what_is_damaged_inside_is_rejected() -> None:
+def test_damage_inside_a_wrapper_is_rejected() -> None:
     import gzip
 
     nested = gzip.compress(wrapped([b"x"]))
@@ -150,7 +150,7 @@ def test_a_message_that_is_too_large() -> None:
     assert caught.value.code is ErrorCode.MESSAGE_TOO_LARGE
 
 
-def test_what_holds_much_is_left_to_a_worker_and_bounded_there() -> None:
+def test_large_compressed_sets_go_to_a_worker_with_a_size_limit() -> None:
     bomb = wrapped([bytes(1 << 20)])
     rules = AppendRules(magic=0, inline_bytes_max=1 << 16)
     with pytest.raises(TooCostly):
@@ -191,13 +191,13 @@ REJECTED = [
 
 
 @pytest.mark.parametrize("sent", REJECTED, ids=range(len(REJECTED)))
-def test_what_0_7_cannot_express_is_rejected(sent: bytes) -> None:
+def test_records_that_0_7_cannot_express_are_rejected(sent: bytes) -> None:
     with pytest.raises(KafkaError) as caught:
         to_legacy07(sent, RULES, 2000, 1 << 20)
     assert caught.value.code is ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT
 
 
-def test_idempotent_producers_learn_what_to_set() -> None:
+def test_errors_of_idempotent_producers_name_the_setting() -> None:
     sent = build([Record(0, 1, None, b"value")], producer_id=5, producer_epoch=0, base_sequence=0)
     with pytest.raises(KafkaError, match=r"neither idempotent producers .*: set enable\.idempotence=false"):
         to_legacy07(sent, RULES, 2000, 1 << 20)

@@ -142,14 +142,14 @@ class RequestTests(SimpleTests):
         )
         self.assertEqual(self.send(message_sets.multifetch()), message_sets.answer(0))
 
-    def test_any_partition(self) -> None:
+    def test_partition_minus_one_spreads_messages(self) -> None:
         for _ in range(50):
             self.send(message_sets.produce(b"t", -1, message_sets.ONE))
         sizes = [len(self.send(message_sets.fetch(b"t", partition, 0)) or b"") - 6 for partition in (0, 1)]
         self.assertEqual(sum(sizes), 50 * 13)
         self.assertTrue(all(sizes))
 
-    def test_what_cannot_be_appended(self) -> None:
+    def test_invalid_produce_requests_append_nothing(self) -> None:
         self.node.create("numbered")
         damaged = message_sets.ONE[:-1] + b"f"
         for topic, partition, data in (
@@ -173,7 +173,7 @@ class RequestTests(SimpleTests):
             self.assertIn(f"there is no partition t-{partition}", str(caught.exception))
         self.assertEqual(self.node.broker.metadata.topics, {})
 
-    def test_of_a_multiproduce_what_comes_before_the_fault_is_in(self) -> None:
+    def test_a_multiproduce_appends_the_parts_before_the_fault(self) -> None:
         parts = [
             (b"t", 0, message_sets.ONE),
             (b"t", 1, message_sets.TWO),
@@ -253,7 +253,7 @@ class NoTopicTests(SimpleTests):
 class FlushTests(SimpleTests):
     settings = {"log.flush.interval.messages": "1"}
 
-    def test_consumers_see_what_is_on_the_disk(self) -> None:
+    def test_consumers_see_only_synced_messages(self) -> None:
         self.send(message_sets.PRODUCE_ONE)
         self.node.threads.holding = True
         self.send(message_sets.MULTIPRODUCE_TWO)
@@ -273,7 +273,7 @@ class KafkaViewTests(SimpleTests):
                 found = self.records(first, version=version)
                 self.assertEqual(found, [each for each in expected if each[0] >= first], (version, first))
 
-    def test_who_reads_on_behind_the_last_record_waits(self) -> None:
+    def test_a_fetch_behind_the_last_message_waits(self) -> None:
         """The offset behind a record lies within its message: what is there has been read."""
         self.send(message_sets.PRODUCE_ONE)
         for version in (0, 3, 12):
@@ -288,7 +288,7 @@ class KafkaViewTests(SimpleTests):
         answer = self.partition_of(self.successResultOf(waiting))
         self.assertEqual(kafka_reads(bytes(answer.records or b"")), [(13, b"two")])
 
-    def test_an_old_client_with_too_little_space_gets_a_part_of_the_message(self) -> None:
+    def test_an_old_client_gets_a_truncated_message_within_its_limit(self) -> None:
         self.send(message_sets.PRODUCE_ONE)
         for version in range(3):
             [whole, cut] = (
@@ -313,7 +313,7 @@ class KafkaViewTests(SimpleTests):
             [found] = topic.partitions
             self.assertEqual((found.error_code, found.offset, found.timestamp), (0, offset, -1))
 
-    def test_what_kafkas_clients_write(self) -> None:
+    def test_messages_written_by_kafka_clients(self) -> None:
         self.node.create("t", message_format_version="0.7")
         self.assertEqual(self.produced(build([Record(0, 5, None, b"one"), Record(1, 5, None, b"two")])), (0, 0))
         self.assertEqual(self.produced(build([Record(0, 5, None, b"three")], magic=1), version=2), (0, 26))
@@ -326,7 +326,7 @@ class KafkaViewTests(SimpleTests):
         self.assertEqual((code, base), (0, 41))
         self.assertEqual([value for _, value in self.records(41)], [record.value for record in many])
 
-    def test_what_0_7_cannot_express(self) -> None:
+    def test_records_that_0_7_cannot_express_are_rejected(self) -> None:
         self.node.create("t", message_format_version="0.7")
         rejected = (ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, -1)
         self.assertEqual(self.produced(build([Record(0, 5, b"key", b"one")])), rejected)
@@ -431,7 +431,7 @@ class AccessTests(NodeTests):
             answer = b"".join(map(bytes, self.send_as(self.access, request)))
             self.assertEqual(answer[4:6], bytes(2))
 
-    def test_a_topic_is_created_only_for_those_who_may(self) -> None:
+    def test_creating_a_topic_needs_create(self) -> None:
         self.allow(AclOperation.WRITE)
         with self.assertRaisesRegex(ProtocolViolation, "not authorized"):
             self.send_as(self.access, message_sets.PRODUCE_ONE)

@@ -121,7 +121,7 @@ def test_many_requests_at_once_are_answered_in_order(running: SimpleBroker) -> N
         sending.join()
 
 
-def test_one_that_does_not_take_its_answers_is_waited_for_alone(running: SimpleBroker) -> None:
+def test_a_client_that_does_not_read_delays_only_itself(running: SimpleBroker) -> None:
     data = message_sets.message(b"slow" * 20_000)
     with running.connect() as connection, running.connect() as other:
         connection.sendall(message_sets.produce(b"slow", 0, data) + message_sets.fetch(b"slow", 0, 0))
@@ -178,7 +178,7 @@ def test_a_bad_request_closes_the_connection_and_one_line_says_why(
     running.process.expect(r"closing the connection from 127\.0\.0\.1:\d+ on SIMPLE: .*" + why.replace("(", r"\("))
 
 
-def test_kafkas_clients_read_what_0_7s_wrote(running: SimpleBroker) -> None:
+def test_kafka_clients_read_messages_of_0_7_clients(running: SimpleBroker) -> None:
     parts = [
         message_sets.ONE,
         message_sets.ZIPPED,
@@ -277,7 +277,7 @@ def some_by_kafka_python(broker: SimpleBroker, topic: str, count: int) -> list[t
     return found
 
 
-def test_0_7s_clients_read_what_kafkas_wrote(running: SimpleBroker) -> None:
+def test_clients_of_0_7_read_messages_of_kafka_clients(running: SimpleBroker) -> None:
     with running.connect() as connection:
         connection.sendall(message_sets.produce(b"written", 0, message_sets.ONE))
         connection.sendall(message_sets.fetch(b"written", 0, 0))

@@ -77,7 +77,7 @@ class SegmentTests(SimpleTests):
 
 
 class OffsetsTests(SegmentTests):
-    def test_where_segments_begin_that_were_written_before_a_time(self) -> None:
+    def test_offsets_before_a_time_are_segment_starts(self) -> None:
         newest_first = [550, *reversed(STARTS)]
         self.assertEqual(self.offsets(-1), newest_first)
         self.assertEqual(self.offsets(-2), [0])
@@ -89,7 +89,7 @@ class OffsetsTests(SegmentTests):
         self.assertEqual(self.offsets(-3), [])
         self.assertEqual(self.offsets(0x7FFFFFFFFFFFFFFF), newest_first)
 
-    def test_not_more_than_are_asked_for(self) -> None:
+    def test_offsets_are_limited_to_the_requested_number(self) -> None:
         self.assertEqual(self.offsets(-1, 1), [550])
         self.assertEqual(self.offsets(-1, 3), [550, 440, 330])
         self.assertEqual(self.offsets(NOW - 2 * HOUR, 2), [220, 110])
@@ -109,7 +109,7 @@ class OffsetsTests(SegmentTests):
 class RetentionTests(SegmentTests):
     topic_settings = {"retention_ms": str(2 * HOUR + HOUR // 2)}
 
-    def test_what_was_written_too_long_ago_goes(self) -> None:
+    def test_segments_older_than_retention_are_deleted(self) -> None:
         self.node.clock.advance(10)
         self.assertEqual(self.files(), STARTS[2:])
         self.assertEqual(self.offsets(-2), [220])
@@ -124,7 +124,7 @@ class RetentionTests(SegmentTests):
 class RetentionBytesTests(SegmentTests):
     topic_settings = {"retention_bytes": "300"}
 
-    def test_what_is_too_much_goes(self) -> None:
+    def test_segments_beyond_the_retention_size_are_deleted(self) -> None:
         self.node.clock.advance(10)
         self.assertEqual(self.files(), STARTS[2:])
         self.send(message_sets.produce(b"t", 0, message_sets.ONE))
@@ -190,7 +190,7 @@ class GroupTests(SimpleTests):
 
 
 class Transactions(TransactionTests, SimpleTests):
-    def test_one_with_a_topic_that_takes_none_ends_nevertheless(self) -> None:
+    def test_a_transaction_with_a_0_7_topic_can_end(self) -> None:
         self.node.create("old", message_format_version="0.7")
         producer = self.begun(b"value")
         self.assertEqual(producer.add(("old", 0)), [ErrorCode.NONE])

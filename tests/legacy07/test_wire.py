@@ -102,7 +102,7 @@ def test_any_bytes_are_a_request_or_rejected(data: bytes) -> None:
     assert encode_legacy07_request(decoded)[4:] == data
 
 
-def test_what_a_request_cannot_hold() -> None:
+def test_values_too_large_for_a_request_are_rejected() -> None:
     with pytest.raises(EncodingError):
         encode_legacy07_request(Fetch(FetchRange("t", 0, 1 << 63, 1)))
     with pytest.raises(EncodingError):

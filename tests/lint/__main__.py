@@ -54,6 +54,7 @@ def run() -> tuple[list[Finding], list[Finding]]:
         *checks.bad_beginnings(texts),
         *checks.avoided_in_texts(chain(filter(_is_checked_for_terms, texts), pages), glossary.avoided),
         *checks.avoided_in_names(names, glossary.avoided),
+        *checks.bad_test_names(names),
         *checks.repeated_classes(classes, glossary.repeated),
     ]
     return findings, list(checks.long_sentences(texts))

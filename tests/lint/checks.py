@@ -19,6 +19,8 @@ _BAD_BEGINNING = re.compile(
     r"|Up to|None|Neither|Those)\b(?!-)"
 )
 
+_BAD_TEST_NAME = re.compile(r"test_(what|who|whoever|whatever|those|these|it|its|they|so|but|nor|and|then)(_|$)")
+
 
 @attrs.frozen(order=True)
 class Finding:
@@ -38,6 +40,13 @@ def bad_beginnings(texts: Iterable[Text]) -> Iterator[Finding]:
                 text.line,
                 f'the docstring begins with "{found[1]}": begin with a verb or a noun that stands alone',
             )
+
+
+def bad_test_names(names: Iterable[Name]) -> Iterator[Finding]:
+    for name in names:
+        if found := _BAD_TEST_NAME.match(name.name):
+            message = f'the name {name.name} begins with "{found[1]}": name what is tested, and what happens'
+            yield Finding(name.path, name.line, message)
 
 
 def avoided_in_texts(texts: Iterable[Text], terms: Sequence[AvoidedTerm]) -> Iterator[Finding]:

@@ -16,7 +16,7 @@ CYCLE: Graph = {
 }
 
 
-def test_components_begin_with_what_is_imported() -> None:
+def test_components_are_ordered_with_imported_ones_first() -> None:
     assert [sorted(each) for each in components(CYCLE)] == [["p.low"], ["p.a", "p.b", "p.hub"], ["p.top"]]
 
 

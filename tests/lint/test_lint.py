@@ -96,7 +96,7 @@ class TestTexts:
     def test_a_package_is_named_by_its_folder(self) -> None:
         assert [each.name for each in defined_names(PythonFile(Path("pylogbroker/net/__init__.py"), ""))] == ["net"]
 
-    def test_public_classes_are_those_at_the_top(self) -> None:
+    def test_only_top_level_classes_are_public(self) -> None:
         source = "class A:\n    class B: ...\nclass _C: ...\n"
         assert [each.name for each in public_classes(PythonFile(PATH, source))] == ["A"]
 
@@ -161,7 +161,7 @@ class TestBeginnings:
             *("Also here.", "Up to there.", "Neither is."),
         ],
     )
-    def test_found(self, content: str) -> None:
+    def test_bad_beginnings_are_found(self, content: str) -> None:
         [found] = checks.bad_beginnings([text(content)])
         assert "begin with a verb or a noun" in found.message
 
@@ -169,7 +169,7 @@ class TestBeginnings:
         "content",
         ["Return it.", "Items.", "Whole segments.", "Thatched.", "The samest.", "Forget it.", "Inside.", "In-sync."],
     )
-    def test_not_found(self, content: str) -> None:
+    def test_good_beginnings_are_accepted(self, content: str) -> None:
         assert list(checks.bad_beginnings([text(content)])) == []
 
     def test_comments_may_begin_as_they_like(self) -> None:
@@ -178,12 +178,12 @@ class TestBeginnings:
 
 class TestAvoidedTerms:
     @pytest.mark.parametrize("content", ["A gizmo.", "the Gizmo's end", "one gizmo\nand"])
-    def test_in_texts(self, content: str) -> None:
+    def test_avoided_terms_in_texts_are_found(self, content: str) -> None:
         [found] = checks.avoided_in_texts([text(content, Kind.COMMENT)], [GIZMO])
         assert str(found) == f'{PATH}:1: the comment has the avoided term "gizmo": write part'
 
     @pytest.mark.parametrize("content", ["An agizmo.", "The fast gizmo.", "`gizmo` is code", "gizmos"])
-    def test_not_in_texts(self, content: str) -> None:
+    def test_similar_words_in_texts_are_accepted(self, content: str) -> None:
         assert list(checks.avoided_in_texts([text(content)], [GIZMO])) == []
 
     def test_the_term_itself_is_allowed_as_a_name_only(self) -> None:
@@ -199,12 +199,12 @@ class TestAvoidedTerms:
         assert not list(checks.avoided_in_names([Name(PATH, 1, "kinds_both")], [term]))
 
     @pytest.mark.parametrize("name", ["gizmo", "_gizmo", "GIZMO", "Gizmo", "FastGizmoQueue", "a_gizmo_of", "HTTPGizmo"])
-    def test_in_names(self, name: str) -> None:
+    def test_avoided_terms_in_names_are_found(self, name: str) -> None:
         [found] = checks.avoided_in_names([Name(PATH, 7, name)], [GIZMO])
         assert str(found) == f'{PATH}:7: the name {name} has the avoided term "gizmo": write part'
 
     @pytest.mark.parametrize("name", ["agizmo", "gizmos", "Gizmoer", "GIZMO_ID"])
-    def test_not_in_names(self, name: str) -> None:
+    def test_similar_words_in_names_are_accepted(self, name: str) -> None:
         assert list(checks.avoided_in_names([Name(PATH, 1, name)], [GIZMO])) == []
 
     def test_an_ending(self) -> None:
@@ -222,6 +222,17 @@ class TestAvoidedTerms:
         )
         assert [each.path for each in checks.avoided_in_texts([free, checked], [term])] == [checked.path]
         assert not list(checks.avoided_in_names([Name(free.path, 1, "Watcher")], [term]))
+
+
+class TestNamesOfTests:
+    @pytest.mark.parametrize("name", ["test_what_is_left", "test_who_waits", "test_it", "test_but_not_here"])
+    def test_bad_beginnings_are_found(self, name: str) -> None:
+        [found] = checks.bad_test_names([Name(PATH, 7, name)])
+        assert str(found).startswith(f"{PATH}:7: the name {name} begins with ")
+
+    @pytest.mark.parametrize("name", ["test_items", "test_errors_say_what_failed", "what_is_left", "test_sound"])
+    def test_good_beginnings_are_accepted(self, name: str) -> None:
+        assert list(checks.bad_test_names([Name(PATH, 7, name)])) == []
 
 
 class TestClassNames:

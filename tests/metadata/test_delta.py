@@ -98,7 +98,7 @@ def test_unknown_topics() -> None:
     assert caught.value.code is ErrorCode.UNKNOWN_TOPIC_ID
 
 
-def test_a_change_shares_what_it_leaves_alone() -> None:
+def test_a_delta_shares_unchanged_parts() -> None:
     image = after(*(TopicCreated(topic(f"t{number:04}", 1, number + 1)) for number in range(5000)))
     image = Delta.of(TopicCreated(topic("big", 10_000, 6000))).apply(image)
     changed = attrs.evolve(STATE, leader=2, leader_epoch=1)

@@ -45,7 +45,7 @@ TEXTS += ["3", "", "3.10", "03.9", "3.9-iv0", "3.9-", "3.-1", "x.y", "2.7-IV", "
 NOT_OFFERED = ("2.7-IV0", "2.7-IV1")
 
 
-def test_it_is_kafkas_table(oracle: OracleAnswers) -> None:
+def test_protocol_table_matches_kafkas(oracle: OracleAnswers) -> None:
     question = "".join(f"{text}\n" for text in TEXTS)
     lines = oracle.answer("inter-broker-protocols", question, lambda: PROGRAM.run(input=question).stdout.splitlines())
     rows = [dict(part.split(":") for part in line.split()[1:]) | {"": line.split()[0]} for line in lines[: -len(TEXTS)]]
@@ -151,6 +151,6 @@ def test_the_feature_node() -> None:
         ("", "expected a version of Kafka"),
     ],
 )
-def test_what_is_not_supported(text: str, words: str) -> None:
+def test_unsupported_versions_are_rejected(text: str, words: str) -> None:
     with pytest.raises(UnknownProtocolVersion, match=f"^{words}"):
         InterBrokerProtocol.parse(text)

@@ -130,7 +130,7 @@ TestTree = TreeMachine.TestCase
 TestTree.settings = settings(stateful_step_count=20, deadline=None)
 
 
-def test_of_two_writers_one_fails(tree: EmbeddedTree) -> None:
+def test_the_second_of_two_concurrent_writers_fails(tree: EmbeddedTree) -> None:
     created = Delta.of(TopicCreated(TopicImage("t", uuid.UUID(int=1), PersistentMap({0: new_partition([1, 2])}))))
     now(tree.commit(list(operations(created, ClusterImage()))))
     image = read(tree)

@@ -67,7 +67,7 @@ def test_values_are_kafkas(written: bytes, value: object) -> None:
     assert json.loads(written) == value
 
 
-def test_what_was_written_is_read() -> None:
+def test_encoded_nodes_are_decoded() -> None:
     topic = TopicNode(ID, {0: (1, 2), 11: (2,)})
     state = PartitionNode(leader=-1, leader_epoch=4, isr=())
     broker = BrokerNode(("PLAINTEXT://a:1", "IN://[::1]:2"), {"PLAINTEXT": "PLAINTEXT", "IN": "PLAINTEXT"})

@@ -135,7 +135,7 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]
 
 
 @pytest.mark.parametrize("expressions", EXPRESSIONS, ids=lambda each: each.__name__)
-def test_each_has_a_result(prometheus: Prometheus, expressions: Callable[[], Iterator[str]]) -> None:
+def test_each_panel_expression_has_a_result(prometheus: Prometheus, expressions: Callable[[], Iterator[str]]) -> None:
     asked = list(expressions())
     assert len(asked) >= 5
     for expression in asked:
@@ -146,7 +146,7 @@ def test_each_has_a_result(prometheus: Prometheus, expressions: Callable[[], Ite
             wait_until(partial(prometheus.ask, expression), 60, lambda asked=expression: asked)
 
 
-def test_a_wrong_expression_has_none(prometheus: Prometheus) -> None:
+def test_a_wrong_expression_has_no_result(prometheus: Prometheus) -> None:
     assert prometheus.ask("kafka_server_replicamanager_leadercounts") == []
 
 

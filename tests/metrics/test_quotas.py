@@ -31,7 +31,7 @@ def samples(node: Node) -> list[str]:
     return [line for line in text.splitlines() if line.startswith("kafka_server_quota_")]
 
 
-def test_without_quotas_there_are_none(node: Node) -> None:
+def test_without_quotas_there_are_no_samples(node: Node) -> None:
     client(node).ask(produce(5000), 9)
     assert samples(node) == []
 
@@ -49,7 +49,7 @@ def test_rates_and_throttle_times(node: Node) -> None:
     assert [line.split()[-1] for line in samples(node)] == ["0.0", "0"]
 
 
-def test_users_that_share_a_quota_have_one_sample_and_the_most_active_are_shown(node: Node) -> None:
+def test_clients_share_a_quota_sample_and_only_active_ones_are_shown(node: Node) -> None:
     set_quotas(node, QuotaEntity(DEFAULT), {QuotaKey.PRODUCER_BYTE_RATE: 1e9})
     for name in ("one", "two"):
         client(node).ask(produce(100), 9, name)

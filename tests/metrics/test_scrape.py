@@ -104,7 +104,7 @@ def scraped(tmp_path_factory: pytest.TempPathFactory) -> tuple[Samples, dict[str
 Scraped = tuple[Samples, dict[str, int], Samples]
 
 
-def test_all_that_the_table_has_is_there(scraped: Scraped) -> None:
+def test_metric_families_are_complete(scraped: Scraped) -> None:
     """Others appear with the first error, or with the first quota, or on listeners with TLS and SASL."""
     samples, _, _ = scraped
     missing = [family.name for family in FAMILIES if sample_name(family) not in samples]
@@ -131,7 +131,7 @@ def test_traffic_of_a_topic_and_of_all(scraped: Scraped) -> None:
         assert value(samples, f"{prefix}{name}", topic=TOPIC) > 0
 
 
-def test_offsets_and_lag_are_those_of_a_client(scraped: Scraped) -> None:
+def test_offsets_and_lag_match_a_clients(scraped: Scraped) -> None:
     samples, known, _ = scraped
     assert known == {"0": 7, "1": 5}
     group = 'a "group"'
@@ -147,7 +147,7 @@ def test_offsets_and_lag_are_those_of_a_client(scraped: Scraped) -> None:
     assert value(samples, "kafka_coordinator_group_groupmetadatamanager_numgroupsempty") == 1
 
 
-def test_what_alerts_ask_for(scraped: Scraped) -> None:
+def test_metrics_of_alerts_have_values(scraped: Scraped) -> None:
     samples, _, _ = scraped
     assert value(samples, "kafka_controller_kafkacontroller_activecontrollercount") == 1
     for name in (
@@ -191,7 +191,7 @@ def test_how_long_requests_took(scraped: Scraped) -> None:
     assert 0 < middle <= high
 
 
-def test_bytes_of_disks_are_those_of_the_process(tmp_path: Path) -> None:
+def test_disk_bytes_are_read_from_the_process_counts(tmp_path: Path) -> None:
     counts, out = tmp_path / "io", Exposition()
     collect_disk(out, counts)  # another system
     assert not at_once(out.encode())

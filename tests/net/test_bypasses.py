@@ -66,7 +66,7 @@ class UserNameTests(SaslNodeTests):
         peer.frames()
         return peer.transport.closed or int(peer.ask(EVERYTHING, 3).error_code)
 
-    def test_only_the_super_user_is_one(self) -> None:
+    def test_similar_names_are_not_the_super_user(self) -> None:
         self.assertEqual(self.answer_to(b"\0admin\0pencil"), 0)
         for name in (*self.in_file, *self.in_tree):
             expected = "after sending" if "\0" in name else DENIED

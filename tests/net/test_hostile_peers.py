@@ -148,7 +148,7 @@ def test_a_bad_frame_closes_its_connection_with_a_line_and_no_other(
     assert bystander.ask(ApiVersionsRequest(), 0)
 
 
-def test_an_unknown_version_of_api_versions_is_answered_in_the_oldest_layout(connect: Callable[..., Peer]) -> None:
+def test_an_unknown_version_of_api_versions_is_answered_in_version_0(connect: Callable[..., Peer]) -> None:
     peer = connect()
     peer.socket.sendall(struct.pack(">ihhih", 10, 18, 77, 5, -1))
     answer = peer.answer()

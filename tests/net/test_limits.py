@@ -41,7 +41,7 @@ def test_the_stalest_holders_go_until_the_rest_fits() -> None:
     assert "queued.max.request.bytes=100" in second.closed[0]
 
 
-def test_one_that_holds_more_than_all_may_is_closed_itself() -> None:
+def test_a_connection_above_the_whole_limit_is_closed_itself() -> None:
     bound = MemoryLimit(100)
     only = Connection(bound)
     bound.holds(only, 101)
@@ -49,7 +49,7 @@ def test_one_that_holds_more_than_all_may_is_closed_itself() -> None:
     assert bound.total == 0
 
 
-def test_what_is_released_makes_space() -> None:
+def test_released_memory_can_be_used_again() -> None:
     bound = MemoryLimit(100)
     first, second = Connection(bound), Connection(bound)
     bound.holds(first, 90)
@@ -87,7 +87,7 @@ def test_connections_are_counted_per_listener_but_for_all_of_brokers() -> None:
     assert bound.admit("a", "INSIDE") is None
 
 
-def test_many_connections_that_take_too_long_end_in_parts_by_one_timer() -> None:
+def test_connections_that_time_out_are_closed_in_slices_by_one_timer() -> None:
     clock, ended = Clock(), list[int]()
     limit = SetupLimit(clock, ms=1000, most_per_host=50)
     for number in range(50):
@@ -111,7 +111,7 @@ def test_many_connections_that_take_too_long_end_in_parts_by_one_timer() -> None
     assert limit.reject("10.0.0.1") is None
 
 
-def test_of_each_address_some_lines_are_reported_and_then_how_many_more_there_were() -> None:
+def test_lines_per_address_are_limited_and_the_rest_counted() -> None:
     clock = Clock()
     lines = PeerLogLimit(clock, "more from {host}: {count}")
     with logged_lines() as reported:
@@ -131,7 +131,7 @@ def test_of_each_address_some_lines_are_reported_and_then_how_many_more_there_we
     assert clock.getDelayedCalls() == []
 
 
-def test_what_is_left_is_reported_at_the_end() -> None:
+def test_suppressed_lines_are_counted_at_the_end() -> None:
     clock = Clock()
     lines = PeerLogLimit(clock, "more from {host}: {count}")
     left = [lines.is_due("10.0.0.1") for _ in range(30)].count(False)
@@ -142,7 +142,7 @@ def test_what_is_left_is_reported_at_the_end() -> None:
     assert clock.getDelayedCalls() == []
 
 
-def test_many_addresses_share_what_is_left() -> None:
+def test_suppressed_lines_of_many_addresses_share_one_line() -> None:
     clock = Clock()
     lines = PeerLogLimit(clock, "more from {host}: {count}")
     due = sum(lines.is_due(f"10.0.{number // 250}.{number % 250}") for number in range(5000))
@@ -155,7 +155,7 @@ def test_many_addresses_share_what_is_left() -> None:
 class ErrorTests(NodeTests):
     settings = {"max.connections.per.ip": "1"}
 
-    def test_of_many_rejected_connections_few_are_reported(self) -> None:
+    def test_rejected_connections_are_logged_at_a_limited_rate(self) -> None:
         bounds = SharedLimits.of(self.node.broker)
         factory = KafkaFactory(self.node.clock, self.node.broker, self.node.broker.config.listeners[0], bounds)
         address = IPv4Address("TCP", "10.0.0.1", 5)

@@ -426,7 +426,7 @@ class ChangeTests(GoneTests):
         self.assertEqual(log.log_end_offset, 3)
         self.assertEqual(self.memory.total, 0)
 
-    def test_so_is_one_that_waits_for_a_sync(self) -> None:
+    def test_a_change_that_waits_for_a_sync_completes(self) -> None:
         log = self.node.broker.partitions.find("synced", 0).log
         protocol, _ = self.connect()
         protocol.dataReceived(produce("synced", b"v"))
@@ -462,7 +462,7 @@ class VerificationTests(MemberTests):
 class PreparedTests(GoneTests):
     """Answers that are prepared, or that wait for those before them, count to `queued.max.request.bytes`."""
 
-    def test_what_is_converted_counts_while_it_is_prepared_and_until_it_is_sent(self) -> None:
+    def test_converted_answers_count_as_memory_until_they_are_sent(self) -> None:
         protocol, transport = self.connect()
         protocol.dataReceived(fetch("t", 12, 2, 10_000) + fetch("t", 2))
         self.node.clock.advance(0)

@@ -64,7 +64,7 @@ def test_a_call_that_is_due_sooner_is_not_kept_waiting() -> None:
     assert poller.now - before < STEP * 5
 
 
-def test_it_stands_in_for_a_real_poller() -> None:
+def test_eager_poller_replaces_a_real_poller() -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs, select.epoll() as real:
         eager = EagerPoller(real)

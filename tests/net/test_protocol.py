@@ -181,7 +181,7 @@ class ProtocolTests(SynchronousTestCase):
         self.assertAlmostEqual(asked.remote.sum_ns / 1e9, 0.112 - 0.009)
         self.assertAlmostEqual(asked.local.sum_ns / 1e9, 0.003)
 
-    def test_of_many_reads_some_are_measured(self) -> None:
+    def test_only_some_of_many_reads_are_measured(self) -> None:
         """They count as often as the others are left out."""
         clock = Clock()
         self.patch(latencies, "perf_counter_ns", lambda: round(clock.seconds() * 1e9))
@@ -225,7 +225,7 @@ class ProtocolTests(SynchronousTestCase):
         self.assertEqual(routes["Metadata", 9].errors, {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: 1})
         self.flushLoggedErrors()
 
-    def test_an_answer_that_cannot_be_encoded_costs_a_line_and_the_connection(self) -> None:
+    def test_an_unencodable_answer_is_logged_and_closes(self) -> None:
         """An error of the broker; many of them do not fill the log."""
         at_once, late = HeartbeatResponse(throttle_time_ms=2**40), MetadataResponse(throttle_time_ms=2**40)
         self.handlers.heartbeat = lambda *_: at_once  # type: ignore[method-assign]
@@ -285,7 +285,7 @@ class ProtocolTests(SynchronousTestCase):
         self.settle()
         self.assertEqual(self.transport.closed, "at once")
 
-    def test_what_is_no_request_closes_the_connection_after_the_answers_before_it(self) -> None:
+    def test_an_invalid_request_closes_the_connection_after_answers(self) -> None:
         unknown_api = struct.pack(">ihhih", 10, 999, 0, 2, -1)
         unknown_version = struct.pack(">ihhih", 10, 12, 99, 2, -1)
         too_short = struct.pack(">ib", 1, 0)
@@ -302,7 +302,7 @@ class ProtocolTests(SynchronousTestCase):
             self.assertEqual(transport.closed, "at once")
         self.assertEqual(self.transport.closed, "")
 
-    def test_of_many_that_are_no_requests_few_are_reported(self) -> None:
+    def test_invalid_requests_are_logged_at_a_limited_rate(self) -> None:
         bad = struct.pack(">ib", 1, 0), struct.pack(">i", -1)
         with logged_lines() as lines:
             for number in range(200):
@@ -339,7 +339,7 @@ class ProtocolTests(SynchronousTestCase):
             ],
         )
 
-    def test_while_the_peer_takes_no_answers_nothing_more_is_handled_or_read(self) -> None:
+    def test_a_peer_that_does_not_read_answers_is_not_read_from(self) -> None:
         self.transport.full = True
         self.protocol.dataReceived(b"".join(map(heartbeat, range(2000))))
         self.assertFalse(self.transport.reading)
@@ -356,13 +356,13 @@ class ProtocolTests(SynchronousTestCase):
         self.handlers.waiting[0].callback(MetadataResponse())
         self.assertEqual(len(self.handlers.waiting), REQUESTS_WAITING_MAX + 1)
 
-    def test_requests_at_the_bound_that_are_answered_at_once_do_not_stop_those_behind_them(self) -> None:
+    def test_immediate_answers_at_the_limit_do_not_block_later_requests(self) -> None:
         self.patch(KafkaProtocol, "requests_waiting_max", 1)
         protocol, transport = connect(FakeFactory((Api(MetadataRequest, lambda *_: succeed(MetadataResponse())),)))
         protocol.dataReceived(metadata(1) + metadata(2))
         self.assertEqual((correlation_ids(transport), transport.reading), ([1, 2], True))
 
-    def test_finishing_sends_what_waits_and_then_closes(self) -> None:
+    def test_finish_sends_pending_answers_before_it_closes(self) -> None:
         self.protocol.dataReceived(metadata(1) + heartbeat(2))
         self.protocol.finish()
         self.assertEqual(self.transport.closed, "")
@@ -370,7 +370,7 @@ class ProtocolTests(SynchronousTestCase):
         self.assertEqual(correlation_ids(self.transport), [1, 2])
         self.assertEqual(self.transport.closed, "after sending")
 
-    def test_answers_that_a_request_of_another_connection_completes_are_sent_together(self) -> None:
+    def test_answers_completed_by_another_connection_are_sent_together(self) -> None:
         def complete(*_: Any) -> HeartbeatResponse:
             for each in self.handlers.waiting:
                 each.callback(MetadataResponse())
@@ -395,7 +395,7 @@ class ProtocolTests(SynchronousTestCase):
         self.assertEqual(self.transport.sent, [])
         self.assertEqual(self.factory.lost, ["10.0.0.1"])
 
-    def test_reads_of_a_connection_that_is_gone_are_cancelled_and_changes_go_on(self) -> None:
+    def test_a_lost_connection_cancels_reads_but_not_changes(self) -> None:
         for is_read in (True, False):
             handlers = Handlers()
             protocol, transport = connect(FakeFactory((Api(MetadataRequest, handlers.metadata, is_read=is_read),)))
@@ -472,7 +472,7 @@ class LongTests(SynchronousTestCase):
         topics = [MetadataRequestTopic(name=f"a topic's name {number}") for number in range(5000)]
         return frame(MetadataRequest(topics), 9, correlation_id)
 
-    def test_a_long_request_is_decoded_in_slices_before_those_behind_it(self) -> None:
+    def test_a_long_request_is_decoded_in_slices_before_later_ones(self) -> None:
         self.protocol.dataReceived(heartbeat(1) + self.long_request(2) + heartbeat(3))
         self.assertEqual(correlation_ids(self.transport), [1])
         self.assertFalse(self.transport.reading)
@@ -498,7 +498,7 @@ class LongTests(SynchronousTestCase):
             self.settle()
         self.assertIn("bad request: MetadataRequest v9 is cut off; this looks like something else", lines[0])
 
-    def test_a_long_answer_that_cannot_be_encoded_costs_a_line_and_the_connection(self) -> None:
+    def test_an_unencodable_long_answer_is_logged_and_closes(self) -> None:
         wrong = [MetadataResponseTopic(name="t")] * 2000 + [MetadataResponseTopic(error_code=2**20, name="t")]
         self.protocol.dataReceived(metadata(1) + heartbeat(2))
         with logged_lines() as lines:
@@ -574,7 +574,7 @@ class LongTests(SynchronousTestCase):
         self.assertEqual((len(done), self.handlers.heartbeats, transport.sent), (STEPS, 0, []))
         self.assertEqual(self.factory.memory.total, 0)
 
-    def test_a_long_request_whose_handler_works_in_steps(self) -> None:
+    def test_a_long_request_with_a_handler_that_works_in_steps(self) -> None:
         done: list[int] = []
         protocol, transport = self.connect_with(lambda *_: stepping(done, MetadataResponse()))
         protocol.dataReceived(self.long_request(1) + heartbeat(2))
@@ -601,7 +601,7 @@ class LongTests(SynchronousTestCase):
 
 
 class MemoryTests(SynchronousTestCase):
-    def test_over_the_common_bound_the_connection_that_moved_least_recently_goes(self) -> None:
+    def test_the_least_recently_active_connection_is_closed_at_the_limit(self) -> None:
         factory = FakeFactory(Handlers().table(), memory=MemoryLimit(250_000))
         connections = [connect(factory) for _ in range(3)]
         stalled, moving, last = (protocol for protocol, _ in connections)

@@ -81,7 +81,7 @@ class SaslListenerTests(SaslNodeTests):
         self.assertEqual(peer.frames(), [b""])
         self.assertEqual(peer.ask(ListGroupsRequest(), 4).error_code, 0)
 
-    def test_a_wrong_password_and_an_unknown_user_get_the_same_answer_at_the_same_time(self) -> None:
+    def test_a_wrong_password_and_an_unknown_user_are_answered_alike(self) -> None:
         answers = []
         for token in (WRONG, UNKNOWN):
             peer = Peer(self)
@@ -130,7 +130,7 @@ class SaslListenerTests(SaslNodeTests):
                 tried += 1
         self.assertGreater(tried, 2 * len(SUPPORTED))
 
-    def test_what_is_no_authentication_counts_as_a_failed_one(self) -> None:
+    def test_requests_before_authentication_count_as_failed_logins(self) -> None:
         """A flood of it would not be seen otherwise; a violation of an authenticated client is none."""
         handshake, garbage = (SaslHandshakeRequest("PLAIN"), 1), struct.pack(">ihhih", 10, 36, 1, 1, 7)
         for number, sent in enumerate(
@@ -323,7 +323,7 @@ class SaslListenerTests(SaslNodeTests):
         self.assertNotIn("no user", lines[0])
         self.assertEqual(Peer(self).log_in(b"\0bob\0another one").error_code, 0)
 
-    def test_an_error_that_nobody_expected_does_not_end_the_checks_of_the_file(self) -> None:
+    def test_an_unexpected_error_does_not_end_the_file_checks(self) -> None:
         self.file.write_text("bob:another one\n")
         with patch.object(sasl_listeners, "_load", side_effect=LookupError), logged_lines() as lines:
             self.node.clock.advance(5)
@@ -379,7 +379,7 @@ class SessionTests(SaslListenerTests):
         self.assertEqual(self.again(peer).error_code, 0)
         self.assertEqual(peer.ask(ListGroupsRequest(), 4).error_code, 0)
 
-    def test_another_user_another_mechanism_and_a_wrong_password_end_the_connection(self) -> None:
+    def test_a_failed_or_different_reauthentication_ends_the_connection(self) -> None:
         self.file.write_text("alice:secret\nbob:secret\n")
         self.node.clock.advance(5)
         scram = ScramClient("SCRAM-SHA-256", "alice", "secret")

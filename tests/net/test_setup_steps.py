@@ -158,7 +158,7 @@ def test_a_client_that_leaves_while_it_waits_ends_its_connection(listening: List
 
 
 @pytest.mark.parametrize("is_stopped", [False, True])
-def test_who_stops_reading_while_waiting_is_not_read(listening: Listening, is_stopped: bool) -> None:
+def test_a_connection_that_stops_reading_is_not_read(listening: Listening, is_stopped: bool) -> None:
     with closing(listening.client()) as client:
         connection = listening.connection(client)
         client.sendall(b"credentials")

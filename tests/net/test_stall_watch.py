@@ -91,7 +91,7 @@ def test_the_line_of_a_long_iteration_is_logged_once(monkeypatch: pytest.MonkeyP
     assert found[2] == "tests/net/test_stall_watch.py"
 
 
-def test_the_api_is_named_and_the_line_of_ours_that_called_something_else(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stall_names_the_api_and_our_calling_line(monkeypatch: pytest.MonkeyPatch) -> None:
     reports = Reports(monkeypatch)
 
     def slow(*anything: object) -> None:
@@ -136,7 +136,7 @@ def test_without_a_limit_there_is_no_thread() -> None:
     assert threading.active_count() == before
 
 
-def test_a_watch_that_was_stopped_before_the_reactor_ran_does_not_start() -> None:
+def test_a_watch_stopped_before_the_reactor_runs_does_not_start() -> None:
     before = threading.active_count()
     watch = StallWatch(reactor, LIMIT_MS, APIS)
     ensureDeferred(watch.stop())

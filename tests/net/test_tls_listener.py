@@ -84,7 +84,7 @@ class TlsListenerTests(NodeTests):
         second.connectionLost()
         self.connect()
 
-    def test_of_many_failures_few_are_reported(self) -> None:
+    def test_tls_failures_are_logged_at_a_limited_rate(self) -> None:
         protocol, _ = self.connect()
         with logged_lines() as lines:
             for _ in range(101):

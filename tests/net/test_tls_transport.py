@@ -170,7 +170,7 @@ class TlsTransportTests(SynchronousTestCase):
         self.assertEqual(pair.receiver.certificates, [None])
         self.assertGreater(pair.receiver.drained, 0)
 
-    def test_nothing_is_delivered_before_the_handshake_is_over(self) -> None:
+    def test_no_data_is_delivered_before_the_handshake_is_done(self) -> None:
         pair = self.pair(connected=False)
         pair.peer.send(b"\x16\x03\x01\x00\x10" + b"x" * 16)
         outcome = pair.transport.doRead()
@@ -197,7 +197,7 @@ class TlsTransportTests(SynchronousTestCase):
         pieces = pair.receiver.received
         self.assertEqual(b"".join(pieces), CONTENT[:100_000] + b"behind")
 
-    def test_who_stops_reading_gets_the_rest_later(self) -> None:
+    def test_a_paused_receiver_gets_the_rest_later(self) -> None:
         pair = self.pair()
         received = pair.receiver.received
         pair.receiver.dataReceived = lambda data: (received.append(data), pair.transport.stopReading())  # type: ignore
@@ -242,7 +242,7 @@ class TlsTransportTests(SynchronousTestCase):
         self.assertIsInstance(begun.transport.doRead(), TlsFailed)
         self.assertEqual(begun.receiver.causes, ["the peer closed the connection"])
 
-    def test_a_peer_that_is_gone_frees_what_waits(self) -> None:
+    def test_a_lost_peer_frees_unsent_chunks(self) -> None:
         pair = self.pair()
         pair.transport.send_chunks([CONTENT, self.region(0, 1000)])
         pair.peer.close()
@@ -266,7 +266,7 @@ class TlsTransportTests(SynchronousTestCase):
         self.assertIsInstance(pair.transport.doRead(), TlsFailed)
         self.assertEqual(pair.receiver.causes, ["decryption failed or bad record mac"])
 
-    def test_who_sends_much_gives_way_to_others_that_wait(self) -> None:
+    def test_a_large_send_yields_to_waiting_connections(self) -> None:
         pair = self.pair()
         pair.peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
         pair.transport.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)

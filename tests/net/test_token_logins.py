@@ -67,7 +67,7 @@ class TokenLoginTests(SaslNodeTests):
         self.log_in(with_password, "alice", "secret", "")
         self.assertEqual(with_password.ask(CreateDelegationTokenRequest(None, None), 3).error_code, 0)
 
-    def test_what_does_not_authenticate(self) -> None:
+    def test_invalid_token_logins_fail(self) -> None:
         issued = self.create()
         token_id, password = issued.token.token_id, issued.password
         for user, secret, extensions in (

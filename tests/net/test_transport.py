@@ -148,7 +148,7 @@ class TransportTests(SynchronousTestCase):
         self.assertEqual((pair.transport.unsent_bytes, pair.transport.unsent_chunks), (0, 0))
         pair.close()
 
-    def test_what_fits_is_sent_in_the_same_call(self) -> None:
+    def test_small_chunks_are_sent_in_the_same_call(self) -> None:
         pair = self.pair()
         pair.transport.send_chunks([b"at once"])
         self.assertEqual(pair.peer.recv(100), b"at once")
@@ -168,7 +168,7 @@ class TransportTests(SynchronousTestCase):
         pair.read_all()
         self.assertEqual(pair.receiver.drained, 1)
 
-    def test_losing_the_connection_waits_for_what_is_unsent(self) -> None:
+    def test_close_waits_for_unsent_chunks(self) -> None:
         pair = self.pair()
         pair.transport.send_chunks([CONTENT])
         pair.transport.loseConnection()
@@ -199,17 +199,17 @@ class TransportTests(SynchronousTestCase):
         self.assertEqual(pair.transport in pair.reactor.writers, pair.transport.unsent_chunks > 0)
         return count
 
-    def test_who_sends_much_of_a_file_gives_way_to_others_that_wait(self) -> None:
+    def test_a_large_file_region_yields_to_waiting_connections(self) -> None:
         self.assertEqual(self.sent_in_one_call([3500], True), 1000)
         self.assertEqual(self.sent_in_one_call([3500], False), 3500)
 
-    def test_who_sends_many_small_regions_gives_way_as_well(self) -> None:
+    def test_many_small_regions_yield_to_waiting_connections(self) -> None:
         self.assertEqual(self.sent_in_one_call([400] * 6, True), 1200)
         self.assertEqual(self.sent_in_one_call([400] * 6, False), 2400)
         self.assertEqual(self.sent_in_one_call([b"x" * 300, 300] * 4, True), 1200)
 
     @patch("pylogbroker.net.transport._PIECE", 1000)
-    def test_whether_others_wait_is_asked_once_for_each_piece_and_not_at_the_end(self) -> None:
+    def test_waiting_connections_are_checked_once_per_yield_size(self) -> None:
         pair = self.pair()
         with patch("pylogbroker.net.transport.others_wait", return_value=False) as asked:
             pair.transport.send_chunks([self.region(0, 400) for _ in range(9)])
@@ -222,7 +222,7 @@ class TransportTests(SynchronousTestCase):
         self.assertTrue(pair.transport.connected)
         self.assertEqual((pair.transport.unsent_chunks, pair.reactor.writers), (0, set()))
 
-    def test_a_peer_that_is_gone_ends_the_connection_and_frees_what_waits(self) -> None:
+    def test_a_lost_peer_ends_the_connection_and_frees_unsent_chunks(self) -> None:
         pair = self.pair()
         pair.transport.send_chunks([CONTENT, self.region(0, 1000)])
         pair.peer.close()

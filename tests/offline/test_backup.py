@@ -107,7 +107,7 @@ def test_a_copy_of_a_broker_that_is_written_to(broker: BrokerProcess, tmp_path: 
         assert restored.unexpected_errors() == []
 
 
-def test_what_is_no_part_of_it(broker: BrokerProcess, tmp_path: Path) -> None:
+def test_a_backup_leaves_out_locks_and_other_files(broker: BrokerProcess, tmp_path: Path) -> None:
     (broker.data_dir / "backup_2024").mkdir()
     output = succeed("backup", "create", tmp_path / "copy", "--data-dir", broker.data_dir)
     assert output.splitlines() == [

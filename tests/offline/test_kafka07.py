@@ -83,7 +83,7 @@ def test_a_bar_where_there_is_a_terminal(old: Path, tmp_path: Path, options: lis
     assert "Importing" not in succeed("migrate", "kafka07", old, "--data-dir", tmp_path / "other", *options)
 
 
-def test_an_imported_topic_keeps_what_is_old(old: Path, tmp_path: Path) -> None:
+def test_an_imported_topic_keeps_old_segments(old: Path, tmp_path: Path) -> None:
     succeed("migrate", "kafka07", old, "--data-dir", tmp_path / "data", "--set", "segment.bytes=1048576")
     assert settings_of(tmp_path / "data", "my_topic") == {
         "message.format.version": "0.7",
@@ -164,7 +164,7 @@ class TestDamage:
         _, kept = self.import_one(tmp_path, {"00000000000.kafka": message(b"one") + bytes(4096)})
         assert kept == message(b"one")
 
-    def test_a_compressed_message_whose_inside_is_damaged_is_kept_and_named(self, tmp_path: Path) -> None:
+    def test_a_compressed_message_with_damaged_content_is_kept_and_named(self, tmp_path: Path) -> None:
         bad = message(b"no gzip at all", attributes=GZIP)
         output, kept = self.import_one(tmp_path, {"00000000000.kafka": message(b"one") + bad})
         assert kept == message(b"one") + bad
@@ -200,7 +200,7 @@ class TestAgain:
         assert not list(data.glob("*-import"))
         assert ("skipped my_topic" in output) == (moment == "remove")
 
-    def test_what_is_imported_is_left_alone(self, old: Path, tmp_path: Path) -> None:
+    def test_an_imported_topic_is_not_imported_again(self, old: Path, tmp_path: Path) -> None:
         data = tmp_path / "data"
         succeed("migrate", "kafka07", old, "--data-dir", data)
         before = stored(data, "my_topic", 0)

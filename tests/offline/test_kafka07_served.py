@@ -71,7 +71,7 @@ def test_clients_of_that_time_read_from_their_offsets(served: SimpleBroker, clie
     assert [each.encode() for each in json.loads(output)] == [payload for _, payload in places[77:]]
 
 
-def test_what_was_not_imported_is_left_alone_and_named(served: SimpleBroker) -> None:
+def test_a_partition_that_was_not_imported_is_left_alone_and_named(served: SimpleBroker) -> None:
     path = served.data_dir / "my_topic_0"
     [line] = [line for line in served.process.lines if "my_topic_0" in line]
     assert "left alone, not served" in line

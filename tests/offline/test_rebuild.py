@@ -77,7 +77,7 @@ def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
         running.kill()
 
 
-def test_what_was_there_is_there_again(broker: BrokerProcess, tmp_path: Path) -> None:
+def test_rebuild_restores_topics_and_offsets(broker: BrokerProcess, tmp_path: Path) -> None:
     before = nodes(broker.data_dir)
     (broker.data_dir / TREE).rename(tmp_path / "lost")
     with pytest.raises(Exception, match="pylogbroker coordination rebuild"):
@@ -105,7 +105,7 @@ def _value(data: bytes) -> object:
     return json.loads(data) if data.startswith(b"{") else data
 
 
-def test_what_cannot_be_recovered_is_reported(broker: BrokerProcess) -> None:
+def test_rebuild_reports_losses(broker: BrokerProcess) -> None:
     data = broker.data_dir
     (data / TREE).unlink()
     shutil.rmtree(data / f"{TOPIC}_1")

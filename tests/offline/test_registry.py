@@ -51,7 +51,7 @@ def committed(broker: BrokerProcess, group: str) -> dict[tuple[str, int], int]:
     return {(key.topic, key.partition): each.offset for key, each in found.items()}
 
 
-def test_what_the_command_says(data: Path) -> None:
+def test_import_output_names_skipped_and_created_items(data: Path) -> None:
     output = succeed(*IMPORT, data, "--override", "offsets.topic.num.partitions=5")
     assert output.splitlines() == [
         "skipped /consumers/broken/offsets/my_topic/0-0: not a number: 'soon'",
@@ -99,7 +99,7 @@ def test_topics_have_their_settings_and_logs(served: BrokerProcess) -> None:
         assert not {"going", "old_orders"} & broker.topics().keys()
 
 
-def test_what_a_group_has_committed_here_stays(data: Path, tmp_path: Path) -> None:
+def test_offsets_committed_here_are_kept(data: Path, tmp_path: Path) -> None:
     (tmp_path / "dump.json").write_text('{"/consumers/late/offsets/my_topic/0-0": "13"}')
     succeed("migrate", "zookeeper", tmp_path / "dump.json", "--data-dir", data)
     output = succeed(*IMPORT, data, "--group", "late")

@@ -147,7 +147,7 @@ class TestErrors:
         with pytest.raises(OfflineError, match=r"none of Kafka's nodes below /; Kafka's nodes are below /kafka: set "):
             read(FILES, chroot="")
 
-    def test_nothing_there(self, tmp_path: Path) -> None:
+    def test_an_empty_or_missing_directory(self, tmp_path: Path) -> None:
         with pytest.raises(OfflineError, match="is neither an existing file nor the host:port of a server"):
             read(tmp_path / "none")
         with pytest.raises(OfflineError, match=r"has no snapshot\.\* and no log\.\*"):

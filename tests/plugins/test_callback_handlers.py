@@ -19,7 +19,7 @@ def events(topic: str, count: int) -> list[Event]:
 
 
 @pytest.mark.parametrize("factory", [built_in.logging_handler, built_in.metrics_handler])
-def test_they_are_what_their_interfaces_say(factory: ICallbackHandlerFactory) -> None:
+def test_factories_provide_their_interfaces(factory: ICallbackHandlerFactory) -> None:
     verifyObject(ICallbackHandlerFactory, factory)
     verifyObject(ICallbackHandler, factory.make("", {}))
     with pytest.raises(ValueError, match=r"no argument|any of debug, info"):
@@ -27,7 +27,7 @@ def test_they_are_what_their_interfaces_say(factory: ICallbackHandlerFactory) ->
 
 
 @pytest.mark.parametrize("handler", [CallbackHandler(), LoggingHandler(), MetricsHandler()])
-def test_they_let_everything_pass(handler: ICallbackHandler) -> None:
+def test_handlers_let_all_events_pass(handler: ICallbackHandler) -> None:
     verifyObject(ICallbackHandler, handler)
     some = events("t", 2)
     assert handler.before_enqueue(some[0]) is some[0]

@@ -55,7 +55,7 @@ def test_by_size(retention: int, gone: int) -> None:
 
 
 @pytest.mark.parametrize("factory", [built_in.record_time, built_in.modification_time, built_in.size])
-def test_they_are_what_their_interfaces_say(factory: BuiltIn) -> None:
+def test_factories_provide_their_interfaces(factory: BuiltIn) -> None:
     settings = {"retention.ms": 5, "retention.bytes": 5}
     verifyObject(IDeletePolicyFactory, factory)
     verifyObject(IDeletePolicy, factory.make("", settings))
@@ -93,7 +93,7 @@ REJECTED = {
 
 
 @pytest.mark.parametrize("text", REJECTED)
-def test_what_cannot_be_made_is_rejected(text: str) -> None:
+def test_invalid_policies_are_rejected(text: str) -> None:
     policies, settings = plugins.delete_policies(), topic(delete_policies=f"record-time,{text}", retention_ms="25")
     with pytest.raises(ConfigError) as rejected:
         policies.check(settings, settings.overrides)
@@ -170,7 +170,7 @@ def test_a_built_in_keeps_its_name(put: Put) -> None:
     assert lines == ["ignored pylogbroker.plugins.imitation.made_0: size is the name of a built-in delete policy"]
 
 
-def test_where_two_plugins_claim_a_name_neither_gets_it(put: Put) -> None:
+def test_a_name_claimed_by_two_plugins_is_ignored(put: Put) -> None:
     put("one", named("mine", "yours"))
     put("another", named("mine"))
     with logged_lines() as lines:
@@ -183,7 +183,7 @@ def test_where_two_plugins_claim_a_name_neither_gets_it(put: Put) -> None:
     )
 
 
-def test_what_cannot_be_loaded_any_more_has_one_traceback_at_most(put: Put) -> None:
+def test_a_plugin_that_stopped_loading_logs_one_traceback_at_most(put: Put) -> None:
     put("worked", named("one", "two", "three"))
     assert installed() == sorted([*BUILT_IN, "one", "two", "three"])
     events: list[LogEvent] = []

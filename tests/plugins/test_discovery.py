@@ -66,7 +66,7 @@ def in_order(line: str) -> str:
         ((IDeletePolicyFactory,), {"modification-time", "record-time", "size"}),
     ],
 )
-def test_what_is_built_in(interfaces: tuple[type, ...], names: set[str]) -> None:
+def test_built_in_plugins_are_found(interfaces: tuple[type, ...], names: set[str]) -> None:
     found = installed("plugin", *interfaces)
     assert found.keys() == names
     assert all(plugin.name == name for name, plugin in found.items())
@@ -95,7 +95,7 @@ def test_objects_and_factories_share_names(put: Put) -> None:
     assert "upper" not in installed("decoder", IDecoder, IDecoderFactory)
 
 
-def test_where_no_cache_can_be_written_none_is_missed(put: Put, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unwritable_cache_hides_no_plugin(put: Put, monkeypatch: pytest.MonkeyPatch) -> None:
     path = put("encoders", OTHERS + "a = Upper('upper')\n")
     put("broken", "raise RuntimeError('broken')")
     installed_there = str(path.parent)
@@ -107,7 +107,7 @@ def test_where_no_cache_can_be_written_none_is_missed(put: Put, monkeypatch: pyt
     assert [line.splitlines()[0] for line in lines] == ["ignored the plugins in pylogbroker.plugins.broken"]
 
 
-def test_only_what_provides_the_interface_is_loaded(put: Put) -> None:
+def test_only_modules_with_the_interface_are_loaded(put: Put) -> None:
     path = put("encoders", OTHERS + "a = Upper('upper')\n")
     assert "upper" in installed("encoder", IEncoder)
     put("encoders", "raise RuntimeError('loaded')")

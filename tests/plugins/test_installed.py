@@ -36,7 +36,7 @@ def broker(python: Path, tmp_path: Path) -> Iterator[BrokerProcess]:
     assert running.unexpected_errors() == []
 
 
-def test_its_own_tests(python: Path) -> None:
+def test_tests_of_the_example_pass(python: Path) -> None:
     run_tests_of("newest_segments", python)
 
 
@@ -83,7 +83,7 @@ def test_a_topic_keeps_its_newest_segments(broker: BrokerProcess) -> None:
     assert wait_for_deletion(broker, "plain") == (9, 18)
 
 
-def test_its_error_reaches_the_client(broker: BrokerProcess) -> None:
+def test_errors_of_the_plugin_reach_the_client(broker: BrokerProcess) -> None:
     broker.start()
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     config = {"delete.policies": "newest-segments:none"}
@@ -119,7 +119,7 @@ def test_a_plugin_that_cannot_be_loaded_keeps_nobody_from_starting(python: Path,
     assert bool(re.search("RuntimeError|ModuleNotFoundError", said)) == module.startswith(("raise", "import"))
 
 
-def test_where_no_cache_can_be_written_plugins_are_found_all_the_same(python: Path, tmp_path: Path) -> None:
+def test_plugins_are_found_without_a_writable_cache(python: Path, tmp_path: Path) -> None:
     directory = tmp_path / "others" / "pylogbroker" / "plugins"
     (directory / "dropin.cache" / "in the way").mkdir(parents=True)
     (directory / "other_plugin.py").write_text(

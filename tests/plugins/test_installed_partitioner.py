@@ -55,17 +55,17 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return install_example("key_prefix", tmp_path_factory.mktemp("environment"))
 
 
-def test_its_own_tests(python: Path) -> None:
+def test_tests_of_the_example_pass(python: Path) -> None:
     run_tests_of("key_prefix", python)
 
 
-def test_settings_name_it(python: Path) -> None:
+def test_settings_choose_the_partitioner(python: Path) -> None:
     done = subprocess.run([python, "-c", LOOK_UP], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == [REJECTED, [partition_of_key(b"anna", 50)] * 5]
 
 
-def test_a_producer_goes_by_it(python: Path, tmp_path: Path) -> None:
+def test_a_producer_uses_the_partitioner(python: Path, tmp_path: Path) -> None:
     names = ["anna", "bob", "carl", "dora"]
     broker = BrokerProcess(tmp_path, {"num.partitions": "5"})
     broker.start()

@@ -123,7 +123,7 @@ def test_round_robin() -> None:
         (built_in.round_robin, "", RoundRobinPartitioner),
     ],
 )
-def test_they_are_what_their_interfaces_say(factory: IPartitionerFactory, argument: str, kind: type) -> None:
+def test_factories_provide_their_interfaces(factory: IPartitionerFactory, argument: str, kind: type) -> None:
     verifyObject(IPartitionerFactory, factory)
     made = factory.make(argument, {})
     assert type(made) is kind

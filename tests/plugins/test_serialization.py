@@ -25,7 +25,7 @@ JSON = st.recursive(
 
 
 @pytest.mark.parametrize("name", PAIRS)
-def test_they_are_what_their_interfaces_say(name: str) -> None:
+def test_serializers_provide_their_interfaces(name: str) -> None:
     encoder, decoder = PAIRS[name]
     for plugin, interface in (encoder, IEncoder), (decoder, IDecoder):
         assert verifyObject(interface, plugin)
@@ -68,7 +68,7 @@ def test_messages(name: str, data: Any, message: bytes) -> None:
         ("json", "\ud800", UnicodeEncodeError, "surrogates"),
     ],
 )
-def test_what_cannot_be_written(name: str, data: Any, error: type[Exception], what: str) -> None:
+def test_values_that_cannot_be_encoded_are_rejected(name: str, data: Any, error: type[Exception], what: str) -> None:
     with pytest.raises(error, match=what):
         PAIRS[name][0].to_message(data)
 
@@ -77,7 +77,7 @@ def test_what_cannot_be_written(name: str, data: Any, error: type[Exception], wh
     ("name", "message", "error"),
     [("utf-8", b"\xff", UnicodeDecodeError), ("json", b"\xff", UnicodeDecodeError), ("json", b"{", ValueError)],
 )
-def test_what_cannot_be_read(name: str, message: bytes, error: type[Exception]) -> None:
+def test_messages_that_cannot_be_decoded_are_rejected(name: str, message: bytes, error: type[Exception]) -> None:
     with pytest.raises(error):
         PAIRS[name][1].from_message(message)
 

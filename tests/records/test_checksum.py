@@ -21,14 +21,14 @@ def test_the_published_check_values() -> None:
 
 
 @given(st.binary(max_size=300), st.integers(0, 300))
-def test_against_crcmod_and_in_pieces(data: bytes, cut: int) -> None:
+def test_checksums_match_crcmod_whole_and_in_pieces(data: bytes, cut: int) -> None:
     view = memoryview(data)
     assert crc32c(view) == oracle(data)
     for function in (crc32c, portable_crc32c()):
         assert function(view[cut:], function(view[:cut])) == oracle(data)
 
 
-def test_where_no_native_build_exists(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_native_build_the_portable_checksum_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "crc32c", None)
     spec = importlib.util.spec_from_file_location("checksum_without_native", checksum.__file__)
     assert spec is not None

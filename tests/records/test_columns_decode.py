@@ -223,7 +223,7 @@ def test_many_batches(shape: str, batches: int, count: int) -> None:
 
 @pytest.mark.parametrize("shape", ["alike", "varied", "long"])
 @pytest.mark.parametrize(("batches", "count"), [(1, 1), (1, 70), (3, 9), (600, 2), (300, 1)])
-def test_what_is_as_usual_is_decoded_together(
+def test_regular_batches_are_decoded_together(
     shape: str, batches: int, count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delattr(decode_module, "_one_by_one")
@@ -248,7 +248,7 @@ def test_batches_of_uniform_records_are_not_iterated(monkeypatch: pytest.MonkeyP
 
 @pytest.mark.parametrize("peer", PEERS, ids=lambda peer: peer.name)
 @pytest.mark.parametrize("magic", [0, 1, 2])
-def test_what_others_write(peer: Peer, magic: int) -> None:
+def test_batches_of_other_writers_are_decoded(peer: Peer, magic: int) -> None:
     records = [Record(each, 1500 + each if magic else -1, b"k%d" % each, b"v" * each) for each in range(100)]
     assert by_columns(peer.write(records, magic, Codec.GZIP)) == (records, None)
 
@@ -298,12 +298,12 @@ def test_a_batch_outside_of_any_transaction_is_seen() -> None:
     assert offsets(decode(transactional(1, 0) + plain, aborted=AbortedTransactions([(1, 0)]))) == [2]
 
 
-def test_nothing_but_markers() -> None:
+def test_a_marker_alone_has_no_rows() -> None:
     [columns] = decode(marker(1, 5, committed=False))
     assert (len(columns), columns.next_offset, columns.keys(), columns.headers()) == (0, 6, [], [])
 
 
-def test_what_compaction_leaves() -> None:
+def test_compacted_batches_are_decoded() -> None:
     emptied = sealed(b"", count=0, base=10, last=9)
     data = build([Record(0, 5, None, b"v")] * 70) + emptied
     found = list(decode(data))
@@ -332,7 +332,7 @@ def test_a_cut_off_end() -> None:
         assert offsets(decode(data + data[:length])) == [0, 1, 2]
 
 
-def test_what_comes_before_the_damage() -> None:
+def test_batches_before_the_damage_are_decoded() -> None:
     good = build([Record(0, 5, None, b"v")] * 3)
     coming = decode(good + good[:-1] + b"?" + good)
     assert offsets([next(coming)]) == [0, 1, 2]

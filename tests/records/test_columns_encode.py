@@ -82,7 +82,7 @@ def test_a_producer_and_a_transaction() -> None:
 
 @pytest.mark.parametrize("peer", PEERS, ids=lambda peer: peer.name)
 @pytest.mark.parametrize("codec", Codec)
-def test_others_read_it(peer: Peer, codec: Codec) -> None:
+def test_peers_read_encoded_columns(peer: Peer, codec: Codec) -> None:
     source = random.Random(3)
     for keyed in (False, True):
         records = [
@@ -92,7 +92,7 @@ def test_others_read_it(peer: Peer, codec: Codec) -> None:
         assert peer.read(encoded(records, codec)) == records
 
 
-def test_what_cannot_be_a_batch() -> None:
+def test_invalid_columns_are_rejected() -> None:
     with pytest.raises(InvalidRecords):
         encode(None, [], [])
     with pytest.raises(InvalidRecords):

@@ -47,7 +47,7 @@ def oracle_decompress(codec: Codec, data: bytes) -> bytes:
 @by_codec
 @given(data=DATA, level=st.none() | st.integers(1, 9))
 @settings(max_examples=examples(25), deadline=None)
-def test_others_read_what_is_written(codec: Codec, data: bytes, level: int | None) -> None:
+def test_peers_decompress_our_output(codec: Codec, data: bytes, level: int | None) -> None:
     packed = compress(codec, data, level)
     assert oracle_decompress(codec, packed) == data
     assert decompress(codec, memoryview(packed)) == data

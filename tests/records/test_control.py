@@ -34,7 +34,7 @@ def test_the_layout_of_a_marker(committed: bool, coordinator_epoch: int, produce
 
 
 @pytest.mark.parametrize("committed", [False, True])
-def test_a_client_reads_it(committed: bool) -> None:
+def test_a_peer_reads_the_marker(committed: bool) -> None:
     theirs = MemoryRecords(end_marker(committed, 7, 5, 3, NOW)).next_batch()
     assert theirs.validate_crc()
     assert (theirs.is_control_batch, theirs.is_transactional) == (True, True)
@@ -56,7 +56,7 @@ def test_a_client_reads_it(committed: bool) -> None:
         (COMMIT_KEY, b"\xff\xff\0\0\0\7"),
     ],
 )
-def test_what_is_no_marker(key: bytes | None, value: bytes | None) -> None:
+def test_invalid_markers_are_ignored(key: bytes | None, value: bytes | None) -> None:
     assert said(control(key, value)) is None
 
 
@@ -68,7 +68,7 @@ def test_data_is_no_marker() -> None:
     assert said(batch([VALUE], transactional=True, producer=(5, 0, 0))) is None
 
 
-def test_a_batch_that_compaction_emptied_is_none() -> None:
+def test_a_batch_emptied_by_compaction_is_no_marker() -> None:
     whole = bytearray(end_marker(True, 7, 5, 0, NOW))[:61]
     struct.pack_into(">i", whole, 8, 61 - 12)
     struct.pack_into(">i", whole, 57, 0)

@@ -40,7 +40,7 @@ def plain(record: Record, magic: int) -> Record:
 @pytest.mark.parametrize(("magic", "codec"), OLD_FORMATS, ids=str)
 @given(data=st.data())
 @settings(max_examples=examples(15), deadline=None)
-def test_up_conversion_keeps_what_old_producers_wrote(magic: int, codec: Codec, data: st.DataObject) -> None:
+def test_up_conversion_keeps_records_of_old_producers(magic: int, codec: Codec, data: st.DataObject) -> None:
     written = data.draw(records_for(magic))
     converted = up(KAFKA_PYTHON.write(written, magic, codec))
     assert {(entry.magic, entry.codec, entry.leader_epoch) for entry in entries(converted)} == {(2, codec, -1)}
@@ -68,7 +68,7 @@ def test_v1_goes_down_to_v0_but_not_to_itself() -> None:
 
 
 @pytest.mark.parametrize(("magic", "codec"), FORMATS, ids=str)
-def test_gaps_stay(magic: int, codec: Codec) -> None:
+def test_offset_gaps_are_kept(magic: int, codec: Codec) -> None:
     gappy = [Record(offset, -1 if magic == 0 else offset, None, b"v") for offset in (10, 12, 19)]
     data = build(gappy, magic=magic, codec=codec, base_offset=None)
     assert read(up(data)) == gappy
@@ -98,7 +98,7 @@ def test_messages_one_after_the_other_become_one_batch() -> None:
     assert len(up(many)) < len(many)
 
 
-def test_up_conversion_ends_before_what_is_damaged_or_cut_off() -> None:
+def test_up_conversion_ends_before_damaged_or_truncated_messages() -> None:
     sound = build([Record(0, 5, None, b"v")], magic=1)
     whole = build([Record(0, 5, None, b"w")], magic=1, base_offset=1)
     damaged = whole[:-1] + b"x"
@@ -130,7 +130,7 @@ def test_readers_begin_at_their_offset(codec: Codec) -> None:
 @pytest.mark.parametrize("codec", OLD_CODECS, ids=lambda codec: codec.name)
 @given(written=st.lists(st.lists(st.binary(max_size=90), min_size=1), min_size=1), limit=st.integers(0, 500))
 @settings(max_examples=examples(15), deadline=None)
-def test_who_reads_on_where_the_space_ended_gets_all(
+def test_repeated_down_conversion_within_a_limit_returns_all_records(
     magic: int, overhead: int, codec: Codec, written: list[list[bytes]], limit: int
 ) -> None:
     data, end = b"", 0
@@ -146,7 +146,7 @@ def test_who_reads_on_where_the_space_ended_gets_all(
     assert [record.value for record in found] == [value for values in written for value in values]
 
 
-def test_what_is_passed_on_counts_too() -> None:
+def test_unconverted_messages_count_towards_the_limit() -> None:
     old = build([Record(0, 5, None, b"v" * 66)] * 3, magic=1)
     new = build([Record(0, 5, None, b"v" * 66)], base_offset=3)
     sizes = [len(down(old + new, 1, limit=limit)) for limit in (0, 199, 200, 299, 300, 399, 400)]
@@ -164,7 +164,7 @@ def test_a_small_batch_of_very_many_records_takes_little_memory(first_offset: in
     assert growth.bytes < 24 << 20
 
 
-def test_what_lies_behind_the_space_is_not_decoded() -> None:
+def test_batches_beyond_the_limit_are_not_decoded() -> None:
     damaged = bytearray(build([Record(0, 5, None, b"v")], codec=Codec.GZIP, base_offset=1))
     damaged[61:] = bytes(len(damaged) - 61)
     data = build([Record(0, 5, None, b"v")]) + damaged
@@ -173,7 +173,7 @@ def test_what_lies_behind_the_space_is_not_decoded() -> None:
         down(data, 1)
 
 
-def test_so_does_a_message_set_of_very_many() -> None:
+def test_down_conversion_of_a_huge_message_set_is_bounded() -> None:
     count = 150_000
     packed = build((Record(0, 5, None, None) for _ in range(count)), magic=1, codec=Codec.GZIP, level=1)
     with peak_growth() as growth:
@@ -188,7 +188,7 @@ def test_a_batch_wholly_below_the_offset_disappears() -> None:
 
 
 @pytest.mark.parametrize("codec", OLD_CODECS, ids=lambda codec: codec.name)
-def test_append_times_stay(codec: Codec) -> None:
+def test_append_times_are_kept(codec: Codec) -> None:
     late = {"codec": codec, "timestamp_type": TimestampType.LOG_APPEND_TIME, "append_time": 77}
     for converted in (
         down(build([Record(0, 5, None, b"v")], **late), 1),
@@ -200,7 +200,7 @@ def test_append_times_stay(codec: Codec) -> None:
     assert entry.timestamp_type is TimestampType.CREATE_TIME
 
 
-def test_zstd_cannot_go_down() -> None:
+def test_zstd_cannot_be_down_converted() -> None:
     with pytest.raises(InvalidRecords) as caught:
         down(build([Record(0, 5, None, b"v")], codec=Codec.ZSTD), 1)
     assert caught.value.code is ErrorCode.UNSUPPORTED_COMPRESSION_TYPE

@@ -90,7 +90,7 @@ def test_cut_off_entries() -> None:
 
 
 @pytest.mark.parametrize(("magic", "size"), [(3, 100), (-1, 100), (0, 13), (1, 21), (2, 48), (2, -1), (0, -5)])
-def test_what_cannot_be_an_entry(magic: int, size: int) -> None:
+def test_invalid_entry_headers_are_corrupt(magic: int, size: int) -> None:
     data = struct.pack(">qi4xb", 7, size, magic) + bytes(200)
     for partial in (True, False):
         with pytest.raises(CorruptRecords):
@@ -202,7 +202,7 @@ def test_codecs_that_do_not_exist() -> None:
         ([Record(0, 0, None, None, (("h", b""),))], {"magic": 0}, ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT),
     ],
 )
-def test_what_cannot_be_built(records: list[Record], options: dict[str, object], code: ErrorCode) -> None:
+def test_invalid_batches_are_not_built(records: list[Record], options: dict[str, object], code: ErrorCode) -> None:
     with pytest.raises(InvalidRecords) as caught:
         build(records, **options)  # type: ignore[arg-type]
     assert caught.value.code is code

@@ -80,7 +80,7 @@ def test_a_v0_message_set_in_lz4() -> None:
     [b"", MAGIC, MAGIC + b"\x60\x40", b"LZ4!" + bytes(20), MAGIC + b"\x61" + bytes(20), MAGIC + b"\x68" + bytes(9)],
     ids=bytes.hex,
 )
-def test_what_is_no_frame(frame: bytes) -> None:
+def test_invalid_frames_are_rejected(frame: bytes) -> None:
     for function in (with_standard_checksum, with_v0_checksum):
         with pytest.raises(CorruptRecords):
             function(frame)

@@ -68,7 +68,7 @@ UNLIKELY: dict[str, Value] = {
 
 @pytest.mark.parametrize("name", UNLIKELY)
 @pytest.mark.parametrize("batch", [15, 500, 5000])
-def test_what_looks_like_records(name: str, batch: int) -> None:
+def test_bytes_that_look_like_records_are_not_mistaken(name: str, batch: int) -> None:
     found = records(5000, UNLIKELY[name])
     assert by_columns(log(found, batch)) == (found, None)
 

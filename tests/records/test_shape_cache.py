@@ -98,12 +98,12 @@ def test_no_byte_outside_of_contents_may_differ(teach: Teach, count: int, key: b
     ],
     ids=["sizes that add up", "others", "two sizes", "headers", "many", "far times", "a zero of two bytes"],
 )
-def test_what_is_not_learnt(teach: Teach, data: bytes, count: int) -> None:
+def test_unsuitable_batches_are_not_cached(teach: Teach, data: bytes, count: int) -> None:
     teach(data, count)
     assert not is_recognized(data, count)
 
 
-def test_the_last_one_counts() -> None:
+def test_alternating_shapes_of_one_size_are_accepted() -> None:
     """Two batches of the same size and number of records, alternately: both are right at any time."""
     with_key, without = record(0, b"1234", b"56"), record(0, None, b"123456")
     assert len(with_key) == len(without)
@@ -112,7 +112,7 @@ def test_the_last_one_counts() -> None:
         check_record_structure(without, 1)
 
 
-def test_not_too_many_are_kept() -> None:
+def test_number_of_cached_shapes_is_bounded() -> None:
     for size in range(2000):
         for _ in range(2):
             check_record_structure(record(0, None, bytes(size)), 1)

@@ -70,7 +70,7 @@ COUNTS = (1, 2, 3, 4, 5, 17, 63, 64, 65, 66, 129, 700, 1100)
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("count", COUNTS)
-def test_what_is_right_is_let_through(shape: str, count: int) -> None:
+def test_valid_records_are_accepted(shape: str, count: int) -> None:
     data = SHAPES[shape](count)
     assert accepts(data, count)
     assert not accepts(data, count + 1)
@@ -194,7 +194,7 @@ def batches_with_a_fault(draw: st.DrawFn) -> tuple[bytes, int]:
 
 @settings(max_examples=examples(300), deadline=None)
 @given(batches_with_a_fault())
-def test_whatever_is_accepted_can_be_read(made: tuple[bytes, int]) -> None:
+def test_accepted_batches_can_be_read(made: tuple[bytes, int]) -> None:
     whole, count = made
     try:
         prepared = prepare(whole, AppendRules(), 0, NOW, 0)
@@ -217,6 +217,6 @@ def test_changed_compressed_bytes(codec: Codec, data: st.DataObject) -> None:
     read_whole(bytes(converted), 20)
 
 
-def test_what_our_own_encoder_makes_is_let_through() -> None:
+def test_batches_of_our_encoder_are_accepted() -> None:
     made = [Record(n, NOW + n * n, b"k" * (n % 3), bytes(n % 50), (("h", None),) * (n % 2)) for n in range(500)]
     assert accepts(build(made)[HEADER:], 500)

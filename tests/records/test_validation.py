@@ -115,7 +115,7 @@ def test_the_frame_is_not_copied() -> None:
 
 @pytest.mark.parametrize("peer", PEERS, ids=lambda peer: peer.name)
 @pytest.mark.parametrize("magic_codec", PEER_FORMATS, ids=str)
-def test_whatever_clients_send_ends_up_as_v2(peer: Any, magic_codec: tuple[int, Codec]) -> None:
+def test_every_client_format_is_stored_as_v2(peer: Any, magic_codec: tuple[int, Codec]) -> None:
     magic, codec = magic_codec
     sent = RECORDS if magic == 2 else PLAIN
     prepared = run(peer.write(sent, magic, codec))
@@ -352,7 +352,7 @@ def test_records_that_contradict_their_batch_are_invalid(codec: Codec) -> None:
     assert rejected(data, keys_required=True).code is ErrorCode.INVALID_RECORD
 
 
-def test_what_the_broker_writes_itself() -> None:
+def test_batches_of_the_broker_itself() -> None:
     rules = {"from_client": False, "codec": Codec.ZSTD, "keys_required": True}
     [entry] = appended(run(MARKER, **rules))
     assert (entry.is_control, entry.codec, entry.base_offset) == (True, Codec.NONE, BASE)
@@ -367,7 +367,7 @@ def test_old_sets_with_offsets_of_their_producers_own() -> None:
     assert [each.offset for each in entry.records()] == [BASE, BASE + 1, BASE + 2]
 
 
-def test_what_records_may_decompress_to_is_bounded() -> None:
+def test_decompressed_size_is_bounded() -> None:
     bomb = build([Record(0, NOW, b"k", bytes(64 << 20))], codec=Codec.ZSTD)
     with peak_growth() as growth:
         for keys_required in (True, False):

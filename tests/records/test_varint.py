@@ -13,7 +13,7 @@ INT64 = st.integers(-(1 << 63), (1 << 63) - 1)
 
 
 @given(INT64 | st.integers(-20000, 20000))
-def test_both_ways_agree_with_a_peer(value: int) -> None:
+def test_varints_match_a_peers_both_ways(value: int) -> None:
     theirs = bytearray()
     peer_encode(value, theirs.append)
     assert encode_varint(value) == theirs
@@ -40,6 +40,6 @@ def test_known_values(value: int, encoded: bytes) -> None:
 @pytest.mark.parametrize(
     "data", [b"", b"\x80", b"\xff" * 9, b"\x80" * 10 + b"\0", b"\xff" * 30, b"\xff" * 9 + b"\2"], ids=bytes.hex
 )
-def test_what_is_no_varint(data: bytes) -> None:
+def test_invalid_varints_are_corrupt(data: bytes) -> None:
     with pytest.raises(CorruptRecords):
         decode_varint(data, 0)

@@ -164,7 +164,7 @@ def test_a_cut_below_the_wanted_offset_lowers_the_high_watermark() -> None:
     assert follower.high_watermark == 2
 
 
-def test_an_epoch_without_records_is_dropped_by_a_truncation_to_the_log_end() -> None:
+def test_truncation_to_the_log_end_drops_an_epoch_without_records() -> None:
     log = log_of(1, 1)
     log.assign_epoch(4)
     follower = follower_of(log)
@@ -193,7 +193,7 @@ def test_before_ibp_27_the_end_is_looked_up_first() -> None:
     assert asked(follower) == FetchFrom(EPOCH, 3, -1, 0)
 
 
-def test_before_ibp_27_the_lookup_is_repeated_without_the_leaders_epoch() -> None:
+def test_before_ibp_27_the_epoch_lookup_uses_the_local_epoch() -> None:
     log = log_of(1, 1, 3, 3)
     follower = follower_of(log, before_ibp_27=True)
     assert follower.epoch_end_found(asked(follower), EpochEnd(2, 4)) == (TruncateTo(2),)

@@ -11,7 +11,7 @@ from tests.replication.leaders import EPOCH, LAG_MS, Leader, code_of, live, log_
 # High watermark
 
 
-def test_leadership_begins_an_epoch_and_raises_no_high_watermark_of_others() -> None:
+def test_leadership_begins_an_epoch_and_keeps_the_high_watermark() -> None:
     leader = Leader(log_of(1, 1))
     assert leader.begun == (AssignEpoch(EPOCH),)
     assert leader.replica.epoch_start_offset == 2
@@ -36,7 +36,7 @@ def test_the_high_watermark_never_falls() -> None:
     assert leader.replica.high_watermark == 2
 
 
-def test_the_leader_counts_what_is_on_its_disk() -> None:
+def test_a_leader_counts_only_synced_records() -> None:
     log = log_of(1, flushes=True)
     leader = Leader(log, isr=(1, 2), high_watermark=1)
     leader.append()
@@ -81,7 +81,7 @@ def test_a_follower_below_the_epoch_start_does_not_join() -> None:
     assert leader.fetch(3, 1).actions == ()
 
 
-def test_a_follower_with_records_before_the_log_start_does_not_join_yet() -> None:
+def test_a_follower_with_records_before_the_log_start_must_wait() -> None:
     log = log_of(1, 1)
     log.start_at(1)
     leader = Leader(log, isr=(1, 2), high_watermark=2)
@@ -158,7 +158,7 @@ def test_a_state_of_the_same_epoch_replaces_isr_and_assignment() -> None:
     assert leader.replica.isr.committed == (1,)
 
 
-def test_a_state_of_the_same_epoch_keeps_what_is_known_of_followers() -> None:
+def test_an_update_in_the_same_epoch_keeps_follower_offsets() -> None:
     leader = Leader(log_of(1))
     leader.fetch(2, 1)
     assert leader.replica.update(PartitionState(1, (1, 2, 3), (1, 2, 3), EPOCH, 21), 0) == ()

@@ -43,7 +43,7 @@ def test_a_fetch_shows_where_the_logs_diverge(last_epoch: int, offset: int, dive
     assert leader.replica.high_watermark == (0 if diverging else offset)
 
 
-def test_a_fetch_before_the_log_start_is_out_of_range_before_it_diverges() -> None:
+def test_a_fetch_before_the_log_start_is_out_of_range_not_diverging() -> None:
     log = log_of(1, 1, 1, 3)
     log.start_at(2)
     assert code_of(Leader(log).fetch, 2, 1, 2) is ErrorCode.OFFSET_OUT_OF_RANGE
@@ -86,7 +86,7 @@ def test_acks_all_fails_after_the_append_if_the_isr_shrinks() -> None:
     assert leader.replica.completion(1) is ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
 
 
-def test_the_latest_offset_is_listed_once_the_high_watermark_has_reached_the_epoch_start() -> None:
+def test_the_latest_offset_needs_a_high_watermark_in_this_epoch() -> None:
     leader = Leader(log_of(1, 1), isr=(1, 2), high_watermark=1)
     assert code_of(leader.replica.check_offsets_available) is ErrorCode.OFFSET_NOT_AVAILABLE
     leader.fetch(2, 2)

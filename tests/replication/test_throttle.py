@@ -45,7 +45,7 @@ def test_the_wait_ends_when_bytes_may_pass() -> None:
     assert limit.wait_ms(wait_ms) == 0
 
 
-def test_without_a_rate_all_passes() -> None:
+def test_without_a_rate_nothing_is_throttled() -> None:
     limit = ReplicationThrottle()
     limit.record(10**15, 0)
     assert not limit.is_exceeded(0)
@@ -55,7 +55,7 @@ def test_a_rate_of_nothing_lets_nothing_pass() -> None:
     assert throttle(0).wait_ms(10**9) == UNLIMITED
 
 
-def test_another_rate_forgets_what_was_saved_up() -> None:
+def test_a_new_rate_drops_saved_up_bytes() -> None:
     limit = throttle()
     limit.record(10 * RATE, 0)
     limit.set_rate(RATE, 1)

@@ -200,7 +200,7 @@ class TestOneInFlight(ChannelTests):
 class TestSeveralInFlight(ChannelTests):
     in_flight_max = 2
 
-    def test_no_more_are_sent(self) -> None:
+    def test_requests_in_flight_are_limited(self) -> None:
         answers = [self.ask(number) for number in (1, 2, 3)]
         attempt = self.connected()
         self.assertEqual(attempt.sent(), [1, 2])
@@ -217,13 +217,13 @@ class TestSeveralInFlight(ChannelTests):
 
 
 class TestClose(ChannelTests):
-    def test_while_requests_wait_for_a_connection(self) -> None:
+    def test_close_fails_requests_that_wait_for_a_connection(self) -> None:
         answer = self.ask(1)
         self.channel.close()
         self.failureResultOf(answer, Closed)
         self.assertTrue(self.attempts[0].made.called)  # was cancelled
 
-    def test_while_requests_wait_for_responses(self) -> None:
+    def test_close_fails_requests_that_wait_for_responses(self) -> None:
         answers = [self.ask(number) for number in (1, 2)]
         attempt = self.connected()
         self.channel.close()
@@ -252,7 +252,7 @@ class TestClose(ChannelTests):
         self.failureResultOf(answer, Closed)
         self.assertTrue(attempt.transport.aborted)
 
-    def test_nothing_is_sent_any_more(self) -> None:
+    def test_a_closed_channel_sends_nothing(self) -> None:
         self.channel.close()
         self.channel.close()
         self.failureResultOf(self.ask(1), Closed)

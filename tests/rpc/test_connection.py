@@ -188,7 +188,7 @@ class TestRequests(ConnectionTests):
         records[0] = 77  # what is sent is what is there, not what was
         self.assertEqual([chunk[0] for chunk in sent], [77])
 
-    def test_nothing_is_expected(self) -> None:
+    def test_a_request_without_answer_does_not_wait(self) -> None:
         self.assertIsNone(self.successResultOf(self.connection.request(produce(b"", acks=0), expect_answer=False)))
         answer = self.beat()
         self.connection.dataReceived(heartbeat_answer(2, 27))
@@ -202,7 +202,7 @@ class TestRequests(ConnectionTests):
         self.assertEqual(self.successResultOf(before).error_code, 10)
         self.assertEqual(self.successResultOf(after).error_code, 20)
 
-    def test_who_waits_no_longer_does_not_get_in_the_way(self) -> None:
+    def test_a_cancelled_request_does_not_disturb_the_next_answer(self) -> None:
         aborted, answer = self.beat(), self.beat()
         aborted.addErrback(lambda _: None)
         aborted.cancel()
@@ -236,7 +236,7 @@ class TestTime(ConnectionTests):
         self.clock.advance(0.2)
         self.failureResultOf(second, RequestTimedOut)
 
-    def test_nothing_waits_nothing_times_out(self) -> None:
+    def test_an_idle_connection_does_not_time_out(self) -> None:
         self.beat()
         self.connection.dataReceived(heartbeat_answer(1, 10))
         self.clock.pump([10] * 10)
@@ -302,7 +302,7 @@ class TestEnds(ConnectionTests):
         self.assertTrue(self.transport.aborted)
         self.assertIn("an answer without a request", self.failureResultOf(self.beat(), NotConnected).getErrorMessage())
 
-    def test_what_follows_garbage_is_not_looked_at(self) -> None:
+    def test_bytes_after_garbage_are_ignored(self) -> None:
         first, second = self.beat(), self.beat()
         self.connection.dataReceived(heartbeat_answer(7, 0) + heartbeat_answer(1, 0) + heartbeat_answer(2, 0))
         self.failureResultOf(first, ConnectionLost)
@@ -320,7 +320,7 @@ class TestEnds(ConnectionTests):
         self.failureResultOf(self.beat(), NotConnected)
         self.assertEqual(self.clock.getDelayedCalls(), [])
 
-    def test_who_asks_again_at_once_is_rejected_at_once(self) -> None:
+    def test_a_request_during_the_disconnect_fails_at_once(self) -> None:
         again: list[Deferred[Any]] = []
         self.beat().addErrback(lambda _: again.append(self.beat()))
         self.lose()

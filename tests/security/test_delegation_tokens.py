@@ -28,7 +28,7 @@ NODE = {
 }
 
 
-def test_the_password_is_what_openssl_computes() -> None:
+def test_passwords_match_openssls() -> None:
     """The output of `printf ID | openssl dgst -sha512 -hmac 'the secret key' -binary | base64`."""
     assert password_of(KEY.hmac(ID)) == PASSWORD
     assert KEY.issued(TOKEN).password == PASSWORD

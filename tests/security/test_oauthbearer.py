@@ -107,7 +107,7 @@ def test_unsecured_tokens_that_are_not_accepted(claims: dict[str, Any]) -> None:
         unsecured_validator().validate(unsecured(**claims))
 
 
-def test_what_is_no_unsecured_token() -> None:
+def test_invalid_unsecured_tokens_are_rejected() -> None:
     good, signed = unsecured(**GOOD), Issuer().token(**GOOD)
     for token in ("", "a", "a.b.", good[:-1], good + "x", good + ".", signed, signed.rpartition(".")[0] + ".", "..."):
         with pytest.raises(InvalidToken):

@@ -88,7 +88,7 @@ def test_wrong_passwords_and_unknown_users_fail_alike_at_the_end(mechanism: str)
     assert seen[0] == seen[1]
 
 
-def test_the_stand_in_of_a_user_stays_the_same_and_has_the_shape_of_others() -> None:
+def test_the_challenge_of_an_unknown_user_is_stable_and_plausible() -> None:
     known = keyed(SCRAM_SHA_256, "alice", "secret", b"s" * 17, 8192)
     salt, iterations = known.challenge(SCRAM_SHA_256, "nobody")
     assert (len(salt), iterations) == (17, 8192)

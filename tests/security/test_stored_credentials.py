@@ -72,7 +72,7 @@ def test_the_file_hides_a_user_of_the_tree() -> None:
     assert found.check("alice", "other")
 
 
-def test_challenges_of_users_that_do_not_exist_look_like_those_of_others() -> None:
+def test_challenges_of_unknown_users_look_like_real_ones() -> None:
     stored = StoredCredentials()
     java = b"1a2b3c4d5e6f7g8h9i0jklmnop"
     stored.replace("java", {SCRAM_SHA_256: keys_of(8192, java)})
@@ -86,7 +86,7 @@ def test_challenges_of_users_that_do_not_exist_look_like_those_of_others() -> No
     assert {(len(salt), iterations) for salt, iterations in seen} == {(26, 8192), (64, 4096)}
 
 
-def test_challenges_stay_and_are_those_of_all_brokers() -> None:
+def test_fake_challenges_are_stable_and_equal_on_all_brokers() -> None:
     """A user who has no keys of one mechanism gets a stand-in for it, too."""
     stored, other = StoredCredentials(), StoredCredentials()
     for each in (stored, other):

@@ -59,7 +59,7 @@ def test_large_data_in_random_pieces_is_read_into_a_buffer(seed: int) -> None:
     assert bytes(received) == LARGE
 
 
-def test_nothing_is_read_before_the_handshake_is_over() -> None:
+def test_no_data_is_read_before_the_handshake_is_done() -> None:
     pair = EnginePair.of(SERVER, CLIENT)
     pair.client.start()
     pair.server.feed(pair.client.take_output())
@@ -156,7 +156,7 @@ def test_no_host_is_checked_if_none_is_to_be() -> None:
         (b"\x80\x2e\x01", "plaintext"),
     ],
 )
-def test_what_is_not_tls_is_recognized(start: bytes, cause: str) -> None:
+def test_bytes_that_are_not_tls_are_recognized(start: bytes, cause: str) -> None:
     engine = TlsEngine(server_context(SERVER), is_server=True)
     with pytest.raises(TlsFailed, match=cause):
         engine.feed(start)

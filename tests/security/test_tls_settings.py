@@ -48,7 +48,7 @@ def test_settings_that_contradict_each_other(given: dict[str, str], problem: str
     assert "secret" not in str(raised.value)
 
 
-def test_a_listener_needs_a_key_and_an_authority_if_it_asks_for_certificates() -> None:
+def test_a_listener_needs_a_key_and_authorities_for_client_auth() -> None:
     with pytest.raises(ConfigError, match=r"ssl.keystore.location: a listener with TLS needs a key store"):
         server_context(tls_settings())
     nobody = with_key(client_auth="required", ssl_truststore_certificates=None)

@@ -145,7 +145,7 @@ def in_files(directory: Path, *columns: str) -> list[tuple[Any, ...]]:
     return rows
 
 
-def test_what_is_counted_is_what_the_log_has(
+def test_counts_match_the_log(
     spark: SparkSession, tmp_path: Path, budget: Budget, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Run in the tests' session; with `--thorough` in a process and a session of its own, as a reader does."""

@@ -87,7 +87,7 @@ def test_topics_without_records(topics: Topics) -> None:
     assert list(reader.read(none)) == []
 
 
-def test_what_is_not_there(topics: Topics) -> None:
+def test_missing_topics_partitions_and_offsets_are_errors(topics: Topics) -> None:
     topic = topics.make(2)
     topics.fill(topic, values("a", 3))
     for options, text in (
@@ -284,7 +284,7 @@ def test_damage_is_reported_unless_it_is_not_looked_for(
 # -- filters -------------------------------------------------------------------------------------------------------
 
 
-def test_filters_narrow_what_is_read(topics: Topics, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_filters_narrow_the_read_range(topics: Topics, monkeypatch: pytest.MonkeyPatch) -> None:
     topic = topics.make(3, retention_ms="-1")
     late = 1_700_000_000_000
     for number in range(3):
@@ -338,7 +338,7 @@ def test_a_pyspark_that_is_too_old_is_reported(version: str, is_old: bool, monke
         PylogbrokerSource({})
 
 
-def test_what_spark_imports_everywhere_is_light() -> None:
+def test_importing_the_source_is_light() -> None:
     code = (
         "import sys, pyspark.sql.datasource\nbefore = set(sys.modules)\nimport pyspark_pylogbroker\n"
         "print(*{name.partition('.')[0] for name in set(sys.modules) - before})\n"

@@ -58,7 +58,7 @@ def test_topics_and_offsets(topics: Topics) -> None:
         assert first == found[topic].topic_id
 
 
-def test_the_end_of_what_is_committed(topics: Topics) -> None:
+def test_latest_offset_respects_the_isolation_level(topics: Topics) -> None:
     topic = topics.make()
     topics.fill(topic, [Rec(b"v")])
     producer = Producer({"bootstrap.servers": topics.bootstrap, "transactional.id": topics.fresh_name()})
@@ -134,7 +134,7 @@ def test_a_driver_reaches_any_broker_of_the_list(topics: Topics) -> None:
         assert cluster.any_connection().is_open
 
 
-def test_what_is_retriable_is_tried_again() -> None:
+def test_retriable_errors_are_retried() -> None:
     cluster = cluster_of("nobody:1", retry_backoff_ms=0, default_api_timeout_ms=60_000)
     errors = iter([ConnectionLost("a"), RequestTimedOut("b"), KafkaError("c", ErrorCode.NOT_LEADER_OR_FOLLOWER)])
 

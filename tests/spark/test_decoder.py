@@ -100,7 +100,7 @@ def test_any_columns_in_any_order(data: bytes, names: list[str]) -> None:
 
 @pytest.mark.parametrize("peer", PEERS, ids=lambda peer: peer.name)
 @pytest.mark.parametrize("magic", [0, 1, 2])
-def test_what_others_write(peer: Peer, magic: int) -> None:
+def test_batches_of_other_writers_are_decoded(peer: Peer, magic: int) -> None:
     records = [Record(each, 1500 + each if magic else -1, b"k%d" % each, b"v" * each) for each in range(100)]
     assert rows(peer.write(records, magic, Codec.GZIP)) == [row(each, magic) for each in records]
 
@@ -213,7 +213,7 @@ def test_transactions() -> None:
     assert everything[-1].next_offset == committed[-1].next_offset == 13
 
 
-def test_nothing_but_a_marker() -> None:
+def test_a_marker_alone_has_no_rows() -> None:
     [part] = decoded(marker(1, 5, committed=False))
     assert (part.rows.num_rows, part.rows.schema, part.next_offset) == (0, Decoder("", 0, ALL).schema, 6)
 
@@ -238,7 +238,7 @@ def test_compressed_messages_around_the_end() -> None:
         assert (offsets(found), found[-1].next_offset) == ([22, 23, 24], 25)
 
 
-def test_what_lies_behind_the_end_is_not_looked_at() -> None:
+def test_batches_beyond_the_end_offset_are_not_decoded() -> None:
     good = build([Record(0, 5, None, b"v")] * 3)
     bad = build([Record(0, 5, None, b"v")], base_offset=3)[:-1] + b"?"
     assert offsets(decoded(good + bad, 0, 3)) == [0, 1, 2]

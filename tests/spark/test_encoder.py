@@ -60,7 +60,7 @@ def test_a_batch_has_as_many_records_as_fit() -> None:
     assert min(counts[:-1]) >= 93  # of about 100 bytes each
 
 
-def test_a_batch_says_who_it_is_of() -> None:
+def test_a_sealed_batch_carries_its_producer() -> None:
     [(_, batch)] = encode(BinaryColumns(pa.array([b"1", b"2"], pa.binary())), [0], Packing(1000), NOW)
     [entry] = entries(batch.sealed((17, 3, 40), transactional=True))
     assert (entry.producer_id, entry.producer_epoch, entry.base_sequence) == (17, 3, 40)

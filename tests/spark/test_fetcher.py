@@ -119,7 +119,7 @@ def test_the_next_is_asked_for_before_the_last_is_given_out() -> None:
     assert leader.is_open
 
 
-def test_who_stops_early_leaves_no_answer_behind() -> None:
+def test_closing_early_leaves_no_pending_answer() -> None:
     leader = Leader(serving())
     fetching = iter(PartitionFetcher(FakeCluster(leader), "t", 0, 0, 9))
     next(fetching)
@@ -140,7 +140,7 @@ def test_a_leader_that_moves_in_the_middle(trouble: Callable[[Asked], PartitionD
     assert [offset for offset, _ in new.asked] == [3, 6]
 
 
-def test_what_does_not_pass_is_raised() -> None:
+def test_fatal_errors_are_raised() -> None:
     with pytest.raises(KafkaError) as caught:
         fetched(FakeCluster(Leader(failing(ErrorCode.TOPIC_AUTHORIZATION_FAILED))), 0, 9)
     assert caught.value.code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
@@ -203,7 +203,7 @@ def test_a_batch_that_is_cut_off_is_asked_for_again() -> None:
         fetched(FakeCluster(Leader(cut), max_partition_fetch_bytes=30, fetch_max_bytes=40), 0, 3)
 
 
-def test_aborted_transactions_are_reported_to_who_does_not_want_them() -> None:
+def test_aborted_transactions_are_listed_for_read_committed() -> None:
     def answer(asked: Asked) -> PartitionData:
         aborted = [AbortedTransaction(producer_id=7, first_offset=1)]
         return PartitionData(partition_index=0, records=batch(0), high_watermark=3, aborted_transactions=aborted)
@@ -214,7 +214,7 @@ def test_aborted_transactions_are_reported_to_who_does_not_want_them() -> None:
     assert found.aborted is None
 
 
-def test_of_a_real_broker(topics: Topics) -> None:
+def test_batches_of_a_real_broker_are_fetched(topics: Topics) -> None:
     topic = topics.make(2)
     topics.fill(topic, [Rec(b"x" * 1000, partition=1) for _ in range(500)], batch_num_messages=10)
     small = {"bootstrap.servers": topics.bootstrap, "max.partition.fetch.bytes": 20_000}

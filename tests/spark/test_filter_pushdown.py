@@ -104,11 +104,11 @@ def moment(milliseconds: int) -> datetime:
         In(("partition",), (1, None)),
     ],
 )
-def test_left_to_spark(each: Filter) -> None:
+def test_other_filters_are_left_to_spark(each: Filter) -> None:
     assert FilterPushdown.of([each]) == (FilterPushdown(), [each])
 
 
-def test_taken_whole() -> None:
+def test_supported_filters_are_taken_whole() -> None:
     found = [IsNotNull(("offset",)), GreaterThan(("offset",), 3), LessThanOrEqual(("offset",), 8)]
     pushdown, left = FilterPushdown.of([*found, EqualTo(("partition",), 1)])
     assert left == []

@@ -32,7 +32,7 @@ assert gc.get_freeze_count() == 0
 """
 
 
-def test_it_is_frozen_once_without_garbage() -> None:
+def test_objects_are_frozen_once_without_garbage() -> None:
     done = subprocess.run([sys.executable, "-c", ONCE], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 

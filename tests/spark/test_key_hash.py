@@ -13,17 +13,17 @@ KEYS = st.lists(st.one_of(st.binary(max_size=20), st.binary(min_size=250, max_si
 
 
 @given(KEYS)
-def test_hashes_are_those_of_single_keys(keys: list[bytes]) -> None:
+def test_hashes_match_single_keys(keys: list[bytes]) -> None:
     assert hashes(*_laid_out(keys)).tolist() == [murmur2(key) & 0xFFFFFFFF for key in keys]
 
 
 @given(KEYS, st.integers(1, 70_000))
-def test_partitions_are_those_of_single_keys(keys: list[bytes], partitions: int) -> None:
+def test_partitions_match_single_keys(keys: list[bytes], partitions: int) -> None:
     expected = [(murmur2(key) & 0x7FFFFFFF) % partitions for key in keys]
     assert partitions_of_keys(*_laid_out(keys), partitions).tolist() == expected
 
 
-def test_keys_that_are_one_behind_the_other_in_the_last_bytes_of_the_data() -> None:
+def test_hashes_of_adjacent_short_keys_at_the_end_of_the_data() -> None:
     keys = [b"abcdefg", b"", b"x", b"wxyz"]
     assert hashes(*_laid_out(keys)).tolist() == [murmur2(key) & 0xFFFFFFFF for key in keys]
 

@@ -224,7 +224,7 @@ def test_each_record_comes_once(copying: Copying, own_broker: Broker, budget: Bu
 
 
 @pytest.mark.parametrize("broker_name", ["kafka"], indirect=True)
-def test_so_it_does_by_apache_kafka(copying: Copying, own_broker: Broker) -> None:
+def test_a_failed_batch_and_a_killed_broker_with_apache_kafka(copying: Copying, own_broker: Broker) -> None:
     copying.launch()
     the_first_batch_fails(copying)
     the_broker_is_killed_at(copying, own_broker, "all-written")

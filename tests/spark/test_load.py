@@ -16,7 +16,7 @@ from tests.spark.local_load import SMALL, load_here, make, records, rows, stray_
 from tests.spark.topics import Rec, Topics
 
 
-def test_all_and_then_what_is_new(topics: Topics, tmp_path: Path) -> None:
+def test_later_loads_add_only_new_records(topics: Topics, tmp_path: Path) -> None:
     topic = make(topics, 3)
     topics.fill(topic, records(0, 90, 3))
     first = load_here(topics.bootstrap, topic, tmp_path)
@@ -70,7 +70,7 @@ def test_many_files(topics: Topics, tmp_path: Path) -> None:
     assert values(tmp_path) == list(range(2_000))
 
 
-def test_only_what_is_committed(topics: Topics, tmp_path: Path) -> None:
+def test_only_committed_records_are_loaded(topics: Topics, tmp_path: Path) -> None:
     topic = make(topics)
     topics.transaction(topic, records(0, 5), commit=True)
     topics.transaction(topic, records(5, 9), commit=False)
@@ -112,7 +112,7 @@ def test_a_later_since_leaves_a_gap(topics: Topics, tmp_path: Path) -> None:
     assert load_here(topics.bootstrap, topic, tmp_path).entries == ()
 
 
-def test_times_that_are_missing_or_cannot_be_expressed_in_microseconds(topics: Topics, tmp_path: Path) -> None:
+def test_times_that_are_missing_or_too_late_for_microseconds(topics: Topics, tmp_path: Path) -> None:
     topic = make(topics)
     last = 1 << 60
     topics.fill(topic, [Rec(b"value-%d" % n, timestamp=at) for n, at in enumerate((10, 20, last, 15, last))])
@@ -121,7 +121,7 @@ def test_times_that_are_missing_or_cannot_be_expressed_in_microseconds(topics: T
     assert [when is None for _, when in sorted(rows(tmp_path, "offset", "timestamp"))] == [False, True, True]
 
 
-def test_until_a_time_that_has_not_come(topics: Topics, tmp_path: Path) -> None:
+def test_a_future_until_loads_everything(topics: Topics, tmp_path: Path) -> None:
     topic = make(topics)
     topics.fill(topic, records(0, 10))
     load_here(topics.bootstrap, topic, tmp_path, until=1 << 50)
@@ -141,7 +141,7 @@ def test_a_name_that_is_too_long_for_a_file(topics: Topics, tmp_path: Path) -> N
     assert values(tmp_path) == list(range(20))
 
 
-def test_nothing_to_do_writes_nothing(topics: Topics, tmp_path: Path) -> None:
+def test_a_load_without_new_records_writes_nothing(topics: Topics, tmp_path: Path) -> None:
     topic = make(topics, 2)
     topics.fill(topic, records(0, 10, 2))
     load_here(topics.bootstrap, topic, tmp_path)

@@ -98,7 +98,7 @@ def test_a_full_disk(topics: Topics, tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert values(tmp_path) == list(range(110))
 
 
-def test_what_is_published_is_on_the_disk(topics: Topics, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_published_files_are_synced_first(topics: Topics, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     topic = make(topics)
     topics.fill(topic, records(0, 10))
     steps: list[str] = []
@@ -143,7 +143,7 @@ def test_files_that_the_manifest_does_not_know_of(topics: Topics, tmp_path: Path
     assert stray_files(tmp_path) == [".lock", "manifest.json", "notes.txt"]
 
 
-def test_only_one_at_a_time(topics: Topics, tmp_path: Path) -> None:
+def test_a_second_load_of_a_target_is_rejected(topics: Topics, tmp_path: Path) -> None:
     topic = make(topics)
     topics.fill(topic, records(0, 10))
 

@@ -16,7 +16,7 @@ from tests.spark.local_load import here, load_here, make, records, rows, upper, 
 from tests.spark.topics import Topics
 
 
-def test_retention_has_passed_what_is_loaded(topics: Topics, tmp_path: Path) -> None:
+def test_a_gap_left_by_retention_is_an_error(topics: Topics, tmp_path: Path) -> None:
     topic = make(topics)
     topics.fill(topic, records(0, 10))
     load_here(topics.bootstrap, topic, tmp_path)

@@ -31,7 +31,7 @@ SPANS = st.lists(st.tuples(st.integers(0, 30), st.integers(1, 8)).map(lambda eac
 
 
 @given(SPANS, st.integers(0, 20), st.integers(0, 20))
-def test_what_is_missing(covered: list[tuple[int, int]], start: int, length: int) -> None:
+def test_missing_ranges_are_found(covered: list[tuple[int, int]], start: int, length: int) -> None:
     wanted = set(range(start, start + length)) - {n for first, end in covered for n in range(first, end)}
     found = missing_in(start, start + length, covered)
     assert [n for first, end in found for n in range(first, end)] == sorted(wanted)
@@ -40,7 +40,7 @@ def test_what_is_missing(covered: list[tuple[int, int]], start: int, length: int
 
 
 @given(SPANS, SPANS)
-def test_what_does_not_overlap(candidates: list[tuple[int, int]], taken: list[tuple[int, int]]) -> None:
+def test_overlapping_ranges_are_left_out(candidates: list[tuple[int, int]], taken: list[tuple[int, int]]) -> None:
     found = apart(candidates, taken, lambda each: each)
     offsets = [n for first, end in found for n in range(first, end)]
     used = {n for first, end in taken for n in range(first, end)}
@@ -79,7 +79,7 @@ def test_times_ago() -> None:
 
 
 @pytest.mark.parametrize("given", ["yesterday", "", "-5", -1, True, 1.5, datetime(2023, 11, 14)])
-def test_what_is_no_time(given: object) -> None:
+def test_invalid_times_are_rejected(given: object) -> None:
     with pytest.raises(ConfigError, match=r"^since: "):
         milliseconds("since", given)  # type: ignore[arg-type]
 
@@ -101,7 +101,7 @@ def test_a_manifest_is_read_as_it_was_written() -> None:
 
 
 @pytest.mark.parametrize("text", [b"", b"{", b"[]", b"{}", b'{"version": 2}', b'{"version": 1}'])
-def test_what_is_no_manifest(text: bytes) -> None:
+def test_invalid_manifests_are_rejected(text: bytes) -> None:
     with pytest.raises(BadManifest):
         Manifest.of_json(text)
 

@@ -79,7 +79,7 @@ def values(target: Path) -> list[int]:
     return sorted(int(value.decode().split("-")[1]) for (value,) in rows(target, "value"))
 
 
-def test_all_and_then_what_is_new_and_again(topics: Topics, bucket: Bucket, tmp_path: Path) -> None:
+def test_later_loads_add_only_new_records(topics: Topics, bucket: Bucket, tmp_path: Path) -> None:
     topic = topics.make(2, retention_ms="-1")
     topics.fill(topic, records(0, 40, 2))
     assert load_here(topics.bootstrap, topic, bucket.uri).lag == 0
@@ -122,7 +122,7 @@ def test_killed_again_and_again(topics: Topics, bucket: Bucket, tmp_path: Path) 
     assert stray_files(found) == ["manifest.json"]
 
 
-def test_two_at_once(topics: Topics, bucket: Bucket, tmp_path: Path) -> None:
+def test_the_second_of_two_concurrent_loads_fails(topics: Topics, bucket: Bucket, tmp_path: Path) -> None:
     """The one that finds the other's manifest fails, and deletes nothing."""
     topic = topics.make(2, retention_ms="-1")
     topics.fill(topic, records(0, 40, 2))
@@ -150,7 +150,7 @@ def test_two_at_once(topics: Topics, bucket: Bucket, tmp_path: Path) -> None:
     assert stray_files(found) == ["manifest.json"]
 
 
-def test_one_that_fails_deletes_nothing_of_another_that_has_begun(topics: Topics, bucket: Bucket) -> None:
+def test_a_failed_load_keeps_files_of_a_newer_load(topics: Topics, bucket: Bucket) -> None:
     topic = topics.make(1, retention_ms="-1")
     topics.fill(topic, records(0, 10))
     begun = f"a/target/00001/{topic}-0/.somebodys.tmp"
@@ -180,7 +180,7 @@ def test_a_task_that_fails(topics: Topics, bucket: Bucket) -> None:
     assert bucket.files() == ["a/target/manifest.json"]
 
 
-def test_what_is_no_bucket(bucket: Bucket) -> None:
+def test_a_missing_bucket_is_an_error(bucket: Bucket) -> None:
     with (
         pytest.raises(OSError, match="no-such-bucket"),
         Store.of(bucket.uri.replace(bucket.name, "no-such-bucket")).locked(),

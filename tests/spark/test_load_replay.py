@@ -14,7 +14,7 @@ from tests.spark.local_load import here, load_here, make, manifest, records, row
 from tests.spark.topics import Rec, Topics
 
 
-def test_a_replay_takes_the_place_of_what_was(topics: Topics, tmp_path: Path) -> None:
+def test_a_replay_replaces_loaded_files(topics: Topics, tmp_path: Path) -> None:
     topic = make(topics)
     for first in range(0, 40, 10):
         topics.fill(topic, records(first, first + 10))
@@ -55,7 +55,7 @@ def test_a_replay_of_all_may_change_the_columns(topics: Topics, tmp_path: Path) 
     assert sorted(rows(tmp_path, "n")) == [(n,) for n in range(12)]
 
 
-def test_a_replay_leaves_out_what_the_load_left_out(topics: Topics, tmp_path: Path) -> None:
+def test_a_replay_skips_records_that_the_load_skipped(topics: Topics, tmp_path: Path) -> None:
     topic = make(topics)
     topics.fill(topic, [Rec(b"value-%d" % time, timestamp=time) for time in (10, 20, 15, 30)])
     load_here(topics.bootstrap, topic, tmp_path, since=20)
@@ -63,7 +63,7 @@ def test_a_replay_leaves_out_what_the_load_left_out(topics: Topics, tmp_path: Pa
     assert values(tmp_path) == [20, 30]
 
 
-def test_a_replay_never_loses_what_the_log_has_not_any_more(topics: Topics, tmp_path: Path) -> None:
+def test_a_replay_keeps_rows_that_the_log_no_longer_has(topics: Topics, tmp_path: Path) -> None:
     topic = make(topics)
     for first in range(0, 30, 10):
         topics.fill(topic, records(first, first + 10))

@@ -58,7 +58,7 @@ def numbers(frame: DataFrame) -> list[int]:
     return sorted(int(bytes(row.value)) for row in frame.select("value").collect())
 
 
-def test_a_frame_of_what_is_loaded(spark: SparkSession, one_kind: Topics, tmp_path: Path) -> None:
+def test_a_load_returns_a_frame_of_the_loaded_rows(spark: SparkSession, one_kind: Topics, tmp_path: Path) -> None:
     topic = one_kind.make(2, retention_ms="-1")
     one_kind.fill(topic, numbered(0, 100))
     target = tmp_path / "a {strange} [name]*, 100%"
@@ -77,7 +77,7 @@ def test_a_frame_of_what_is_loaded(spark: SparkSession, one_kind: Topics, tmp_pa
     assert numbers(loaded(spark, target)) == list(range(110))
 
 
-def test_a_topic_whose_name_spark_would_pass_over(spark: SparkSession, one_kind: Topics, tmp_path: Path) -> None:
+def test_a_topic_with_a_name_that_spark_ignores(spark: SparkSession, one_kind: Topics, tmp_path: Path) -> None:
     topics = [one_kind.make(name=name, retention_ms="-1") for name in ("_hidden", ".secret")]
     for topic in topics:
         one_kind.fill(topic, numbered(0, 5, 1))
@@ -86,7 +86,7 @@ def test_a_topic_whose_name_spark_would_pass_over(spark: SparkSession, one_kind:
     assert counts == {"_hidden": 5, ".secret": 5}
 
 
-def test_nothing_is_loaded(spark: SparkSession, one_kind: Topics, tmp_path: Path) -> None:
+def test_a_load_of_an_empty_topic(spark: SparkSession, one_kind: Topics, tmp_path: Path) -> None:
     done = load(spark, one_kind.bootstrap, one_kind.make(), tmp_path)
     assert done.frame.count() == 0
     assert "value" in done.frame.columns

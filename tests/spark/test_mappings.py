@@ -49,7 +49,7 @@ BAD = [b"", b"no", b"[1]", b"3", b'{"n": 1}{"n": 2}', b'{"n": "one"}', b'{"n": 1
 
 
 @pytest.mark.parametrize("bad", BAD)
-def test_what_is_not_json(bad: bytes) -> None:
+def test_invalid_json_becomes_null_or_an_error(bad: bytes) -> None:
     values = [b'{"n": %d}' % n for n in range(5)]
     with_bad = rows([*values[:3], bad, *values[3:], None])
     found = JsonValue(SCHEMA, strict=False)(with_bad)
@@ -59,7 +59,7 @@ def test_what_is_not_json(bad: bytes) -> None:
 
 
 @given(st.lists(st.sampled_from(BAD) | st.binary(max_size=6), max_size=5))
-def test_whatever_is_there_no_row_is_taken_for_another(values: list[bytes]) -> None:
+def test_rows_stay_aligned_with_any_values_between(values: list[bytes]) -> None:
     between = [each for value in values for each in (b'{"n": 7, "s": "x"}', value)]
     found = JsonValue(SCHEMA, keep=(), strict=False)(rows([*between])).to_pylist()
     assert len(found) == len(between)
@@ -104,7 +104,7 @@ def test_lines_of_a_log() -> None:
         ({"pattern": "(?P<a>x)", "types": {"b": pa.int64()}}, "has no group b"),
     ],
 )
-def test_what_is_no_pattern(arguments: dict[str, object], reported: str) -> None:
+def test_invalid_patterns_are_rejected(arguments: dict[str, object], reported: str) -> None:
     with pytest.raises(ConfigError, match=reported):
         LogLine(**arguments)  # type: ignore[arg-type]
 

@@ -189,7 +189,7 @@ def test_limits_of_streams_are_passed_over_by_a_batch(name: str) -> None:
     assert parse(**{name: "5"}).warnings == (f"option {name} is ignored: it applies only to streams",)
 
 
-def test_what_java_knows_does_not_break_a_job() -> None:
+def test_unsupported_kafka_options_are_ignored_with_a_warning() -> None:
     options = parse(
         **{
             "kafka.max.poll.records": "x",

@@ -35,7 +35,7 @@ def test_rows_without_keys_stay_together_and_reach_all_partitions() -> None:
     assert changes <= 21
 
 
-def test_what_comes_later_goes_on_where_it_was() -> None:
+def test_later_rows_continue_with_the_current_partition() -> None:
     places = RowPartitioner(_topic(4), 5000)
     rows = BinaryColumns(pa.array([b"x" * 90] * 20, pa.binary()))
     assert len({int(number) for _ in range(12) for number in places.of(rows)}) == 4

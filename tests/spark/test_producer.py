@@ -117,7 +117,7 @@ def test_a_topic_that_there_is_not_is_made(broker: Broker, topic: str) -> None:
     assert values(broker.bootstrap, topic) == [b"first"]
 
 
-def test_or_is_not(broker: Broker, topic: str) -> None:
+def test_a_missing_topic_is_an_error_without_auto_creation(broker: Broker, topic: str) -> None:
     wanted = options(broker.bootstrap, topic, allow_auto_create_topics="false", max_block_ms=300)
     with pytest.raises(KafkaError, match=f"there is no topic {topic}"):
         _write(wanted, batches([b"first"]))
@@ -146,9 +146,7 @@ def test_an_answer_that_does_not_come_is_not_waited_for_twice(topics: Topics, mo
     assert waited == [0.0]
 
 
-def test_rows_that_come_so_slowly_that_the_connection_is_lost_meanwhile(
-    topics: Topics, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rows_so_slow_that_the_connection_is_lost_are_sent(topics: Topics, monkeypatch: pytest.MonkeyPatch) -> None:
     topic, passed, made = topics.make(), [0.0], list[BlockingConnection]()
     first = [b"%02d" % number + b"x" * 100_000 for number in range(60)]
 
@@ -172,9 +170,7 @@ def test_rows_that_come_so_slowly_that_the_connection_is_lost_meanwhile(
 
 
 @pytest.mark.parametrize("when", ["before", "after", "both"])
-def test_what_is_lost_on_its_way_is_sent_again_once_and_in_order(
-    topics: Topics, monkeypatch: pytest.MonkeyPatch, when: str
-) -> None:
+def test_lost_batches_are_resent_once_and_in_order(topics: Topics, monkeypatch: pytest.MonkeyPatch, when: str) -> None:
     topic = topics.make(2)
     cuts = itertools.count()
     monkeypatch.setattr(BlockingCluster, "connect", lambda *given: _Cut(CONNECT(*given), cuts, when))

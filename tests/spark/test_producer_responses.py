@@ -117,7 +117,7 @@ def test_a_batch_that_misses_nothing_is_an_error(leaders: list[Leader]) -> None:
     assert caught.value.code is ORDER
 
 
-def test_a_later_batch_proves_one_whose_response_was_lost(leaders: list[Leader]) -> None:
+def test_a_later_batch_confirms_one_with_a_lost_response(leaders: list[Leader]) -> None:
     assert sent(leaders, 3, NONE, None, NONE) == [0, 1, 2]
 
 

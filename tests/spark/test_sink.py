@@ -64,7 +64,7 @@ def test_a_column_topic_is_not_looked_at_where_the_option_counts() -> None:
     assert fields_of([(field.name, field.dataType.simpleString()) for field in columns], "t") == Fields(value=1)
 
 
-def test_of_two_columns_of_one_name_the_first_counts() -> None:
+def test_the_first_of_two_columns_with_one_name_counts() -> None:
     """The errors are those of Spark's own sink."""
     assert fields_of([("value", "string"), ("value", "int")], "t") == Fields(value=0)
 
@@ -80,7 +80,7 @@ def test_of_two_columns_of_one_name_the_first_counts() -> None:
         ({"value": TEXT, "headers": _headers(TEXT)}, "column headers is array"),
     ],
 )
-def test_columns_that_are_not(columns: dict[str, DataType], why: str) -> None:
+def test_columns_that_are_rejected(columns: dict[str, DataType], why: str) -> None:
     for kind in (BatchWriter, StreamWriter):
         with pytest.raises(ConfigError, match=why):
             kind.of(GIVEN, _schema(columns), overwrite=False)
@@ -107,7 +107,9 @@ def test_a_column_topic_has_to_be_text() -> None:
         (StreamWriter, {**GIVEN, "kafka.enable.idempotence": "false"}, False, "exactlyOnce to false"),
     ],
 )
-def test_what_is_rejected(kind: type[BatchWriter], given: dict[str, str], overwrite: bool, why: str) -> None:
+def test_unsupported_columns_and_modes_are_rejected(
+    kind: type[BatchWriter], given: dict[str, str], overwrite: bool, why: str
+) -> None:
     with pytest.raises(ConfigError, match=why):
         kind.of(given, _schema({"value": TEXT}), overwrite)
 

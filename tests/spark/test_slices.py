@@ -20,7 +20,7 @@ def of(lengths: list[int]) -> list[Slice]:
     return [Slice("t", number, 7 * number, 7 * number + length) for number, length in enumerate(lengths)]
 
 
-def test_slices_are_what_is_between() -> None:
+def test_slices_cover_the_ranges_between_offsets() -> None:
     start = {("b", 0): 5, ("a", 1): 0, ("a", 0): 9, ("c", 0): 3}
     end = {("b", 0): 8, ("a", 1): 1, ("a", 0): 9, ("c", 0): 2}
     assert slices(start, end) == [Slice("a", 1, 0, 1), Slice("b", 0, 5, 8)]
@@ -89,7 +89,7 @@ def _sparks(
 
 
 @given(sizes, st.integers(1, 10**9))
-def test_limits_are_shared_by_what_is_left(lengths: list[int], most: int) -> None:
+def test_limits_are_shared_in_proportion_to_the_backlog(lengths: list[int], most: int) -> None:
     start = {("t", number): 3 for number in range(len(lengths))}
     end = {("t", number): 3 + length for number, length in enumerate(lengths)}
     total = sum(lengths)

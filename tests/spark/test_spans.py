@@ -34,7 +34,7 @@ def test_spans(parts: list[tuple[int, int]], behind: int) -> None:
 
 
 @pytest.mark.parametrize("length", [5, 50])
-def test_what_was_fetched_may_go(length: int) -> None:
+def test_spans_are_copied_from_the_buffer(length: int) -> None:
     raw = bytearray(b"a" * 1000)
     found = binary_of(raw, np.arange(0, 900, 100), np.full(9, length))
     raw[:] = b"b" * 1000

@@ -48,7 +48,7 @@ def test_from_the_end_the_first_batch_is_empty_but_there(topics: Topics, stream:
 
 
 @pytest.mark.parametrize("limits", [{}, {"maxOffsetsPerTrigger": 2}])
-def test_from_offsets_and_times(limits: dict[str, int], topics: Topics, stream: Stream) -> None:
+def test_streams_start_at_offsets_and_times(limits: dict[str, int], topics: Topics, stream: Stream) -> None:
     topic = topics.make(2, retention_ms="-1")
     topics.fill(topic, [Rec(b"x%d" % n, partition=n % 2, timestamp=1_000_000 + n) for n in range(8)])
     by_offset = stream(subscribe=topic, startingOffsets=json.dumps({topic: {"0": 2, "1": -1}}), **limits)
@@ -91,7 +91,7 @@ def test_batches_are_limited(topics: Topics, stream: Stream) -> None:
     assert sorted([*query.rows(), *query.all()]) == sorted([*names("a", 20), *names("b", 10), *names("c", 1)])
 
 
-def test_once_means_everything(topics: Topics, stream: Stream) -> None:
+def test_trigger_once_ignores_limits(topics: Topics, stream: Stream) -> None:
     topic = topics.make()
     topics.fill(topic, values("a", 9))
     query = stream(subscribe=topic, startingOffsets="earliest", maxOffsetsPerTrigger=2, minOffsetsPerTrigger=2)
@@ -109,7 +109,7 @@ class Clock:
         return self.now
 
 
-def test_too_little_waits(topics: Topics, stream: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batches_below_the_minimum_wait(topics: Topics, stream: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock()
     monkeypatch.setattr(micro_batches, "time", clock)
     topic = topics.make()
@@ -166,7 +166,7 @@ def test_available_now(topics: Topics, stream: Stream) -> None:
     assert query.positions == {topic: {"0": 8, "1": 2}}
 
 
-def test_committed_only(topics: Topics, stream: Stream) -> None:
+def test_only_committed_records_are_read(topics: Topics, stream: Stream) -> None:
     topic = topics.make()
     topics.transaction(topic, values("bad", 3), commit=False)
     topics.transaction(topic, values("good", 3), commit=True)

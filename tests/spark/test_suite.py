@@ -132,7 +132,7 @@ def test_the_rows_are_the_same(name: str, spark: SparkSession, filled: Filled) -
 
 @pytest.mark.one_broker
 @pytest.mark.parametrize("name", SPARKS)
-def test_what_spark_makes_of_them_is_the_same(name: str, spark: SparkSession, filled: Filled) -> None:
+def test_rows_and_schema_match_sparks_source(name: str, spark: SparkSession, filled: Filled) -> None:
     assert _compared(spark, filled, SPARKS[name])
 
 

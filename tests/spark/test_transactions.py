@@ -170,14 +170,14 @@ def test_tasks_without_rows_do_nothing(query: Query) -> None:
     assert query.committed() == [b"1"]
 
 
-def test_what_is_aborted_is_not_to_be_read_and_keeps_nobody_waiting(query: Query) -> None:
+def test_aborted_rows_are_invisible_and_do_not_hold_back_readers(query: Query) -> None:
     with query.cluster() as cluster:
         abort(cluster, [query.run(0, 0, [b"0"]), Done(query.task(0, 1))])
     query.commit(query.run(0, 0, [b"0"]))
     assert query.readable() == [b"0"]
 
 
-def test_what_is_on_its_way_has_arrived_before_it_is_aborted(query: Query, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_abort_waits_for_requests_in_flight(query: Query, monkeypatch: pytest.MonkeyPatch) -> None:
     """Else it could begin a transaction that nobody ends."""
     made: list[BlockingConnection] = []
     connect = BlockingCluster.connect
@@ -240,7 +240,7 @@ def test_a_batch_that_was_committed_in_part_has_to_have_as_many_tasks(
     assert query.committed() == [b"0", b"1"]
 
 
-def test_one_of_which_nothing_was_committed_may_have_others(query: Query, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_uncommitted_batch_may_be_written_with_other_rows(query: Query, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(transactions, "_end", _killed_after(0))
         with pytest.raises(KeyboardInterrupt):
@@ -275,7 +275,7 @@ def test_a_batch_that_was_begun_to_be_committed_long_ago(
     assert query.committed() == [b"0", b"1"][:ended]
 
 
-def test_one_that_is_still_remembered_goes_on(query: Query, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_partly_committed_batch_is_completed(query: Query, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(transactions, "_end", _killed_after(1))
         with pytest.raises(KeyboardInterrupt):
@@ -298,7 +298,7 @@ def test_plans_are_kept_for_longer_than_markers(query: Query, topics: Topics) ->
     assert expires - committed > 9 * 365 * 86_400_000
 
 
-def test_a_checkpoint_that_is_older_than_what_was_written(query: Query) -> None:
+def test_a_checkpoint_older_than_the_committed_batch_is_an_error(query: Query) -> None:
     query.commit(query.run(5, 0, [b"5"]))
     with pytest.raises(WrongBatch, match="batch 4 is to be written, but batch 5 of this query is committed already"):
         query.run(4, 0, [b"4"])

@@ -131,7 +131,7 @@ def by_id(states: Iterable[ProducerStateEntry]) -> list[ProducerStateEntry]:
     return sorted(known, key=lambda state: state.producer_id)
 
 
-def test_from_the_same_entries_follows_what_kafka_says_of_transactions(tmp_path: Path) -> None:
+def test_transaction_state_and_indexes_match_kafkas(tmp_path: Path) -> None:
     theirs = kafkas_files()
     log = open_log(tmp_path / "events_0", LogConfig(segment_bytes=10_000))
     for base, entries in theirs[".log"].items():

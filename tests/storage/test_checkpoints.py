@@ -43,7 +43,7 @@ def test_no_file_is_not_a_damaged_file(tmp_path: Path) -> None:
         "\xff\xfe",
     ],
 )
-def test_what_is_no_checkpoint_is_rejected(tmp_path: Path, text: str) -> None:
+def test_invalid_checkpoints_are_rejected(tmp_path: Path, text: str) -> None:
     path = tmp_path / "checkpoint"
     path.write_bytes(text.encode("latin-1"))
     with pytest.raises(DamagedFile):

@@ -41,7 +41,7 @@ def offline(manager: LogManager) -> list[str]:
 class TestDirectories:
     """Directories on the disk."""
 
-    def test_an_id_stays(self, tmp_path: Path) -> None:
+    def test_directory_ids_survive_a_restart(self, tmp_path: Path) -> None:
         manager, remembered = started({}, tmp_path / "a", tmp_path / "b")
         ids = {str(path): id_of(path) for path in (tmp_path / "a", tmp_path / "b")}
         assert remembered == ids
@@ -51,14 +51,14 @@ class TestDirectories:
         assert again == ids == {path: id_of(Path(path)) for path in ids}
         assert offline(manager) == []
 
-    def test_one_from_before_there_were_ids_gets_one(self, tmp_path: Path) -> None:
+    def test_an_old_directory_without_id_gets_one(self, tmp_path: Path) -> None:
         meta = tmp_path / "meta.properties"
         meta.write_text("version=0\nbroker.id=3\ncluster.id=cluster\n")
         _, remembered = started({}, tmp_path)
         assert remembered == {str(tmp_path): id_of(tmp_path)}
         assert "broker.id=3\n" in meta.read_text()
 
-    def test_one_from_before_on_a_full_disk_gets_it_later(self, tmp_path: Path) -> None:
+    def test_an_old_directory_on_a_full_disk_gets_its_id_later(self, tmp_path: Path) -> None:
         meta = tmp_path / "meta.properties"
         meta.write_text("version=0\nbroker.id=3\ncluster.id=cluster\n")
         with broken("fsync", str(tmp_path), failing(errno.ENOSPC)):
@@ -69,14 +69,14 @@ class TestDirectories:
         _, remembered = started({}, tmp_path)
         assert remembered == {str(tmp_path): id_of(tmp_path)}
 
-    def test_the_coordinations_own_needs_no_proof(self, tmp_path: Path) -> None:
+    def test_the_directory_of_the_tree_needs_no_id(self, tmp_path: Path) -> None:
         manager, remembered = started({}, tmp_path)
         manager.close()
         (tmp_path / "meta.properties").unlink()
         manager, again = started(remembered, tmp_path, certain=tmp_path)
         assert again == remembered == {str(tmp_path): id_of(tmp_path)}
 
-    def test_one_without_its_id_is_another(self, tmp_path: Path) -> None:
+    def test_a_directory_that_lost_its_id_is_rejected(self, tmp_path: Path) -> None:
         manager, remembered = started({}, tmp_path / "a", tmp_path / "b")
         manager.close()
         meta = tmp_path / "b" / "meta.properties"
@@ -99,7 +99,7 @@ class TestDirectories:
 class TestSwitched:
     """Directories that change places while another one is missing."""
 
-    def test_the_missing_one_is_expected_at_the_free_place(self) -> None:
+    def test_a_missing_directory_is_expected_at_the_free_path(self) -> None:
         remembered = {"/a": "A", "/b": "B", "/c": "C"}
         found = {"/a": "A", "/b": "C", "/c": None}
         assert unexpected_directories(found, remembered) == {"/c": "C"}
@@ -107,16 +107,14 @@ class TestSwitched:
         assert later == {"/a": "A", "/b": "C", "/c": "B"}
         assert unexpected_directories({**found, "/c": "B"}, later) == {}
 
-    def test_what_is_not_in_use_any_more_is_forgotten(self) -> None:
+    def test_unused_directories_are_forgotten(self) -> None:
         assert expected_ids({"/a": "A"}, {"/a": "A", "/b": "B"}) == {"/a": "A"}
 
     @given(
         st.permutations(IDS).map(lambda ids: dict(zip(PATHS, ids, strict=False))),
         st.permutations([*IDS, None]).map(lambda ids: dict(zip(PATHS, ids, strict=False))),
     )
-    def test_nothing_that_is_missing_is_forgotten(
-        self, remembered: dict[str, str], found: dict[str, str | None]
-    ) -> None:
+    def test_missing_directories_are_remembered(self, remembered: dict[str, str], found: dict[str, str | None]) -> None:
         """Missing ids are expected as long as the paths are the same, and no other directory is accepted."""
         rejected = unexpected_directories(found, remembered)
         taken = {path: None if path in rejected else own for path, own in found.items()}

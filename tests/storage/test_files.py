@@ -124,7 +124,7 @@ def test_a_member_too_large_for_the_pool_is_alone_in_it() -> None:
 
 
 @pytest.mark.parametrize(("known", "cached"), [(True, True), (True, False), (False, False)])
-def test_a_file_system_that_knows_what_is_cached(
+def test_a_file_system_that_reports_cached_pages(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, known: bool, cached: bool
 ) -> None:
     """Files of tests may be in memory, where the flag is unknown: here it is answered as a disk's file system does."""

@@ -28,7 +28,7 @@ def epochs(*entries: tuple[int, int]) -> LeaderEpochs:
         (8, (-1, -1)),
     ],
 )
-def test_where_an_epoch_ended(asked: int, answer: tuple[int, int]) -> None:
+def test_end_offsets_of_epochs(asked: int, answer: tuple[int, int]) -> None:
     assert epochs(*KNOWN).end_offset_for(asked, 40) == answer
 
 

@@ -190,7 +190,7 @@ def test_the_first_batch_is_returned_even_if_it_is_larger(log: Log) -> None:
 
 
 @pytest.mark.parametrize("upto", range(10))
-def test_nothing_is_read_at_or_above_the_bound(log: Log, upto: int) -> None:
+def test_reads_end_below_the_bound(log: Log, upto: int) -> None:
     fill(log, 10)
     for offset in range(10):
         region = log.read(offset, ENDLESS, upto=upto)
@@ -234,7 +234,7 @@ def test_many_readers_at_many_places(tmp_path: Path) -> None:
                 at[reader] = found[-1][0] + 1
 
 
-def test_a_reader_at_the_end_gets_what_comes(tmp_path: Path) -> None:
+def test_a_reader_at_the_end_gets_new_records(tmp_path: Path) -> None:
     log = small_segments(tmp_path)
     for number in range(50):
         assert log.read(number, ENDLESS, upto=number) is None

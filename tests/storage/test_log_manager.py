@@ -99,7 +99,7 @@ def test_a_directory_named_twice(tmp_path: Path) -> None:
         LogDirectories([str(tmp_path / "a"), str(tmp_path / "link")]).lock()
 
 
-def test_what_cannot_be_a_directory(tmp_path: Path) -> None:
+def test_a_file_is_not_accepted_as_a_directory(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(StartupError, match="no log directory can be used"):
         LogDirectories([str(tmp_path / "file")]).lock()
@@ -226,7 +226,7 @@ def test_one_directory_that_was_not_closed_cleanly(tmp_path: Path) -> None:
     assert not started(tmp_path / "a", tmp_path / "b").were_closed_cleanly
 
 
-def test_what_a_crash_cut_is_reported_log_by_log(tmp_path: Path) -> None:
+def test_logs_cut_after_a_crash_are_reported_one_by_one(tmp_path: Path) -> None:
     manager = started(tmp_path / "a", tmp_path / "b")
     for partition in range(6):
         fill(manager.create("events", partition, CONFIG, NOW), 3)
@@ -330,7 +330,7 @@ def test_deletions_that_a_crash_interrupted_are_finished(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("restarts", [False, True])
-def test_after_a_crash_a_log_is_not_taken_for_an_earlier_one_of_its_name(tmp_path: Path, restarts: bool) -> None:
+def test_after_a_crash_a_recreated_log_ignores_old_checkpoints(tmp_path: Path, restarts: bool) -> None:
     manager = started(tmp_path)
     fill(manager.create("events", 0, CONFIG, NOW), 100)
     fill(manager.create("other", 0, CONFIG, NOW), 9)
@@ -579,7 +579,7 @@ def test_a_file_where_a_log_is_to_be_made(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("whole", [False, True])
-def test_a_log_whose_files_are_taken_away_while_it_is_in_use(tmp_path: Path, whole: bool) -> None:
+def test_a_log_with_files_removed_while_in_use_goes_offline(tmp_path: Path, whole: bool) -> None:
     manager = started(tmp_path / "a")
     logs = [manager.create("events", partition, CONFIG, NOW) for partition in range(2)]
     fill(logs[0], 1)
@@ -595,7 +595,7 @@ def test_a_log_whose_files_are_taken_away_while_it_is_in_use(tmp_path: Path, who
 
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO])
-def test_nothing_is_left_of_a_log_that_could_not_be_made(
+def test_a_log_that_could_not_be_created_leaves_no_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
 ) -> None:
     """Recreated in another directory, it would lie in two at the next start."""
@@ -657,7 +657,7 @@ def test_a_log_of_another_topic_of_the_name_is_quarantined(tmp_path: Path, resta
     assert third.logs["events", 0].log_start_offset == 0
 
 
-def test_what_recovery_quarantined_is_passed_over(tmp_path: Path) -> None:
+def test_quarantined_segments_are_ignored_at_the_next_start(tmp_path: Path) -> None:
     manager = started(tmp_path)
     log = manager.create("events", 0, CONFIG, NOW, topic_id=FIRST)
     for _ in range(4):

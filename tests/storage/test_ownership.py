@@ -66,7 +66,7 @@ def test_a_directory_that_nobody_marked_is_left_alone(tmp_path: Path) -> None:
     assert content(notes) == {"notes.txt": b"mine"}
 
 
-def test_the_log_of_a_topic_that_is_gone_is_left_alone_and_its_checkpoints_kept(tmp_path: Path) -> None:
+def test_the_log_of_a_missing_topic_keeps_its_files_and_checkpoints(tmp_path: Path) -> None:
     manager = started(tmp_path, {}, [])
     fill(manager.create("events", 0, CONFIG, NOW, topic_id=TOPIC), 5)
     manager.close()
@@ -81,7 +81,7 @@ def test_the_log_of_a_topic_that_is_gone_is_left_alone_and_its_checkpoints_kept(
     assert reported == []  # the checkpoint still said that all of it was safe
 
 
-def test_a_topic_of_the_same_name_quarantines_the_log_of_an_earlier_one(tmp_path: Path) -> None:
+def test_a_new_topic_quarantines_the_log_of_a_deleted_one(tmp_path: Path) -> None:
     manager = started(tmp_path, {}, [])
     fill(manager.create("events", 0, CONFIG, NOW, topic_id=TOPIC), 5)
     manager.close()
@@ -96,7 +96,7 @@ def test_a_topic_of_the_same_name_quarantines_the_log_of_an_earlier_one(tmp_path
     assert "another topic of that name" in str(reported[0])
 
 
-def test_a_log_whose_mark_was_lost_is_the_topics(tmp_path: Path) -> None:
+def test_a_log_without_its_topic_id_belongs_to_the_topic(tmp_path: Path) -> None:
     manager = started(tmp_path, {}, [])
     fill(manager.create("events", 0, CONFIG, NOW, topic_id=TOPIC), 5)
     manager.close()

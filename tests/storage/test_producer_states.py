@@ -84,7 +84,7 @@ OK, ORDER, EPOCH = ErrorCode.NONE, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, Error
         ([Sent(0, 3)], Sent(17, producer_id=6), OK),
     ],
 )
-def test_what_is_taken(known: list[Sent], sent: Sent, code: ErrorCode) -> None:
+def test_batches_are_accepted_or_rejected_by_producer_state(known: list[Sent], sent: Sent, code: ErrorCode) -> None:
     assert code_of(after(*known), sent) is code
 
 

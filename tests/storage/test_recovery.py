@@ -79,7 +79,7 @@ def check_whole(log: Log, expected: bytes) -> None:
     assert offset_for_timestamp(log, NOW + 999) == (next_sequence, NOW + 999, 9)
 
 
-def test_nothing_is_cut_from_a_sound_log(tmp_path: Path) -> None:
+def test_a_sound_log_is_not_cut(tmp_path: Path) -> None:
     log, found = a_log(tmp_path / "events_0"), []
     whole = bytes_on_disk(log.path)
     again = open_log(log.path, CONFIG, found=found)
@@ -215,7 +215,7 @@ def test_empty_segments_behind_a_damaged_one_are_not_worth_keeping(tmp_path: Pat
     assert list(tmp_path.iterdir()) == [tmp_path / "events_0"]
 
 
-def test_where_nothing_can_be_quarantined_nothing_goes(tmp_path: Path) -> None:
+def test_no_segment_is_removed_if_it_cannot_be_quarantined(tmp_path: Path) -> None:
     log = a_log(tmp_path / "events_0", 90)
     files = sorted(Path(log.path).glob("*.kafka"))
     with files[2].open("r+b") as file:
@@ -256,7 +256,7 @@ def test_a_hole_that_a_power_failure_left(tmp_path: Path, number: int, lost: str
     check_whole(again, kept)
 
 
-def test_what_lies_before_the_recovery_point_is_not_read_again(tmp_path: Path) -> None:
+def test_segments_before_the_recovery_point_are_not_read(tmp_path: Path) -> None:
     log = a_log(tmp_path / "events_0")
     found: list[Recovered] = []
     open_log(log.path, CONFIG, recovery_point=log.segments[-2].base_offset + 1, found=found)
@@ -319,7 +319,7 @@ DAMAGES = [missing, empty, zeroed, noisy, shortened, odd, lengthened, shifted]
 @pytest.mark.parametrize("clean", [True, False])
 @pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("pattern", ["*.index", "*.timeindex", "*.snapshot", "leader-epoch-checkpoint"])
-def test_damage_to_what_can_be_rebuilt(
+def test_damaged_derived_files_are_rebuilt(
     tmp_path: Path, pattern: str, damage: Callable[[Path], None], clean: bool
 ) -> None:
     log = a_log(tmp_path / "events_0")
@@ -386,7 +386,7 @@ def test_snapshots_of_earlier_stops_do_not_pile_up(tmp_path: Path) -> None:
     assert {int(path.stem) for path in Path(log.path).glob("*.snapshot")} <= bases | {89, 90}
 
 
-def test_damage_before_the_recovery_point_does_not_keep_a_log_from_being_opened(tmp_path: Path) -> None:
+def test_damage_before_the_recovery_point_does_not_prevent_opening(tmp_path: Path) -> None:
     """Without snapshots all entries' headers are read; what cannot be read is a reader's concern."""
     log = a_log(tmp_path / "events_0")
     log.close()

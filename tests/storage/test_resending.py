@@ -30,7 +30,7 @@ def crashed(log: Log) -> Log:
 
 @pytest.mark.parametrize("stop", [crashed, reopen])
 @pytest.mark.parametrize("rolls", [*range(EARLIER + UNDER_WAY + 1), "all"])
-def test_all_that_were_under_way_are_known(tmp_path: Path, rolls: int | str, stop: object) -> None:
+def test_all_batches_in_flight_are_recognized_as_duplicates(tmp_path: Path, rolls: int | str, stop: object) -> None:
     log = open_log(tmp_path / "events_0", CONFIG)
     count = EARLIER + UNDER_WAY
     for number in range(count):
@@ -48,7 +48,7 @@ def test_all_that_were_under_way_are_known(tmp_path: Path, rolls: int | str, sto
     assert not again.append(sent(count), NOW).duplicate
 
 
-def test_what_a_snapshot_keeps_is_read_back() -> None:
+def test_snapshots_are_read_back() -> None:
     one = tuple(WrittenBatch(10 * n, 10 * n + 9, 100 * n, 100 * n + 9, 1000 + n) for n in range(5))
     states = [
         ProducerStateEntry(7, 0, one, 1004),

@@ -44,7 +44,7 @@ def bases(log: Log) -> list[int]:
     return [segment.base_offset for segment in log.segments]
 
 
-def test_old_segments_go(tmp_path: Path) -> None:
+def test_old_segments_are_deleted(tmp_path: Path) -> None:
     log = a_log(tmp_path, retention_ms=10_000)
     assert bases(log) == [0, 3, 6]
     assert expire(log, NOW + 12_000) == []
@@ -57,7 +57,7 @@ def test_old_segments_go(tmp_path: Path) -> None:
     assert not any(".deleted" in name for name in os.listdir(log.path))
 
 
-def test_when_all_may_go_an_empty_segment_stays(tmp_path: Path) -> None:
+def test_an_empty_segment_stays_when_all_are_deleted(tmp_path: Path) -> None:
     log = a_log(tmp_path, retention_ms=10_000)
     assert len(expire(log, NOW + 1_000_000)) == 3
     assert (bases(log), log.log_start_offset, log.log_end_offset, log.size) == ([9], 9, 9, 0)
@@ -86,7 +86,7 @@ def test_each_step_looks_at_one_segment_or_takes_one_away(tmp_path: Path) -> Non
     assert [offset for offset, _ in stored(log)] == [9, 10, 11]
 
 
-def test_nothing_goes_if_the_segments_change_meanwhile(tmp_path: Path) -> None:
+def test_a_change_of_the_segments_ends_the_deletion(tmp_path: Path) -> None:
     log = a_log(tmp_path)
     steps = retention.expire(log, NOW, guarded_size(0))
     next(steps)
@@ -96,7 +96,7 @@ def test_nothing_goes_if_the_segments_change_meanwhile(tmp_path: Path) -> None:
     assert log.log_start_offset == 0
 
 
-def test_nothing_goes_if_an_exchange_begins_meanwhile(tmp_path: Path) -> None:
+def test_a_swap_that_begins_ends_the_deletion(tmp_path: Path) -> None:
     log = a_log(tmp_path)
     steps = retention.expire(log, NOW, guarded_size(0))
     next(steps)
@@ -105,13 +105,13 @@ def test_nothing_goes_if_an_exchange_begins_meanwhile(tmp_path: Path) -> None:
     assert log.log_start_offset == 0
 
 
-def test_too_much_goes(tmp_path: Path) -> None:
+def test_segments_beyond_the_retention_size_are_deleted(tmp_path: Path) -> None:
     log = a_log(tmp_path, retention_ms=-1, retention_bytes=6 * SIZE)
     assert len(expire(log, NOW)) == 1
     assert bases(log) == [3, 6]
 
 
-def test_what_is_above_the_high_watermark_stays(tmp_path: Path) -> None:
+def test_segments_above_the_high_watermark_are_kept(tmp_path: Path) -> None:
     log = a_log(tmp_path, retention_ms=10_000)
     log.high_watermark = 5
     assert len(expire(log, NOW + 1_000_000)) == 1
@@ -209,7 +209,7 @@ NONSENSE = {
 }
 
 
-def test_who_interrupts_the_broker_is_heard(tmp_path: Path) -> None:
+def test_keyboard_interrupts_are_raised(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         expire(a_log(tmp_path), NOW, [Ends(KeyboardInterrupt())])
 
@@ -243,7 +243,7 @@ def test_a_policy_may_name_all_there_is(tmp_path: Path) -> None:
     assert (bases(log), log.log_start_offset) == ([9], 9)
 
 
-def test_each_policy_is_asked_about_what_the_others_leave(tmp_path: Path) -> None:
+def test_each_policy_is_asked_about_the_remaining_segments(tmp_path: Path) -> None:
     log = a_log(tmp_path)
     expire(log, NOW, [Fixed([0]), Fixed([]), Fixed([0])])
     assert bases(log) == [6]
@@ -254,7 +254,7 @@ def test_no_policy_is_asked_about_an_empty_log(tmp_path: Path) -> None:
     assert expire(log, NOW, [Raises(late=False)]) == []
 
 
-def test_views_report_what_there_is(tmp_path: Path) -> None:
+def test_views_describe_the_segments(tmp_path: Path) -> None:
     log = a_log(tmp_path, batches=7)
     views = log.views()
     assert [(v.base_offset, v.next_offset, v.size, v.active) for v in views] == [

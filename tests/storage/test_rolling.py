@@ -109,7 +109,7 @@ def test_by_hand(tmp_path: Path) -> None:
     assert bases(log) == [0, 1]
 
 
-def test_what_a_sealed_segment_leaves(tmp_path: Path) -> None:
+def test_a_rolled_segment_leaves_indexes_and_a_snapshot(tmp_path: Path) -> None:
     log = a_log(tmp_path, index_interval_bytes=2 * len(batch([b"x"])))
     append_at(log, NOW, NOW + 5, NOW + 2, NOW + 6, NOW + 7, NOW + 8, NOW + 1)
     size = log.size // 7
@@ -132,7 +132,7 @@ def test_preallocated_segments(tmp_path: Path, clean: bool) -> None:
     assert [offset for offset, _ in stored(again)] == list(range(20))
 
 
-def test_blocks_that_are_reserved_for_a_growing_segment_are_given_back(tmp_path: Path) -> None:
+def test_preallocated_blocks_are_released(tmp_path: Path) -> None:
     log = a_log(tmp_path, segment_bytes=1 << 30)
     records = batch([bytes(100_000)])
     for _ in range(30):
@@ -147,7 +147,7 @@ def test_blocks_that_are_reserved_for_a_growing_segment_are_given_back(tmp_path:
     assert file.stat().st_blocks * 512 < written + 64 * 1024
 
 
-def test_a_follower_takes_what_its_leader_had_under_an_earlier_setting(tmp_path: Path) -> None:
+def test_a_follower_accepts_batches_larger_than_its_segment_size(tmp_path: Path) -> None:
     log = a_log(tmp_path, segment_bytes=1000)
     records = batch([bytes(3000)])
     with pytest.raises(KafkaError, match=r"exceed segment\.bytes"):

@@ -74,7 +74,7 @@ def test_sealed_segments_are_synced_without_being_asked(tmp_path: Path) -> None:
     assert log.sync_target(NOW) is None
 
 
-def test_what_a_sync_forces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sync_covers_all_changed_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log = open_log(tmp_path / "events_0", LogConfig(index_interval_bytes=0))
     counted = Counted(monkeypatch)
     first, third = f"{0:020}", f"{5:020}"

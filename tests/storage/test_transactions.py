@@ -100,7 +100,7 @@ def test_a_transaction_older_than_the_log(log: Log) -> None:
     assert log.last_stable_offset == 1
 
 
-def test_a_log_without_readers_keeps_nothing_of_what_was_decided(log: Log) -> None:
+def test_a_log_without_readers_forgets_ended_transactions(log: Log) -> None:
     for number in range(50):
         put(log, 1, number)
         end(log, COMMITTED, 1)
@@ -139,7 +139,7 @@ def test_sequence_numbers_go_on_behind_a_marker(log: Log) -> None:
     put(log, 1, 3)
 
 
-def test_what_is_outside_of_the_open_transaction(log: Log) -> None:
+def test_non_transactional_batches_in_a_transaction_are_rejected(log: Log) -> None:
     put(log, 1, 0)
     assert error(lambda: put(log, 1, 1, transactional=False)) is ErrorCode.INVALID_TXN_STATE
     offsets = batch([b"v"], producer=(1, 0, -1))
@@ -163,7 +163,7 @@ def test_control_batches_of_clients(log: Log) -> None:
     assert log.log_end_offset == 0
 
 
-def test_a_transaction_that_began_before_the_topic_got_an_older_format(log: Log) -> None:
+def test_a_transaction_that_began_before_a_format_downgrade_can_end(log: Log) -> None:
     put(log, 1, 0)
     put(log, 2, 0)
     log.config = LogConfig(magic=1)
@@ -193,7 +193,7 @@ def test_offsets_that_a_coordinator_writes_have_no_sequence(log: Log) -> None:
     assert reported(log) == [(1, 0, 2)]
 
 
-def test_who_is_in_a_transaction(log: Log) -> None:
+def test_open_transactions_are_known_by_producer_and_epoch(log: Log) -> None:
     put(log, 1, 0, epoch=2)
     put(log, 2, 0, transactional=False)
     states = log.producers
@@ -244,7 +244,7 @@ def test_the_index_files(tmp_path: Path) -> None:
     }
 
 
-def test_a_reader_learns_what_reaches_into_its_range(tmp_path: Path) -> None:
+def test_aborted_transactions_are_listed_by_overlap_with_the_range(tmp_path: Path) -> None:
     log = filled(tmp_path / "events_0")
     assert log.last_stable_offset == 14
     for first in range(14):
@@ -358,7 +358,7 @@ def test_every_flipped_byte_of_an_index_is_noticed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("how", ["missing", "noise"])
-def test_without_its_checkpoint_an_index_must_be_possible(tmp_path: Path, how: str) -> None:
+def test_without_the_checkpoint_damaged_indexes_are_rebuilt(tmp_path: Path, how: str) -> None:
     log = filled(tmp_path / "events_0")
     log.close()
     checkpoint = Path(log.path, CHECKPOINT)
@@ -424,7 +424,7 @@ def test_a_cut_that_recovery_makes_opens_a_transaction_again(tmp_path: Path) -> 
 # Cutting, deleting, following
 
 
-def test_what_is_cut_off_is_forgotten(tmp_path: Path) -> None:
+def test_truncated_transactions_are_forgotten(tmp_path: Path) -> None:
     log = filled(tmp_path / "events_0")
     log.truncate_to(11)
     assert (log.last_stable_offset, reported(log)) == (8, ALL[:3])
@@ -492,7 +492,7 @@ def test_a_new_segment_has_nothing_of_one_that_had_its_name(tmp_path: Path) -> N
     assert reported(log) == []
 
 
-def test_a_new_segment_replaces_what_is_in_its_way(log: Log) -> None:
+def test_a_new_segment_replaces_a_leftover_index(log: Log) -> None:
     put(log, 1, 0)
     Path(log.path, f"{1:020}.txnindex").write_bytes(b"x" * 68)
     log.roll(NOW)

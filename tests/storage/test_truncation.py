@@ -59,7 +59,7 @@ def test_at_the_end_nothing_goes(log: Log) -> None:
     assert log.log_end_offset == 40
 
 
-def test_readers_find_what_came_instead(log: Log) -> None:
+def test_readers_find_records_appended_after_a_truncation(log: Log) -> None:
     """Places remembered from before the cut don't count after it."""
     read_all(log, 0, 300)
     log.truncate_to(32)

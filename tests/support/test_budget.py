@@ -29,7 +29,7 @@ def test_the_same_seed_chooses_the_same_and_another_one_does_not() -> None:
 
 
 @pytest.mark.usefixtures("usual")
-def test_some_places_are_the_ends_and_a_quarter_and_when_thorough_all() -> None:
+def test_some_places_are_chosen_unless_the_run_is_thorough() -> None:
     chosen = Budget(False, 3).some(PLACES, "name")
     assert (chosen[0], chosen[-1], len(chosen)) == (10, 88, 2 + 38 // 4)
     assert sorted(set(chosen)) == chosen

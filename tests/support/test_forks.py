@@ -33,7 +33,7 @@ def forked(code: str, *arguments: str, environment: Mapping[str, str] | None = N
     return forks.start(["-c", code, *arguments], Path.cwd(), environment or os.environ)
 
 
-def test_a_program_sees_what_it_sees_in_a_new_interpreter(tmp_path: Path) -> None:
+def test_a_forked_program_sees_a_new_interpreter(tmp_path: Path) -> None:
     environment = {"ONE": "1", "PYTHONUNBUFFERED": "1"}
     child = forks.start(["-c", SEEN, "a", "b"], tmp_path, environment)
     child.stdin.write(b"a line\n")
@@ -53,7 +53,7 @@ def test_a_module() -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-def test_one_of_two_is_killed(number: signal.Signals) -> None:
+def test_killing_one_of_two_programs_leaves_the_other(number: signal.Signals) -> None:
     one, other = (forked("import sys; print('runs'); print(sys.stdin.read())") for _ in range(2))
     assert one.stdout.readline() == other.stdout.readline() == b"runs\n"
     one.send_signal(number)
@@ -77,7 +77,7 @@ def test_a_process_that_ends_at_once() -> None:
     assert [each.wait(60) for each in children] == list(range(20))
 
 
-def test_one_that_does_not_end() -> None:
+def test_a_wait_for_a_running_program_times_out() -> None:
     child = forked("input()")
     with pytest.raises(subprocess.TimeoutExpired):
         child.wait(0)
@@ -101,7 +101,7 @@ import os; os._exit(0)
 
 
 @pytest.mark.parametrize("name", ["PYTHONHASHSEED", "LD_PRELOAD"])
-def test_what_is_read_at_an_interpreters_start_is_not_forked(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+def test_programs_with_interpreter_settings_are_not_forked(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     command = [sys.executable, "-c", ""]
     assert forks.can_start(command, None)
     assert forks.can_start(command, {"ONE": "1", "PYTHONPATH": str(forks.ROOT)})

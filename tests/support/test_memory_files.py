@@ -45,13 +45,13 @@ def test_a_given_directory_is_used(directory: Path, monkeypatch: pytest.MonkeyPa
     assert os.environ["TMPDIR"] == "/given"
 
 
-def test_a_small_one_is_not_used(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_small_directory_is_not_used(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory_files, "FREE_BYTES_MIN", 1 << 60)
     configure()
     assert "TMPDIR" not in os.environ
 
 
-def test_nor_is_one_that_is_not_there(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_directory_is_not_used(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory_files, "DIRECTORY", directory / "none")
     configure()
     assert "TMPDIR" not in os.environ

@@ -26,7 +26,7 @@ def collected(node: pytest.Collector) -> Iterator[pytest.Item]:
             yield from collected(each)
 
 
-def test_each_needs_what_its_name_says(request: pytest.FixtureRequest) -> None:
+def test_each_sample_has_the_needs_of_its_name(request: pytest.FixtureRequest) -> None:
     module = pytest.Module.from_parent(request.session, path=Path(__file__).with_name("needs_samples.py"))
     found = [(item.name, needs(item)) for item in collected(module)]
     assert found == [(name, NEEDS[re.split(r"[_[]", name)[1]]) for name, _ in found]
@@ -43,7 +43,7 @@ class TestGuard:
         with pytest.raises(UnexpectedProcess, match=r"test_it starts a process .*make quick"), guard.forbid("test_it"):
             guard.audit(*self.EVENT)
 
-    def test_that_a_test_cannot_hide(self) -> None:
+    def test_a_test_cannot_suppress_the_guard(self) -> None:
         guard = ProcessGuard()
         with pytest.raises(UnexpectedProcess), guard.forbid("test_it"), pytest.raises(UnexpectedProcess):
             guard.audit(*self.EVENT)

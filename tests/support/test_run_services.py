@@ -100,14 +100,14 @@ def test_all_workers_get_one_process_and_its_errors_fail_the_run(tmp_path: Path)
     assert done.returncode == pytest.ExitCode.TESTS_FAILED
 
 
-def test_without_workers_too(tmp_path: Path) -> None:
+def test_a_run_without_workers_has_one_process_too(tmp_path: Path) -> None:
     done = run(tmp_path, USED, "-n", "0")
     [pid] = set((tmp_path / "pids").read_text().split())
     assert done.stdout.count(f"stopped {pid}") == 1
     assert done.returncode == pytest.ExitCode.OK
 
 
-def test_one_that_cannot_be_started_says_why(tmp_path: Path) -> None:
+def test_a_service_that_cannot_start_names_the_cause(tmp_path: Path) -> None:
     assert run(tmp_path, BROKEN, "-n", "1").returncode == pytest.ExitCode.OK
 
 

@@ -26,5 +26,7 @@ def test_sessions_may_be_short(zookeeper_chroot: str) -> None:
         assert client._session_timeout == 1000  # as the server answered, in milliseconds
 
 
-def test_its_users_start_a_process_and_not_kafka(request: pytest.FixtureRequest, zookeeper_chroot: str) -> None:
+def test_tests_with_the_ensemble_need_a_process_but_not_kafka(
+    request: pytest.FixtureRequest, zookeeper_chroot: str
+) -> None:
     assert needs(request.node) == {"process"}

@@ -30,7 +30,7 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def test_they_have_the_same_names(calls: ModuleType) -> None:
+def test_calls_have_the_same_names(calls: ModuleType) -> None:
     assert set(calls.__all__) == set(linux.__all__)
     assert all(hasattr(system, name) for name in calls.__all__)
 

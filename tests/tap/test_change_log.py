@@ -111,7 +111,7 @@ class ChangeLogTests(NodeTests):
         self.assertEqual(self.lines[1:], ["group g: generation 1 has 1 member, assignment by range"])
 
 
-def test_what_clients_chose_stays_in_its_line() -> None:
+def test_client_names_cannot_break_a_log_line() -> None:
     assert printable("a\nb\x00c é") == "a\\nb\\x00c é"
     assert printable("x" * 1000) == "x" * 200 + "..."
     assert shown_changes({"a\nb": (None, "c\nd")}) == "a\\nb=c\\nd"

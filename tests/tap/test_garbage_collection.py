@@ -191,7 +191,7 @@ class TestFullCollections:
         self.memory += 1
         assert self.check_after(BUSY_SECONDS) == 2
 
-    def test_nothing_is_left_after_the_stop(self) -> None:
+    def test_stop_leaves_no_timers(self) -> None:
         self.collections.stop()
         self.collections.stop()
         assert self.clock.getDelayedCalls() == []

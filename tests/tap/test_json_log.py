@@ -37,7 +37,7 @@ def test_an_event_is_one_object() -> None:
     }
 
 
-def test_what_the_text_leaves_out_is_not_a_field() -> None:
+def test_hidden_values_are_not_fields() -> None:
     assert "hidden" not in json.dumps(logged("done", password="hidden"))
     assert logged("{endpoint.host} and {seconds:.2f}", endpoint=Endpoint("A", "h", 1), seconds=1 / 3)["fields"] == {
         "endpoint": "A://h:1",

@@ -28,14 +28,14 @@ def settings_of(arguments: list[str]) -> BrokerConfig:
     return BrokerConfig(options.settings)
 
 
-def test_it_uses_the_settings_for_development() -> None:
+def test_make_run_uses_the_development_settings() -> None:
     config = settings_of(arguments_of_make_run())
     assert config.integer("group.initial.rebalance.delay.ms") == 0
     assert config.log_dirs == ("data",)
     assert [(listener.host, listener.port) for listener in config.listeners] == [("127.0.0.1", 9092)]
 
 
-def test_it_takes_more_options() -> None:
+def test_make_run_takes_more_options() -> None:
     config = settings_of(arguments_of_make_run("ARGS=-l PLAINTEXT://127.0.0.1:9192 -d other -o num.partitions=3"))
     assert config.listeners[0].port == 9192
     assert config.log_dirs == ("other",)

@@ -35,7 +35,7 @@ def test_without_a_listener_only_this_machine_reaches_the_broker() -> None:
     assert [(listener.host, listener.port) for listener in parse().listeners] == [("127.0.0.1", 9092)]
 
 
-def test_the_file_and_what_comes_before_it(file: str) -> None:
+def test_options_override_the_settings_file(file: str) -> None:
     config = parse(
         "--config", file, "--data-dir=/d", "--listener=PLAINTEXT://127.0.0.1:0", "--override=num.partitions=3",
         "--override", "num.partitions=4",
@@ -70,7 +70,7 @@ def test_several_listeners() -> None:
         (["-d", "c", "-d", "d"], "data-dir: 'c,d' is not accepted; expected one directory: log.dirs takes several"),
     ],
 )
-def test_what_is_wrong_ends_with_one_line(arguments: list[str], error_line: str) -> None:
+def test_errors_are_one_line(arguments: list[str], error_line: str) -> None:
     with pytest.raises(SystemExit) as caught:
         parse(*arguments)
     message = str(caught.value.code)
@@ -102,7 +102,7 @@ def test_describe_config_prints_every_setting(capsys: pytest.CaptureFixture[str]
     assert {setting.name for setting in SETTINGS} <= set(lines)
 
 
-def test_describe_config_prints_the_settings_named_in_the_format_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+def test_describe_config_prints_named_settings_in_the_given_format(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as caught:
         parse("--describe-config", "retention.ms", "log.retention.*", "--format", "json")
     assert caught.value.code == 0
@@ -173,7 +173,7 @@ def test_in_the_foreground_there_is_no_pid_file_unless_asked_for(nodaemon: int, 
         ({"nodaemon": 0}, True),
     ],
 )
-def test_where_the_log_goes(twistd: dict[str, object], elsewhere: bool) -> None:
+def test_log_destination_is_recognized(twistd: dict[str, object], elsewhere: bool) -> None:
     options = Options()
     options.parent = ParentOptions()
     options.parent.update({"pidfile": "twistd.pid", "logfile": None, "syslog": 0} | twistd)

@@ -34,7 +34,7 @@ def test_twistd_lists_the_plugin(tmp_path: Path) -> None:
     assert "    pylogbroker      A broker for every Kafka client." in shown.stdout.splitlines()
 
 
-def test_make_clean_removes_what_running_and_testing_leaves() -> None:
+def test_make_clean_removes_files_of_runs_and_tests() -> None:
     shown = subprocess.run(["make", "--dry-run", "clean"], cwd=ROOT, check=True, capture_output=True, text=True)
     assert {".venv", ".import_linter_cache", "twisted/plugins/dropin.cache"} <= set(shown.stdout.split())
 
@@ -55,7 +55,7 @@ def test_a_wheel_says_license_and_urls_and_carries_the_license(tmp_path: Path) -
     assert "Apache-2.0" in {metadata["License"], metadata["License-Expression"]}
 
 
-def test_what_twistd_and_the_example_leave_is_ignored_by_git() -> None:
+def test_git_ignores_files_of_twistd_and_the_example() -> None:
     left = [
         "twistd.pid",
         "twistd.log",

@@ -54,7 +54,7 @@ def rejected(root: Path, error_line: str) -> Iterator[pytest.ExceptionInfo[Start
 class TestTree:
     """The file with the topics must be where the broker looks for it."""
 
-    def test_it_lies_in_another_of_the_directories(self, tmp_path: Path) -> None:
+    def test_a_tree_in_another_log_directory(self, tmp_path: Path) -> None:
         old = data(tmp_path / "old", "t_0", broker="1001", tree=True)
         error_line = f"is in {old} and not in {tmp_path}/new: set metadata.log.dir={old}"
         with rejected(tmp_path, error_line):
@@ -62,7 +62,7 @@ class TestTree:
         preflight.check(config(tmp_path / "new", old, metadata_log_dir=str(old)))
         preflight.check(config(old, tmp_path / "new"))
 
-    def test_it_is_in_none_and_there_are_partitions(self, tmp_path: Path) -> None:
+    def test_a_missing_tree_with_partitions(self, tmp_path: Path) -> None:
         left = data(tmp_path / "left", "t_0")
         with rejected(
             tmp_path, f"{left} holds data, but {left}/coordination.sqlite, which lists the topics, is missing"
@@ -71,18 +71,18 @@ class TestTree:
         with rejected(tmp_path, "rebuild it from the logs with `pylogbroker coordination rebuild`"):
             preflight.check(config(left))
 
-    def test_it_is_empty(self, tmp_path: Path) -> None:
+    def test_an_empty_tree_file(self, tmp_path: Path) -> None:
         left = data(tmp_path / "left", "t_0")
         (left / "coordination.sqlite").touch()
         with rejected(tmp_path, "is missing or empty: restore it, or set metadata.log.dir"):
             preflight.check(config(left))
 
-    def test_it_is_in_none_and_a_cluster_has_marked_the_data(self, tmp_path: Path) -> None:
+    def test_a_missing_tree_with_data_of_a_cluster(self, tmp_path: Path) -> None:
         left = data(tmp_path / "left", broker="1001")
         with rejected(tmp_path, f"{left} holds data, but {tmp_path}/m/coordination.sqlite"):
             preflight.check(config(left, metadata_log_dir=str(tmp_path / "m")))
 
-    def test_several_brokers_have_lost_it(self, tmp_path: Path) -> None:
+    def test_several_brokers_without_their_tree(self, tmp_path: Path) -> None:
         """The tree of several brokers cannot be rebuilt."""
         first, second = data(tmp_path / "data"), data(tmp_path / "data" / "brokers" / "1", "t_0")
         paths = [str(first), str(second)]
@@ -132,7 +132,7 @@ class TestIdentity:
         ("theirs", "remedy"),
         [("7", "set broker.id=7"), ("1001", "remove broker.id from the settings; the broker finds its id in its data")],
     )
-    def test_another_brokers(self, tmp_path: Path, theirs: str, remedy: str) -> None:
+    def test_data_of_another_broker(self, tmp_path: Path, theirs: str, remedy: str) -> None:
         there = data(tmp_path / "d", broker=theirs, tree=True)
         with rejected(tmp_path, f"{there} holds the data of broker {theirs}, this is broker 0: {remedy}"):
             preflight.check(config(there, broker_id="0"))
@@ -164,7 +164,7 @@ class TestUse:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield
 
-    def test_one_of_several_is_in_use(self, tmp_path: Path) -> None:
+    def test_a_directory_in_use_among_several(self, tmp_path: Path) -> None:
         with self.held(tmp_path / "busy" / ".lock"), rejected(tmp_path, f"{tmp_path}/busy is in use by another broker"):
             preflight.check(config(tmp_path / "free", tmp_path / "busy"))
 
@@ -213,7 +213,7 @@ class TestPorts:
         with pytest.raises(StartupError, match=error_line):
             check_ports([listener("A", "192.0.2.1", 0)])
 
-    def test_any_free_ones_and_two_addresses_do_not_overlap(self) -> None:
+    def test_free_ports_and_two_addresses_do_not_overlap(self) -> None:
         port = free_port("127.0.0.1")
         check_ports([listener("A", "127.0.0.1", 0), listener("B", "127.0.0.1", 0)])
         check_ports([listener("A", "127.0.0.1", port), listener("B", "127.0.0.2", port)])

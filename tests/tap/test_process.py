@@ -94,7 +94,7 @@ def receive(connection: socket.socket) -> bytes:
 class TestStart:
     """A broker that starts."""
 
-    def test_it_says_where_it_listens_and_where_the_data_is(self, start: Start, tmp_path: Path) -> None:
+    def test_a_start_logs_the_listener_and_the_data_directory(self, start: Start, tmp_path: Path) -> None:
         process = start("--data-dir", tmp_path / "new" / "data", ANY_PORT)
         process.expect(r"pylogbroker \S+: broker 1001 of cluster \S{22}$")
         process.expect(rf"data in {tmp_path}/new/data$")
@@ -125,7 +125,7 @@ class TestStart:
         assert len(ports) == 2
         assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b"]
 
-    def test_it_runs_full_garbage_collections(self, tmp_path: Path) -> None:
+    def test_full_garbage_collections_run(self, tmp_path: Path) -> None:
         program = (
             "from pylogbroker.tap import full_collections, garbage_collection\n"
             "full_collections.CHECK_SECONDS, full_collections.IDLE_CPU_MAX = 0.01, 1000\n"
@@ -227,7 +227,7 @@ class TestEnd:
         assert (tmp_path / "data" / ".kafka_cleanshutdown").exists()
 
     @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-    def test_a_signal_stops_it_cleanly(self, start: Start, tmp_path: Path, number: signal.Signals) -> None:
+    def test_a_signal_stops_the_broker_cleanly(self, start: Start, tmp_path: Path, number: signal.Signals) -> None:
         process = start("--data-dir", tmp_path / "data", ANY_PORT)
         with socket.create_connection(("127.0.0.1", port_of(process)), timeout=10) as idle:
             ask_api_versions(idle)

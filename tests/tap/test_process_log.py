@@ -54,7 +54,7 @@ class TestLevels:
         assert parse_log_levels(text) == levels
 
     @pytest.mark.parametrize("text", ["loud", "a=", "=info", "a=b=c"])
-    def test_what_is_no_level(self, text: str) -> None:
+    def test_invalid_levels_are_rejected(self, text: str) -> None:
         with pytest.raises(ValueError, match="not a level"):
             parse_log_levels(text)
 
@@ -97,7 +97,7 @@ class TestFile:
         assert path.read_text() == "three é \\udcff\n"
         assert path.stat().st_mode & 0o777 == 0o640
 
-    def test_where_nothing_can_be_opened_the_file_of_before_goes_on(self, tmp_path: Path) -> None:
+    def test_a_failed_reopen_keeps_the_old_file(self, tmp_path: Path) -> None:
         directory = tmp_path / "logs"
         directory.mkdir()
         file = LogFile(str(directory / "log"))
@@ -175,7 +175,7 @@ def test_a_daemon_outlives_the_terminal_that_started_it(tmp_path: Path) -> None:
 class TestRotation:
     """The log of a broker in the background, rotated by the configuration that comes with it."""
 
-    def test_nothing_is_lost_and_nothing_is_added(self, start_daemon: Callable[..., int], tmp_path: Path) -> None:
+    def test_rotation_loses_and_adds_no_lines(self, start_daemon: Callable[..., int], tmp_path: Path) -> None:
         start_daemon()
         port = int(wait_for_line(tmp_path / "log", LISTENING)[1])
         text = (ROOT / "etc" / "pylogbroker.logrotate").read_text()
@@ -230,7 +230,7 @@ class TestReload:
             process.expect(LISTENING)
             yield process
 
-    def test_what_can_change_does(self, process: LineProcess, file: Path) -> None:
+    def test_dynamic_settings_are_reloaded(self, process: LineProcess, file: Path) -> None:
         file.write_text("log.retention.ms=2000\nnum.partitions=2\nmax.connections=5\nnum.partition=1\n")
         process.signal(signal.SIGHUP)
         process.expect(r"num\.partition is not a setting, ignored")

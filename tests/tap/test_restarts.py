@@ -131,7 +131,7 @@ class TestSignals:
         [[signal.SIGTERM, signal.SIGINT], [signal.SIGINT, signal.SIGHUP, signal.SIGTERM]],
         ids=["two", "three"],
     )
-    def test_it_ends_once(self, tmp_path: Path, signals: list[signal.Signals]) -> None:
+    def test_a_broker_ends_once(self, tmp_path: Path, signals: list[signal.Signals]) -> None:
         with LineProcess([*TWISTD, ANY_PORT], cwd=tmp_path, environment=ENVIRONMENT, forked=True) as process:
             with socket.create_connection(("127.0.0.1", port_of(process)), timeout=10) as connection:
                 ask_api_versions(connection)

@@ -106,7 +106,7 @@ class TestStart:
         with nothing_left(tmp_path):
             run(work)
 
-    def test_before_the_reactor_runs_it_is_done_when_it_returns(self, tmp_path: Path) -> None:
+    def test_a_start_before_the_reactor_runs_is_complete_on_return(self, tmp_path: Path) -> None:
         service = BrokerService(reactor, settings(tmp_path / "data"))
         known: list[tuple[Listener, ...]] = []
         service.startService()
@@ -174,7 +174,7 @@ class TestStart:
         with nothing_left(tmp_path):
             run(work)
 
-    def test_bad_settings_are_rejected_when_it_is_made(self) -> None:
+    def test_bad_settings_are_rejected_by_the_constructor(self) -> None:
         with pytest.raises(ConfigError, match=r"log\.segment\.bytes: 'big' is not accepted"):
             BrokerService(reactor, {"log.segment.bytes": "big"})
 
@@ -250,7 +250,7 @@ class TestFailure:
                 socket.create_connection(("127.0.0.1", port))
         self.check_retry(service)
 
-    def test_it_is_said_in_the_log(self, started: Any, tmp_path: Path) -> None:
+    def test_a_failed_start_is_logged(self, started: Any, tmp_path: Path) -> None:
         lines: list[str] = []
         observer = lambda event: lines.append(f"{event['log_level'].name} {event.get('reason')}")  # noqa: E731
         (tmp_path / "data").touch()
@@ -347,7 +347,7 @@ class TestStop:
         assert not os.path.exists(tmp_path / "data")
 
 
-def test_a_topic_of_0_7_whose_message_format_is_lost(tmp_path: Path) -> None:
+def test_a_0_7_topic_without_its_format_file_stays_offline(tmp_path: Path) -> None:
     """The settings of topics are known before their logs are opened, and so before recovery could cut one."""
     data, topic = tmp_path / "data", NewTopic("old", 1, 1, settings={"message.format.version": "0.7"})
     service = BrokerService(reactor, settings(data))

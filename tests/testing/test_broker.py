@@ -96,7 +96,7 @@ def test_topics_with_settings(broker: Broker) -> None:
     assert broker.topics == {"by-default": 2}
 
 
-def test_nothing_is_left() -> None:
+def test_brokers_leave_no_threads_files_or_ports() -> None:
     with Broker():  # whatever Python and Twisted open once
         pass
     gc.collect()  # closes files of other tests

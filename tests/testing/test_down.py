@@ -43,7 +43,7 @@ def test_the_port_is_closed_while_it_is_down() -> None:
         assert broker.records("kept")[1].timestamp >= moved
 
 
-def test_a_client_goes_on_after_it() -> None:
+def test_a_client_continues_after_the_downtime() -> None:
     with Broker() as broker:
         broker.create_topic("orders")
         producer = Producer({"bootstrap.servers": broker.bootstrap, "enable.idempotence": True})

@@ -150,7 +150,7 @@ def test_a_broker_that_is_gone() -> None:
     broker.run(producer.close())
 
 
-def test_what_does_not_happen_is_an_error(broker: MemoryBroker) -> None:
+def test_timeouts_and_invalid_arguments_are_errors(broker: MemoryBroker) -> None:
     never: Deferred[None] = Deferred()
     before = broker.clock.seconds()
     with pytest.raises(TimedOut, match="within 5 s"):
@@ -207,7 +207,7 @@ def test_a_delay_before_and_after_the_work(after: bool, appended: list[bytes]) -
         ({"log_cleaner_enable": True}, "log.cleaner.enable: leave it out; a broker in memory does not compact"),
     ],
 )
-def test_what_it_does_not_offer(given: dict[str, Any], reason: str) -> None:
+def test_missing_features_raise_errors(given: dict[str, Any], reason: str) -> None:
     with pytest.raises(ConfigError, match=reason):
         MemoryBroker(**given)
 

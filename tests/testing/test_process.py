@@ -66,7 +66,7 @@ def test_parts_of_the_faults(broker: Broker) -> None:
     assert failing.hits == 1
 
 
-def test_errors_are_those_of_a_thread(broker: Broker) -> None:
+def test_errors_match_a_threaded_brokers(broker: Broker) -> None:
     with pytest.raises(ValueError, match="did you mean 'Produce'"):
         broker.faults.add("Prduce", delay=1)
     with pytest.raises(ValueError, match="when: a function"):

@@ -120,7 +120,7 @@ def test_a_schema_registry(run: Run) -> None:
     result.stdout.fnmatch_lines(["*schema_registry=True*"])
 
 
-def test_what_is_left_is_reported(run: Run) -> None:
+def test_leftovers_of_tests_are_reported(run: Run) -> None:
     result = run(
         """
         import pytest

@@ -118,7 +118,7 @@ def check_producer(log: Log, original: Original) -> None:
 @pytest.mark.parametrize("clean", [False, True])
 @pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("pattern", SMALL + LARGE)
-def test_nothing_is_lost(
+def test_damaged_files_lose_no_records(
     originals: dict[bool, Original], tmp_path: Path, pattern: str, damage: Damage, clean: bool
 ) -> None:
     with damaged(originals[clean], tmp_path, pattern, damage) as home:
@@ -211,7 +211,7 @@ def test_the_newest_snapshot_alone_is_missing(originals: dict[bool, Original], t
         check_whole(home, originals[clean])
 
 
-def test_all_of_them_are_missing(originals: dict[bool, Original], tmp_path: Path) -> None:
+def test_all_other_files_are_missing(originals: dict[bool, Original], tmp_path: Path) -> None:
     """Nothing but entries is left, and they are enough."""
     home = originals[True].copy(tmp_path / "home")
     for path in [*home.rglob("*"), *home.glob(".*")]:

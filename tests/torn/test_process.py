@@ -109,7 +109,7 @@ def batches_in(data: bytes) -> int:
         (nothing_but_entries, ""),
     ],
 )
-def test_it_starts_and_serves_what_is_whole(
+def test_a_damaged_broker_starts_and_serves_undamaged_records(
     written: Written, tmp_path: Path, damage: Callable[[Path], int], reported: str
 ) -> None:
     home = tmp_path / "home"

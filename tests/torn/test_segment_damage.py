@@ -150,7 +150,7 @@ def test_a_block_over_some_entries(
 
 
 @pytest.mark.parametrize("magic", MAGICS)
-def test_what_lies_in_front_of_the_recovery_point_is_not_read(
+def test_entries_before_the_recovery_point_are_not_read(
     originals: dict[tuple[int, bool], Original], tmp_path: Path, magic: int
 ) -> None:
     """Entries before the recovery point were on the disk before the crash. Only their readers meet their damage."""

@@ -132,7 +132,7 @@ def answers_of(both: Both) -> list[tuple[object, object]]:
     return [both.one_more(chance) for _ in range(STEPS)]
 
 
-def test_both_say_the_same(history: History) -> None:
+def test_answers_match_kafkas(history: History) -> None:
     _, answers, _ = history
     assert [theirs for theirs, _ in answers] == [ours for _, ours in answers]
     errors = {answer[0] if isinstance(answer, tuple) else answer for _, answer in answers}
@@ -145,7 +145,7 @@ def test_both_say_the_same(history: History) -> None:
     }
 
 
-def test_what_kafka_wrote_is_read(history: History) -> None:
+def test_kafkas_transaction_log_is_read(history: History) -> None:
     both, _, log = history
     replay = PartitionReplay(0, 0, ReplayedTransactions())
     replay.replay(entries(log))

@@ -13,7 +13,7 @@ DAY = 86_400_000
 
 class TestMarkers:
     @pytest.mark.parametrize("committed", [True, False])
-    def test_every_partition_gets_one(self, committed: bool) -> None:
+    def test_every_partition_gets_a_marker(self, committed: bool) -> None:
         harness = Harness()
         pair = harness.in_state("Ongoing")
         harness.end(pair, committed)
@@ -21,7 +21,7 @@ class TestMarkers:
         assert (marker.producer_id, marker.producer_epoch) == pair
         assert (marker.committed, marker.partitions) == (committed, (T0, U0))
 
-    def test_they_report_the_partitions_leader_epoch(self) -> None:
+    def test_markers_carry_the_leader_epoch_of_the_partition(self) -> None:
         harness = Harness().restarted(coordinator_epoch=7)
         harness.in_state("CompleteCommit")
         assert [marker.coordinator_epoch for marker in harness.log_port.markers] == [7]
@@ -38,7 +38,7 @@ class TestMarkers:
             E.UNKNOWN_SERVER_ERROR,
         ],
     )
-    def test_the_ones_that_failed_are_written_again(self, error: ErrorCode) -> None:
+    def test_failed_markers_are_written_again(self, error: ErrorCode) -> None:
         harness = Harness()
         pair = harness.in_state("Ongoing")
         harness.log_port.marker_errors[U0] = error
@@ -53,7 +53,7 @@ class TestMarkers:
         assert harness.state() == "CompleteCommit"
         assert [partition for partition, _ in harness.log_port.written] == [T0, U0]
 
-    def test_ever_more_rarely(self) -> None:
+    def test_retries_of_markers_back_off(self) -> None:
         harness = Harness()
         harness.in_state("PrepareAbort")
         begun, times = harness.now, []
@@ -66,7 +66,7 @@ class TestMarkers:
         assert gaps == sorted(gaps)
         assert (gaps[0], gaps[-1]) == (100, 1_000)
 
-    def test_the_next_transaction_does_not_pay_for_it(self) -> None:
+    def test_the_backoff_restarts_with_the_next_transaction(self) -> None:
         harness = Harness()
         pair = harness.in_state("PrepareCommit")
         harness.advance(60_000)
@@ -89,7 +89,7 @@ class TestMarkers:
             E.INVALID_PRODUCER_EPOCH,
         ],
     )
-    def test_partitions_that_cannot_have_one_are_unloaded(self, error: ErrorCode) -> None:
+    def test_partitions_that_cannot_get_a_marker_are_dropped(self, error: ErrorCode) -> None:
         harness = Harness()
         pair = harness.in_state("Ongoing")
         harness.log_port.marker_errors[T0] = error
@@ -97,7 +97,7 @@ class TestMarkers:
         assert harness.state() == "CompleteCommit"
         assert len(harness.log_port.markers) == 1
 
-    def test_if_another_has_taken_over_it_is_left_alone(self) -> None:
+    def test_a_fenced_coordinator_stops_writing_markers(self) -> None:
         harness = Harness()
         pair = harness.in_state("Ongoing")
         harness.log_port.marker_errors[T0] = E.TRANSACTION_COORDINATOR_FENCED
@@ -128,7 +128,7 @@ class TestMarkers:
 class TestATimeout:
     INTERVAL = SETTINGS.abort_interval_ms
 
-    def test_aborts_and_fences(self) -> None:
+    def test_a_timeout_aborts_and_fences(self) -> None:
         harness = Harness()
         pair = harness.in_state("Ongoing")
         harness.advance(TIMEOUT)
@@ -150,7 +150,7 @@ class TestATimeout:
         assert harness.now_has() == pair
         assert len(harness.log_port.markers) == 1
 
-    def test_each_transaction_has_its_own(self) -> None:
+    def test_each_transaction_has_its_own_timeout(self) -> None:
         harness = Harness()
         pair = harness.pair()
         for _ in range(5):
@@ -163,7 +163,7 @@ class TestATimeout:
         harness.advance(self.INTERVAL + 1)
         assert harness.state() == "CompleteAbort"
 
-    def test_a_shorter_one_than_before_is_kept(self) -> None:
+    def test_a_shorter_timeout_than_before_applies(self) -> None:
         harness = Harness()
         harness.in_state("CompleteCommit")
         result = harness.init(timeout_ms=1_000)
@@ -171,7 +171,7 @@ class TestATimeout:
         harness.advance(1_000 + self.INTERVAL)
         assert harness.state() == "CompleteAbort"
 
-    def test_partitions_that_are_added_do_not_put_it_off(self) -> None:
+    def test_added_partitions_do_not_extend_the_timeout(self) -> None:
         harness = Harness()
         pair = harness.pair()
         for index in range(10):
@@ -180,7 +180,7 @@ class TestATimeout:
         harness.advance(self.INTERVAL)
         assert harness.state() == "CompleteAbort"
 
-    def test_it_is_logged_once_when_it_is_decided(self) -> None:
+    def test_a_timeout_is_logged_once_when_the_abort_is_decided(self) -> None:
         harness = Harness()
         producer_id, _ = harness.in_state("Ongoing")
         begun = harness.coordinator.describe("x").start_ms
@@ -193,7 +193,7 @@ class TestATimeout:
         assert harness.timed_out == [TransactionTimeout("x", producer_id, decided - begun, TIMEOUT, 2)]
         assert TIMEOUT < decided - begun <= TIMEOUT + self.INTERVAL
 
-    def test_other_ends_are_not_notified_of(self) -> None:
+    def test_other_aborts_are_not_logged_as_timeouts(self) -> None:
         harness = Harness()
         harness.end(harness.in_state("Ongoing"), committed=False)
         harness.in_state("Ongoing")
@@ -201,7 +201,7 @@ class TestATimeout:
         harness.advance(5 * TIMEOUT)
         assert harness.timed_out == []
 
-    def test_one_that_cannot_be_stored_comes_again(self) -> None:
+    def test_a_timeout_that_cannot_be_stored_is_repeated(self) -> None:
         harness = Harness()
         pair = harness.in_state("Ongoing")
         harness.log_port.error = E.NOT_ENOUGH_REPLICAS
@@ -236,7 +236,7 @@ class TestForgetting:
         harness.advance(SETTINGS.expiration_ms + SETTINGS.expiration_interval_ms)
 
     @pytest.mark.parametrize("label", ["Empty", "CompleteCommit", "CompleteAbort"])
-    def test_what_is_not_used_is_forgotten(self, label: str) -> None:
+    def test_unused_ids_expire(self, label: str) -> None:
         harness = Harness()
         pair = harness.in_state(label)
         harness.advance(SETTINGS.expiration_ms - 1)
@@ -250,19 +250,19 @@ class TestForgetting:
         assert harness.pair()[0] != pair[0]
 
     @pytest.mark.parametrize("label", ["PrepareCommit", "PrepareAbort"])
-    def test_what_is_under_way_is_not(self, label: str) -> None:
+    def test_ids_with_an_open_transaction_do_not_expire(self, label: str) -> None:
         harness = Harness(TransactionSettings(partitions=3, expiration_ms=10_000, expiration_interval_ms=100))
         harness.in_state(label)
         harness.advance(20_000)
         assert harness.state() == label
 
-    def test_nor_is_a_transaction_that_may_last_longer(self) -> None:
+    def test_a_long_transaction_does_not_expire(self) -> None:
         harness = Harness(TransactionSettings(partitions=3, expiration_ms=1_000, expiration_interval_ms=10))
         harness.in_state("Ongoing")
         harness.advance(5_000)
         assert harness.state() == "Ongoing"
 
-    def test_nor_one_that_begins_just_then(self) -> None:
+    def test_a_transaction_begun_during_the_expiry_is_kept(self) -> None:
         harness = Harness()
         pair = harness.pair()
         harness.log_port.hold()
@@ -272,14 +272,14 @@ class TestForgetting:
         assert answer.value is E.NONE
         assert harness.log()[-1].value is not None
 
-    def test_what_is_used_is_not(self) -> None:
+    def test_used_ids_do_not_expire(self) -> None:
         harness = Harness()
         for _ in range(10):
             harness.pair()
             harness.advance(SETTINGS.expiration_ms // 2)
         assert harness.now_has() == (1000, 9)
 
-    def test_what_could_not_be_forgotten_stays(self) -> None:
+    def test_an_expiry_that_cannot_be_stored_is_repeated(self) -> None:
         harness = Harness()
         harness.pair()
         harness.log_port.error = E.NOT_ENOUGH_REPLICAS
@@ -289,7 +289,7 @@ class TestForgetting:
         self.expire(harness)
         assert harness.coordinator.describe("x").error is E.TRANSACTIONAL_ID_NOT_FOUND
 
-    def test_while_it_is_being_forgotten_everybody_is_put_off(self) -> None:
+    def test_requests_during_an_expiry_are_concurrent_transactions(self) -> None:
         harness = Harness()
         pair = harness.pair()
         harness.log_port.hold()
@@ -299,7 +299,7 @@ class TestForgetting:
         harness.log_port.release()
         assert harness.coordinator.describe("x").error is E.TRANSACTIONAL_ID_NOT_FOUND
 
-    def test_a_great_many_are_forgotten_in_several_appends(self) -> None:
+    def test_very_many_ids_expire_in_several_appends(self) -> None:
         harness = Harness()
         for number in range(40):
             harness.pair(f"{number:040}" * 500)

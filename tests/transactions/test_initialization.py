@@ -9,16 +9,16 @@ LAST = 32_766  # the last epoch that a producer is given
 
 
 class TestANewProducer:
-    def test_gets_an_id_of_its_own_at_epoch_0(self) -> None:
+    def test_first_producer_gets_an_id_at_epoch_0(self) -> None:
         harness = Harness()
         assert harness.pair("x") == (1000, 0)
         assert harness.pair("y") == (1001, 0)
 
-    def test_and_the_next_one_of_that_name_the_next_epoch(self) -> None:
+    def test_next_producer_with_that_id_gets_the_next_epoch(self) -> None:
         harness = Harness()
         assert [harness.pair(), harness.pair(), harness.pair()] == [(1000, 0), (1000, 1), (1000, 2)]
 
-    def test_waits_for_its_id_and_for_the_record(self) -> None:
+    def test_answer_waits_for_the_id_and_the_record(self) -> None:
         harness = Harness()
         harness.log_port.hold()
         answer = harness.ask_init()
@@ -30,7 +30,7 @@ class TestANewProducer:
         assert answer.value.producer_id == 1000
         assert len(harness.log()) == 1
 
-    def test_two_at_once_do_not_both_get_it(self) -> None:
+    def test_the_second_of_two_concurrent_requests_is_rejected(self) -> None:
         harness = Harness()
         harness.log_port.hold()
         one, two = harness.ask_init(), harness.ask_init()
@@ -39,13 +39,13 @@ class TestANewProducer:
         assert two.value.error is ErrorCode.CONCURRENT_TRANSACTIONS
         assert harness.pair() == (one.value.producer_id, 1)
 
-    def test_is_reported_if_there_is_no_id(self) -> None:
+    def test_a_missing_producer_id_is_reported(self) -> None:
         harness = Harness()
         harness.log_port.id_error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         assert harness.init().error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         assert harness.coordinator.describe("x").error is ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
 
-    def test_that_claims_a_pair_of_old_is_believed(self) -> None:
+    def test_a_claimed_pair_of_an_expired_id_is_accepted(self) -> None:
         """Its transactional id was forgotten while it was away."""
         assert Harness().init(pair=(55, 3)).error is ErrorCode.NONE
 
@@ -63,7 +63,7 @@ class TestANewProducer:
             (ErrorCode.INVALID_REQUIRED_ACKS, ErrorCode.INVALID_REQUIRED_ACKS),
         ],
     )
-    def test_is_reported_why_it_could_not_be_stored(self, stored: ErrorCode, reported: ErrorCode) -> None:
+    def test_a_storage_error_is_reported(self, stored: ErrorCode, reported: ErrorCode) -> None:
         harness = Harness()
         harness.log_port.error = stored
         assert harness.init().error is reported
@@ -71,7 +71,7 @@ class TestANewProducer:
         assert harness.pair() == (1000, 0)
 
 
-class TestWhatIsRejected:
+class TestRejections:
     @pytest.mark.parametrize(
         ("timeout_ms", "good"), [(0, False), (-1, False), (1, True), (900_000, True), (900_001, False)]
     )
@@ -86,7 +86,7 @@ class TestWhatIsRejected:
         assert harness.init("é" * 16_383).error is ErrorCode.NONE
 
     @pytest.mark.parametrize("pair", [(7, -1), (-1, 7)])
-    def test_half_a_pair(self, pair: tuple[int, int]) -> None:
+    def test_half_a_producer_id_and_epoch_pair(self, pair: tuple[int, int]) -> None:
         assert Harness().init(pair=pair).error is ErrorCode.INVALID_REQUEST
 
     @pytest.mark.parametrize("pair", [(1000, 0), (1000, 2), (999, 1), (999, LAST)])
@@ -98,14 +98,14 @@ class TestWhatIsRejected:
         assert harness.now_has() == (1000, 1)
 
 
-class TestAProducerThatGoesOn:
-    def test_gets_the_next_epoch(self) -> None:
+class TestResumingProducer:
+    def test_producer_gets_the_next_epoch(self) -> None:
         harness = Harness()
         pair = harness.pair()
         result = harness.init(pair=pair)
         assert (result.producer_id, result.producer_epoch) == (1000, 1)
 
-    def test_gets_the_same_answer_if_it_asks_again(self) -> None:
+    def test_a_repeated_request_gets_the_same_answer(self) -> None:
         harness = Harness()
         pair = harness.pair()
         results = [harness.init(pair=pair) for _ in range(3)]
@@ -113,14 +113,14 @@ class TestAProducerThatGoesOn:
             (ErrorCode.NONE, 1000, 1)
         ] * 3
 
-    def test_but_not_if_another_came_in_between(self) -> None:
+    def test_an_older_producer_is_fenced_after_a_newer_one(self) -> None:
         harness = Harness()
         pair = harness.pair()
         harness.init(pair=pair)
         harness.pair()
         assert harness.init(pair=pair).error is ErrorCode.PRODUCER_FENCED
 
-    def test_nor_after_a_fence(self) -> None:
+    def test_a_producer_is_fenced_after_a_timeout(self) -> None:
         harness = Harness()
         first = harness.pair()
         second = harness.init(pair=first)
@@ -131,7 +131,7 @@ class TestAProducerThatGoesOn:
         assert harness.init(pair=first).error is ErrorCode.PRODUCER_FENCED
         assert harness.init(pair=pair).error is ErrorCode.PRODUCER_FENCED
 
-    def test_changes_its_timeout(self) -> None:
+    def test_timeout_can_be_changed(self) -> None:
         harness = Harness()
         harness.pair()
         harness.init(timeout_ms=77)
@@ -139,7 +139,7 @@ class TestAProducerThatGoesOn:
 
 
 class TestTheLastEpochs:
-    def test_one_is_kept_for_a_fence(self) -> None:
+    def test_one_epoch_is_kept_for_a_fence(self) -> None:
         harness = harness_with_epoch(LAST - 1)
         assert harness.pair() == (7, LAST)
         assert harness.add((7, LAST)) is ErrorCode.NONE
@@ -148,33 +148,33 @@ class TestTheLastEpochs:
         assert harness.pair() == (1000, 0)
 
     @pytest.mark.parametrize("pair", [NO_PAIR, (7, LAST)])
-    def test_after_the_last_one_there_is_a_new_id(self, pair: tuple[int, int]) -> None:
+    def test_after_the_last_epoch_there_is_a_new_id(self, pair: tuple[int, int]) -> None:
         result = harness_with_epoch(LAST).init(pair=pair)
         assert (result.error, result.producer_id, result.producer_epoch) == (ErrorCode.NONE, 1000, 0)
 
-    def test_the_same_one_for_a_producer_that_asks_again(self) -> None:
+    def test_a_repeated_request_gets_the_same_new_id(self) -> None:
         harness = harness_with_epoch(LAST)
         results = [harness.init(pair=(7, LAST)) for _ in range(3)]
         assert {(each.producer_id, each.producer_epoch) for each in results} == {(1000, 0)}
 
-    def test_but_not_if_another_came_in_between(self) -> None:
+    def test_an_older_producer_is_fenced_after_a_newer_one(self) -> None:
         harness = harness_with_epoch(LAST)
         assert harness.pair() == (1000, 0)
         assert harness.init(pair=(7, LAST)).error is ErrorCode.PRODUCER_FENCED
 
-    def test_an_epoch_before_is_asked_for_again(self) -> None:
+    def test_a_repeated_request_gets_the_same_last_epoch(self) -> None:
         harness = harness_with_epoch(LAST - 1)
         for _ in range(2):
             result = harness.init(pair=(7, LAST - 1))
             assert (result.error, result.producer_id, result.producer_epoch) == (ErrorCode.NONE, 7, LAST)
 
-    def test_a_fenced_one_has_no_part_in_the_new_id(self) -> None:
+    def test_a_fenced_producer_does_not_get_the_new_id(self) -> None:
         harness = harness_with_epoch(LAST)
         harness.add((7, LAST))
         harness.init()
         assert harness.init(pair=(7, LAST)).error is ErrorCode.PRODUCER_FENCED
 
-    def test_if_there_is_no_new_id_nothing_has_changed(self) -> None:
+    def test_a_missing_new_id_changes_nothing(self) -> None:
         harness = harness_with_epoch(LAST)
         harness.log_port.id_error = ErrorCode.COORDINATOR_NOT_AVAILABLE
         assert harness.init().error is ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -182,7 +182,7 @@ class TestTheLastEpochs:
         harness.log_port.id_error = ErrorCode.NONE
         assert harness.pair() == (1000, 0)
 
-    def test_while_the_new_id_is_awaited_all_others_are_put_off(self) -> None:
+    def test_requests_while_a_new_id_is_awaited_are_concurrent(self) -> None:
         harness = harness_with_epoch(LAST)
         harness.log_port.hold()
         answer = harness.ask_init()
@@ -195,7 +195,7 @@ class TestTheLastEpochs:
 
 class TestDuringATransaction:
     @pytest.mark.parametrize("with_pair", [False, True])
-    def test_it_is_aborted_first(self, with_pair: bool) -> None:
+    def test_an_open_transaction_is_aborted_first(self, with_pair: bool) -> None:
         harness = Harness()
         pair = harness.in_state("Ongoing")
         assert harness.init(pair=pair if with_pair else NO_PAIR).error is ErrorCode.CONCURRENT_TRANSACTIONS
@@ -204,7 +204,7 @@ class TestDuringATransaction:
         assert (marker.producer_id, marker.producer_epoch, marker.committed) == (pair[0], pair[1] + 1, False)
         assert harness.pair() == (pair[0], pair[1] + 2)
 
-    def test_its_producer_is_fenced(self) -> None:
+    def test_producer_of_the_aborted_transaction_is_fenced(self) -> None:
         harness = Harness()
         pair = harness.in_state("Ongoing")
         harness.init()
@@ -212,7 +212,7 @@ class TestDuringATransaction:
         assert harness.end(pair) is ErrorCode.PRODUCER_FENCED
         assert harness.coordinator.verify("x", *pair, [T0]) == {T0: ErrorCode.PRODUCER_FENCED}
 
-    def test_not_by_one_that_was_fenced_before(self) -> None:
+    def test_a_fenced_producer_does_not_abort_the_transaction(self) -> None:
         harness = Harness()
         old = harness.pair()
         harness.in_state("Ongoing")
@@ -230,7 +230,7 @@ class TestDuringATransaction:
         assert harness.end(pair) is ErrorCode.NONE
 
     @pytest.mark.parametrize("label", ["PrepareCommit", "PrepareAbort"])
-    def test_while_it_ends_everybody_is_put_off(self, label: str) -> None:
+    def test_requests_while_a_transaction_ends_are_concurrent(self, label: str) -> None:
         harness = Harness()
         pair = harness.in_state(label)
         assert harness.init().error is ErrorCode.CONCURRENT_TRANSACTIONS

@@ -42,14 +42,14 @@ def test_a_transaction() -> None:
     assert record_schema.decode_value(ONGOING_BYTES) == ONGOING
 
 
-def test_an_empty_one_has_no_partitions() -> None:
+def test_an_empty_transaction_has_no_partitions() -> None:
     value = bytes.fromhex("0000 0000000000000007 0000 0000ea60 00 ffffffff 0000000000000005 ffffffffffffffff")
     metadata = TransactionMetadata(7, 0, TransactionState.EMPTY, 60_000, updated_ms=5)
     assert record_schema.encode_value(metadata) == value
     assert record_schema.decode_value(value) == metadata
 
 
-def test_a_complete_one_has_none_left() -> None:
+def test_a_complete_transaction_has_no_partitions() -> None:
     value = bytes.fromhex("0000 0000000000000007 0000 0000ea60 04 00000000 0000000000000005 0000000000000004")
     metadata = TransactionMetadata(7, 0, TransactionState.COMPLETE_COMMIT, 60_000, start_ms=4, updated_ms=5)
     assert record_schema.encode_value(metadata) == value
@@ -92,7 +92,7 @@ def test_the_states_have_kafkas_numbers_and_names() -> None:
         INT64,
     )
 )
-def test_they_come_back(metadata: TransactionMetadata) -> None:
+def test_encoded_values_are_decoded(metadata: TransactionMetadata) -> None:
     assert record_schema.decode_value(record_schema.encode_value(metadata)) == metadata
 
 
@@ -115,6 +115,6 @@ def test_a_transactional_id_is_in_the_partition_that_kafka_puts_it_in(name: str,
 
 
 @pytest.mark.parametrize("cut", range(len(ONGOING_BYTES)))
-def test_what_is_cut_off_is_corrupt(cut: int) -> None:
+def test_truncated_values_are_corrupt(cut: int) -> None:
     with pytest.raises(CorruptRecords):
         record_schema.decode_value(ONGOING_BYTES[:cut])

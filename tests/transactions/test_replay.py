@@ -18,7 +18,7 @@ def log(*pairs: tuple[bytes | None, bytes | None], codec: Codec = Codec.NONE) ->
 
 class TestEveryStateComesBack:
     @pytest.mark.parametrize("label", ["Empty", "Ongoing", "CompleteCommit", "CompleteAbort"])
-    def test_as_it_was(self, label: str) -> None:
+    def test_stable_states_are_restored(self, label: str) -> None:
         harness = Harness()
         harness.in_state(label)
         other = harness.restarted()
@@ -26,7 +26,7 @@ class TestEveryStateComesBack:
         assert other.log_port.markers == []
 
     @pytest.mark.parametrize("committed", [True, False])
-    def test_what_was_decided_is_carried_out(self, committed: bool) -> None:
+    def test_a_decided_transaction_is_completed(self, committed: bool) -> None:
         harness = Harness()
         pair = harness.in_state("PrepareCommit" if committed else "PrepareAbort")
         harness.log_port.marker_errors.clear()
@@ -36,7 +36,7 @@ class TestEveryStateComesBack:
         assert (marker.committed, marker.partitions) == (committed, (T0, U0))
         assert other.state() == ("CompleteCommit" if committed else "CompleteAbort")
 
-    def test_also_if_some_markers_were_written_before(self) -> None:
+    def test_a_partly_marked_transaction_is_completed(self) -> None:
         harness = Harness()
         pair = harness.in_state("Ongoing")
         harness.log_port.marker_errors[U0] = E.NOT_ENOUGH_REPLICAS
@@ -49,7 +49,7 @@ class TestEveryStateComesBack:
         assert other.state() == "CompleteCommit"
         assert {marker.committed for marker in other.log_port.markers} == {True}
 
-    def test_what_goes_on_has_until_its_timeout(self) -> None:
+    def test_an_open_transaction_keeps_its_timeout(self) -> None:
         harness = Harness()
         pair = harness.in_state("Ongoing")
         harness.advance(TIMEOUT // 2)
@@ -60,7 +60,7 @@ class TestEveryStateComesBack:
         assert other.state() == "CompleteAbort"
         assert other.now_has() == (pair[0], pair[1] + 1)
 
-    def test_what_should_have_ended_long_ago_ends_soon(self) -> None:
+    def test_an_overdue_transaction_is_aborted_soon(self) -> None:
         harness = Harness()
         harness.in_state("Ongoing")
         harness.now += 100 * TIMEOUT
@@ -68,7 +68,7 @@ class TestEveryStateComesBack:
         other.advance(0)
         assert other.state() == "CompleteAbort"
 
-    def test_a_producer_goes_on_where_it_was(self) -> None:
+    def test_a_producer_continues_after_a_replay(self) -> None:
         harness = Harness()
         pair = harness.in_state("Ongoing")
         other = harness.restarted()
@@ -76,7 +76,7 @@ class TestEveryStateComesBack:
         assert other.end(pair) is E.NONE
         assert other.end(pair) is E.NONE
 
-    def test_what_was_not_used_for_long_is_forgotten(self) -> None:
+    def test_unused_ids_expire(self) -> None:
         harness = Harness()
         harness.pair()
         harness.advance(SETTINGS.expiration_ms - 10)
@@ -127,7 +127,7 @@ class TestReplay:
             (key, bytes.fromhex("0000 0000000000000007 0002 0000ea60 08 ffffffff") + bytes(16)),
         ],
     )
-    def test_what_cannot_be_understood_is_passed_over(self, key: bytes | None, value: bytes) -> None:
+    def test_unreadable_records_are_skipped(self, key: bytes | None, value: bytes) -> None:
         harness = Harness(loaded=False)
         whole = log((self.key, self.value(4)), (key, value))
         loading = harness.load(harness.coordinator.partition_for("x"), entries(whole))
@@ -146,13 +146,13 @@ class TestOwnership:
         self.everything_is(Harness(loaded=False), E.NOT_COORDINATOR)
         assert at_once(Harness(loaded=False).coordinator.list()).error is E.NONE
 
-    def test_what_is_loading(self) -> None:
+    def test_a_loading_shard(self) -> None:
         harness = Harness(loaded=False)
         harness.begin_load(harness.coordinator.partition_for("x"))
         self.everything_is(harness, E.COORDINATOR_LOAD_IN_PROGRESS)
         assert at_once(harness.coordinator.list()).error is E.COORDINATOR_LOAD_IN_PROGRESS
 
-    def test_what_was_unloaded(self) -> None:
+    def test_an_unloaded_shard(self) -> None:
         harness = Harness()
         harness.in_state("Ongoing")
         harness.close()
@@ -251,7 +251,7 @@ class TestOwnership:
         assert answer.value is E.NOT_COORDINATOR
         assert harness.state() == "Empty"
 
-    def test_unloaded_while_one_is_being_forgotten(self) -> None:
+    def test_unloaded_while_an_id_expires(self) -> None:
         harness = Harness()
         harness.pair()
         harness.log_port.hold()

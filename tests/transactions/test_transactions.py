@@ -55,7 +55,7 @@ class TestInEveryState:
         pair = harness.in_state(label)
         assert tuple(harness.coordinator.verify("x", *pair, [T0, T1]).values()) == VERIFIED[label]
 
-    def test_with_another_id_or_epoch(self, label: str) -> None:
+    def test_requests_with_another_id_or_epoch(self, label: str) -> None:
         harness = Harness()
         producer_id, epoch = harness.in_state(label)
         for pair, error in (
@@ -68,7 +68,7 @@ class TestInEveryState:
             assert harness.coordinator.verify("x", *pair, [T0]) == {T0: error}
         assert harness.state() == label
 
-    def test_while_the_next_one_is_being_stored(self, label: str) -> None:
+    def test_requests_while_the_next_state_is_stored(self, label: str) -> None:
         harness = Harness()
         pair = harness.in_state(label)
         harness.log_port.hold()
@@ -86,7 +86,7 @@ class TestInEveryState:
         assert first.value is E.NONE
         assert harness.state() == "Ongoing"
 
-    def test_if_the_next_one_cannot_be_stored(self, label: str) -> None:
+    def test_the_next_state_cannot_be_stored(self, label: str) -> None:
         harness = Harness()
         pair = harness.in_state(label)
         harness.log_port.error = E.KAFKA_STORAGE_ERROR
@@ -95,14 +95,14 @@ class TestInEveryState:
         assert harness.state() == label
 
 
-def test_of_a_transactional_id_that_is_not_known() -> None:
+def test_requests_with_an_unknown_transactional_id() -> None:
     harness = Harness()
     assert harness.add((1, 0)) is E.INVALID_PRODUCER_ID_MAPPING
     assert harness.end((1, 0)) is E.INVALID_PRODUCER_ID_MAPPING
     assert harness.coordinator.verify("x", 1, 0, [T0]) == {T0: E.INVALID_PRODUCER_ID_MAPPING}
 
 
-def test_of_none_at_all() -> None:
+def test_requests_without_a_transactional_id() -> None:
     harness = Harness()
     assert harness.add((1, 0), name="") is E.INVALID_REQUEST
     assert harness.end((1, 0), name="") is E.INVALID_REQUEST
@@ -111,7 +111,7 @@ def test_of_none_at_all() -> None:
 
 
 class TestATransaction:
-    def test_begins_with_its_first_partition(self) -> None:
+    def test_a_transaction_begins_with_its_first_partition(self) -> None:
         harness = Harness()
         pair = harness.pair()
         assert harness.coordinator.describe("x").start_ms == -1
@@ -130,7 +130,7 @@ class TestATransaction:
         assert harness.add(pair, [U0]) is E.NONE
         assert len(harness.log()) == before
 
-    def test_all_that_were_added_are_its_own(self) -> None:
+    def test_added_partitions_belong_to_the_transaction(self) -> None:
         harness = Harness()
         pair = harness.in_state("Ongoing")
         assert harness.add(pair, [T1]) is E.NONE
@@ -139,7 +139,7 @@ class TestATransaction:
         (marker,) = harness.log_port.markers
         assert marker.partitions == (T0, T1, U0)
 
-    def test_the_next_one_begins_without_partitions(self) -> None:
+    def test_the_next_transaction_begins_without_partitions(self) -> None:
         harness = Harness()
         pair = harness.in_state("CompleteCommit")
         harness.add(pair, [T1])
@@ -151,7 +151,7 @@ class TestATransaction:
         ]
 
     @pytest.mark.parametrize("committed", [True, False])
-    def test_is_answered_when_its_end_is_decided_not_when_it_is_done(self, committed: bool) -> None:
+    def test_an_end_is_answered_once_decided(self, committed: bool) -> None:
         harness = Harness()
         pair = harness.in_state("Ongoing")
         harness.log_port.hold()
@@ -165,7 +165,7 @@ class TestATransaction:
         harness.log_port.release()
         assert harness.state() == ("CompleteCommit" if committed else "CompleteAbort")
 
-    def test_an_answer_may_ask_the_next_thing_at_once(self) -> None:
+    def test_an_answer_may_send_the_next_request_at_once(self) -> None:
         """Connections do so that have read several requests."""
         harness = Harness()
         pair = harness.in_state("Ongoing")
@@ -205,7 +205,7 @@ class TestListing:
         assert (described.producer_id, described.producer_epoch, described.timeout_ms) == (*pair, TIMEOUT)
         assert (described.start_ms, described.partitions) == (harness.now, (T0, U0))
 
-    def test_what_is_not_known(self) -> None:
+    def test_describing_an_unknown_transactional_id(self) -> None:
         assert Harness().coordinator.describe("x").error is E.TRANSACTIONAL_ID_NOT_FOUND
 
     def listed(self, harness: Harness, **filters: object) -> set[str]:
@@ -248,7 +248,7 @@ FOLLOWS = {  # written down from the picture of the states: what each may be fol
 }
 
 
-def test_which_state_may_follow_which() -> None:
+def test_state_transitions() -> None:
     allowed = {
         present.label: {wanted.label for wanted in TransactionState if present in PREDECESSORS[wanted]}
         for present in TransactionState

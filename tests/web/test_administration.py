@@ -102,7 +102,7 @@ class TestAcls(ChangeTests):
         self.change("delete-acl", 400, **fields)
         self.ask("acls?permission=perhaps", 400)
 
-    def test_one_is_deleted_not_those_of_a_filter(self) -> None:
+    def test_only_one_acl_is_deleted(self) -> None:
         fields = {"resource": "topic", "principal": "User:bob", "operation": "read"}
         for name in ("clicks", "any", "match"):
             self.change("add-acl", name=name, **fields)

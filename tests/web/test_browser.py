@@ -232,7 +232,7 @@ def test_the_keyboard_reaches_everything(browser: Browser, topic: str) -> None:
     assert {"offset", "Show", "Write a record", "Follow new records", "value"} <= set(reached)
 
 
-def test_it_is_read_without_scripts(browser: Browser) -> None:
+def test_page_works_without_scripts(browser: Browser) -> None:
     [topic] = new_topics(browser, 1)
     produce(browser, topic, "first", "second")
     group = f"readers {next(_numbers)}"

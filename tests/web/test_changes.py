@@ -150,7 +150,7 @@ class TestResetGroup(ChangeTests):
         [row] = self.ask("group?id=readers")["offsets"]
         return int(row["offset"])
 
-    def test_to_each_target(self) -> None:
+    def test_offsets_are_reset_to_each_target(self) -> None:
         self.assertEqual(self.after(to="latest"), 10)
         self.assertEqual(self.after(to="earliest"), 0)
         self.assertEqual(self.after(to="offset", offset=7), 7)

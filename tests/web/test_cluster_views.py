@@ -143,7 +143,7 @@ class TestRecords(ClusterViewTests):
     def offsets(self, query: str) -> list[int]:
         return [row["offset"] for row in self.ask(f"records?topic=clicks&partition=1&{query}")["records"]]
 
-    def test_those_of_another_leader(self) -> None:
+    def test_records_of_another_leader(self) -> None:
         found = self.ask("records?topic=clicks&partition=1&offset=3")
         self.assertEqual((found["log_start_offset"], found["high_watermark"], found["next_offset"]), (0, 5, 5))
         self.assertEqual(
@@ -197,7 +197,7 @@ class GroupTests(ClusterViewTests):
 
 
 class TestGroups(GroupTests):
-    def test_those_of_another_coordinator(self) -> None:
+    def test_data_of_another_coordinator(self) -> None:
         found = self.ask("groups")
         self.assertTrue(found["is_complete"])
         [row] = found["groups"]
@@ -252,7 +252,7 @@ class TestGroups(GroupTests):
 
 
 class TestLogDirectories(ClusterViewTests):
-    def test_those_of_all_brokers(self) -> None:
+    def test_log_directories_of_all_brokers(self) -> None:
         self.cluster[2].produce("clicks", 1, NOW)
         found = self.ask("brokers")
         first, second = found["log_directories"]
@@ -269,7 +269,7 @@ class TestLogDirectories(ClusterViewTests):
 
 
 class TestTransactions(ClusterViewTests):
-    def test_those_of_another_coordinator(self) -> None:
+    def test_data_of_another_coordinator(self) -> None:
         self.cluster.create("__transaction_state", [2])
         producer = Producer(self.cluster[2], "p")
         self.assertEqual(producer.init(), ErrorCode.NONE)
@@ -327,7 +327,7 @@ class TestRights(RightsTests):
 
 
 class TestController(ClusterViewTests):
-    def test_it_is_asked_for_changes_of_topics(self) -> None:
+    def test_topic_changes_go_to_the_controller(self) -> None:
         self.assertIn("no controller", self.change("create-topic", 503, name="orders")["error"])
         self.be_controller(2)
         self.assertIn("not the controller", self.change("create-topic", 503, name="orders")["error"])

@@ -86,7 +86,7 @@ class TestDescription(ChangeTests, TransactionTests):
     def faults(self) -> FaultPort:
         return Faults()
 
-    def test_it_has_every_path(self) -> None:
+    def test_description_has_every_path(self) -> None:
         paths = description()["paths"]
         found = {(path.removeprefix("/api/"), method) for path, each in paths.items() for method in each}
         views, changes = {**VIEWS, **FAULT_VIEWS}, {**CHANGES, **FAULT_CHANGES}
@@ -94,10 +94,10 @@ class TestDescription(ChangeTests, TransactionTests):
             found, {("live", "get")} | {(name, "get") for name in views} | {(name, "post") for name in changes}
         )
 
-    def test_it_is_served(self) -> None:
+    def test_description_is_served(self) -> None:
         self.assertEqual(json.loads(self.connect().get("/api/openapi.json").body), description())
 
-    def test_parameters_are_those_that_views_read(self) -> None:
+    def test_parameters_match_those_that_views_read(self) -> None:
         self.fill()
         for name in ("live", *VIEWS, *FAULT_VIEWS):
             with noted_names() as names:
@@ -105,7 +105,7 @@ class TestDescription(ChangeTests, TransactionTests):
                     self.get(name, given)
             self.assertEqual(names, parameters(f"/api/{name}"), name)
 
-    def test_fields_are_those_that_changes_read(self) -> None:
+    def test_fields_match_those_that_changes_read(self) -> None:
         self.fill()
         for name in (*CHANGES, *FAULT_CHANGES):
             with noted_names() as names:
@@ -113,7 +113,7 @@ class TestDescription(ChangeTests, TransactionTests):
                     self.post(f"/api/{name}", json.dumps(given).encode(), "application/json")
             self.assertEqual(names, fields(f"/api/{name}"), name)
 
-    def test_required_ones_are_missed(self) -> None:
+    def test_missing_required_parameters_are_errors(self) -> None:
         self.fill()
         for name in ("live", *VIEWS, *FAULT_VIEWS):
             for each in required(f"/api/{name}", "get"):

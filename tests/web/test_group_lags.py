@@ -34,7 +34,7 @@ def test_a_later_group_has_the_times_of_its_samples() -> None:
     assert lags.of("nobody") == []
 
 
-def test_groups_are_bounded_and_those_with_a_history_stay() -> None:
+def test_groups_are_bounded_and_groups_with_history_stay() -> None:
     lags = GroupLags()
     names = [f"group-{number}" for number in range(GROUPS_MAX + 10)]
     chosen = lags.choose(reversed(names))

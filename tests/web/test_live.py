@@ -67,7 +67,7 @@ class TestLive(LiveTests):
         self.rounds(3)
         self.assertEqual(self.values(viewer), ["one", "two", "three", "four"])
 
-    def test_where_to_begin(self) -> None:
+    def test_follow_parameters_choose_the_first_record(self) -> None:
         self.append(*"abcdef")
         self.append("x", "y", partition=1)
         for parameters, expected in (
@@ -109,7 +109,7 @@ class TestLive(LiveTests):
         self.rounds(9)
         self.assertEqual([(each["skipped"], each["records"]) for each in self.events(viewer)], [(1, [])])
 
-    def test_a_viewer_who_takes_nothing_gets_nothing(self) -> None:
+    def test_a_paused_viewer_gets_nothing(self) -> None:
         viewer = self.follow("partition=0")
         viewer.transport.producer.pauseProducing()
         self.append("one")
@@ -129,14 +129,14 @@ class TestLive(LiveTests):
         self.assertTrue(viewers[1].transport.value().endswith(b"0\r\n\r\n"))
         self.assertIn(":\n\n", viewers[1].transport.value().decode())  # never silent for long
 
-    def test_the_stop_ends_all(self) -> None:
+    def test_a_stop_ends_all_viewers(self) -> None:
         viewer = self.follow()
         self.source.stop()
         self.append("late")
         self.rounds(4)
         self.assertEqual(self.values(viewer), [])
 
-    def test_a_deleted_topic_ends_it(self) -> None:
+    def test_a_deleted_topic_ends_its_viewers(self) -> None:
         viewer = self.follow()
         now(self.node.broker.controller.delete_topic("clicks"))
         self.rounds()
@@ -158,7 +158,7 @@ class TestLive(LiveTests):
 
 
 class TestRights(AnonymousTests, LiveTests):
-    def test_a_right_that_is_taken_ends_it(self) -> None:
+    def test_a_revoked_right_ends_the_viewer(self) -> None:
         self.assertIn("403 ", self.follow().transport.value().decode())
         self.allow(AclOperation.READ, AclResourceType.TOPIC, "clicks")
         viewer = self.follow()

@@ -97,7 +97,7 @@ def commands() -> Iterator[tuple[str, str]]:
 
 
 class TestCommands(ChangeTests):
-    def test_they_work(self) -> None:
+    def test_documented_commands_work(self) -> None:
         self.node.create("clicks")
         self.node.produce("clicks", 0, *[NOW] * 7)
         found = list(commands())

@@ -136,6 +136,6 @@ class TestPages(PageTests):
             answer = self.connect().get(f"/{name}")
             self.assertEqual((answer.code, answer.headers["content-type"]), (200, f"{kind}; charset=utf-8"))
 
-    def test_only_to_this_machine(self) -> None:
+    def test_other_machines_are_rejected(self) -> None:
         self.address = "10.1.2.3"
         self.show("/", 403)

@@ -56,7 +56,7 @@ class TestRecords(ViewTests):
         self.assertEqual(texts("json")[3], ("hex", "000102"))
         self.assertEqual(texts("hex")[0], ("hex", "fffffffe"))
 
-    def test_where_to_begin(self) -> None:
+    def test_parameters_choose_the_first_record(self) -> None:
         for number in range(10):
             self.append(Record(0, NOW + number * 1000, None, b"%d" % number))
         self.assertEqual(self.offsets("offset=4&count=3"), [4, 5, 6])

@@ -22,7 +22,7 @@ class TransactionViewTests(ChangeTests, TransactionTests):
 
 
 class TestTransactions(TransactionViewTests):
-    def test_open_ones_with_their_age(self) -> None:
+    def test_open_transactions_are_listed_with_their_age(self) -> None:
         self.producer("idle")
         self.begun(b"v", transactional_id="first")
         self.node.clock.advance(30)

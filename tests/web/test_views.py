@@ -133,7 +133,7 @@ class TestTopics(ViewTests):
         self.assertEqual([self.ask(f"topic?name={topic}")[name] for name in names], [row[name] for name in names])
         return [row[name] for name in names]
 
-    def test_one_with_partitions_and_settings(self) -> None:
+    def test_a_topic_with_partitions_and_settings(self) -> None:
         self.node.create("clicks", partitions=3, retention_ms="1000")
         self.node.produce("clicks", 2, NOW)
         found = self.ask("topic?name=clicks&start=1")
@@ -209,15 +209,15 @@ class TestMembers(MemberTests):
         with patch("pylogbroker.web.group_views.MEMBER_PARTITIONS_MAX", 2):
             self.assertEqual((len(self.member()["partitions"]), self.member()["partition_count"]), (2, 3))
 
-    def test_none(self) -> None:
+    def test_a_member_without_partitions(self) -> None:
         self.join(b"")
         self.assertEqual((self.member()["partitions"], self.member()["partition_count"]), ([], 0))
 
-    def test_unknown_ones(self) -> None:
+    def test_unreadable_assignments_are_unknown(self) -> None:
         self.join(b"\0\1 no assignment")
         self.assertEqual((self.member()["partitions"], self.member()["partition_count"]), (None, None))
 
-    def test_those_of_others_than_consumers(self) -> None:
+    def test_members_of_other_protocol_types(self) -> None:
         self.join(encode_assignment([("clicks", 0)]), "connect")
         self.assertIsNone(self.member()["partitions"])
 

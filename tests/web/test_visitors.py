@@ -70,7 +70,7 @@ class AnonymousTests(ViewTests):
 
 
 class TestAnonymous(AnonymousTests):
-    def test_only_what_is_allowed_is_shown(self) -> None:
+    def test_only_permitted_topics_and_groups_are_shown(self) -> None:
         for name in ("open", "closed"):
             self.node.create(name)
             self.node.produce(name, 0, NOW)
@@ -130,7 +130,7 @@ class TestUsers(ViewTests):
         answer, _ = self.get(login("bob", "other"), "/api/brokers")
         self.assertIn("User:bob has no right to DESCRIBE on the cluster", answer)
 
-    def test_others_are_asked_for_a_password(self) -> None:
+    def test_visitors_are_asked_for_a_password(self) -> None:
         answer, _ = self.get()
         self.assertIn("401 ", answer)
         self.assertIn('Basic realm="pylogbroker"', answer.replace("WWW", "www"))

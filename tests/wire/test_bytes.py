@@ -176,7 +176,7 @@ def test_bytes_and_message_are_one(message: WireMessage, version: int, written: 
     assert codec(type(message), version).decode(encoded) == message
 
 
-def test_what_a_version_does_not_carry_has_its_default() -> None:
+def test_fields_absent_in_a_version_have_their_defaults() -> None:
     encoded = request_codec(1, 0).encode(FetchRequest(max_bytes=5, session_id=6, rack_id="r"))
     assert request_codec(1, 0).decode(encoded) == FetchRequest()
 
@@ -189,7 +189,7 @@ def test_lists_are_not_shared() -> None:
     assert ProduceResponse().node_endpoints == []
 
 
-def test_what_follows_a_request_is_left_alone_where_it_is_asked_for() -> None:
+def test_trailing_bytes_are_accepted_on_request() -> None:
     frame = bytes.fromhex("00 00 00 00 01 00 00")  # how librdkafka 2.16 asks for the metadata of all topics
     codec = request_codec(3, 12)
     assert codec.decode_first(frame).topics is None

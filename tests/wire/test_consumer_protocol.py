@@ -89,7 +89,7 @@ def test_anything_else_is_rejected(data: str) -> None:
         decode_assignment(bytes.fromhex(data) or b"\x00")
 
 
-def test_what_librdkafka_sent_is_read() -> None:
+def test_bytes_of_librdkafka_are_read() -> None:
     """Two members of 2.x, with `client.rack=rack1`, on a topic of two partitions, from DescribeGroups."""
     eager = "000300000001000f7474313739353232323831373231370000000000000000ffffffff00057261636b31"
     given = "000000000001000f747431373935323232383137323137000000010000000100000000"

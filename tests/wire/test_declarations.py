@@ -113,7 +113,7 @@ def test_a_declaration_is_read_from_its_annotations() -> None:
         ),
     ],
 )
-def test_what_it_becomes(message: Sample, version: int, written: str) -> None:
+def test_encoded_bytes_of_a_version(message: Sample, version: int, written: str) -> None:
     encoded = bytes.fromhex(written)
     assert codec(Sample, version).encode(message) == encoded
     assert codec(Sample, version).decode(encoded) == message
@@ -152,12 +152,12 @@ def test_a_field_that_is_no_type_of_the_wire() -> None:
         (ProduceRequest(topic_data=[PartitionProduceData()]), 3, "ProduceRequest v3"),
     ],
 )
-def test_what_a_version_cannot_carry(message: Any, version: int, words: str) -> None:
+def test_values_that_a_version_cannot_carry_are_rejected(message: Any, version: int, words: str) -> None:
     with pytest.raises(EncodingError, match=words):
         codec(type(message), version).encode(message)
 
 
-def test_what_is_ignorable_is_left_out() -> None:
+def test_ignorable_fields_are_left_out() -> None:
     assert codec(FetchRequest, 0).encode(FetchRequest(session_id=5)) == codec(FetchRequest, 0).encode(FetchRequest())
     assert codec(Sample, 1).encode(Sample(real=2.5)) == codec(Sample, 1).encode(Sample())
 

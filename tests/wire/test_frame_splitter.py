@@ -51,7 +51,7 @@ def test_every_way_of_cutting_gives_the_same_frames(frames: list[bytes], sizes: 
 
 
 @given(FRAMES, st.integers(1, 64))
-def test_who_does_not_receive_into_buffers_gets_the_same_frames(frames: list[bytes], size: int) -> None:
+def test_splitting_without_buffers_gives_the_same_frames(frames: list[bytes], size: int) -> None:
     splitter = FrameSplitter(1000)
     stream = _stream(frames)
     pieces = [stream[position : position + size] for position in range(0, len(stream), size)]
@@ -60,20 +60,20 @@ def test_who_does_not_receive_into_buffers_gets_the_same_frames(frames: list[byt
 
 
 @pytest.mark.parametrize("length", [-1, -(2**31), 101, 2**31 - 1])
-def test_a_length_that_cannot_be_ends_the_stream_after_the_frames_before_it(length: int) -> None:
+def test_an_invalid_length_ends_the_stream_after_earlier_frames(length: int) -> None:
     splitter = FrameSplitter(100)
     frames = splitter.split(_stream([b"good"]) + struct.pack(">i", length) + b"rest")
     assert [bytes(frame) for frame in frames] == [b"good"]
     assert re.search("negative|socket.request.max.bytes=100", str(splitter.violation))
 
 
-def test_a_large_frame_that_is_claimed_and_never_sent_holds_only_what_came() -> None:
+def test_an_announced_large_frame_holds_only_received_bytes() -> None:
     splitter = FrameSplitter(2**31 - 1)
     assert splitter.split(struct.pack(">i", 2**30) + b"abc") == []
     assert splitter.held == 3
 
 
-def test_the_buffer_of_a_large_frame_grows_with_what_arrives() -> None:
+def test_the_buffer_of_a_large_frame_grows_with_received_bytes() -> None:
     splitter = FrameSplitter(2**31 - 1)
     splitter.split(struct.pack(">i", 2**30) + b"abc")
     sizes = []
@@ -97,7 +97,7 @@ def test_large_frames_are_whole(size: int) -> None:
     assert [bytes(frame) for piece in pieces for frame in splitter.split(piece)] == frames
 
 
-def test_what_came_of_a_large_frame_is_given_back() -> None:
+def test_memory_of_an_incomplete_large_frame_is_released() -> None:
     splitter = FrameSplitter(2**31 - 1)
     splitter.split(struct.pack(">i", 50 * MEGABYTE) + b"x" * (10 * MEGABYTE + 1))
     memory = splitter._growing

@@ -93,7 +93,7 @@ def test_response_headers(key: int, version: int, written: str) -> None:
 
 
 @pytest.mark.parametrize("version", [0, 11, 12])
-def test_frames_are_those_of_a_peer(version: int) -> None:
+def test_frames_match_a_peers(version: int) -> None:
     theirs = TheirFetchRequest(version=version, max_wait_ms=5, topics=[], forgotten_topics_data=[])
     theirs.with_header(correlation_id=7, client_id="me")
     ours = request_codec(1, version).frame(7, "me", FetchRequest(max_wait_ms=5))
@@ -112,7 +112,7 @@ def test_the_header_before_api_versions_is_never_flexible(version: int) -> None:
     assert [(api.api_key, api.max_version) for api in decoded.api_keys] == [(0, 11)]
 
 
-def test_an_api_that_is_flexible_from_version_0_on_has_tagged_fields_in_its_headers() -> None:
+def test_headers_of_an_api_flexible_from_version_0_have_tagged_fields() -> None:
     frame = bytes.fromhex("003c 0000 00000007 0001 63 00".replace(" ", ""))  # DescribeCluster 0, client id "c"
     header, position = decode_request_header(memoryview(frame))
     assert (header.client_id, position) == ("c", len(frame))

@@ -21,12 +21,12 @@ def test_every_module_of_messages_is_found() -> None:
     assert list(SUPPORTED) == sorted(SUPPORTED)
 
 
-def test_what_is_not_known_is_not_there() -> None:
+def test_unknown_apis_are_absent() -> None:
     assert SUPPORTED.get(999) is None
     assert 999 not in SUPPORTED
 
 
-def test_only_what_is_asked_for_is_imported() -> None:
+def test_only_used_messages_are_imported() -> None:
     code = (
         "import sys\nfrom pylogbroker.wire import request_codec\nrequest_codec(18, 0)\n"
         "print(*sorted(name for name in sys.modules if name.startswith('pylogbroker.wire.messages.')))\n"

@@ -19,7 +19,7 @@ UINT32 = st.integers(0, (1 << 32) - 1)
 
 
 @given(UINT32 | st.integers(0, 1 << 15))
-def test_varints_are_those_of_a_peer(number: int) -> None:
+def test_varints_match_a_peers(number: int) -> None:
     encoded = uvarint(number)
     assert encoded == UnsignedVarInt32.encode(number)
     assert UnsignedVarInt32.decode(io.BytesIO(encoded)) == number

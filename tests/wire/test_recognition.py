@@ -94,7 +94,7 @@ def test_a_request_of_the_simple_protocol(bytes_: bytes, name: str) -> None:
 
 
 @pytest.mark.parametrize("frame", [b"", b"\0", b"\x7d\0\0\1" + bytes(6), b"\xff" * 50])
-def test_what_is_neither(frame: bytes) -> None:
+def test_other_bytes_are_not_recognized(frame: bytes) -> None:
     assert describe_kafka_request(memoryview(frame)) is None
     assert describe_legacy07_request(memoryview(frame)) is None
 

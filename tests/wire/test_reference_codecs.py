@@ -37,7 +37,7 @@ def test_a_request_and_its_response_belong_together(
 
 
 @pytest.mark.parametrize("name", names())
-def test_both_ways(name: str) -> None:
+def test_messages_match_a_peers_both_ways(name: str) -> None:
     for version in versions(name):
         check_both_ways(declared(name), version)
 

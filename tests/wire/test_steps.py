@@ -45,7 +45,7 @@ def join(chunks: list[Chunk]) -> bytes:
 
 
 @pytest.mark.parametrize("key", VERSIONS)
-def test_steps_give_what_is_given_at_once(key: int) -> None:
+def test_steps_give_the_result_of_one_step(key: int) -> None:
     for version in VERSIONS[key]:
         check_steps(key, version)
 
@@ -88,7 +88,7 @@ def test_long_requests_pause() -> None:
     assert (decoded, pauses) == (request, 10)
 
 
-def test_errors_are_those_of_one_step() -> None:
+def test_errors_match_those_of_one_step() -> None:
     codec = request_codec(3, 9)
     encoded = codec.encode(MetadataRequest([MetadataRequestTopic(name="t")] * 1000))
     with pytest.raises(WireError, match="cut off"):
@@ -98,7 +98,7 @@ def test_errors_are_those_of_one_step() -> None:
         finish(response_codec(3, 9).frame_in_steps(1, wrong))
 
 
-def test_limits_are_those_of_one_step() -> None:
+def test_limits_match_those_of_one_step() -> None:
     codec, excess = request_codec(3, 9), MetadataRequest.elements_max + 1
     encoded = codec.encode(MetadataRequest([MetadataRequestTopic(name="t")] * excess))
     with pytest.raises(WireError, match="send several requests"):

@@ -26,7 +26,7 @@ def test_a_separator_is_needed() -> None:
         KeyPrefixFactory().make("", {})
 
 
-def test_it_is_what_a_producer_asks_for() -> None:
+def test_a_producer_uses_the_partitioner() -> None:
     factory = KeyPrefixFactory()
     verifyObject(IPartitionerFactory, factory)
     verifyObject(IPartitioner, factory.make("/", {}))

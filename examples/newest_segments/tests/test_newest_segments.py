@@ -23,7 +23,7 @@ def test_other_arguments_are_rejected(argument: str) -> None:
         NewestSegmentsFactory().make(argument, {})
 
 
-def test_it_is_what_the_broker_asks_for() -> None:
+def test_the_broker_uses_the_policy() -> None:
     factory = NewestSegmentsFactory()
     verifyObject(IDeletePolicyFactory, factory)
     verifyObject(IDeletePolicy, factory.make("1", {}))

@@ -172,7 +172,7 @@ def test_settings_of_an_interrupted_creation_are_replaced(controller: DrivenClus
     assert zk_schema.decode_config(now(controller.embedded.get(zk_paths.topic_config("t"))).data) == {}
 
 
-def test_a_creation_whose_answers_are_lost_is_done_once(controller: DrivenCluster) -> None:
+def test_a_creation_with_lost_answers_is_done_once(controller: DrivenCluster) -> None:
     controller.tree.loses_answers = 2
     creation = begin(controller.driver.create_topic(planned("t", [1, 2])))
     controller.clock.advance(0.1)
@@ -369,7 +369,7 @@ def test_a_failed_event_is_logged_and_the_next_one_handled(controller: DrivenClu
     controller.create("u", [1])
 
 
-def test_leaders_are_balanced_after_five_seconds_and_then_periodically(tmp_path: Path) -> None:
+def test_leaders_are_balanced_after_five_seconds_then_periodically(tmp_path: Path) -> None:
     with opened_tree(str(tmp_path)) as tree:
         cluster = DrivenCluster(tree, balance_seconds=300)
         cluster.start(1, 2)
@@ -404,7 +404,7 @@ def test_unclean_elections_can_become_allowed(cluster: DrivenCluster) -> None:
     assert cluster.state("t", 0).leader == 1
 
 
-def test_a_request_whose_client_has_gone_is_carried_out(controller: DrivenCluster) -> None:
+def test_a_request_of_a_gone_client_is_completed(controller: DrivenCluster) -> None:
     controller.tree.is_suspended = True
     waiting = begin(controller.driver.create_topic(planned("t", [1])))
     waiting.addErrback(lambda failure: None)

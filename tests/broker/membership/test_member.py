@@ -172,7 +172,7 @@ def test_after_a_crash_a_broker_leaves_the_isrs_before_it_registers(broker: Regi
     assert len(broker.epochs) == 2
 
 
-def test_after_a_crash_a_broker_need_not_leave_the_isr_of_a_broker_that_dies(broker: Registered) -> None:
+def test_a_broker_may_stay_in_the_isr_of_a_broker_that_dies(broker: Registered) -> None:
     store_isr(broker, 0, 1, 2)
     now(broker.tree.commit([Create(zk_paths.broker(2), b"{}")]))
     begin(broker.member.register(NODE, [("t", 0)]))
@@ -203,7 +203,7 @@ def test_an_id_that_stays_registered_is_an_error_with_its_remedy(broker: Registe
     assert "set another broker.id" in str(failure.value)
 
 
-def test_a_start_whose_session_ends_is_an_error_with_its_remedy(broker: Registered) -> None:
+def test_an_expired_session_during_start_is_an_error_with_its_remedy(broker: Registered) -> None:
     broker.tree.has_expired = True
     error = error_of(broker.member.register(NODE))
     assert isinstance(error, StartupError)

@@ -49,7 +49,7 @@ def watched() -> Watched:
     return Watched()
 
 
-def test_a_topic_that_allows_them(watched: Watched) -> None:
+def test_allowing_unclean_elections_for_a_topic_elects_leaders(watched: Watched) -> None:
     assert watched.set_topic("t", retention_ms="5") == 0
     assert watched.set_topic("t", unclean_leader_election_enable="true") == 1
     assert watched.set_topic("t", unclean_leader_election_enable="true", retention_ms="5") == 1
@@ -57,14 +57,14 @@ def test_a_topic_that_allows_them(watched: Watched) -> None:
     assert watched.set_topic("t") == 1
 
 
-def test_settings_of_others(watched: Watched) -> None:
+def test_other_settings_elect_no_leaders(watched: Watched) -> None:
     assert watched.set_topic("unknown", unclean_leader_election_enable="true") == 0
     delta = Delta.of(ConfigChanged(broker_resource(None), {NAME: "true"}))
     watched.elections.on_delta(delta, watched.image, delta.apply(watched.image))
     assert watched.calls == 0
 
 
-def test_brokers_that_allow_them(watched: Watched) -> None:
+def test_allowing_unclean_elections_for_all_brokers_elects_leaders(watched: Watched) -> None:
     watched.config.set_dynamic(ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG, {"log.cleaner.threads": "2"})
     assert watched.calls == 0
     assert watched.set_default("true") == 1

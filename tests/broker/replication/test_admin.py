@@ -84,7 +84,7 @@ class SettingsTests(AdminTests):
         self.assertEqual(self.stored(zk_paths.config(*resource)), {"log.cleaner.threads": "2"})
         self.assertEqual(self.cluster.nodes[1].broker.config.integer("log.cleaner.threads"), 2)
 
-    def test_a_change_of_another_broker_in_between_is_kept_and_not_waited_for(self) -> None:
+    def test_concurrent_config_changes_of_another_broker_are_kept(self) -> None:
         """Another broker changes settings after this one has read them, and again before it reads its own change."""
         self.create()
         now(self.tree.commit([Create(CONFIG, zk_schema.encode_config({}))]))
@@ -180,7 +180,7 @@ class TopicTests(AdminTests):
         self.admin.close()
         self.failureResultOf(deletion, KafkaError)
 
-    def test_others_than_the_controller_create_no_topics_of_clients(self) -> None:
+    def test_only_the_controller_creates_topics_for_clients(self) -> None:
         with self.assertRaises(KafkaError) as raised:
             self.admin.check_is_controller()
         self.assertEqual(raised.exception.code, ErrorCode.NOT_CONTROLLER)

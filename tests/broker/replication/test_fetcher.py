@@ -173,12 +173,12 @@ class FetcherTests(SynchronousTestCase):
         self.channel.answer(fetched(0))
         self.assertEqual(replica.heard, [])
 
-    def test_what_a_full_answer_lacks_has_failed(self) -> None:
+    def test_partitions_missing_from_a_full_answer_fail(self) -> None:
         (replica,) = self.add([fetch_from(0)])
         self.channel.answer(fetched())
         self.assertEqual(replica.heard, [ErrorCode.UNKNOWN_SERVER_ERROR])
 
-    def test_what_an_incremental_answer_lacks_stays_asked_for(self) -> None:
+    def test_partitions_missing_from_an_incremental_answer_stay_requested(self) -> None:
         first, second = self.add([fetch_from(0), fetch_from(5), fetch_from(6)], [fetch_from(0), fetch_from(7)])
         self.assertEqual(partitions_of(self.channel.answer(fetched(0, 1, session=5))), [0, 1])
         self.assertEqual(partitions_of(self.channel.answer(fetched(0, session=5))), [0, 1])
@@ -192,7 +192,7 @@ class FetcherTests(SynchronousTestCase):
         self.channel.answer(fetched(0))
         self.assertEqual(replica.heard, ["fetched"])
 
-    def test_what_is_not_asked_for_any_more_is_forgotten(self) -> None:
+    def test_removed_partitions_are_sent_as_forgotten(self) -> None:
         self.add([fetch_from(0)], [fetch_from(0), fetch_from(1)], [fetch_from(0), fetch_from(1)])
         self.channel.answer(fetched(0, 1, 2, session=5))
         self.fetcher.remove(("t", 2))
@@ -200,7 +200,7 @@ class FetcherTests(SynchronousTestCase):
         self.assertEqual(forgotten_of(self.channel.answer(fetched(session=5))), [2])
         self.assertEqual(forgotten_of(self.channel.answer(fetched(session=5))), [])
 
-    def test_a_lost_connection_fails_pending_fetches_and_a_new_session_begins(self) -> None:
+    def test_a_lost_connection_fails_pending_fetches_and_ends_the_session(self) -> None:
         (replica,) = self.add([fetch_from(0), fetch_from(1), fetch_from(2)])
         self.channel.answer(fetched(0, session=5))
         self.channel.answer(fetched(session=5))

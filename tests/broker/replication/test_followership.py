@@ -48,7 +48,7 @@ class FollowingTests(ClusterTests):
 
 
 class AcknowledgementTests(ClusterTests):
-    def test_all_members_of_the_isr_have_what_is_acknowledged(self) -> None:
+    def test_acknowledged_records_are_on_all_isr_members(self) -> None:
         self.cluster.cut.add((3, 1))
         self.create()
         produced = self.cluster.produce(1, b"a")
@@ -58,7 +58,7 @@ class AcknowledgementTests(ClusterTests):
         self.cluster.settle(1.1)
         self.assertEqual(self.successResultOf(produced), ErrorCode.NONE)
 
-    def test_the_time_may_be_over_before(self) -> None:
+    def test_a_produce_times_out_while_a_replica_is_cut_off(self) -> None:
         self.cluster.cut.add((3, 1))
         self.create()
         produced = self.cluster.produce(1, b"a", timeout_ms=700)

@@ -154,7 +154,7 @@ def test_without_topic_ids_the_version_is_older(updates: Any, clock: Clock, cont
         (AlterPartitionResponse(error_code=ErrorCode.NOT_CONTROLLER), ErrorCode.NOT_CONTROLLER),
     ],
 )
-def test_an_error_of_the_whole_is_that_of_each_partition(
+def test_a_request_level_error_fails_each_partition(
     updates: Any, clock: Clock, controller: AskedController, answer: Any, error: ErrorCode
 ) -> None:
     leader = Leader(0)
@@ -179,7 +179,7 @@ def test_a_delayed_proposal_is_sent_unless_another_state_has_come(
     assert [each.partition_index for each in request.topics[0].partitions] == [1]
 
 
-def test_a_former_leader_does_not_replace_the_proposal_of_the_next_one(
+def test_a_former_leader_does_not_replace_its_successors_proposal(
     updates: Any, clock: Clock, controller: AskedController
 ) -> None:
     former, leader = Leader(0), Leader(0)
@@ -200,9 +200,7 @@ def test_a_former_leader_does_not_replace_the_proposal_of_the_next_one(
     assert len(controller.asked) == 1
 
 
-def test_nothing_is_sent_after_the_stop_and_no_timer_stays(
-    updates: Any, clock: Clock, controller: AskedController
-) -> None:
+def test_stop_drops_pending_proposals_and_timers(updates: Any, clock: Clock, controller: AskedController) -> None:
     waiting, leader = Leader(0), Leader(1)
     updates.propose(waiting, waiting.change(1), 50)
     updates.propose(waiting, waiting.change(1), 60)

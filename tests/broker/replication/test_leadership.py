@@ -33,13 +33,13 @@ class IsrTests(ClusterTests):
         self.assertEqual(self.cluster.commit_isr(), (1, 2))
         self.assertEqual(self.cluster.high_watermarks()[1], 1)
 
-    def test_a_follower_that_has_caught_up_joins_it(self) -> None:
+    def test_a_follower_that_has_caught_up_joins_the_isr(self) -> None:
         self.create(isr=(1, 2))
         self.cluster.append(1, b"a")
         self.cluster.settle()
         self.assertEqual(self.cluster.commit_isr(), (1, 2, 3))
 
-    def test_a_broker_that_is_not_alive_does_not_join_it(self) -> None:
+    def test_a_dead_broker_does_not_join_the_isr(self) -> None:
         self.create(isr=(1, 2))
         self.cluster.proposals.clear()
         self.cluster.elect(1)
@@ -48,7 +48,7 @@ class IsrTests(ClusterTests):
         self.cluster.settle(1)
         self.assertEqual(self.cluster.proposals, [])
 
-    def test_the_broker_epoch_of_a_fetch_may_be_news(self) -> None:
+    def test_an_unknown_broker_epoch_in_a_fetch_is_accepted(self) -> None:
         """UpdateMetadata has none, so a follower that has registered again is taken at its word."""
         self.create(isr=(1, 2))
         self.cluster.proposals.clear()
@@ -125,7 +125,7 @@ class MinInsyncTests(ClusterTests):
 class FlushTests(ClusterTests):
     settings = {"log.flush.interval.messages": "1"}
 
-    def test_a_new_leader_syncs_what_it_has(self) -> None:
+    def test_a_new_leader_syncs_its_log(self) -> None:
         """A crash leaves records in the log that may not be on the disk, and nobody may append others."""
         self.create()
         self.cluster.append(1, b"a")

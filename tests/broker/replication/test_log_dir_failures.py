@@ -53,7 +53,7 @@ class LogDirFailureTests(ClusterTests):
         [topic] = self.cluster.nodes[broker].ask(metadata.handle, request).topics
         return list(topic.partitions[0].offline_replicas)
 
-    def test_the_controller_hears_of_it_and_its_orders_get_errors(self) -> None:
+    def test_the_controller_is_notified_of_a_failed_directory(self) -> None:
         self.create()
         self.assertEqual(self.cluster.order(2), {2: ErrorCode.NONE})
         self.fail_directory(2)
@@ -61,7 +61,7 @@ class LogDirFailureTests(ClusterTests):
         self.assertEqual(self.cluster.order(2), {2: ErrorCode.KAFKA_STORAGE_ERROR})
         self.assertEqual(self.cluster.stop(2, -2, delete=True), ErrorCode.KAFKA_STORAGE_ERROR)
 
-    def test_the_controller_hears_of_it_when_the_tree_is_reached_again(self) -> None:
+    def test_the_controller_is_notified_once_the_tree_is_reachable_again(self) -> None:
         self.create()
         tree = self.cluster.nodes[2].tree
         with patch.object(type(tree), "commit", lambda self, operations: fail(Unavailable("/"))):
@@ -70,7 +70,7 @@ class LogDirFailureTests(ClusterTests):
         self.cluster.settle(1.1)
         self.assertEqual(len(self.events(2)), 1)
 
-    def test_a_failed_follower_fetches_nothing_and_follows_again_after_a_restart(self) -> None:
+    def test_a_failed_follower_stops_fetching_until_it_restarts(self) -> None:
         self.create()
         self.fail_directory(2)
         self.cluster.append(1, b"a")

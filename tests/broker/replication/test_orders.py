@@ -44,7 +44,7 @@ class EpochTests(ClusterTests):
         self.assertEqual(self.error(controller_epoch=5), ErrorCode.NONE)
         self.assertEqual(self.error(controller_epoch=4), ErrorCode.STALE_CONTROLLER_EPOCH)
 
-    def test_orders_for_an_earlier_life_are_not_obeyed(self) -> None:
+    def test_orders_with_a_stale_broker_epoch_are_rejected(self) -> None:
         self.create()
         self.cluster.nodes[1].broker.membership.set_broker_epoch(10)  # type: ignore[attr-defined]
         for epoch, error in ((9, ErrorCode.STALE_BROKER_EPOCH), (-1, ErrorCode.NONE), (10, ErrorCode.NONE)):
@@ -191,7 +191,7 @@ class OpeningTests(ClusterTests):
             self.cluster.order(1)
         self.assertEqual(found, [(1, 2)])
 
-    def test_the_image_alone_lets_nobody_lead(self) -> None:
+    def test_the_image_alone_makes_no_leader(self) -> None:
         self.cluster.state = PartitionState(1, (1, 2), (1, 2), 0, 0)
         self.cluster.announce(1, 2)
         self.cluster.settle(11)
@@ -230,14 +230,14 @@ class MetadataTests(ClusterTests):
             [(_, brokers)] = [call.args for call in called.call_args_list]
             self.assertEqual(list(brokers), [1])
 
-    def test_the_first_brokers_are_taken_though_the_image_has_them(self) -> None:
+    def test_the_first_update_of_brokers_applies_even_if_unchanged(self) -> None:
         self.create()
         self.cluster.nodes[1].broker.membership._brokers = None  # type: ignore[attr-defined]
         with patch.object(Replicas, "brokers_changed", autospec=True) as called:
             self.cluster.announce(1, 2, to=(1,), topics=False)
             self.assertEqual(called.call_count, 1)
 
-    def test_a_replica_that_was_moved_while_its_broker_was_away_is_stopped(self) -> None:
+    def test_a_replica_moved_while_its_broker_was_away_is_stopped(self) -> None:
         self.create()
         self.cluster.elect(1)
         led = self.cluster.nodes[1].broker.partitions.led
@@ -249,7 +249,7 @@ class MetadataTests(ClusterTests):
         self.assertEqual(list(led), [])
         self.assertEqual(list(self.cluster.nodes[1].broker.partitions.hosted), [KEY])
 
-    def test_a_topic_that_was_deleted_before_the_registration_is_forgotten(self) -> None:
+    def test_a_topic_deleted_before_the_registration_is_forgotten(self) -> None:
         """Its name is not in the tree, and no order says so; its log is kept."""
         self.create()
         self.cluster.announce(1, 2)
@@ -268,7 +268,7 @@ class MetadataTests(ClusterTests):
         self.assertEqual(self.cluster.nodes[1].ask(update_metadata.handle, request).error_code, 0)
         self.assertIsNone(self.topic_id())
 
-    def test_news_that_come_late_are_older(self) -> None:
+    def test_metadata_updates_out_of_order_are_ignored(self) -> None:
         """A broker that was paused finds a request in each connection of the controller, in any order."""
         self.create()
 
@@ -310,7 +310,7 @@ class LateTopicIdTests(ClusterTests):
         self.cluster.announce(1, 2)
         self.cluster.topic_id = TOPIC_ID
 
-    def test_replicas_take_it_with_equal_epochs(self) -> None:
+    def test_replicas_take_a_late_topic_id_with_equal_epochs(self) -> None:
         self.cluster.order()
         replication = self.cluster.partition(1).replication
         assert isinstance(replication, Leadership)
@@ -323,14 +323,14 @@ class LateTopicIdTests(ClusterTests):
         fetches = [each for each in self.cluster.requests if isinstance(each, FetchRequest)]
         self.assertEqual({topic.topic_id for each in fetches for topic in each.topics}, {TOPIC_ID})
 
-    def test_the_next_leader_has_it(self) -> None:
+    def test_the_next_leader_has_the_late_topic_id(self) -> None:
         self.cluster.order()
         self.cluster.elect(2)
         replication = self.cluster.partition(2).replication
         assert isinstance(replication, Leadership)
         self.assertEqual(replication.topic_id, TOPIC_ID)
 
-    def test_clients_learn_it(self) -> None:
+    def test_a_late_topic_id_is_in_the_metadata(self) -> None:
         self.cluster.announce(1, 2)
         image = self.cluster.nodes[1].broker.metadata.image
         self.assertEqual((image.topics[TOPIC].id, image.topic_by_id(TOPIC_ID)), (TOPIC_ID, image.topics[TOPIC]))
@@ -360,12 +360,12 @@ class ConfigWatchTests(ClusterTests):
     def stored(self) -> dict[str, str]:
         return dict(self.cluster.nodes[1].broker.metadata.topic_settings(TOPIC))
 
-    def test_a_notification_lets_settings_be_read(self) -> None:
+    def test_a_notification_makes_settings_be_read(self) -> None:
         self.create()
         self.notify(retention_ms="5")
         self.assertEqual(self.stored(), {"retention.ms": "5"})
 
-    def test_what_could_not_be_read_is_read_later(self) -> None:
+    def test_unreadable_settings_are_read_later(self) -> None:
         self.create()
         tree = self.cluster.nodes[1].tree
         with patch.object(type(tree), "get_many", lambda self, paths: fail(Unavailable("/config"))):
@@ -444,7 +444,7 @@ class ConfigWatchTests(ClusterTests):
             now(node.broker.role.leave())
             self.assertEqual(self.successResultOf(answer).error_code, ErrorCode.STALE_BROKER_EPOCH)
 
-    def test_a_rejected_setting_is_reported_once_and_the_default_is_in_force(self) -> None:
+    def test_a_rejected_setting_is_logged_once_and_the_default_applies(self) -> None:
         bad = {"retention_ms": "soon", "segment_ms": "7"}
         with logged_lines() as lines:
             self.store(**bad)

@@ -104,7 +104,7 @@ def test_acls_are_removed_everywhere(tmp_path: Path) -> None:
         assert now(second.remove([AclBinding(TOPIC, ALICE)], ADMIN)) == {}
 
 
-def test_adding_what_is_there_changes_nothing(tmp_path: Path) -> None:
+def test_adding_an_existing_acl_changes_nothing(tmp_path: Path) -> None:
     with cluster(tmp_path) as brokers:
         store = brokers.store()
         now(store.add(TOPIC, frozenset({ALICE}), ADMIN))
@@ -113,7 +113,7 @@ def test_adding_what_is_there_changes_nothing(tmp_path: Path) -> None:
         assert (brokers.changes, now(brokers.tree.get(tree_layout.path(TOPIC))).stat.version) == (changes, version)
 
 
-def test_a_change_is_made_on_what_another_broker_wrote(tmp_path: Path) -> None:
+def test_a_change_keeps_the_acls_written_by_another_broker(tmp_path: Path) -> None:
     with cluster(tmp_path) as brokers:
         store = brokers.store()
         now(brokers.tree.commit([Create(tree_layout.path(TOPIC), tree_layout.encode_entries([BOB]))]))  # not notified
@@ -121,7 +121,7 @@ def test_a_change_is_made_on_what_another_broker_wrote(tmp_path: Path) -> None:
         assert entries(store, TOPIC) == {ALICE, BOB}
 
 
-def test_nothing_changes_while_the_tree_is_not_reached(tmp_path: Path) -> None:
+def test_failed_changes_leave_the_acls_unchanged(tmp_path: Path) -> None:
     with cluster(tmp_path) as brokers:
         store = brokers.store()
         now(store.add(TOPIC, frozenset({ALICE}), ADMIN))
@@ -175,7 +175,7 @@ def test_old_notifications_are_deleted(tmp_path: Path) -> None:
         assert name not in now(brokers.tree.children("/kafka-acl-changes"))
 
 
-def test_a_change_whose_answer_is_lost_is_seen(tmp_path: Path) -> None:
+def test_a_change_with_a_lost_answer_takes_effect(tmp_path: Path) -> None:
     with cluster(tmp_path) as brokers:
         store = brokers.store()
         brokers.tree.loses_answers = 1

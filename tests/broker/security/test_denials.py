@@ -86,7 +86,7 @@ def is_denied(node: Node) -> bool:
     return bool(group.error_code == ErrorCode.GROUP_AUTHORIZATION_FAILED)
 
 
-def test_every_api_is_compared_with_kafka_but_those_between_brokers() -> None:
+def test_every_client_api_is_compared_with_kafka() -> None:
     compared = {
         each[0](cases.Setting(dict.fromkeys(cases.TOPICS, cases.UUID(int=1)), 1)).api_key
         for each in cases.REQUESTS.values()
@@ -128,7 +128,7 @@ def test_one_connections_verdicts_follow_acls(node: Node) -> None:
     assert [access.allows_on_group(AclOperation.READ, name) for name in ("g", "g", "h")] == [True, True, False]
 
 
-def test_hosts_count(node: Node) -> None:
+def test_acls_of_other_hosts_do_not_apply(node: Node) -> None:
     allow(node, GROUP, "g", READ, "10.0.0.8")
     assert is_denied(node)
 
@@ -161,7 +161,7 @@ def test_filters_that_mean_nothing(node: Node) -> None:
     assert codes == [ErrorCode.INVALID_REQUEST] * 2
 
 
-def test_each_filter_names_what_it_deletes(node: Node) -> None:
+def test_each_filter_reports_its_own_matches(node: Node) -> None:
     for name in ("a", "b"):
         allow(node, GROUP, name, READ)
     filters = [DeleteAclsFilter(GROUP, name, 3, None, None, 1, 1) for name in ("a", None, "a", "c")]
@@ -170,7 +170,7 @@ def test_each_filter_names_what_it_deletes(node: Node) -> None:
     assert names == [["a"], ["a", "b"], ["a"], []]
 
 
-def test_nothing_is_deleted_if_the_answer_would_be_too_long(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_acl_is_deleted_if_the_answer_would_be_too_long(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     allow(node, GROUP, "g", READ)
     monkeypatch.setattr(limits, "RESPONSE_BYTES_MAX", 1000)
     filters = [DeleteAclsFilter(GROUP, "g", 3, None, None, 1, 1)] * 100

@@ -45,7 +45,7 @@ def test_rules_give_other_names_or_none(certificates: Certificates) -> None:
         tls.principal_of(identity("bob").certificate.public_bytes(Encoding.DER))
 
 
-def test_settings_are_those_of_the_listener(certificates: Certificates) -> None:
+def test_listener_settings_override_the_general_ones(certificates: Certificates) -> None:
     own = {f"listener.name.out.{name}": text for name, text in certificates.broker.items()}
     tls = load({**own, "ssl.client.auth": "required", "ssl.keystore.location": "/none"})
     assert tls.settings.client_auth == "required"

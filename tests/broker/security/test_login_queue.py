@@ -36,7 +36,7 @@ class LoginQueueTests(SynchronousTestCase):
         self.assertEqual([self.successResultOf(each) for each in [*flood, *others]], ["flood"] * 20 + ["a", "b", "a"])
         self.assertEqual(self.began[:7], ["flood"] * LOGIN_THREADS + ["flood", "a", "b", "flood", "a"])
 
-    def test_too_many_of_an_address_fail_at_once(self) -> None:
+    def test_excess_logins_of_one_address_fail_at_once(self) -> None:
         waiting = [self.run_login("flood") for _ in range(LOGIN_THREADS + WAITING_PER_HOST_MAX)]
         self.failureResultOf(self.run_login("flood"), TooManyLogins)
         other = self.run_login("other")
@@ -46,7 +46,7 @@ class LoginQueueTests(SynchronousTestCase):
         for each in (*waiting, other):
             self.successResultOf(each)
 
-    def test_what_is_cancelled_does_not_run(self) -> None:
+    def test_a_cancelled_login_does_not_run(self) -> None:
         first, second, third = (self.run_login(host) for host in ("a", "a", "b"))
         cancelled = self.run_login("b")
         for each in (first, cancelled):  # the first runs already

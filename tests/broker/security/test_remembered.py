@@ -42,7 +42,7 @@ def node(tmp_path: Path) -> Iterator[Node]:
 
 
 @pytest.mark.parametrize(("count", "length"), [(1000, 32_000), (40_000, 240)])
-def test_verdicts(node: Node, count: int, length: int) -> None:
+def test_verdicts_remembered_for_long_names_are_bounded(node: Node, count: int, length: int) -> None:
     assert node.broker.authorizer is not None
     access = node.broker.authorizer.access("User:alice", "10.0.0.1")
     with little_memory(6 * MEGABYTE):
@@ -61,7 +61,7 @@ def test_connections_of_one_principal_and_host_share_their_verdicts(node: Node) 
         assert (other.principal, other is access) == (principal, False)
 
 
-def test_quotas_of_clients() -> None:
+def test_quota_meters_of_long_client_ids_are_bounded() -> None:
     windows = Windows()
     meters = _Meters(QuotaKey.PRODUCER_BYTE_RATE, windows, SampledRate)
     meters.set_table(QuotaTable({QuotaEntity(None, DEFAULT): {QuotaKey.PRODUCER_BYTE_RATE: 1000.0}}))
@@ -76,7 +76,7 @@ def test_quotas_of_clients() -> None:
     assert meters.of(other, 1000) != found
 
 
-def test_client_ids() -> None:
+def test_long_client_ids_are_not_remembered() -> None:
     protocol, _ = connect(FakeFactory((Api(ApiVersionsRequest, lambda *_: ApiVersionsResponse()),)))
     with little_memory(MEGABYTE):
         for number in range(60):

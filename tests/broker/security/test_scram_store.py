@@ -104,7 +104,7 @@ def test_quotas_of_the_user_stay(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("before", [None, {"consumer_byte_rate": "1"}])
-def test_others_change_the_node_meanwhile(tmp_path: Path, before: dict[str, str] | None) -> None:
+def test_a_concurrent_change_of_the_node_is_kept(tmp_path: Path, before: dict[str, str] | None) -> None:
     with cluster(tmp_path) as brokers:
         store = brokers.store()
         if before is not None:
@@ -137,7 +137,7 @@ def test_changes_of_others_take_effect(tmp_path: Path) -> None:
         assert store.in_force.names == {"before"}
 
 
-def test_notifications_of_others_are_ignored() -> None:
+def test_notifications_about_other_entities_are_ignored() -> None:
     for path in ("topics/t", "users/<default>", "users/a/clients/c", "users"):
         assert changed_user(encode_change(path)) is None
     assert changed_user(None) is None

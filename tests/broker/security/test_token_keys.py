@@ -98,7 +98,7 @@ def test_a_file_that_changes(tmp_path: Path) -> None:
     assert kids(keys) == ["ec"]
 
 
-def test_http() -> None:
+def test_keys_are_read_over_http() -> None:
     with serving(Issuer().jwks()) as url:
         assert kids(TokenKeys.open(f"{url}/keys", URL, parse_keys)) == ["rsa", "ec"]
         with pytest.raises(ConfigError, match=rf"{URL}: {url}/other: the keys cannot be read: Not Found"):
@@ -170,7 +170,7 @@ def test_any_error_keeps_the_former_keys(tmp_path: Path) -> None:
     assert keys.keys == b"next"
 
 
-def test_what_is_no_url() -> None:
+def test_invalid_urls_are_rejected() -> None:
     for url in ("/etc/keys", "ftp://localhost/keys", ""):
         with pytest.raises(ConfigError, match="expected file:///PATH"):
             TokenKeys.open(url, URL, parse_keys)

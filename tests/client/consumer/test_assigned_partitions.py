@@ -63,7 +63,7 @@ class Harness:
         assert len(self.stream.take(count)) == count
 
 
-def test_who_seeks_after_an_error_reads_on_there() -> None:
+def test_a_seek_after_an_error_continues_there() -> None:
     harness = Harness()
     assert harness.fetching.iterate() == [(1, {KEY: 0})]
     harness.fetching.answer(t=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
@@ -72,7 +72,7 @@ def test_who_seeks_after_an_error_reads_on_there() -> None:
     assert harness.fetching.iterate() == [(1, {KEY: 5})]
 
 
-def test_who_seeks_while_it_is_paused_is_fetched_there_later() -> None:
+def test_a_seek_while_paused_is_fetched_after_resume() -> None:
     harness = Harness()
     harness.assigned.pause(KEY)
     harness.assigned.seek(KEY, 5)
@@ -81,7 +81,7 @@ def test_who_seeks_while_it_is_paused_is_fetched_there_later() -> None:
     assert harness.fetching.iterate() == [(1, {KEY: 5})]
 
 
-def test_what_is_given_away_while_it_is_paused_is_not_paused_when_it_comes_back() -> None:
+def test_a_lost_partition_is_not_paused_when_it_returns() -> None:
     harness = Harness()
     harness.assigned.pause(KEY)
     ensureDeferred(harness.assigned.lose([KEY]))
@@ -90,7 +90,7 @@ def test_what_is_given_away_while_it_is_paused_is_not_paused_when_it_comes_back(
     assert harness.fetching.iterate() == [(1, {KEY: 0})]
 
 
-def test_a_busy_reader_is_waited_for_and_what_it_was_given_is_ours_so_long() -> None:
+def test_revocation_waits_for_a_busy_reader_and_keeps_its_position() -> None:
     harness = Harness()
     harness.read(4)
     done = ensureDeferred(harness.assigned.revoke([KEY]))
@@ -115,7 +115,7 @@ def test_a_reader_that_does_not_come_back_is_not_waited_for_for_ever() -> None:
     assert harness.forgotten == [KEY]  # what was not given is given to others
 
 
-def test_what_was_committed_is_waited_for_no_more() -> None:
+def test_revocation_ends_once_processed_records_are_committed() -> None:
     harness = Harness()
     harness.read(4)
     done = ensureDeferred(harness.assigned.revoke([KEY]))
@@ -125,7 +125,7 @@ def test_what_was_committed_is_waited_for_no_more() -> None:
     assert done.called
 
 
-def test_at_the_end_what_the_reader_was_given_counts_and_no_more() -> None:
+def test_finish_commits_only_the_delivered_records() -> None:
     harness = Harness()
     harness.assigned.relay = harness
     harness.read(6)
@@ -136,7 +136,7 @@ def test_at_the_end_what_the_reader_was_given_counts_and_no_more() -> None:
     assert KEY in harness.forgotten
 
 
-def test_the_end_does_not_wait_for_a_reader_that_was_given_nothing_of_what_was_on_its_way() -> None:
+def test_finish_does_not_wait_for_records_that_were_not_delivered() -> None:
     harness = Harness()
     harness.assigned.relay = harness
     harness.read(6)

@@ -44,7 +44,7 @@ def ask(assignor: IAssignor, group: Group) -> Assignment:
 
 
 @pytest.mark.parametrize("assignor", ALL, ids=lambda each: each.name)
-def test_they_are_found(assignor: IAssignor) -> None:
+def test_built_in_assignors_are_plugins(assignor: IAssignor) -> None:
     assert assignor in list(getPlugins(IAssignor, plugins))
     assert verifyObject(IAssignor, assignor)
     assert verifyObject(IPlugin, assignor)
@@ -67,7 +67,7 @@ def test_round_robin_is_kafka_pythons(group: Group) -> None:
 
 
 @given(group=groups(with_static=False))
-def test_even_ones_are_aiokafkas(group: Group) -> None:
+def test_balanced_assignments_match_aiokafkas(group: Group) -> None:
     assert ask(range_, group) == of_aiokafka(AiokafkaRange, group)
     assert ask(round_robin, group) == of_aiokafka(AiokafkaRoundRobin, group)
 
@@ -96,7 +96,7 @@ def most_even(group: Group) -> int:
 
 
 @given(group=groups())
-def test_it_is_at_least_as_even_as_kafka_pythons(group: Group) -> None:
+def test_sticky_is_at_least_as_balanced_as_kafka_pythons(group: Group) -> None:
     theirs = of_kafka_python(StickyPartitionAssignor(), group)
     assert unevenness(counts(ask(sticky, group))) <= unevenness(counts(theirs))
 
@@ -109,7 +109,7 @@ def drawn_last(data: st.DataObject, group: Group) -> Assignment:
 
 
 @given(group=groups(identical), data=st.data())
-def test_as_much_as_can_be_stays_where_it_was(group: Group, data: st.DataObject) -> None:
+def test_sticky_moves_no_more_partitions_than_needed(group: Group, data: st.DataObject) -> None:
     last = drawn_last(data, group)
     assignment = ask(sticky, group.with_last(sticky, last))
     check(group, assignment)
@@ -121,7 +121,7 @@ def test_as_much_as_can_be_stays_where_it_was(group: Group, data: st.DataObject)
 
 
 @given(group=groups())
-def test_what_is_settled_stays(group: Group) -> None:
+def test_a_settled_assignment_stays(group: Group) -> None:
     assignment = ask(sticky, group)
     for assignor in STICKY:
         assert ask(assignor, group.with_last(assignor, assignment)) == assignment
@@ -157,14 +157,14 @@ def test_the_youngest_claim_counts(assignor: IAssignor) -> None:
     assert ask(assignor, group) == {"m0": [], "m1": [("a", 0)], "m2": []}
 
 
-def test_of_two_equal_claims_none_counts() -> None:
+def test_two_equal_claims_are_both_ignored() -> None:
     claimed = ask(sticky, claims(5, 5, 4, size=6))
     assert counts(claimed) == [2, 2, 2]
     assert claimed == ask(sticky, Group({"a": 6}, {name: Subscription(("a",)) for name in ("m0", "m1", "m2")}))
 
 
 @pytest.mark.parametrize("partition", [("a", 7), ("a", -1), ("gone", 0), ("b", 0)])
-def test_a_claim_to_what_cannot_be_had_is_nothing(partition: tuple[str, int]) -> None:
+def test_a_claim_to_an_unavailable_partition_is_ignored(partition: tuple[str, int]) -> None:
     for assignor in STICKY:
         member = Subscription(("a",), (partition,), assignor.subscription_user_data(("a",), (partition,), 3), 3)
         other = Subscription(("a", "b"))
@@ -188,7 +188,7 @@ def test_a_cooperative_group_settles_without_two_readers_of_anything(group: Grou
     assert unevenness(counts(last)) == unevenness(counts(ask(sticky, group)))
 
 
-def test_only_what_moves_is_given_back() -> None:
+def test_only_moved_partitions_are_revoked() -> None:
     two = Group({"a": 6}, {"m": Subscription(("a",)), "n": Subscription(("a",))})
     before = ask(cooperative_sticky, two)
     three = Group({"a": 6}, {**two.with_last(cooperative_sticky, before).members, "o": Subscription(("a",))})
@@ -201,7 +201,7 @@ def test_only_what_moves_is_given_back() -> None:
 
 
 @given(group=groups(identical))
-def test_leaders_of_other_kinds_read_what_our_members_had(group: Group) -> None:
+def test_other_sticky_assignors_read_our_user_data(group: Group) -> None:
     settled = ask(sticky, group)
     assert of_aiokafka(AiokafkaSticky, group.with_last(sticky, settled)) == settled
     joined = group.with_last(cooperative_sticky, settled)
@@ -234,7 +234,7 @@ def test_user_data_of_others_is_passed_over(user_data: bytes) -> None:
     "user_data",
     ["7fffffff00010000", "00000001 0001 74 7fffffff", "00000001 0001 ff 00000000", "00"],
 )
-def test_user_data_that_promises_what_is_not_there_is_none(user_data: str) -> None:
+def test_user_data_with_impossible_lengths_is_ignored(user_data: str) -> None:
     assert decode_user_data(bytes.fromhex(user_data)) is None
 
 
@@ -242,7 +242,7 @@ def test_a_negative_length_leads_nowhere() -> None:
     assert decode_user_data(bytes.fromhex("7fffffff fffe 00000000 00000000")) is None
 
 
-def test_an_old_cooperative_member_sends_its_generation_in_its_user_data() -> None:
+def test_an_old_cooperative_member_sends_its_generation_as_user_data() -> None:
     assert cooperative_sticky.subscription_user_data(("a",), [("a", 0)], 5) == b"\0\0\0\x05"
     reported = claims(4, 5, size=1)
     old = {name: attrs.evolve(each, generation=-1, user_data=b"\0\0\0" + bytes([each.generation]))
@@ -251,5 +251,5 @@ def test_an_old_cooperative_member_sends_its_generation_in_its_user_data() -> No
         assert ask(cooperative_sticky, group) == {"m0": [], "m1": [("a", 0)]}
 
 
-def test_nothing_is_said_of_nothing() -> None:
+def test_a_member_without_partitions_sends_no_user_data() -> None:
     assert sticky.subscription_user_data(("a",), (), 4) == b""

@@ -67,7 +67,7 @@ def test_a_rebalance_is_waited_for() -> None:
     assert (outcome, len(harness.stored), harness.buffer.committed) == ([None], 2, 7)
 
 
-def test_what_others_read_meanwhile_is_not_committed_any_more() -> None:
+def test_a_retry_stops_when_the_partition_is_assigned_elsewhere() -> None:
     harness = Harness()
     outcome = harness.commit(7)
     harness.reject(ErrorCode.REBALANCE_IN_PROGRESS)
@@ -78,7 +78,7 @@ def test_what_others_read_meanwhile_is_not_committed_any_more() -> None:
     assert harness.clock.getDelayedCalls() == []
 
 
-def test_what_was_given_away_while_another_commit_was_under_way() -> None:
+def test_a_queued_commit_fails_when_the_partition_is_lost() -> None:
     harness = Harness()
     harness.commit(7)
     second = harness.commit(8)
@@ -99,7 +99,7 @@ def test_a_generation_that_is_over_by_now_is_no_reason_to_stop(code: ErrorCode) 
     assert (outcome, harness.codes) == ([None], [])
 
 
-def test_who_is_thrown_out_hears_of_it() -> None:
+def test_a_fenced_member_learns_of_the_error() -> None:
     harness = Harness()
     outcome = harness.commit(7)
     harness.reject(ErrorCode.ILLEGAL_GENERATION)
@@ -107,7 +107,7 @@ def test_who_is_thrown_out_hears_of_it() -> None:
     assert outcome[0].value.code is ErrorCode.ILLEGAL_GENERATION
 
 
-def test_nothing_is_committed_by_who_is_no_member_yet() -> None:
+def test_a_commit_waits_until_the_member_has_joined() -> None:
     harness = Harness()
     harness.joined = False
     outcome = harness.commit(7)
@@ -131,7 +131,7 @@ def test_a_store_that_does_not_answer_is_abandoned() -> None:
     assert harness.clock.getDelayedCalls() == []
 
 
-def test_a_commit_before_it_that_hangs_is_not_waited_for_for_ever() -> None:
+def test_a_hanging_earlier_commit_is_not_waited_for_for_ever() -> None:
     harness = Harness()
     harness.commit(7)
     done = ensureDeferred(harness.committer.commit_quietly({KEY: 8}, {KEY: harness.buffer}, 5.0))

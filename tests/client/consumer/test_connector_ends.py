@@ -25,7 +25,7 @@ async def joined(consumer: ConsumerConnector, topic: str) -> Collector:
     return Collector(*(await consumer.create_message_streams({topic: 1}))[topic])
 
 
-async def test_what_is_being_revoked_can_be_committed(broker: Broker, topic: str, group: str) -> None:
+async def test_partitions_being_revoked_can_be_committed(broker: Broker, topic: str, group: str) -> None:
     create(broker.bootstrap, topic, 2)
     write(broker.bootstrap, topic, [str(number) for number in range(20)], 2)
     one = connector(broker.bootstrap, group, rebalance_wait_ms=10_000, enable_auto_commit=False)
@@ -59,7 +59,7 @@ async def test_a_broker_that_is_gone_does_not_hold_up_the_end(
     assert collector.done[0].called
 
 
-async def test_who_leaves_while_it_joins_is_not_waited_for(broker: Broker, topic: str, group: str) -> None:
+async def test_a_member_that_leaves_while_joining_is_not_waited_for(broker: Broker, topic: str, group: str) -> None:
     create(broker.bootstrap, topic, 2)
     write(broker.bootstrap, topic, [str(number) for number in range(20)], 2)
     settings = {"session_timeout_ms": 20_000, "rebalance_wait_ms": 20_000, "partition_assignment_strategy": "range"}
@@ -83,7 +83,7 @@ async def test_who_leaves_while_it_joins_is_not_waited_for(broker: Broker, topic
     assert rest.done[0].called
 
 
-async def test_what_a_cooperative_member_reads_while_others_are_waited_for_is_committed(
+async def test_a_cooperative_member_commits_records_read_during_a_rebalance(
     broker: Broker, topic: str, group: str
 ) -> None:
     create(broker.bootstrap, topic, 2)

@@ -20,7 +20,7 @@ def reported(error: Exception) -> Exception:
     return found
 
 
-def test_who_has_lost_a_static_id_is_shown_which() -> None:
+def test_an_error_of_a_fenced_static_member_names_its_instance_id() -> None:
     error = reported(KafkaError(code=ErrorCode.FENCED_INSTANCE_ID))
     assert isinstance(error, KafkaError)
     assert error.code is ErrorCode.FENCED_INSTANCE_ID

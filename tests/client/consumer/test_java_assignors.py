@@ -73,14 +73,14 @@ def _partition(text: str) -> tuple[str, int]:
 
 @pytest.mark.parametrize("clients", CLIENTS)
 @pytest.mark.parametrize("assignor", [range_, round_robin], ids=lambda each: each.name)
-def test_even_ones_answer_as_javas(assignor: IAssignor, clients: str, oracle: OracleAnswers) -> None:
+def test_balanced_assignments_match_javas(assignor: IAssignor, clients: str, oracle: OracleAnswers) -> None:
     groups = some_groups()
     answers, written = of_java(oracle, assignor, groups, clients)
     assert answers == [assignor.assign(group.partitions, group.members) for group in groups]
     assert written == [[encode_subscription(each).hex() for each in group.members.values()] for group in groups]
 
 
-def test_sticky_is_as_even_as_javas_and_moves_no_more_where_all_subscribe_alike(oracle: OracleAnswers) -> None:
+def test_sticky_is_as_balanced_and_as_sticky_as_javas(oracle: OracleAnswers) -> None:
     groups = [grown(group, sticky) for group in some_groups()]
     answers, _ = of_java(oracle, sticky, groups, "clients-4")
     for group, theirs in zip(groups, answers, strict=True):
@@ -92,7 +92,7 @@ def test_sticky_is_as_even_as_javas_and_moves_no_more_where_all_subscribe_alike(
             assert stayed(group, ours) == stayed(group, theirs)
 
 
-def test_java_reads_what_cooperative_members_have(oracle: OracleAnswers) -> None:
+def test_java_reads_the_user_data_of_cooperative_members(oracle: OracleAnswers) -> None:
     settled = [cooperative_sticky.assign(group.partitions, group.members) for group in some_groups()[1::2]]
     joined = [
         group.with_last(cooperative_sticky, last) for group, last in zip(some_groups()[1::2], settled, strict=True)

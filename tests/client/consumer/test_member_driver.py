@@ -89,7 +89,7 @@ def test_a_topic_that_grows_while_the_group_is_busy_is_not_overlooked() -> None:
     assert decode_assignment(mine.assignment) == (("t", 0), ("t", 1))
 
 
-def test_who_leads_without_dividing_looks_out_for_partitions() -> None:
+def test_a_leader_that_skips_the_assignment_watches_partition_counts() -> None:
     harness = Harness()
     harness.join(1, skip_assignment=True)
     harness.sync(("t", 0))
@@ -99,7 +99,7 @@ def test_who_leads_without_dividing_looks_out_for_partitions() -> None:
     harness.last(JoinGroupRequest)
 
 
-def test_what_nobody_subscribed_to_is_not_taken() -> None:
+def test_assigned_partitions_of_unsubscribed_topics_are_ignored() -> None:
     harness = Harness()
     harness.join(1)
     harness.sync(("t", 0), ("u", 0))

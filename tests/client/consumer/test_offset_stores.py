@@ -80,14 +80,14 @@ def test_the_tree_keeps_offsets_as_kafkas_old_consumers_did(tree: EmbeddedTree) 
     now(store.commit({}))
 
 
-def test_what_is_no_offset_is_rejected(tree: EmbeddedTree) -> None:
+def test_a_node_that_holds_no_offset_is_rejected(tree: EmbeddedTree) -> None:
     now(TreeOffsets(tree, "g").commit(OFFSETS))
     now(tree.commit([SetData("/consumers/g/offsets/t/0", b"x")]))
     with pytest.raises(BadNode, match="not an offset"):
         now(TreeOffsets(tree, "g").fetch(OFFSETS))
 
 
-def test_somebody_else_may_be_as_fast(tree: EmbeddedTree, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nodes_created_concurrently_are_accepted(tree: EmbeddedTree, monkeypatch: pytest.MonkeyPatch) -> None:
     commit = EmbeddedTree.commit
     others = [Create("/consumers"), Create("/consumers/g"), Create("/consumers/g/offsets"),
               Create("/consumers/g/offsets/t"), Create("/consumers/g/offsets/t/0", b"9")]  # fmt: skip
@@ -109,7 +109,7 @@ def test_somebody_else_may_be_as_fast(tree: EmbeddedTree, monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("storage", ["kafka", "zookeeper"])
-def test_of_two_offsets_the_larger_counts(storage: str) -> None:
+def test_the_larger_of_two_offsets_counts(storage: str) -> None:
     brokers, tree = Memory({("t", 0): 5, ("t", 1): 7, ("t", 2): 1}), Memory({("t", 0): 6, ("t", 1): 3, ("t", 3): 2})
     store = choose_store(storage, True, brokers, tree)
     asked = [("t", number) for number in range(5)]
@@ -120,7 +120,7 @@ def test_of_two_offsets_the_larger_counts(storage: str) -> None:
 
 
 @pytest.mark.parametrize("broken", ["brokers", "tree"])
-def test_one_that_fails_keeps_nothing_from_the_other(broken: str) -> None:
+def test_a_failing_store_does_not_block_the_other(broken: str) -> None:
     stores = {"brokers": Memory(broken=broken == "brokers"), "tree": Memory(broken=broken == "tree")}
     with pytest.raises(ConnectionLost):
         now(choose_store("kafka", True, **stores).commit(OFFSETS))
@@ -224,7 +224,7 @@ def test_brokers_of_every_age_are_asked(newest: int) -> None:
         (ErrorCode.ILLEGAL_GENERATION, 0),
     ],
 )
-def test_errors_are_raised_and_a_coordinator_that_is_none_is_forgotten(code: ErrorCode, forgotten: int) -> None:
+def test_errors_are_raised_and_a_former_coordinator_is_forgotten(code: ErrorCode, forgotten: int) -> None:
     asking: list[tuple[Response, Callable[[OffsetStore], Any]]] = [
         (committed(code), lambda store: store.commit(OFFSETS)),
         (fetched(8, code), lambda store: store.fetch(OFFSETS)),

@@ -110,7 +110,7 @@ class RegistryTests(SynchronousTestCase):
         self.assertEqual(registry.held, self.reader(registry).reads)
         return sorted(number for _, number in registry.held)
 
-    def test_the_only_one_reads_everything(self) -> None:
+    def test_a_lone_consumer_reads_everything(self) -> None:
         only = self.started("c1", ConsumerNode({"t": 2}))
         self.assertEqual(self.reader(only).reads, {("t", n): n % 2 for n in range(6)})
         self.assertEqual(self.owners(), {n: f"c1-{n % 2}" for n in range(6)})
@@ -119,7 +119,7 @@ class RegistryTests(SynchronousTestCase):
         self.assertEqual(zk_schema.decode_consumer(node.data), ConsumerNode({"t": 2}))
         self.assertTrue(self.now(self.tree.get("/consumers/g/owners/t/0")).stat.ephemeral)
 
-    def test_who_comes_gets_a_share_and_the_other_reads_on(self) -> None:
+    def test_a_new_consumer_takes_over_a_share(self) -> None:
         first = self.started("c1")
         second = self.started("c2")
         self.assertEqual(self.numbers(first), [0, 2, 4])
@@ -133,7 +133,7 @@ class RegistryTests(SynchronousTestCase):
         self.assertEqual(self.numbers(first), [0, 1, 2])
         self.assertEqual(self.numbers(second), [3, 4, 5])
 
-    def test_who_leaves_leaves_everything_to_the_other(self) -> None:
+    def test_a_leaving_consumer_hands_over_all_partitions(self) -> None:
         first, second = self.started("c1"), self.started("c2")
         self.now(first.stop())
         self.assertEqual(self.numbers(first), [])
@@ -144,7 +144,7 @@ class RegistryTests(SynchronousTestCase):
         self.assertEqual(self.now(self.tree.children("/consumers/g/ids")), [])
         self.assertEqual(self.clock.getDelayedCalls(), [])
 
-    def test_what_is_revoked_slowly_is_waited_for(self) -> None:
+    def test_a_slow_revocation_is_waited_for(self) -> None:
         first = self.started("c1")
         slow: Deferred[None] = Deferred()
         self.reader(first).slow = slow
@@ -156,7 +156,7 @@ class RegistryTests(SynchronousTestCase):
         slow.callback(None)  # and nobody has to wait for a clock
         self.assertEqual(self.numbers(second), [1, 3, 5])
 
-    def test_who_waits_too_long_is_notified_and_goes_on(self) -> None:
+    def test_a_claim_that_waits_too_long_is_reported_and_goes_on(self) -> None:
         self.commit(Create("/consumers/g"), Create("/consumers/g/owners"),
                     Create("/consumers/g/owners/t"), Create("/consumers/g/owners/t/2", b"gone-0"))  # fmt: skip
         only = self.started("c1")
@@ -223,7 +223,7 @@ class RegistryTests(SynchronousTestCase):
         watches = self.tree._watches
         self.assertEqual({len(some) for some in [*watches._nodes.values(), *watches._children.values()] if some}, {1})
 
-    def test_who_has_lost_its_session_restarts(self) -> None:
+    def test_a_consumer_with_a_lost_session_restarts(self) -> None:
         first, second = self.started("c1"), self.started("c2")
         mine = [Delete(f"/consumers/g/owners/t/{number}") for number in (0, 2, 4)]
         self.commit(*mine, Delete("/consumers/g/ids/c1"))
@@ -250,7 +250,7 @@ class RegistryTests(SynchronousTestCase):
         self.clock.advance(2.0)
         self.assertEqual(self.numbers(only), [0, 1, 2, 3, 4, 5, 6])
 
-    def test_a_claim_whose_outcome_was_not_reported_is_known_again(self) -> None:
+    def test_a_claim_with_an_unknown_outcome_is_recognized(self) -> None:
         only = self.consumer("c1")
         commit = EmbeddedTree.commit
         lost = [True]
@@ -268,7 +268,7 @@ class RegistryTests(SynchronousTestCase):
         self.clock.advance(2.0)
         self.assertEqual(self.numbers(only), [0, 1, 2, 3, 4, 5])
 
-    def test_what_could_not_be_let_go_of_is_read_again_when_it_comes_back(self) -> None:
+    def test_a_partition_that_could_not_be_released_is_read_again(self) -> None:
         only = self.started("c1")
         commit = EmbeddedTree.commit
 
@@ -289,7 +289,7 @@ class RegistryTests(SynchronousTestCase):
         self.clock.pump([2.0] * 3)
         self.assertEqual(self.numbers(only), [0, 1, 2, 3, 4, 5])
 
-    def test_who_stops_before_it_has_begun_leaves_nothing(self) -> None:
+    def test_a_stop_during_the_start_leaves_no_nodes(self) -> None:
         only = self.consumer("c1")
         commit, slow = EmbeddedTree.commit, Deferred[None]()
 
@@ -317,7 +317,7 @@ class RegistryTests(SynchronousTestCase):
         self.assertEqual(len(self.flushLoggedErrors(RuntimeError)), 1)
         self.assertEqual(len(second.held), 3)
 
-    def test_a_listener_that_cannot_take_anything_does_not_end_it(self) -> None:
+    def test_a_listener_that_fails_to_assign_does_not_end_the_registry(self) -> None:
         first = self.consumer("c1")
         self.readers["t", 0] = "somebody"
         self.now(first.start())
@@ -330,7 +330,7 @@ class RegistryTests(SynchronousTestCase):
                     Create("/consumers/g/ids/x", b"?"))  # fmt: skip
         self.assertEqual(self.numbers(self.started("c1")), [0, 1, 2, 3, 4, 5])
 
-    def test_whichever_member_comes_or_goes_everything_is_read_once(self) -> None:
+    def test_every_partition_is_read_once_as_members_come_and_go(self) -> None:
         drawn = random.Random(7)
         living: dict[str, GroupRegistry] = {}
         for _ in range(60):
@@ -342,6 +342,6 @@ class RegistryTests(SynchronousTestCase):
             read = sorted(number for each in living.values() for number in self.numbers(each))
             self.assertEqual(read, [0, 1, 2, 3, 4, 5] if living else [])
 
-    def test_ids_are_unlike(self) -> None:
+    def test_consumer_ids_differ(self) -> None:
         self.assertRegex(new_consumer_id(), r"^[^:/]+:[0-9a-f-]{36}$")
         self.assertNotEqual(new_consumer_id(), new_consumer_id())

@@ -47,7 +47,7 @@ def test_the_first_streams_read_one_more() -> None:
     }
 
 
-def test_of_too_many_consumers_some_get_nothing() -> None:
+def test_excess_consumers_get_nothing() -> None:
     view = View({f"c{number}": ConsumerNode({"t": 1}) for number in range(3)}, {"t": topic(0, 0)})
     assert [len(each) for each in plans(view).values()] == [1, 1, 0]
 
@@ -80,9 +80,7 @@ def test_subscriptions(node: ConsumerNode, streams: int) -> None:
     brokers=st.lists(st.integers(0, 3), max_size=12),
     streams=st.dictionaries(st.text("abc", min_size=1, max_size=2), st.integers(1, 3), min_size=1),
 )
-def test_every_partition_has_one_reader_and_nobody_two_more_than_another(
-    brokers: list[int], streams: dict[str, int]
-) -> None:
+def test_partitions_are_spread_evenly_over_readers(brokers: list[int], streams: dict[str, int]) -> None:
     view = View({name: ConsumerNode({"t": count}) for name, count in streams.items()}, {"t": topic(*brokers)})
     readers = Counter((name, stream) for name, mine in plans(view).items() for stream in mine.values())
     read = [partition for mine in plans(view).values() for _, partition in mine]
@@ -103,6 +101,6 @@ def test_the_oldest_consumers_are_read() -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"7", b'{"version": 1}', b'{"orders": "x"}'])
-def test_what_is_no_consumer_is_rejected(data: bytes) -> None:
+def test_an_invalid_consumer_node_is_rejected(data: bytes) -> None:
     with pytest.raises(BadNode):
         decode_consumer(data)

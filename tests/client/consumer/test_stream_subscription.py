@@ -17,7 +17,7 @@ def no_stream() -> Stream:
 
 
 @pytest.mark.parametrize("topics", ["orders", ["orders"], {b"orders": 1}, {None: 1}, None, 5])
-def test_what_is_no_choice_of_topics(topics: Any) -> None:
+def test_invalid_topics_are_rejected(topics: Any) -> None:
     with pytest.raises(ConfigError, match="expected topics with their numbers of streams"):
         StreamSubscription.to_topics(topics, no_stream)
 
@@ -28,13 +28,13 @@ def test_no_topics() -> None:
 
 
 @pytest.mark.parametrize("topics", ["orders.*", {"orders": 1}, None])
-def test_what_is_no_filter(topics: Any) -> None:
+def test_invalid_filters_are_rejected(topics: Any) -> None:
     with pytest.raises(ConfigError, match="expected a Whitelist or a Blacklist"):
         StreamSubscription.to_filter(topics, 1, no_stream)
 
 
 @pytest.mark.parametrize("count", [0, -1, "1", 1.5, None])
-def test_what_is_no_number_of_streams(count: Any) -> None:
+def test_invalid_stream_counts_are_rejected(count: Any) -> None:
     with pytest.raises(ConfigError, match="expected 1 or more"):
         StreamSubscription.to_topics({"orders": count}, no_stream)
     with pytest.raises(ConfigError, match="expected 1 or more"):

@@ -60,7 +60,7 @@ def test_the_same_leader_is_not_asked(harness: Harness) -> None:
     assert harness.requests == []
 
 
-def test_nothing_that_was_read_is_nothing_to_doubt(harness: Harness) -> None:
+def test_an_empty_buffer_needs_no_truncation_check(harness: Harness) -> None:
     harness.buffer.begin(15)
     assert not harness.truncation_checks.must_wait(harness.buffer, 2, 5)
     harness.buffer.add(Chunk(iter(()), 1, 20, epoch=3))
@@ -82,7 +82,7 @@ def test_a_new_leader_is_asked_once_where_the_epoch_ends(harness: Harness) -> No
     ("end", "reported"),
     [(25, []), (20, []), (19, [("truncated", 19)]), (0, [("truncated", 0)]), (-1, ["out of range"])],
 )
-def test_what_the_answer_means(harness: Harness, end: int, reported: list[Any]) -> None:
+def test_end_offsets_decide_about_truncation(harness: Harness, end: int, reported: list[Any]) -> None:
     harness.truncation_checks.must_wait(harness.buffer, 2, 5)
     harness.answer(end)
     assert harness.reported == [*reported, "settled"]
@@ -90,7 +90,7 @@ def test_what_the_answer_means(harness: Harness, end: int, reported: list[Any]) 
     assert harness.truncation_checks.must_wait(harness.buffer, 3, 6)
 
 
-def test_a_leader_that_is_none_is_looked_for(harness: Harness) -> None:
+def test_a_former_leader_is_looked_up_again(harness: Harness) -> None:
     harness.truncation_checks.must_wait(harness.buffer, 2, 5)
     harness.answer(-1, ErrorCode.NOT_LEADER_OR_FOLLOWER)
     assert harness.reported == ["retry", "settled"]
@@ -109,7 +109,7 @@ def test_brokers_that_do_not_report_are_trusted(harness: Harness) -> None:
     assert harness.reported == ["settled"] * 2
 
 
-def test_who_has_gone_elsewhere_meanwhile_does_not_care(harness: Harness) -> None:
+def test_an_answer_after_a_seek_is_ignored(harness: Harness) -> None:
     harness.truncation_checks.must_wait(harness.buffer, 2, 5)
     harness.buffer.begin(3)
     harness.answer(19)

@@ -110,7 +110,7 @@ def test_batches_by_number() -> None:
     assert leaving(accumulator, 0.0) == [[b"a", b"b"]]
 
 
-def test_nothing_lingers_while_somebody_waits_for_it() -> None:
+def test_batches_do_not_linger_during_a_flush() -> None:
     accumulator, queue = made(linger=60.0)
     add(accumulator, queue, b"a")
     accumulator.stop_lingering()
@@ -153,7 +153,7 @@ def test_space_is_bounded_by_records() -> None:
     assert not accumulator.has_space(1)
 
 
-def test_what_takes_too_long_is_taken_out_unless_it_is_on_its_way() -> None:
+def test_batches_expire_unless_they_are_in_flight() -> None:
     accumulator, queue = made(batch_records=1, delivery_timeout=5.0)
     for value in (b"flying", b"returned", b"waiting"):
         add(accumulator, queue, value)
@@ -200,7 +200,7 @@ def extend(accumulator: Accumulator, queue: PartitionQueue, values: list[bytes],
         ({"batch_bytes": 1}, [1] * 7),
     ],
 )
-def test_many_fill_one_batch_after_the_other(limits: dict[str, float], expected: list[int]) -> None:
+def test_many_records_fill_one_batch_after_the_other(limits: dict[str, float], expected: list[int]) -> None:
     accumulator, queue = made(**limits)
     add(accumulator, queue, b"0000")
     collector, _ = collected(7)
@@ -220,7 +220,7 @@ def test_the_results_of_many_come_in_their_order_when_all_are_there() -> None:
     assert [result.offset for result in reported[0]] == [30, 31, 32, 40, 41]  # type: ignore[attr-defined]
 
 
-def test_halves_know_whom_to_report() -> None:
+def test_halves_report_to_their_own_senders() -> None:
     accumulator, queue = made()
     completion = add(accumulator, queue, b"x", key=b"key", headers=(("h", None),))
     collector, reported = collected(4)
@@ -238,7 +238,7 @@ def test_halves_know_whom_to_report() -> None:
     assert reported == [[error, *metadata_of("topic", 0, 8, [7, 7, 7], -1)]]
 
 
-def test_metadata_says_what_is_known() -> None:
+def test_metadata_holds_known_offsets_and_times() -> None:
     assert metadata_of("t", 1, 5, [100, 200], -1) == [RecordMetadata("t", 1, 5, 100), RecordMetadata("t", 1, 6, 200)]
     assert metadata_of("t", 1, -1, [100, 200], -1) == [RecordMetadata("t", 1, -1, time) for time in (100, 200)]
     assert metadata_of("t", 1, 5, [100, 200], 300) == [RecordMetadata("t", 1, offset, 300) for offset in (5, 6)]

@@ -151,7 +151,7 @@ async def test_a_record_that_fails_in_this_process_fails_the_transaction(broker:
     assert committed_values(broker, topic, b"again") == [b"again"]
 
 
-async def test_who_was_shut_out_is_notified_at_once(broker: Broker, topic: str) -> None:
+async def test_a_fenced_producer_fails_at_once(broker: Broker, topic: str) -> None:
     create(broker, topic)
     first = Producer(broker.bootstrap, settings=QUICK, transactional_id=topic)
     second = Producer(broker.bootstrap, settings=QUICK, transactional_id=topic)

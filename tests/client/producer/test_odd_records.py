@@ -26,7 +26,7 @@ def sends_still(producer: Producer, cluster: FakeCluster, clock: Clock) -> None:
 @pytest.mark.parametrize("callback_handlers", [(), ("logging",)], ids=["plainly", "as events"])
 @pytest.mark.parametrize("is_known", [False, True])
 @pytest.mark.parametrize("partition", ["0", 0.0, b"0", [0]])
-def test_what_is_no_partition(
+def test_an_invalid_partition_fails_alone(
     make: Make, clock: Clock, partition: Any, is_known: bool, callback_handlers: tuple[str, ...]
 ) -> None:
     producer, cluster = make(callback_handlers=callback_handlers)
@@ -41,7 +41,7 @@ def test_what_is_no_partition(
     assert producer.counts.failed == 1
 
 
-def test_nobody_is_left_waiting_for_a_topic_whatever_happens_when_it_is_found(
+def test_every_send_completes_when_its_topic_is_found(
     make: Make, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     producer, cluster = make()

@@ -66,7 +66,7 @@ def test_a_full_queue_keeps_the_order(make: Make, clock: Clock, settings: dict[s
 
 
 @pytest.mark.parametrize("batch", [0, 1])
-def test_what_is_sent_meanwhile_is_not_lost(make: Make, clock: Clock, batch: int) -> None:
+def test_a_record_sent_from_a_callback_is_not_lost(make: Make, clock: Clock, batch: int) -> None:
     """A callback of a dropped record sends another one, while the batch is prepared."""
     producer, cluster = make(callback_handlers=[Dropping()], batch_num_messages=batch)
     more: list[Deferred[RecordMetadata]] = []
@@ -150,7 +150,7 @@ class Another(CallbackHandler):
         return self.event if event.value == b"first" else attrs.evolve(self.event, ticket=self.event.ticket)
 
 
-def test_whatever_a_handler_puts_in_its_place_the_sender_is_notified(make: Make, clock: Clock) -> None:
+def test_a_handler_that_replaces_records_still_notifies_the_sender(make: Make, clock: Clock) -> None:
     producer, cluster = make(callback_handlers=[Another()])
     sent = [producer.send("t", value) for value in (b"first", b"second")]
     assert all_sent(cluster, clock) == [b"always the same"] * 2
@@ -181,7 +181,7 @@ def test_events_that_were_passed_on_are_reported_by_their_batches(make: Make, cl
     assert [result_of(each).offset for each in sent] == [0, 1]
 
 
-def test_events_that_were_passed_on_before_a_failure_are_reported_once(make: Make, clock: Clock) -> None:
+def test_events_forwarded_before_a_failure_are_reported_once(make: Make, clock: Clock) -> None:
     def fail() -> Any:
         raise LookupError("so")
 

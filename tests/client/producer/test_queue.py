@@ -69,7 +69,7 @@ def test_space_is_reported_in_its_order(make: Make, clock: Clock) -> None:
 
 
 @pytest.mark.parametrize("topic", ["", "no/such", "..", "x" * 250, "\udc80", None])
-def test_what_cannot_be_a_topic_s_name_fails_alone(make: Make, clock: Clock, topic: Any) -> None:
+def test_an_invalid_topic_name_fails_alone(make: Make, clock: Clock, topic: Any) -> None:
     producer, _ = make()
     error = failure(producer.send(topic, b"value"))
     assert isinstance(error, KafkaError)
@@ -78,7 +78,7 @@ def test_what_cannot_be_a_topic_s_name_fails_alone(make: Make, clock: Clock, top
 
 
 @pytest.mark.parametrize("headers", [{"name": b"data"}, ["name"], [("name",)], [(b"name", b"")], [("name", "data")]])
-def test_what_cannot_be_headers_fails_alone(make: Make, headers: Any) -> None:
+def test_invalid_headers_fail_alone(make: Make, headers: Any) -> None:
     producer, _ = make()
     error = failure(producer.send("t", b"value", partition=0, headers=headers))
     assert isinstance(error, InvalidRecords)
@@ -86,7 +86,7 @@ def test_what_cannot_be_headers_fails_alone(make: Make, headers: Any) -> None:
 
 
 @pytest.mark.parametrize("timestamp", [-1, 2**63, 1.5, "now", True])
-def test_what_cannot_be_a_timestamp_fails_alone(make: Make, clock: Clock, timestamp: Any) -> None:
+def test_an_invalid_timestamp_fails_alone(make: Make, clock: Clock, timestamp: Any) -> None:
     producer, cluster = make()
     good = producer.send("t", b"value", partition=0)
     assert isinstance(failure(producer.send("t", b"value", timestamp=timestamp)), InvalidRecords)
@@ -124,7 +124,7 @@ def test_no_more_requests_than_allowed(make: Make, clock: Clock) -> None:
     assert [len(request.topic_data[0].partition_data) for request, _ in cluster.requests] == [2, 1]
 
 
-def test_what_takes_too_long_fails(make: Make, clock: Clock) -> None:
+def test_delivery_times_out(make: Make, clock: Clock) -> None:
     producer, cluster = make(delivery_timeout_ms=3000, retry_backoff_ms=10)
     sent = producer.send("t", b"value", partition=0)
     run_due(clock)

@@ -50,7 +50,7 @@ async def test_a_record_and_where_it_went(broker: Broker, topic: str) -> None:
 
 @pytest.mark.parametrize("reader", READERS)
 @pytest.mark.parametrize("codec", CODECS)
-async def test_others_read_every_codec(broker: Broker, topic: str, codec: str, reader: str) -> None:
+async def test_clients_read_every_codec(broker: Broker, topic: str, codec: str, reader: str) -> None:
     if reader == "java" and not java_available():
         pytest.skip("Java and Maven are not installed")
     producer = Producer(broker.bootstrap, compression_type=codec)
@@ -128,7 +128,7 @@ async def test_sync_sends_each_record_by_itself(broker: Broker, topic: str) -> N
     assert values(broker, topic) == [b"%d" % number for number in range(10)]
 
 
-async def test_async_sends_what_has_come_together(broker: Broker, topic: str) -> None:
+async def test_async_producer_sends_full_batches(broker: Broker, topic: str) -> None:
     producer = Producer(broker.bootstrap, queue_time=60_000, batch_num_messages=4)
     await producer.send_many([(topic, b"%d" % number) for number in range(4)])
     sent = [producer.send(topic, b"%d" % number) for number in range(4, 9)]
@@ -223,7 +223,7 @@ async def test_log_append_time_is_answered(broker: Broker, topic: str) -> None:
     assert result.timestamp > START
 
 
-async def test_nothing_is_sent_after_the_end(broker: Broker, topic: str) -> None:
+async def test_a_closed_producer_sends_nothing(broker: Broker, topic: str) -> None:
     producer = Producer(broker.bootstrap, linger_ms=60_000)
     lingering = producer.send(topic, b"value")
     await producer.close()

@@ -35,7 +35,7 @@ async def end(broker: Broker, topic: str) -> None:
     await producer.close()
 
 
-async def test_what_is_committed_and_what_is_not(broker: Broker, topic: str) -> None:
+async def test_read_committed_returns_only_committed_records(broker: Broker, topic: str) -> None:
     create(broker, topic)
     producer = transactional(broker, topic)
     for number, how in enumerate((producer.commit, producer.abort, producer.commit)):
@@ -67,7 +67,7 @@ async def test_several_partitions_and_an_empty_one(broker: Broker, topic: str) -
     ]
 
 
-async def test_what_has_not_left_is_taken_back(broker: Broker, topic: str) -> None:
+async def test_an_abort_drops_unsent_records(broker: Broker, topic: str) -> None:
     create(broker, topic)
     producer = transactional(broker, topic, linger_ms=60_000)
     await producer.begin()
@@ -82,7 +82,7 @@ async def test_what_has_not_left_is_taken_back(broker: Broker, topic: str) -> No
     await producer.close()
 
 
-async def test_a_group_s_offsets_are_part_of_it(broker: Broker, topic: str, group: str) -> None:
+async def test_offsets_of_a_group_are_part_of_the_transaction(broker: Broker, topic: str, group: str) -> None:
     create(broker, topic, 2)
     producer = transactional(broker, topic)
     await producer.begin()
@@ -100,7 +100,7 @@ def committed_offsets(broker: Broker, topic: str, group: str) -> list[tuple[int,
     return [KafkaPython().committed(broker.bootstrap, group, topic, partition) for partition in (0, 1)]
 
 
-async def test_who_comes_later_shuts_out_who_was_there(broker: Broker, topic: str) -> None:
+async def test_a_later_producer_fences_the_earlier_one(broker: Broker, topic: str) -> None:
     create(broker, topic)
     first, second = transactional(broker, topic), transactional(broker, topic)
     await first.begin()
@@ -146,7 +146,7 @@ async def test_a_failure_makes_an_abort_necessary(broker: Broker, topic: str) ->
     assert committed_values(broker, topic, b"end") == [b"again", b"end"]
 
 
-async def test_the_end_aborts(broker: Broker, topic: str) -> None:
+async def test_closing_the_producer_aborts_the_transaction(broker: Broker, topic: str) -> None:
     create(broker, topic)
     producer = transactional(broker, topic)
     await producer.begin()
@@ -156,7 +156,7 @@ async def test_the_end_aborts(broker: Broker, topic: str) -> None:
     assert committed_values(broker, topic, b"end") == [b"end"]
 
 
-async def test_what_does_not_fit(broker: Broker, topic: str) -> None:
+async def test_calls_in_the_wrong_state_are_errors(broker: Broker, topic: str) -> None:
     producer = transactional(broker, topic)
     with pytest.raises(TransactionError, match="no transaction has begun"):
         await producer.send(topic, b"value")

@@ -58,7 +58,7 @@ def test_a_partition_that_is_not_added_fails_its_records_at_once(
     assert producer.counts.queued == producer.counts.queued_bytes == 0
 
 
-def test_a_failure_fails_what_is_not_on_its_way(make: Make, clock: Clock) -> None:
+def test_a_failure_fails_queued_records(make: Make, clock: Clock) -> None:
     producer, cluster = begun(make, clock, batch_num_messages=1, max_in_flight_requests_per_connection=1)
     sent = [producer.send("t", b"%d" % number, partition=0) for number in range(3)]
     run_due(clock)
@@ -81,7 +81,7 @@ def test_a_record_that_fails_before_it_is_sent_fails_the_transaction(make: Make,
     assert isinstance(failure(producer.commit()), NeedsAbort)
 
 
-def test_what_the_coordinator_never_knew_of_is_aborted(make: Make, clock: Clock) -> None:
+def test_an_abort_unknown_to_the_coordinator_succeeds(make: Make, clock: Clock) -> None:
     producer, cluster = begun(make, clock)
     cluster.fail(AddPartitionsToTxnRequest, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     sent = producer.send("t", b"value", partition=0)

@@ -12,7 +12,9 @@ from pylogbroker.errors import ErrorCode
 from tests.client.producer.fake_cluster import Make, failure, result_of, run_due
 
 
-def test_what_is_not_acknowledged_in_time(make: Make, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_close_reports_records_not_acknowledged_in_time(
+    make: Make, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
     producer, cluster = make()
     closed: list[int] = []
 
@@ -36,7 +38,7 @@ def test_what_is_not_acknowledged_in_time(make: Make, clock: Clock, monkeypatch:
     result_of(producer.close())
 
 
-def test_what_is_rejected_in_the_end(make: Make, clock: Clock) -> None:
+def test_close_reports_records_that_are_rejected(make: Make, clock: Clock) -> None:
     producer, cluster = make()
     early = producer.send("t", b"early", partition=0)
     run_due(clock)
@@ -54,7 +56,7 @@ def test_what_is_rejected_in_the_end(make: Make, clock: Clock) -> None:
 
 
 @pytest.mark.parametrize("timeout", [None, 3])
-def test_all_was_sent(make: Make, clock: Clock, timeout: float | None) -> None:
+def test_close_succeeds_when_all_records_are_sent(make: Make, clock: Clock, timeout: float | None) -> None:
     producer, cluster = make()
     sent = producer.send("t", b"value", partition=0)
     end: Deferred[None] = producer.close(timeout)

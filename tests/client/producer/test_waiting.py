@@ -37,7 +37,7 @@ def calls(clock: Clock, seconds: float) -> int:
     return count
 
 
-def test_space_is_waited_for_beside_those_whose_time_is_over(make: Make, clock: Clock) -> None:
+def test_a_wait_for_space_outlives_a_send_that_times_out(make: Make, clock: Clock) -> None:
     producer, cluster = make(queue_size=1, queue_enqueue_timeout_ms=500)
     producer.send("t", b"1", partition=0)
     room, late = producer.room(), producer.send("t", b"2", partition=0)
@@ -49,7 +49,7 @@ def test_space_is_waited_for_beside_those_whose_time_is_over(make: Make, clock: 
     assert room.called
 
 
-def test_who_fits_enters_when_one_who_does_not_stops_waiting(make: Make, clock: Clock) -> None:
+def test_a_small_record_enters_when_a_large_one_times_out(make: Make, clock: Clock) -> None:
     producer, cluster = make(buffer_memory=1000, queue_enqueue_timeout_ms=500)
     first = producer.send("t", b"x" * 500, partition=0)
     run_due(clock, 0.3)
@@ -104,7 +104,7 @@ class Picky:
         return 0
 
 
-def test_who_comes_later_does_not_overtake_those_who_wait_for_a_topic(
+def test_a_later_send_does_not_overtake_sends_that_await_the_topic(
     late: Callable[..., tuple[Producer, LateCluster]], clock: Clock
 ) -> None:
     producer, cluster = late(partitioner=Picky())
@@ -120,7 +120,7 @@ def test_who_comes_later_does_not_overtake_those_who_wait_for_a_topic(
     assert producer.counts.queued == producer.counts.queued_bytes == 0
 
 
-def test_the_end_comes_while_those_who_wait_for_a_topic_go_on(
+def test_an_abort_while_awaiting_sends_resume_drops_them(
     late: Callable[..., tuple[Producer, LateCluster]], clock: Clock
 ) -> None:
     producer, cluster = late(transactional_id="id", partitioner=Picky())
@@ -148,7 +148,7 @@ def test_a_topic_that_never_appears_releases_its_space(
     assert producer.counts.queued == producer.counts.queued_bytes == 0
 
 
-def test_who_tries_again_for_ever_lets_the_reactor_go_on(
+def test_a_sender_that_retries_for_ever_does_not_block_the_reactor(
     late: Callable[..., tuple[Producer, LateCluster]], clock: Clock
 ) -> None:
     producer, cluster = late()
@@ -187,7 +187,7 @@ class Wearing:
         self.batches += 1
 
 
-def test_many_whose_partitioner_fails_in_the_middle(make: Make, clock: Clock) -> None:
+def test_send_many_survives_a_partitioner_that_fails(make: Make, clock: Clock) -> None:
     producer, cluster = make(partitioner=Wearing(), batch_num_messages=2, max_in_flight_requests_per_connection=1)
     warm = producer.send("t", b"warm", partition=0)
     sent = producer.send_many([("t", b"%d" % number) for number in range(6)])
@@ -208,7 +208,7 @@ def test_many_whose_partitioner_fails_in_the_middle(make: Make, clock: Clock) ->
     "bad", [(), ("t",), ("t", b"v", b"k", 0), "to", None, 7, (["t"], b"v"), (None, b"v"), ProducerRecord(None)]  # type: ignore[arg-type]
 )  # fmt: skip
 @pytest.mark.parametrize("place", [0, 1])
-def test_what_is_no_record_fails_alone(make: Make, clock: Clock, bad: Any, place: int) -> None:
+def test_an_invalid_record_of_many_fails_alone(make: Make, clock: Clock, bad: Any, place: int) -> None:
     producer, cluster = make()
     records: list[Any] = [("t", b"good")]
     records.insert(place, bad)
@@ -224,7 +224,7 @@ def test_what_is_no_record_fails_alone(make: Make, clock: Clock, bad: Any, place
 # -- answers -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_leader_that_says_nothing_is_not_waited_for_longer_than_the_record_may_take(make: Make, clock: Clock) -> None:
+def test_requests_time_out_no_later_than_their_records(make: Make, clock: Clock) -> None:
     producer, cluster = make(delivery_timeout_ms=3000)
     producer.send("t", b"value", partition=0)
     run_due(clock)
@@ -242,9 +242,7 @@ def test_an_epoch_that_is_too_old_is_left(make: Make, clock: Clock) -> None:
 
 
 @pytest.mark.parametrize("code", [code for code in ErrorCode if code])
-def test_whatever_a_leader_answers_the_record_completes_and_its_space_is_released(
-    make: Make, clock: Clock, code: ErrorCode
-) -> None:
+def test_any_error_of_a_leader_completes_records_and_frees_space(make: Make, clock: Clock, code: ErrorCode) -> None:
     producer, cluster = make(retries=3, retry_backoff_ms=10, retry_backoff_max_ms=10)
     sent = [producer.send("t", b"%d" % number, partition=0) for number in range(4)]
     for _ in range(20):
@@ -273,7 +271,7 @@ ACTIONS = ("send", "send", "many", "cancel", "acknowledge", "lose", "refuse", "l
     room=st.integers(0, 4),
     seen=st.booleans(),
 )
-def test_whatever_happens_all_records_complete_and_all_space_is_released(
+def test_all_records_complete_and_all_space_is_released(
     story: list[tuple[str, int]], acks: str, room: int, seen: bool
 ) -> None:
     clock, cluster = Clock(), FakeCluster()
@@ -351,7 +349,7 @@ class Ending(CallbackHandler):
         self.closed += 1
 
 
-def test_there_is_one_end(make: Make, clock: Clock) -> None:
+def test_closing_twice_is_closing_once(make: Make, clock: Clock) -> None:
     handler = Ending()
     producer, cluster = make(callback_handlers=[handler])
     sent = producer.send("t", b"value", partition=0)
@@ -368,7 +366,7 @@ def test_there_is_one_end(make: Make, clock: Clock) -> None:
 
 
 @pytest.mark.parametrize("error", [ConnectionLost("lost"), RequestTimedOut("late"), Closed("closed")])
-def test_what_is_on_its_way_in_the_end_fails(make: Make, clock: Clock, error: Exception) -> None:
+def test_records_in_flight_at_the_close_fail(make: Make, clock: Clock, error: Exception) -> None:
     producer, cluster = make(batch_num_messages=1)
 
     async def close() -> None:
@@ -399,7 +397,7 @@ def test_an_end_that_nobody_waits_for_comes_all_the_same(make: Make, clock: Cloc
     assert cluster.closed == 1
 
 
-def test_nothing_is_left_of_a_producer_that_never_sent(make: Make, clock: Clock) -> None:
+def test_a_producer_that_never_sent_leaves_no_timers(make: Make, clock: Clock) -> None:
     producer, _ = make()
     result_of(producer.close())
     assert clock.getDelayedCalls() == []

@@ -58,7 +58,7 @@ def naive(case: Case, check: Check) -> bool:
 
 
 @given(st.randoms(use_true_random=False))
-def test_it_decides_as_the_rules_read(random: Random) -> None:
+def test_decisions_match_a_naive_authorizer(random: Random) -> None:
     case = random_case(random, 12, CHECKS_OF_CASE)
     authorizer = Authorizer(AclIndex.of(case.bindings), case.super_users, case.allow_everyone)
     for check in case.checks:
@@ -79,7 +79,7 @@ def test_an_index_may_grow_and_shrink_by_resources(random: Random) -> None:
 
 
 @given(st.randoms(use_true_random=False))
-def test_filters_select_what_matches(random: Random) -> None:
+def test_filters_select_exactly_the_matching_bindings(random: Random) -> None:
     bindings = random_case(random, 12, 0).bindings
     index = AclIndex.of(bindings)
     for pattern in PatternType:

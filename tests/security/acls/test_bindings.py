@@ -84,7 +84,7 @@ def test_filters_of_entries(wanted: AclFilter, matches: bool) -> None:
         ),
     ],
 )
-def test_nodes_are_those_of_kafka(resource: ResourcePattern, path: str, change: bytes) -> None:
+def test_nodes_match_kafkas(resource: ResourcePattern, path: str, change: bytes) -> None:
     assert tree_layout.path(resource) == path
     assert tree_layout.encode_change(resource) == change
     assert tree_layout.decode_change(resource.pattern, change) == resource
@@ -104,7 +104,7 @@ def test_nodes_are_those_of_kafka(resource: ResourcePattern, path: str, change: 
         ),
     ],
 )
-def test_entries_are_those_of_kafka(entry: AccessControlEntry, data: bytes) -> None:
+def test_entries_match_kafkas(entry: AccessControlEntry, data: bytes) -> None:
     assert tree_layout.encode_entries([entry]) == data
     assert tree_layout.decode_entries(data) == {entry}
 
@@ -137,7 +137,7 @@ def test_unreadable_changes(data: bytes | None) -> None:
             tree_layout.decode_change(pattern, data)
 
 
-def test_nodes_to_make_are_those_of_kafka() -> None:
+def test_permanent_nodes_match_kafkas() -> None:
     paths = tree_layout.permanent_paths()
     types = {"Topic", "Group", "Cluster", "TransactionalId", "DelegationToken", "User"}
     assert set(paths) == {

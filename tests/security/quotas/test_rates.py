@@ -58,7 +58,7 @@ def test_bucket_keeps_the_tokens_of_all_windows() -> None:
     assert bucket.throttle_ms(2, START + 3_600_000) == 500
 
 
-def test_throttle_times_are_those_of_kafkas_classes(oracle: OracleAnswers) -> None:
+def test_throttle_times_match_kafkas_classes(oracle: OracleAnswers) -> None:
     random = Random(16)
     question: list[str] = []
     ours: list[int] = []

@@ -44,7 +44,7 @@ def test_a_batch_keeps_its_offsets(files: Files) -> None:
     assert first.max_timestamp == NOW + 1
 
 
-def test_what_stays_whole_is_copied_as_it_is(files: Files) -> None:
+def test_batches_without_dropped_records_are_copied_unchanged(files: Files) -> None:
     for number, codec in enumerate(Codec):
         files.put((b"key%d" % number, b"value" * 50), (b"other%d" % number, b"value"), codec=codec)
     files.put((b"key0", b"new"))
@@ -56,7 +56,7 @@ def test_what_stays_whole_is_copied_as_it_is(files: Files) -> None:
     assert files.path(0).read_bytes()[first:] == before[old:]
 
 
-def test_nothing_to_drop_nothing_written(files: Files) -> None:
+def test_a_log_without_duplicates_is_not_rewritten(files: Files) -> None:
     files.put((b"a", b"1"), (b"b", b"2"))
     files.roll()
     assert files.clean().replacements == ()
@@ -64,7 +64,7 @@ def test_nothing_to_drop_nothing_written(files: Files) -> None:
     assert files.first_dirty == 2
 
 
-def test_bytes_are_those_of_the_same_segments_before_and_after(files: Files) -> None:
+def test_byte_statistics_cover_the_same_segments_before_and_after(files: Files) -> None:
     files.put((b"a", b"1" * 1000), (b"b", b"2" * 1000))  # all of it stays
     files.roll()
     files.put((b"c", b"old" * 1000))
@@ -78,7 +78,7 @@ def test_bytes_are_those_of_the_same_segments_before_and_after(files: Files) -> 
     assert after[0] == before[0]
 
 
-def test_where_all_stays_as_many_bytes_are_reported_as_were_read(files: Files) -> None:
+def test_statistics_are_equal_when_no_record_is_dropped(files: Files) -> None:
     files.put((b"a", b"1"), (b"b", b"2"))
     files.roll()
     statistics = files.clean().statistics
@@ -237,7 +237,7 @@ def test_small_neighbours_become_one(files: Files) -> None:
     assert cleaned.replacements[0].size == files.path(0).stat().st_size
 
 
-def test_neighbours_whose_indexes_are_large_stay_apart(files: Files) -> None:
+def test_segments_with_large_indexes_are_not_merged(files: Files) -> None:
     for number in range(4):
         files.put((b"a", b"1"), (b"key %d" % number, bytes(100)))
         files.roll()
@@ -333,7 +333,7 @@ def test_a_living_producers_last_batch_stays(files: Files) -> None:
     assert [batch.base_offset for batch in files.batches()] == [3]
 
 
-def test_aborted_data_goes_and_does_not_hide_what_was_before(files: Files) -> None:
+def test_aborted_records_are_removed_and_hide_no_earlier_ones(files: Files) -> None:
     files.put((b"a", b"committed"))
     files.put((b"a", b"aborted"), (b"b", b"aborted"), producer_id=1, producer_epoch=0, transactional=True)
     files.finish(1, committed=False)
@@ -387,7 +387,7 @@ def test_each_marker_is_for_its_own_transaction(files: Files) -> None:
     ]
 
 
-def test_a_producer_that_aborted_before_what_is_dirty(files: Files) -> None:
+def test_an_abort_before_the_dirty_part_does_not_affect_later_records(files: Files) -> None:
     files.put((b"a", b"aborted"), producer_id=1, producer_epoch=0, transactional=True)
     files.finish(1, committed=False)
     files.roll()
@@ -401,7 +401,7 @@ def test_a_producer_that_aborted_before_what_is_dirty(files: Files) -> None:
     assert files.pairs() == [(4, b"a", b"2")]
 
 
-def test_a_transaction_whose_marker_is_not_cleaned(files: Files) -> None:
+def test_a_transaction_with_its_marker_in_the_active_segment(files: Files) -> None:
     files.put((b"a", b"committed"))
     files.put((b"a", b"aborted"), producer_id=1, producer_epoch=0, transactional=True)
     files.put((b"b", b"1"))
@@ -427,7 +427,7 @@ def test_other_control_batches_stay(files: Files) -> None:
 # Readers
 
 
-def test_aiokafka_reads_it(files: Files) -> None:
+def test_aiokafka_reads_cleaned_segments(files: Files) -> None:
     for codec in Codec:
         files.put(*((b"%d" % n, b"%d" % codec) for n in range(codec, 10)), (b"gone", None), codec=codec)
     files.roll()

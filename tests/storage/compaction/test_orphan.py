@@ -53,7 +53,7 @@ def reads(pid: int, directory: Path) -> bool:
     return any(path.is_relative_to(directory) for path in opened)
 
 
-def test_it_ends_when_the_broker_is_killed(endless: CleanerJob, tmp_path: Path) -> None:
+def test_a_cleaner_ends_when_the_broker_is_killed(endless: CleanerJob, tmp_path: Path) -> None:
     broker = subprocess.Popen([sys.executable, "-c", BROKER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert broker.stdin is not None
     assert broker.stdout is not None
@@ -75,7 +75,7 @@ def test_it_ends_when_the_broker_is_killed(endless: CleanerJob, tmp_path: Path) 
     broker.stdout.close()
 
 
-def test_it_can_be_stopped(endless: CleanerJob) -> None:
+def test_a_cleaner_can_be_stopped(endless: CleanerJob) -> None:
     cleaner, reported = CleanerProcess(), []
 
     def run() -> None:
@@ -96,7 +96,7 @@ def test_it_can_be_stopped(endless: CleanerJob) -> None:
     cleaner.close()
 
 
-def test_what_it_said_last_is_reported(endless: CleanerJob, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_last_output_of_a_dead_cleaner_is_reported(endless: CleanerJob, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         "pylogbroker.storage.compaction.process._COMMAND", ("-c", "import sys; input(); sys.exit('no numpy')")
     )

@@ -84,7 +84,7 @@ def test_the_map_is_a_dictionary(puts: list[list[int]], collisions: int) -> None
     assert key_map.into_offsets().tolist() == sorted(known.values())
 
 
-def test_the_map_holds_what_it_says() -> None:
+def test_map_returns_the_stored_offsets() -> None:
     key_map = OffsetMap.of(24 * 10_000, 1 << 40)
     drawn = np.frombuffer(random.Random(1).randbytes(16 * key_map.free), np.uint64).reshape(2, -1)
     assert 8_000 <= key_map.free <= 9_000
@@ -101,7 +101,7 @@ def test_a_small_log_takes_a_small_map() -> None:
 
 
 @given(st.lists(st.one_of(st.binary(max_size=40), st.binary(min_size=1000, max_size=1100)), max_size=30))
-def test_equal_keys_and_only_those_hash_equally(keys: list[bytes]) -> None:
+def test_hashes_are_equal_exactly_for_equal_keys(keys: list[bytes]) -> None:
     first, second = KeyHash.random()(keys_of([*keys, *reversed(keys)]))
     hashes = list(zip(first.tolist(), second.tolist(), strict=True))
     assert hashes[: len(keys)] == hashes[len(keys) :][::-1]
@@ -133,7 +133,7 @@ def test_hashes_are_spread() -> None:
 
 
 @given(st.data())
-def test_rows_are_what_the_records_say(data: st.DataObject) -> None:
+def test_decoded_rows_match_the_records(data: st.DataObject) -> None:
     """Many batches side by side, few and long ones, and both at once."""
     rng = random.Random(data.draw(st.integers(0, 1 << 32)))
     counts = [rng.choice([1, 2, 3, 40]) for _ in range(rng.choice([1, 5, 100, 150]))]

@@ -42,11 +42,11 @@ def test_all_but_the_active_segment(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("policy", [("delete",), ()])
-def test_only_where_it_is_asked_for(tmp_path: Path, policy: tuple[str, ...]) -> None:
+def test_logs_without_the_compact_policy_are_not_selected(tmp_path: Path, policy: tuple[str, ...]) -> None:
     assert examine(log_of(tmp_path, *[NOW] * 5, cleanup_policy=policy), NOW) is None
 
 
-def test_it_may_be_asked_for_along_with_deletion(tmp_path: Path) -> None:
+def test_logs_with_compact_and_delete_are_selected(tmp_path: Path) -> None:
     assert bases(examine(log_of(tmp_path, *[NOW] * 3, cleanup_policy=("compact", "delete")), NOW)) == [0, 1]
 
 
@@ -61,13 +61,13 @@ def test_a_log_that_is_offline(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("seen", "expected"), [(5, [0, 1, 2, 3]), (3, [0, 1, 2]), (1, [0]), (0, [])])
-def test_not_beyond_what_consumers_see(tmp_path: Path, seen: int, expected: list[int]) -> None:
+def test_segments_above_the_high_watermark_are_not_selected(tmp_path: Path, seen: int, expected: list[int]) -> None:
     log = log_of(tmp_path, *[NOW] * 5)
     log.high_watermark = seen
     assert bases(examine(log, NOW)) == expected
 
 
-def test_not_beyond_what_is_undecided(tmp_path: Path) -> None:
+def test_segments_above_the_last_stable_offset_are_not_selected(tmp_path: Path) -> None:
     log = log_of(tmp_path, NOW, NOW)
     log.append(batch([b"v"], [NOW], producer=(5, 0, 0), transactional=True), NOW, origin=Origin.COORDINATOR)
     log.roll(NOW)
@@ -87,7 +87,9 @@ def test_not_beyond_what_is_undecided(tmp_path: Path) -> None:
         (1000, [NOW, NOW, NOW, NOW], []),
     ],
 )
-def test_not_what_is_too_young(tmp_path: Path, lag: int, timestamps: list[int], expected: list[int]) -> None:
+def test_segments_within_the_minimum_lag_are_not_selected(
+    tmp_path: Path, lag: int, timestamps: list[int], expected: list[int]
+) -> None:
     assert bases(examine(log_of(tmp_path, *timestamps, min_compaction_lag_ms=lag), NOW)) == expected
 
 
@@ -103,7 +105,7 @@ def test_the_files_age_stands_in_for_records_without_time(tmp_path: Path) -> Non
     assert bases(examine(log, now_ms + DAY // 2)) == [0]
 
 
-def test_what_was_compacted_may_be_young(tmp_path: Path) -> None:
+def test_young_segments_below_the_checkpoint_are_read_again(tmp_path: Path) -> None:
     """A part that was too young counts as clean, and is read again when it is old enough."""
     log = log_of(tmp_path, NOW - 9000, NOW - 9000, NOW - 100, NOW, min_compaction_lag_ms=1000)
     log.cleaner_checkpoint = 3
@@ -148,7 +150,7 @@ def test_without_anything_new_nothing_is_due(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("age", "due"), [(1001, True), (1000, False), (0, False)])
-def test_what_waited_for_too_long_is_due_whatever_the_ratio(tmp_path: Path, age: int, due: bool) -> None:
+def test_segments_beyond_the_maximum_lag_are_due_at_any_ratio(tmp_path: Path, age: int, due: bool) -> None:
     settings = {"min_cleanable_dirty_ratio": 1.0, "max_compaction_lag_ms": 1000}
     log = log_of(tmp_path, *[NOW - 9000] * 5, NOW - age, NOW, **settings)
     log.cleaner_checkpoint = 5
@@ -176,7 +178,7 @@ def test_an_active_segment_is_sealed_in_time(
     assert must_seal(log, NOW + opened) is expected
 
 
-def test_appends_seal_it_in_time_too(tmp_path: Path) -> None:
+def test_appends_roll_an_overdue_segment_too(tmp_path: Path) -> None:
     log = open_log(tmp_path / "events_0", LogConfig(cleanup_policy=("compact",), max_compaction_lag_ms=1000))
     for timestamp in (NOW, NOW + 1000, NOW + 1001):
         put(log, (b"k", b"v"), timestamp=timestamp)
@@ -197,7 +199,7 @@ def test_the_dirtiest_comes_first(tmp_path: Path) -> None:
     assert dirtiest(candidates[3:]) is None
 
 
-def test_what_the_cleaner_is_asked(tmp_path: Path) -> None:
+def test_a_job_carries_the_settings_and_segments(tmp_path: Path) -> None:
     log = log_of(tmp_path, *[NOW] * 3, delete_retention_ms=7, segment_bytes=5000)
     log.append(keyed((b"k", b"v"), producer=(8, 1, 0)), NOW)
     log.append(keyed((b"k", b"v"), (b"l", b"v"), producer=(8, 1, 1)), NOW)

@@ -66,7 +66,7 @@ def test_the_last_record_of_each_key_is_left_where_it_was(log: Log) -> None:
         assert read_from(log, offset) == [found for found in after if found[0] >= offset]
 
 
-def test_again_and_again(log: Log) -> None:
+def test_repeated_compaction_stays_bounded(log: Log) -> None:
     for _ in range(4):
         before = read_from(log, 0)
         compact(log, segment_bytes=1000)
@@ -86,7 +86,7 @@ def test_readers_on_the_old_segments_finish(log: Log) -> None:
     assert not names_in(log.path, ".deleted")
 
 
-def test_who_reads_on_is_not_sent_to_where_it_was(log: Log) -> None:
+def test_a_reader_continues_after_the_compaction(log: Log) -> None:
     """The reader's next place was remembered, in a segment that is gone."""
     first = log.read(0, 200, upto=40)
     assert first is not None
@@ -128,7 +128,7 @@ def test_snapshots_of_segments_that_are_gone_go(log: Log) -> None:
     assert (state.producer_id, state.batches[-1].last_sequence) == (7, 0)
 
 
-def test_nothing_is_left_over(log: Log) -> None:
+def test_compaction_leaves_no_temporary_files(log: Log) -> None:
     for files in compact(log):
         files.unlink()
     assert not {".cleaned", ".deleted"} & {Path(name).suffix for name in os.listdir(log.path)}
@@ -136,7 +136,7 @@ def test_nothing_is_left_over(log: Log) -> None:
 
 
 @pytest.mark.parametrize("is_killed", [False, True])
-def test_an_index_of_aborted_transactions_does_not_outlive_its_segment(log: Log, is_killed: bool) -> None:
+def test_an_index_of_aborted_transactions_goes_with_its_segment(log: Log, is_killed: bool) -> None:
     Path(log.path, f"{0:020d}.txnindex").write_bytes(struct.pack(">hqqqq", 0, 5, 0, 3, 4))
     before, found = read_from(log, 0), examine(log, NOW)
     assert found is not None
@@ -171,7 +171,7 @@ def test_a_start_without_a_clean_stop_finds_nothing_wrong(log: Log, recovery_poi
     assert [each.cut for each in reported] == [None]
 
 
-def test_a_clean_one_neither(log: Log) -> None:
+def test_a_clean_start_finds_nothing_wrong(log: Log) -> None:
     compact(log)
     before, reported = read_from(log, 0), []
     log.close()
@@ -187,7 +187,7 @@ def test_a_cleaning_without_an_exchange_leaves_nothing(log: Log) -> None:
     assert not names_in(again.path, ".cleaned")
 
 
-def test_left_overs_go_at_once(log: Log) -> None:
+def test_leftover_cleaned_files_are_removed(log: Log) -> None:
     cleaned(log)
     assert names_in(log.path, ".cleaned")
     remove_cleaned(log.path)
@@ -316,7 +316,7 @@ def test_killed_at_every_step(prepared: PreparedRecords, budget: Budget) -> None
     assert (became[0], became[-1]) == (False, True)
 
 
-def test_killed_at_every_step_of_the_start_that_carries_it_through(prepared: PreparedRecords, budget: Budget) -> None:
+def test_killed_at_every_step_of_the_start_that_swaps(prepared: PreparedRecords, budget: Budget) -> None:
     """At some moments of the exchange, and there at every step of the start."""
     first = opened(prepared.copy(-1))
     steps = steps_of(lambda: swap(first, prepared.outcome))
@@ -389,7 +389,7 @@ def recorded(path: Path) -> Iterator[list[list[Renamed]]]:
         yield stretches
 
 
-def test_whatever_of_the_names_reaches_the_disk(prepared: PreparedRecords) -> None:
+def test_any_subset_of_unsynced_renames_can_be_recovered(prepared: PreparedRecords) -> None:
     """A file system keeps changes between two syncs of the directory in any order, or not at all."""
     whole = prepared.copy(-1)
     log = opened(whole)
@@ -419,7 +419,7 @@ def test_whatever_of_the_names_reaches_the_disk(prepared: PreparedRecords) -> No
 # What comes between
 
 
-def test_a_log_that_is_cut_before_keeps_what_it_is_cut_to(log: Log) -> None:
+def test_a_truncation_before_the_commit_record_aborts_the_swap(log: Log) -> None:
     outcome = cleaned(log)
     found = log.begin_swap(outcome.replacements)
     log.truncate_to(20)
@@ -433,7 +433,7 @@ def test_a_log_that_is_cut_before_keeps_what_it_is_cut_to(log: Log) -> None:
 
 
 @pytest.mark.parametrize("cut", [lambda log: log.truncate_to(20), lambda log: log.restart_at(50, NOW)])
-def test_and_one_that_is_cut_when_it_was_promised_already(log: Log, cut: Callable[[Log], object]) -> None:
+def test_a_truncation_after_the_commit_record_aborts_the_swap(log: Log, cut: Callable[[Log], object]) -> None:
     outcome = cleaned(log)
     found = log.begin_swap(outcome.replacements)
     found.commit()
@@ -448,7 +448,7 @@ def test_and_one_that_is_cut_when_it_was_promised_already(log: Log, cut: Callabl
     assert read_from(log, log.log_start_offset) == before
 
 
-def test_nothing_is_promised_in_a_directory_that_may_be_another_logs(log: Log) -> None:
+def test_no_commit_record_is_written_for_a_deleted_log(log: Log) -> None:
     found = log.begin_swap(cleaned(log).replacements)
     log.take_offline("deleted")
     with pytest.raises(SwapAborted):
@@ -456,7 +456,7 @@ def test_nothing_is_promised_in_a_directory_that_may_be_another_logs(log: Log) -
     assert "cleaned-segments" not in os.listdir(log.path)
 
 
-def test_what_was_promised_stays_promised(log: Log) -> None:
+def test_a_committed_swap_is_completed_at_the_next_start(log: Log) -> None:
     records = read_from(log, 0)
     log.begin_swap(cleaned(log).replacements).commit()
     log.take_offline("the disk failed")
@@ -466,7 +466,7 @@ def test_what_was_promised_stays_promised(log: Log) -> None:
     assert (latest(after), len(after) < len(records)) == (latest(records), True)
 
 
-def test_a_cut_takes_what_was_compacted_behind_it(log: Log) -> None:
+def test_a_truncation_lowers_the_cleaner_checkpoint(log: Log) -> None:
     compact(log)
     assert log.first_dirty_offset > 20
     log.truncate_to(20)
@@ -513,7 +513,7 @@ def test_all_segments_of_a_replacement_were_dropped(log: Log) -> None:
 
 
 @pytest.mark.parametrize("call", ["rename", "stat"])
-def test_a_disk_that_fails_in_the_middle_takes_the_log_offline_until_the_start(log: Log, call: str) -> None:
+def test_a_disk_failure_during_the_swap_takes_the_log_offline(log: Log, call: str) -> None:
     before, outcome = read_from(log, 0), cleaned(log)
     found = log.begin_swap(outcome.replacements)
     found.commit()
@@ -533,7 +533,7 @@ def test_a_disk_that_fails_in_the_middle_takes_the_log_offline_until_the_start(l
     assert len(after) < len(before)
 
 
-def test_what_the_cleaner_wrote_is_looked_at(log: Log) -> None:
+def test_cleaned_segments_are_checked_before_the_swap(log: Log) -> None:
     """A file that does not reach to the next segment would have the next recovery cut the log there."""
     outcome = cleaned(log)
     name = f"{log.path}/{outcome.replacements[0].base_offset:020d}"
@@ -556,7 +556,7 @@ def promised(log: Log) -> Log:
 
 
 @pytest.mark.parametrize("text", [b"", b"0\n", b"0\n1\n", b"0\n1\n0\n", b"0\n1\n0 a\n", b"\0" * 30, b"1\n0\n"])
-def test_a_promise_that_cannot_be_read(promised: Log, text: bytes) -> None:
+def test_an_unreadable_commit_record(promised: Log, text: bytes) -> None:
     Path(promised.path, "cleaned-segments").write_bytes(text)
     before = {name: Path(promised.path, name).read_bytes() for name in os.listdir(promised.path)}
     with pytest.raises(DamagedFile):
@@ -564,7 +564,7 @@ def test_a_promise_that_cannot_be_read(promised: Log, text: bytes) -> None:
     assert {name: Path(promised.path, name).read_bytes() for name in os.listdir(promised.path)} == before
 
 
-def test_a_promise_whose_new_segments_are_not_there(promised: Log) -> None:
+def test_a_commit_record_without_its_new_segments(promised: Log) -> None:
     """No old segment is removed for one that is not there."""
     remove_cleaned(promised.path)
     before = names_in(promised.path, ".kafka")
@@ -574,7 +574,7 @@ def test_a_promise_whose_new_segments_are_not_there(promised: Log) -> None:
 
 
 @pytest.mark.parametrize("damage", [b"\xff" * 200, b"\0" * 200])
-def test_a_promise_whose_new_segment_is_damaged(promised: Log, damage: bytes) -> None:
+def test_a_commit_record_with_a_damaged_new_segment(promised: Log, damage: bytes) -> None:
     """The log is offline, the broker is not; what was replaced may be all there is."""
     file = Path(promised.path, f"{0:020d}.kafka.cleaned")
     file.write_bytes(file.read_bytes()[: -len(damage)] + damage)
@@ -584,7 +584,7 @@ def test_a_promise_whose_new_segment_is_damaged(promised: Log, damage: bytes) ->
     assert set(names_in(promised.path, ".kafka")) > set(replaced)
 
 
-def test_a_promise_whose_new_index_is_lost(promised: Log) -> None:
+def test_a_commit_record_with_a_lost_new_index(promised: Log) -> None:
     records = read_from(promised, 0)
     for suffix in (".index", ".index.cleaned"):
         Path(promised.path, f"{0:020d}{suffix}").unlink()
@@ -616,7 +616,7 @@ def with_logs(path: Path, work: Callable[[LogManager], object], reported: list[A
 # The checkpoint
 
 
-def test_where_compaction_got_to_is_kept(tmp_path: Path) -> None:
+def test_cleaner_checkpoints_are_kept(tmp_path: Path) -> None:
     def work(manager: LogManager) -> None:
         for name in ("done", "not"):
             log = manager.create(name, 0, COMPACT, NOW)
@@ -640,7 +640,7 @@ def test_where_compaction_got_to_is_kept(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("said", "first_dirty"), [(15, 15), (99, 40), (0, 0)])
-def test_what_the_checkpoint_says_of_a_log_that_is_shorter(log: Log, said: int, first_dirty: int) -> None:
+def test_a_checkpoint_beyond_the_log_end_is_lowered(log: Log, said: int, first_dirty: int) -> None:
     """Records may be lost in a crash, and their offsets given to others."""
     again = open_log(log.path, COMPACT, cleaner_checkpoint=said)
     assert again.first_dirty_offset == first_dirty

@@ -252,7 +252,7 @@ def test_brokers_do_not_wait_for_the_sessions_of_a_killed_supervisor(brokers: Br
     brokers.stop()
 
 
-def test_after_a_killed_supervisor_a_broker_that_cannot_start_ends_all(brokers: Brokers) -> None:
+def test_a_broker_that_cannot_restart_ends_all_brokers(brokers: Brokers) -> None:
     brokers.start(2, *LONG_SESSIONS)
     assert brokers.process is not None
     pids = brokers.pids()

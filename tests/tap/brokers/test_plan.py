@@ -86,7 +86,7 @@ def test_numbers_of_brokers() -> None:
             parse_count(text)
 
 
-def test_the_data_shows_whose_it_is(tmp_path: Path) -> None:
+def test_broker_ids_are_read_from_the_data(tmp_path: Path) -> None:
     assert known_ids([str(tmp_path)]) == []
     (tmp_path / "meta.properties").write_text("version=0\nbroker.id=1001\n")
     assert known_ids([str(tmp_path)]) == [1001]

@@ -21,7 +21,7 @@ def test_the_page_has_all_clients_and_faults() -> None:
 
 
 @pytest.mark.parametrize("name", QUICK_CLIENTS)
-def test_clients_do_what_the_page_says(name: str) -> None:
+def test_clients_behave_as_the_page_says(name: str) -> None:
     client, column = CLIENTS[name](), ROWS[0].index(name)
     for number in CHOSEN:
         assert outcome(client, CASES[number]) == ROWS[number + 1][column], CASES[number].text

@@ -145,7 +145,7 @@ def test_a_connection_is_closed_before_and_after_the_work(broker: Broker, topic:
             assert client.end_offset(topic) == appended
 
 
-def test_a_held_request_waits_and_those_behind_it(broker: Broker, raw: RawClient, topic: str) -> None:
+def test_a_held_request_delays_later_ones(broker: Broker, raw: RawClient, topic: str) -> None:
     fault = broker.faults.add("Produce", hold=True)
     watch = broker.faults.watch("Produce")
     raw.send_produce(topic)
@@ -259,7 +259,7 @@ def test_unknown_names_raise_at_once(broker: Broker, topic: str) -> None:
             add()
 
 
-def test_librdkafka_repeats_what_failed(broker: Broker, topic: str) -> None:
+def test_librdkafka_retries_retriable_errors(broker: Broker, topic: str) -> None:
     produce = broker.faults.add("Produce", "NOT_LEADER_OR_FOLLOWER", topic=topic, times=2, must_fire=True)
     fetch = broker.faults.add("Fetch", "NOT_LEADER_OR_FOLLOWER", topic=topic, must_fire=True)
     producer = Producer({"bootstrap.servers": broker.bootstrap, "enable.idempotence": True, "retry.backoff.ms": 10})
@@ -274,7 +274,7 @@ def test_librdkafka_repeats_what_failed(broker: Broker, topic: str) -> None:
     assert (produce.hits, fetch.hits) == (2, 1)
 
 
-def test_librdkafka_reports_what_cannot_be_repeated(broker: Broker) -> None:
+def test_librdkafka_reports_fatal_errors(broker: Broker) -> None:
     broker.faults.add("CreateTopics", "POLICY_VIOLATION", topic="new", must_fire=True)
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     (created,) = admin.create_topics([NewTopic("new", 1)]).values()

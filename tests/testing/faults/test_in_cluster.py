@@ -124,7 +124,7 @@ def test_groups_of_all_coordinators(cluster: Broker, topic: str) -> None:
     assert len(coordinators) > 1
 
 
-def test_requests_of_brokers_are_not_those_of_clients(cluster: Broker) -> None:
+def test_requests_of_brokers_are_distinguished_from_clients(cluster: Broker) -> None:
     cluster.faults.requests.clear()
     faults = cluster.faults
     ours = faults.add("Fetch", delay=0.001, times=1, must_fire=True)

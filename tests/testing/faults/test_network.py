@@ -89,7 +89,7 @@ def broker() -> Iterator[Broker]:
         yield broker
 
 
-def test_clients_get_what_they_sent_in_pieces(broker: Broker) -> None:
+def test_clients_read_answers_sent_in_pieces(broker: Broker) -> None:
     broker.faults.network.shape(piece_bytes=7)
     with RawClient(broker.bootstrap) as client:
         client.create_topic("t")

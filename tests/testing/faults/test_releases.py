@@ -11,14 +11,14 @@ from pylogbroker.testing.faults.releases import versions_of
 NOT_OF_ZOOKEEPER_MODE = {"DescribeTopicPartitions"}
 
 
-def test_releases_end_with_what_this_broker_offers() -> None:
+def test_the_newest_release_has_this_brokers_versions() -> None:
     newest = versions_of("3.9")
     for api in APIS:
         if not api.cluster_only and api.name not in NOT_OF_ZOOKEEPER_MODE:
             assert newest[api.key] == api.versions.last, api.name
 
 
-def test_releases_know_what_kafka_0_10_and_2_8_offered() -> None:
+def test_versions_of_releases_0_10_and_2_8() -> None:
     old, newer = versions_of("0.10.0"), versions_of("2.8.0")
     assert {key: old.get(key) for key in (0, 1, 3, 18, 19)} == {0: 2, 1: 2, 3: 1, 18: 0, 19: None}
     assert {key: newer.get(key) for key in (0, 1, 3, 18, 60, 65)} == {0: 9, 1: 12, 3: 11, 18: 3, 60: 0, 65: None}

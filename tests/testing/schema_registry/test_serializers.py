@@ -95,7 +95,7 @@ def test_records_as_confluent_writes_them() -> None:
     ]
 
 
-def test_brokers_without_it_do_not_import_its_libraries() -> None:
+def test_brokers_without_a_registry_do_not_import_its_libraries() -> None:
     program = (
         "import sys; from pylogbroker.testing import Broker\n"
         "with Broker(): pass\n"
