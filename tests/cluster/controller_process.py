@@ -1,16 +1,22 @@
-"""`python -m tests.cluster.controller_process CONNECT ID`: a broker that can only be the controller.
+"""`python -m tests.cluster.controller_process CONNECT ID [PROTOCOL [KILL]]`: a broker that can only be the controller.
 
 It registers in ZooKeeper, stands for election, serves the controller's APIs, and obeys without doing anything. Lines of
 JSON on its standard input create, enlarge and delete topics; each is answered by a line `done ...`. Log lines go to
 standard output as well.
+
+KILL is `before 7` or `after 7`: the process dies by SIGKILL before or after its seventh commit to ZooKeeper. It then
+names each commit in a line. `before 0` names them only.
 """
 
 from __future__ import annotations
 
 import json
+import os
+import signal
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
+from itertools import count
 from types import SimpleNamespace
 from typing import Any, Final
 
@@ -32,7 +38,7 @@ from pylogbroker.broker.slices import Slices
 from pylogbroker.controller.ports import ControllerSettings
 from pylogbroker.coordination.zookeeper import ZooKeeperTree
 from pylogbroker.coordination.zookeeper_options import ZooKeeperOptions, parse_connect
-from pylogbroker.interfaces import ITree, SessionEvent, SessionState
+from pylogbroker.interfaces import ITree, Operation, OperationResult, SessionEvent, SessionState
 from pylogbroker.metadata.delta import PartitionsChanged, PlannedTopic
 from pylogbroker.metadata.image import TopicImage
 from pylogbroker.metadata.inter_broker_protocol import InterBrokerProtocol
@@ -144,7 +150,29 @@ def open_channels(settings: ChannelSettings, answered: AnswerHandler) -> TermCha
     return ControllerChannels.of(settings, answered, lambda about: False)
 
 
-async def run(reactor: Any, connect: str, broker_id: str, protocol: str = "3.9") -> None:
+def die_at_commit(kill: str) -> None:
+    """Let the process die before or after one of its commits, whatever its outcome."""
+    when, _, number = kill.partition(" ")
+    numbers, commit = count(1), ZooKeeperTree.commit
+
+    async def counted(tree: ZooKeeperTree, operations: Sequence[Operation]) -> list[OperationResult]:
+        own = next(numbers)
+        print(f"commit {own}: {[each.path for each in operations]}", flush=True)
+        try:
+            if (own, when) == (int(number), "before"):
+                os.kill(os.getpid(), signal.SIGKILL)
+            return await commit(tree, operations)
+        finally:
+            if (own, when) == (int(number), "after"):
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    ZooKeeperTree.commit = counted  # type: ignore[method-assign]
+
+
+async def run(reactor: Any, connect: str, broker_id: str, protocol: str = "3.9", kill: str = "") -> None:
+    if kill:
+        die_at_commit(kill)
+
     def in_thread(work: Callable[[], None]) -> Deferred[None]:
         return deferToThreadPool(reactor, reactor.getThreadPool(), work)
 

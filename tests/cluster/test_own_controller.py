@@ -2,88 +2,29 @@
 
 from __future__ import annotations
 
-import json
 import signal
-import socket
-import struct
-import sys
-import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
 from functools import partial
-from typing import Any
 
-import attrs
 import pytest
-from kazoo.exceptions import NoNodeError
 
 from pylogbroker.errors import ErrorCode
-from pylogbroker.records import Record, build
-from pylogbroker.wire import Request, decode_response_header, request_codec, response_codec
-from pylogbroker.wire.messages.alter_partition_reassignments import (
-    AlterPartitionReassignmentsRequest,
-    ReassignablePartition,
-    ReassignableTopic,
-)
-from pylogbroker.wire.messages.elect_leaders import ElectLeadersRequest
 from pylogbroker.wire.messages.init_producer_id import InitProducerIdRequest
-from pylogbroker.wire.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
-from pylogbroker.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tests.cluster.cluster import Cluster
 from tests.cluster.members import apache
-from tests.support.line_process import LineProcess
+from tests.cluster.own_controller import (
+    CONTROLLER,
+    ControllerProcess,
+    ask,
+    depose_until_own,
+    produce,
+    running_controller,
+)
 from tests.support.waiting import wait_until
 
 NewCluster = Callable[..., Cluster]
-CONTROLLER = 3
-PRODUCE_VERSION, INIT_PRODUCER_ID_VERSION = 8, 4
+INIT_PRODUCER_ID_VERSION = 4
 RELEASES = ("3.9", "2.7")
-
-
-def ask(address: str, request: Request, version: int | None = None) -> Any:
-    """Send a request on a connection of its own; return the response."""
-    host, _, port = address.rpartition(":")
-    key, version = request.api_key, type(request).versions.last if version is None else version
-    with socket.create_connection((host, int(port)), 10) as connection:
-        connection.sendall(b"".join(request_codec(key, version).frame(1, "test", request)))
-        answer = connection.makefile("rb")
-        frame = memoryview(answer.read(*struct.unpack(">i", answer.read(4))))
-    _, position = decode_response_header(frame, key, version)
-    return response_codec(key, version).decode(frame, position)
-
-
-@attrs.frozen
-class ControllerProcess:
-    process: LineProcess
-    address: str
-
-    def order(self, name: str, topic: str, *arguments: Any) -> None:
-        self.process.send(json.dumps([name, topic, *arguments]))
-        self.process.expect(f"done {name}")
-
-    def reassign(self, topic: str, partition: int, *replicas: int) -> None:
-        wanted = [ReassignableTopic(topic, [ReassignablePartition(partition, list(replicas))])]
-        [answered] = ask(self.address, AlterPartitionReassignmentsRequest(topics=wanted)).responses
-        assert [each.error_code for each in answered.partitions] == [0]
-
-    def reassigned(self) -> list[tuple[str, list[int]]]:
-        """Return the topics under reassignment, and the replicas of their first partition."""
-        topics = ask(self.address, ListPartitionReassignmentsRequest()).topics
-        return [(topic.name, topic.partitions[0].replicas) for topic in topics]
-
-    def elect_preferred(self) -> dict[str, list[tuple[int, int]]]:
-        results = ask(self.address, ElectLeadersRequest(0, None)).replica_election_results
-        return {
-            topic.topic: [(each.partition_id, each.error_code) for each in topic.partition_result] for topic in results
-        }
-
-
-@contextmanager
-def running_controller(zookeeper: str, protocol: str) -> Iterator[ControllerProcess]:
-    command = [sys.executable, "-m", "tests.cluster.controller_process", zookeeper, str(CONTROLLER), protocol]
-    with LineProcess(command) as process:
-        port = process.expect(r"^listening (\d+)")[1]
-        yield ControllerProcess(process, f"127.0.0.1:{port}")
 
 
 @pytest.fixture(params=RELEASES)
@@ -106,36 +47,6 @@ def two_brokers(controller: ControllerProcess, new_cluster_on_zookeeper: NewClus
     cluster = new_cluster_on_zookeeper(maker, maker)
     assert cluster.controller() == CONTROLLER
     return cluster
-
-
-def produce(cluster: Cluster, topic: str, partition: int, count: int) -> None:
-    """Append records at the leader, as soon as it leads; all in-sync replicas acknowledge them."""
-    now_ms = int(time.time() * 1000)  # records of 1970 would be deleted
-    batch = build([Record(number, now_ms, None, b"%d" % number) for number in range(count)])
-    data = [TopicProduceData(topic, [PartitionProduceData(partition, memoryview(batch))])]
-    request = ProduceRequest(acks=-1, timeout_ms=30_000, topic_data=data)
-    errors: list[int] = []
-
-    def is_appended() -> bool:
-        leader = cluster.members[cluster.leader(topic, partition)]
-        [answered] = ask(leader.bootstrap, request, PRODUCE_VERSION).responses
-        errors.append(answered.partition_responses[0].error_code)
-        assert errors[-1] in (0, ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        return not errors[-1]
-
-    wait_until(is_appended, what=lambda: errors[-3:])
-
-
-def depose_until_own(cluster: Cluster) -> None:
-    """Remove the controller's node until this project's process is the controller."""
-
-    def is_elected() -> bool:
-        if cluster.controller() in (1, 2):
-            with suppress(NoNodeError):
-                cluster.tree.client.delete("/controller")
-        return cluster.controller() == CONTROLLER
-
-    wait_until(is_elected)
 
 
 def new_producer_id(address: str) -> int:
