@@ -65,6 +65,7 @@ class ClusterRun:
     def go(self, kills: int, seconds: float, fewest: int = 0) -> Outcome:
         """Inflict faults: so many kills, or for so long, but as many kills as the fewest in any case; then check."""
         begun = time.monotonic()
+        self.report(f"{kills} kills are wanted, within {seconds:g} s")
         chance = random.Random(self.seed)
         trap = EventWaiter(lambda: None)
         cluster = Cluster.make(self.directory, self.zookeeper, [own] * BROKERS, SETTINGS, self.network)
@@ -76,7 +77,8 @@ class ClusterRun:
             while faults.kills < kills and not self._violations:
                 if time.monotonic() - begun > seconds and faults.kills >= fewest:
                     break
-                self._attempt(lambda: self._inflict(faults))
+                self._attempt(lambda: self._inflict(faults, begun))
+            self.report(f"{time.monotonic() - begun:.0f} s: clients finish, then everything is checked")
             traffic.finish(FAILED_SECONDS_MAX if self._violations else FINISH_SECONDS_MAX)
             if not self._violations:
                 self._attempt(lambda: self._note(*traffic.violations()))
@@ -85,8 +87,9 @@ class ClusterRun:
             (self.directory / "violations.txt").write_text("\n".join(map(str, self._violations)))
         return Outcome(self._violations, self._figures(faults, round(time.monotonic() - begun)))
 
-    def _inflict(self, faults: Faults) -> None:
-        self.report(faults.next())
+    def _inflict(self, faults: Faults, begun: float) -> None:
+        line = faults.next()
+        self.report(f"{time.monotonic() - begun:.0f} s: {line}")
         self._note(*faults.traffic.problems())
 
     def _attempt(self, call: Callable[[], object]) -> None:
