@@ -35,14 +35,12 @@ class Faults:
             self._wait()
 
     def heal(self) -> None:
-        """End all faults, and let all brokers run."""
+        """End all faults, and let all brokers run; pauses end when their time is over."""
         if self._next is not None:
             self._next.cancel()
         for link in tuple(self._cuts):
             self._end_cut(link)
         for broker in self._cluster.brokers.values():
-            if broker.process is not None:
-                broker.process.paused_until = 0.0
             broker.start()
 
     def _wait(self) -> None:

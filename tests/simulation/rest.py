@@ -21,6 +21,9 @@ def unrest(cluster: SimulatedCluster) -> Iterator[str]:
     if len(cluster.serving) < len(cluster.brokers):
         yield "a broker does not serve"
         return
+    if any(broker.process is not None and broker.process.is_paused for broker in cluster.serving):
+        yield "a broker is paused, and requests wait there"
+        return
     for key, state in cluster.states().items():
         yield from _partition_unrest(cluster, key, state)
     yield from _deletion_unrest(cluster)
