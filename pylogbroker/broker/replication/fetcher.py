@@ -8,7 +8,8 @@ An incremental response has the partitions with news. Fetches that it leaves out
 a round costs what changes, not what is followed.
 
 Rounds follow each other. A replica that waits after an error is asked again when its time has come. Throttled replicas
-are left out while their rate is exceeded.
+are left out while their rate is exceeded. While `flush.messages` lets a replica write to the disk, the others' fetch
+does not wait for long, so that the next one reports what was written.
 """
 
 from __future__ import annotations
@@ -48,6 +49,8 @@ from pylogbroker.wire.messages.offset_for_leader_epoch import (
 
 log = Logger()
 _IDLE_SECONDS = 1.0
+_SYNCING_WAIT_MS = 5
+"""Wait of a fetch while records of other partitions are written to the disk: the next fetch reports them."""
 _FIRST_WITH_STATE = 15
 
 Asked = Mapping[TopicPartition, tuple[Followership, FollowerRequest]]
@@ -160,6 +163,7 @@ class ReplicaFetcher:
             is_exceeded = self._settings.throttle.is_exceeded(self._runtime.now_ms())
             if is_exceeded:
                 self._hold_back_throttled()
+            is_syncing = False
             lookups: dict[TopicPartition, tuple[Followership, FollowerRequest]] = {}
             fetches: dict[TopicPartition, tuple[Followership, FetchFrom]] = {}
             async for key, replica in self._runtime.slices.over(tuple(self._resting.items())):
@@ -171,10 +175,13 @@ class ReplicaFetcher:
                     fetches[key] = self._pending[key] = replica, request
                 elif request is not None:
                     lookups[key] = replica, request
+                else:
+                    is_syncing |= replica.is_syncing
             if self._is_stopped:
                 return
             if lookups or self._pending:
-                await self._round(lookups, fetches)
+                wait_ms = self._settings.wait_max_ms
+                await self._round(lookups, fetches, min(wait_ms, _SYNCING_WAIT_MS) if is_syncing else wait_ms)
             elif not self._is_woken:
                 await self._wait()
 
@@ -197,12 +204,12 @@ class ReplicaFetcher:
         if timer.active():
             timer.cancel()
 
-    async def _round(self, lookups: Asked, new: Fetches) -> None:
+    async def _round(self, lookups: Asked, new: Fetches, wait_ms: int) -> None:
         """Look up, and fetch with what is `new` among the pending fetches."""
         try:
             await self._find_epoch_ends(_of_kind(lookups, FindEpochEnd))
             await self._list_offsets(_of_kind(lookups, ListOffset))
-            await self._fetch(new)
+            await self._fetch(new, wait_ms)
         except Exception as error:
             self._session.end()
             if not self._is_stopped and self._runtime.may_log(f"fetches from broker {self.leader}"):
@@ -221,7 +228,7 @@ class ReplicaFetcher:
 
     # Fetch
 
-    async def _fetch(self, new: Fetches) -> None:
+    async def _fetch(self, new: Fetches, wait_ms: int) -> None:
         if not self._pending:
             return
         by_id = not self._without_id
@@ -231,7 +238,7 @@ class ReplicaFetcher:
         settings = self._settings
         version = settings.protocol.fetch_version(has_topic_ids=by_id)
         request = FetchRequest(
-            max_wait_ms=settings.wait_max_ms,
+            max_wait_ms=wait_ms,
             min_bytes=settings.min_bytes,
             max_bytes=settings.response_bytes_max,
         )

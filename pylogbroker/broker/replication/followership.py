@@ -66,7 +66,8 @@ class Followership:
     _backoff_seconds: float
     on_ready: Callable[[], None] = attrs.field(default=_nothing, init=False)
     """Called when there is something to ask the leader, after a sync."""
-    _is_syncing: bool = attrs.field(default=False, init=False)
+    is_syncing: bool = attrs.field(default=False, init=False)
+    """True while fetched records are written to the disk: the next fetch reports them."""
 
     @property
     def offset(self) -> int:
@@ -142,8 +143,8 @@ class Followership:
                         raise AssertionError(f"no action of a follower: {action}")
         except StorageFailure as failure:
             self._storage_failed(failure)
-        if self.follower.state is FollowerState.SYNCING and not self._is_syncing:
-            self._is_syncing = True
+        if self.follower.state is FollowerState.SYNCING and not self.is_syncing:
+            self.is_syncing = True
             self._syncs.sync(self.log).addCallbacks(self._synced, self._sync_failed)
 
     def _storage_failed(self, failure: StorageFailure) -> None:
@@ -198,13 +199,13 @@ class Followership:
         self.run(self.follower.appended())
 
     def _synced(self, _: object) -> None:
-        self._is_syncing = False
+        self.is_syncing = False
         self.follower.synced()
         self.run(NO_ACTIONS)  # records that came meanwhile need another sync
         self.on_ready()
 
     def _sync_failed(self, failure: object) -> None:
-        self._is_syncing = False
+        self.is_syncing = False
         if self.log.offline_reason:
             self.follower.log_failed()
         else:

@@ -42,6 +42,7 @@ class Replica:
     topic: str = "t"
     topic_id: UUID = TOPIC_ID
     heard: list[Any] = attrs.field(factory=list)
+    is_syncing: bool = False
     on_ready: Any = None
     on_asked: Callable[[], None] | None = None
     follower: FollowerReplica = attrs.field(
@@ -123,6 +124,20 @@ class FetcherTests(SynchronousTestCase):
             self.fetcher.add(replica)  # type: ignore[arg-type]
         self.fetcher.start()
         return replicas
+
+    def test_a_fetch_waits_briefly_while_another_replica_syncs(self) -> None:
+        waiting, syncing = self.add([fetch_from(0)], [fetch_from(0)])
+        self.channel.answer(fetched(0, 1, session=7))
+        self.assertEqual(self.channel.sent, [])
+        waiting.wanted, syncing.is_syncing = [fetch_from(1)], True
+        waiting.on_ready()
+        request: Any = self.channel.answer(fetched(session=7))
+        self.assertEqual((partitions_of(request), request.max_wait_ms), ([0], 5))
+        syncing.wanted, syncing.is_syncing = [fetch_from(1)], False
+        request = self.channel.answer(fetched(session=7))
+        self.assertEqual(request.max_wait_ms, 5)
+        request = self.channel.answer(fetched(session=7))
+        self.assertEqual((partitions_of(request), request.max_wait_ms), ([1], 500))
 
     def test_a_stop_while_answers_are_looked_at(self) -> None:
         first, second = self.add([fetch_from(0)], [fetch_from(0)])
