@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
+from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 import attrs
 
 from tests.peers.java_server import JavaServer
+from tests.support.waiting import wait_until
 
 TEXTS = "org.apache.kafka.connect.storage.StringConverter"
 
@@ -41,6 +43,21 @@ class ConnectWorker(JavaServer):
             **factors,
             **self.settings,
         }
+
+    def start(self) -> Self:
+        """Start the worker; its line is logged by one thread while another registers the resources of REST."""
+        super().start()
+        wait_until(self._has_resources, self.start_timeout)
+        return self
+
+    def _has_resources(self) -> bool:
+        try:
+            with urlopen(f"http://{self.address}/connectors", timeout=60):
+                return True
+        except HTTPError as error:
+            if error.code == 404:
+                return False
+            raise
 
     def create(self, name: str, **settings: str) -> None:
         """Create a connector; `topic_name` is the setting `topic.name`. Raises HTTPError."""
