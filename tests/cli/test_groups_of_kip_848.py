@@ -1,0 +1,74 @@
+"""`pylogbroker group` on Apache Kafka's groups of KIP-848, whose coordinator computes the assignments."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from confluent_kafka import Producer
+
+from pylogbroker.cli import main
+from tests.clients.admin import create_topic
+from tests.peers import available
+from tests.peers.tools import start_tool
+from tests.support.brokers import Broker, KafkaProcess
+from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.skipif(not available(), reason="needs a JDK and Maven")
+
+#: Kafka 3.9 offers the protocol as a preview; librdkafka needs a later version of it.
+SETTINGS = {"group.coordinator.rebalance.protocols": "classic,consumer", "unstable.api.versions.enable": "true"}
+
+
+@pytest.fixture
+def kafka(tmp_path: Path) -> Iterator[Broker]:
+    broker = KafkaProcess(tmp_path, SETTINGS)
+    broker.start()
+    yield broker
+    broker.kill()
+
+
+def ours(broker: Broker, *arguments: str) -> Any:
+    found = CliRunner().invoke(main, [*arguments, "-b", broker.bootstrap, "--format", "json"])
+    assert found.exit_code == 0, found.output
+    return json.loads(found.stdout)
+
+
+def test_a_group_whose_coordinator_assigns(kafka: Broker) -> None:
+    create_topic(kafka.bootstrap, "t", 2)
+    producer = Producer({"bootstrap.servers": kafka.bootstrap})
+    for _ in range(5):
+        producer.produce("t", b"value", partition=0)
+    assert producer.flush(60) == 0
+    options = ("group.protocol=consumer", "client.id=me", "enable.auto.commit=false")
+    properties = [each for option in options for each in ("--consumer-property", option)]
+    consumer = start_tool(
+        "kafka-console-consumer", "--bootstrap-server", kafka.bootstrap, "--topic", "t", "--group", "g", *properties
+    )
+    try:
+        check_member(kafka)
+    finally:
+        consumer.terminate()
+        consumer.communicate()
+    wait_until(lambda: ours(kafka, "group", "describe", "g")[0]["state"] == "Empty", 60)
+    ours(kafka, "group", "reset", "g", "--to-latest", "-t", "t", "--yes")
+    assert [(each["committed"], each["lag"]) for each in ours(kafka, "group", "lag", "g")] == [(5, 0), (0, 0)]
+
+
+def check_member(kafka: Broker) -> None:
+    assigned = [{"topic": "t", "partition": each} for each in (0, 1)]
+
+    def members() -> list[Any]:
+        groups = ours(kafka, "group", "list")
+        return ours(kafka, "group", "describe", "g")[0]["members"] if groups else []  # type: ignore[no-any-return]
+
+    wait_until(lambda: [(each["client"], each["partitions"]) for each in members()] == [("me", assigned)], 60, members)
+    assert [(each["group"], each["type"]) for each in ours(kafka, "group", "list")] == [("g", "consumer")]
+    [found] = ours(kafka, "group", "describe", "g")
+    assert (found["state"], found["type"], found["protocol"]) == ("Stable", "consumer", "uniform")
+    rows = [(each["partition"], each["end_offset"], each["client"]) for each in ours(kafka, "group", "lag", "g")]
+    assert rows == [(0, 5, "me"), (1, 0, "me")]
