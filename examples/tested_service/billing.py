@@ -50,9 +50,9 @@ class Billing:
     def __init__(self, settings: dict[str, Any], instance: str = "billing-1", prefix: str = "") -> None:
         group = {"group.id": f"{prefix}billing", "auto.offset.reset": "earliest", "enable.auto.commit": False}
         self._prefix = prefix
+        self._producer = Producer({**settings, "transactional.id": prefix + instance, "transaction.timeout.ms": 30_000})
         self._consumer = Consumer({**settings, **group, "isolation.level": "read_committed"})
         self._consumer.subscribe([prefix + ORDERS])
-        self._producer = Producer({**settings, "transactional.id": prefix + instance, "transaction.timeout.ms": 30_000})
         self._producer.init_transactions(20)
 
     def run(self, count: int, seconds: float = 20.0) -> int:
