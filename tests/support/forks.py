@@ -17,6 +17,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from queue import SimpleQueue
@@ -61,7 +62,8 @@ class ForkedProcess:
     def send_signal(self, number: signal.Signals) -> None:
         with _server().lock:  # `end` closes the reference
             if self.returncode is None:
-                signal.pidfd_send_signal(self._reference, number)
+                with suppress(ProcessLookupError):  # it has ended, and the server has not said so yet
+                    signal.pidfd_send_signal(self._reference, number)
 
     def kill(self) -> None:
         self.send_signal(signal.SIGKILL)

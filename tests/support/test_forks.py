@@ -66,6 +66,21 @@ def test_killing_one_of_two_programs_leaves_the_other(number: signal.Signals) ->
     assert other.wait(60) == 0
 
 
+def test_a_signal_has_no_effect_on_a_program_that_has_just_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its server reaps it before it reports the end, which no test can time."""
+
+    def is_gone(*arguments: object) -> None:
+        raise ProcessLookupError
+
+    child = forked("input()")
+    with monkeypatch.context() as patched:
+        patched.setattr(signal, "pidfd_send_signal", is_gone)
+        child.kill()
+    assert child.poll() is None
+    child.kill()
+    assert child.wait(60) == -signal.SIGKILL
+
+
 def test_an_error() -> None:
     child = forked("raise ValueError('wrong')")
     assert child.stdout.read().endswith(b"ValueError: wrong\n")
