@@ -24,8 +24,9 @@ Classes are imported on first use: code without Twisted can import this package.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
+
+from pylogbroker.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from pylogbroker.client.admin.client import AdminClient
@@ -55,29 +56,20 @@ __all__ = [
 ]
 
 _MODULES: Final = {
-    "AdminClient": "admin.client",
-    "Blacklist": "consumer.filters",
-    "ConsumerConnector": "consumer.connector",
-    "EARLIEST": "simple_consumer",
-    "LATEST": "simple_consumer",
-    "Message": "messages",
-    "MessageSet": "messages",
-    "OutOfRange": "errors",
-    "Producer": "producer",
-    "ProducerRecord": "producer",
-    "RecordMetadata": "producer",
-    "SimpleConsumer": "simple_consumer",
-    "Stream": "consumer.streams",
-    "Whitelist": "consumer.filters",
+    "AdminClient": ".admin.client",
+    "Blacklist": ".consumer.filters",
+    "ConsumerConnector": ".consumer.connector",
+    "EARLIEST": ".simple_consumer",
+    "LATEST": ".simple_consumer",
+    "Message": ".messages",
+    "MessageSet": ".messages",
+    "OutOfRange": ".errors",
+    "Producer": ".producer",
+    "ProducerRecord": ".producer",
+    "RecordMetadata": ".producer",
+    "SimpleConsumer": ".simple_consumer",
+    "Stream": ".consumer.streams",
+    "Whitelist": ".consumer.filters",
 }
 
-
-def __getattr__(name: str) -> Any:
-    module = _MODULES.get(name)
-    if module is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{module}"), name)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazy_names(__name__, _MODULES)

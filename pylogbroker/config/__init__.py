@@ -12,8 +12,9 @@ Names are imported on first use: clients need few of them.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
+
+from pylogbroker.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from pylogbroker.config.broker_config import BrokerConfig, Reloaded, check_names
@@ -63,47 +64,38 @@ __all__ = [
 ]
 
 _MODULES: Final = {
-    "BROKER": "pylogbroker.config.table",
-    "NEW_PARTITIONS_MAX": "pylogbroker.config.value_kinds",
-    "RACK_AWARE_SELECTOR": "pylogbroker.config.cluster_settings",
-    "SETTINGS": "pylogbroker.config.table",
-    "SIMPLE": "pylogbroker.config.listeners",
-    "TOPIC": "pylogbroker.config.table",
-    "BrokerConfig": "pylogbroker.config.broker_config",
-    "ConfigOperation": "pylogbroker.config.changes",
-    "ConfigSource": "pylogbroker.config.setting",
-    "ConfigType": "pylogbroker.config.value_kinds",
-    "Description": "pylogbroker.config.descriptions",
-    "Endpoint": "pylogbroker.config.listeners",
-    "Importance": "pylogbroker.config.setting",
-    "Listener": "pylogbroker.config.listeners",
-    "Mode": "pylogbroker.config.setting",
-    "Reloaded": "pylogbroker.config.broker_config",
-    "Scope": "pylogbroker.config.setting",
-    "Setting": "pylogbroker.config.setting",
-    "SettingChange": "pylogbroker.config.changes",
-    "Synonym": "pylogbroker.config.setting",
-    "SynonymValue": "pylogbroker.config.descriptions",
-    "TopicConfig": "pylogbroker.config.topic_config",
-    "Value": "pylogbroker.config.value_kinds",
-    "ValueKind": "pylogbroker.config.value_kinds",
-    "Values": "pylogbroker.config.values",
-    "apply": "pylogbroker.config.changes",
-    "broker_setting": "pylogbroker.config.table",
-    "check_names": "pylogbroker.config.broker_config",
-    "describe_broker": "pylogbroker.config.descriptions",
-    "describe_topic": "pylogbroker.config.descriptions",
-    "notes_without_effect": "pylogbroker.config.table",
-    "parse_overrides": "pylogbroker.config.topic_config",
+    "BROKER": ".table",
+    "NEW_PARTITIONS_MAX": ".value_kinds",
+    "RACK_AWARE_SELECTOR": ".cluster_settings",
+    "SETTINGS": ".table",
+    "SIMPLE": ".listeners",
+    "TOPIC": ".table",
+    "BrokerConfig": ".broker_config",
+    "ConfigOperation": ".changes",
+    "ConfigSource": ".setting",
+    "ConfigType": ".value_kinds",
+    "Description": ".descriptions",
+    "Endpoint": ".listeners",
+    "Importance": ".setting",
+    "Listener": ".listeners",
+    "Mode": ".setting",
+    "Reloaded": ".broker_config",
+    "Scope": ".setting",
+    "Setting": ".setting",
+    "SettingChange": ".changes",
+    "Synonym": ".setting",
+    "SynonymValue": ".descriptions",
+    "TopicConfig": ".topic_config",
+    "Value": ".value_kinds",
+    "ValueKind": ".value_kinds",
+    "Values": ".values",
+    "apply": ".changes",
+    "broker_setting": ".table",
+    "check_names": ".broker_config",
+    "describe_broker": ".descriptions",
+    "describe_topic": ".descriptions",
+    "notes_without_effect": ".table",
+    "parse_overrides": ".topic_config",
 }
 
-
-def __getattr__(name: str) -> Any:
-    module = _MODULES.get(name)
-    if module is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(module), name)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazy_names(__name__, _MODULES)

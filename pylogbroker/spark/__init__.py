@@ -6,8 +6,9 @@ Modules are imported on first use.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
+
+from pylogbroker.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -19,12 +20,12 @@ if TYPE_CHECKING:
 __all__ = ["JsonValue", "Loaded", "LogLine", "Progress", "load", "loaded", "register"]
 
 _MODULES: Final = {
-    "JsonValue": "loading.mappings",
-    "Loaded": "loading.load",
-    "LogLine": "loading.mappings",
-    "Progress": "loading.progress",
-    "load": "loading.load",
-    "loaded": "loading.load",
+    "JsonValue": ".loading.mappings",
+    "Loaded": ".loading.load",
+    "LogLine": ".loading.mappings",
+    "Progress": ".loading.progress",
+    "load": ".loading.load",
+    "loaded": ".loading.load",
 }
 
 
@@ -34,11 +35,4 @@ def register(spark: SparkSession) -> None:
     spark.dataSource.register(PylogbrokerSource)
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazy_names(__name__, _MODULES)

@@ -10,8 +10,9 @@ The page `docs/testing.md` describes it. Classes are imported on first use.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
+
+from pylogbroker.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from pylogbroker.testing.broker import Broker
@@ -19,11 +20,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Broker", "MemoryBroker"]
 
-_MODULES: Final = {"Broker": "broker", "MemoryBroker": "memory_broker"}
+_MODULES: Final = {"Broker": ".broker", "MemoryBroker": ".memory_broker"}
 
-
-def __getattr__(name: str) -> Any:
-    module = _MODULES.get(name)
-    if module is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{module}"), name)
+__getattr__, __dir__ = lazy_names(__name__, _MODULES)

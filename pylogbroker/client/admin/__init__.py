@@ -29,8 +29,9 @@ Classes are imported on first use: a command needs few of them.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
+
+from pylogbroker.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from pylogbroker.client.admin.acls import (
@@ -126,59 +127,50 @@ __all__ = [
 ]
 
 _MODULES: Final = {
-    "EARLIEST": "pylogbroker.client.admin.records",
-    "LATEST": "pylogbroker.client.admin.records",
-    "MAX_TIMESTAMP": "pylogbroker.client.admin.records",
-    "AccessControlEntry": "pylogbroker.client.admin.acls",
-    "AclBinding": "pylogbroker.client.admin.acls",
-    "AclFilter": "pylogbroker.client.admin.acls",
-    "AclOperation": "pylogbroker.client.admin.acls",
-    "AclPermission": "pylogbroker.client.admin.acls",
-    "AclResourceType": "pylogbroker.client.admin.acls",
-    "AdminClient": "pylogbroker.client.admin.client",
-    "AnyName": "pylogbroker.client.admin.quotas",
-    "BrokerDescription": "pylogbroker.client.admin.cluster_info",
-    "ClusterDescription": "pylogbroker.client.admin.cluster_info",
-    "CommittedOffset": "pylogbroker.client.admin.groups",
-    "ConfigEntry": "pylogbroker.client.admin.configs",
+    "EARLIEST": ".records",
+    "LATEST": ".records",
+    "MAX_TIMESTAMP": ".records",
+    "AccessControlEntry": ".acls",
+    "AclBinding": ".acls",
+    "AclFilter": ".acls",
+    "AclOperation": ".acls",
+    "AclPermission": ".acls",
+    "AclResourceType": ".acls",
+    "AdminClient": ".client",
+    "AnyName": ".quotas",
+    "BrokerDescription": ".cluster_info",
+    "ClusterDescription": ".cluster_info",
+    "CommittedOffset": ".groups",
+    "ConfigEntry": ".configs",
     "ConfigOperation": "pylogbroker.config.changes",
-    "ConfigResource": "pylogbroker.client.admin.configs",
-    "ConfigResourceType": "pylogbroker.client.admin.configs",
-    "ConfigSynonym": "pylogbroker.client.admin.configs",
-    "CreatedTopic": "pylogbroker.client.admin.topics",
+    "ConfigResource": ".configs",
+    "ConfigResourceType": ".configs",
+    "ConfigSynonym": ".configs",
+    "CreatedTopic": ".topics",
     "DelegationToken": "pylogbroker.security.delegation.tokens",
-    "ElectionType": "pylogbroker.client.admin.replicas",
-    "FeatureLevels": "pylogbroker.client.admin.cluster_info",
-    "GroupDescription": "pylogbroker.client.admin.groups",
-    "GroupListing": "pylogbroker.client.admin.groups",
+    "ElectionType": ".replicas",
+    "FeatureLevels": ".cluster_info",
+    "GroupDescription": ".groups",
+    "GroupListing": ".groups",
     "IssuedToken": "pylogbroker.security.delegation.tokens",
-    "ItemsFailed": "pylogbroker.client.admin.routing",
-    "ListedOffset": "pylogbroker.client.admin.records",
-    "LogDirDescription": "pylogbroker.client.admin.replicas",
-    "MemberDescription": "pylogbroker.client.admin.groups",
-    "MemberToRemove": "pylogbroker.client.admin.groups",
-    "NewTopic": "pylogbroker.client.admin.topics",
-    "PartitionDescription": "pylogbroker.client.admin.topics",
-    "PatternType": "pylogbroker.client.admin.acls",
-    "ProducerDescription": "pylogbroker.client.admin.transactions",
-    "Reassignment": "pylogbroker.client.admin.replicas",
-    "ReplicaInfo": "pylogbroker.client.admin.replicas",
-    "ResourcePattern": "pylogbroker.client.admin.acls",
+    "ItemsFailed": ".routing",
+    "ListedOffset": ".records",
+    "LogDirDescription": ".replicas",
+    "MemberDescription": ".groups",
+    "MemberToRemove": ".groups",
+    "NewTopic": ".topics",
+    "PartitionDescription": ".topics",
+    "PatternType": ".acls",
+    "ProducerDescription": ".transactions",
+    "Reassignment": ".replicas",
+    "ReplicaInfo": ".replicas",
+    "ResourcePattern": ".acls",
     "SettingChange": "pylogbroker.config.changes",
-    "TopicDescription": "pylogbroker.client.admin.topics",
-    "TopicListing": "pylogbroker.client.admin.topics",
-    "TransactionDescription": "pylogbroker.client.admin.transactions",
-    "TransactionListing": "pylogbroker.client.admin.transactions",
-    "UpgradeType": "pylogbroker.client.admin.cluster_info",
+    "TopicDescription": ".topics",
+    "TopicListing": ".topics",
+    "TransactionDescription": ".transactions",
+    "TransactionListing": ".transactions",
+    "UpgradeType": ".cluster_info",
 }
 
-
-def __getattr__(name: str) -> Any:
-    module = _MODULES.get(name)
-    if module is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(module), name)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazy_names(__name__, _MODULES)

@@ -30,8 +30,9 @@ Classes are imported on first use, so that programs need not wait for those that
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
+
+from pylogbroker.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from pylogbroker.client.consumer.filters import Blacklist, Whitelist
@@ -59,27 +60,18 @@ __all__ = [
 ]
 
 _MODULES: Final = {
-    "AdminClient": "sync.admin",
-    "Blacklist": "consumer.filters",
-    "ConsumerConnector": "sync.connector",
-    "EARLIEST": "simple_consumer",
-    "LATEST": "simple_consumer",
-    "OtherProcess": "sync.background",
-    "Producer": "sync.producer",
-    "SimpleConsumer": "sync.simple_consumer",
-    "Stream": "sync.streams",
-    "TimedOut": "sync.background",
-    "Whitelist": "consumer.filters",
-    "WrongThread": "sync.background",
+    "AdminClient": ".admin",
+    "Blacklist": "..consumer.filters",
+    "ConsumerConnector": ".connector",
+    "EARLIEST": "..simple_consumer",
+    "LATEST": "..simple_consumer",
+    "OtherProcess": ".background",
+    "Producer": ".producer",
+    "SimpleConsumer": ".simple_consumer",
+    "Stream": ".streams",
+    "TimedOut": ".background",
+    "Whitelist": "..consumer.filters",
+    "WrongThread": ".background",
 }
 
-
-def __getattr__(name: str) -> Any:
-    module = _MODULES.get(name)
-    if module is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"pylogbroker.client.{module}"), name)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazy_names(__name__, _MODULES)
