@@ -254,15 +254,15 @@ def _add_run(summary: Summary, seed: int, fixed: Mapping[str, Any], show: Show |
 @contextmanager
 def _without_garbage() -> Iterator[Callable[[], object]]:
     """Give a function to call after each run: what a run leaves behind is not collected during the next one."""
-    was_enabled = gc.isenabled()
-    gc.collect()
-    gc.freeze()
-    gc.disable()
 
     def collect() -> None:
         with patch.object(sys, "unraisablehook", lambda _: None), patch.object(globalLogPublisher, "_observers", []):
             gc.collect()
 
+    was_enabled = gc.isenabled()
+    collect()
+    gc.freeze()
+    gc.disable()
     try:
         yield collect
     finally:
