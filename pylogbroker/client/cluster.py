@@ -159,11 +159,6 @@ class Cluster:
     def leader_of(self, topic: str, partition: int) -> int | None:
         return self._leader((topic, partition))
 
-    def leader_epoch_of(self, topic: str, partition: int) -> int:
-        """Return -1 if unknown."""
-        info = self._metadata.topics.get(topic)
-        return info.partitions[partition].leader_epoch if info and 0 <= partition < len(info.partitions) else -1
-
     def partitions_of(self, topic: str) -> int | None:
         info = self._metadata.topics.get(topic)
         return None if info is None else len(info.partitions)
