@@ -33,6 +33,7 @@ SETTINGS: Final = {
 }
 _SOURCE: Final = Topic("source", 4, {"segment.bytes": "1000000"}, judged=False)
 _TARGET_PARTITIONS: Final = 3
+_MOST_QUEUED: Final = 50_000  # records of the source, below what librdkafka takes at a time
 _BATCH_BYTES: Final = 3000  # of the source: copiers fetch few records of each partition, and mix them in transactions
 _PATIENT: Final = 5  # times as long lives a member without an instance id, for whose death the whole group waits
 _HASTE: Final = 10.0  # seconds: who gives less wants an end, whether all is copied or not
@@ -186,8 +187,8 @@ def _fill(bootstrap: str, source: dict[Partition, int]) -> None:
         for sequence in range(count):
             value = value_of(Stamp("source", topic, index, sequence), "x" * (sequence % 40))
             producer.produce(topic, value, str(sequence), index, on_delivery=delivered)
-            if sequence % 1000 == 0:
-                producer.poll(0)
+            while len(producer) > _MOST_QUEUED:
+                producer.poll(1)
     if producer.flush(60) or failed:
         raise RuntimeError(f"the source could not be written: {failed[:1]}")
 
