@@ -60,7 +60,7 @@ class AutoCreation:
                     topic=name,
                 )
             return
-        self._controller.plan_topic(NewTopic(name), allowance)
+        self._controller.plans.plan_topic(NewTopic(name), allowance)
         self._waiting.append(name)
         self._names.add(name)
         if len(self._names) == 1:

@@ -34,7 +34,6 @@ from pylogbroker.metadata.delta import (
     ControllerElected,
     Delta,
     NewTopic,
-    PartitionsChanged,
     PlannedTopic,
     TopicDeleted,
 )
@@ -55,7 +54,7 @@ log = Logger()
 
 @attrs.define(eq=False)
 class LocalController:
-    """Methods named `plan_` only check. `is_due` limits log lines."""
+    """`is_due` limits log lines."""
 
     _tree: ITree
     _config: BrokerConfig
@@ -63,18 +62,18 @@ class LocalController:
     _metadata: ClusterMetadata = attrs.field(factory=ClusterMetadata)
     _in_thread: InThread | None = None
     _is_due: Callable[[str], bool] = lambda about: True
-    _plans: MetadataPlans = attrs.field(init=False)
+    plans: MetadataPlans = attrs.field(init=False)
     _interrupted: list[TopicImage] = attrs.field(factory=list, init=False)
     _lock: DeferredLock = attrs.field(factory=DeferredLock, init=False)
 
     def __attrs_post_init__(self) -> None:
-        self._plans = MetadataPlans(self._config, self._metadata, self._is_due)
+        self.plans = MetadataPlans(self._config, self._metadata, self._is_due)
 
     async def open(self, slices: Slices) -> None:
         """Read the image from the tree, without topics under deletion. Followers are not called."""
         contents = await read_image(self._tree, slices)
         self._interrupted += contents.deleted
-        self._plans.open(contents.image)
+        self.plans.open(contents.image)
         image = await StoredSettings(self._config).accepted_image(contents.image, slices)
         this_broker = BrokerRegistered(image.brokers.get(self._broker_id, BrokerRegistration(self._broker_id)))
         self._metadata.image = Delta.of(this_broker, ControllerElected(self._broker_id)).apply(image)
@@ -88,26 +87,11 @@ class LocalController:
         described = broker_registration(self._broker_id, epoch, node)
         await self._metadata.publish(Delta.of(BrokerRegistered(described)))
 
-    def plan_topic(self, wanted: NewTopic, allowance: PartitionAllowance | None = None) -> PlannedTopic:
-        return self._plans.plan_topic(wanted, allowance)
-
-    def plan_partitions(
-        self,
-        name: str,
-        count: int,
-        assignments: Sequence[Sequence[int]] | None = None,
-        allowance: PartitionAllowance | None = None,
-    ) -> PartitionsChanged:
-        return self._plans.plan_partitions(name, count, assignments, allowance)
-
-    def plan_config(self, resource: ConfigResource, change: ConfigChange) -> dict[str, str]:
-        return self._plans.plan_config(resource, change)
-
     async def create_topic(self, wanted: NewTopic, allowance: PartitionAllowance | None = None) -> TopicImage:
         async def create() -> TopicImage:
-            planned = self.plan_topic(wanted, allowance)
+            planned = self.plans.plan_topic(wanted, allowance)
             await self._create(planned)
-            self._plans.log_without_effect(wanted.name, planned.settings, {})
+            self.plans.log_without_effect(wanted.name, planned.settings, {})
             return planned.topic
 
         return await self._one_at_a_time(create)
@@ -116,7 +100,7 @@ class LocalController:
         """Create a planned topic, with other operations in the same transaction."""
 
         async def create() -> None:
-            self._plans.check_is_new(planned.topic.name)
+            self.plans.check_is_new(planned.topic.name)
             await self._create(planned, *others)
 
         await self._one_at_a_time(create)
@@ -129,7 +113,7 @@ class LocalController:
         allowance: PartitionAllowance | None = None,
     ) -> TopicImage:
         async def create() -> TopicImage:
-            planned = self.plan_partitions(name, count, assignments, allowance)
+            planned = self.plans.plan_partitions(name, count, assignments, allowance)
             await self._commit(Delta.of(planned), count)
             return self._metadata.topics[name]
 
@@ -137,10 +121,10 @@ class LocalController:
 
     async def alter_config(self, resource: ConfigResource, change: ConfigChange) -> None:
         async def alter() -> None:
-            settings, before = self.plan_config(resource, change), self._metadata.image.settings(resource)
+            settings, before = self.plans.plan_config(resource, change), self._metadata.image.settings(resource)
             await self._commit(Delta.of(ConfigChanged(resource, settings)))
             if resource.type is ConfigResourceType.TOPICS:
-                self._plans.log_without_effect(resource.name, settings, before)
+                self.plans.log_without_effect(resource.name, settings, before)
 
         await self._one_at_a_time(alter, of_topics=resource.type is ConfigResourceType.TOPICS)
 
@@ -163,7 +147,7 @@ class LocalController:
             delta = Delta.of(TopicDeleted(topic))
             await self._write(lambda: list(operations(delta, self._metadata.image)))
             self._interrupted.append(topic)
-            self._plans.topic_deleted(topic.name)
+            self.plans.topic_deleted(topic.name)
             await self._metadata.publish(delta)
             await self._remove_nodes(topic)
             return topic
@@ -192,7 +176,7 @@ class LocalController:
     async def _create(self, planned: PlannedTopic, *others: Operation) -> None:
         name = planned.topic.name
         await self._commit(planned.delta, len(planned.topic.partitions), *others)
-        self._plans.topic_created(name)
+        self.plans.topic_created(name)
 
     async def _commit(self, delta: Delta, partitions: int = 0, *others: Operation) -> None:
         await self._write(lambda: [*operations(delta, self._metadata.image), *others], partitions)

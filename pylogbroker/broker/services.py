@@ -53,11 +53,8 @@ class Metadata(Protocol):
     def require_topic(self, wanted: str | UUID, /) -> TopicImage: ...
 
 
-class Controller(Protocol):
-    """Changes of the metadata; they raise KafkaError. Methods named `plan_` only check."""
-
-    def check_is_controller(self) -> None:
-        """Raise NOT_CONTROLLER if clients must ask another broker for changes of topics."""
+class ChangePlans(Protocol):
+    """Checks of metadata changes that are not made yet; they raise KafkaError."""
 
     def plan_topic(self, wanted: NewTopic, allowance: PartitionAllowance | None = None) -> PlannedTopic: ...
     def plan_partitions(
@@ -68,6 +65,17 @@ class Controller(Protocol):
         allowance: PartitionAllowance | None = None,
     ) -> PartitionsChanged: ...
     def plan_config(self, resource: ConfigResource, change: ConfigChange, /) -> dict[str, str]: ...
+
+
+class Controller(Protocol):
+    """Changes of the metadata; they raise KafkaError."""
+
+    @property
+    def plans(self) -> ChangePlans: ...
+
+    def check_is_controller(self) -> None:
+        """Raise NOT_CONTROLLER if clients must ask another broker for changes of topics."""
+
     async def create_topic(self, wanted: NewTopic, allowance: PartitionAllowance | None = None) -> TopicImage: ...
     async def create_partitions(
         self,

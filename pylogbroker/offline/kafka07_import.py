@@ -141,7 +141,7 @@ class Kafka07Import:
                 )
             else:
                 wanted = NewTopic(plan.name, len(plan.partitions), 1, settings=self._settings)
-                topics.append(self._broker.controller.plan_topic(wanted))
+                topics.append(self._broker.controller.plans.plan_topic(wanted))
                 self._check_places(plan)
         return topics, done
 

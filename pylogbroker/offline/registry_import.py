@@ -53,7 +53,7 @@ class RegistryImport:
             self._report(f"skipped {name}: {has}{fewer}")
             return None
         settings = kafka07_import.SETTINGS if registered.origins else self._accepted(registered)
-        planned = controller.plan_topic(NewTopic(name, registered.partitions, 1, settings=settings))
+        planned = controller.plans.plan_topic(NewTopic(name, registered.partitions, 1, settings=settings))
         if registered.origins:
             kafka07_import.add_topic(self._broker, planned, registered.origins)
         else:

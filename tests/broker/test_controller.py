@@ -141,7 +141,7 @@ class CreateTests(ControllerTests):
         self.assertFalse(now(self.controller.create_topic(NewTopic("__others"))).internal)
 
     def test_planning_changes_nothing(self) -> None:
-        planned = self.controller.plan_topic(NewTopic("t", 5, 3, settings={"retention.ms": "7"}))
+        planned = self.controller.plans.plan_topic(NewTopic("t", 5, 3, settings={"retention.ms": "7"}))
         self.assertEqual((len(planned.topic.partitions), planned.topic.replication_factor), (5, 3))
         self.assertEqual(planned.settings, {"retention.ms": "7"})
         self.assertEqual((self.metadata.topics, self.stored().topics, self.follower.deltas), ({}, {}, []))
@@ -214,11 +214,13 @@ class AddPartitionsTests(ControllerTests):
             self.rejected(ErrorCode.INVALID_PARTITIONS, add, "t", count)
         for assignments in ([], [[1, 2], [2, 3]], [[1]], [[1, 1]], [[1, 9]]):
             self.rejected(ErrorCode.INVALID_REPLICA_ASSIGNMENT, add, "t", 3, assignments)
-            self.rejected(ErrorCode.INVALID_REPLICA_ASSIGNMENT, self.controller.plan_partitions, "t", 3, assignments)
+            self.rejected(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT, self.controller.plans.plan_partitions, "t", 3, assignments
+            )
 
     def test_planning_changes_nothing(self) -> None:
         now(self.controller.create_topic(NewTopic("t", 1, 1)))
-        self.assertEqual(sorted(self.controller.plan_partitions("t", 3).partitions), [1, 2])
+        self.assertEqual(sorted(self.controller.plans.plan_partitions("t", 3).partitions), [1, 2])
         self.assertEqual(len(self.metadata.topics["t"].partitions), 1)
 
 
@@ -241,7 +243,7 @@ class ConfigTests(ControllerTests):
 
     def test_errors(self) -> None:
         now(self.controller.create_topic(NewTopic("t", 1, 1)))
-        for operation in (self.controller.alter_config, self.controller.plan_config):
+        for operation in (self.controller.alter_config, self.controller.plans.plan_config):
             self.rejected(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, operation, topic_resource("u"), lambda own: {})
             self.rejected(ErrorCode.INVALID_CONFIG, operation, topic_resource("t"), lambda own: {"retention.ms": "x"})
             self.rejected(ErrorCode.INVALID_REQUEST, operation, broker_resource(1), lambda own: {"broker.id": "x"})

@@ -67,8 +67,8 @@ class _Enlargement:
         controller.check_is_controller()
         given = None if wanted.assignments is None else [assignment.broker_ids for assignment in wanted.assignments]
         if self._validate_only:
-            controller.plan_partitions(name, count, given, self.allowance)
+            controller.plans.plan_partitions(name, count, given, self.allowance)
             return
         if self._mutations is not None:
-            self._mutations.take(len(controller.plan_partitions(name, count, given).partitions))
+            self._mutations.take(len(controller.plans.plan_partitions(name, count, given).partitions))
         await controller.create_partitions(name, count, given, self.allowance)

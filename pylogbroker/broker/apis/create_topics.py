@@ -102,9 +102,9 @@ class _Creation:
         controller.check_is_controller()
         topic = NewTopic(wanted.name, wanted.num_partitions, wanted.replication_factor, _assignment(wanted), settings)
         if self._validate_only:
-            return controller.plan_topic(topic, self.allowance).topic
+            return controller.plans.plan_topic(topic, self.allowance).topic
         if self._mutations is not None:
-            self._mutations.take(len(controller.plan_topic(topic).topic.partitions))
+            self._mutations.take(len(controller.plans.plan_topic(topic).topic.partitions))
         return await controller.create_topic(topic, self.allowance)
 
     def _configs(self, own: Mapping[str, str]) -> list[CreatableTopicConfigs]:

@@ -41,7 +41,7 @@ from pylogbroker.interfaces import (
 )
 from pylogbroker.metadata import zk_paths, zk_schema
 from pylogbroker.metadata.config_changes import notification
-from pylogbroker.metadata.delta import Delta, NewTopic, PartitionsChanged, PlannedTopic
+from pylogbroker.metadata.delta import Delta, NewTopic
 from pylogbroker.metadata.image import (
     NO_LEADER,
     ClusterImage,
@@ -76,7 +76,7 @@ class ClusterAdmin:
     _broker_id: int
     _tree: ITree
     _metadata: ClusterMetadata
-    _plans: MetadataPlans
+    plans: MetadataPlans
     _runtime: Runtime
     _protocol: InterBrokerProtocol
     _controller: ControllerChannel
@@ -109,23 +109,8 @@ class ClusterAdmin:
                 ErrorCode.NOT_CONTROLLER,
             )
 
-    def plan_topic(self, wanted: NewTopic, allowance: PartitionAllowance | None = None) -> PlannedTopic:
-        return self._plans.plan_topic(wanted, allowance)
-
-    def plan_partitions(
-        self,
-        name: str,
-        count: int,
-        assignments: Sequence[Sequence[int]] | None = None,
-        allowance: PartitionAllowance | None = None,
-    ) -> PartitionsChanged:
-        return self._plans.plan_partitions(name, count, assignments, allowance)
-
-    def plan_config(self, resource: ConfigResource, change: ConfigChange) -> dict[str, str]:
-        return self._plans.plan_config(resource, change)
-
     async def create_topic(self, wanted: NewTopic, allowance: PartitionAllowance | None = None) -> TopicImage:
-        planned = self._plans.plan_topic(wanted, allowance)
+        planned = self.plans.plan_topic(wanted, allowance)
         topic = planned.topic
         if not self._protocol.has_topic_ids:
             topic = attrs.evolve(topic, id=uuid.UUID(int=0))
@@ -149,7 +134,7 @@ class ClusterAdmin:
         assignments: Sequence[Sequence[int]] | None = None,
         allowance: PartitionAllowance | None = None,
     ) -> TopicImage:
-        added = self._plans.plan_partitions(name, count, assignments, allowance)
+        added = self.plans.plan_partitions(name, count, assignments, allowance)
 
         async def create() -> None:
             node = await self._tree.get(zk_paths.topic(name))
@@ -166,7 +151,7 @@ class ClusterAdmin:
         before = self._metadata.image.settings(resource)
         settings = await self._change(lambda: self._alter(resource, change))
         if resource.type is ConfigResourceType.TOPICS:
-            self._plans.log_without_effect(resource.name, settings, before)
+            self.plans.log_without_effect(resource.name, settings, before)
 
     async def _alter(self, resource: ConfigResource, change: ConfigChange) -> dict[str, str]:
         """Change the stored settings; another broker may do so at the same time.
@@ -177,7 +162,7 @@ class ClusterAdmin:
         while True:
             [node] = await self._tree.get_many([path])
             stored = {} if node is None else zk_schema.decode_config(node.data)
-            settings = self._plans.plan_stored_config(resource, stored, change)
+            settings = self.plans.plan_stored_config(resource, stored, change)
             data = zk_schema.encode_config(settings)
             written = Create(path, data) if node is None else SetData(path, data, node.stat.version)
             try:

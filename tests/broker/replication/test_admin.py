@@ -165,10 +165,12 @@ class TopicTests(AdminTests):
     def test_a_topic_of_format_07_has_one_replica(self) -> None:
         self.cluster.announce(1, 2)
         settings = {"message.format.version": "0.7"}
-        self.assertEqual(self.admin.plan_topic(NewTopic("old", 1, 1, settings=settings)).topic.replication_factor, 1)
+        self.assertEqual(
+            self.admin.plans.plan_topic(NewTopic("old", 1, 1, settings=settings)).topic.replication_factor, 1
+        )
         for wanted in (NewTopic("old", 1, 2, settings=settings), NewTopic("old", -1, -1, {0: [2, 1]}, settings)):
             with self.assertRaises(KafkaError) as raised:
-                self.admin.plan_topic(wanted)
+                self.admin.plans.plan_topic(wanted)
             self.assertEqual(raised.exception.code, ErrorCode.INVALID_REPLICATION_FACTOR)
             self.assertIn("ask for one, or for another message.format.version", raised.exception.detail)
 
