@@ -45,7 +45,8 @@ class MemoryLimit:
         self.total += size - self._held.pop(holder, 0)
         if size:
             self._held[holder] = size
-        self._enforce()
+        if self.total > self.limit:
+            self._enforce()
 
     def leaves(self, holder: MemoryHolder, left_behind: int) -> None:
         """Note the end of a connection; `left_behind` bytes stay in use until `released`."""

@@ -445,13 +445,18 @@ class KafkaProtocol(Protocol):
                 first.measured.end()
             self._waiting_bytes -= first.held
             self._send(first.chunks or [])
-        self._work_soon()
+        if not (self._working or self._is_work_deferred):
+            self._send_soon()
 
-    def _work_soon(self) -> None:
-        """Go on, after the other answers that the requests at work complete: they are sent together."""
-        actions = self.factory.deferred_actions
-        if self._working or self._is_work_deferred:
+    def _send_soon(self) -> None:
+        """Send answers: at once, or together with others that the requests at work complete."""
+        if not (self._waiting or self._todo or self._blocked or self._paused or self._finishing or self._busy):
+            self._flush()  # it was the last answer, and no request waits for its place
+            if self._blocked:
+                self._read_on_or_not()
+            self._account()
             return
+        actions = self.factory.deferred_actions
         if actions.is_collecting and self._out_bytes <= _OUT_BYTES and len(self._out) <= _OUT_CHUNKS:
             self._is_work_deferred = True
             actions.defer(self._work_deferred)

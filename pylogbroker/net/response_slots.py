@@ -61,7 +61,7 @@ class ResponseSlot:
 
     def await_answer(self, work: Deferred[Any]) -> None:
         self.work = work
-        work.addCallbacks(self._ready, self._failed).addErrback(self._broken)
+        work.addCallbacks(self._ready, self._failed)
 
     def await_encoding(self, work: Deferred[list[Chunk]]) -> None:
         self.work, self.is_encoding = work, True
@@ -81,11 +81,17 @@ class ResponseSlot:
 
     def _ready(self, answer: Any) -> None:
         if self.connection is not None:
-            self.connection.answer_ready(self, answer)
+            try:  # an errback of its own would cost each answer more
+                self.connection.answer_ready(self, answer)
+            except Exception:
+                self._broken(Failure())
 
     def _failed(self, failure: Failure) -> None:
         if self.connection is not None:
-            self.connection.answer_failed(self, failure)
+            try:
+                self.connection.answer_failed(self, failure)
+            except Exception:
+                self._broken(Failure())
         elif not failure.check(CancelledError, KafkaError, ProtocolViolation):
             log.failure("{api} failed after its connection was closed", failure, api=self.route.name)
 

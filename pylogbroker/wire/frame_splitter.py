@@ -72,11 +72,14 @@ class FrameSplitter:
                 self.violation = self._bad_length(length)
                 return frames
             position += 4
-            if end - position < length:
+            stop = position + length
+            if stop > end:
                 self._begin(length, view[position:])
                 return frames
-            frames.append(view[position : position + length])
-            position += length
+            frames.append(view[position:stop])
+            if stop == end:
+                return frames
+            position = stop
         self._head = data[position:]
         return frames
 

@@ -384,6 +384,21 @@ class ProtocolTests(SynchronousTestCase):
             other.dataReceived(heartbeat(3))
         self.assertEqual((correlation_ids(transport), send.call_count), ([1, 2], 1))
 
+    def test_the_last_answer_of_a_connection_does_not_wait_for_the_requests_at_work(self) -> None:
+        sent: list[int] = []
+
+        def complete(*_: Any) -> HeartbeatResponse:
+            self.handlers.waiting.pop().callback(MetadataResponse())
+            sent.append(len(transport.sent))
+            return HeartbeatResponse()
+
+        factory = FakeFactory((Api(MetadataRequest, self.handlers.metadata), Api(HeartbeatRequest, complete)))
+        protocol, transport = connect(factory)
+        other, _ = connect(factory)
+        protocol.dataReceived(metadata(1))
+        other.dataReceived(heartbeat(2))
+        self.assertEqual((sent, factory.memory.total), ([1], 0))
+
     def test_finishing_an_idle_connection_closes_it(self) -> None:
         self.protocol.finish()
         self.assertEqual(self.transport.closed, "after sending")
