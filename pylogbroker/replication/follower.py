@@ -36,7 +36,7 @@ Sources: KIP-101, KIP-279, KIP-320, KIP-595; Kafka's class AbstractFetcherThread
 from __future__ import annotations
 
 from enum import Enum, auto
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 import attrs
 
@@ -67,8 +67,7 @@ class FollowerState(Enum):
     FAILED = auto()
 
 
-@attrs.frozen
-class FetchFrom:
+class FetchFrom(NamedTuple):
     """Ask for records (Fetch)."""
 
     leader_epoch: int
@@ -97,8 +96,7 @@ class ListOffset:
 FollowerRequest: TypeAlias = FetchFrom | FindEpochEnd | ListOffset
 
 
-@attrs.frozen
-class FetchedData:
+class FetchedData(NamedTuple):
     """Answer to a fetch, without the records."""
 
     high_watermark: int

@@ -24,9 +24,7 @@ Sources: KIP-101, KIP-207, KIP-320, KIP-392, KIP-497, KIP-595, KIP-903; Kafka's 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
-
-import attrs
+from typing import Final, NamedTuple
 
 from pylogbroker.errors import ErrorCode, KafkaError, OffsetOutOfRange
 from pylogbroker.metadata.image import BrokerRegistration, PartitionState
@@ -47,8 +45,7 @@ from pylogbroker.replication.settings import ReplicationSettings
 ISR_RETRY_MS: Final = 50
 
 
-@attrs.frozen
-class FollowerFetch:
+class FollowerFetch(NamedTuple):
     """Fields of a follower's Fetch request for one partition."""
 
     replica_id: int
@@ -61,8 +58,7 @@ class FollowerFetch:
     """Unknown before Fetch 15."""
 
 
-@attrs.frozen
-class FetchOutcome:
+class FetchOutcome(NamedTuple):
     """Checked fetch: the answer has the records from the fetch offset on, or where the logs diverge."""
 
     diverging: EpochEnd | None = None
@@ -122,7 +118,7 @@ class LeaderReplica:
             raise OffsetOutOfRange(f"offset {fetch.fetch_offset} is not within {start} to {end}")
         progress.fetched(fetch.fetch_offset, fetch.log_start_offset, fetch.broker_epoch, end, now_ms)
         expansion = self._expand_isr(fetch.replica_id, progress)
-        return FetchOutcome(None, (*expansion, *self._advance_high_watermark(now_ms)))
+        return FetchOutcome(None, expansion + self._advance_high_watermark(now_ms))
 
     def follower_waited(self, replica_id: int, fetch_ms: int) -> None:
         """Note a fetch at the same offset as the last one of a follower."""
@@ -232,7 +228,7 @@ class LeaderReplica:
         if fetch.broker_epoch == UNKNOWN_BROKER_EPOCH:
             return
         broker = self._brokers.get(fetch.replica_id)
-        known = max(progress.broker_epoch, UNKNOWN_BROKER_EPOCH if broker is None else broker.epoch)
+        known = progress.broker_epoch if broker is None else max(progress.broker_epoch, broker.epoch)
         if fetch.broker_epoch < known:
             detail = f"broker {fetch.replica_id} has epoch {known}, the fetch {fetch.broker_epoch}"
             raise KafkaError(detail, ErrorCode.NOT_LEADER_OR_FOLLOWER)

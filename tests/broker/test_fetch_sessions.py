@@ -167,7 +167,7 @@ def test_many_partitions_are_collected_with_pauses() -> None:
 
 def test_partitions_that_were_sent_data_go_to_the_end() -> None:
     session = begin(FetchSessions(1))
-    session.move_to_end([("t", 0)])
+    session.move_to_end(("t", 0))
     assert keys(session) == [("t", 1), ("t", 0)]
 
 

@@ -87,6 +87,12 @@ class FollowerSessionTests(ReplicaTests):
         self.assertEqual({index: values_in(each.records) for index, each in found.items()}, {1: [b"value"]})
         self.assertEqual(self.read[-1], [1])
 
+    def test_a_partition_that_is_named_and_forgotten_is_not_read(self) -> None:
+        waiting = self.send({1: 0}, forgotten=(1,))
+        self.node.produce("t", 1, 1)
+        self.node.produce("t", 2, 1)
+        self.assertEqual(list(self.answered(waiting)), [2])
+
     def test_an_append_between_two_requests_is_found(self) -> None:
         self.node.produce("t", 2, 1)
         self.assertEqual(list(self.answered(self.send({}))), [2])

@@ -11,7 +11,6 @@ announces: a log start that moved, or a replica that was assigned again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Protocol
 
 import attrs
@@ -52,7 +51,7 @@ class _GrowthWatch:
 class FollowerSession(FetchSession):
     replica_id: int = attrs.field(kw_only=True)
     waiting: WaitingFetch | None = attrs.field(default=None, init=False)
-    _due: dict[PartitionKey, None] = attrs.field(factory=dict, init=False)
+    _due: dict[PartitionKey, RequestedPartition] = attrs.field(factory=dict, init=False)
     _watches: dict[PartitionKey, _GrowthWatch] = attrs.field(factory=dict, init=False)
     _last_pass_ms: int = attrs.field(init=False)
 
@@ -61,7 +60,8 @@ class FollowerSession(FetchSession):
 
     def update(self, request: FetchRequest, requested: RequestedPartitions) -> None:
         super().update(request, requested)
-        self._due.update(dict.fromkeys(requested))
+        for key in requested:
+            self._is_due(key)
 
     def forget(self, key: PartitionKey) -> None:
         super().forget(key)
@@ -72,26 +72,30 @@ class FollowerSession(FetchSession):
         super().used(now_ms)
         if now_ms - self._last_pass_ms >= PASS_MS:
             self._last_pass_ms = now_ms
-            self._due.update(dict.fromkeys(self.partitions))
+            self._due.update(self.partitions)
 
     def to_read(self) -> list[RequestedPartition]:
-        partitions = self.partitions
-        return [partitions[key] for key in self._due]
+        return list(self._due.values())
 
-    def move_to_end(self, keys: Iterable[PartitionKey]) -> None:
-        for key in keys:
-            if key in self._due:
-                del self._due[key]
-                self._due[key] = None
+    def _is_due(self, key: PartitionKey) -> None:
+        asked = self.partitions.get(key)
+        if asked is not None:
+            self._due[key] = asked
+
+    def move_to_end(self, key: PartitionKey) -> None:
+        if (asked := self._due.pop(key, None)) is not None:
+            self._due[key] = asked
 
     def is_watching(self, asked: RequestedPartition) -> bool:
-        return (asked.topic, asked.partition.partition) in self._watches
+        return bool(self._watches) and (asked.topic, asked.partition.partition) in self._watches
 
     def settle(self, asked: RequestedPartition, answer: PartitionData, partition: Partition) -> None:
         """Note an answer that is sent; the partition is settled if the follower has all of it."""
-        has_all = asked.partition.fetch_offset == answer.high_watermark == partition.log.log_end_offset
+        if not asked.partition.fetch_offset == answer.high_watermark == partition.log.log_end_offset:
+            return
+        has_news = answer.error_code or answer.diverging_epoch.epoch >= 0
         replication = partition.replication
-        if not has_all or replication is None or not replication.is_in_sync(self.replica_id):
+        if has_news or replication is None or not replication.is_in_sync(self.replica_id):
             return
         key = asked.topic, answer.partition_index
         self._due.pop(key, None)
@@ -101,7 +105,7 @@ class FollowerSession(FetchSession):
 
     def partition_grew(self, watch: _GrowthWatch, size: int) -> bool:
         """Let the next pass read the partition; return whether the watch is over."""
-        self._due[watch.key] = None
+        self._is_due(watch.key)
         if watch.partition.replication is not None:
             watch.partition.replication.follower_waited(self.replica_id, self.last_used_ms)
         if self.waiting is not None:
@@ -112,7 +116,7 @@ class FollowerSession(FetchSession):
 
     def leadership_ended(self, watch: _GrowthWatch, error: KafkaError) -> None:
         """Answer soon: the next pass finds the error."""
-        self._due[watch.key] = None
+        self._is_due(watch.key)
         self._watches.pop(watch.key, None)
         if self.waiting is not None:
             self.waiting.fail(error)

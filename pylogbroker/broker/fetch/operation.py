@@ -216,8 +216,8 @@ class FetchOperation:
         if self._deadline is None:
             self._missing = self.request.min_bytes
             self._begin_waiting()
-            self._watch(self.asked)
-            if self._has_grown_since_read():
+            self._watch(self.asked, self._reader.partitions)
+            if self._reader.has_grown():  # a short read of a follower completes appends
                 self._missing = 0
         self._missing -= self._reader.size
         if self._missing <= 0:  # growth during the read
@@ -269,9 +269,10 @@ class FetchOperation:
     async def _read_in_slices(self, may_wait: bool = False, watch: bool = False, resumes: bool = False) -> None:
         self._reader.begin(resumes)
         async for place in self._slices():
+            some = self.asked[place]
             if watch:
-                self._watch(self.asked[place])
-            self._reader.read(self.asked[place], may_wait)
+                self._watch(some, map(self._reader.find_for_wait, some))
+            self._reader.read(some, may_wait)
 
     async def _slices(self) -> AsyncIterator[slice]:
         starts = range(0, len(self.asked), PARTITIONS_INLINE_MAX)
@@ -286,25 +287,15 @@ class FetchOperation:
         if self._follower is not None:
             self._follower.waiting = self
 
-    def _watch(self, some: Sequence[RequestedPartition]) -> None:
+    def _watch(self, some: Sequence[RequestedPartition], partitions: Iterable[Partition | None]) -> None:
         mark = self._mark
-        for asked in some:
-            if self._follower is not None and self._follower.is_watching(asked):
-                continue
-            try:
-                partition = self._reader.find(asked)
-            except KafkaError:  # the next read raises it again
-                continue
-            if self._reader.is_held_back(partition):
+        for asked, partition in zip(some, partitions, strict=True):
+            if partition is None or (self._follower is not None and self._follower.is_watching(asked)):
                 continue
             self._watched.append(partition)
             partition.purgatory.add(self, mark, partition.offset(mark) + 1)
             if self._announcement is not None:
                 partition.purgatory.add(self._announcement, Mark.HIGH_WATERMARK, partition.log.high_watermark + 1)
-
-    def _has_grown_since_read(self) -> bool:
-        """Return whether a short read of a follower completed appends; a consumer's completes none."""
-        return any(partition.log.log_end_offset > end for partition, end in self._reader.log_ends.items())
 
     @property
     def _mark(self) -> Mark:
@@ -449,7 +440,7 @@ class FetchOperation:
     async def _build_response_in_slices(self) -> FetchResponse:
         response = self._builder.begin()
         async for place in self._slices():
-            self._builder.add(response, self.asked[place], self._reader.answers[place])
+            self._builder.add(response, self.asked[place], place.start)
         return response
 
 

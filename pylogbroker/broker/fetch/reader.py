@@ -57,9 +57,12 @@ class FetchReader:
     """Reads the partitions of one request in order, within its limits. `begin` starts a pass.
 
     `is_urgent`: an answer has an error or other news. `uncached` has the parts of indexes and headers to bring from the
-    disk before the next read. `log_ends` has the log end of each partition when a follower read it, unless it was held
-    back. The progress of the follower may complete operations that append to partitions which this pass has read.
-    `throttled` counts bytes for throttled followers that are not in sync; they get none while the rate is exceeded.
+    disk before the next read. `throttled` counts bytes for throttled followers that are not in sync; they get none
+    while the rate is exceeded.
+
+    `partitions` has the partition of each answer; None if it has an error or was held back. Without errors, `log_ends`
+    has their log ends when a follower read them. The progress of the follower may complete operations that append to
+    partitions which this pass has read.
     """
 
     _services: Services
@@ -70,7 +73,8 @@ class FetchReader:
     left: int  # what remains of `limit`
     is_urgent: bool
     uncached: list[FileRegion]
-    log_ends: dict[Partition, int]
+    partitions: list[Partition | None]
+    log_ends: list[int]
     leaders: dict[int, NodeEndpoint]  # that errors name
     throttled: int
     _resumes: bool
@@ -131,17 +135,13 @@ class FetchReader:
         self.left = self.limit
         self.is_urgent = False
         self.uncached = []
-        self.log_ends = {}
+        self.partitions = []
+        self.log_ends = []
         self.leaders = {}
         self.throttled = 0
         self._is_exceeded = False
-        if self.is_follower:
-            services = self._services
-            self._is_exceeded = services.fetches.leader_throttle.is_exceeded(services.runtime.now_ms())
-
-    def is_held_back(self, partition: Partition) -> bool:
-        """Return whether a partition's records are left out of the answer now: the throttle's rate is exceeded."""
-        return self._is_exceeded and self._is_throttled(partition)
+        if self.is_follower and not (throttle := self._services.fetches.leader_throttle).is_unlimited:
+            self._is_exceeded = throttle.is_exceeded(self._services.runtime.now_ms())
 
     def _is_throttled(self, partition: Partition) -> bool:
         if not partition.throttles_followers:
@@ -155,6 +155,21 @@ class FetchReader:
             self._check_access(self._access, asked.topic)
         return self._services.partitions.find(asked.topic, asked.partition.partition, self._may_follow)
 
+    def find_for_wait(self, asked: RequestedPartition) -> Partition | None:
+        """Return a partition whose growth may end a wait; None if it has an error, or is held back."""
+        try:
+            partition = self.find(asked)
+        except KafkaError:  # the next read raises it again
+            return None
+        return None if self._is_exceeded and self._is_throttled(partition) else partition
+
+    def has_grown(self) -> bool:
+        """Return whether a follower's partitions have grown since this pass has read them, without errors."""
+        for partition, end in zip(self.partitions, self.log_ends, strict=False):
+            if partition is not None and partition.log.log_end_offset > end:
+                return True
+        return False
+
     def _check_access(self, access: Access, wanted: str | UUID) -> None:
         """Raise KafkaError unless consumers may read the topic, and followers may act as brokers."""
         if self.is_follower:
@@ -167,11 +182,10 @@ class FetchReader:
 
     def read(self, some: Sequence[RequestedPartition], may_wait: bool = False) -> None:
         """Read the next partitions; with `may_wait`, also from the disk."""
-        left, limit, answers = self.left, self.limit, self.answers
-        may_cut = self._context.api_version < FIRST_WITH_BYTE_LIMIT
         for asked in some:
+            partition = None
             try:
-                answer = self._read_partition(asked, max(0, left), left == limit or (may_cut and left > 0), may_wait)
+                answer, partition = self._read_partition(asked, may_wait)
             except KafkaError as error:
                 self.is_urgent = True
                 answer = PartitionData(asked.partition.partition)
@@ -184,10 +198,8 @@ class FetchReader:
                 self.is_urgent = True
                 answer = PartitionData(asked.partition.partition)
                 self.uncached.append(missing.region)
-            answers.append(answer)
-            if isinstance(answer.records, FileRegion):
-                left -= answer.records.length
-        self.left = left
+            self.answers.append(answer)
+            self.partitions.append(partition)
 
     def _name_of(self, topic: TopicKey) -> str:
         """Return the name of a topic, or "" if none has its id."""
@@ -196,15 +208,8 @@ class FetchReader:
         found = self._services.metadata.image.topic_by_id(topic)
         return "" if found is None else found.name
 
-    def count_sent(self, topic: TopicKey, size: int) -> None:
-        """Count bytes of records that are about to be sent."""
-        traffic = self._services.partitions.traffic.of(topic if type(topic) is str else self._name_of(topic))
-        if self.is_follower:
-            traffic.replication_bytes_out += size
-        else:
-            traffic.bytes_out += size
-
-    def _read_partition(self, asked: RequestedPartition, left: int, min_one: bool, may_wait: bool) -> PartitionData:
+    def _read_partition(self, asked: RequestedPartition, may_wait: bool) -> tuple[PartitionData, Partition | None]:
+        """Return an answer, and its partition unless it is held back: the throttle's rate is exceeded."""
         wanted = asked.partition
         if self._access is not None:
             self._check_access(self._access, asked.topic)
@@ -212,23 +217,25 @@ class FetchReader:
         partition.traffic.fetches += 1
         if self._context.api_version < _FIRST_WITH_ZSTD:
             self._check_age(partition)
+        log = partition.log
         diverging = None
+        held_back = False
         if self.is_follower:
             diverging = self._note_follower(partition, wanted)
-        elif wanted.current_leader_epoch >= 0 or wanted.last_fetched_epoch >= 0:
-            diverging = self._diverging(partition, wanted)
-        if partition.followed is not None:
-            partition.followed.check_read(wanted.fetch_offset)
-        log = partition.log
-        stable = log.last_stable_offset
-        upto = log.log_end_offset if self.is_follower else stable if self.is_committed else log.high_watermark
-        held_back = self._is_exceeded and self._is_throttled(partition)
-        if self.is_follower:
-            if not held_back:
-                self.log_ends[partition] = upto
+            upto = log.log_end_offset
+            self.log_ends.append(upto)
+            held_back = self._is_exceeded and self._is_throttled(partition)
             if self.announces_high_watermarks and 0 <= asked.sent_high_watermark < log.high_watermark:
                 self.is_urgent = True
-        answer = PartitionData(wanted.partition, 0, log.high_watermark, stable, log.log_start_offset, records=b"")
+        else:
+            if wanted.current_leader_epoch >= 0 or wanted.last_fetched_epoch >= 0:
+                diverging = self._diverging(partition, wanted)
+            if partition.followed is not None:
+                partition.followed.check_read(wanted.fetch_offset)
+            upto = log.last_stable_offset if self.is_committed else log.high_watermark
+        answer = PartitionData(
+            wanted.partition, 0, log.high_watermark, log.last_stable_offset, log.log_start_offset, records=b""
+        )
         if not self.is_committed:
             answer.aborted_transactions = None
         if diverging is not None:
@@ -237,8 +244,10 @@ class FetchReader:
         elif self._rack and (preferred := self._preferred_replica(partition, wanted)) != LEADER_SERVES:
             answer.preferred_read_replica = preferred
             self.is_urgent = True
-        elif not held_back:
-            max_bytes = min(wanted.partition_max_bytes, left)
+        elif not held_back and (wanted.fetch_offset != upto or not self.is_follower):
+            left = self.left
+            max_bytes = min(wanted.partition_max_bytes, max(0, left))
+            min_one = left == self.limit or (left > 0 and self._context.api_version < FIRST_WITH_BYTE_LIMIT)
             offset = partition.after_empty_range(wanted.fetch_offset) if log.byte_addressed else wanted.fetch_offset
             try:
                 region = self._find(log, offset, max_bytes, upto, min_one, may_wait)
@@ -250,9 +259,10 @@ class FetchReader:
                 raise
             if region is not None:
                 answer.records = region
+                self.left = left - region.length
                 if self.is_follower and self._is_throttled(partition):
                     self.throttled += region.length
-        return answer
+        return answer, None if held_back else partition
 
     def _find(
         self, log: Log, offset: int, max_bytes: int, upto: int, min_one: bool, may_wait: bool

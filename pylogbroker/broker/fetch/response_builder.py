@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from uuid import UUID
 
 import attrs
@@ -13,7 +12,6 @@ from pylogbroker.broker.fetch.follower_session import FollowerSession
 from pylogbroker.broker.fetch.reader import FetchReader
 from pylogbroker.broker.fetch.session import FetchSession, RequestedPartition, TopicKey
 from pylogbroker.broker.services import Services
-from pylogbroker.errors import KafkaError
 from pylogbroker.wire import NO_ID
 from pylogbroker.wire.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 
@@ -36,7 +34,7 @@ class FetchResponseBuilder:
         if throttled is not None:
             return throttled
         response = self.begin()
-        self.add(response, asked, self._reader.answers)
+        self.add(response, asked)
         return response
 
     def throttled_response(self) -> FetchResponse | None:
@@ -62,36 +60,35 @@ class FetchResponseBuilder:
         session_id = self._session.id if self._session else 0
         return FetchResponse(session_id=session_id, responses=[], node_endpoints=list(reader.leaders.values()))
 
-    def add(
-        self, response: FetchResponse, some: Sequence[RequestedPartition], answers: Sequence[PartitionData]
-    ) -> None:
-        pairs: Iterable[FetchedPartition] = zip(some, answers, strict=True)
-        if (session := self._session) is not None:
-            pairs = list(pairs)
-            if isinstance(session, FollowerSession):
-                self._settle(session, pairs)
-            changed = [pair for pair in pairs if pair[0].changed(pair[1])]
-            session.move_to_end((asked.topic, asked.partition.partition) for asked, answer in changed if answer.records)
-            if self._incremental:
-                pairs = changed
-        topics = response.responses
+    def add(self, response: FetchResponse, some: Sequence[RequestedPartition], start: int = 0) -> None:
+        """Add the partitions that were read from number `start` on."""
+        reader, session, topics = self._reader, self._session, response.responses
+        stop = start + len(some)
+        follower = session if isinstance(session, FollowerSession) else None
+        partitions: list[PartitionData] = []
         previous: TopicKey | None = None
         if topics:
             last = topics[-1]
             previous, partitions = last.topic or last.topic_id, last.partitions
-        for asked, answer in pairs:
-            if asked.topic != previous:
+        read = zip(some, reader.answers[start:stop], reader.partitions[start:stop], strict=True)
+        for asked, answer, partition in read:
+            size = 0 if answer.records is None else len(answer.records)
+            if session is not None:
+                if follower is not None and partition is not None:
+                    follower.settle(asked, answer, partition)
+                is_changed = asked.changed(answer)
+                if size and len(reader.answers) > 1:
+                    session.move_to_end((asked.topic, answer.partition_index))
+                if self._incremental and not is_changed:
+                    continue
+            if previous is None or (asked.topic is not previous and asked.topic != previous):
                 previous = asked.topic
                 name, topic_id = ("", previous) if isinstance(previous, UUID) else (previous, NO_ID)
                 partitions = []
                 topics.append(FetchableTopicResponse(name, topic_id, partitions))
             partitions.append(answer)
-            if answer.records:
-                self._reader.count_sent(asked.topic, len(answer.records))
-
-    def _settle(self, session: FollowerSession, pairs: Sequence[FetchedPartition]) -> None:
-        for asked, answer in pairs:
-            has_news = answer.error_code or answer.diverging_epoch.epoch >= 0
-            if not has_news and asked.partition.fetch_offset == answer.high_watermark:
-                with suppress(KafkaError):  # the partition is gone: the next pass raises it again
-                    session.settle(asked, answer, self._reader.find(asked))
+            if size and partition is not None:
+                if reader.is_follower:
+                    partition.traffic.replication_bytes_out += size
+                else:
+                    partition.traffic.bytes_out += size

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable
+from collections.abc import Generator
 from uuid import UUID
 
 import attrs
@@ -99,11 +99,10 @@ class FetchSession:
         """Return the partitions that an incremental request reads, in order."""
         return list(self.partitions.values())
 
-    def move_to_end(self, keys: Iterable[PartitionKey]) -> None:
-        """Move partitions whose records were sent to the end: the byte limit must starve none."""
-        for key in keys:
-            if (asked := self.partitions.pop(key, None)) is not None:
-                self.partitions[key] = asked
+    def move_to_end(self, key: PartitionKey) -> None:
+        """Move a partition whose records were sent to the end: the byte limit must starve none."""
+        if (asked := self.partitions.pop(key, None)) is not None:
+            self.partitions[key] = asked
 
     def end(self) -> None:
         """Note that no request comes any more."""
