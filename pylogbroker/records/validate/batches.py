@@ -85,7 +85,8 @@ class AppendedEntry:
 class PreparedRecords:
     """Records ready to be appended: their bytes, `chunks`, in order.
 
-    `log_append_time` is -1 unless the timestamp type is LogAppendTime.
+    `log_append_time` is -1 unless the timestamp type is LogAppendTime. `epochs` are the leader epochs of a leader's
+    batches, each with the offset where it begins.
     """
 
     chunks: list[Buffer]
@@ -96,6 +97,7 @@ class PreparedRecords:
     count: int
     max_timestamp: int
     log_append_time: int = -1
+    epochs: Sequence[tuple[int, int]] = ()
 
 
 def prepare(buffer: Buffer, rules: AppendRules, base_offset: int, now_ms: int, leader_epoch: int) -> PreparedRecords:

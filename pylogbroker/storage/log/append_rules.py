@@ -13,6 +13,7 @@ import attrs
 from pylogbroker.errors import InvalidRecords
 from pylogbroker.records import (
     NO_BOUND,
+    NO_TIMESTAMP,
     AppendedEntry,
     AppendRules,
     Buffer,
@@ -125,20 +126,21 @@ def _level(config: LogConfig) -> int | None:
 
 def prepare_replicated(buffer: Buffer, log_end_offset: int) -> PreparedRecords:
     """Leave a leader's batches unchanged; raise CorruptRecords or InvalidRecords."""
-    metas = []
-    next_offset = log_end_offset
+    metas: list[AppendedEntry] = []
+    epochs: list[tuple[int, int]] = []
+    last, newest, epoch = log_end_offset - 1, NO_TIMESTAMP, -1
     for entry in entries(buffer):
         entry.check()
-        if entry.base_offset < next_offset:
-            raise InvalidRecords(f"offset {entry.base_offset}, expected {next_offset} or a later one")
-        next_offset = entry.next_offset
+        if entry.base_offset <= last:
+            raise InvalidRecords(f"offset {entry.base_offset}, expected {last + 1} or a later one")
+        last = entry.last_offset
+        if entry.max_timestamp > newest:
+            newest = entry.max_timestamp
+        if entry.leader_epoch not in (epoch, -1):
+            epoch = entry.leader_epoch
+            epochs.append((epoch, entry.base_offset))
         metas.append(AppendedEntry.of(entry))
     if not metas:
         raise InvalidRecords("the records have no complete batch")
-    first, last = metas[0].base_offset, metas[-1].last_offset
-    count = last - first + 1
-    return PreparedRecords([buffer], len(buffer), metas, first, last, count, max(meta.max_timestamp for meta in metas))
-
-
-def epochs_of(buffer: Buffer) -> list[tuple[int, int]]:
-    return [(entry.leader_epoch, entry.base_offset) for entry in entries(buffer) if entry.leader_epoch >= 0]
+    first = metas[0].base_offset
+    return PreparedRecords([buffer], len(buffer), metas, first, last, last - first + 1, newest, epochs=epochs)

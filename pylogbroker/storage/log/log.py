@@ -39,7 +39,7 @@ from pylogbroker.storage.files import (
 )
 from pylogbroker.storage.log import producer_snapshots
 from pylogbroker.storage.log.addressing import OFFSET_ADDRESSED
-from pylogbroker.storage.log.append_rules import Preparation, epochs_of
+from pylogbroker.storage.log.append_rules import Preparation
 from pylogbroker.storage.log.config import LogConfig
 from pylogbroker.storage.log.leader_epochs import LeaderEpochs
 from pylogbroker.storage.log.log_reader import LogReader
@@ -186,8 +186,8 @@ class Log:
             detail = f"{prepared.size} bytes of records exceed segment.bytes, {self._config.segment_bytes}"
             raise KafkaError(detail, ErrorCode.RECORD_LIST_TOO_LARGE)
         self._write(prepared, now_ms)
-        if origin is Origin.REPLICATION and not self.byte_addressed:
-            for epoch, start in epochs_of(buffer):
+        if origin is Origin.REPLICATION:
+            for epoch, start in prepared.epochs:
                 self.epochs.assign(epoch, start)
         elif leader_epoch != self.epochs.latest and self._config.magic == 2 and not self.byte_addressed:
             self.epochs.assign(leader_epoch, prepared.base_offset)
