@@ -8,6 +8,7 @@ depends on no IBP. The tables are those of Kafka's MetadataVersion, ControllerCh
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Final, NamedTuple
 
 _FETCH: Final = 1
@@ -65,10 +66,7 @@ class InterBrokerProtocol(NamedTuple):
 
     def version_of(self, api_key: int) -> int:
         """Return the version of a request; raise LookupError if no IBP fixes it, or this one does not have it."""
-        versions = [version for first, version in _VERSIONS[api_key].items() if self >= first]
-        if not versions:
-            raise LookupError(f"inter.broker.protocol.version {self} has no request of API {api_key}")
-        return versions[-1]
+        return _version_of(self, api_key)
 
     @property
     def fixed_versions(self) -> dict[int, int]:
@@ -114,6 +112,14 @@ class InterBrokerProtocol(NamedTuple):
     def feature_node_version(self) -> int:
         """Version of the node with the cluster's features (KIP-584, KIP-778)."""
         return 2 if self >= (3, 3, 0) else 1
+
+
+@cache
+def _version_of(protocol: InterBrokerProtocol, api_key: int) -> int:
+    versions = [version for first, version in _VERSIONS[api_key].items() if protocol >= first]
+    if not versions:
+        raise LookupError(f"inter.broker.protocol.version {protocol} has no request of API {api_key}")
+    return versions[-1]
 
 
 _LAST_STEPS: Final = {

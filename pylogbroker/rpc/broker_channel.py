@@ -45,7 +45,7 @@ def listener_address(broker: BrokerRegistration, listener: str) -> Address:
     return Address(found.host, found.port)
 
 
-@attrs.frozen(eq=False)
+@attrs.define(eq=False)
 class _ChannelRequest:
     request: Request
     version: int | None

@@ -240,8 +240,12 @@ def read_tagged(
         raise WireError(f"{count} tagged fields are too many")
     seen: set[int] = set()
     for _ in range(count):
-        tag, position = read_uvarint(buffer, position)
-        size, position = read_uvarint(buffer, position)
+        tag, size = buffer[position], buffer[position + 1]
+        if tag > 0x7F or size > 0x7F:
+            tag, position = read_uvarint(buffer, position)
+            size, position = read_uvarint(buffer, position)
+        else:  # as a rule
+            position += 2
         end = position + size
         if end > len(buffer) or tag in seen:
             raise WireError(f"tagged field {tag} is cut off or comes twice")

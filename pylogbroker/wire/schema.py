@@ -28,6 +28,7 @@ __future__ import annotations`.
 from collections.abc import Callable
 from enum import Enum
 from functools import cache
+from operator import attrgetter
 from types import UnionType
 from typing import (
     Annotated,
@@ -196,10 +197,18 @@ def struct(cls: C) -> C:
     return made  # type: ignore[no-any-return]
 
 
+_values_of: Final[dict[type, Callable[[Any], Any]]] = {}
+"""Functions that return the values of all fields, by class, made by the first comparison."""
+
+
 def _equal(one: Any, other: object) -> Any:
-    if one.__class__ is not other.__class__:
+    cls: type = one.__class__
+    if cls is not other.__class__:
         return NotImplemented
-    return all(getattr(one, name) == getattr(other, name) for name in _names(one))
+    values = _values_of.get(cls)
+    if values is None:
+        values = _values_of[cls] = attrgetter("__class__", *_names(one))
+    return values(one) == values(other)
 
 
 _SECRETS: Final = frozenset({"auth_bytes", "salted_password"})

@@ -54,7 +54,7 @@ _SYNCING_WAIT_MS = 5
 _FIRST_WITH_STATE = 15
 
 Asked = Mapping[TopicPartition, tuple[Followership, FollowerRequest]]
-Fetches = Mapping[TopicPartition, tuple[Followership, FetchFrom]]
+Fetches = dict[FetchedPartition, FetchPartition]
 
 
 class RequestChannel(Protocol):
@@ -165,14 +165,15 @@ class ReplicaFetcher:
                 self._hold_back_throttled()
             is_syncing = False
             lookups: dict[TopicPartition, tuple[Followership, FollowerRequest]] = {}
-            fetches: dict[TopicPartition, tuple[Followership, FetchFrom]] = {}
+            fetches: Fetches = {}
             async for key, replica in self._runtime.slices.over(tuple(self._resting.items())):
                 if self._resting.get(key) is not replica or (is_exceeded and replica.is_throttled):
                     continue
                 request = replica.next_request()
                 if isinstance(request, FetchFrom):
                     del self._resting[key]
-                    fetches[key] = self._pending[key] = replica, request
+                    self._pending[key] = replica, request
+                    fetches[_key_of(replica)] = self._partition(replica, request)
                 elif request is not None:
                     lookups[key] = replica, request
                 else:
@@ -207,8 +208,9 @@ class ReplicaFetcher:
     async def _round(self, lookups: Asked, new: Fetches, wait_ms: int) -> None:
         """Look up, and fetch with what is `new` among the pending fetches."""
         try:
-            await self._find_epoch_ends(_of_kind(lookups, FindEpochEnd))
-            await self._list_offsets(_of_kind(lookups, ListOffset))
+            if lookups:
+                await self._find_epoch_ends(_of_kind(lookups, FindEpochEnd))
+                await self._list_offsets(_of_kind(lookups, ListOffset))
             await self._fetch(new, wait_ms)
         except Exception as error:
             self._session.end()
@@ -228,7 +230,7 @@ class ReplicaFetcher:
 
     # Fetch
 
-    async def _fetch(self, new: Fetches, wait_ms: int) -> None:
+    async def _fetch(self, asked: Fetches, wait_ms: int) -> None:
         if not self._pending:
             return
         by_id = not self._without_id
@@ -247,10 +249,10 @@ class ReplicaFetcher:
         else:
             request.replica_id = settings.broker_id
         was_incremental = self._session.is_incremental
-        asked: dict[FetchedPartition, FetchPartition] = {}
-        changed = new if was_incremental else self._pending
-        async for replica, wanted in self._runtime.slices.over(tuple(changed.values())):
-            asked[_key_of(replica)] = self._partition(replica, wanted)
+        if not was_incremental:
+            asked = {}
+            async for replica, wanted in self._runtime.slices.over(tuple(self._pending.values())):
+                asked[_key_of(replica)] = self._partition(replica, wanted)
         answered, self._answered = self._answered, set()
         over = [key for key in answered if not self._is_pending(key)]
         for key in over:
