@@ -2,6 +2,8 @@
 
 For `EAGER_SECONDS` after an event the poller does not sleep. Clients often send the next request at once, and waking a
 processor takes longer than a small request. An idle broker sleeps.
+
+The time is short: on a machine with several brokers, one that polls takes a processor from those it waits for.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from collections.abc import Callable
 from time import perf_counter
 from typing import Any
 
-EAGER_SECONDS = 100e-6
+EAGER_SECONDS = 30e-6
 
 Events = list[tuple[int, int]]
 
