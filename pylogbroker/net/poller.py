@@ -9,8 +9,17 @@ The time is short: on a machine with several brokers, one that polls takes a pro
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from time import perf_counter
 from typing import Any
+
+from twisted.logger import Logger
+from twisted.python.log import callWithLogger
+
+from pylogbroker.rpc.transport import ChunkConnection
+
+log = Logger()
+EPOLLIN = 1
 
 EAGER_SECONDS = 30e-6
 
@@ -45,10 +54,36 @@ class EagerPoller:
 
 
 def make_eager(reactor: Any) -> None:
-    """Make Twisted's epoll reactor poll eagerly; leave others as they are."""
+    """Make Twisted's epoll reactor poll eagerly, and read directly; leave others as they are."""
     poller = _epoll_of(reactor)
     if poller is not None:
         reactor._poller = EagerPoller(poller)
+        reactor.doIteration = partial(_iterate, reactor, reactor._poller.poll)
+
+
+def _iterate(reactor: Any, poll: Callable[[float, int], Events], timeout: float | None) -> None:
+    """Wait for events, and handle them.
+
+    Connections with input read at once. Twisted calls each in a logging context of its own, which nothing here uses,
+    and which takes a tenth of the time of a small request.
+    """
+    selectables = reactor._selectables
+    try:
+        events = poll(-1 if timeout is None else timeout, len(selectables))
+    except InterruptedError:
+        return
+    for fd, event in events:
+        selectable = selectables.get(fd)
+        if event == EPOLLIN and isinstance(selectable, ChunkConnection):
+            try:
+                why = selectable.doRead()
+            except BaseException as error:  # as Twisted: it ends the connection alone
+                log.failure("a connection could not be read")
+                why = error
+            if why:
+                reactor._disconnectSelectable(selectable, why, True)
+        elif selectable is not None:
+            callWithLogger(selectable, reactor._doReadOrWrite, selectable, fd, event)
 
 
 def others_wait(reactor: Any, fd: int) -> bool:

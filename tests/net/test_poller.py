@@ -5,7 +5,14 @@ from __future__ import annotations
 import select
 import socket
 
-from pylogbroker.net.poller import EAGER_SECONDS, EagerPoller
+from twisted.internet import epollreactor
+from twisted.internet.error import ConnectionDone
+from twisted.internet.interfaces import IReactorFDSet
+from twisted.python.failure import Failure
+from twisted.trial.unittest import SynchronousTestCase
+
+from pylogbroker.net.poller import EAGER_SECONDS, EagerPoller, make_eager
+from pylogbroker.rpc.transport import ChunkConnection
 
 STEP = EAGER_SECONDS / 10
 
@@ -74,3 +81,68 @@ def test_eager_poller_replaces_a_real_poller() -> None:
         assert eager.poll(-1, 10) == [(ours.fileno(), select.EPOLLIN)]
         ours.recv(1)
         assert eager.poll(0.01, 10) == []
+
+
+class Reading(ChunkConnection):
+    """Connection over one end of a pair of sockets."""
+
+    def __init__(self, ours: socket.socket, reactor: IReactorFDSet) -> None:
+        self.received: list[bytes] = []
+        self.end: object = None
+        super().__init__(ours, None, reactor)
+        self.deliver_to(self)
+        self.startReading()
+
+    def receive_buffer(self) -> memoryview | None:
+        return None
+
+    def dataReceived(self, data: bytes) -> None:
+        if data == b"defect":
+            raise ValueError(data)
+        self.received.append(data)
+
+    def chunks_sent(self) -> None:
+        """Ignore it: nothing is sent."""
+
+    def connectionLost(self, reason: Failure) -> None:
+        self.end = reason.type
+        self.socket.close()
+
+
+class IterationTests(SynchronousTestCase):
+    """A reactor's own iterations, without the time of its delayed calls."""
+
+    def setUp(self) -> None:
+        self.reactor = epollreactor.EPollReactor()
+        make_eager(self.reactor)
+        ours, self.peer = socket.socketpair()
+        ours.setblocking(False)
+        self.addCleanup(self.reactor._poller.close)
+        self.addCleanup(self.peer.close)
+        self.addCleanup(ours.close)
+        self.connection = Reading(ours, self.reactor)
+
+    def test_a_connection_reads_its_input(self) -> None:
+        self.peer.send(b"one")
+        self.reactor.doIteration(10)
+        self.assertEqual((self.connection.received, self.connection.end), ([b"one"], None))
+
+    def test_a_connection_that_its_peer_ends_is_lost(self) -> None:
+        self.peer.shutdown(socket.SHUT_WR)
+        self.reactor.doIteration(10)
+        self.assertIs(self.connection.end, ConnectionDone)
+
+    def test_a_defect_ends_its_connection_and_is_logged(self) -> None:
+        self.peer.send(b"defect")
+        self.reactor.doIteration(10)
+        self.assertEqual(len(self.flushLoggedErrors(ValueError)), 1)
+        self.assertIs(self.connection.end, ValueError)
+
+    def test_other_events_are_left_to_the_reactor(self) -> None:
+        self.connection.startWriting()
+        self.reactor.doIteration(10)  # has nothing to write: stops writing
+        self.assertEqual(self.reactor.getWriters(), [])
+
+    def test_nothing_to_read_ends_with_the_timeout(self) -> None:
+        self.reactor.doIteration(0)
+        self.assertEqual((self.connection.received, self.connection.end), ([], None))
