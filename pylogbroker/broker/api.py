@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import attrs
 
-from pylogbroker.broker.security.rules import Rule, guard
+from pylogbroker.broker.security.rules import Rule, Shortcut, guard
 from pylogbroker.wire import SUPPORTED, Request, Response, Versions
 
 Handler = Callable[..., Any]
@@ -35,6 +35,8 @@ class Api:
     cluster_only: bool = False
     """A broker that is alone in its cluster does not offer the API."""
     access: tuple[Rule, ...] = ()
+    shortcut: Shortcut | None = None
+    """Way around the rules for requests that are known to be allowed (see `pylogbroker.broker.security.rules`)."""
 
     @property
     def key(self) -> int:
@@ -56,14 +58,19 @@ class Api:
         """Return the API as a broker with an authorizer serves it; raise ValueError without a rule."""
         if not self.access:
             raise ValueError(f"{self.name} does not say what its sender must be allowed")
-        return attrs.evolve(self, handle=guard(self.handle, self.access))
+        return attrs.evolve(self, handle=guard(self.handle, self.access, self.shortcut))
 
 
 def serves(
-    request: type[Request], *, access: Sequence[Rule], is_read: bool = False, cluster_only: bool = False
+    request: type[Request],
+    *,
+    access: Sequence[Rule],
+    shortcut: Shortcut | None = None,
+    is_read: bool = False,
+    cluster_only: bool = False,
 ) -> Callable[[H], H]:
     def register(handle: H) -> H:
-        api = Api(request, handle, is_read, cluster_only, tuple(access))
+        api = Api(request, handle, is_read, cluster_only, tuple(access), shortcut)
         other = _registered.setdefault(api.key, api)
         if other is not api:
             raise ValueError(f"{api.name} has two handlers: {other.handle.__module__} and {handle.__module__}")

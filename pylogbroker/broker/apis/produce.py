@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Generator
 from functools import partial
 from operator import attrgetter
+from typing import Any
 
 import attrs
 from twisted.internet.defer import Deferred, ensureDeferred
@@ -23,7 +24,7 @@ from pylogbroker.broker.partitions.partition import Partition
 from pylogbroker.broker.partitions.transaction_verification import AskedCoordinator, ask_coordinator, verify
 from pylogbroker.broker.security.access import Access
 from pylogbroker.broker.security.rejections import reject_partitions, reject_topics
-from pylogbroker.broker.security.rules import Decision, Narrowed, Steps, narrow_in_steps
+from pylogbroker.broker.security.rules import Decision, Handler, Narrowed, Steps, narrow_in_steps
 from pylogbroker.broker.services import Services
 from pylogbroker.broker.slices import inline_if_short, map_in_steps
 from pylogbroker.errors import (
@@ -68,10 +69,6 @@ Answer = ProduceResponse | Awaitable[ProduceResponse] | None
 
 
 def _narrow(services: Services, context: RequestContext, request: ProduceRequest) -> Decision | Steps[Decision]:
-    topics, access = request.topic_data, context.access
-    is_usual = len(topics) == 1 and request.transactional_id is None  # steps would cost more than the check
-    if is_usual and access is not None and access.allows(_WRITE, _TOPIC, topics[0].name, True):
-        return None
     partitions = sum(map(len, map(_partition_data, request.topic_data)))
     return inline_if_short(_narrow_topics(context, request), partitions)
 
@@ -105,6 +102,23 @@ def _is_transactional(data: PartitionProduceData) -> bool:
     return len(records) > _ATTRIBUTES_AT and bool(records[_ATTRIBUTES_AT] & TRANSACTIONAL)
 
 
+def _pass_usual(handle: Handler, guarded: Handler) -> Handler:
+    """Return a handler without other checks for one topic that is known to be writable."""
+
+    def choose(services: Services, context: RequestContext, request: ProduceRequest) -> Any:
+        topics, access = request.topic_data, context.access
+        if (
+            access is not None
+            and len(topics) == 1
+            and topics[0].name in access.writable_topics
+            and request.transactional_id is None
+        ):
+            return handle(services, context, request)
+        return guarded(services, context, request)
+
+    return choose
+
+
 _reject_topic = reject_partitions(
     TopicProduceResponse, lambda data, code: PartitionProduceResponse(data.index, code, -1), "partition_data"
 )
@@ -115,7 +129,7 @@ def _close(_: object) -> None:
     raise ProtocolViolation("a produce with acks=0 is not authorized, and has no answer that could say so")
 
 
-@serves(ProduceRequest, access=[_narrow])
+@serves(ProduceRequest, access=[_narrow], shortcut=_pass_usual)
 def handle(
     services: Services, context: RequestContext, request: ProduceRequest
 ) -> Answer | Generator[None, None, Answer]:

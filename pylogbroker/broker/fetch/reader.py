@@ -176,7 +176,7 @@ class FetchReader:
             allowed = access.allows_on_cluster(AclOperation.CLUSTER_ACTION)
         else:
             name = wanted if isinstance(wanted, str) else self._services.metadata.require_topic(wanted).name
-            allowed = access.allows_on_topic(AclOperation.READ, name)
+            allowed = name in access.readable_topics or access.allows_on_topic(AclOperation.READ, name)
         if not allowed:
             raise KafkaError("the topic may not be read", ErrorCode.TOPIC_AUTHORIZATION_FAILED)
 

@@ -1,6 +1,7 @@
 """Access of a connection: what it may do, with the verdicts remembered.
 
-A verdict holds until the broker's ACLs change. So a request costs one lookup for each topic that it names.
+A verdict holds until the broker's ACLs change. So a request costs one lookup for each topic that it names: Produce and
+Fetch, whose requests are many, find it in a set.
 
 Denials are logged at the level info, for each address a few a minute. What is allowed is logged at the level debug when
 it is first decided. The lines are those of Kafka's authorizer, without the request's name.
@@ -22,7 +23,7 @@ from pylogbroker.security.acls.bindings import CLUSTER_NAME, AclOperation, AclRe
 log = Logger()
 _REMEMBERED_BYTES_MAX: Final = 4 * 1024 * 1024
 """Memory of the verdicts for one principal and host: some 10,000 names."""
-_VERDICT_BYTES: Final = 200  # besides the name
+_VERDICT_BYTES: Final = 260  # besides the name
 _LINE: Final = (
     "Principal = {principal} is {verdict} operation = {operation} from host = {host} on resource = {resource}"
 )
@@ -32,7 +33,7 @@ _Asked = tuple[AclOperation, AclResourceType, str]
 
 class HasDecisions(Protocol):
     decisions: Authorizer
-    """The decisions in force; a change of ACLs replaces them."""
+    """The decisions in force. What replaces them calls `Access.forget`."""
 
 
 @attrs.define(eq=False)
@@ -47,21 +48,22 @@ class Access:
     _host: str
     _source: HasDecisions
     _denials: PeerLogLimit
-    _known_of: Authorizer = attrs.field(init=False)
+    readable_topics: set[str] = attrs.field(factory=set, init=False)
+    """Topics that may be read, as far as this is remembered."""
+    writable_topics: set[str] = attrs.field(factory=set, init=False)
+    """Topics that may be written, as far as this is remembered."""
     _known: dict[_Asked, bool] = attrs.field(factory=dict, init=False)
     _known_bytes: int = attrs.field(default=0, init=False)
 
     def __attrs_post_init__(self) -> None:
         self._host = kafka_host(self._host)
-        self._known_of = self._source.decisions
 
     def allows(self, operation: AclOperation, kind: AclResourceType, name: str, quietly: bool = False) -> bool:
         asked = operation, kind, name
-        authorizer = self._source.decisions
-        verdict = self._known.get(asked) if authorizer is self._known_of else None
+        verdict = self._known.get(asked)
         if verdict is None:
-            verdict = authorizer.allows(self.principal, self._host, operation, kind, name)
-            self._remember(authorizer, asked, verdict)
+            verdict = self._source.decisions.allows(self.principal, self._host, operation, kind, name)
+            self._remember(asked, verdict)
             if verdict:
                 log.debug(_LINE, verdict="Allowed", **self._shown(asked))
         if not verdict and not quietly and self._denials.is_due(self._host):
@@ -87,16 +89,27 @@ class Access:
         """Return the allowed operations as the bit field in responses."""
         return self._source.decisions.operations(self.principal, self._host, kind, name)
 
-    def _remember(self, authorizer: Authorizer, asked: _Asked, verdict: bool) -> None:
-        name = asked[2]
+    def forget(self) -> None:
+        """Forget all verdicts, since ACLs have changed."""
+        self._known.clear()
+        self.readable_topics.clear()
+        self.writable_topics.clear()
+        self._known_bytes = 0
+
+    def _remember(self, asked: _Asked, verdict: bool) -> None:
+        operation, kind, name = asked
         if len(name) > NAME_LENGTH_MAX:
             return
         size = _VERDICT_BYTES + getsizeof(name)
-        if authorizer is not self._known_of or self._known_bytes + size > _REMEMBERED_BYTES_MAX:
-            self._known.clear()
-            self._known_bytes, self._known_of = 0, authorizer
+        if self._known_bytes + size > _REMEMBERED_BYTES_MAX:
+            self.forget()
         self._known[asked] = verdict
         self._known_bytes += size
+        if verdict and kind is AclResourceType.TOPIC:
+            if operation is AclOperation.READ:
+                self.readable_topics.add(name)
+            elif operation is AclOperation.WRITE:
+                self.writable_topics.add(name)
 
     def _shown(self, asked: _Asked) -> dict[str, str]:
         operation, kind, name = asked

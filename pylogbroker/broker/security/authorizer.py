@@ -66,3 +66,5 @@ class BrokerAuthorizer:
 
     def _set_acls(self, acls: AclIndex) -> None:
         self.decisions = attrs.evolve(self.decisions, acls=acls)
+        for access in list(self._accesses.values()):
+            access.forget()

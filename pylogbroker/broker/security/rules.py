@@ -49,16 +49,24 @@ Decision = Narrowed | None
 Rule = Callable[[Any, RequestContext, Any], Decision | Steps[Decision]]
 Reject = Callable[[RequestContext, Any, ErrorCode], Response | Steps[Response]]
 Check = Callable[[Access, Any], bool]
+Handler = Callable[..., Any]
+Shortcut = Callable[[Handler, Handler], Handler]
 
 
-def guard(handle: Callable[..., Any], rules: Sequence[Rule]) -> Callable[..., Any]:
-    """Return a handler that asks the rules in turn, then the handler."""
+def guard(handle: Handler, rules: Sequence[Rule], shortcut: Shortcut | None = None) -> Handler:
+    """Return a handler that asks the rules in turn, then the handler.
+
+    A `shortcut` gets the handler and the one that asks the rules. It returns one that chooses between them: requests
+    that are many, and have been allowed before, need not pay for rules.
+    """
+    guarded = handle
     for rule in reversed(rules):
-        handle = _guard(handle, rule)
-    return handle
+        if rule not in (unchecked, by_handler):
+            guarded = _guard(guarded, rule)
+    return guarded if shortcut is None else shortcut(handle, guarded)
 
 
-def _guard(handle: Callable[..., Any], rule: Rule) -> Callable[..., Any]:
+def _guard(handle: Handler, rule: Rule) -> Handler:
     def guarded(services: Any, context: RequestContext, request: Any) -> Any:
         decision = rule(services, context, request)
         if decision is None:

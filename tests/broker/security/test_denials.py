@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -12,6 +13,8 @@ import pytest
 from pylogbroker.broker import limits
 from pylogbroker.broker.apis import APIS
 from pylogbroker.broker.context import RequestContext
+from pylogbroker.broker.security.access import Access
+from pylogbroker.broker.security.rules import guard
 from pylogbroker.broker.slices import STEP_ITEMS
 from pylogbroker.errors import ErrorCode, ProtocolViolation
 from pylogbroker.security.acls.bindings import AclOperation
@@ -36,6 +39,7 @@ from pylogbroker.wire.messages.delete_acls import DeleteAclsFilter, DeleteAclsRe
 from pylogbroker.wire.messages.describe_acls import DescribeAclsRequest
 from pylogbroker.wire.messages.describe_groups import DescribeGroupsRequest
 from pylogbroker.wire.messages.elect_leaders import ElectLeadersRequest, ElectLeadersTopic
+from pylogbroker.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from pylogbroker.wire.messages.leader_and_isr import (
     LeaderAndIsrPartitionState,
     LeaderAndIsrRequest,
@@ -59,7 +63,7 @@ from tests.wire.kafka_apis import OWN_APIS
 
 HOST = "10.0.0.7"
 ANYBODY = "User:ANONYMOUS"
-READ, ALTER, DESCRIBE = 3, 7, 8
+ALL, READ, WRITE, ALTER, DESCRIBE = 2, 3, 4, 7, 8
 TOPIC, GROUP, CLUSTER = 2, 3, 4
 
 
@@ -126,6 +130,71 @@ def test_one_connections_verdicts_follow_acls(node: Node) -> None:
         assert not access.allows_on_group(AclOperation.READ, name)
     allow(node, GROUP, "g", READ, HOST)
     assert [access.allows_on_group(AclOperation.READ, name) for name in ("g", "g", "h")] == [True, True, False]
+
+
+def produce(node: Node, *topics: str, transactional_id: str | None = None) -> list[int]:
+    data = [TopicProduceData(topic, [PartitionProduceData(0, batch())]) for topic in topics]
+    if transactional_id is not None:
+        data = [TopicProduceData(topic, [PartitionProduceData(0, batch(cases.Setting({}, 1)))]) for topic in topics]
+    answer = ask(node, ProduceRequest(transactional_id, 1, 1000, data), version=9)
+    return [each.partition_responses[0].error_code for each in sorted(answer.responses, key=attrgetter("name"))]
+
+
+def fetch(node: Node, topic: str, replica: int = -1) -> int:
+    request = FetchRequest(replica_id=replica, topics=[FetchTopic(topic, partitions=[FetchPartition(0)])])
+    [answered] = ask(node, request, version=12).responses
+    return int(answered.partitions[0].error_code)
+
+
+@pytest.fixture
+def access(node: Node) -> Access:
+    """Access of these tests' clients, kept as by a connection."""
+    assert node.broker.authorizer is not None
+    return node.broker.authorizer.access(ANYBODY, HOST)
+
+
+def test_a_remembered_topic_is_checked_again_when_acls_change(node: Node, access: Access) -> None:
+    node.create("t")
+    assert (produce(node, "t"), fetch(node, "t")) == ([29], 29)
+    for operation in (READ, WRITE):
+        allow(node, TOPIC, "t", operation)
+    for _ in range(2):
+        assert (produce(node, "t"), fetch(node, "t")) == ([0], 0)
+    assert access.writable_topics == access.readable_topics == {"t"}
+    deny = AclCreation(TOPIC, "t", 3, ANYBODY, "*", ALL, 2)
+    ask(node, CreateAclsRequest([deny]), "User:admin")
+    assert (produce(node, "t"), fetch(node, "t")) == ([29], 29)
+
+
+def test_a_remembered_topic_opens_nothing_else(node: Node, access: Access) -> None:
+    for topic in "tu":
+        node.create(topic)
+    for operation in (READ, WRITE):
+        allow(node, TOPIC, "t", operation)
+    assert (produce(node, "t"), fetch(node, "t"), access.writable_topics) == ([0], 0, {"t"})
+    assert produce(node, "t", "u") == [0, 29]
+    assert produce(node, "t", transactional_id="x") == [ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED]
+    assert fetch(node, "t", replica=2) == 29
+    request = ProduceRequest(None, 1, 1000, [TopicProduceData("t", [PartitionProduceData(0, batch())])])
+    [denied] = ask(node, request, "User:bob", version=9).responses
+    assert denied.partition_responses[0].error_code == 29
+
+
+def test_a_remembered_topic_costs_no_rule(node: Node, access: Access) -> None:
+    api = next(each for each in APIS if each.request is ProduceRequest)
+    asked = list[Request]()
+
+    def rule(services: Any, context: RequestContext, request: Request) -> None:
+        asked.append(request)
+        assert api.access[0](services, context, request) is None
+
+    handle = guard(api.handle, [rule], api.shortcut)
+    node.create("t")
+    allow(node, TOPIC, "t", WRITE)
+    request = ProduceRequest(None, 1, 1000, [TopicProduceData("t", [PartitionProduceData(0, batch())])])
+    for _ in range(3):
+        node.ask(handle, request, None, HOST)
+    assert (len(asked), access.writable_topics) == (1, {"t"})
 
 
 def test_acls_of_other_hosts_do_not_apply(node: Node) -> None:
