@@ -23,8 +23,12 @@ from typing import Final
 
 import attrs
 
-_THRESHOLDS: Final = (10_000, 10, 10)
-"""Automatic collections are of the youngest generation, since `gc.freeze` resets the counters of the older ones."""
+_THRESHOLDS: Final = (2_000, 10, 10)
+"""Automatic collections are of the youngest generation, since `gc.freeze` resets the counters of the older ones.
+
+A collection of 2,000 objects takes 0.2 ms, for which requests wait. Each object is examined once, so that more but
+shorter collections take no more time in all.
+"""
 
 _EXAMINED_MAX: Final = 20_000
 _OLDEST_GENERATION: Final = 2

@@ -95,7 +95,7 @@ def test_automatic_collections_examine_young_objects_alone(frozen: FrozenObjects
         gc.callbacks.remove(follow)
     assert len(kept) // 20_000 < len(sizes)
     assert {generation for generation, _ in sizes} <= {0, 1}  # 1: Python 3.14.0 to 3.14.4
-    assert max(size for _, size in sizes) < 20_000
+    assert max(size for _, size in sizes) < 5_000, "requests wait for them, 0.1 ms for 1,000"
 
 
 def test_a_tuple_that_another_thread_builds_during_a_collection(frozen: FrozenObjects) -> None:
