@@ -1,8 +1,16 @@
-"""Steps of connections that are not set up: one in each iteration of the reactor, so that other clients do not wait.
+"""Steps of connections that are not set up: the reactor polls between two of them, so that other clients wait for one.
 
 A step accepts a connection, or reads what continues a handshake or an authentication. It costs up to a millisecond, and
 clients that are not authenticated choose when. All listeners share the steps. Connections and ports that must wait do
 so in one queue, the first one first, and their bytes in the kernel.
+
+    iteration  | calls that are due | events of the poll
+    -----------|--------------------|-----------------------------------------
+    n          |                    | step 1; other setups wait
+    n + 1      | `_poll_first`      | requests that arrived during step 1
+    n + 2      | `_next`: step 2    | requests that arrived during step 2
+    n + 3      | `_poll_first`      | requests that arrived during the last poll
+    n + 4      | `_next`: step 3    | ...
 """
 
 from __future__ import annotations
@@ -63,11 +71,11 @@ class Stepwise(FileDescriptor):
 class SetupSteps:
     _clock: IReactorTime
     _is_taken: bool = attrs.field(default=False, init=False)
-    """True until the reactor's next iteration."""
+    """True until the reactor has polled after the last step."""
     _waiting: deque[TakesSteps] = attrs.field(factory=deque, init=False)
 
     def run(self, taker: TakesSteps, step: Callable[[], Any]) -> Any:
-        """Run a step, and return its result; if this iteration has had one, let the taker wait."""
+        """Run a step, and return its result; if the reactor has not polled since the last one, let the taker wait."""
         if self._is_taken:
             taker.wait_for_step()
             self._waiting.append(taker)
@@ -77,10 +85,14 @@ class SetupSteps:
 
     def _take(self) -> None:
         self._is_taken = True
+        self._clock.callLater(0, self._poll_first)
+
+    def _poll_first(self) -> None:
+        """Let the next step wait for one more poll: an iteration polls after the calls that are due."""
         self._clock.callLater(0, self._next)
 
     def _next(self) -> None:
-        """Let the first one that waits take the step of this iteration."""
+        """Let the first one that waits take a step."""
         self._is_taken = False
         while self._waiting:
             if not self._is_taken:

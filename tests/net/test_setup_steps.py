@@ -1,4 +1,4 @@
-"""Steps of connections that are not set up: one in each iteration of the reactor, the first that waits first."""
+"""Steps of connections that are not set up: the reactor polls between two of them, the first that waits is first."""
 
 from __future__ import annotations
 
@@ -22,6 +22,12 @@ def begin_iteration(clock: Clock) -> None:
     scheduled, clock.calls = clock.calls, []
     for call in scheduled:
         call.func()
+
+
+def let_step(clock: Clock) -> None:
+    """Run the iteration that only polls, and begin the one after it."""
+    begin_iteration(clock)
+    begin_iteration(clock)
 
 
 @attrs.define(eq=False)
@@ -49,7 +55,7 @@ class Taker:
         return self.connected
 
 
-def test_each_iteration_has_one_step_for_the_first_that_waits() -> None:
+def test_one_step_after_the_other_for_the_first_that_waits() -> None:
     clock, log = Clock(), list[str]()
     steps = SetupSteps(clock)
     a, b, c, d = (Taker(steps, log, name) for name in "abcd")
@@ -57,16 +63,29 @@ def test_each_iteration_has_one_step_for_the_first_that_waits() -> None:
         each.read()
     assert log == ["a"]
     b.connected = False
-    begin_iteration(clock)
+    let_step(clock)
     for each in (d, a, b, c):
         each.read()
     assert log == ["a", "c"], "the second one has gone, and new ones wait behind the third"
     for _ in range(5):
-        begin_iteration(clock)
+        let_step(clock)
     assert log == ["a", "c", "d", "a", "c"]
     assert clock.getDelayedCalls() == []
     d.read()
     assert log[-1] == "d", "at once"
+
+
+def test_the_reactor_polls_between_two_steps() -> None:
+    """An iteration runs what is due, then polls: a request that arrives during a step is served before the next one."""
+    clock, log = Clock(), list[str]()
+    steps = SetupSteps(clock)
+    takers = [Taker(steps, log, name) for name in "abc"]
+    for each in takers:
+        each.read()
+    for served in range(5):
+        begin_iteration(clock)
+        log.append(f"poll {served}")
+    assert log == ["a", "poll 0", "b", "poll 1", "poll 2", "c", "poll 3", "poll 4"]
 
 
 @attrs.define(eq=False)
@@ -90,7 +109,7 @@ class Listening:
         accepted = self.accepted[-1].transport
         assert isinstance(accepted, SetupServer)
         assert accepted.getPeer().port == client.getsockname()[1]
-        begin_iteration(self.reactor)
+        let_step(self.reactor)
         return accepted
 
 
@@ -123,11 +142,11 @@ def test_connections_are_accepted_step_by_step(listening: Listening) -> None:
         listening.port.doRead()
         assert listening.accepted == []
         assert listening.port not in listening.reactor.readers
-        begin_iteration(listening.reactor)
+        let_step(listening.reactor)
         assert len(listening.accepted) == 1
         assert listening.port in listening.reactor.readers
         listening.port.doRead()
-        begin_iteration(listening.reactor)
+        let_step(listening.reactor)
         assert len(listening.accepted) == 2, "one at a time"
 
 
@@ -138,7 +157,7 @@ def test_a_connection_that_is_not_set_up_is_read_step_by_step(listening: Listeni
         listening.take_step()
         connection.doRead()
         assert listening.accepted[0].received == []
-        begin_iteration(listening.reactor)
+        let_step(listening.reactor)
         assert listening.accepted[0].received == [b"credentials"]
         assert connection in listening.reactor.readers
         connection.is_set_up = True
@@ -152,7 +171,7 @@ def test_a_client_that_leaves_while_it_waits_ends_its_connection(listening: List
         connection = listening.connection(client)
         listening.take_step()
         connection.doRead()
-    begin_iteration(listening.reactor)
+    let_step(listening.reactor)
     assert not connection.connected
     assert connection not in listening.reactor.readers
 
@@ -168,7 +187,7 @@ def test_a_connection_that_stops_reading_is_not_read(listening: Listening, is_st
         if not is_stopped:
             connection.startReading()
         assert connection not in listening.reactor.readers, "its step comes later"
-        begin_iteration(listening.reactor)
+        let_step(listening.reactor)
         assert listening.accepted[0].received == ([] if is_stopped else [b"credentials"])
         connection.startReading()
         assert connection in listening.reactor.readers
