@@ -11,6 +11,7 @@ from prometheus_client.exposition import generate_latest
 from pylogbroker.broker.assembly import Broker
 from pylogbroker.broker.membership.cluster_role import ClusterRole
 from pylogbroker.metrics.cleaner import collect_cleaner
+from pylogbroker.metrics.conversions import ConversionMetrics
 from pylogbroker.metrics.coordinators import collect_groups, collect_sessions
 from pylogbroker.metrics.disk import collect_disk
 from pylogbroker.metrics.exposition import Exposition
@@ -37,6 +38,7 @@ class BrokerMetrics:
     _broker: Broker
     _factories: Sequence[KafkaFactory]
     _network: NetworkMetrics = attrs.field(factory=NetworkMetrics, init=False)
+    _conversions: ConversionMetrics = attrs.field(factory=ConversionMetrics, init=False)
     _remote_ends: RemoteEnds = attrs.field(init=False)
     _ages: LagAges = attrs.field(factory=LagAges, init=False)
     _process: CollectorRegistry = attrs.field(factory=process_registry, init=False)
@@ -58,6 +60,7 @@ class BrokerMetrics:
         has_partitions = broker.config.boolean("metrics.partitions.enable")
         yield from self._network.collect(out, self._factories)
         yield from collect_topics(out, broker.partitions.traffic)
+        self._conversions.collect(out, broker.partitions.traffic.conversion_costs)
         yield from collect_replicas(out, broker, has_partitions=has_partitions)
         yield from collect_cluster(out, broker)
         yield from collect_groups(out, broker, self._remote_ends, self._ages, has_partitions=has_partitions)

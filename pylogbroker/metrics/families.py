@@ -84,6 +84,16 @@ WRONG_OFFSET_OR_SEQUENCE = counter(
     f"{_TRAFFIC}invalidoffsetorsequencerecords_total",
     "Attempts to append records with wrong offsets or sequence numbers. Without the label topic.",
 )
+PRODUCE_CONVERSIONS = counter(
+    f"{_TRAFFIC}producemessageconversions_total",
+    "Records of producers that got the format or codec of the topic.",
+    *TOPIC,
+)
+FETCH_CONVERSIONS = counter(
+    f"{_TRAFFIC}fetchmessageconversions_total",
+    "Records that got another format for a client. Converted records that were kept for others are not counted again.",
+    *TOPIC,
+)
 
 # replicas of this broker
 _REPLICAS = "kafka_server_replicamanager_"
@@ -181,6 +191,16 @@ QUEUE_TIME = summary(
 REMOTE_TIME = summary(
     "kafka_network_requestmetrics_remotetimems",
     "Milliseconds for which the answer waited for records, replicas, a thread or earlier answers.",
+    "request",
+)
+CONVERSION_TIME = summary(
+    "kafka_network_requestmetrics_messageconversionstimems",
+    "Milliseconds of a conversion of one partition's records. Requests without one are not counted.",
+    "request",
+)
+CONVERSION_MEMORY = summary(
+    "kafka_network_requestmetrics_temporarymemorybytes",
+    "Bytes of the records that such a conversion made.",
     "request",
 )
 REQUEST_SECONDS = histogram(

@@ -29,13 +29,16 @@ Buckets = Sequence[int]
 
 
 def quantile(share: float, buckets: Buckets) -> float:
-    """Return the duration in seconds that a share of all durations is not above; NaN without any."""
+    """Return the value that a share of all values is not above; NaN without any.
+
+    Bucket n has the values below 2**n, and not below half of that.
+    """
     rank = share * sum(buckets)
     below = 0
     for bucket, count in enumerate(buckets):
         if count and below + count >= rank:
             first, last = (0.0 if bucket == 0 else 2.0 ** (bucket - 1)), 2.0**bucket
-            return (first + (last - first) * (rank - below) / count) / 1e9
+            return first + (last - first) * (rank - below) / count
         below += count
     return nan
 
@@ -75,12 +78,12 @@ class LatencyMetrics:
         recent = self._recent[family, request].update(now, durations.buckets)
         write = out.lines(family).append
         for share in QUANTILES:
-            value = quantile(share, recent) * 1000
-            write(f'{family.name}{{request="{request}",quantile="{share}"}} {_number(value)}\n')
+            value = quantile(share, recent) / 1e6  # milliseconds
+            write(f'{family.name}{{request="{request}",quantile="{share}"}} {number_text(value)}\n')
         _write_totals(out, family, request, durations.sum_ns / 1e6, sum(durations.buckets))
 
 
-def _number(value: float) -> str:
+def number_text(value: float) -> str:
     return "NaN" if value != value else f"{value:.6g}"
 
 

@@ -48,3 +48,5 @@ def _values(counts: TopicTraffic) -> Iterator[tuple[Family, int]]:
     yield families.FETCHES, counts.fetches
     yield families.FAILED_FETCHES, failed_fetches
     yield families.BYTES_REJECTED, counts.rejected_bytes
+    yield families.PRODUCE_CONVERSIONS, counts.produce_conversions
+    yield families.FETCH_CONVERSIONS, counts.fetch_conversions

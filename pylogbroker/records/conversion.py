@@ -23,6 +23,9 @@ from pylogbroker.records.model import NO_TIMESTAMP, Buffer, Codec, Record, Times
 Stopped = Callable[[], bool]
 """True once the result is not needed, and may be useless."""
 
+CountConverted = Callable[[int], None]
+"""Called once with the number of records that were converted."""
+
 _BATCH_RECORDS_MAX: Final = 500  # uncompressed messages
 _DELTA_MAX: Final = 0x7FFFFFFF
 
@@ -31,7 +34,13 @@ def never() -> bool:
     return False
 
 
-def up_convert(buffer: Buffer, *, is_stopped: Stopped = never) -> tuple[bytes, int]:
+def count_nothing(records: int) -> None:
+    """Do nothing."""
+
+
+def up_convert(
+    buffer: Buffer, *, is_stopped: Stopped = never, count: CountConverted = count_nothing
+) -> tuple[bytes, int]:
     """Convert complete entries to v2; return the batches, and the bytes of `buffer` converted.
 
     A compressed set becomes a batch with its codec, consecutive messages become one batch. Conversion stops at a
@@ -53,17 +62,22 @@ def up_convert(buffer: Buffer, *, is_stopped: Stopped = never) -> tuple[bytes, i
                 part = _up(entry, is_stopped)
                 run.end()
                 parts.append(part)
+                if entry.magic < 2:
+                    run.converted += parse(view(part)).count
             size = stop
     except (CorruptRecords, InvalidRecords):
         if not size:
             raise
     run.end()
+    count(run.converted)
     return b"".join(parts), size
 
 
 @attrs.define
 class _Run:
     parts: list[Buffer]
+    converted: int = 0
+    """Records in `parts` that were converted, also from compressed sets."""
     _kind: tuple[TimestampType, int] = (TimestampType.CREATE_TIME, NO_TIMESTAMP)
     _records: list[Record] = attrs.field(factory=list)
 
@@ -82,6 +96,7 @@ class _Run:
             timestamp_type, append_time = self._kind
             built = build(self._records, base_offset=None, timestamp_type=timestamp_type, append_time=append_time)
             self.parts.append(built)
+            self.converted += len(self._records)
             self._records = []
 
 
@@ -98,7 +113,13 @@ def _up(entry: LogEntry, is_stopped: Stopped) -> Buffer:
 
 
 def down_convert(
-    buffer: Buffer, magic: int, *, first_offset: int = 0, limit: int, is_stopped: Stopped = never
+    buffer: Buffer,
+    magic: int,
+    *,
+    first_offset: int = 0,
+    limit: int,
+    is_stopped: Stopped = never,
+    count: CountConverted = count_nothing,
 ) -> bytes:
     """Convert entries for a consumer that knows no format above `magic` (0 or 1).
 
@@ -106,13 +127,17 @@ def down_convert(
     bytes, measured uncompressed, except for a first record or unconverted entry. It may end within an entry.
     """
     budget = SizeBudget(limit, is_stopped)
-    return b"".join(_down(buffer, magic, first_offset, budget))
+    converted = b"".join(_down(buffer, magic, first_offset, budget))
+    count(budget.converted)
+    return converted
 
 
 @attrs.define
 class SizeBudget:
     left: int
     _is_stopped: Stopped = never
+    converted: int = attrs.field(default=0, init=False)
+    """Records that were converted within the budget."""
     _is_empty: bool = True
 
     @property
@@ -158,4 +183,5 @@ def _plain(entry: LogEntry, magic: int, first_offset: int, budget: SizeBudget) -
         if record.offset >= first_offset:
             if not budget.take(overhead + len(record.key or b"") + len(record.value or b"")):
                 return
+            budget.converted += 1
             yield Record(record.offset, record.timestamp, record.key, record.value)

@@ -13,6 +13,7 @@ from pylogbroker.legacy07.records.messages import build_legacy07, messages
 from pylogbroker.records import (
     AppendRules,
     Codec,
+    ConversionPort,
     Record,
     TooCostly,
     build,
@@ -82,6 +83,17 @@ def test_a_batch_reaches_up_to_the_next_message() -> None:
     data = from_legacy07(ONE + ZIPPED, 100, 2, first_offset=0, limit=1 << 20)
     reader = MemoryRecords(data)
     assert [reader.next_batch().next_offset for _ in range(2)] == [113, 164]
+
+
+def test_converted_records_are_counted() -> None:
+    counts: list[int] = []
+    from_legacy07(ONE + ZIPPED + TWO, 0, 2, first_offset=13, limit=1 << 20, count=counts.append)
+    assert counts == [3]
+    appended: list[tuple[int, int]] = []
+    port = ConversionPort(lambda records, size, ns: appended.append((records, size)))
+    records = build([Record(n, 0, None, b"value") for n in range(3)])
+    made = to_legacy07(records, AppendRules(conversions=port), 0, 1 << 20)
+    assert appended == [(3, len(made))]
 
 
 @pytest.mark.parametrize("magic", [0, 1, 2])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import isnan
 from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
@@ -13,7 +14,9 @@ from prometheus_client.parser import text_string_to_metric_families
 from twisted.internet import reactor
 from twisted.internet.threads import deferToThread
 
+from pylogbroker.broker.partitions.conversion_costs import ConversionCosts
 from pylogbroker.broker.slices import at_once
+from pylogbroker.metrics.conversions import ConversionMetrics
 from pylogbroker.metrics.disk import collect_disk
 from pylogbroker.metrics.exposition import Exposition
 from pylogbroker.metrics.families import FAMILIES
@@ -189,6 +192,21 @@ def test_how_long_requests_took(scraped: Scraped) -> None:
     assert fetches[0] == fetches[1]
     middle, high = (value(samples, f"{prefix}totaltimems", request="Produce", quantile=q) for q in ("0.5", "0.99"))
     assert 0 < middle <= high
+
+
+def test_costs_of_conversions() -> None:
+    costs, metrics, out = ConversionCosts(), ConversionMetrics(), Exposition()
+    costs.produce.add(3000, 2_000_000)
+    costs.produce.add(3000, 2_000_000)
+    metrics.collect(out, costs)
+    found = parsed(b"".join(at_once(out.encode())).decode())
+    prefix = "kafka_network_requestmetrics_"
+    for name, total, low, high in (("messageconversionstimems", 4, 1, 2.1), ("temporarymemorybytes", 6000, 2048, 4096)):
+        assert value(found, f"{prefix}{name}_count", request="Produce") == 2
+        assert value(found, f"{prefix}{name}_sum", request="Produce") == total
+        assert low < value(found, f"{prefix}{name}", request="Produce", quantile="0.5") < high
+        assert value(found, f"{prefix}{name}_count", request="Fetch") == 0
+        assert isnan(value(found, f"{prefix}{name}", request="Fetch", quantile="0.5"))
 
 
 def test_disk_bytes_are_read_from_the_process_counts(tmp_path: Path) -> None:

@@ -16,8 +16,9 @@ Conversion to v2 depends on the log alone, so the pieces are cached for other re
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
+from time import perf_counter_ns
 from typing import Final
 
 import attrs
@@ -25,7 +26,7 @@ import attrs
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.fetch.conversion_cache import ConvertedPiece
 from pylogbroker.broker.fetch.readahead import magic_if_cached
-from pylogbroker.broker.fetch.session import RequestedPartition
+from pylogbroker.broker.fetch.session import RequestedPartition, TopicKey
 from pylogbroker.broker.services import Services
 from pylogbroker.errors import CorruptRecords, InvalidRecords, KafkaError
 from pylogbroker.records import down_convert, entry_size, up_convert
@@ -43,6 +44,10 @@ _FIRST_WITH_V1 = 2
 _PIECE_BYTES: Final = 64 << 10  # of the log, converted and cached together
 
 
+CountTopicConverted = Callable[[TopicKey, int, int, int], None]
+"""Counts records of a topic that were converted: their number, the result's size, and nanoseconds. Any thread calls."""
+
+
 @attrs.define(eq=False)
 class Conversion:
     """Conversion for one response with at most `limit` bytes; `needs_v2` converts all to v2."""
@@ -51,10 +56,12 @@ class Conversion:
     context: RequestContext
     needs_v2: bool
     limit: int
+    _on_converted: CountTopicConverted
     done: int = attrs.field(default=0, init=False)  # bytes
     _without_records: list[tuple[RequestedPartition, PartitionData, int]] = attrs.field(
         factory=list, init=False
     )  # with the next offset
+    _converted_records: int = attrs.field(default=0, init=False)  # of the partition under way
 
     def is_due(self, records: object) -> bool:
         if not isinstance(records, FileRegion):
@@ -75,13 +82,19 @@ class Conversion:
             answer.records = b""
             return
         limit = min(left, wanted.partition_max_bytes)
+        begun_ns, self._converted_records = perf_counter_ns(), 0
         records = self._converted(region, wanted.fetch_offset, limit)
+        if self._converted_records:
+            self._on_converted(asked.topic, self._converted_records, len(records), perf_counter_ns() - begun_ns)
         if not records:
             self._without_records.append((asked, answer, region.next_offset))
         if self.context.api_version < FIRST_WITH_BYTE_LIMIT:
             records = records[: max(0, limit)]
         answer.records = records
         self.done += len(records)
+
+    def _count(self, records: int) -> None:
+        self._converted_records += records
 
     def _is_stopped(self) -> bool:
         return self.context.caller.is_gone
@@ -92,11 +105,19 @@ class Conversion:
         if region.first_position >= 0:
             position = region.first_position
             return byte_addressing().to_offset_addressed(
-                region.read(), position, magic, first_offset=first_offset, limit=limit, is_stopped=stopped
+                region.read(),
+                position,
+                magic,
+                first_offset=first_offset,
+                limit=limit,
+                is_stopped=stopped,
+                count=self._count,
             )
         if magic == 2:
             return self._up(region, limit)
-        return down_convert(region.read(), magic, first_offset=first_offset, limit=limit, is_stopped=stopped)
+        return down_convert(
+            region.read(), magic, first_offset=first_offset, limit=limit, is_stopped=stopped, count=self._count
+        )
 
     def _up(self, region: FileRegion, limit: int) -> bytes:
         """Return whole pieces up to the limit, at least one; stop at damage."""
@@ -126,7 +147,7 @@ class Conversion:
             first = entry_size(data)
             if len(data) < first <= most:
                 data = read_at(fd, first, position)
-            piece = ConvertedPiece(*up_convert(data, is_stopped=self._is_stopped))
+            piece = ConvertedPiece(*up_convert(data, is_stopped=self._is_stopped, count=self._count))
             if not self._is_stopped():
                 pieces.keep(place, piece)
         return piece

@@ -370,7 +370,8 @@ class FetchOperation:
         self._response = self._builder.throttled_response()
         if self._response is not None:
             return FetchEvent.PREPARED
-        conversion = Conversion(self.services, self.context, self._reader.needs_v2, self._reader.limit)
+        reader = self._reader
+        conversion = Conversion(self.services, self.context, reader.needs_v2, reader.limit, reader.count_converted)
         while True:
             self._fail_those(await self.services.runtime.in_reading_thread(self._bring_in))
             due = [pair for pair in self._pairs() if conversion.is_due(pair[1].records)]

@@ -208,6 +208,10 @@ class FetchReader:
         found = self._services.metadata.image.topic_by_id(topic)
         return "" if found is None else found.name
 
+    def count_converted(self, topic: TopicKey, records: int, size: int, ns: int) -> None:
+        """Count records that were converted to `size` bytes in `ns` nanoseconds. Any thread may call."""
+        self._services.partitions.traffic.of(self._name_of(topic)).fetch_converted(records, size, ns)
+
     def _read_partition(self, asked: RequestedPartition, may_wait: bool) -> tuple[PartitionData, Partition | None]:
         """Return an answer, and its partition unless it is held back: the throttle's rate is exceeded."""
         wanted = asked.partition

@@ -99,6 +99,7 @@ class Partition:
     _empty_ranges: dict[int, int] = attrs.field(factory=dict, init=False)  # offsets with no record, where one may be
 
     def __attrs_post_init__(self) -> None:
+        self.log.conversions.on_converted = self.traffic.produce_converted
         self._synced = SyncedOffset(self.log)
         self.high_watermark = HighWatermark(self.log, self.purgatory)
 

@@ -10,6 +10,7 @@ from collections import Counter
 
 import attrs
 
+from pylogbroker.broker.partitions.conversion_costs import ConversionCosts
 from pylogbroker.errors import ErrorCode, RejectionReason
 
 
@@ -31,6 +32,24 @@ class TopicTraffic:
     append_errors: Counter[ErrorCode] = attrs.field(factory=Counter)
     fetch_errors: Counter[ErrorCode] = attrs.field(factory=Counter)
     rejections: Counter[RejectionReason] = attrs.field(factory=Counter)
+    produce_conversions: int = 0
+    """Records that came in another format or codec than the topic's."""
+    fetch_conversions: int = 0
+    """Records that a client's version of the protocol could not have as they are stored."""
+    _costs: ConversionCosts = attrs.field(factory=ConversionCosts)
+    """Shared by all topics."""
+
+    def produce_converted(self, records: int, size: int, ns: int, /) -> None:
+        """Count records that were converted to `size` bytes in `ns` nanoseconds. Any thread may call."""
+        with self._costs.lock:
+            self.produce_conversions += records
+            self._costs.produce.add(size, ns)
+
+    def fetch_converted(self, records: int, size: int, ns: int, /) -> None:
+        """Count like `produce_converted`."""
+        with self._costs.lock:
+            self.fetch_conversions += records
+            self._costs.fetch.add(size, ns)
 
     def add(self, other: TopicTraffic) -> None:
         self.appends += other.appends
@@ -43,19 +62,30 @@ class TopicTraffic:
         self.append_errors += other.append_errors
         self.fetch_errors += other.fetch_errors
         self.rejections += other.rejections
+        self.produce_conversions += other.produce_conversions
+        self.fetch_conversions += other.fetch_conversions
 
 
 @attrs.define(eq=False)
 class Traffic:
     topics: dict[str, TopicTraffic] = attrs.field(factory=dict, init=False)
-    of_others: TopicTraffic = attrs.field(factory=TopicTraffic, init=False)
+    conversion_costs: ConversionCosts = attrs.field(factory=ConversionCosts, init=False)
+    of_others: TopicTraffic = attrs.field(init=False)
     """Sum of topics that have no partition here any more, and of those that were not found."""
+
+    def __attrs_post_init__(self) -> None:
+        self.of_others = self._new()
 
     def join(self, topic: str) -> TopicTraffic:
         """Return the counts of a topic for one more partition."""
-        found = self.topics.setdefault(topic, TopicTraffic())
+        found = self.topics.get(topic)
+        if found is None:
+            found = self.topics[topic] = self._new()
         found.partitions += 1
         return found
+
+    def _new(self) -> TopicTraffic:
+        return TopicTraffic(costs=self.conversion_costs)
 
     def leave(self, topic: str) -> None:
         """Forget one partition of a topic."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from time import perf_counter_ns
 
 import attrs
 
@@ -20,7 +21,7 @@ from pylogbroker.errors import CorruptRecords, ErrorCode, InvalidRecords, KafkaE
 from pylogbroker.legacy07.records.messages import CODECS, SIZE_PREFIX, Legacy07Message, build_legacy07, messages
 from pylogbroker.records.batch import with_last_offset
 from pylogbroker.records.builder import build
-from pylogbroker.records.conversion import SizeBudget, Stopped, never
+from pylogbroker.records.conversion import CountConverted, SizeBudget, Stopped, count_nothing, never
 from pylogbroker.records.decompression_errors import Overflow
 from pylogbroker.records.log_entry import LogEntry
 from pylogbroker.records.message_set import LENGTH_START, SMALLEST
@@ -119,6 +120,7 @@ def to_legacy07(buffer: Buffer, rules: AppendRules, now_ms: int, limit: int) -> 
     Raise like `prepare`; UNSUPPORTED_FOR_MESSAGE_FORMAT for what 0.7 cannot express; TooCostly if a larger limit would
     help.
     """
+    begun_ns = perf_counter_ns()
     as_sent = attrs.evolve(rules, magic=2, inline_bytes_max=limit)
     found, codec = valid_entries(buffer, as_sent)
     for entry in found:
@@ -128,6 +130,7 @@ def to_legacy07(buffer: Buffer, rules: AppendRules, now_ms: int, limit: int) -> 
     built = build_legacy07(values, target if target in CODECS else Codec.GZIP, rules.level)
     for message in messages(built, 0):
         _check_size(message, rules)
+    rules.conversions.on_converted(len(values), len(built), perf_counter_ns() - begun_ns)
     return built
 
 
@@ -154,7 +157,14 @@ def _unsupported(what: str) -> InvalidRecords:
 
 
 def from_legacy07(
-    buffer: Buffer, position: int, magic: int, *, first_offset: int, limit: int, is_stopped: Stopped = never
+    buffer: Buffer,
+    position: int,
+    magic: int,
+    *,
+    first_offset: int,
+    limit: int,
+    is_stopped: Stopped = never,
+    count: CountConverted = count_nothing,
 ) -> bytes:
     """Convert messages, which begin at `position` of the log, to a later format.
 
@@ -171,6 +181,7 @@ def from_legacy07(
     except (CorruptRecords, InvalidRecords):
         if not parts:
             raise
+    count(budget.converted)
     return b"".join(parts)
 
 
@@ -180,6 +191,7 @@ def _converted(
     for codec, run in runs:
         records, end = _wanted(run, magic, first_offset, budget)
         if records:
+            budget.converted += len(records)
             built = build(records, magic=magic, codec=codec, base_offset=None)
             yield with_last_offset(built, end) if magic == 2 else built
         if budget.is_full:

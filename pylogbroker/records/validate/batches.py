@@ -13,6 +13,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator, Sequence
 from itertools import chain
+from time import perf_counter_ns
 
 import attrs
 
@@ -196,9 +197,13 @@ def _prepare_in_full(
     recompress = codec is not target and not (codec is Codec.NONE and first.is_control)
     if first.magic == rules.magic == 2 and not recompress:
         return _in_place(first, rules, base_offset, now_ms, leader_epoch)
+    begun_ns = perf_counter_ns()
     records = chain.from_iterable(valid_records(entry, rules, now_ms) for entry in found)
     built = _build(records, first, target, rules, base_offset, now_ms, leader_epoch)
-    return _prepared_of(built, rules, base_offset, now_ms)
+    prepared = _prepared_of(built, rules, base_offset, now_ms)
+    if recompress or first.magic != rules.magic:
+        rules.conversions.on_converted(prepared.count, prepared.size, perf_counter_ns() - begun_ns)
+    return prepared
 
 
 def valid_entries(buffer: Buffer, rules: AppendRules) -> tuple[list[LogEntry], Codec]:

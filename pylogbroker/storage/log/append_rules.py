@@ -18,6 +18,7 @@ from pylogbroker.records import (
     AppendRules,
     Buffer,
     Codec,
+    ConversionPort,
     PreparedRecords,
     TimestampType,
     convert,
@@ -53,8 +54,8 @@ class Preparation:
     _byte_addressed: bool
 
     @classmethod
-    def of(cls, config: LogConfig, byte_addressed: bool) -> Preparation:
-        client = rules_of(config, Origin.CLIENT)
+    def of(cls, config: LogConfig, byte_addressed: bool, conversions: ConversionPort) -> Preparation:
+        client = attrs.evolve(rules_of(config, Origin.CLIENT), conversions=conversions)
         return cls(client, client.after_conversion, rules_of(config, Origin.COORDINATOR), byte_addressed)
 
     def is_costly(self, buffer: Buffer, origin: Origin = Origin.CLIENT) -> bool:

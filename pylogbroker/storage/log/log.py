@@ -27,7 +27,7 @@ import attrs
 
 from pylogbroker.errors import ErrorCode, KafkaError, OffsetOutOfRange, StorageFailure
 from pylogbroker.interfaces import SegmentView
-from pylogbroker.records import Buffer, PreparedRecords
+from pylogbroker.records import Buffer, ConversionPort, PreparedRecords
 from pylogbroker.storage import names
 from pylogbroker.storage.files import (
     DISK_FULL_ERRNOS,
@@ -98,6 +98,7 @@ class Log:
         self.epochs = epochs
         self.producers = producers
         self.truncations = 0
+        self.conversions = ConversionPort()  # of clients' records
         self._pools = pools
         self._active = segments[-1]
         self._synced_ms = now_ms
@@ -123,7 +124,7 @@ class Log:
     def config(self, config: LogConfig) -> None:
         self._has_newer_format |= config.magic < self._config.magic and self._active.size > 0
         self._config = config
-        self.preparation = Preparation.of(config, self.byte_addressed)
+        self.preparation = Preparation.of(config, self.byte_addressed, self.conversions)
         self._active.index_interval = config.index_interval_bytes
 
     @property
