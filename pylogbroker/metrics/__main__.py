@@ -90,8 +90,7 @@ the process, and `python_gc_*` and `python_info`, all from prometheus-client.
 
 Not served, of what dashboards for Kafka ask for: everything of a Java virtual machine,
 `kafka_network_requestmetrics_responsequeuetimems` and `..responsesendtimems` (the thread that makes an answer sends
-it), `kafka_network_acceptor_acceptorblocked_percent`, `kafka_server_replicafetchermanager_minfetchrate`,
-`kafka_server_transaction_coordinator_metrics_*`, and `yammer-metrics-count`.
+it), `kafka_network_acceptor_acceptorblocked_percent`, and `yammer-metrics-count`.
 """
 
 

@@ -19,8 +19,9 @@ from pylogbroker.metrics.lag_age import LagAges
 from pylogbroker.metrics.network import NetworkMetrics
 from pylogbroker.metrics.quotas import collect_quotas
 from pylogbroker.metrics.remote_ends import RemoteEnds
-from pylogbroker.metrics.replicas import collect_cluster, collect_replicas
+from pylogbroker.metrics.replicas import FetchRates, collect_cluster, collect_replicas
 from pylogbroker.metrics.topics import collect_topics
+from pylogbroker.metrics.transactions import collect_loads, collect_transactions
 from pylogbroker.net.service import KafkaFactory
 
 
@@ -39,6 +40,7 @@ class BrokerMetrics:
     _factories: Sequence[KafkaFactory]
     _network: NetworkMetrics = attrs.field(factory=NetworkMetrics, init=False)
     _conversions: ConversionMetrics = attrs.field(factory=ConversionMetrics, init=False)
+    _fetch_rates: FetchRates = attrs.field(factory=FetchRates, init=False)
     _remote_ends: RemoteEnds = attrs.field(init=False)
     _ages: LagAges = attrs.field(factory=LagAges, init=False)
     _process: CollectorRegistry = attrs.field(factory=process_registry, init=False)
@@ -62,8 +64,12 @@ class BrokerMetrics:
         yield from collect_topics(out, broker.partitions.traffic)
         self._conversions.collect(out, broker.partitions.traffic.conversion_costs)
         yield from collect_replicas(out, broker, has_partitions=has_partitions)
+        fetchers = broker.role.replicas.fetchers() if isinstance(broker.role, ClusterRole) else ()
+        self._fetch_rates.collect(out, fetchers, broker.runtime.clock.seconds())
         yield from collect_cluster(out, broker)
         yield from collect_groups(out, broker, self._remote_ends, self._ages, has_partitions=has_partitions)
+        collect_loads(out, broker)
+        yield from collect_transactions(out, broker)
         yield from collect_quotas(out, broker.quotas)
         collect_cleaner(out, broker)
         collect_sessions(out, broker)

@@ -113,6 +113,11 @@ MAX_LAG = gauge(
     "Records by which the slowest replica here is behind its leader's high watermark, at the last answer to a fetch.",
     "clientId",
 )
+MIN_FETCH_RATE = gauge(
+    "kafka_server_replicafetchermanager_minfetchrate",
+    "Fetches a second of the slowest fetcher, over a minute; 0 without fetchers.",
+    "clientId",
+)
 BROKER_STATE = gauge("kafka_server_kafkaserver_brokerstate", "3: running.")
 DISK_READ = gauge("kafka_server_kafkaserver_linux_disk_read_bytes", "Bytes that the process has read from disks.")
 DISK_WRITE = gauge("kafka_server_kafkaserver_linux_disk_write_bytes", "Bytes that it has written to disks.")
@@ -306,6 +311,34 @@ FETCHES_EXPIRED = counter(
 SESSION_EVICTIONS = counter(
     "kafka_server_fetchsessioncache_incrementalfetchsessionevictions_total",
     "Idle fetch sessions that were evicted for new ones.",
+)
+
+# loads of coordinators, and the ends of transactions
+
+
+def _load_times(kind: str) -> tuple[Family, Family]:
+    prefix = f"kafka_server_{kind}_coordinator_metrics_partition_load_time_"
+    slowest = gauge(f"{prefix}max", "Milliseconds of the slowest load of a partition in the last minute; NaN without.")
+    return slowest, gauge(f"{prefix}avg", "Milliseconds of such loads on average.")
+
+
+GROUP_LOAD_TIMES = _load_times("group")
+TRANSACTION_LOAD_TIMES = _load_times("transaction")
+TRANSACTION_OPEN_MAX = gauge(
+    "kafka_server_transaction_coordinator_metrics_active_transaction_open_time_max",
+    "Milliseconds since the oldest open transaction began whose coordinator this broker is.",
+)
+_MARKERS = "kafka_coordinator_transaction_transactionmarkerchannelmanager_"
+MARKERS_WAITING = gauge(
+    f"{_MARKERS}unknowndestinationqueuesize",
+    "Ended transactions whose markers wait for another attempt: a leader is not known, or did not take them.",
+)
+COMPLETIONS_WAITING = gauge(
+    f"{_MARKERS}logappendretryqueuesize",
+    "Ended transactions with all markers whose record of the end waits for another attempt.",
+)
+MARKER_REQUESTS = counter(
+    "pylogbroker_transaction_marker_requests_total", "Requests with markers that were sent to other brokers."
 )
 
 # lag, by the coordinator of the group

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from weakref import WeakKeyDictionary
+
+import attrs
 
 from pylogbroker.broker.assembly import Broker
 from pylogbroker.broker.membership.cluster_role import ClusterRole
 from pylogbroker.broker.partitions.partition import Partition
+from pylogbroker.broker.replication.fetcher import ReplicaFetcher
 from pylogbroker.metadata.image import NO_LEADER, PartitionState
 from pylogbroker.metrics import families
 from pylogbroker.metrics.exposition import Exposition, label_text
+from pylogbroker.metrics.recent_rate import RecentRate
 
 _RUNNING = 3
 _PARTITIONS_PER_STEP = 20
@@ -30,6 +35,25 @@ _OF_LED = (
     families.REPLICAS,
     families.IS_UNDER_REPLICATED,
 )
+
+
+@attrs.define(eq=False)
+class FetchRates:
+    """Rates of this broker's fetchers since an earlier scrape; at first, since they began."""
+
+    _rates: WeakKeyDictionary[ReplicaFetcher, RecentRate] = attrs.field(factory=WeakKeyDictionary, init=False)
+
+    def collect(self, out: Exposition, fetchers: Iterable[ReplicaFetcher], now: float) -> None:
+        """Write the rate of the slowest."""
+        slowest = min((self._rate(fetcher, now) for fetcher in fetchers), default=0.0)
+        out.add(families.MIN_FETCH_RATE, round(slowest, 6), _REPLICA)
+
+    def _rate(self, fetcher: ReplicaFetcher, now: float) -> float:
+        rate = self._rates.get(fetcher)
+        if rate is None:
+            rate = self._rates[fetcher] = RecentRate()
+            rate.update(fetcher.started, 0)
+        return rate.update(now, fetcher.requests)
 
 
 def collect_replicas(out: Exposition, broker: Broker, *, has_partitions: bool) -> Iterator[None]:

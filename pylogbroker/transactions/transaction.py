@@ -43,6 +43,11 @@ class Transaction:
     retry: Timer | None = None  # of the markers, or of the completion's record
     failures: int = 0  # in a row
 
+    @property
+    def is_retrying(self) -> bool:
+        """True while the markers, or the record of the completion, wait for another attempt."""
+        return self.retry is not None and self.retry.live
+
     def stop_timers(self) -> None:
         cancel(self.deadline)
         cancel(self.retry)

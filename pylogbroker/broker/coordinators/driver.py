@@ -23,6 +23,7 @@ from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.logger import Logger
 
 from pylogbroker.broker.coordinators.internal_topic import InternalTopic
+from pylogbroker.broker.coordinators.recent_loads import RecentLoads
 from pylogbroker.broker.partitions.partition import Partition
 from pylogbroker.broker.runtime import Runtime
 from pylogbroker.coordinators import CoordinatorRuntime, PartitionReplay, ReplayState
@@ -43,6 +44,7 @@ class CoordinatorDriver(Generic[R, S]):
     _topic: InternalTopic
     _coordinator: CoordinatorRuntime[R, S]
     _subject: str
+    loads: RecentLoads = attrs.field(factory=RecentLoads, init=False)
     _tick: IDelayedCall | None = attrs.field(default=None, init=False)
     _is_open: bool = attrs.field(default=False, init=False)
     _is_ticking: bool = attrs.field(default=False, init=False)
@@ -129,6 +131,7 @@ class CoordinatorDriver(Generic[R, S]):
 
     async def _replay(self, partition: Partition, replay: PartitionReplay[R]) -> None:
         name, index = partition.topic, partition.index
+        begun = self._runtime.clock.seconds()
         is_complete = False
         try:
             is_complete = await self._replay_committed(partition, replay)
@@ -136,6 +139,7 @@ class CoordinatorDriver(Generic[R, S]):
             log.failure("{subject} of {topic}-{index} are not served", subject=self._subject, topic=name, index=index)
         if is_complete:
             self._coordinator.activate(replay, self._runtime.now_ms())
+            self.loads.add(begun, self._runtime.clock.seconds())
         else:
             self._coordinator.abort(replay)
         for problem in replay.problems:

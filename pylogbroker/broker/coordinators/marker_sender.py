@@ -50,6 +50,7 @@ class _SentMarker:
 class MarkerSender:
     _open_channel: Callable[[int], RequestChannel]
     _runtime: Runtime
+    requests: int = attrs.field(default=0, init=False)
     _batches: BrokerBatches[_SentMarker] = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -69,6 +70,7 @@ class MarkerSender:
 
     async def _write(self, channel: RequestChannel, sent: Sequence[_SentMarker]) -> None:
         for batch in batches_without_repetition(sent, lambda each: each.marker.producer_id):
+            self.requests += 1
             response = await channel.request(WriteTxnMarkersRequest([_encode(each.marker) for each in batch]))
             answers = {
                 found.producer_id: {

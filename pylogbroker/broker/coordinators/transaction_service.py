@@ -151,6 +151,11 @@ class TransactionService:
         return None if state is None else state.leader
 
     @property
+    def marker_requests(self) -> int:
+        """Count the requests with markers to other brokers, since the start."""
+        return 0 if self._sender is None else self._sender.requests
+
+    @property
     def _senders(self) -> Iterable[MarkerSender | VerificationSender]:
         return (each for each in (self._sender, self._verifier) if each is not None)
 

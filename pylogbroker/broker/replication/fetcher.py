@@ -83,6 +83,10 @@ class ReplicaFetcher:
     _settings: FetcherSettings
     _runtime: Runtime
     broker_epoch: int = -1
+    started: float = attrs.field(init=False)
+    """Time in seconds."""
+    requests: int = attrs.field(default=0, init=False)
+    """Fetches that were sent."""
     replicas: dict[TopicPartition, Followership] = attrs.field(factory=dict, init=False)
     _resting: dict[TopicPartition, Followership] = attrs.field(factory=dict, init=False)
     """Replicas whose fetch is not pending."""
@@ -99,6 +103,9 @@ class ReplicaFetcher:
     _is_woken: bool = attrs.field(default=False, init=False)
     """A replica has become ready since the loop began to look for requests."""
     _is_stopped: bool = attrs.field(default=False, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.started = self._runtime.clock.seconds()
 
     def start(self) -> None:
         ensureDeferred(self._run()).addErrback(
@@ -258,6 +265,7 @@ class ReplicaFetcher:
         for key in over:
             asked.pop(key, None)  # it was removed meanwhile
         self._session.fill(request, asked, over)
+        self.requests += 1
         response: FetchResponse = await self._channel.request(request, version)
         if response.error_code:
             self._session.end()

@@ -89,6 +89,9 @@ class Replicas:
     _is_closed: bool = attrs.field(default=False, init=False)
     _timer: PeriodicCall | None = attrs.field(default=None, init=False)
 
+    def fetchers(self) -> Iterator[ReplicaFetcher]:
+        return iter(tuple(self._fetchers.values()))
+
     def lags(self) -> Iterator[int]:
         """Yield how far each replica that follows is behind its leader."""
         for replica in tuple(self._replicas.values()):

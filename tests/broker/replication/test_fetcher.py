@@ -16,6 +16,9 @@ from pylogbroker.broker.replication.fetcher import FetcherSettings, ReplicaFetch
 from pylogbroker.broker.runtime import Runtime
 from pylogbroker.errors import ErrorCode
 from pylogbroker.metadata.inter_broker_protocol import InterBrokerProtocol
+from pylogbroker.metrics import families
+from pylogbroker.metrics.exposition import Exposition
+from pylogbroker.metrics.replicas import FetchRates
 from pylogbroker.replication import FetchFrom, FindEpochEnd, FollowerReplica, FollowerRequest, ListOffset
 from pylogbroker.replication.settings import ReplicationSettings
 from pylogbroker.wire import Request
@@ -124,6 +127,27 @@ class FetcherTests(SynchronousTestCase):
             self.fetcher.add(replica)  # type: ignore[arg-type]
         self.fetcher.start()
         return replicas
+
+    def test_fetches_are_counted(self) -> None:
+        self.add([fetch_from(0), fetch_from(1)])
+        self.assertEqual(self.fetcher.requests, 1)
+        self.channel.answer(fetched(0))
+        self.assertEqual(self.fetcher.requests, 2)
+
+    def test_the_slowest_fetchers_rate_is_scraped(self) -> None:
+        self.add([fetch_from(0)])
+        other = ReplicaFetcher(3, Channel(), FetcherSettings(2, InterBrokerProtocol.parse("3.9")), self.runtime)
+        self.fetcher.requests, other.requests = 30, 20
+        rates = FetchRates()
+        for seconds, fetchers, expected in (
+            (10.0, [], 0.0),
+            (10.0, [self.fetcher, other], 2.0),
+            (10.0, [self.fetcher], 3.0),
+        ):
+            out = Exposition()
+            rates.collect(out, fetchers, seconds)
+            (sample,) = out.lines(families.MIN_FETCH_RATE)[1:]
+            self.assertEqual(sample.split()[-1], str(expected))
 
     def test_a_fetch_waits_briefly_while_another_replica_syncs(self) -> None:
         waiting, syncing = self.add([fetch_from(0)], [fetch_from(0)])
