@@ -137,7 +137,7 @@ def _of_partitions(
     connection: Connection, topics: tuple[str, ...], start: str, since: str | None, until: str | None, to_end: bool
 ) -> Iterator[Iterator[Message]]:
     from pylogbroker.cli.partition_reader import PartitionReader
-    from pylogbroker.cli.topic import partitions_of
+    from pylogbroker.cli.topic import known_offsets, partitions_of
     from pylogbroker.client.admin import LATEST
     from pylogbroker.client.settings import CONSUMER
     from pylogbroker.spark.loading.times import milliseconds
@@ -147,7 +147,7 @@ def _of_partitions(
         keys = partitions_of(admin, topics)
         committed = connection.settings(CONSUMER).get("isolation.level", "read_committed") == "read_committed"
         found = admin.records.offsets(dict.fromkeys(keys, LATEST), committed=committed)
-        latest = {key: each.offset for key, each in found.items()}
+        latest = known_offsets(found)
         starts = _starts(admin, keys, start, latest) if from_ms is None else _since(admin, from_ms, latest)
         ends = latest if to_end else None
         if until_ms is not None:
@@ -158,13 +158,14 @@ def _of_partitions(
 def _starts(
     admin: AdminClient, keys: list[TopicPartition], start: str, latest: dict[TopicPartition, int]
 ) -> dict[TopicPartition, int]:
+    from pylogbroker.cli.topic import known_offsets
     from pylogbroker.client.admin import EARLIEST
 
     if _STARTS.get(start) == "end":
         return latest
     if start not in _STARTS and not re.fullmatch(r"-?\d{1,18}", start):
         raise ConfigError(f"--offset: {start!r} is not accepted; expected beginning, end, an offset, or -N")
-    first = {key: each.offset for key, each in admin.records.offsets(dict.fromkeys(keys, EARLIEST)).items()}
+    first = known_offsets(admin.records.offsets(dict.fromkeys(keys, EARLIEST)))
     if start in _STARTS:
         return first
     number = int(start)
@@ -175,4 +176,4 @@ def _starts(
 def _since(admin: AdminClient, at_ms: int, latest: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
     """Return the first offsets at or after a time, else the ends."""
     found = admin.records.offsets(dict.fromkeys(latest, at_ms))
-    return {key: end if found[key].offset is None else min(found[key].offset, end) for key, end in latest.items()}
+    return {key: min(found[key].or_end(end), end) for key, end in latest.items()}

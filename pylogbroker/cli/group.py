@@ -192,7 +192,7 @@ def reset(
             wanted = _shifted(group, known, committed, shift_by)
         elif since is not None:
             found = admin.records.offsets(dict.fromkeys(known, since))
-            wanted = {key: ends[key] if found[key].offset is None else found[key].offset for key in known}
+            wanted = {key: found[key].or_end(ends[key]) for key in known}
         new = {key: min(max(wanted[key], starts[key]), ends[key]) for key in known}
         show(_preview(group, keys, new, committed, ends), output)
         if dry_run:

@@ -14,7 +14,7 @@ from pylogbroker.cli.output import confirm, format_option, show, yes_option
 from pylogbroker.errors import ConfigError, ErrorCode, KafkaError, PylogbrokerError
 
 if TYPE_CHECKING:
-    from pylogbroker.client.admin import TopicDescription
+    from pylogbroker.client.admin import ListedOffset, TopicDescription
     from pylogbroker.client.sync.admin import AdminClient
     from pylogbroker.interfaces import TopicPartition
 
@@ -214,6 +214,7 @@ def trim(
     from pylogbroker.client.admin import EARLIEST, LATEST
     from pylogbroker.spark.loading.times import milliseconds
 
+    since = milliseconds("--before-time", before_time)
     with connection.admin() as admin:
         wanted = partitions_of(admin, topics)
         ends = offsets_at(admin, wanted, LATEST)
@@ -221,10 +222,9 @@ def trim(
         target = {key: ends[key] for key in first}
         if before_offset is not None:
             target = {key: min(before_offset, end) for key, end in target.items()}
-        elif before_time is not None:
-            since = milliseconds("--before-time", before_time)
+        elif since is not None:
             found = admin.records.offsets(dict.fromkeys(target, since))
-            target = {key: end if found[key].offset is None else found[key].offset for key, end in target.items()}
+            target = {key: found[key].or_end(end) for key, end in target.items()}
         target = {key: max(offset, first[key]) for key, offset in target.items()}
         rows = [
             {
@@ -304,7 +304,12 @@ def offsets_at(admin: AdminClient, keys: Iterable[TopicPartition], time: int) ->
             raise
         click.echo(str(error), err=True)
         found = {}
-    return {key: each.offset for key, each in found.items()}
+    return known_offsets(found)
+
+
+def known_offsets(found: Mapping[TopicPartition, ListedOffset]) -> dict[TopicPartition, int]:
+    """Return the offsets that are known, as those of a log's ends always are."""
+    return {key: each.offset for key, each in found.items() if each.offset is not None}
 
 
 def check_complete(problem: str, wanted: Iterable[TopicPartition], done: Container[TopicPartition]) -> None:

@@ -33,6 +33,10 @@ class ListedOffset:
     timestamp: int | None
     leader_epoch: int
 
+    def or_end(self, end: int) -> int:
+        """Return the offset, or `end` if no record is as late."""
+        return end if self.offset is None else self.offset
+
 
 @attrs.frozen(eq=False)
 class RecordAdmin:
