@@ -95,9 +95,9 @@ class MemoryBroker(BrokerRequests):
         }
         self._data_dir = data_dir
         self._stack = ExitStack()
-        self.faults: Final = Faults(can_compact=False)
         self.clock: Final = MemoryReactor(latency, time.time() if now is None else now)
         """Reactor of the broker and its clients; `clock.seconds()` are those since 1970."""
+        self.faults: Final = Faults(can_compact=False, driver=self.clock)
 
     @property
     def bootstrap(self) -> str:

@@ -39,7 +39,7 @@ class MemoryReactor(Clock):
     Like a reactor that does not run yet, it lets blocking work run at once.
     """
 
-    running = False
+    running = False  # Twisted's name; tests ask `is_running`
 
     def __init__(self, latency: float = 0.0, now: float = 0.0) -> None:
         super().__init__()
@@ -47,8 +47,13 @@ class MemoryReactor(Clock):
         self.latency = latency
         self._ports: dict[int, MemoryPort] = {}
         self._last_port = _FIRST_FREE_PORT
+        self._depth = 0  # of calls that are run
 
     # time
+
+    @property
+    def is_running(self) -> bool:
+        return self._depth > 0
 
     def advance(self, amount: float) -> None:
         """Move the time; run what becomes due in the order of its times, each at its time."""
@@ -62,11 +67,7 @@ class MemoryReactor(Clock):
         """Advance until a Deferred has its result, and return that; raise its error, or TimedOut."""
         found: list[Any] = []
         deferred.addBoth(found.append)
-        end = self.rightNow + seconds
-        self._sortCalls()
-        while not found and self.calls and self.calls[0].getTime() <= end:
-            self._run_next()
-        if not found:
+        if not self.run_until(lambda: bool(found), seconds):
             deferred.cancel()
             raise TimedOut(f"{what}: not done within {seconds:g} s of the broker's time; it was cancelled")
         [result] = found
@@ -75,14 +76,25 @@ class MemoryReactor(Clock):
         done: T = result
         return done
 
+    def run_until(self, condition: Callable[[], bool], seconds: float = 60.0) -> bool:
+        """Advance until a condition holds; return False if it does not before `seconds` have passed, or calls end."""
+        end = self.rightNow + seconds
+        self._sortCalls()
+        while not condition() and self.calls and self.calls[0].getTime() <= end:
+            self._run_next()
+        return condition()
+
     def _run_next(self) -> None:
         call = self.calls.pop(0)
         self.rightNow = max(self.rightNow, call.getTime())
         call.called = 1
+        self._depth += 1
         try:
             call.func(*call.args, **call.kw)
         except Exception:
             log.failure("a delayed call failed")
+        finally:
+            self._depth -= 1
 
     # what else brokers and clients ask of a reactor
 

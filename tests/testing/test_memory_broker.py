@@ -13,11 +13,13 @@ from unittest.mock import patch
 import pytest
 from twisted.internet.defer import Deferred
 from twisted.internet.error import CannotListenError
+from twisted.internet.task import deferLater
 
 from pylogbroker.client import ConsumerConnector, Producer
 from pylogbroker.client.sync.background import TimedOut
 from pylogbroker.errors import ConfigError, PylogbrokerError
 from pylogbroker.testing import MemoryBroker
+from pylogbroker.testing.faults import FaultNotFired
 from pylogbroker.testing.memory_network import MemoryReactor
 
 HOUR = 3600.0
@@ -225,7 +227,6 @@ def test_faults_of_logs(broker: MemoryBroker) -> None:
         broker.produce("cut", value)
     broker.faults.logs.delete_records("cut", before=1)
     broker.faults.logs.truncate("cut", to=2)
-    broker.clock.advance(1)  # there is another leader epoch
     assert values(broker, "cut") == [b"b"]
     full = broker.faults.logs.fail_appends("cut")
     broker.produce("cut", "d")  # again after the error
@@ -246,6 +247,62 @@ def test_faults_of_the_cluster(broker: MemoryBroker) -> None:
     broker.faults.cluster.move_leader("orders", 1, to=7)
     broker.run(waiting)
     broker.run(producer.close())
+
+
+def test_waiting_for_a_fault_lets_time_pass(broker: MemoryBroker) -> None:
+    broker.create_topic("orders")
+    producer = make_producer(broker, linger_ms=3_000)
+    fault = broker.faults.add("Produce", hold=True)
+    sent = producer.send("orders", b"tea")
+    before = broker.clock.seconds()
+    assert fault.wait().api == "Produce"
+    assert 3 <= broker.clock.seconds() - before < 4
+    assert not sent.called
+    watch = broker.faults.watch("Produce")
+    fault.release()
+    broker.run(sent)
+    broker.run(producer.send("orders", b"milk"))
+    assert (watch.wait().api, watch.hits) == ("Produce", 1)
+    broker.run(producer.close())
+
+
+def test_a_wait_without_a_request_ends_in_the_brokers_time(broker: MemoryBroker) -> None:
+    watch, before = broker.faults.watch("EndTxn"), broker.clock.seconds()
+    with (
+        patch.object(threading.Condition, "wait_for", never_called),
+        pytest.raises(FaultNotFired, match="0 of 2 in 90"),
+    ):
+        watch.wait(2, timeout=90)
+    assert broker.clock.seconds() <= before + 90
+
+
+def never_called(*arguments: Any) -> Any:
+    raise AssertionError("a thread waits")
+
+
+def test_a_fault_of_the_cluster_acts_at_once(broker: MemoryBroker) -> None:
+    broker.create_topic("orders")
+    metadata, epochs = broker.faults.broker.metadata, []
+    for leader in (7, 8):
+        broker.faults.cluster.move_leader("orders", to=leader)
+        epochs.append(metadata.topics["orders"].partitions[0].leader_epoch)
+    assert epochs == [1, 2]
+    with pytest.raises(ValueError, match="no partition 5"):
+        broker.faults.cluster.move_leader("orders", 5, to=7)
+
+
+def test_changes_of_the_broker_let_time_pass_but_within_its_own_calls(broker: MemoryBroker) -> None:
+    async def change() -> str:
+        await deferLater(broker.clock, 5)
+        return "done"
+
+    assert broker.faults.run(change) == "done"
+    begun: list[Any] = []
+    broker.clock.callLater(0, lambda: begun.append(broker.faults.run(change)))
+    broker.clock.advance(1)
+    [waiting] = begun
+    assert not waiting.called
+    assert broker.run(waiting) == "done"
 
 
 def test_faults_of_the_network(broker: MemoryBroker) -> None:

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from enum import StrEnum
 from types import TracebackType
-from typing import Any
+from typing import Any, Protocol
 
 import attrs
 from twisted.internet.defer import Deferred
@@ -28,6 +28,20 @@ Script = Callable[[Any, Any], Any]
 """Called with context and request; returns the response, or None for the broker's own."""
 
 
+class TimeDriver(Protocol):
+    """Lets time pass for brokers on the caller's thread, where nothing happens while that waits."""
+
+    @property
+    def is_running(self) -> bool:
+        """True within a call that the driver runs."""
+
+    def run(self, deferred: Deferred[Any], what: str) -> Any:
+        """Let time pass until the result of a Deferred; return it, or raise its error."""
+
+    def run_until(self, condition: Callable[[], bool], seconds: float) -> bool:
+        """Let time pass until a condition holds; return False if it does not after `seconds`."""
+
+
 class FaultNotFired(AssertionError):
     """A fault that had to fire did not, or a watch saw too few requests."""
 
@@ -42,6 +56,7 @@ class Watch:
     criteria: Criteria
     _log: RequestLog
     _unlist: Callable[[Watch], bool]
+    _driver: TimeDriver | None = attrs.field(default=None, kw_only=True)
     seen: RequestLog = attrs.field(factory=lambda: RequestLog(WATCHED_MAX, WATCHED_BYTES_MAX), init=False)
     _changed: threading.Condition = attrs.field(factory=threading.Condition, init=False)
     _began: int = attrs.field(init=False)
@@ -61,12 +76,18 @@ class Watch:
     def wait(self, hits: int = 1, timeout: float = 10.0) -> SeenRequest:
         """Block until so many requests have come; return the last of them. Raise FaultNotFired after `timeout`.
 
-        If `seen` has lost that one, return the first that it has. Do not call it on the broker's thread.
+        If `seen` has lost that one, return the first that it has. Do not call it on the broker's thread. With a
+        `MemoryBroker`, which has no thread, time passes instead.
         """
         with self._changed:
-            if not self._changed.wait_for(lambda: self.hits >= hits, timeout):
+            if not self._wait_for(lambda: self.hits >= hits, timeout):
                 raise FaultNotFired(f"{self} saw {self.hits} of {hits} in {timeout} s; {self.came_instead()}")
             return self.seen.number(hits)
+
+    def _wait_for(self, condition: Callable[[], bool], timeout: float) -> bool:
+        if self._driver is None:
+            return self._changed.wait_for(condition, timeout)
+        return self._driver.run_until(condition, timeout)
 
     def came_instead(self) -> str:
         return f"since then came: {summary(self._log.since(self._began))}"

@@ -28,7 +28,7 @@ from pylogbroker.testing.faults.cluster_faults import ClusterFaults
 from pylogbroker.testing.faults.connections import FaultyFactory, FaultyProtocol
 from pylogbroker.testing.faults.criteria import Call, Criteria, CriteriaFields
 from pylogbroker.testing.faults.doors import OpenedListener
-from pylogbroker.testing.faults.fault import Action, CloseMoment, Fault, FaultNotFired, Watch
+from pylogbroker.testing.faults.fault import Action, CloseMoment, Fault, FaultNotFired, TimeDriver, Watch
 from pylogbroker.testing.faults.group_faults import GroupFaults
 from pylogbroker.testing.faults.handlers import Layer, layered, strike
 from pylogbroker.testing.faults.log_faults import LogFaults, check_topic
@@ -49,6 +49,8 @@ class Faults:
     """Faults of one broker, also across restarts of it, or of several brokers on one thread."""
 
     _can_compact: bool = True
+    _driver: TimeDriver | None = None
+    """None: brokers have a thread of their own."""
     requests: RequestLog = attrs.field(factory=RequestLog, init=False)
     layers: tuple[Layer, ...] = attrs.field(init=False)
     """Changes of the broker that last, outermost first."""
@@ -135,6 +137,7 @@ class Faults:
             action,
             times,
             must_fire,
+            driver=self._driver,
             run=self.run,
             note_silent=self._note_silent,
             number=number,
@@ -146,7 +149,7 @@ class Faults:
 
     def watch(self, api: str | int | None = None, **criteria: Unpack[CriteriaFields]) -> Watch:
         """Count requests from now on; the criteria are those of `add`."""
-        watch = Watch(self._criteria(api, **criteria), self.requests, self._unlist)
+        watch = Watch(self._criteria(api, **criteria), self.requests, self._unlist, driver=self._driver)
         with self._lock:
             self._watches = (*self._watches, watch)
         return watch
@@ -245,7 +248,8 @@ class Faults:
     def run(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Call a function on the broker's thread.
 
-        Other threads wait for its result; the broker's gets a Deferred if the function is a coroutine function.
+        Other threads wait for its result; the broker's gets a Deferred if the function is a coroutine function. With
+        a driver, time passes until the result, unless the caller is itself a call that the driver runs.
         """
 
         def begin() -> Any:
@@ -255,7 +259,10 @@ class Faults:
         if not self._brokers:
             return _result(begin())
         if threading.get_ident() == self._thread:
-            return begin()
+            result, driver = begin(), self._driver
+            if driver is None or driver.is_running or not isinstance(result, Deferred):
+                return result
+            return driver.run(result, "the change")
         try:
             return blockingCallFromThread(self._reactor, begin)
         except Exception as error:  # pytest shows the objects of each frame: those of a broker fill the memory
