@@ -16,12 +16,12 @@ from pylogbroker.wire import SUPPORTED, Request, Response, Versions
 Handler = Callable[..., Any]
 H = TypeVar("H", bound=Handler)
 
-_registered: dict[int, Api] = {}
+_registered: dict[int, HandledRequest] = {}
 
 
 @attrs.frozen
-class Api:
-    """An API and its handler.
+class HandledRequest:
+    """Request and its handler.
 
     `handle(broker, context, request)` runs on the reactor thread. It returns the response, an awaitable of it, a
     generator of steps that returns one of these, or None for no answer. The connection's next requests wait for a
@@ -32,52 +32,88 @@ class Api:
     handle: Handler
     is_read: bool = False
     """The API changes nothing, so its work stops when the connection closes (see `context`)."""
-    cluster_only: bool = False
-    """A broker that is alone in its cluster does not offer the API."""
     access: tuple[Rule, ...] = ()
     shortcut: Shortcut | None = None
     """Way around the rules for requests that are known to be allowed (see `pylogbroker.broker.security.rules`)."""
 
+
+@attrs.define(eq=False)
+class Api:
+    """API that a broker offers; its request and its handler are imported when one of them is needed."""
+
+    key: int
+    name: str
+    versions: Versions
+    module: str
+    """The handler's module."""
+    cluster_only: bool
+    """A broker that is alone in its cluster does not offer the API."""
+    _load: Callable[[], HandledRequest]
+    _loaded: HandledRequest | None = attrs.field(default=None, init=False)
+
+    @classmethod
+    def of(cls, request: type[Request], handle: Handler, is_read: bool = False) -> Api:
+        """Return an API whose handler is there, without rules of access."""
+        name, handled = request.__name__.removesuffix("Request"), HandledRequest(request, handle, is_read)
+        return cls(request.api_key, name, request.versions, handle.__module__, False, lambda: handled)
+
+    def _handled(self) -> HandledRequest:
+        if self._loaded is None:
+            self._loaded = self._load()
+        return self._loaded
+
     @property
-    def key(self) -> int:
-        return self.request.api_key
+    def request(self) -> type[Request]:
+        return self._handled().request
 
     @property
     def response(self) -> type[Response]:
         return SUPPORTED[self.key][1]
 
     @property
-    def versions(self) -> Versions:
-        return self.request.versions
+    def handle(self) -> Handler:
+        return self._handled().handle
 
     @property
-    def name(self) -> str:
-        return self.request.__name__.removesuffix("Request")
+    def is_read(self) -> bool:
+        return self._handled().is_read
+
+    @property
+    def access(self) -> tuple[Rule, ...]:
+        return self._handled().access
+
+    @property
+    def shortcut(self) -> Shortcut | None:
+        return self._handled().shortcut
+
+    def handled_by(self, wrap: Callable[[Api], Handler]) -> Api:
+        """Return the API with another handler, which `wrap` makes of this one when it is needed."""
+        load = lambda: attrs.evolve(self._handled(), handle=wrap(self))  # noqa: E731
+        return attrs.evolve(self, load=load)
 
     def guarded(self) -> Api:
-        """Return the API as a broker with an authorizer serves it; raise ValueError without a rule."""
-        if not self.access:
-            raise ValueError(f"{self.name} does not say what its sender must be allowed")
-        return attrs.evolve(self, handle=guard(self.handle, self.access, self.shortcut))
+        """Return the API as a broker with an authorizer serves it."""
+        return self.handled_by(lambda api: guard(api.handle, api.access, api.shortcut))
 
 
 def serves(
-    request: type[Request],
-    *,
-    access: Sequence[Rule],
-    shortcut: Shortcut | None = None,
-    is_read: bool = False,
-    cluster_only: bool = False,
+    request: type[Request], *, access: Sequence[Rule], shortcut: Shortcut | None = None, is_read: bool = False
 ) -> Callable[[H], H]:
+    """Register a handler; raise ValueError for a second one, and without a rule of access."""
+
     def register(handle: H) -> H:
-        api = Api(request, handle, is_read, cluster_only, tuple(access), shortcut)
-        other = _registered.setdefault(api.key, api)
-        if other is not api:
-            raise ValueError(f"{api.name} has two handlers: {other.handle.__module__} and {handle.__module__}")
+        handled = HandledRequest(request, handle, is_read, tuple(access), shortcut)
+        name = request.__name__.removesuffix("Request")
+        if not handled.access:
+            raise ValueError(f"{name} does not say what its sender must be allowed")
+        other = _registered.setdefault(request.api_key, handled)
+        if other is not handled:
+            raise ValueError(f"{name} has two handlers: {other.handle.__module__} and {handle.__module__}")
         return handle
 
     return register
 
 
-def registered() -> tuple[Api, ...]:
-    return tuple(_registered[key] for key in sorted(_registered))
+def registered(key: int) -> HandledRequest:
+    """Return what has been registered for an API; raise LookupError if nothing has."""
+    return _registered[key]

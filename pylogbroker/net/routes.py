@@ -134,7 +134,7 @@ class Routes:
         if version in api.versions:
             route = self._routes[key, version] = _route(api, version, self.latencies)
             return route
-        if api.request is ApiVersionsRequest:
+        if key == ApiVersionsRequest.api_key:
             # one for all of them, counted as the first: a peer may ask for 65,000
             return self._routes.setdefault((key, api.versions.last + 1), _unsupported_api_versions())
         raise NotOffered(
@@ -144,15 +144,14 @@ class Routes:
 
 
 def _shown(key: int) -> str:
-    name = _OTHER_APIS.get(key, "an API that is not known")
-    if key in SUPPORTED:
-        name = SUPPORTED[key][0].__name__.removesuffix("Request")
+    declared = SUPPORTED.declared.get(key)
+    name = _OTHER_APIS.get(key, "an API that is not known") if declared is None else declared.name
     return f"{name} ({key})"
 
 
 def _route(api: Api, version: int, latencies: Mapping[str, Latency]) -> Route:
     requests, responses = request_codec(api.key, version), response_codec(api.key, version)
-    is_fetch = api.request is FetchRequest
+    is_fetch = api.key == FetchRequest.api_key
     return Route(
         api.name,
         api.versions.is_flexible(version),

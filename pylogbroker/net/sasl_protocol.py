@@ -63,9 +63,9 @@ class _Handlers:
     def routes(self) -> Routes:
         return Routes(
             (
-                Api(SaslHandshakeRequest, self.handshake),
-                Api(ApiVersionsRequest, self.versions),
-                Api(SaslAuthenticateRequest, self.authenticate),
+                Api.of(SaslHandshakeRequest, self.handshake),
+                Api.of(ApiVersionsRequest, self.versions),
+                Api.of(SaslAuthenticateRequest, self.authenticate),
             ),
             _MISSING,
         )

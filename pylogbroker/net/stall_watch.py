@@ -45,7 +45,7 @@ class StallWatch:
 
     def start(self) -> None:
         if self._limit_ms > 0 and not self._stopped.is_set():
-            arguments = threading.get_ident(), {api.handle.__module__: api.name for api in self._apis}
+            arguments = threading.get_ident(), {api.module: api.name for api in self._apis}
             self._thread = threading.Thread(target=self._watch, args=arguments, name="stall watch", daemon=True)
             self._thread.start()
 

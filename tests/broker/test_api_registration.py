@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from inspect import signature
 from pathlib import Path
 from typing import Final
@@ -27,6 +29,7 @@ NOT_SERVED = {"ConsumerGroupDescribe"}
 def test_each_module_registers_the_api_of_its_name() -> None:
     modules = {path.stem for path in Path(apis.__file__).parent.glob("*.py")} - {"__init__"}
     handlers = {api.handle.__module__.rpartition(".")[2]: api for api in apis.APIS}
+    assert all(api.module == api.handle.__module__ for api in apis.APIS)
     assert set(handlers) == modules
     assert {module: api.request.__module__.rpartition(".")[2] for module, api in handlers.items()} == {
         module: module for module in modules
@@ -54,6 +57,23 @@ def test_own_apis_are_not_kafkas() -> None:
     served = {api.name: api.key for api in apis.APIS}
     assert [name for name in OWN_APIS if served.get(name, 0) < OWN_API_KEY_MIN] == []
     assert [name for name, key in served.items() if key >= OWN_API_KEY_MIN and name not in OWN_APIS] == []
+
+
+def test_a_handler_is_imported_when_it_is_needed() -> None:
+    code = (
+        "import sys\nfrom pylogbroker.broker.apis import APIS, import_all\n"
+        "def count(): return sum(name.startswith('pylogbroker.broker.apis.') for name in sys.modules)\n"
+        "guarded = [api.guarded() for api in APIS]\n"
+        "print(count(), [api for api in guarded if api.name == 'DeleteRecords'][0].is_read, count(), end=' ')\n"
+        "import_all()\nprint(count() - len(APIS))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["0", "False", "1", "0"]
+
+
+def test_an_api_has_rules_of_access() -> None:
+    with pytest.raises(ValueError, match=r"Fetch does not say what its sender must be allowed"):
+        serves(FetchRequest, access=[])(lambda broker, context, request: None)
 
 
 def test_an_api_has_one_handler() -> None:

@@ -137,7 +137,7 @@ class Run:
         clock = Clock()
         self.factory = FakeFactory((), clock, deferred_actions=DeferredActions(clock))
         self.server = Server(self.factory)
-        self.factory.apis = (Api(MetadataRequest, self.server.handle),)
+        self.factory.apis = (Api.of(MetadataRequest, self.server.handle),)
         self.factory.services = SimpleNamespace(runtime=SimpleNamespace(slices=Slices(clock, 0)))
         self.links = [Link(*connect(self.factory)) for _ in range(CONNECTIONS)]
 

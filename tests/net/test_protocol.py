@@ -61,9 +61,9 @@ class Handlers:
 
     def table(self) -> tuple[Api, ...]:
         return (
-            Api(HeartbeatRequest, self.heartbeat),
-            Api(MetadataRequest, self.metadata),
-            Api(ApiVersionsRequest, lambda *_: ApiVersionsResponse()),
+            Api.of(HeartbeatRequest, self.heartbeat),
+            Api.of(MetadataRequest, self.metadata),
+            Api.of(ApiVersionsRequest, lambda *_: ApiVersionsResponse()),
         )
 
 
@@ -152,7 +152,7 @@ class ProtocolTests(SynchronousTestCase):
             stopped.append(request.broker_id)
             return ControlledShutdownResponse()
 
-        closing, transport = connect(FakeFactory((Api(ControlledShutdownRequest, stop),)))
+        closing, transport = connect(FakeFactory((Api.of(ControlledShutdownRequest, stop),)))
         for broker_id in (-1, 7, -1, 7):
             closing.dataReceived(struct.pack(">ihhii", 12, 7, 0, 1, broker_id))
         self.assertEqual((stopped, transport.closed), ([-1, 7, -1, 7], ""))
@@ -358,7 +358,7 @@ class ProtocolTests(SynchronousTestCase):
 
     def test_immediate_answers_at_the_limit_do_not_block_later_requests(self) -> None:
         self.patch(KafkaProtocol, "requests_waiting_max", 1)
-        protocol, transport = connect(FakeFactory((Api(MetadataRequest, lambda *_: succeed(MetadataResponse())),)))
+        protocol, transport = connect(FakeFactory((Api.of(MetadataRequest, lambda *_: succeed(MetadataResponse())),)))
         protocol.dataReceived(metadata(1) + metadata(2))
         self.assertEqual((correlation_ids(transport), transport.reading), ([1, 2], True))
 
@@ -376,7 +376,7 @@ class ProtocolTests(SynchronousTestCase):
                 each.callback(MetadataResponse())
             return HeartbeatResponse()
 
-        factory = FakeFactory((Api(MetadataRequest, self.handlers.metadata), Api(HeartbeatRequest, complete)))
+        factory = FakeFactory((Api.of(MetadataRequest, self.handlers.metadata), Api.of(HeartbeatRequest, complete)))
         protocol, transport = connect(factory)
         other, _ = connect(factory)
         protocol.dataReceived(metadata(1) + metadata(2))
@@ -413,7 +413,7 @@ class ProtocolTests(SynchronousTestCase):
     def test_a_lost_connection_cancels_reads_but_not_changes(self) -> None:
         for is_read in (True, False):
             handlers = Handlers()
-            protocol, transport = connect(FakeFactory((Api(MetadataRequest, handlers.metadata, is_read=is_read),)))
+            protocol, transport = connect(FakeFactory((Api.of(MetadataRequest, handlers.metadata, is_read=is_read),)))
             protocol.dataReceived(metadata(1) + metadata(2))
             protocol.connectionLost()
             self.assertEqual([waiting.called for waiting in handlers.waiting], [is_read] * 2)
@@ -469,7 +469,7 @@ class LongTests(SynchronousTestCase):
 
     def test_a_long_answer_that_is_there_at_once(self) -> None:
         long = MetadataResponse(topics=[MetadataResponseTopic(name=str(number)) for number in range(2000)])
-        self.factory.apis = (Api(MetadataRequest, lambda *_: long),)
+        self.factory.apis = (Api.of(MetadataRequest, lambda *_: long),)
         protocol, transport = connect(self.factory)
         protocol.dataReceived(metadata(1))
         self.assertEqual(transport.sent, [])
@@ -601,7 +601,7 @@ class LongTests(SynchronousTestCase):
 
     def connect_with(self, handle: Callable[..., Any]) -> tuple[KafkaProtocol, FakeTransport]:
         """A connection on which Metadata is handled in that way."""
-        self.factory.apis = (Api(MetadataRequest, handle), Api(HeartbeatRequest, self.handlers.heartbeat))
+        self.factory.apis = (Api.of(MetadataRequest, handle), Api.of(HeartbeatRequest, self.handlers.heartbeat))
         return connect(self.factory)
 
     def test_many_requests_at_once_give_way(self) -> None:

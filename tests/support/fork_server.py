@@ -133,6 +133,7 @@ def main() -> None:
     """Serve on standard input."""
     for name in PRELOADED:
         import_module(name)
+    import_module("pylogbroker.broker.apis").import_all()
     server = ForkServer(socket.socket(fileno=os.dup(0)))
     child = server.serve()
     if child is not None:

@@ -21,6 +21,13 @@ def test_every_module_of_messages_is_found() -> None:
     assert list(SUPPORTED) == sorted(SUPPORTED)
 
 
+def test_declarations_are_those_of_the_messages() -> None:
+    for key, (request, response) in SUPPORTED.items():
+        declared = SUPPORTED.declared[key]
+        assert (f"{declared.name}Request", f"{declared.name}Response") == (request.__name__, response.__name__)
+        assert declared.versions == request.versions == response.versions
+
+
 def test_unknown_apis_are_absent() -> None:
     assert SUPPORTED.get(999) is None
     assert 999 not in SUPPORTED

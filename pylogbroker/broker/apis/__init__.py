@@ -1,20 +1,56 @@
 """APIs that this broker serves, one module for each.
 
-To add an API, declare its message in `pylogbroker.wire.messages` and put its module here.
+To add an API, declare its message in `pylogbroker.wire.messages` and put its module, of the same name, here. A module
+is imported at the first request of its API: most brokers are asked for few of them.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from importlib import import_module
 from pkgutil import iter_modules
+from typing import Final
 
-from pylogbroker.broker.api import Api, registered
+from pylogbroker.broker.api import Api, HandledRequest, registered
+from pylogbroker.wire import SUPPORTED
+
+_CLUSTER_ONLY: Final = frozenset(
+    {
+        "allocate_producer_ids",
+        "alter_partition",
+        "alter_partition_reassignments",
+        "controlled_shutdown",
+        "elect_leaders",
+        "leader_and_isr",
+        "list_partition_reassignments",
+        "stop_replica",
+        "update_features",
+        "update_metadata",
+    }
+)
+"""Modules of APIs that a broker does not offer if it is alone in its cluster."""
 
 
-def _import_all() -> tuple[Api, ...]:
-    for module in iter_modules(__path__):
-        import_module(f"{__name__}.{module.name}")
-    return registered()
+def _import(name: str, key: int) -> HandledRequest:
+    import_module(name)
+    return registered(key)
 
 
-APIS = _import_all()
+def _find_all() -> tuple[Api, ...]:
+    handlers = {module.name for module in iter_modules(__path__)}
+    found = []
+    for key, declared in SUPPORTED.declared.items():
+        if declared.module in handlers:
+            module = f"{__name__}.{declared.module}"
+            load = partial(_import, module, key)
+            found.append(Api(key, declared.name, declared.versions, module, declared.module in _CLUSTER_ONLY, load))
+    return tuple(found)
+
+
+APIS: Final = _find_all()
+
+
+def import_all() -> None:
+    """Import the modules of all APIs, for processes that are forked later, or lose sight of the package's files."""
+    for api in APIS:
+        import_module(api.module)

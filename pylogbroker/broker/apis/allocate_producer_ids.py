@@ -11,7 +11,7 @@ from pylogbroker.security.acls.bindings import AclOperation
 from pylogbroker.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 
 
-@serves(AllocateProducerIdsRequest, access=[on_cluster(AclOperation.CLUSTER_ACTION)], cluster_only=True)
+@serves(AllocateProducerIdsRequest, access=[on_cluster(AclOperation.CLUSTER_ACTION)])
 async def handle(
     services: ClusterServices, context: RequestContext, request: AllocateProducerIdsRequest
 ) -> AllocateProducerIdsResponse:

@@ -27,7 +27,7 @@ _FIRST_WITH_EPOCHS = 3
 Outcomes = dict[PartitionKey, PartitionState | ErrorCode]
 
 
-@serves(AlterPartitionRequest, access=[on_cluster(AclOperation.CLUSTER_ACTION)], cluster_only=True)
+@serves(AlterPartitionRequest, access=[on_cluster(AclOperation.CLUSTER_ACTION)])
 async def handle(
     services: ClusterServices, context: RequestContext, request: AlterPartitionRequest
 ) -> AlterPartitionResponse:

@@ -32,7 +32,7 @@ def _reject(
     return AlterPartitionReassignmentsResponse(error_code=code, error_message=code.meaning, responses=topics)
 
 
-@serves(AlterPartitionReassignmentsRequest, access=[on_cluster(AclOperation.ALTER, _reject)], cluster_only=True)
+@serves(AlterPartitionReassignmentsRequest, access=[on_cluster(AclOperation.ALTER, _reject)])
 async def handle(
     services: ClusterServices, context: RequestContext, request: AlterPartitionReassignmentsRequest
 ) -> AlterPartitionReassignmentsResponse:

@@ -15,7 +15,7 @@ from pylogbroker.wire.messages.controlled_shutdown import (
 )
 
 
-@serves(ControlledShutdownRequest, access=[on_cluster(AclOperation.CLUSTER_ACTION)], cluster_only=True)
+@serves(ControlledShutdownRequest, access=[on_cluster(AclOperation.CLUSTER_ACTION)])
 async def handle(
     services: ClusterServices, context: RequestContext, request: ControlledShutdownRequest
 ) -> ControlledShutdownResponse:

@@ -32,7 +32,7 @@ def _reject(context: RequestContext, request: ElectLeadersRequest, code: ErrorCo
     return ElectLeadersResponse(error_code=top_level, replica_election_results=(yield from _by_topic(results)))
 
 
-@serves(ElectLeadersRequest, access=[on_cluster(AclOperation.ALTER, _reject)], cluster_only=True)
+@serves(ElectLeadersRequest, access=[on_cluster(AclOperation.ALTER, _reject)])
 async def handle(
     services: ClusterServices, context: RequestContext, request: ElectLeadersRequest
 ) -> ElectLeadersResponse:

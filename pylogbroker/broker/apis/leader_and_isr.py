@@ -44,6 +44,6 @@ def _reject(context: RequestContext, request: LeaderAndIsrRequest, code: ErrorCo
     return LeaderAndIsrResponse(code, errors)
 
 
-@serves(LeaderAndIsrRequest, access=[on_cluster(AclOperation.CLUSTER_ACTION, _reject)], cluster_only=True)
+@serves(LeaderAndIsrRequest, access=[on_cluster(AclOperation.CLUSTER_ACTION, _reject)])
 async def handle(services: Services, context: RequestContext, request: LeaderAndIsrRequest) -> LeaderAndIsrResponse:
     return await services.membership.lead_and_follow(request, context.api_version)

@@ -16,7 +16,7 @@ from pylogbroker.wire.messages.list_partition_reassignments import (
 )
 
 
-@serves(ListPartitionReassignmentsRequest, access=[on_cluster(AclOperation.DESCRIBE)], is_read=True, cluster_only=True)
+@serves(ListPartitionReassignmentsRequest, access=[on_cluster(AclOperation.DESCRIBE)], is_read=True)
 async def handle(
     services: ClusterServices, context: RequestContext, request: ListPartitionReassignmentsRequest
 ) -> ListPartitionReassignmentsResponse:

@@ -25,6 +25,6 @@ def _reject(context: RequestContext, request: StopReplicaRequest, code: ErrorCod
     return StopReplicaResponse(code, errors)
 
 
-@serves(StopReplicaRequest, access=[on_cluster(AclOperation.CLUSTER_ACTION, _reject)], cluster_only=True)
+@serves(StopReplicaRequest, access=[on_cluster(AclOperation.CLUSTER_ACTION, _reject)])
 async def handle(services: Services, context: RequestContext, request: StopReplicaRequest) -> StopReplicaResponse:
     return await services.membership.stop_replicas(request)

@@ -28,7 +28,7 @@ _SAFE_DOWNGRADE: Final = 2
 _UNSAFE_DOWNGRADE: Final = 3
 
 
-@serves(UpdateFeaturesRequest, access=[on_cluster(AclOperation.ALTER)], cluster_only=True)
+@serves(UpdateFeaturesRequest, access=[on_cluster(AclOperation.ALTER)])
 def handle(
     services: ClusterServices, context: RequestContext, request: UpdateFeaturesRequest
 ) -> UpdateFeaturesResponse | Steps[UpdateFeaturesResponse]:

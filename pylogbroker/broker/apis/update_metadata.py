@@ -10,6 +10,6 @@ from pylogbroker.security.acls.bindings import AclOperation
 from pylogbroker.wire.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
 
 
-@serves(UpdateMetadataRequest, access=[on_cluster(AclOperation.CLUSTER_ACTION)], cluster_only=True)
+@serves(UpdateMetadataRequest, access=[on_cluster(AclOperation.CLUSTER_ACTION)])
 async def handle(services: Services, context: RequestContext, request: UpdateMetadataRequest) -> UpdateMetadataResponse:
     return await services.membership.update_metadata(request)

@@ -111,8 +111,7 @@ class ForkServer:
 def run() -> None:
     """Serve on standard input; run a broker in each forked process."""
     gc.disable()
-    for name in _PRELOADED:
-        import_module(name)
+    _preload()
     gc.freeze()
     wakeups, signalled = socket.socketpair()
     for each in (wakeups, signalled):
@@ -131,6 +130,13 @@ def run() -> None:
     for each in (requests, wakeups, signalled):
         each.close()
     _run_broker(forked)
+
+
+def _preload() -> None:
+    """Import all that brokers of a cluster may use, so that they share its memory."""
+    for name in _PRELOADED:
+        import_module(name)
+    import_module("pylogbroker.broker.apis").import_all()
 
 
 def _run_broker(forked: Forked) -> None:

@@ -149,4 +149,4 @@ async def _read(errors: ErrorAnswers, call: Call, work: Work) -> Any:
 
 def faulty(api: Api, handle: Callable[[Api, Services, Any, Any], Any]) -> Api:
     """Return an API whose handler is `handle`."""
-    return attrs.evolve(api, handle=lambda services, context, request: handle(api, services, context, request))
+    return api.handled_by(lambda own: lambda services, context, request: handle(own, services, context, request))

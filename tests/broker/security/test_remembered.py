@@ -77,7 +77,7 @@ def test_quota_meters_of_long_client_ids_are_bounded() -> None:
 
 
 def test_long_client_ids_are_not_remembered() -> None:
-    protocol, _ = connect(FakeFactory((Api(ApiVersionsRequest, lambda *_: ApiVersionsResponse()),)))
+    protocol, _ = connect(FakeFactory((Api.of(ApiVersionsRequest, lambda *_: ApiVersionsResponse()),)))
     with little_memory(MEGABYTE):
         for number in range(60):
             id_ = b"%d" % number * 16_000
