@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 from twisted.internet.defer import Deferred, DeferredList
@@ -13,17 +13,13 @@ from pylogbroker.broker.auto_creation import AutoCreation
 from pylogbroker.broker.cluster_metadata import ClusterMetadata
 from pylogbroker.broker.controller import LocalController
 from pylogbroker.broker.coordinators.group_service import GroupService
-from pylogbroker.broker.coordinators.marker_sender import MarkerSender
 from pylogbroker.broker.coordinators.transaction_service import TransactionService
-from pylogbroker.broker.coordinators.verification_sender import VerificationSender
 from pylogbroker.broker.dynamic_settings import DynamicSettings
 from pylogbroker.broker.fetch.service import FetchService
 from pylogbroker.broker.jobs.disk_jobs import DiskJobs
 from pylogbroker.broker.jobs.log_cleaner import LogCleaner
 from pylogbroker.broker.jobs.log_maintenance import LogMaintenance
 from pylogbroker.broker.local_node import LocalNode
-from pylogbroker.broker.membership.cluster_role import ClusterRole
-from pylogbroker.broker.membership.control import ClusterControl
 from pylogbroker.broker.partitions.delete_policies import DeletePolicies
 from pylogbroker.broker.partitions.log_moves import LogMoves
 from pylogbroker.broker.partitions.service import Partitions
@@ -45,6 +41,12 @@ from pylogbroker.security.principals import ANONYMOUS
 from pylogbroker.storage import LogManager
 from pylogbroker.transactions import TransactionCoordinator
 
+if TYPE_CHECKING:
+    from pylogbroker.broker.membership.cluster_role import ClusterRole
+    from pylogbroker.broker.membership.control import ClusterControl
+
+    Role = SoleRole | ClusterRole
+
 
 @attrs.frozen(eq=False)
 class _LogServices:
@@ -53,9 +55,6 @@ class _LogServices:
     metadata: ClusterMetadata
     controller: Controller
     partitions: Partitions
-
-
-Role = SoleRole | ClusterRole
 
 
 @attrs.frozen(eq=False)
@@ -95,23 +94,23 @@ class Broker:
     @property
     def membership(self) -> ControllerOrdersTaker:
         """Raise LookupError in a broker that is alone in its cluster."""
-        if isinstance(self.role, ClusterRole):
-            return self.role.orders
-        raise LookupError("the broker is alone in its cluster")
+        return self._cluster_role.orders
 
     @property
     def peers(self) -> Peers:
         """Raise LookupError in a broker that is alone in its cluster."""
-        if isinstance(self.role, ClusterRole):
-            return self.role.peers
-        raise LookupError("the broker is alone in its cluster")
+        return self._cluster_role.peers
 
     @property
     def cluster_control(self) -> ClusterControl:
         """Raise LookupError in a broker that is alone in its cluster."""
-        if isinstance(self.role, ClusterRole):
-            return self.role.driver
-        raise LookupError("the broker is alone in its cluster")
+        return self._cluster_role.driver
+
+    @property
+    def _cluster_role(self) -> ClusterRole:
+        if isinstance(self.role, SoleRole):
+            raise LookupError("the broker is alone in its cluster")
+        return self.role
 
     @property
     def groups(self) -> GroupCoordinator:
@@ -148,7 +147,7 @@ class Broker:
 
     def _check_brokers(self, authorizer: BrokerAuthorizer) -> None:
         """Warn if the brokers of this cluster are not allowed to be that. TLS and SASL name them as they connect."""
-        if isinstance(self.role, ClusterRole):
+        if not isinstance(self.role, SoleRole):
             listener = self.config.inter_broker_listener
             if not listener.security.has_setup:
                 authorizer.warn_of_brokers(ANONYMOUS, listener.advertised_host or listener.host)
@@ -187,6 +186,8 @@ def assemble(
     tls = TlsListeners(config, runtime)
     role: Role
     if in_cluster:
+        from pylogbroker.broker.membership.cluster_role import ClusterRole  # a fifth of the modules, for few brokers
+
         role = ClusterRole(config, node.id, runtime, tree, metadata, tls)
     else:
         controller = LocalController(tree, config, node.id, metadata, runtime.in_thread, runtime.may_log)
@@ -201,14 +202,14 @@ def assemble(
         producer_ids,
         group_service.coordinator,
         node.id,
-        MarkerSender(role.open_marker_channel, runtime) if isinstance(role, ClusterRole) else None,
-        VerificationSender(role.open_verification_channel, runtime) if isinstance(role, ClusterRole) else None,
+        role.marker_sender(),
+        role.verification_sender(),
     )
     groups, transactions = group_service.driver, transaction_service.driver
     partitions.on_reopened += [groups.on_partition_led, transactions.on_partition_led]
     partitions.on_offline += [groups.on_partition_offline, transactions.on_partition_offline]
     partitions.before_drop += [group_service.unload_topic, transactions.unload_topic]
-    if isinstance(role, ClusterRole):
+    if not isinstance(role, SoleRole):
         role.replicas.on_led += [groups.on_led, transactions.on_led]
         role.replicas.on_resigned += [groups.on_resigned, transactions.on_resigned]
     disk = DiskJobs(runtime, logs, partitions)

@@ -7,41 +7,42 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 from uuid import UUID
 
 from twisted.internet.defer import Deferred
 
-from pylogbroker.broker.api import Api
-from pylogbroker.broker.context import RequestContext
-from pylogbroker.broker.fetch.conversion_cache import ConversionCache
-from pylogbroker.broker.fetch.sessions import FetchSessions
-from pylogbroker.broker.limits import PartitionAllowance
-from pylogbroker.broker.local_node import LocalNode
-from pylogbroker.broker.partitions.partition import Partition
-from pylogbroker.broker.partitions.traffic import Traffic
-from pylogbroker.broker.runtime import Runtime
-from pylogbroker.broker.security.access import Access
-from pylogbroker.broker.security.sasl_listeners import SaslListeners
-from pylogbroker.broker.security.tls_listeners import TlsListeners
-from pylogbroker.config import BrokerConfig
-from pylogbroker.errors import ErrorCode, InvalidRecords, KafkaError, StorageFailure
-from pylogbroker.groups import GroupCoordinator
-from pylogbroker.metadata.delta import NewTopic, PartitionsChanged, PlannedTopic
-from pylogbroker.metadata.image import ClusterImage, ConfigChange, ConfigResource, TopicImage
-from pylogbroker.metadata.persistent_map import PersistentMap
-from pylogbroker.metadata.zk_schema import BadNode, ProducerIdBlock
-from pylogbroker.replication.throttle import ReplicationThrottle
-from pylogbroker.security.acls.bindings import AclBinding, ResourcePattern
-from pylogbroker.security.acls.index import AclIndex, Entries
-from pylogbroker.security.delegation.tokens import DelegationToken, IssuedToken
-from pylogbroker.security.quotas.entities import QuotaEntity, Quotas, QuotaTable
-from pylogbroker.storage import Log, LogManager
-from pylogbroker.transactions import MarkersCallback, TransactionCoordinator, TransactionMarker
-from pylogbroker.wire import Request
-from pylogbroker.wire.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
-from pylogbroker.wire.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
-from pylogbroker.wire.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
+if TYPE_CHECKING:
+    from pylogbroker.broker.api import Api
+    from pylogbroker.broker.context import RequestContext
+    from pylogbroker.broker.fetch.conversion_cache import ConversionCache
+    from pylogbroker.broker.fetch.sessions import FetchSessions
+    from pylogbroker.broker.limits import PartitionAllowance
+    from pylogbroker.broker.local_node import LocalNode
+    from pylogbroker.broker.partitions.partition import Partition
+    from pylogbroker.broker.partitions.traffic import Traffic
+    from pylogbroker.broker.runtime import Runtime
+    from pylogbroker.broker.security.access import Access
+    from pylogbroker.broker.security.sasl_listeners import SaslListeners
+    from pylogbroker.broker.security.tls_listeners import TlsListeners
+    from pylogbroker.config import BrokerConfig
+    from pylogbroker.errors import ErrorCode, InvalidRecords, KafkaError, StorageFailure
+    from pylogbroker.groups import GroupCoordinator
+    from pylogbroker.metadata.delta import NewTopic, PartitionsChanged, PlannedTopic
+    from pylogbroker.metadata.image import ClusterImage, ConfigChange, ConfigResource, TopicImage
+    from pylogbroker.metadata.persistent_map import PersistentMap
+    from pylogbroker.metadata.zk_schema import BadNode, ProducerIdBlock
+    from pylogbroker.replication.throttle import ReplicationThrottle
+    from pylogbroker.security.acls.bindings import AclBinding, ResourcePattern
+    from pylogbroker.security.acls.index import AclIndex, Entries
+    from pylogbroker.security.delegation.tokens import DelegationToken, IssuedToken
+    from pylogbroker.security.quotas.entities import QuotaEntity, Quotas, QuotaTable
+    from pylogbroker.storage import Log, LogManager
+    from pylogbroker.transactions import MarkersCallback, TransactionCoordinator, TransactionMarker
+    from pylogbroker.wire import Request
+    from pylogbroker.wire.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
+    from pylogbroker.wire.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
+    from pylogbroker.wire.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
 
 
 class Metadata(Protocol):

@@ -27,6 +27,12 @@ class SoleRole:
         self._replicas = SoleReplicas(self._runtime, self._metadata, partitions, self._broker_id)
         self._metadata.prepare = self._replicas.prepare
 
+    def marker_sender(self) -> None:
+        """Return None: no other broker leads partitions."""
+
+    def verification_sender(self) -> None:
+        """Return None: no other broker has coordinators."""
+
     @property
     def followers(self) -> Sequence[MetadataFollower]:
         return (self._replicas,)

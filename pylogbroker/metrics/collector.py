@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector,
 from prometheus_client.exposition import generate_latest
 
 from pylogbroker.broker.assembly import Broker
-from pylogbroker.broker.membership.cluster_role import ClusterRole
+from pylogbroker.broker.sole_role import SoleRole
 from pylogbroker.metrics.cleaner import collect_cleaner
 from pylogbroker.metrics.conversions import ConversionMetrics
 from pylogbroker.metrics.coordinators import collect_groups, collect_sessions
@@ -47,7 +47,7 @@ class BrokerMetrics:
 
     def __attrs_post_init__(self) -> None:
         role = self._broker.role
-        self._remote_ends = RemoteEnds(self._broker, role.peers if isinstance(role, ClusterRole) else None)
+        self._remote_ends = RemoteEnds(self._broker, None if isinstance(role, SoleRole) else role.peers)
 
     async def scrape(self) -> list[bytes]:
         """Return the text of all metrics in chunks."""
@@ -64,7 +64,7 @@ class BrokerMetrics:
         yield from collect_topics(out, broker.partitions.traffic)
         self._conversions.collect(out, broker.partitions.traffic.conversion_costs)
         yield from collect_replicas(out, broker, has_partitions=has_partitions)
-        fetchers = broker.role.replicas.fetchers() if isinstance(broker.role, ClusterRole) else ()
+        fetchers = () if isinstance(broker.role, SoleRole) else broker.role.replicas.fetchers()
         self._fetch_rates.collect(out, fetchers, broker.runtime.clock.seconds())
         yield from collect_cluster(out, broker)
         yield from collect_groups(out, broker, self._remote_ends, self._ages, has_partitions=has_partitions)

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 import attrs
 
 from pylogbroker.broker.assembly import Broker
-from pylogbroker.broker.membership.cluster_role import ClusterRole
 from pylogbroker.broker.partitions.partition import Partition
-from pylogbroker.broker.replication.fetcher import ReplicaFetcher
+from pylogbroker.broker.sole_role import SoleRole
 from pylogbroker.metadata.image import NO_LEADER, PartitionState
 from pylogbroker.metrics import families
 from pylogbroker.metrics.exposition import Exposition, label_text
 from pylogbroker.metrics.recent_rate import RecentRate
+
+if TYPE_CHECKING:
+    from pylogbroker.broker.replication.fetcher import ReplicaFetcher
 
 _RUNNING = 3
 _PARTITIONS_PER_STEP = 20
@@ -88,11 +91,11 @@ def collect_replicas(out: Exposition, broker: Broker, *, has_partitions: bool) -
     out.add(families.OFFLINE_REPLICAS, len(broker.logs.offline))
     out.add(families.OFFLINE_DIRECTORIES, sum(bool(each.failure) for each in broker.logs.directories))
     out.add(families.BROKER_STATE, _RUNNING)
-    updates = broker.role.isr_updates if isinstance(broker.role, ClusterRole) else None
+    updates = None if isinstance(broker.role, SoleRole) else broker.role.isr_updates
     out.add(families.ISR_SHRINKS, 0 if updates is None else updates.shrinks)
     out.add(families.ISR_EXPANDS, 0 if updates is None else updates.expands)
     max_lag = 0
-    for number, lag in enumerate(broker.role.replicas.lags() if isinstance(broker.role, ClusterRole) else ()):
+    for number, lag in enumerate(() if isinstance(broker.role, SoleRole) else broker.role.replicas.lags()):
         if number % _LAGS_PER_STEP == 0:
             yield
         max_lag = max(max_lag, lag)
@@ -115,7 +118,7 @@ def _led_values(partition: Partition, state: PartitionState) -> tuple[int, ...]:
 def collect_cluster(out: Exposition, broker: Broker) -> Iterator[None]:
     """Write the brokers that are known, and what the controller knows of the cluster."""
     image, role = broker.metadata.image, broker.role
-    is_active = role.driver.is_active if isinstance(role, ClusterRole) else True
+    is_active = isinstance(role, SoleRole) or role.driver.is_active
     offline = imbalanced = 0
     for topic in image.topics.values() if is_active else ():
         yield
@@ -125,7 +128,7 @@ def collect_cluster(out: Exposition, broker: Broker) -> Iterator[None]:
             if number % _PARTITIONS_PER_STEP == 0:
                 yield
     out.add(families.ACTIVE_CONTROLLER, int(is_active))
-    out.add(families.UNCLEAN_ELECTIONS, role.unclean_elections if isinstance(role, ClusterRole) else 0)
+    out.add(families.UNCLEAN_ELECTIONS, 0 if isinstance(role, SoleRole) else role.unclean_elections)
     out.add(families.OFFLINE_PARTITIONS, offline)
     out.add(families.IMBALANCE, imbalanced)
     out.add(families.GLOBAL_TOPICS, len(image.topics) if is_active else 0)

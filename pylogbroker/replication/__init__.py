@@ -11,31 +11,36 @@
 Events are calls, and each returns actions. `tests/replication` runs several replicas as a cluster, with faults.
 """
 
-from pylogbroker.replication.actions import (
-    Action,
-    Actions,
-    AdvanceHighWatermark,
-    AdvanceLogStart,
-    AlterIsr,
-    AppendFetched,
-    AssignEpoch,
-    IsrChange,
-    RestartAt,
-    TruncateTo,
-)
-from pylogbroker.replication.follower import (
-    FetchedData,
-    FetchFrom,
-    FindEpochEnd,
-    FollowerReplica,
-    FollowerRequest,
-    FollowerState,
-    ListOffset,
-)
-from pylogbroker.replication.leader import FetchOutcome, FollowerFetch, LeaderReplica
-from pylogbroker.replication.log import EpochEnd, ReplicaLog
-from pylogbroker.replication.replica import PartitionReplica
-from pylogbroker.replication.settings import ReplicationSettings
+from typing import TYPE_CHECKING
+
+from pylogbroker.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from pylogbroker.replication.actions import (
+        Action,
+        Actions,
+        AdvanceHighWatermark,
+        AdvanceLogStart,
+        AlterIsr,
+        AppendFetched,
+        AssignEpoch,
+        IsrChange,
+        RestartAt,
+        TruncateTo,
+    )
+    from pylogbroker.replication.follower import (
+        FetchedData,
+        FetchFrom,
+        FindEpochEnd,
+        FollowerReplica,
+        FollowerRequest,
+        FollowerState,
+        ListOffset,
+    )
+    from pylogbroker.replication.leader import FetchOutcome, FollowerFetch, LeaderReplica
+    from pylogbroker.replication.log import EpochEnd, ReplicaLog
+    from pylogbroker.replication.replica import PartitionReplica
+    from pylogbroker.replication.settings import ReplicationSettings
 
 __all__ = [
     "Action",
@@ -63,3 +68,33 @@ __all__ = [
     "RestartAt",
     "TruncateTo",
 ]
+
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "Action": ".actions",
+        "Actions": ".actions",
+        "AdvanceHighWatermark": ".actions",
+        "AdvanceLogStart": ".actions",
+        "AlterIsr": ".actions",
+        "AppendFetched": ".actions",
+        "AssignEpoch": ".actions",
+        "IsrChange": ".actions",
+        "RestartAt": ".actions",
+        "TruncateTo": ".actions",
+        "FetchedData": ".follower",
+        "FetchFrom": ".follower",
+        "FindEpochEnd": ".follower",
+        "FollowerReplica": ".follower",
+        "FollowerRequest": ".follower",
+        "FollowerState": ".follower",
+        "ListOffset": ".follower",
+        "FetchOutcome": ".leader",
+        "FollowerFetch": ".leader",
+        "LeaderReplica": ".leader",
+        "EpochEnd": ".log",
+        "ReplicaLog": ".log",
+        "PartitionReplica": ".replica",
+        "ReplicationSettings": ".settings",
+    },
+)

@@ -29,7 +29,12 @@ from typing import Any, Final
 import attrs
 
 #: Modules that brokers and clients in processes of their own need.
-PRELOADED: Final = ("twisted.scripts.twistd", "pylogbroker.tap.twistd", "pylogbroker.coordination.zookeeper")
+PRELOADED: Final = (
+    "twisted.scripts.twistd",
+    "pylogbroker.tap.twistd",
+    "pylogbroker.coordination.zookeeper",
+    "pylogbroker.broker.membership.cluster_role",
+)
 MESSAGE_BYTES_MAX: Final = 200_000
 
 

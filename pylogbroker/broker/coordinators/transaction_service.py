@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import attrs
 from twisted.internet.defer import Deferred, ensureDeferred, succeed
@@ -12,10 +12,8 @@ from twisted.python.failure import Failure
 
 from pylogbroker.broker.coordinators.driver import CoordinatorDriver
 from pylogbroker.broker.coordinators.internal_topic import InternalTopic, replication_factor
-from pylogbroker.broker.coordinators.marker_sender import MarkerErrors, MarkerSender
 from pylogbroker.broker.coordinators.marker_writer import MarkerWriter
 from pylogbroker.broker.coordinators.partition_writer import PartitionWriter
-from pylogbroker.broker.coordinators.verification_sender import ProducerOfTransaction, VerificationSender
 from pylogbroker.broker.services import LogServices, ProducerIdSource
 from pylogbroker.config import BrokerConfig
 from pylogbroker.coordinators import TopicPartition
@@ -35,6 +33,10 @@ from pylogbroker.transactions import (
 )
 from pylogbroker.transactions.shard import ReplayedTransactions
 from pylogbroker.transactions.transaction import TransactionShard
+
+if TYPE_CHECKING:
+    from pylogbroker.broker.coordinators.marker_sender import MarkerErrors, MarkerSender
+    from pylogbroker.broker.coordinators.verification_sender import VerificationSender
 
 log = Logger()
 STATE_TIMEOUT_MS: Final = 60_000
@@ -140,7 +142,7 @@ class TransactionService:
             return None
         if coordinator is None or coordinator == NO_LEADER:
             return succeed(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        return self._verifier.ask(coordinator, ProducerOfTransaction(transactional_id, producer_id, epoch), partition)
+        return self._verifier.ask(coordinator, transactional_id, producer_id, epoch, partition)
 
     def _leader(self, key: TopicPartition) -> int | None:
         """Return the leader that the image has, or NO_LEADER; None without such a partition."""

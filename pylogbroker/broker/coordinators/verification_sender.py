@@ -38,7 +38,7 @@ _VERSIONS: Final = (5, 4)
 
 
 @attrs.frozen
-class ProducerOfTransaction:
+class _ProducerOfTransaction:
     transactional_id: str
     producer_id: int
     epoch: int
@@ -46,7 +46,7 @@ class ProducerOfTransaction:
 
 @attrs.frozen(eq=False)
 class _VerifiedPartition:
-    producer: ProducerOfTransaction
+    producer: _ProducerOfTransaction
     partition: TopicPartition
     answer: Deferred[ErrorCode] = attrs.field(factory=Deferred, init=False)
 
@@ -60,9 +60,11 @@ class VerificationSender:
     def __attrs_post_init__(self) -> None:
         self._batches = BrokerBatches(self._open_channel, self._verify, self._runtime)
 
-    def ask(self, broker_id: int, producer: ProducerOfTransaction, partition: TopicPartition) -> Deferred[ErrorCode]:
+    def ask(
+        self, broker_id: int, transactional_id: str, producer_id: int, epoch: int, partition: TopicPartition
+    ) -> Deferred[ErrorCode]:
         """Ask a coordinator; fire with NONE if the transaction includes the partition, else with an error."""
-        asked = _VerifiedPartition(producer, partition)
+        asked = _VerifiedPartition(_ProducerOfTransaction(transactional_id, producer_id, epoch), partition)
         self._batches.add(broker_id, asked)
         return asked.answer.addErrback(self._failed, broker_id)
 
@@ -73,14 +75,14 @@ class VerificationSender:
         self._batches.close()
 
     async def _verify(self, channel: RequestChannel, asked: Sequence[_VerifiedPartition]) -> None:
-        by_producer: dict[ProducerOfTransaction, list[_VerifiedPartition]] = {}
+        by_producer: dict[_ProducerOfTransaction, list[_VerifiedPartition]] = {}
         for each in asked:
             by_producer.setdefault(each.producer, []).append(each)
         for batch in batches_without_repetition(by_producer, lambda producer: producer.transactional_id):
             await self._verify_batch(channel, {producer: by_producer[producer] for producer in batch})
 
     async def _verify_batch(
-        self, channel: RequestChannel, asked: dict[ProducerOfTransaction, list[_VerifiedPartition]]
+        self, channel: RequestChannel, asked: dict[_ProducerOfTransaction, list[_VerifiedPartition]]
     ) -> None:
         request = AddPartitionsToTxnRequest(
             [_encode(producer, [each.partition for each in some]) for producer, some in asked.items()]
@@ -100,7 +102,7 @@ class VerificationSender:
                 error = code_of(response.error_code) or answers.get((producer.transactional_id, each.partition))
                 each.answer.callback(ErrorCode.UNKNOWN_SERVER_ERROR if error is None else error)
 
-    def _skip(self, asked: dict[ProducerOfTransaction, list[_VerifiedPartition]]) -> None:
+    def _skip(self, asked: dict[_ProducerOfTransaction, list[_VerifiedPartition]]) -> None:
         if self._runtime.may_log("transactions are not verified"):
             log.warn("transactions are not verified: a coordinator is older than Kafka 3.6, upgrade it")
         for some in asked.values():
@@ -117,7 +119,7 @@ class VerificationSender:
         return ErrorCode.NETWORK_EXCEPTION
 
 
-def _encode(producer: ProducerOfTransaction, partitions: Sequence[TopicPartition]) -> AddPartitionsToTxnTransaction:
+def _encode(producer: _ProducerOfTransaction, partitions: Sequence[TopicPartition]) -> AddPartitionsToTxnTransaction:
     topics: dict[str, AddPartitionsToTxnTopic] = {}
     for topic, index in dict.fromkeys(partitions):
         topics.setdefault(topic, AddPartitionsToTxnTopic(topic)).partitions.append(index)

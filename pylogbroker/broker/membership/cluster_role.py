@@ -18,8 +18,8 @@ from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
 from pylogbroker.broker.cluster_metadata import ClusterMetadata, MetadataFollower
-from pylogbroker.broker.coordinators.marker_sender import MARKER_CLIENT_ID
-from pylogbroker.broker.coordinators.verification_sender import VERIFICATION_CLIENT_ID
+from pylogbroker.broker.coordinators.marker_sender import MARKER_CLIENT_ID, MarkerSender
+from pylogbroker.broker.coordinators.verification_sender import VERIFICATION_CLIENT_ID, VerificationSender
 from pylogbroker.broker.membership.admin import ClusterAdmin
 from pylogbroker.broker.membership.config_watch import ConfigWatch
 from pylogbroker.broker.membership.controller_channels import AnswerHandler, ChannelSettings, ControllerChannels
@@ -292,17 +292,23 @@ class ClusterRole:
         )
         return ControllerChannels.of(settings, answered, self._runtime.may_log)
 
-    def open_marker_channel(self, broker_id: int) -> RequestChannel:
+    def marker_sender(self) -> MarkerSender:
+        return MarkerSender(self._open_marker_channel, self._runtime)
+
+    def verification_sender(self) -> VerificationSender:
+        return VerificationSender(self._open_verification_channel, self._runtime)
+
+    def _open_marker_channel(self, broker_id: int) -> RequestChannel:
         """Return a new channel for WriteTxnMarkers; raise NotConnected for a broker that is not alive."""
         versions = dict(self._config.inter_broker_protocol.fixed_versions)
         return self._channels.open(broker_id, MARKER_CLIENT_ID.format(self._broker_id), versions)
 
     def _open_peer_channel(self, broker_id: int) -> BrokerChannel:
-        """Like `open_verification_channel`, for requests of any kind."""
+        """Like `_open_verification_channel`, for requests of any kind."""
         return self._channels.open(broker_id, f"broker-{self._broker_id}-page")
 
-    def open_verification_channel(self, broker_id: int) -> RequestChannel:
-        """Like `open_marker_channel`, for AddPartitionsToTxn, which no IBP fixes."""
+    def _open_verification_channel(self, broker_id: int) -> RequestChannel:
+        """Like `_open_marker_channel`, for AddPartitionsToTxn, which no IBP fixes."""
         return self._channels.open(broker_id, VERIFICATION_CLIENT_ID.format(self._broker_id))
 
     def _fetch_channel(self, leader: int, fetcher: int) -> RequestChannel:

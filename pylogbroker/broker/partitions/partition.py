@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import attrs
 from twisted.internet.defer import DeferredLock
@@ -18,8 +18,10 @@ from pylogbroker.broker.partitions.verifications import Verifications
 from pylogbroker.broker.runtime import InThread
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.records import Buffer, TooCostly
-from pylogbroker.replication import EpochEnd, FollowerFetch
 from pylogbroker.storage import Appended, GuardedPolicy, Log, Origin
+
+if TYPE_CHECKING:
+    from pylogbroker.replication import EpochEnd, FollowerFetch
 
 CONVERT_INLINE_BYTES_MAX = 16 * 1024
 """Larger records are converted or decompressed in a worker thread."""

@@ -30,7 +30,12 @@ import attrs
 
 from pylogbroker.tap import tree_login
 
-_PRELOADED: Final = ("twisted.scripts.twistd", "pylogbroker.tap.twistd", "pylogbroker.coordination.zookeeper")
+_PRELOADED: Final = (
+    "twisted.scripts.twistd",
+    "pylogbroker.tap.twistd",
+    "pylogbroker.coordination.zookeeper",
+    "pylogbroker.broker.membership.cluster_role",
+)
 _RECEIVED_BYTES: Final = 64 * 1024
 _IGNORED: Final = (signal.SIGINT, signal.SIGHUP)  # a terminal sends them to all processes; the supervisor handles them
 

@@ -1,0 +1,63 @@
+"""Modules that the start of a broker imports: not those of what its settings leave out."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PROGRAM = """
+import sys, tempfile
+from twisted.internet import reactor
+from pylogbroker.tap import makeBroker
+with tempfile.TemporaryDirectory() as directory:
+    service = makeBroker(reactor, {"log.dirs": directory, "listeners": "PLAINTEXT://127.0.0.1:0"})
+    service.startService()
+    service.listening.addCallback(lambda _: print(*sys.modules, sep="\\n"))
+    service.stopService()
+"""
+
+UNUSED = {
+    "handlers": ("pylogbroker.broker.apis.", "pylogbroker.wire.messages."),
+    "clusters": (
+        "pylogbroker.broker.membership",
+        "pylogbroker.broker.replication",
+        "pylogbroker.controller",
+        "pylogbroker.coordination.zookeeper.",
+        "pylogbroker.replication.",
+        "pylogbroker.rpc.broker_channel",
+        "kazoo",
+    ),
+    "the HTTP server": ("pylogbroker.metrics", "jinja2", "prometheus_client", "twisted.web"),
+}
+
+USED = {
+    "pylogbroker.broker.apis.api_versions",  # answers versions that are not known
+    "pylogbroker.wire.messages.api_versions",
+    "pylogbroker.wire.messages.fetch",
+    "pylogbroker.wire.messages.list_offsets",
+    "pylogbroker.wire.messages.produce",
+    "pylogbroker.wire.messages.sasl_authenticate",
+    "pylogbroker.wire.messages.sasl_handshake",
+    "pylogbroker.replication.throttle",
+}
+
+
+@pytest.fixture(scope="module")
+def imported() -> frozenset[str]:
+    """Names of the modules that a program has imported once its broker listens."""
+    root = Path(__file__).parents[2]
+    done = subprocess.run([sys.executable, "-c", PROGRAM], cwd=root, capture_output=True, text=True, check=True)
+    return frozenset(done.stdout.split())
+
+
+@pytest.mark.parametrize("part", UNUSED)
+def test_a_broker_does_not_import_a_part_that_it_does_not_use(part: str, imported: frozenset[str]) -> None:
+    assert "pylogbroker.broker.assembly" in imported
+    assert sorted(name for name in imported - USED if name.startswith(UNUSED[part])) == []
+
+
+def test_the_exceptions_are_needed(imported: frozenset[str]) -> None:
+    assert imported >= USED
