@@ -23,7 +23,6 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 import attrs
 
-from pylogbroker.wire import recognition
 from pylogbroker.wire.errors import EncodingError, WireError
 from pylogbroker.wire.schema import Buffer, Chunk
 
@@ -337,6 +336,3 @@ def describe_legacy07_request(frame: memoryview) -> str | None:
         f"this looks like a request of Kafka 0.7's protocol ({type(request).__name__} of topic {topic!r}), and this "
         "listener speaks the protocol of Kafka 0.8 and later: connect to a SIMPLE listener"
     )
-
-
-recognition.register(describe_legacy07_request)

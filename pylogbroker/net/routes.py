@@ -9,19 +9,20 @@ from __future__ import annotations
 import struct
 from collections import Counter, defaultdict
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from pylogbroker.broker.api import Api
-from pylogbroker.broker.apis.api_versions import unsupported
 from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.fetch.session import CONSUMER, fetcher_of
 from pylogbroker.errors import ProtocolViolation
 from pylogbroker.net.latencies import Latency
 from pylogbroker.wire import SUPPORTED, Chunk, request_codec, response_codec
-from pylogbroker.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from pylogbroker.wire.messages.fetch import FetchRequest
+
+if TYPE_CHECKING:
+    from pylogbroker.broker.api import Api
+    from pylogbroker.wire.messages.fetch import FetchRequest
+
 
 _OTHER_APIS = {
     38: "CreateDelegationToken",
@@ -50,7 +51,7 @@ _OTHER_APIS = {
 }
 """Names for the log: APIs for clients that are not declared."""
 
-_CONTROLLED_SHUTDOWN = 7
+_FETCH, _CONTROLLED_SHUTDOWN, _API_VERSIONS = 1, 7, 18
 unpack_header_start = struct.Struct(">hhih").unpack_from
 """API key, version, correlation id, and size of the client id at the start of a frame."""
 
@@ -134,7 +135,7 @@ class Routes:
         if version in api.versions:
             route = self._routes[key, version] = _route(api, version, self.latencies)
             return route
-        if key == ApiVersionsRequest.api_key:
+        if key == _API_VERSIONS:
             # one for all of them, counted as the first: a peer may ask for 65,000
             return self._routes.setdefault((key, api.versions.last + 1), _unsupported_api_versions())
         raise NotOffered(
@@ -151,7 +152,7 @@ def _shown(key: int) -> str:
 
 def _route(api: Api, version: int, latencies: Mapping[str, Latency]) -> Route:
     requests, responses = request_codec(api.key, version), response_codec(api.key, version)
-    is_fetch = api.key == FetchRequest.api_key
+    is_fetch = api.key == _FETCH
     return Route(
         api.name,
         api.versions.is_flexible(version),
@@ -175,13 +176,15 @@ def _fetch_latency(latencies: Mapping[str, Latency]) -> Callable[[FetchRequest],
 
 def _unsupported_api_versions() -> Route:
     """Do not decode the request."""
-    responses = response_codec(ApiVersionsRequest.api_key, 0)
+    from pylogbroker.broker.apis.api_versions import unsupported
+
+    responses = response_codec(_API_VERSIONS, 0)
     return Route(
         "ApiVersions",
         False,
         lambda frame, position: (None, position),
         unsupported,
-        ApiVersionsResponse,
+        SUPPORTED[_API_VERSIONS][1],
         responses.frame_if_short,
         responses.frame_in_steps,
     )

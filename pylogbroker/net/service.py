@@ -27,7 +27,6 @@ from pylogbroker.net.latencies import ReadSampler
 from pylogbroker.net.limits import ConnectionLimit, MemoryLimit, SetupLimit, automatic_memory_bound
 from pylogbroker.net.protocol import HasMeters, KafkaProtocol
 from pylogbroker.net.routes import Routes
-from pylogbroker.net.sasl_protocol import SaslProtocol
 from pylogbroker.net.setup_steps import SetupSteps
 from pylogbroker.net.transport import ChunkPort, ChunkServerEndpoint
 from pylogbroker.security.principals import ANONYMOUS
@@ -149,6 +148,8 @@ class KafkaFactory(Factory):
         self._security = listener.security
         self._has_setup = listener.security.has_setup
         if listener.security.has_sasl:
+            from pylogbroker.net.sasl_protocol import SaslProtocol  # most listeners have none
+
             self.protocol_class = SaslProtocol
         self.deferred_actions = services.runtime.deferred_actions
         self.memory = bounds.memory

@@ -37,13 +37,12 @@ from pylogbroker.coordination.embedded import EmbeddedTree
 from pylogbroker.errors import ConfigError, PylogbrokerError, StartupError
 from pylogbroker.interfaces import ITree
 from pylogbroker.interfaces.network import INetwork
-from pylogbroker.legacy07.server.connection import Legacy07Factory
 from pylogbroker.metadata.zk_schema import BrokerNode
-from pylogbroker.net.service import KafkaFactory, KafkaListener, SharedLimits
+from pylogbroker.net.service import KafkaFactory, KafkaListener, MakeFactory, SharedLimits
 from pylogbroker.net.stall_watch import StallWatch
 from pylogbroker.storage import DeletedDirectory, LogConfig, LogManager, Notice, Recovered, load_logs
 from pylogbroker.storage.formatting import counted
-from pylogbroker.tap import plugins, preflight, zookeeper
+from pylogbroker.tap import plugins, preflight
 from pylogbroker.tap.change_log import ChangeLog
 from pylogbroker.tap.faults import BrokerFaults, warn_of_faults
 from pylogbroker.tap.identification import identify
@@ -53,8 +52,6 @@ if TYPE_CHECKING:
     from pylogbroker.tap.http import HttpServer
 
 log = Logger()
-
-_FACTORIES: Mapping[str, type[KafkaFactory]] = {SIMPLE: Legacy07Factory}  # other protocols
 
 
 @attrs.define(eq=False)
@@ -154,6 +151,8 @@ class BrokerStart:
         self._start_http()
         tree: ITree
         if config.in_cluster:
+            from pylogbroker.tap import zookeeper
+
             tree = await zookeeper.connect(self._reactor, config, in_thread)
         else:
             tree = await in_thread(self._open_tree, in_thread)
@@ -300,11 +299,16 @@ class _Listeners:
     async def start(self) -> None:
         limits = SharedLimits.of(self._broker)
         for listener in self._broker.config.listeners:
-            default = KafkaFactory if self._faults is None else self._faults.factory
-            factory = _FACTORIES.get(listener.protocol, default)
-            service = KafkaListener(self._reactor, self._broker, listener, limits, factory)
+            service = KafkaListener(self._reactor, self._broker, listener, limits, self._factory_of(listener))
             self.started.append(service)
             await service.start()
+
+    def _factory_of(self, listener: Listener) -> MakeFactory:
+        if listener.protocol == SIMPLE:
+            from pylogbroker.legacy07.server.connection import Legacy07Factory  # few still have clients of Kafka 0.7
+
+            return Legacy07Factory
+        return KafkaFactory if self._faults is None else self._faults.factory
 
     async def stop_accepting(self) -> None:
         for listener in self.started:

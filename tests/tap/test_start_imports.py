@@ -21,28 +21,22 @@ with tempfile.TemporaryDirectory() as directory:
 
 UNUSED = {
     "handlers": ("pylogbroker.broker.apis.", "pylogbroker.wire.messages."),
+    "clients of Kafka 0.7": ("pylogbroker.legacy07.server", "pylogbroker.legacy07.wire"),
+    "logins": ("pylogbroker.net.sasl_protocol",),
     "clusters": (
         "pylogbroker.broker.membership",
         "pylogbroker.broker.replication",
         "pylogbroker.controller",
-        "pylogbroker.coordination.zookeeper.",
+        "pylogbroker.coordination.zookeeper",
         "pylogbroker.replication.",
         "pylogbroker.rpc.broker_channel",
+        "pylogbroker.tap.zookeeper",
         "kazoo",
     ),
     "the HTTP server": ("pylogbroker.metrics", "jinja2", "prometheus_client", "twisted.web"),
 }
 
-USED = {
-    "pylogbroker.broker.apis.api_versions",  # answers versions that are not known
-    "pylogbroker.wire.messages.api_versions",
-    "pylogbroker.wire.messages.fetch",
-    "pylogbroker.wire.messages.list_offsets",
-    "pylogbroker.wire.messages.produce",
-    "pylogbroker.wire.messages.sasl_authenticate",
-    "pylogbroker.wire.messages.sasl_handshake",
-    "pylogbroker.replication.throttle",
-}
+USED = {"pylogbroker.replication.throttle"}
 
 
 @pytest.fixture(scope="module")

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from time import perf_counter_ns
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import attrs
 
@@ -33,7 +33,9 @@ from pylogbroker.records import down_convert, entry_size, up_convert
 from pylogbroker.storage import FileRegion
 from pylogbroker.storage.files import read_at
 from pylogbroker.storage.log.addressing import byte_addressing
-from pylogbroker.wire.messages.fetch import PartitionData
+
+if TYPE_CHECKING:
+    from pylogbroker.wire.messages.fetch import PartitionData
 
 FIRST_WITH_V2 = 4
 FIRST_WITH_BYTE_LIMIT = 3

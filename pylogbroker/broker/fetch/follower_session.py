@@ -11,7 +11,7 @@ announces: a log start that moved, or a replica that was assigned again.
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import attrs
 
@@ -19,7 +19,9 @@ from pylogbroker.broker.fetch.session import FetchSession, PartitionKey, Request
 from pylogbroker.broker.partitions.partition import Partition
 from pylogbroker.broker.partitions.purgatory import Mark
 from pylogbroker.errors import KafkaError
-from pylogbroker.wire.messages.fetch import FetchRequest, PartitionData
+
+if TYPE_CHECKING:
+    from pylogbroker.wire.messages.fetch import FetchRequest, PartitionData
 
 PASS_MS = 5_000
 

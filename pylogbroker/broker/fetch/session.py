@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Generator
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 import attrs
 
 from pylogbroker.broker.slices import STEP_ITEMS
-from pylogbroker.wire.messages.fetch import FetchPartition, FetchRequest, PartitionData
+
+if TYPE_CHECKING:
+    from pylogbroker.wire.messages.fetch import FetchPartition, FetchRequest, PartitionData
 
 CONSUMER = -1
 

@@ -13,13 +13,16 @@ no session begins, and growing ones end: their fetchers go on without.
 from __future__ import annotations
 
 import random
+from typing import TYPE_CHECKING
 
 import attrs
 
 from pylogbroker.broker.fetch.follower_session import FollowerSession
 from pylogbroker.broker.fetch.session import CONSUMER, FetchSession, RequestedPartitions, fetcher_of
 from pylogbroker.errors import ErrorCode, KafkaError
-from pylogbroker.wire.messages.fetch import FetchRequest
+
+if TYPE_CHECKING:
+    from pylogbroker.wire.messages.fetch import FetchRequest
 
 MIN_IDLE_MS = 120_000
 FIRST_EPOCH = 0

@@ -27,8 +27,6 @@ from pylogbroker.interfaces import ITree
 from pylogbroker.security.quotas.entities import QuotaTable
 from pylogbroker.security.quotas.keys import CLIENT_KEYS, QuotaKey
 from pylogbroker.security.quotas.rates import M, Measures, SampledRate, TokenBucket, Windows
-from pylogbroker.wire.messages.fetch import FetchRequest
-from pylogbroker.wire.messages.produce import ProduceRequest
 
 _CLIENTS_MAX: Final = 10_000
 """Clients whose quotas are remembered."""
@@ -36,6 +34,8 @@ _CLIENTS_MAX: Final = 10_000
 _ID_LENGTH_MAX: Final = 249
 """Length of the client ids that are remembered: anybody may send long ones, each time another."""
 
+_PRODUCE: Final = 0
+_FETCH: Final = 1
 _REQUESTS_OF_BROKERS: Final = frozenset({4, 5, 6, 7, 27, 56, 67})
 """APIs that only brokers use: they are never throttled."""
 
@@ -141,9 +141,10 @@ class ClientMeters:
         self, handle: Handler, services: Any, context: RequestContext, request: Any, size: int, mute: Mute
     ) -> Any:
         """Handle a request of `size` bytes; its answer has the throttle time for which the connection is muted."""
-        if _is_of_broker(request):
+        key = getattr(request, "api_key", None)  # without one: the answer is that a version is not known
+        if key in _REQUESTS_OF_BROKERS or (key == _FETCH and fetcher_of(request) > CONSUMER):
             return handle(services, context, request)
-        use = _Use(self, context, size if type(request) is ProduceRequest else 0, mute)
+        use = _Use(self, context, size if key == _PRODUCE else 0, mute)
         return use.handle(handle, services, request)
 
     def throttle_ms(self, key: QuotaKey, context: RequestContext, value: float) -> int:
@@ -237,12 +238,6 @@ class _Use:
             if hasattr(response, "throttle_time_ms"):
                 return attrs.evolve(response, throttle_time_ms=throttle_ms)
         return response
-
-
-def _is_of_broker(request: Any) -> bool:
-    if type(request) is FetchRequest:
-        return fetcher_of(request) > CONSUMER
-    return getattr(request, "api_key", None) in _REQUESTS_OF_BROKERS
 
 
 @attrs.define(eq=False)
