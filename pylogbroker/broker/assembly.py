@@ -27,14 +27,13 @@ from pylogbroker.broker.producer_ids import ProducerIds
 from pylogbroker.broker.runtime import Runtime
 from pylogbroker.broker.security.authorizer import BrokerAuthorizer
 from pylogbroker.broker.security.client_quotas import BrokerQuotas
-from pylogbroker.broker.security.delegation.manager import TokenManager
-from pylogbroker.broker.security.sasl_listeners import SaslListeners
 from pylogbroker.broker.security.scram_store import ScramStore
 from pylogbroker.broker.security.tls_listeners import TlsListeners
 from pylogbroker.broker.services import Controller, ControllerOrdersTaker, Peers
 from pylogbroker.broker.sole_role import SoleRole
 from pylogbroker.broker.throttles import MOVES_RATE, throttle_of
 from pylogbroker.config import BrokerConfig
+from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.groups import GroupCoordinator
 from pylogbroker.interfaces import ITree
 from pylogbroker.security.principals import ANONYMOUS
@@ -44,6 +43,8 @@ from pylogbroker.transactions import TransactionCoordinator
 if TYPE_CHECKING:
     from pylogbroker.broker.membership.cluster_role import ClusterRole
     from pylogbroker.broker.membership.control import ClusterControl
+    from pylogbroker.broker.security.delegation.manager import TokenManager
+    from pylogbroker.broker.security.sasl_listeners import SaslListeners
 
     Role = SoleRole | ClusterRole
 
@@ -79,9 +80,9 @@ class Broker:
     log_moves: LogMoves
     log_maintenance: LogMaintenance
     tls: TlsListeners
-    sasl: SaslListeners
+    _sasl: SaslListeners | None
     scram: ScramStore
-    tokens: TokenManager
+    _tokens: TokenManager | None
     authorizer: BrokerAuthorizer | None
     quotas: BrokerQuotas
     coordinators_loaded: Deferred[Any] = attrs.field(factory=Deferred, init=False)
@@ -113,6 +114,20 @@ class Broker:
         return self.role
 
     @property
+    def sasl(self) -> SaslListeners:
+        """Raise LookupError if no listener has SASL."""
+        if self._sasl is None:
+            raise LookupError("no listener has SASL")
+        return self._sasl
+
+    @property
+    def tokens(self) -> TokenManager:
+        """Raise KafkaError, DELEGATION_TOKEN_AUTH_DISABLED, without a secret key."""
+        if self._tokens is None:
+            raise KafkaError(code=ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED)
+        return self._tokens
+
+    @property
     def groups(self) -> GroupCoordinator:
         return self.group_service.coordinator
 
@@ -126,7 +141,8 @@ class Broker:
             await self.authorizer.open()
             self._check_brokers(self.authorizer)
         await self.quotas.open()
-        await self.tokens.open()
+        if self._tokens is not None:
+            await self._tokens.open()
         self.dynamic_settings.open(self.metadata.image)
         await self.role.open_replicas()
         self.partitions.open()
@@ -154,11 +170,13 @@ class Broker:
 
     def release(self) -> None:
         self.tls.stop()
-        self.sasl.stop()
+        if self._sasl is not None:
+            self._sasl.stop()
         if self.authorizer is not None:
             self.authorizer.close()
         self.quotas.close()
-        self.tokens.close()
+        if self._tokens is not None:
+            self._tokens.close()
         self.role.close()
         self.auto_creation.stop()
         self.log_maintenance.stop()
@@ -216,7 +234,7 @@ def assemble(
     log_cleaner = LogCleaner(config, runtime, partitions, disk)
     authorizer = BrokerAuthorizer.of(config, runtime, tree)
     scram = ScramStore(tree, runtime, notifies=in_cluster)
-    tokens = TokenManager.of(config, runtime, tree, in_cluster, role.controller)
+    tokens = _token_manager(config, runtime, tree, in_cluster, role.controller)
     apis = tuple(api for api in APIS if in_cluster or not api.cluster_only)
     return Broker(
         config,
@@ -237,9 +255,30 @@ def assemble(
         LogMoves(runtime, partitions, logs, throttle_of(config, MOVES_RATE, runtime), log_cleaner.is_busy_with),
         LogMaintenance(config, runtime, logs, partitions, log_cleaner, disk, role.reopen_offline_partitions),
         tls,
-        SaslListeners(config, runtime, scram, tokens.login if tokens.is_enabled else None),
+        _sasl_listeners(config, runtime, scram, tokens),
         scram,
         tokens,
         authorizer,
         BrokerQuotas.of(config, runtime, tree),
     )
+
+
+def _token_manager(
+    config: BrokerConfig, runtime: Runtime, tree: ITree, in_cluster: bool, controller: Controller
+) -> TokenManager | None:
+    secret = config.optional_text("delegation.token.secret.key")
+    if not secret:
+        return None
+    from pylogbroker.broker.security.delegation.manager import TokenManager  # few brokers have such a key
+
+    return TokenManager.of(config, runtime, tree, in_cluster, controller, secret)
+
+
+def _sasl_listeners(
+    config: BrokerConfig, runtime: Runtime, scram: ScramStore, tokens: TokenManager | None
+) -> SaslListeners | None:
+    if not config.has_sasl:
+        return None
+    from pylogbroker.broker.security.sasl_listeners import SaslListeners  # a dozen modules, with their mechanisms
+
+    return SaslListeners(config, runtime, scram, None if tokens is None else tokens.login)

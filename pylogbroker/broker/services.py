@@ -210,9 +210,6 @@ class ScramUsers(Protocol):
 class DelegationTokens(Protocol):
     """Delegation tokens; methods raise KafkaError."""
 
-    def check_enabled(self) -> None:
-        """Raise DELEGATION_TOKEN_AUTH_DISABLED without a secret key."""
-
     async def create(self, owner: str, requester: str, renewers: Sequence[str], lifetime_ms: int, /) -> IssuedToken: ...
     async def renew(self, principal: str, mac: bytes, period_ms: int, /) -> int:
         """Postpone the expiry of a token, and return it."""
@@ -303,11 +300,15 @@ class Services(LogServices, Protocol):
     @property
     def tls(self) -> TlsListeners: ...
     @property
-    def sasl(self) -> SaslListeners: ...
+    def sasl(self) -> SaslListeners:
+        """Raise LookupError if no listener has SASL."""
+
     @property
     def scram(self) -> ScramUsers: ...
     @property
-    def tokens(self) -> DelegationTokens: ...
+    def tokens(self) -> DelegationTokens:
+        """Raise KafkaError, DELEGATION_TOKEN_AUTH_DISABLED, without a secret key."""
+
     @property
     def membership(self) -> ControllerOrdersTaker:
         """Part that takes the controller's orders; only APIs that are offered in clusters use it."""

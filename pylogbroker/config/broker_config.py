@@ -81,6 +81,11 @@ class BrokerConfig(Values):
         return parse_http_endpoints(self.optional_text("http.listeners") or "")
 
     @property
+    def has_sasl(self) -> bool:
+        """True if clients of a listener must authenticate by SASL."""
+        return any(listener.security.has_sasl for listener in self.listeners)
+
+    @property
     def in_cluster(self) -> bool:
         """True if ZooKeeper joins this broker with others."""
         return bool(self.optional_text("zookeeper.connect"))

@@ -29,7 +29,6 @@ from pylogbroker.broker.assembly import Broker, assemble
 from pylogbroker.broker.partitions.delete_policies import DeletePolicies
 from pylogbroker.broker.partitions.log_config import opening_configs
 from pylogbroker.broker.runtime import InThread, Runtime
-from pylogbroker.broker.security.sasl_listeners import check_sasl
 from pylogbroker.broker.security.tls_listeners import check_tls
 from pylogbroker.broker.slices import SLICE_SECONDS
 from pylogbroker.config import SIMPLE, BrokerConfig, ConfigSource, Endpoint, Listener, Reloaded
@@ -186,7 +185,8 @@ class BrokerStart:
         await self._open_services(broker)
         changes.attach()
         await broker.tls.open()
-        await broker.sasl.open()
+        if config.has_sasl:
+            await broker.sasl.open()
         if self._faults is not None:
             warn_of_faults()
             self._faults.attach(self._reactor, broker)
@@ -326,7 +326,10 @@ def _check(config: BrokerConfig, has_sockets: bool) -> DeletePolicies:
     except ConfigError as error:
         raise StartupError(str(error)) from error
     check_tls(config)
-    check_sasl(config)
+    if config.has_sasl or config.in_cluster:
+        from pylogbroker.broker.security.sasl_listeners import check_sasl
+
+        check_sasl(config)
     if has_sockets:
         preflight.check_ports((*config.listeners, *config.http_listeners))
     preflight.check(config)

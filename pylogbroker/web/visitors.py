@@ -121,7 +121,7 @@ async def visitor_of(services: Services, samples: Samples, faults: FaultPort | N
 
 
 async def _principal(services: Services, request: HttpRequest) -> str:
-    if any(each.security.has_sasl for each in services.config.listeners):
+    if services.config.has_sasl:
         return f"User:{await _user(services, request)}"
     if not any(_takes_anonymous(services, each) for each in services.config.listeners):
         raise NotServed(403, "clients of this broker have certificates, which the page cannot ask for")

@@ -141,3 +141,11 @@ class ScramCredentialTests(NodeTests):
 
     def test_secrets_are_not_shown(self) -> None:
         self.assertNotIn(repr(new("alice").salted_password), repr(new("alice")))
+
+
+class UsersWithoutSaslTests(NodeTests):
+    def test_a_user_is_set_before_a_listener_has_sasl(self) -> None:
+        request = AlterUserScramCredentialsRequest([], [new("alice")])
+        [result] = self.node.ask(alter_user_scram_credentials.handle, request).results
+        self.assertEqual((result.error_code, result.error_message), (0, None))
+        self.assertRaises(LookupError, lambda: self.node.broker.sasl)

@@ -34,6 +34,7 @@ PRELOADED: Final = (
     "pylogbroker.tap.twistd",
     "pylogbroker.coordination.zookeeper",
     "pylogbroker.broker.membership.cluster_role",
+    "pylogbroker.broker.security.sasl_listeners",
 )
 MESSAGE_BYTES_MAX: Final = 200_000
 

@@ -22,7 +22,13 @@ with tempfile.TemporaryDirectory() as directory:
 UNUSED = {
     "handlers": ("pylogbroker.broker.apis.", "pylogbroker.wire.messages."),
     "clients of Kafka 0.7": ("pylogbroker.legacy07.server", "pylogbroker.legacy07.wire"),
-    "logins": ("pylogbroker.net.sasl_protocol",),
+    "logins": (
+        "pylogbroker.broker.security.delegation",
+        "pylogbroker.broker.security.sasl_listeners",
+        "pylogbroker.net.sasl_protocol",
+        "pylogbroker.security.delegation",
+        "pylogbroker.security.sasl.authentication",
+    ),
     "clusters": (
         "pylogbroker.broker.membership",
         "pylogbroker.broker.replication",

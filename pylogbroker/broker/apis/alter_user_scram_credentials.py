@@ -64,6 +64,6 @@ async def _attempt(services: Services, context: RequestContext, name: str, chang
         name=name,
         change=change,
     )
-    if services.sasl.is_local(name):
+    if services.config.has_sasl and services.sasl.is_local(name):
         log.warn("User:{name} is in the file of users, too, and only that counts for this broker", name=name)
     return None

@@ -7,7 +7,7 @@ from pylogbroker.broker.context import RequestContext
 from pylogbroker.broker.limits import ResponseBudget
 from pylogbroker.broker.security.delegation.requests import check_connection, principal_of
 from pylogbroker.broker.security.rules import by_handler
-from pylogbroker.broker.services import Services
+from pylogbroker.broker.services import DelegationTokens, Services
 from pylogbroker.errors import KafkaError
 from pylogbroker.security.acls.bindings import AclOperation, AclResourceType
 from pylogbroker.security.delegation.tokens import DelegationToken, IssuedToken
@@ -29,14 +29,14 @@ async def handle(
 ) -> DescribeDelegationTokenResponse:
     try:
         check_connection(context)
-        services.tokens.check_enabled()
-        return DescribeDelegationTokenResponse(tokens=await _described(services, context, request))
+        found = await _described(services, services.tokens, context, request)
+        return DescribeDelegationTokenResponse(tokens=found)
     except KafkaError as error:
         return DescribeDelegationTokenResponse(error.code)
 
 
 async def _described(
-    services: Services, context: RequestContext, request: DescribeDelegationTokenRequest
+    services: Services, tokens: DelegationTokens, context: RequestContext, request: DescribeDelegationTokenRequest
 ) -> list[DescribedDelegationToken]:
     if request.owners == []:
         return []
@@ -54,7 +54,7 @@ async def _described(
         budget.take(_TOKEN_BYTES + sum(map(len, (token.owner, token.requester, *token.renewers))))
         return True
 
-    found = await services.tokens.select(is_wanted)
+    found = await tokens.select(is_wanted)
     return [_result(context, issued) async for issued in services.runtime.slices.over(found)]
 
 

@@ -35,6 +35,7 @@ _PRELOADED: Final = (
     "pylogbroker.tap.twistd",
     "pylogbroker.coordination.zookeeper",
     "pylogbroker.broker.membership.cluster_role",
+    "pylogbroker.broker.security.sasl_listeners",
 )
 _RECEIVED_BYTES: Final = 64 * 1024
 _IGNORED: Final = (signal.SIGINT, signal.SIGHUP)  # a terminal sends them to all processes; the supervisor handles them

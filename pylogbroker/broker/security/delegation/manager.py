@@ -25,67 +25,46 @@ from pylogbroker.security.delegation.tokens import DelegationToken, IssuedToken,
 from pylogbroker.security.sasl.scram import TokenLogin
 
 log = Logger()
-SECRET_KEY: Final = "delegation.token.secret.key"
 TOKENS_OF_REQUESTER_MAX: Final = 10_000
 
 
 @attrs.define(eq=False)
 class TokenManager:
-    """`_key` and `_store` are None without a secret key: then each request fails."""
-
     _config: BrokerConfig
     _runtime: Runtime
     _controller: Controller
-    _key: TokenSecret | None = attrs.field(repr=False)
-    _store: TokenStore | None
+    _key: TokenSecret = attrs.field(repr=False)
+    _store: TokenStore
     _removal: PeriodicCall | None = attrs.field(default=None, init=False)
 
     @classmethod
     def of(
-        cls,
-        config: BrokerConfig,
-        runtime: Runtime,
-        tree: ITree,
-        notifies: bool,
-        controller: Controller,
+        cls, config: BrokerConfig, runtime: Runtime, tree: ITree, notifies: bool, controller: Controller, secret: str
     ) -> TokenManager:
-        text = config.optional_text(SECRET_KEY)
-        if not text:
-            return cls(config, runtime, controller, None, None)
-        key = TokenSecret(text.encode())
-        store = TokenStore(tree, runtime, notifies, TokenTable(key))
-        return cls(config, runtime, controller, key, store)
-
-    @property
-    def is_enabled(self) -> bool:
-        return self._store is not None
+        key = TokenSecret(secret.encode())
+        return cls(config, runtime, controller, key, TokenStore(tree, runtime, notifies, TokenTable(key)))
 
     async def open(self) -> None:
         """Read all tokens; raise CoordinationError."""
-        if self._store is None:
-            return
         await self._store.open()
         self._removal = PeriodicCall(self._runtime.clock, self._remove_expired)
         self._removal.start(self._config.integer("delegation.token.expiry.check.interval.ms") / 1000)
 
     def close(self) -> None:
-        if self._store is not None:
-            self._store.close()
+        self._store.close()
         if self._removal is not None and self._removal.running:
             self._removal.stop()
 
     def login(self, token_id: str) -> TokenLogin:
         """Return what SCRAM knows of a token; nothing of one that has expired. Any thread may ask."""
-        key, store = self._enabled()
-        token = store.in_force.get(token_id)
+        token = self._store.in_force.get(token_id)
         if token is None or not token.is_valid(self._runtime.now_ms()):
-            return TokenLogin(key.users(None), "", None)
-        return TokenLogin(key.users(token_id), token.owner_name, token.expires_ms)
+            return TokenLogin(self._key.users(None), "", None)
+        return TokenLogin(self._key.users(token_id), token.owner_name, token.expires_ms)
 
     async def create(self, owner: str, requester: str, renewers: Sequence[str], lifetime_ms: int) -> IssuedToken:
         """Create a token; raise KafkaError. A lifetime that is not positive stands for the longest."""
-        key, store = self._enabled()
-        if store.in_force.count_of(requester) >= TOKENS_OF_REQUESTER_MAX:
+        if self._store.in_force.count_of(requester) >= TOKENS_OF_REQUESTER_MAX:
             raise KafkaError(
                 f"{requester} has {TOKENS_OF_REQUESTER_MAX} tokens; expire some", ErrorCode.POLICY_VIOLATION
             )
@@ -93,14 +72,14 @@ class TokenManager:
         max_ms = now_ms + (min(lifetime_ms, longest) if lifetime_ms > 0 else longest)
         expires_ms = min(max_ms, now_ms + self._renewal_ms)
         token = DelegationToken(id_text(uuid4()), owner, requester, tuple(renewers), now_ms, max_ms, expires_ms)
-        await store.change(token.token_id, lambda _: token)
+        await self._store.change(token.token_id, lambda _: token)
         log.info(
             "{requester} created the delegation token {id} of {owner}",
             requester=requester,
             id=token.token_id,
             owner=owner,
         )
-        return key.issued(token)
+        return self._key.issued(token)
 
     async def renew(self, principal: str, mac: bytes, period_ms: int) -> int:
         """Postpone the expiry of the token with an HMAC, and return it; raise KafkaError.
@@ -126,13 +105,8 @@ class TokenManager:
 
     async def select(self, is_wanted: Callable[[DelegationToken], bool]) -> list[IssuedToken]:
         """Return the tokens that are wanted; raise KafkaError."""
-        key, store = self._enabled()
-        tokens = store.in_force.tokens
-        return [key.issued(token) async for token in self._runtime.slices.over(tokens) if is_wanted(token)]
-
-    def check_enabled(self) -> None:
-        """Raise DELEGATION_TOKEN_AUTH_DISABLED without a secret key."""
-        self._enabled()
+        tokens = self._store.in_force.tokens
+        return [self._key.issued(token) async for token in self._runtime.slices.over(tokens) if is_wanted(token)]
 
     async def _set_expiry(self, principal: str, mac: bytes, period_ms: int, verb: str) -> int:
         now_ms = self._runtime.now_ms()
@@ -151,16 +125,10 @@ class TokenManager:
     async def _change(
         self, mac: bytes, change: Callable[[DelegationToken | None], DelegationToken | None]
     ) -> DelegationToken | None:
-        _, store = self._enabled()
-        token_id = store.in_force.id_of(mac)
+        token_id = self._store.in_force.id_of(mac)
         if token_id is None:
             raise KafkaError(code=ErrorCode.DELEGATION_TOKEN_NOT_FOUND)
-        return await store.change(token_id, change)
-
-    def _enabled(self) -> tuple[TokenSecret, TokenStore]:
-        if self._key is None or self._store is None:
-            raise KafkaError(code=ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED)
-        return self._key, self._store
+        return await self._store.change(token_id, change)
 
     @property
     def _renewal_ms(self) -> int:
@@ -173,12 +141,11 @@ class TokenManager:
 
     async def _remove_each_expired(self) -> None:
         try:
-            _, store = self._enabled()
             self._controller.check_is_controller()
             now_ms = self._runtime.now_ms()
-            async for token in self._runtime.slices.over(store.in_force.tokens):
+            async for token in self._runtime.slices.over(self._store.in_force.tokens):
                 if not token.is_valid(now_ms):
-                    await store.change(
+                    await self._store.change(
                         token.token_id, lambda found: found if found and found.is_valid(now_ms) else None
                     )
                     log.info("removed the delegation token {id}: it has expired", id=token.token_id)
