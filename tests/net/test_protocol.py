@@ -392,7 +392,7 @@ class ProtocolTests(SynchronousTestCase):
             sent.append(len(transport.sent))
             return HeartbeatResponse()
 
-        factory = FakeFactory((Api(MetadataRequest, self.handlers.metadata), Api(HeartbeatRequest, complete)))
+        factory = FakeFactory((Api.of(MetadataRequest, self.handlers.metadata), Api.of(HeartbeatRequest, complete)))
         protocol, transport = connect(factory)
         other, _ = connect(factory)
         protocol.dataReceived(metadata(1))
