@@ -34,6 +34,7 @@ CLIENTS: Final[Mapping[str, Callable[[], Client]]] = {
     "aiokafka": AioKafka,
     "kafka-python": KafkaPython,
 }
+METADATA_BEHIND: Final = 2  # requests
 VALUES: Final = (b"0", b"1", b"2")
 
 Prepare = Callable[[Broker], Any]
@@ -54,6 +55,24 @@ def adding(api: str, error: str | None = None, **fields: Any) -> Prepare:
     return lambda broker: broker.faults.add(api, error, topic="t", **fields)
 
 
+def loading_once(broker: Broker) -> None:
+    broker.faults.add("InitProducerId", "COORDINATOR_LOAD_IN_PROGRESS")
+
+
+def moving_late(broker: Broker) -> None:
+    """Move the leader; the third request for metadata from now on is the first that names it."""
+    broker.faults.cluster.lag_metadata()
+    broker.faults.cluster.move_leader("t", to=9)
+    asked: list[Any] = []
+
+    def count(context: Any, request: Any) -> None:
+        asked.append(request)
+        if len(asked) == METADATA_BEHIND + 1:
+            broker.faults.cluster.update_metadata()
+
+    broker.faults.control("Metadata", count)
+
+
 CASES: Final = (
     Case("`Produce`: NOT_LEADER_OR_FOLLOWER once", adding("Produce", "NOT_LEADER_OR_FOLLOWER")),
     Case("`Produce`: REQUEST_TIMED_OUT after the append", adding("Produce", "REQUEST_TIMED_OUT", after=True)),
@@ -62,16 +81,23 @@ CASES: Final = (
     Case("the same, idempotent", adding("Produce", close="after"), is_idempotent=True),
     Case("`Produce`: answer cut in the middle, idempotent", adding("Produce", close="mid-frame"), is_idempotent=True),
     Case("`Produce`: KAFKA_STORAGE_ERROR of a full disk once", lambda broker: broker.faults.logs.fail_appends("t")),
+    Case("`Produce`: answer 2 s late", adding("Produce", delay=2, after=True)),
+    Case("`Produce`: throttled for 500 ms", adding("Produce", throttle_ms=500)),
     Case("`Produce`: MESSAGE_TOO_LARGE", adding("Produce", "MESSAGE_TOO_LARGE", times=None)),
     Case("`Produce`: TOPIC_AUTHORIZATION_FAILED", adding("Produce", "TOPIC_AUTHORIZATION_FAILED", times=None)),
+    Case("`InitProducerId`: COORDINATOR_LOAD_IN_PROGRESS once, idempotent", loading_once, is_idempotent=True),
+    Case("`Metadata`: LEADER_NOT_AVAILABLE once", adding("Metadata", "LEADER_NOT_AVAILABLE")),
     Case("the leader has moved", lambda broker: broker.faults.cluster.move_leader("t", to=9)),
+    Case("the same, after two old answers to `Metadata`", moving_late),
     Case("`Fetch`: NOT_LEADER_OR_FOLLOWER once", adding("Fetch", "NOT_LEADER_OR_FOLLOWER"), reads=True),
     Case("`Fetch`: connection closed once", adding("Fetch", close="before"), reads=True),
     Case("`Fetch`: UNKNOWN_SERVER_ERROR once", adding("Fetch", "UNKNOWN_SERVER_ERROR"), reads=True),
     Case("`Fetch`: OFFSET_OUT_OF_RANGE once", adding("Fetch", "OFFSET_OUT_OF_RANGE"), reads=True),
     Case("`ListOffsets`: LEADER_NOT_AVAILABLE once", adding("ListOffsets", "LEADER_NOT_AVAILABLE"), reads=True),
+    Case("the first two connections closed", lambda broker: broker.faults.add("ApiVersions", close="before", times=2)),
     Case("versions of Kafka 0.11", lambda broker: broker.faults.cap_versions("0.11")),
     Case("bytes in pieces of 100", lambda broker: broker.faults.network.shape(piece_bytes=100)),
+    Case("100 ms in each direction", lambda broker: broker.faults.network.shape(latency=0.1)),
 )
 
 
@@ -102,7 +128,9 @@ def outcome(client: Client, case: Case) -> str:
 
 
 def named(error: Rejected) -> str:
-    """Name of an error: Kafka's, or librdkafka's own below -1."""
+    """Name of an error: Kafka's, librdkafka's own below -1, or aiokafka's without a connection."""
+    if "KafkaConnectionError" in str(error):
+        return "KafkaConnectionError"
     known = (each.name for each in ErrorCode if each == error.code)
     return next(known, KafkaError(error.code).name() if error.code < -1 else str(error))
 
