@@ -12,7 +12,7 @@ from twisted.logger import capturedLogs
 from pylogbroker.client.consumer.positions import NoOffset
 from pylogbroker.client.errors import Closed, NotConnected
 from pylogbroker.client.producer import NotAllSent
-from pylogbroker.client.sync import ConsumerConnector, Producer, SimpleConsumer, TimedOut
+from pylogbroker.client.sync import ConsumerConnector, Producer, SimpleConsumer, TimedOut, blocking_client
 from pylogbroker.errors import ConfigError
 from tests.client.consumer_harness import create
 from tests.support.brokers import Broker
@@ -49,7 +49,8 @@ def test_a_block_that_could_not_send_everything_says_so() -> None:
     producer.close()  # again is no error
 
 
-def test_a_block_that_is_left_by_an_exception_does_not_wait_for_long() -> None:
+def test_a_block_that_is_left_by_an_exception_does_not_wait_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blocking_client, "CLOSE_AFTER_ERROR_SECONDS", 0.2)
     begun, futures = time.monotonic(), []
 
     def leave() -> None:
