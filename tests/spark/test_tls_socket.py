@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import struct
 from contextlib import closing, suppress
 
 import pytest
@@ -72,6 +73,39 @@ def test_two_responses_in_one_record_are_both_seen() -> None:
 def test_why_a_connection_is_not_made(serve: Serve, cause: str) -> None:
     settings = ConnectionSettings(security=ConnectionSecurity(ClientTls.of(tls_settings(**trusting("another"))).engine))
     with server(serve) as port, pytest.raises(NotConnected, match=rf"^cannot connect to 127.0.0.1:\d+: {cause}"):
+        dial(Address("127.0.0.1", port), settings)
+
+
+TRICKLED_BYTES = 400
+
+
+def trickle(start: bytes) -> Serve:
+    """Serve the start of a message at once, and of the rest a byte whenever the client has sent nothing for a time."""
+
+    def serve(accepted: socket.socket) -> None:
+        accepted.recv(100_000)
+        accepted.sendall(start)
+        accepted.settimeout(0.02)
+        for _ in range(TRICKLED_BYTES):
+            with suppress(TimeoutError):
+                if not accepted.recv(1):
+                    return
+            accepted.send(b"\0")
+
+    return serve
+
+
+@pytest.mark.parametrize(
+    ("start", "security", "cause"),
+    [
+        (struct.pack(">i", TRICKLED_BYTES), ConnectionSecurity(), "did not answer in time: ApiVersions"),
+        (b"\x16\3\3\x40\0", ConnectionSecurity(ClientTls.of(CLIENT).engine), "timed out"),
+    ],
+)
+def test_a_broker_that_answers_byte_by_byte(start: bytes, security: ConnectionSecurity, cause: str) -> None:
+    """The whole set-up has one limit, which the bytes do not extend."""
+    settings = ConnectionSettings(security=security, setup_timeout=0.2)
+    with server(trickle(start)) as port, pytest.raises(NotConnected, match=cause):
         dial(Address("127.0.0.1", port), settings)
 
 

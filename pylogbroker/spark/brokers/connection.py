@@ -45,6 +45,7 @@ class BlockingConnection:
         self._waiting: deque[EncodedRequest] = deque()
         self._received: deque[Any] = deque()  # responses that came before an authentication
         self._timeout_now = -1.0
+        self._until = float("inf")  # monotonic time at which a set-up must be over
         self._why_ended: str | None = None
 
     @property
@@ -117,12 +118,16 @@ class BlockingConnection:
     def close(self) -> None:
         self._end("it was closed")
 
-    def negotiate_versions(self, timeout: float) -> None:
+    def set_up(self, until: float) -> None:
+        """Negotiate versions and authenticate until a monotonic time; raise RequestTimedOut, or NotAuthenticated."""
+        self._until = until
         while not self._kafka.is_negotiated:
             request, version = self._kafka.next_request()
-            self._kafka.handle_response(self.ask(request, version=version, timeout=timeout))
+            self._kafka.handle_response(self.ask(request, version=version, timeout=self._setup_timeout))
+        self._authenticate()
+        self._until = float("inf")
 
-    def authenticate(self, timeout: float) -> None:
+    def _authenticate(self) -> None:
         """Authenticate, if there are credentials; raise NotAuthenticated."""
         if self._credentials is None:
             return
@@ -132,7 +137,7 @@ class BlockingConnection:
             step = next(steps)
             while True:
                 if isinstance(step, Request):
-                    step = steps.send(self.ask(step, timeout=timeout))
+                    step = steps.send(self.ask(step, timeout=self._setup_timeout))
                     continue
                 try:
                     result = step()
@@ -151,20 +156,31 @@ class BlockingConnection:
         try:
             while self._waiting:
                 received.append(self._receive())
-            self.authenticate(self._setup_timeout)
+            self.set_up(time.monotonic() + self._setup_timeout)
         except NotAuthenticated as error:
             self._end(str(error))
             raise
         self._received = received
 
     def _allow(self, seconds: float) -> None:
-        """Set the kernel's timeout of each system call: one blocking call can receive a whole response."""
+        """Set the kernel's timeout of each system call: one blocking call can receive a whole response.
+
+        During a set-up, this is the rest of its time at most.
+        """
+        seconds = min(seconds, self._until - time.monotonic())
         if seconds != self._timeout_now:
             whole = max(0.001, seconds)
             value = _timeval(int(whole), int(whole % 1 * 1e6))
             for option in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
                 self._socket.setsockopt(socket.SOL_SOCKET, option, value)
             self._timeout_now = seconds
+
+    def _keep_time(self) -> None:
+        """Raise BlockingIOError at the end of a set-up's time; a peer may send the rest of a response slowly."""
+        if self._until < float("inf"):
+            self._allow(self._setup_timeout)
+            if time.monotonic() >= self._until:
+                raise BlockingIOError
 
     def _send_all(self, chunks: list[Any]) -> None:
         left = deque(memoryview(chunk).cast("B") for chunk in chunks if len(chunk))
@@ -181,6 +197,7 @@ class BlockingConnection:
         if not 0 <= length <= self._response_bytes_max:
             is_tls = protocol_of_length(length) == TLS
             raise self._violated("it is in TLS; see security.protocol" if is_tls else f"it is {length} bytes long")
+        self._keep_time()
         return self._exactly(length)
 
     def _exactly(self, size: int) -> bytes | bytearray:
@@ -194,6 +211,7 @@ class BlockingConnection:
         while rest:
             if not received:
                 raise ConnectionResetError("the broker closed it")
+            self._keep_time()
             received = self._socket.recv_into(rest)
             rest = rest[received:]
         return whole
@@ -218,18 +236,18 @@ class BlockingConnection:
 def dial(address: Address, settings: ConnectionSettings, most_seconds: float | None = None) -> BlockingConnection:
     """Return a connection ready for requests; raise NotConnected, or NotAuthenticated.
 
-    Connecting, each negotiation and each answer of an authentication may take socket.connection.setup.timeout.ms, or
+    Connecting to one of its addresses and the whole set-up may take socket.connection.setup.timeout.ms, or
     `most_seconds` if less.
     """
     retain_freed_memory()
     seconds = settings.setup_timeout if most_seconds is None else min(settings.setup_timeout, most_seconds)
     try:
-        connected = socket.create_connection((address.host, address.port), seconds)
+        connected, until = _connect(address, seconds)
     except (OSError, UnicodeError) as error:
         why = getattr(error, "strerror", None) or str(error)
         raise NotConnected(f"cannot connect to {address}: {why}") from error
     make_engine = settings.security.make_engine
-    stream = connected if make_engine is None else _secured(connected, address, make_engine)
+    stream = connected if make_engine is None else _secured(connected, address, make_engine, until)
     connected.settimeout(None)
     connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     for option, size in ((socket.SO_SNDBUF, settings.send_buffer), (socket.SO_RCVBUF, settings.receive_buffer)):
@@ -237,8 +255,7 @@ def dial(address: Address, settings: ConnectionSettings, most_seconds: float | N
             connected.setsockopt(socket.SOL_SOCKET, option, size)
     connection = BlockingConnection(stream, address, settings)
     try:
-        connection.negotiate_versions(seconds)
-        connection.authenticate(seconds)
+        connection.set_up(until)
     except BaseException as error:
         connection.close()
         if isinstance(error, ConnectionLost | RequestTimedOut):
@@ -247,11 +264,26 @@ def dial(address: Address, settings: ConnectionSettings, most_seconds: float | N
     return connection
 
 
-def _secured(connected: socket.socket, address: Address, make_engine: MakeEngine) -> TlsSocket:
-    """Return the socket after its handshake, whose steps may take its timeout; raise NotConnected."""
+def _connect(address: Address, seconds: float) -> tuple[socket.socket, float]:
+    """Connect to the first address of the host that accepts; return the monotonic time until which it has time.
+
+    Raise OSError, or UnicodeError.
+    """
+    failed: OSError | None = None
+    for _, _, _, _, (host, port, *_) in socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM):
+        until = time.monotonic() + seconds
+        try:
+            return socket.create_connection((str(host), int(port)), seconds), until
+        except OSError as error:
+            failed = error
+    raise failed or OSError("the host has no address")
+
+
+def _secured(connected: socket.socket, address: Address, make_engine: MakeEngine, until: float) -> TlsSocket:
+    """Return the socket after its handshake, which may last until a monotonic time; raise NotConnected."""
     stream = TlsSocket(connected, make_engine(address.host))
     try:
-        stream.shake_hands()
+        stream.shake_hands(until)
     except OSError as error:
         connected.close()
         raise NotConnected(f"cannot connect to {address}: {error.strerror or error}") from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, Final
@@ -27,12 +28,14 @@ class TlsSocket:
         """True if there are bytes that were received and not read."""
         return self._engine.has_input
 
-    def shake_hands(self) -> None:
-        """Finish the handshake; a call of the socket may take its timeout."""
+    def shake_hands(self, until: float = float("inf")) -> None:
+        """Finish the handshake; raise TimeoutError at a monotonic time."""
         try:
             self._engine.start()
             self._flush()
             while not self._engine.is_established:
+                if until < float("inf"):
+                    self._set_timeout(until - time.monotonic())
                 if not self._feed():
                     raise ConnectionResetError
                 self._flush()
@@ -83,6 +86,11 @@ class TlsSocket:
         with suppress(OSError):
             self._socket.send(self._engine.take_output(), socket.MSG_DONTWAIT)
         self._socket.close()
+
+    def _set_timeout(self, seconds: float) -> None:
+        if seconds <= 0:
+            raise TimeoutError("timed out")
+        self._socket.settimeout(seconds)
 
     def _feed(self) -> bool:
         data = self._socket.recv(_RECEIVED_BYTES)
