@@ -81,6 +81,7 @@ PRINCIPAL = "User:ANONYMOUS"
 SUPER_HOST = "127.0.0.1"
 """Its clients may do all; it sets the brokers up."""
 
+_NOT = "not "
 TOPICS = ("other", "seen")
 SETTINGS: Mapping[str, str] = {"allow.everyone.if.no.acl.found": "true", "auto.create.topics.enable": "true"}
 EVERYTHING = (
@@ -99,7 +100,7 @@ class Setting:
 
 @attrs.frozen
 class Case:
-    """A request of a client with some ACLs: "READ topic seen", "DESCRIBE cluster"."""
+    """A request of a client with some ACLs: "READ topic seen", "DESCRIBE cluster"; with "not" in front they deny."""
 
     name: str
     request: Callable[[Setting], Request]
@@ -124,10 +125,11 @@ def acl_bindings() -> list[AclBinding]:
 
 
 def _binding(text: str, host: str) -> AclBinding:
-    operation, kind, *name = text.split()
+    permission = AclPermission.DENY if text.startswith(_NOT) else AclPermission.ALLOW
+    operation, kind, *name = text.removeprefix(_NOT).split()
     types = {"txn": AclResourceType.TRANSACTIONAL_ID}
     resource = ResourcePattern(types.get(kind) or AclResourceType[kind.upper()], *(name or ["kafka-cluster"]))
-    return AclBinding(resource, AccessControlEntry(PRINCIPAL, host, AclOperation[operation], AclPermission.ALLOW))
+    return AclBinding(resource, AccessControlEntry(PRINCIPAL, host, AclOperation[operation], permission))
 
 
 def batch(setting: Setting | None = None) -> bytes:
@@ -562,14 +564,32 @@ REQUESTS: Mapping[str, tuple[Callable[[Setting], Request], tuple[int, ...], tupl
 }
 
 
+def _with_denials(sets: tuple[tuple[str, ...], ...]) -> tuple[tuple[str, ...], ...]:
+    """Return sets of ACLs, none among them, and each set with a denial of what its last ACL allows."""
+    return ((), *sets, *((*acls, f"{_NOT}{acls[-1]}") for acls in sets))
+
+
+DENIALS: Mapping[str, tuple[tuple[str, ...], ...]] = {
+    "describe groups": (("READ group g", "not DESCRIBE group g"), ("DESCRIBE group g", "not READ group g")),
+    "delete topics": (("DESCRIBE topic seen", "not DELETE topic seen"),),
+    "describe partitions": (("READ topic seen", "not ALL topic seen"), ("READ topic seen", "not DESCRIBE topic *")),
+    "describe configs": (("ALTER_CONFIGS topic seen", "not DESCRIBE_CONFIGS topic seen"),),
+    "describe cluster": (("DESCRIBE cluster", "not ALTER cluster"),),
+    "init producer id": (("WRITE topic anything", "not WRITE topic *"), ("WRITE topic *", "not WRITE topic seen")),
+}
+"""Sets of ACLs in which a denial is of another operation, or of another name, than what is allowed."""
+
+
 def all_cases() -> Iterator[Case]:
     for name, (request, versions, sets) in REQUESTS.items():
-        for acls in ((), *sets):
+        for acls in (*_with_denials(sets), *DENIALS.get(name, ())):
             yield Case(f"{name}: {', '.join(acls) or 'nothing'}", request, versions, acls)
 
 
-_SETS = dict.fromkeys(acls for _, _, sets in REQUESTS.values() for acls in ((), *sets))
-_HOSTS = {acls: f"127.0.1.{number}" for number, acls in enumerate(_SETS, 1)}
+_SETS = dict.fromkeys(
+    acls for name, (_, _, sets) in REQUESTS.items() for acls in (*_with_denials(sets), *DENIALS.get(name, ()))
+)
+_HOSTS = {acls: f"127.0.{1 + number // 200}.{1 + number % 200}" for number, acls in enumerate(_SETS)}
 
 
 def question() -> str:
