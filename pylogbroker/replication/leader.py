@@ -302,8 +302,9 @@ class LeaderReplica:
         return progress.is_caught_up(end, now_ms, lag) and self._is_eligible(replica_id, progress)
 
     def _advance_high_watermark(self, now_ms: int) -> Actions:
-        if len(self.isr.committed) < self.min_insync_replicas:
-            return NO_ACTIONS
+        in_sync = len(self.isr.committed)
+        if in_sync < self.settings.min_insync_replicas and in_sync <= len(self._followers):
+            return NO_ACTIONS  # fewer than `min_insync_replicas`, without the cost of a call for each record
         offset = self._log.synced_offset
         for replica_id, progress in self._followers.items():
             if progress.log_end_offset < offset and self._holds_high_watermark(replica_id, progress, now_ms):

@@ -89,7 +89,10 @@ class HighWatermark:
         if not self.conditions:
             return
         log, hidden = self._log, self._hidden
-        offset = min(log.log_end_offset, *(condition.offset for condition in self.conditions))
+        offset = log.log_end_offset
+        for condition in self.conditions:
+            if (allowed := condition.offset) < offset:
+                offset = allowed
         if offset <= log.high_watermark:
             return
         log.high_watermark = offset
