@@ -437,8 +437,10 @@ class KafkaProtocol(Protocol):
         slot.await_encoding(ensureDeferred(self.factory.services.runtime.slices.run(steps)))
 
     def answer_encoded(self, slot: ResponseSlot, chunks: list[Chunk]) -> None:
-        self._fill(slot, chunks)
         waiting = self._waiting
+        slot.work, slot.chunks = None, chunks
+        if waiting[0] is not slot:
+            self._holds_answer(slot, chunks)
         while waiting and waiting[0].chunks is not None:
             first = waiting.popleft()
             if first.measured is not None:
@@ -467,8 +469,8 @@ class KafkaProtocol(Protocol):
         self._is_work_deferred = False
         self._work()
 
-    def _fill(self, slot: ResponseSlot, chunks: list[Chunk]) -> None:
-        slot.work, slot.chunks = None, chunks
+    def _holds_answer(self, slot: ResponseSlot, chunks: list[Chunk]) -> None:
+        """Count the memory of an answer that waits for earlier ones, instead of its request's."""
         size = sum([len(chunk) for chunk in chunks if isinstance(chunk, BUFFERS)])
         self._waiting_bytes += size - slot.held
         slot.held = size
