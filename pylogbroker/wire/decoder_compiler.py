@@ -69,6 +69,7 @@ class _DecoderCompiler:
         self._line = self._source.line
         self._codes = ""
         self._targets: list[str] = []
+        self._raw: list[str] = []  # identifiers to make of the bytes that the next `unpack` reads
         self._depth = 0
 
     def message(self, cls: type[WireMessage]) -> Any:
@@ -147,6 +148,9 @@ class _DecoderCompiler:
             self._line(f"{', '.join(targets)}{',' * (len(targets) == 1)} = {unpack}(buffer, position)")
         if codes:
             self._line(f"position += {struct.calcsize('>' + codes)}")
+        raw, self._raw = self._raw, []
+        for number, target in enumerate(raw):
+            self._line(f"{target} = identifier(raw_{number})")
 
     def _field(self, field: Field, target: str) -> None:
         if field.code:
@@ -157,9 +161,8 @@ class _DecoderCompiler:
         elif isinstance(field.kind, type):
             self._nested(field, field.kind, target)
         elif field.kind is FieldType.UUID:
-            self._fixed("16s", "raw")
-            self._unpack()
-            self._line(f"{target} = identifier(raw)")
+            self._fixed("16s", f"raw_{len(self._raw)}")
+            self._raw.append(target)
         else:
             with self._sized(field, "h" if field.kind in TEXTS else "i", target):
                 self._line(f"end = position + size{' - 1' if self._flexible else ''}")
