@@ -1,22 +1,52 @@
-"""Properties files: Java's format, in UTF-8 or else Latin-1."""
+"""Properties files: Java's format, in UTF-8 or else Latin-1.
+
+A text without escapes is read and written here: the package javaproperties imports parsers of XML, too.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-import javaproperties
+import re
+from collections.abc import Iterable, Mapping
+from typing import Final
 
 from pylogbroker.errors import ConfigError
+
+_PLAIN_LINE: Final = re.compile(r"(?:[#!][^\\\r]*|([\w.-]+)=((?:[^\s\\][^\\\r]*)?))?", re.ASCII)
+_PLAIN_FIELD: Final = re.compile(r"[\w.-]+=[\w.,/-]*", re.ASCII)
+
+
+def loads(text: str) -> dict[str, str]:
+    """Return the settings in a text; raise ValueError for an invalid escape."""
+    found = {}
+    for line in text.split("\n"):
+        plain = _PLAIN_LINE.fullmatch(line)
+        if plain is None:
+            import javaproperties
+
+            return dict(javaproperties.loads(text))
+        if plain[1] is not None:
+            found[plain[1]] = plain[2]
+    return found
+
+
+def dumps(settings: Mapping[str, str]) -> str:
+    """Return the text of settings, which has Latin-1 characters alone."""
+    lines = [f"{name}={value}" for name, value in settings.items()]
+    if not all(map(_PLAIN_FIELD.fullmatch, lines)):
+        import javaproperties
+
+        return javaproperties.dumps(settings, timestamp=False)
+    return "".join(f"{line}\n" for line in lines)
 
 
 def read(path: str) -> dict[str, str]:
     """Return a file's settings; raise ConfigError if it is unreadable or no properties file."""
     try:
         with open(path, "rb") as file:
-            return dict(javaproperties.loads(_text(file.read())))
+            return loads(_text(file.read()))
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}") from error
-    except javaproperties.InvalidUEscapeError as error:
+    except ValueError as error:
         raise ConfigError(f"{path}: not a properties file: {error}") from error
 
 

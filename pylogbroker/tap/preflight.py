@@ -15,9 +15,8 @@ from contextlib import ExitStack
 from itertools import pairwise
 
 import attrs
-import javaproperties
 
-from pylogbroker.config import BrokerConfig, Endpoint, Listener
+from pylogbroker.config import BrokerConfig, Endpoint, Listener, properties
 from pylogbroker.config.http_settings import HTTP
 from pylogbroker.coordination import tree_file
 from pylogbroker.errors import StartupError
@@ -133,7 +132,7 @@ def _contents(path: str) -> DirectoryContents | None:
 def _meta(path: str) -> dict[str, str]:
     try:
         with open(path, "rb") as file:
-            meta = dict(javaproperties.load(file))
+            meta = properties.loads(file.read().decode("latin-1"))
     except OSError:
         return {}
     except ValueError as error:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import javaproperties
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from pylogbroker.config import BrokerConfig, properties
 from pylogbroker.errors import ConfigError
+from tests.support.examples import examples
 
 SHIPPED = Path(__file__).parents[2] / "etc" / "server.properties"
 
@@ -34,6 +38,31 @@ def test_a_damaged_file_is_rejected(tmp_path: Path) -> None:
     file.write_bytes(b"a=\\u12")
     with pytest.raises(ConfigError, match="not a properties file"):
         properties.read(str(file))
+
+
+@settings(max_examples=examples(300))
+@given(
+    st.lists(st.sampled_from(["a", "b.c=", "=", ":", " ", "#", "!", "\\", "\n", "\r", "\t", "\f", "\v", "u12", "é"]))
+)
+def test_a_text_means_what_it_means_in_java(parts: list[str]) -> None:
+    text = "".join(parts)
+    try:
+        expected = dict(javaproperties.loads(text))
+    except ValueError:
+        with pytest.raises(ValueError, match="escape"):
+            properties.loads(text)
+    else:
+        assert properties.loads(text) == expected
+
+
+_TEXTS = st.text("aZ09._-,/ =:#!\\\n\té")
+
+
+@settings(max_examples=examples(300))
+@given(st.dictionaries(st.sampled_from(["a", "b.c"]) | _TEXTS, _TEXTS, max_size=2))
+def test_settings_are_written_as_in_java(written: dict[str, str]) -> None:
+    text = properties.dumps(written)
+    assert dict(javaproperties.loads(text)) == properties.loads(text) == written
 
 
 def test_a_missing_file_is_rejected(tmp_path: Path) -> None:

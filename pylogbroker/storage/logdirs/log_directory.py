@@ -13,8 +13,8 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 import attrs
-import javaproperties
 
+from pylogbroker.config import properties
 from pylogbroker.errors import StartupError
 from pylogbroker.storage import names
 from pylogbroker.storage.checkpoints import DamagedFile, TopicPartition, read_offsets, write_offsets
@@ -102,7 +102,7 @@ class LogDirectory:
         if data is None:
             return DirectoryIdentity()
         try:
-            found = javaproperties.loads(data[: data.rfind(b"\n") + 1].decode("latin-1"))
+            found = properties.loads(data[: data.rfind(b"\n") + 1].decode("latin-1"))
             broker_id = found.get("broker.id")
             number = None if broker_id is None else int(broker_id)
             identity = DirectoryIdentity(number, found.get("cluster.id"), found.get("directory.id"))
@@ -119,7 +119,7 @@ class LogDirectory:
             "cluster.id": str(identity.cluster_id),
             "directory.id": str(identity.directory_id),
         }
-        text = javaproperties.dumps(fields, timestamp=False)
+        text = properties.dumps(fields)
         replace_file(f"{self.path}/{names.META}", text.encode("latin-1"))
 
     # Clean shutdown
