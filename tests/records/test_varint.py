@@ -7,7 +7,7 @@ from kafka.record.util import decode_varint as peer_decode
 from kafka.record.util import encode_varint as peer_encode
 
 from pylogbroker.errors import CorruptRecords
-from pylogbroker.records import decode_varint, encode_varint
+from pylogbroker.records import decode_varint, encode_varint, varint
 
 INT64 = st.integers(-(1 << 63), (1 << 63) - 1)
 
@@ -43,3 +43,12 @@ def test_known_values(value: int, encoded: bytes) -> None:
 def test_invalid_varints_are_corrupt(data: bytes) -> None:
     with pytest.raises(CorruptRecords):
         decode_varint(data, 0)
+
+
+def test_the_table_of_two_bytes_is_made_when_it_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(varint, "_short", varint._short[:128])
+    monkeypatch.setattr(varint, "_short_limit", 128)
+    assert [encode_varint(value) for value in (63, -64, 8192)] == [b"\x7e", b"\x7f", b"\x80\x80\1"]
+    assert len(varint._short) == 128
+    assert [encode_varint(value) for value in (64, 64, -65, 8191)] == [b"\x80\1", b"\x80\1", b"\x81\1", b"\xfe\x7f"]
+    assert len(varint._short) == 1 << 14
