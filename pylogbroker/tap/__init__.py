@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from twisted.application.service import IService
 
-from pylogbroker.tap.garbage_collection import without_garbage_collection
-from pylogbroker.tap.options import Options
+from pylogbroker.tap.garbage_collection import collector_disabled, without_garbage_collection
+
+with collector_disabled():
+    from pylogbroker.tap.options import Options
 
 if TYPE_CHECKING:
     from pylogbroker.tap.service import BrokerService
@@ -31,6 +33,7 @@ def makeBroker(reactor: Any, settings: Mapping[str, str]) -> BrokerService:
 
     Its `listening` is a Deferred of the listeners, or of the start's failure.
     """
-    from pylogbroker.tap.service import BrokerService
+    with collector_disabled():
+        from pylogbroker.tap.service import BrokerService
 
     return BrokerService(reactor, settings)

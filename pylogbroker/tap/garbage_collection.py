@@ -35,6 +35,18 @@ _OLDEST_GENERATION: Final = 2
 
 
 @contextmanager
+def collector_disabled() -> Iterator[None]:
+    """Disable the collector within the block, also in a process that is not only a broker: for imports."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+@contextmanager
 def without_garbage_collection() -> Iterator[None]:
     """Disable the collector within the block; freeze the objects created there."""
     gc.disable()

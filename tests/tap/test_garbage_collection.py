@@ -15,7 +15,12 @@ import pytest
 from twisted.internet.task import Clock
 
 from pylogbroker.tap.full_collections import CHECK_SECONDS, IDLE_CPU_MAX, MEMORY_GROWTH_MAX, FullCollections
-from pylogbroker.tap.garbage_collection import FROZEN_OBJECTS, FrozenObjects, without_garbage_collection
+from pylogbroker.tap.garbage_collection import (
+    FROZEN_OBJECTS,
+    FrozenObjects,
+    collector_disabled,
+    without_garbage_collection,
+)
 
 YOUNG, OLDEST = 0, 2
 BUSY_SECONDS = CHECK_SECONDS * IDLE_CPU_MAX * 1.1
@@ -45,6 +50,19 @@ def frozen() -> Iterator[FrozenObjects]:
     gc.set_threshold(*thresholds)
     gc.unfreeze()
     (gc.enable if was_enabled else gc.disable)()
+
+
+@pytest.mark.parametrize("is_enabled", [True, False])
+def test_the_collector_of_a_program_is_as_before(is_enabled: bool) -> None:
+    was_enabled, frozen_count = gc.isenabled(), gc.get_freeze_count()
+    (gc.enable if is_enabled else gc.disable)()
+    try:
+        with collector_disabled():
+            assert not gc.isenabled()
+        assert gc.isenabled() is is_enabled
+    finally:
+        (gc.enable if was_enabled else gc.disable)()
+    assert gc.get_freeze_count() == frozen_count
 
 
 def test_garbage_of_a_few_objects_is_collected(frozen: FrozenObjects) -> None:
