@@ -6,12 +6,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
 
-from pylogbroker.broker.security.rules import Rule, Shortcut, guard
 from pylogbroker.wire import SUPPORTED, Request, Response, Versions
+
+if TYPE_CHECKING:
+    from pylogbroker.broker.security.rules import Rule, Shortcut
 
 Handler = Callable[..., Any]
 H = TypeVar("H", bound=Handler)
@@ -93,6 +95,8 @@ class Api:
 
     def guarded(self) -> Api:
         """Return the API as a broker with an authorizer serves it."""
+        from pylogbroker.broker.security.rules import guard  # of ACLs, which few brokers have
+
         return self.handled_by(lambda api: guard(api.handle, api.access, api.shortcut))
 
 

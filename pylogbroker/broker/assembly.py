@@ -25,7 +25,6 @@ from pylogbroker.broker.partitions.log_moves import LogMoves
 from pylogbroker.broker.partitions.service import Partitions
 from pylogbroker.broker.producer_ids import ProducerIds
 from pylogbroker.broker.runtime import Runtime
-from pylogbroker.broker.security.authorizer import BrokerAuthorizer
 from pylogbroker.broker.security.client_quotas import BrokerQuotas
 from pylogbroker.broker.security.scram_store import ScramStore
 from pylogbroker.broker.security.tls_listeners import TlsListeners
@@ -43,6 +42,7 @@ from pylogbroker.transactions import TransactionCoordinator
 if TYPE_CHECKING:
     from pylogbroker.broker.membership.cluster_role import ClusterRole
     from pylogbroker.broker.membership.control import ClusterControl
+    from pylogbroker.broker.security.authorizer import BrokerAuthorizer
     from pylogbroker.broker.security.delegation.manager import TokenManager
     from pylogbroker.broker.security.sasl_listeners import SaslListeners
 
@@ -232,7 +232,7 @@ def assemble(
         role.replicas.on_resigned += [groups.on_resigned, transactions.on_resigned]
     disk = DiskJobs(runtime, logs, partitions)
     log_cleaner = LogCleaner(config, runtime, partitions, disk)
-    authorizer = BrokerAuthorizer.of(config, runtime, tree)
+    authorizer = _authorizer(config, runtime, tree)
     scram = ScramStore(tree, runtime, notifies=in_cluster)
     tokens = _token_manager(config, runtime, tree, in_cluster, role.controller)
     apis = tuple(api for api in APIS if in_cluster or not api.cluster_only)
@@ -261,6 +261,14 @@ def assemble(
         authorizer,
         BrokerQuotas.of(config, runtime, tree),
     )
+
+
+def _authorizer(config: BrokerConfig, runtime: Runtime, tree: ITree) -> BrokerAuthorizer | None:
+    if not config.optional_text("authorizer.class.name"):
+        return None
+    from pylogbroker.broker.security.authorizer import BrokerAuthorizer  # and with it ACLs
+
+    return BrokerAuthorizer.of(config, runtime, tree)
 
 
 def _token_manager(

@@ -9,11 +9,14 @@ Work may outlast the connection (`Api.is_read` has the kind of an API):
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import attrs
 
-from pylogbroker.broker.security.access import Access
 from pylogbroker.security.principals import ANONYMOUS
+
+if TYPE_CHECKING:
+    from pylogbroker.broker.security.access import Access
 
 
 def _charge_nobody() -> None:

@@ -20,7 +20,7 @@ from collections.abc import Coroutine, Generator
 from inspect import isawaitable
 from time import perf_counter
 from types import GeneratorType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from typing import Protocol as Structure
 
 import attrs
@@ -33,7 +33,6 @@ from twisted.python.failure import Failure
 from pylogbroker.broker.context import Caller, RequestContext
 from pylogbroker.broker.deferred_actions import DeferredActions
 from pylogbroker.broker.peer_log_limit import PeerLogLimit
-from pylogbroker.broker.security.access import Access
 from pylogbroker.broker.services import Authorization, QuotaMeters, Services
 from pylogbroker.errors import ErrorCode, KafkaError, ProtocolViolation
 from pylogbroker.net.latencies import MeasuredRead, ReadSampler
@@ -56,6 +55,9 @@ from pylogbroker.wire import Chunk, EncodingError
 from pylogbroker.wire.frame_splitter import FrameSplitter
 from pylogbroker.wire.headers import skip_tagged
 from pylogbroker.wire.recognition import describe_other_protocol
+
+if TYPE_CHECKING:
+    from pylogbroker.broker.security.access import Access
 
 log = Logger()
 

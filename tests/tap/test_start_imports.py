@@ -39,6 +39,7 @@ UNUSED = {
         "pylogbroker.tap.zookeeper",
         "kazoo",
     ),
+    "access control": ("pylogbroker.broker.security.access", "pylogbroker.security.acls"),
     "escapes in files of settings": ("javaproperties", "xml"),
     "the HTTP server": ("pylogbroker.metrics", "jinja2", "prometheus_client", "twisted.web"),
 }

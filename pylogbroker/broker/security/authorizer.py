@@ -29,10 +29,7 @@ class BrokerAuthorizer:
     _accesses: WeakValueDictionary[tuple[str, str], Access] = attrs.field(factory=WeakValueDictionary, init=False)
 
     @classmethod
-    def of(cls, config: BrokerConfig, runtime: Runtime, tree: ITree) -> BrokerAuthorizer | None:
-        """Return None if the settings have no authorizer."""
-        if not config.optional_text("authorizer.class.name"):
-            return None
+    def of(cls, config: BrokerConfig, runtime: Runtime, tree: ITree) -> BrokerAuthorizer:
         users = parse_super_users(config.text("super.users"))
         decisions = Authorizer(AclIndex(), users, config.boolean("allow.everyone.if.no.acl.found"))
         denials = PeerLogLimit(runtime.clock, "{count} more requests from {host} were denied within a minute")
