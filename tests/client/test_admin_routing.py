@@ -204,6 +204,20 @@ class AdminRoutingTests(SynchronousTestCase):
         self.assertEqual([each.state for each in found.values()], ["Dead", "Stable"])
         self.assertEqual(self.one.asked_for(ConsumerGroupDescribeRequest), [])
 
+    def test_a_coordinator_whose_settings_disable_one_protocol(self) -> None:
+        self.has_groups()
+
+        def disabled(request: ConsumerGroupDescribeRequest) -> ConsumerGroupDescribeResponse:
+            code = ErrorCode.UNSUPPORTED_VERSION
+            return ConsumerGroupDescribeResponse(
+                groups=[DescribedConsumerGroup(code, None, each) for each in request.group_ids]
+            )
+
+        for each in (self.one, self.two):
+            each.answers[ConsumerGroupDescribeRequest] = disabled
+        found = self.successResultOf(self.after(GroupAdmin(self.router).describe(["new", "old"])))
+        self.assertEqual([each.state for each in found.values()], ["Dead", "Stable"])
+
     def test_a_broker_that_has_left_has_no_groups(self) -> None:
         for each in (self.one, self.two):
             answer = ListGroupsResponse(groups=[ListedGroup(f"g{each.node}", "consumer", "Empty", "classic")])

@@ -50,6 +50,8 @@ _DEAD: Final = "Dead"
 _CLASSIC: Final = "classic"
 _CONSUMER: Final = "consumer"
 _NOT_CLASSIC: Final = frozenset({ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.INCONSISTENT_GROUP_PROTOCOL})
+_NOT_OF_KIP_848: Final = frozenset({ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION})
+"""The latter if the broker has the API, and its settings disable the protocol."""
 """Errors of DescribeGroups for groups of another protocol; older versions say that such a group is dead."""
 
 
@@ -270,7 +272,7 @@ def _may_be_of_kip_848(found: GroupDescription | PylogbrokerError) -> bool:
 def _is_unknown(found: GroupDescription | PylogbrokerError) -> bool:
     if isinstance(found, UnsupportedVersion):
         return True
-    return isinstance(found, KafkaError) and found.code is ErrorCode.GROUP_ID_NOT_FOUND
+    return isinstance(found, KafkaError) and found.code in _NOT_OF_KIP_848
 
 
 def _description(group: DescribedGroup) -> GroupDescription:
