@@ -11,6 +11,7 @@ from uuid import UUID
 
 import attrs
 
+from pylogbroker.security.acls.bindings import AclBinding
 from pylogbroker.wire import Request, request_codec, response_codec
 from pylogbroker.wire.headers import decode_response_header
 from pylogbroker.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
@@ -25,12 +26,15 @@ from pylogbroker.wire.messages.offset_commit import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from tests.broker.security.cases import SUPER_HOST, TOPICS, Setting, acl_bindings, all_cases
+from pylogbroker.wire.messages.sasl_authenticate import SaslAuthenticateRequest
+from pylogbroker.wire.messages.sasl_handshake import SaslHandshakeRequest
+from tests.broker.security.cases import SUPER_HOST, TOPICS, Setting, acl_bindings, all_cases, user_of
 from tests.support.waiting import wait_until
 
 Ask = Callable[[str, Request, int], Any]
 """Asks a broker as a client of an address, in a version of the API."""
 
+PASSWORD = "word"
 LEFT_OUT = {
     "throttle_time_ms",
     "brokers",
@@ -50,10 +54,13 @@ LEFT_OUT = {
 }
 """Fields that differ between two brokers."""
 
+TIMES_OF_TOKENS = {"issue_timestamp_ms", "expiry_timestamp_ms", "max_timestamp_ms"}
+"""Without a token they are 0 with KRaft, and -1 in ZooKeeper mode and here."""
+
 ASSIGNED = {"producer_id", "transaction_start_time_ms", "start_time_ms"}
 
 
-def set_up(ask: Ask) -> Setting:
+def set_up(ask: Ask, bindings: list[AclBinding]) -> Setting:
     """Make topics, offsets, transactions and ACLs; before there are ACLs, everybody may do everything."""
     ask(SUPER_HOST, CreateTopicsRequest([CreatableTopic(name, 1, 1) for name in TOPICS], 30_000), 7)
     wait_until(lambda: len(_topic_ids(ask)) == len(TOPICS))
@@ -63,7 +70,6 @@ def set_up(ask: Ask) -> Setting:
     for group in ("g", "h"):
         wait_until(lambda group=group: _commit(ask, group))
     producers = {name: _begin(ask, name) for name in ("x", "y")}
-    bindings = acl_bindings()
     creations = [
         AclCreation(
             each.resource.type,
@@ -108,9 +114,9 @@ def _count_acls(ask: Ask) -> int:
     return sum(len(resource.acls) for resource in answer.resources)
 
 
-def answers(ask: Ask) -> dict[str, Any]:
+def answers(ask: Ask, by_user: bool = False) -> dict[str, Any]:
     """Return the answers to all cases, by case and version."""
-    setting = set_up(ask)
+    setting = set_up(ask, acl_bindings(by_user))
     return {
         f"{case.name}; version {version}": plain(ask(case.host, case.request(setting), version), setting)
         for case in all_cases()
@@ -138,6 +144,8 @@ def _usual(name: str, value: Any) -> Any:
         return bool(value)
     if name == "error_message":
         return bool(value)
+    if name in TIMES_OF_TOKENS:
+        return value if value > 0 else "none"
     return "assigned" if name in ASSIGNED and isinstance(value, int) and value > 0 else value
 
 
@@ -159,5 +167,24 @@ def asking(port: int) -> Iterator[Ask]:
                 frame = memoryview(stream.read(size))
             _, position = decode_response_header(frame, request.api_key, version)
             return response_codec(request.api_key, version).decode(frame, position)
+
+        yield ask
+
+
+@contextlib.contextmanager
+def asking_as_users(port: int, sasl_port: int) -> Iterator[Ask]:
+    """Ask as the users of addresses, who log in by SASL; without it as `SUPER_HOST`."""
+    with asking(port) as ask_anonymously, asking(sasl_port) as ask_by_sasl:
+        known = set[str]()
+
+        def ask(host: str, request: Request, version: int) -> Any:
+            if host == SUPER_HOST:
+                return ask_anonymously(host, request, version)
+            if host not in known:
+                login = SaslAuthenticateRequest(f"\0{user_of(host)}\0{PASSWORD}".encode())
+                assert ask_by_sasl(host, SaslHandshakeRequest("PLAIN"), 1).error_code == 0
+                assert ask_by_sasl(host, login, 2).error_code == 0
+                known.add(host)
+            return ask_by_sasl(host, request, version)
 
         yield ask

@@ -112,8 +112,13 @@ class Case:
         return _HOSTS[self.acls]
 
 
-def acl_bindings() -> list[AclBinding]:
-    """Return the ACLs of all clients: those of `SUPER_HOST` come first."""
+def user_of(host: str) -> str:
+    """Return the name of the user who connects from a host, where clients have names."""
+    return f"user-of-{host}"
+
+
+def acl_bindings(by_user: bool = False) -> list[AclBinding]:
+    """Return the ACLs of all clients: those of `SUPER_HOST` come first. The others' hold for hosts, or for users."""
     everything = [
         AclBinding(
             ResourcePattern(kind, name),
@@ -121,15 +126,16 @@ def acl_bindings() -> list[AclBinding]:
         )
         for kind, name in EVERYTHING
     ]
-    return everything + [_binding(text, host) for acls, host in _HOSTS.items() for text in acls]
+    clients = {host: (f"User:{user_of(host)}", "*") if by_user else (PRINCIPAL, host) for host in _HOSTS.values()}
+    return everything + [_binding(text, *clients[host]) for acls, host in _HOSTS.items() for text in acls]
 
 
-def _binding(text: str, host: str) -> AclBinding:
+def _binding(text: str, principal: str, host: str) -> AclBinding:
     permission = AclPermission.DENY if text.startswith(_NOT) else AclPermission.ALLOW
     operation, kind, *name = text.removeprefix(_NOT).split()
     types = {"txn": AclResourceType.TRANSACTIONAL_ID}
     resource = ResourcePattern(types.get(kind) or AclResourceType[kind.upper()], *(name or ["kafka-cluster"]))
-    return AclBinding(resource, AccessControlEntry(PRINCIPAL, host, AclOperation[operation], permission))
+    return AclBinding(resource, AccessControlEntry(principal, host, AclOperation[operation], permission))
 
 
 def batch(setting: Setting | None = None) -> bytes:
@@ -590,6 +596,10 @@ _SETS = dict.fromkeys(
     acls for name, (_, _, sets) in REQUESTS.items() for acls in (*_with_denials(sets), *DENIALS.get(name, ()))
 )
 _HOSTS = {acls: f"127.0.{1 + number // 200}.{1 + number % 200}" for number, acls in enumerate(_SETS)}
+
+
+def hosts() -> list[str]:
+    return list(_HOSTS.values())
 
 
 def question() -> str:
