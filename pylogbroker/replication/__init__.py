@@ -3,6 +3,7 @@
     replica                  role of one broker's replica: leader, follower, or none
     leader                   one leader epoch of a leader
     follower                 one leader epoch of a follower
+    follower_fetch           a follower's request to its leader
     isr, progress            parts of the leader
     preferred_read_replica   choice of a replica for a consumer
     actions                  what the state machines want to be done
@@ -37,7 +38,8 @@ if TYPE_CHECKING:
         FollowerState,
         ListOffset,
     )
-    from pylogbroker.replication.leader import FetchOutcome, FollowerFetch, LeaderReplica
+    from pylogbroker.replication.follower_fetch import FollowerFetch
+    from pylogbroker.replication.leader import FetchOutcome, LeaderReplica
     from pylogbroker.replication.log import EpochEnd, ReplicaLog
     from pylogbroker.replication.replica import PartitionReplica
     from pylogbroker.replication.settings import ReplicationSettings
@@ -90,7 +92,7 @@ __getattr__, __dir__ = lazy_names(
         "FollowerState": ".follower",
         "ListOffset": ".follower",
         "FetchOutcome": ".leader",
-        "FollowerFetch": ".leader",
+        "FollowerFetch": ".follower_fetch",
         "LeaderReplica": ".leader",
         "EpochEnd": ".log",
         "ReplicaLog": ".log",

@@ -36,6 +36,7 @@ from pylogbroker.replication.actions import (
     AssignEpoch,
     IsrChange,
 )
+from pylogbroker.replication.follower_fetch import FollowerFetch
 from pylogbroker.replication.isr import InSyncReplicas
 from pylogbroker.replication.log import UNKNOWN_EPOCH, EpochEnd, ReplicaLog
 from pylogbroker.replication.preferred_read_replica import ReadReplica, select_read_replica
@@ -43,19 +44,6 @@ from pylogbroker.replication.progress import UNKNOWN_BROKER_EPOCH, FollowerProgr
 from pylogbroker.replication.settings import ReplicationSettings
 
 ISR_RETRY_MS: Final = 50
-
-
-class FollowerFetch(NamedTuple):
-    """Fields of a follower's Fetch request for one partition."""
-
-    replica_id: int
-    leader_epoch: int
-    fetch_offset: int
-    last_fetched_epoch: int = UNKNOWN_EPOCH
-    """Unknown before Fetch 12."""
-    log_start_offset: int = 0
-    broker_epoch: int = UNKNOWN_BROKER_EPOCH
-    """Unknown before Fetch 15."""
 
 
 class FetchOutcome(NamedTuple):

@@ -71,6 +71,12 @@ def test_a_handler_is_imported_when_it_is_needed() -> None:
     assert done.stdout.split() == ["0", "False", "1", "0"]
 
 
+def test_the_first_fetch_does_not_wait_for_the_state_machines_of_replicas() -> None:
+    code = "import sys, pylogbroker.broker.apis.fetch\nprint('pylogbroker.replication.leader' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False"]
+
+
 def test_an_api_has_rules_of_access() -> None:
     with pytest.raises(ValueError, match=r"Fetch does not say what its sender must be allowed"):
         serves(FetchRequest, access=[])(lambda broker, context, request: None)

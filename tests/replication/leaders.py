@@ -9,7 +9,8 @@ import pytest
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.metadata.image import BrokerRegistration, PartitionState
 from pylogbroker.replication.actions import Actions
-from pylogbroker.replication.leader import FetchOutcome, FollowerFetch, LeaderReplica
+from pylogbroker.replication.follower_fetch import FollowerFetch
+from pylogbroker.replication.leader import FetchOutcome, LeaderReplica
 from pylogbroker.replication.settings import ReplicationSettings
 from tests.replication.model_log import ModelLog
 

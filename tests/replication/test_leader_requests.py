@@ -6,7 +6,7 @@ import pytest
 
 from pylogbroker.errors import ErrorCode
 from pylogbroker.metadata.image import BrokerRegistration
-from pylogbroker.replication.leader import FollowerFetch
+from pylogbroker.replication.follower_fetch import FollowerFetch
 from pylogbroker.replication.log import EpochEnd
 from tests.replication.leaders import EPOCH, Leader, code_of, live, log_of
 
