@@ -246,3 +246,11 @@ class AdminRoutingTests(SynchronousTestCase):
             each.answers[ListGroupsRequest] = lambda request, answer=answer: answer  # type: ignore[misc]
         found = self.successResultOf(self.after(GroupAdmin(self.router).list()))
         self.assertEqual([(each.group, each.coordinator) for each in found], [("g1", 2), ("g2", 1)])
+
+    def test_a_coordinator_that_is_loading_is_asked_for_its_groups_again(self) -> None:
+        loading = [ListGroupsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)] * 2
+        groups = ListGroupsResponse(groups=[ListedGroup("g", "consumer", "Empty", "classic")])
+        self.one.answers[ListGroupsRequest] = lambda request: loading.pop() if loading else groups
+        self.two.answers[ListGroupsRequest] = lambda request: ListGroupsResponse()
+        found = self.successResultOf(self.after(GroupAdmin(self.router).list(), 2))
+        self.assertEqual(([each.group for each in found], loading), (["g"], []))

@@ -14,7 +14,6 @@ from pylogbroker.client.cluster import CoordinatorType
 from pylogbroker.client.errors import COORDINATOR_NOT_READY
 from pylogbroker.errors import ErrorCode, KafkaError, PylogbrokerError
 from pylogbroker.interfaces import TopicPartition
-from pylogbroker.rpc.errors import raise_for
 from pylogbroker.wire import Request, UnsupportedVersion, WireError
 from pylogbroker.wire.consumer_protocol import PROTOCOL_TYPE, decode_assignment
 from pylogbroker.wire.messages.consumer_group_describe import (
@@ -122,7 +121,6 @@ class GroupAdmin:
         """Return the groups of all brokers, sorted by name; `states` selects some, such as `Empty`."""
         found: Groups = []
         for node_id, response in (await self._router.all_brokers(lambda: ListGroupsRequest([*states]))).items():
-            raise_for(response.error_code)
             found += [
                 GroupListing(each.group_id, each.protocol_type, each.group_state, each.group_type, node_id)
                 for each in response.groups

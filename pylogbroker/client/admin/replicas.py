@@ -11,7 +11,6 @@ from pylogbroker.client import arguments
 from pylogbroker.client.admin.routing import NodeRoute, Router, deferred, outcome
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.interfaces import TopicPartition
-from pylogbroker.rpc.errors import raise_for
 from pylogbroker.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
@@ -177,7 +176,6 @@ class ReplicaAdmin:
 
 
 def _log_dirs(response: DescribeLogDirsResponse) -> tuple[LogDirDescription, ...]:
-    raise_for(response.error_code)
     return tuple(_log_dir(each) for each in response.results)
 
 

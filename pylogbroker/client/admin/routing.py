@@ -25,7 +25,7 @@ from pylogbroker.client.retries import Backoff, Pauses, retrying
 from pylogbroker.config import Values
 from pylogbroker.errors import ErrorCode, KafkaError, PylogbrokerError
 from pylogbroker.interfaces import TopicPartition
-from pylogbroker.rpc.errors import error_of
+from pylogbroker.rpc.errors import error_of, raise_for
 from pylogbroker.wire import Request
 
 P = ParamSpec("P")
@@ -139,7 +139,7 @@ class Router:
         return results(wanted, done)
 
     async def all_brokers(self, make: Callable[[], Request], only: Iterable[int] | None = None) -> dict[int, Any]:
-        """Return the response of each live broker, or of these."""
+        """Return the response of each live broker, or of these; raise the error that one has as a whole."""
         await self._retrying(self.cluster.refresh)
         found = {}
         for node_id in sorted(self.cluster.brokers()) if only is None else dict.fromkeys(only):
@@ -153,10 +153,12 @@ class Router:
     async def _send_to(self, node_id: int, make: Callable[[], Request]) -> Any:
         await self.node(node_id).node_of(node_id)
         try:
-            return await self.cluster.send(node_id, make())
+            response: Any = await self.cluster.send(node_id, make())
         except (ConnectionLost, RequestTimedOut):
             await self.cluster.refresh()
             raise
+        raise_for(response.error_code)
+        return response
 
     async def ask(
         self,

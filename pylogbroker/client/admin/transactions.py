@@ -12,7 +12,6 @@ from pylogbroker.client.admin.routing import Router, deferred, outcome
 from pylogbroker.client.cluster import CoordinatorType
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.interfaces import TopicPartition
-from pylogbroker.rpc.errors import raise_for
 from pylogbroker.wire.messages.describe_producers import (
     DescribeProducersRequest,
     DescribeProducersResponse,
@@ -87,7 +86,6 @@ class TransactionAdmin:
             return ListTransactionsRequest([*states], [*producer_ids], longer_than_ms)
 
         for node_id, response in (await self._router.all_brokers(make)).items():
-            raise_for(response.error_code)
             if response.unknown_state_filters:
                 named = ", ".join(response.unknown_state_filters)
                 raise KafkaError(f"no state of a transaction: {named}", ErrorCode.INVALID_REQUEST)
