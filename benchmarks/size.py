@@ -71,13 +71,13 @@ def start(parent: Path, gigabytes: int) -> list[Figure]:
     for number in range(STARTS):
         with broker(parent / f"start-{number}") as (_, seconds):
             times.append(seconds)
-    return [Figure("first connection on an empty data directory", statistics.median(times), "s", 0.5)]
+    return [Figure("first connection on an empty data directory", statistics.median(times), "s", 0.35)]
 
 
 def idle(parent: Path, gigabytes: int) -> list[Figure]:
     with broker(parent / "idle") as (running, _):
         time.sleep(SETTLING_SECONDS)
-        return [Figure("resident when idle", megabytes(running), "MB", 80)]
+        return [Figure("resident when idle", megabytes(running), "MB", 55)]
 
 
 def partitions(parent: Path, gigabytes: int) -> list[Figure]:
