@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 
 from pylogbroker.metadata import zk_paths
-from pylogbroker.metadata.image import PartitionKey, PartitionState, broker_resource
+from pylogbroker.metadata.image import ConfigResourceType, PartitionKey, PartitionState, broker_resource
 from pylogbroker.replication import FollowerReplica, LeaderReplica
 from tests.cluster.replica_logs import records_in
 from tests.replication.invariants import Violation
@@ -70,8 +70,16 @@ def _deletion_unrest(cluster: SimulatedCluster) -> Iterator[str]:
 
 
 def _settings_unrest(cluster: SimulatedCluster) -> Iterator[str]:
-    """Yield settings and ACLs that a broker has otherwise than the tree."""
-    stored = dict(stored_settings(cluster.tree))
+    """Yield settings and ACLs that a broker has otherwise than the tree.
+
+    A creation that ended half way leaves settings without their topic: a broker reads them when the topic comes.
+    """
+    topics = set(cluster.tree.names(zk_paths.TOPICS))
+    stored = {
+        resource: settings
+        for resource, settings in stored_settings(cluster.tree)
+        if resource.type is not ConfigResourceType.TOPICS or resource.name in topics
+    }
     acls = list(stored_acls(cluster.tree)) if cluster.setup.administrators else []
     for broker in cluster.serving:
         assert broker.broker is not None
