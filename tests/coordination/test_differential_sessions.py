@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import attrs
@@ -14,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kazoo.client import KazooClient
-from kazoo.exceptions import KazooException
+from kazoo.exceptions import ConnectionLoss, KazooException
 
 from pylogbroker.coordination.kazoo_session import _Handler
 from tests.coordination.tree_server import shared_tree_server
@@ -76,7 +77,11 @@ class Clients:
 
     def _connect(self, chroot: str, client_id: tuple[int, bytes] | None = None) -> Any:
         client = KazooClient(self._address + chroot, timeout=10.0, handler=_Handler(), client_id=client_id)
-        client.start(SECONDS_MAX)
+        try:
+            client.start(SECONDS_MAX)
+        except ConnectionLoss:
+            self._end(client)
+            raise
         return client
 
     @staticmethod
@@ -125,7 +130,8 @@ class Clients:
         """Close a session; or let another connection take it over, which closes it."""
         client = self._clients[step.client]
         if step.kind == "take over":
-            self._end(self._connect(self._chroot, client.client_id))
+            with suppress(ConnectionLoss):  # if the client has connected again meanwhile, and taken its session back
+                self._end(self._connect(self._chroot, client.client_id))
         self._end(client)
         renewed = self._clients[step.client] = self._connect(self._chroot)
         self._sessions[step.client] = renewed.client_id[0]
