@@ -90,7 +90,8 @@ class BrokersInThread:
             listeners = ",".join(f"{each.name}://{each.host}:{each.port}" for each in self._listeners[broker].values())
             await self._services[broker].reload({**self._planned[broker], "listeners": listeners})
             self._services[broker].startService()
-        await gatherResults([self._services[broker].listening for broker in brokers]).addErrback(_first_error)
+        starting = gatherResults([self._services[broker].listening for broker in brokers], consumeErrors=True)
+        await starting.addErrback(_first_error)
         if self._tree is not None:
             running = [broker for broker, service in self._services.items() if service.running]
             await self._wait_for_metadata(self._tree, running)

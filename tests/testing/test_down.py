@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import socket
 
 import pytest
@@ -9,6 +10,7 @@ from confluent_kafka import Producer
 
 from pylogbroker.errors import StartupError
 from pylogbroker.testing import Broker
+from tests.broker.log_lines import logged_lines
 
 
 def is_closed(port: int) -> bool:
@@ -96,8 +98,11 @@ def test_a_port_that_is_taken_meanwhile() -> None:
         broker.down()
     with broker:
         broker.down()
-        with socket.create_server(("127.0.0.1", broker.port)), pytest.raises(StartupError, match="in use"):
-            broker.up()
+        with logged_lines() as lines:
+            with socket.create_server(("127.0.0.1", broker.port)), pytest.raises(StartupError, match="in use"):
+                broker.up()
+            gc.collect()
+        assert "Unhandled error" not in "".join(lines), "it was raised"
         broker.up()
         assert broker.topics == {}
         broker.down()
