@@ -99,6 +99,11 @@ class Ensemble:
         self.sessions[session.number] = session
         return session
 
+    @property
+    def is_undisturbed(self) -> bool:
+        """All clients are connected, and know if their sessions have ended."""
+        return not self._unaware and all(session.client.is_connected for session in self.sessions.values())
+
     def expire(self, session: ServerSession) -> None:
         """End a session; its client hears of it at its next contact."""
         if not session.is_expired:

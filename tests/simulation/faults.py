@@ -136,6 +136,8 @@ class Faults:
         if not self._cluster.setup.flushes:
             if self._cuts or not self._cluster.is_undisturbed() or self._cluster.may_be_reassigned():
                 return False
+            if not self._cluster.ensemble.is_undisturbed:  # those that have the records may leave the ISRs first
+                return False
             if not all(self._survives_without(broker, key) for key in self._cluster.states()):
                 return False
             self._cluster.lossy[broker.id] = None
