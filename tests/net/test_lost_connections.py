@@ -239,6 +239,7 @@ class GoneTests(NodeTests):
 
     def setUp(self) -> None:
         gc.collect()
+        self.flushLoggedErrors()  # of what other tests have left
         gc.freeze()  # objects of before are not searched again and again
         super().setUp()
         self.node.create("t")
