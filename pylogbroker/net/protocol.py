@@ -442,7 +442,7 @@ class KafkaProtocol(Protocol):
         waiting = self._waiting
         slot.work, slot.chunks = None, chunks
         if waiting[0] is not slot:
-            self._holds_answer(slot, chunks)
+            self._hold_answer(slot, chunks)
         while waiting and waiting[0].chunks is not None:
             first = waiting.popleft()
             if first.measured is not None:
@@ -471,7 +471,7 @@ class KafkaProtocol(Protocol):
         self._is_work_deferred = False
         self._work()
 
-    def _holds_answer(self, slot: ResponseSlot, chunks: list[Chunk]) -> None:
+    def _hold_answer(self, slot: ResponseSlot, chunks: list[Chunk]) -> None:
         """Count the memory of an answer that waits for earlier ones, instead of its request's."""
         size = sum([len(chunk) for chunk in chunks if isinstance(chunk, BUFFERS)])
         self._waiting_bytes += size - slot.held

@@ -63,7 +63,7 @@ class FollowerSession(FetchSession):
     def update(self, request: FetchRequest, requested: RequestedPartitions) -> None:
         super().update(request, requested)
         for key in requested:
-            self._is_due(key)
+            self._mark_due(key)
 
     def forget(self, key: PartitionKey) -> None:
         super().forget(key)
@@ -79,7 +79,7 @@ class FollowerSession(FetchSession):
     def to_read(self) -> list[RequestedPartition]:
         return list(self._due.values())
 
-    def _is_due(self, key: PartitionKey) -> None:
+    def _mark_due(self, key: PartitionKey) -> None:
         asked = self.partitions.get(key)
         if asked is not None:
             self._due[key] = asked
@@ -107,7 +107,7 @@ class FollowerSession(FetchSession):
 
     def partition_grew(self, watch: _GrowthWatch, size: int) -> bool:
         """Let the next pass read the partition; return whether the watch is over."""
-        self._is_due(watch.key)
+        self._mark_due(watch.key)
         if watch.partition.replication is not None:
             watch.partition.replication.follower_waited(self.replica_id, self.last_used_ms)
         if self.waiting is not None:
@@ -118,7 +118,7 @@ class FollowerSession(FetchSession):
 
     def leadership_ended(self, watch: _GrowthWatch, error: KafkaError) -> None:
         """Answer soon: the next pass finds the error."""
-        self._is_due(watch.key)
+        self._mark_due(watch.key)
         self._watches.pop(watch.key, None)
         if self.waiting is not None:
             self.waiting.fail(error)

@@ -49,9 +49,10 @@ _DEAD: Final = "Dead"
 _CLASSIC: Final = "classic"
 _CONSUMER: Final = "consumer"
 _NOT_CLASSIC: Final = frozenset({ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.INCONSISTENT_GROUP_PROTOCOL})
-_NOT_OF_KIP_848: Final = frozenset({ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION})
-"""The latter if the broker has the API, and its settings disable the protocol."""
 """Errors of DescribeGroups for groups of another protocol; older versions say that such a group is dead."""
+
+_NOT_OF_KIP_848: Final = frozenset({ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION})
+"""Errors of ConsumerGroupDescribe; the latter where the broker's settings disable the protocol."""
 
 
 @attrs.frozen
