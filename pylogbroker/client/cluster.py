@@ -213,9 +213,13 @@ class Cluster:
         await self._retrying(self.refresh)
         return dict(self._metadata.topics)
 
-    async def look_up(self, topics: Sequence[str] | None) -> MetadataCache:
-        """Request metadata of these topics, or of all (None), once: later refreshes do not ask for them again."""
-        response = await self._updater.request(await self._reachable(), topics)
+    async def look_up(self, topics: Sequence[str] | None, node_id: int | None = None) -> MetadataCache:
+        """Request metadata of these topics, or of all (None), once: later refreshes do not ask for them again.
+
+        Ask broker `node_id`, or any (None).
+        """
+        connection = await (self._reachable() if node_id is None else self._pool.connection(node_id))
+        response = await self._updater.request(connection, topics)
         self._metadata.learn_brokers(response)
         self._pool.know(self._metadata.brokers)
         found = MetadataCache()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
+from contextlib import suppress
 from itertools import chain
 from typing import Any, Final, TypeVar
 
@@ -10,7 +11,7 @@ import attrs
 from twisted.internet.defer import gatherResults
 
 from pylogbroker.client.cluster import Cluster, CoordinatorType
-from pylogbroker.client.errors import ConnectionLost, is_retriable
+from pylogbroker.client.errors import ConnectionLost, NotConnected, is_retriable
 from pylogbroker.client.messages import Message
 from pylogbroker.client.metadata import MetadataCache
 from pylogbroker.client.producer import Producer
@@ -73,13 +74,15 @@ class Admin:
     async def create_topic(
         self, name: str, partitions: int, replication_factor: int, settings: Mapping[str, str]
     ) -> None:
-        """Create a topic, and wait for the leaders of its partitions; raise KafkaError."""
+        """Create a topic, and wait until all brokers know the leaders of its partitions; raise KafkaError."""
         configs = [CreatableTopicConfig(*each) for each in settings.items()]
         topic = CreatableTopic(name, partitions, replication_factor, configs=configs)
         answer = await self._send_to_controller(CreateTopicsRequest(topics=[topic], timeout_ms=_TIMEOUT_MS), "topics")
         [result] = answer.topics
         raise_for(result.error_code, result.error_message)
-        await self._look_up([name], lambda found: [found.leader(name, index) for index in range(max(partitions, 1))])
+        for node_id in await self._brokers():
+            with suppress(NotConnected):  # a broker that is down learns of it when it returns
+                await self._look_up([name], lambda found: _leaders(found, name), node_id)
 
     async def topics(self) -> dict[str, int]:
         """Return the number of partitions of each topic, without internal ones."""
@@ -135,9 +138,12 @@ class Admin:
         return KeptNames(_topics(found), groups, transactions)
 
     async def create_acls(self, creations: Sequence[AclCreation]) -> None:
-        answer = await self._cluster.send(await self._any_broker(), CreateAclsRequest(creations=list(creations)))
-        for result in answer.results:
-            raise_for(result.error_code, result.error_message)
+        """Create ACLs at each broker, so that all know them: a broker reads those of another one later."""
+        request = CreateAclsRequest(creations=list(creations))
+        for node_id in await self._brokers():
+            answer = await self._cluster.send(node_id, request)
+            for result in answer.results:
+                raise_for(result.error_code, result.error_message)
 
     # records
 
@@ -194,14 +200,16 @@ class Admin:
 
     # brokers
 
-    async def _look_up(self, topics: Sequence[str] | None, result: Callable[[MetadataCache], T]) -> T:
-        """Return a result of these topics' metadata, or of all (None), once there is one.
+    async def _look_up(
+        self, topics: Sequence[str] | None, result: Callable[[MetadataCache], T], node_id: int | None = None
+    ) -> T:
+        """Return a result of these topics' metadata, or of all (None), at one broker or any, once there is one.
 
         The client of a cluster would ask again and again for all topics that tests have ever named.
         """
 
         async def look() -> T:
-            return result(await self._cluster.look_up(topics))
+            return result(await self._cluster.look_up(topics, node_id))
 
         return await self._retrying(look)
 

@@ -43,6 +43,12 @@ def test_users_and_acls(tls: bool, brokers: int) -> None:
         assert [each.value for each in broker.records("orders")] == [b"value"]
 
 
+def test_all_brokers_know_the_acls_at_the_start() -> None:
+    with Broker(brokers=3, acls=[f"alice write topic:orders-{number}" for number in range(5)]) as cluster:
+        known = [len(list(broker.authorizer.acls.index.resources())) for broker in cluster.faults.brokers]
+        assert known == [5, 5, 5]
+
+
 def test_a_wrong_password() -> None:
     with Broker(users=USERS) as broker:
         settings = {**broker.client_settings("bob"), "sasl.password": "wrong"}

@@ -85,6 +85,14 @@ def test_a_failed_disk_of_the_broker_that_is_asked() -> None:
         assert [bool(each.logs.offline) for each in cluster.faults.brokers] == [False, True]
 
 
+def test_a_created_topic_is_known_to_all_brokers(cluster: Broker) -> None:
+    """Even if one of them learns of it late."""
+    cluster.faults.add("UpdateMetadata", broker=1, sender="brokers", delay=0.1)
+    for number in range(5):
+        name = cluster.create_topic(f"known-{number}", BROKERS)
+        assert [name in broker.metadata.topics for broker in cluster.faults.brokers] == [True] * BROKERS
+
+
 def test_a_truncation_is_not_simulated(cluster: Broker, topic: str) -> None:
     for partition in range(BROKERS):
         with pytest.raises(ValueError, match=f"{topic}-{partition} cannot be truncated in a cluster"):
