@@ -7,7 +7,7 @@ from weakref import ref
 
 import pytest
 
-from pylogbroker.config import BrokerConfig, ConfigSource, ConfigType, table
+from pylogbroker.config import BrokerConfig, ConfigSource, ConfigType, table, topic_config
 from pylogbroker.config.access_settings import parse_super_users
 from pylogbroker.config.value_kinds import render
 from pylogbroker.errors import ConfigError
@@ -99,10 +99,11 @@ def test_a_value_that_could_not_be_described_to_clients_is_rejected() -> None:
         BrokerConfig({"broker.rack": "r" * 32_768})
 
 
-def test_topic_settings_of_trials_are_not_kept_for_ever() -> None:
+def test_topic_settings_of_trials_are_not_kept_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(topic_config, "_KEPT_MAX", 20)
     config = BrokerConfig({})
     tried = ref(config.topic({"retention.ms": "1"}))
-    for number in range(2, 5000):
+    for number in range(2, 25):
         config.topic({"retention.ms": str(number)})
     gc.collect()
     assert tried() is None

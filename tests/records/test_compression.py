@@ -65,7 +65,7 @@ def test_lz4_frames_of_others(data: bytes, linked: bool, size: bool, content: bo
 @pytest.mark.parametrize("level", [-5, 1, 3, 19, 22])
 @pytest.mark.parametrize("sized", [True, False])
 def test_zstd_frames_of_others(level: int, sized: bool) -> None:
-    data = b"".join(b"line %d of a log\n" % number for number in range(20000))
+    data = b"".join(b"line %d of a log\n" % number for number in range(8000))  # more than a block
     writer = zstandard.ZstdCompressor(level=level, write_checksum=True, write_content_size=sized).compressobj()
     frame = writer.compress(data) + writer.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK) + writer.flush()
     assert decompress(Codec.ZSTD, frame) == data
