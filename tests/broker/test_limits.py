@@ -155,6 +155,7 @@ class BoundsTests(NodeTests):
         cluster = DrivenCluster(cast(EmbeddedTree, self.node.tree))
         self.services = MemberServices(self.node.broker, cluster.driver)
         cluster.driver.start()
+        self.addCleanup(cluster.driver.stop)
         self.answer(InitProducerIdRequest(NAME, 60_000), 4)
         partition = self.node.broker.partitions.find(NAME, 0)
         for producer_id in range(100, 200):

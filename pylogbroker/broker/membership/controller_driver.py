@@ -231,17 +231,22 @@ class ControllerDriver:
         log.info("broker {id} was elected controller, epoch {epoch}", id=self._broker_id, epoch=term.epoch)
         try:
             await active.run()
-        finally:
-            active.end()
-            if self._active is active:
-                self._active = None
-            log.info(
-                "broker {id} is no longer the controller of epoch {epoch}: {why}",
-                id=self._broker_id,
-                epoch=term.epoch,
-                why=active.why_ended,
-            )
-            await self._remove_node(session, term)
+        except Exception:
+            await self._end_term(session, term, active)
+            raise
+        await self._end_term(session, term, active)  # no `finally`: a collected coroutine must not await
+
+    async def _end_term(self, session: SessionTree, term: ControllerTerm, active: ActiveController) -> None:
+        active.end()
+        if self._active is active:
+            self._active = None
+        log.info(
+            "broker {id} is no longer the controller of epoch {epoch}: {why}",
+            id=self._broker_id,
+            epoch=term.epoch,
+            why=active.why_ended,
+        )
+        await self._remove_node(session, term)
 
     async def _remove_node(self, session: SessionTree, term: ControllerTerm) -> None:
         """Remove the term's node, if the session and the node still exist."""

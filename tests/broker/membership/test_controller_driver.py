@@ -10,6 +10,7 @@ from twisted.logger import capturedLogs
 from twisted.trial.unittest import SynchronousTestCase
 
 from pylogbroker.broker.membership.controller_channels import AnswerHandler
+from pylogbroker.broker.membership.controller_tree import SessionTree
 from pylogbroker.controller.isr_changes import WantedIsr
 from pylogbroker.controller.ports import ControllerSettings
 from pylogbroker.controller.requested_elections import ElectionKind
@@ -91,6 +92,18 @@ def test_requests_wait_for_the_takeover(cluster: DrivenCluster, monkeypatch: pyt
     assert waiting.result == {}
     cluster.driver.stop()
     assert not cluster.driver.is_elected
+
+
+def test_a_collected_term_neither_waits_nor_logs(cluster: DrivenCluster) -> None:
+    """A coroutine that awaits when it is collected raises an error into code that has nothing to do with it."""
+    running = cluster.driver._run(SessionTree.of(cluster.tree, cluster.clock))  # type: ignore[arg-type]
+    running.send(None)
+    assert cluster.driver.is_active
+    cluster.tree.is_suspended = True  # a read would have to wait
+    with logged_lines() as lines:
+        running.close()  # like the collector
+    assert lines == []
+    assert not cluster.clock.getDelayedCalls()
 
 
 @pytest.mark.parametrize("is_active", [False, True])
