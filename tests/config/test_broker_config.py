@@ -140,6 +140,15 @@ def test_settings_without_effect_are_warned_about(name: str, warning: str) -> No
     assert BrokerConfig({name: "1"}).warnings == (warning.format(name),)
 
 
+@pytest.mark.parametrize("cluster", [{}, {"zookeeper.connect": "localhost:2181"}])
+def test_reasons_hold_in_a_cluster_and_without_one(cluster: dict[str, str]) -> None:
+    (warning,) = BrokerConfig({"request.timeout.ms": "30000", **cluster}).warnings
+    limits = "replica.socket.timeout.ms and controller.socket.timeout.ms limit requests between brokers"
+    assert warning == f"request.timeout.ms has no effect: {limits}"
+    reasons = [setting.no_effect for setting in table.BROKER.values()]
+    assert [reason for reason in reasons if "embedded" in reason or "only one of its cluster" in reason] == []
+
+
 @pytest.mark.parametrize("name", ["share.coordinator.state.topic.segment.bytes", "group.streams.max.size"])
 def test_settings_of_later_releases_of_kafka_are_known(name: str) -> None:
     (warning,) = BrokerConfig({name: "1"}).warnings
