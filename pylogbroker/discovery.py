@@ -88,14 +88,28 @@ def _providers(interfaces: tuple[InterfaceClass, ...]) -> Iterator[tuple[str, ob
             yield from ((f"{module.moduleName}.{name}", plugin) for name, plugin in found if plugin is not None)
 
 
+_remembered: list[CachedDropin] = []
+
+
+def remember_installed() -> None:
+    """Import all plugins now, for a process that loses sight of their files."""
+    _remembered[:] = _imported()
+
+
 def _dropins() -> Iterable[CachedDropin]:
     """Return the modules with plugins; use `twisted.plugin`'s cache only where it is writable.
 
     A broker is often installed by root and run by another user; `getCache` would then log an error at every start.
     """
+    if _remembered:
+        return _remembered
     if all(os.access(path, os.W_OK) for path in plugins.__path__ if os.path.isdir(path)):
         cached: dict[str, CachedDropin] = getCache(plugins)
         return cached.values()
+    return _imported()
+
+
+def _imported() -> list[CachedDropin]:
     names = sorted({found.name for found in iter_modules(plugins.__path__)})
     return [dropin for name in names if (dropin := _dropin(f"{plugins.__name__}.{name}")) is not None]
 

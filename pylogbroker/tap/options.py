@@ -133,6 +133,12 @@ class Options(usage.Options):
         twistd: Mapping[str, Any] = self.parent or {}
         return not twistd.get("nodaemon") or bool(twistd.get("syslog")) or twistd.get("logfile") not in (None, "-")
 
+    @property
+    def changes_root_or_user(self) -> bool:
+        """True if twistd lets the broker start in another root, or as another user, who may not read the package."""
+        twistd: Mapping[str, Any] = self.parent or {}
+        return any(twistd.get(name) is not None for name in ("chroot", "uid", "gid"))
+
     def read_settings(self) -> dict[str, str]:
         """Read the file and return all settings; raise ConfigError if unreadable or invalid. Blocks."""
         given = self._given()

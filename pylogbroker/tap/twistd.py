@@ -39,6 +39,10 @@ def make_service(options: Options) -> IService:
     service = MultiService()
     if options["stop-with-stdin"]:
         stop_with_stdin(reactor)
+    if options.changes_root_or_user:
+        from pylogbroker.tap import preload  # most brokers import only what they use
+
+        preload.import_all()
     broker = TwistdService(reactor, options)
     broker.setServiceParent(service)
     Signals(reactor, broker.reload_file, PROCESS_LOG.reopen).handle()

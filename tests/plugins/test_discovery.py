@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pylogbroker import plugins as package
-from pylogbroker.discovery import built_in, installed
+from pylogbroker.discovery import built_in, installed, remember_installed
 from pylogbroker.interfaces import (
     IAssignor,
     IAssignorFactory,
@@ -119,3 +119,11 @@ def test_only_modules_with_the_interface_are_loaded(put: Put) -> None:
     with logged_lines() as lines:
         assert "upper" not in installed("encoder", IEncoder)
     assert lines == ["ignored the plugins in pylogbroker.plugins.encoders: RuntimeError('loaded')"]
+
+
+def test_remembered_plugins_need_no_files(put: Put, monkeypatch: pytest.MonkeyPatch) -> None:
+    put("encoders", OTHERS + "a = Upper('upper')\n")
+    monkeypatch.setattr("pylogbroker.discovery._remembered", [])
+    remember_installed()
+    monkeypatch.setattr(package, "__path__", [])
+    assert set(installed("encoder", IEncoder, IEncoderFactory)) == {"bytes", "utf-8", "json", "upper"}

@@ -179,3 +179,15 @@ def test_log_destination_is_recognized(twistd: dict[str, object], elsewhere: boo
     options.parent.update({"pidfile": "twistd.pid", "logfile": None, "syslog": 0} | twistd)
     options.parseOptions([])
     assert options.logs_elsewhere is elsewhere
+
+
+@pytest.mark.parametrize(
+    ("twistd", "changes"),
+    [({}, False), ({"chroot": "/srv/jail"}, True), ({"uid": 0}, True), ({"gid": 1000}, True)],
+)
+def test_another_root_or_user_is_recognized(twistd: dict[str, object], changes: bool) -> None:
+    options = Options()
+    assert not options.changes_root_or_user  # without twistd
+    options.parent = ParentOptions()
+    options.parent.update({"chroot": None, "uid": None, "gid": None} | twistd)
+    assert options.changes_root_or_user is changes

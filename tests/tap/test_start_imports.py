@@ -19,6 +19,22 @@ with tempfile.TemporaryDirectory() as directory:
     service.stopService()
 """
 
+PROGRAM_WITHOUT_FILES = """
+import sys, tempfile
+from twisted.internet import reactor
+from pylogbroker.tap import Options, makeService
+with tempfile.TemporaryDirectory() as directory:
+    options = Options()
+    options.parseOptions(["--data-dir", directory, "--listener", "PLAINTEXT://127.0.0.1:0"])
+    options.parent = {"nodaemon": 1, "logfile": "-", "chroot": "/srv/jail"}
+    service = makeService(options)
+    sys.meta_path.clear()
+    sys.modules["pylogbroker.plugins"].__path__ = []
+    service.startService()
+    from pylogbroker.broker.apis import APIS
+    print(len(APIS) - sum(api.guarded().is_read in (True, False) for api in APIS))
+"""
+
 UNUSED = {
     "handlers": ("pylogbroker.broker.apis.", "pylogbroker.wire.messages."),
     "clients of Kafka 0.7": ("pylogbroker.legacy07.server", "pylogbroker.legacy07.wire"),
@@ -63,3 +79,10 @@ def test_a_broker_does_not_import_a_part_that_it_does_not_use(part: str, importe
 
 def test_the_exceptions_are_needed(imported: frozenset[str]) -> None:
     assert imported >= USED
+
+
+def test_a_broker_in_another_root_needs_no_files_of_python() -> None:
+    root = Path(__file__).parents[2]
+    code = [sys.executable, "-c", PROGRAM_WITHOUT_FILES]
+    done = subprocess.run(code, cwd=root, capture_output=True, text=True, check=False)
+    assert (done.stdout.splitlines()[-1:], done.returncode) == (["0"], 0), done.stderr
