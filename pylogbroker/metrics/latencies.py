@@ -14,11 +14,12 @@ from typing import Final
 
 import attrs
 
+from pylogbroker.broker.distribution import BUCKETS, Distribution
 from pylogbroker.metrics import families
 from pylogbroker.metrics.exposition import Exposition
 from pylogbroker.metrics.families import Family
 from pylogbroker.metrics.recent_rate import WINDOW_SECONDS
-from pylogbroker.net.latencies import BUCKETS, Durations, Latency
+from pylogbroker.net.latencies import Latency
 
 QUANTILES: Final = (0.5, 0.75, 0.95, 0.98, 0.99, 0.999)
 _FETCHES: Final = ("FetchConsumer", "FetchFollower")
@@ -74,13 +75,13 @@ class LatencyMetrics:
             _write_histogram(out, request, latency)
             yield
 
-    def _write(self, out: Exposition, family: Family, request: str, durations: Durations, now: float) -> None:
+    def _write(self, out: Exposition, family: Family, request: str, durations: Distribution, now: float) -> None:
         recent = self._recent[family, request].update(now, durations.buckets)
         write = out.lines(family).append
         for share in QUANTILES:
             value = quantile(share, recent) / 1e6  # milliseconds
             write(f'{family.name}{{request="{request}",quantile="{share}"}} {number_text(value)}\n')
-        _write_totals(out, family, request, durations.sum_ns / 1e6, sum(durations.buckets))
+        _write_totals(out, family, request, durations.sum / 1e6, sum(durations.buckets))
 
 
 def number_text(value: float) -> str:
@@ -104,7 +105,7 @@ def _write_histogram(out: Exposition, request: str, latency: Latency) -> None:
     for bucket in _SHOWN:
         write(f'{family.name}_bucket{{request="{request}",le="{2**bucket / 1e9}"}} {counts[bucket]}\n')
     write(f'{family.name}_bucket{{request="{request}",le="+Inf"}} {counts[-1]}\n')
-    _write_totals(out, family, request, latency.total.sum_ns / 1e9, counts[-1])
+    _write_totals(out, family, request, latency.total.sum / 1e9, counts[-1])
 
 
 def _write_totals(out: Exposition, family: Family, request: str, total: float, count: int) -> None:

@@ -16,7 +16,8 @@ from typing import Final
 
 import attrs
 
-BUCKETS: Final = 64
+from pylogbroker.broker.distribution import Distribution
+
 SPARSE: Final = 31
 """Prime: clients whose requests alternate are not always measured at the same one."""
 
@@ -24,34 +25,14 @@ ALL_PER_SECOND_MAX: Final = 100
 _SECOND_NS: Final = 1_000_000_000
 
 
-def _empty() -> list[int]:
-    return [0] * BUCKETS
-
-
-@attrs.define(eq=False)
-class Durations:
-    """Bucket n has the durations below 2**n nanoseconds, and not below half of that."""
-
-    buckets: list[int] = attrs.field(factory=_empty, init=False)
-    sum_ns: int = attrs.field(default=0, init=False)
-
-    def add(self, ns: int, count: int = 1) -> None:
-        self.buckets[ns.bit_length()] += count
-        self.sum_ns += ns * count
-
-    def add_all(self, others: Durations) -> None:
-        self.buckets = [mine + its for mine, its in zip(self.buckets, others.buckets, strict=True)]
-        self.sum_ns += others.sum_ns
-
-
 @attrs.define(eq=False)
 class Latency:
-    """Durations of one kind of request since the start."""
+    """Durations of one kind of request since the start, in nanoseconds."""
 
-    total: Durations = attrs.field(factory=Durations, init=False)
-    queue: Durations = attrs.field(factory=Durations, init=False)
-    local: Durations = attrs.field(factory=Durations, init=False)
-    remote: Durations = attrs.field(factory=Durations, init=False)
+    total: Distribution = attrs.field(factory=Distribution, init=False)
+    queue: Distribution = attrs.field(factory=Distribution, init=False)
+    local: Distribution = attrs.field(factory=Distribution, init=False)
+    remote: Distribution = attrs.field(factory=Distribution, init=False)
 
     def add_all(self, others: Latency) -> None:
         self.total.add_all(others.total)

@@ -171,15 +171,15 @@ class ProtocolTests(SynchronousTestCase):
         heartbeats, asked = (self.protocol._routes.latencies[name] for name in ("Heartbeat", "Metadata"))
         self.assertEqual(sum(heartbeats.total.buckets), 4)
         self.assertEqual(heartbeats.local.buckets[bucket_of(0.003)], 4)
-        self.assertAlmostEqual(heartbeats.local.sum_ns / 1e9, 4 * 0.003)
-        self.assertAlmostEqual(heartbeats.total.sum_ns / 1e9, 0.003 + 0.006 + (0.012 + 0.1) + 0.003)
-        self.assertAlmostEqual(heartbeats.queue.sum_ns / 1e9, 0 + 0.003 + 0.009 + 0)
-        self.assertAlmostEqual(heartbeats.remote.sum_ns / 1e9, 0.1)  # the last of the read, behind Metadata
+        self.assertAlmostEqual(heartbeats.local.sum / 1e9, 4 * 0.003)
+        self.assertAlmostEqual(heartbeats.total.sum / 1e9, 0.003 + 0.006 + (0.012 + 0.1) + 0.003)
+        self.assertAlmostEqual(heartbeats.queue.sum / 1e9, 0 + 0.003 + 0.009 + 0)
+        self.assertAlmostEqual(heartbeats.remote.sum / 1e9, 0.1)  # the last of the read, behind Metadata
         self.assertEqual((sum(heartbeats.queue.buckets), sum(heartbeats.remote.buckets)), (4, 4))
         self.assertEqual(asked.total.buckets[bucket_of(0.112)], 1)
-        self.assertAlmostEqual(asked.queue.sum_ns / 1e9, 0.006)
-        self.assertAlmostEqual(asked.remote.sum_ns / 1e9, 0.112 - 0.009)
-        self.assertAlmostEqual(asked.local.sum_ns / 1e9, 0.003)
+        self.assertAlmostEqual(asked.queue.sum / 1e9, 0.006)
+        self.assertAlmostEqual(asked.remote.sum / 1e9, 0.112 - 0.009)
+        self.assertAlmostEqual(asked.local.sum / 1e9, 0.003)
 
     def test_only_some_of_many_reads_are_measured(self) -> None:
         """They count as often as the others are left out."""
@@ -193,7 +193,7 @@ class ProtocolTests(SynchronousTestCase):
         for number in range(10 * latencies.SPARSE):
             self.protocol.dataReceived(heartbeat(number))
         self.assertEqual(sum(counted.buckets), latencies.ALL_PER_SECOND_MAX + 10 * latencies.SPARSE)
-        self.assertEqual(counted.sum_ns, sum(counted.buckets) * 100_000)
+        self.assertEqual(counted.sum, sum(counted.buckets) * 100_000)
         clock.advance(2)
         for number in range(2 * latencies.SPARSE):  # the first of them is measured with the last of the busy time
             self.protocol.dataReceived(heartbeat(number))
@@ -209,7 +209,7 @@ class ProtocolTests(SynchronousTestCase):
         clock.advance(2)
         self.transport.drain(self.protocol)
         latency = self.protocol._routes.latencies["Heartbeat"]
-        self.assertEqual((latency.total.sum_ns, latency.local.sum_ns), (2_000_000_000, 0))
+        self.assertEqual((latency.total.sum, latency.local.sum), (2_000_000_000, 0))
 
     def test_requests_and_their_errors_are_counted(self) -> None:
         for number, group in enumerate(("g", "refuse", "refuse", "fail"), 1):

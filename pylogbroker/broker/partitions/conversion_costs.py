@@ -6,27 +6,10 @@ One conversion is of one partition's records in one request.
 from __future__ import annotations
 
 import threading
-from typing import Final
 
 import attrs
 
-BUCKETS: Final = 64
-
-
-def _empty() -> list[int]:
-    return [0] * BUCKETS
-
-
-@attrs.define(eq=False)
-class Distribution:
-    """Bucket n has the values below 2**n, and not below half of that."""
-
-    buckets: list[int] = attrs.field(factory=_empty, init=False)
-    sum: int = attrs.field(default=0, init=False)
-
-    def add(self, value: int) -> None:
-        self.buckets[value.bit_length()] += 1
-        self.sum += value
+from pylogbroker.broker.distribution import Distribution
 
 
 @attrs.define(eq=False)
