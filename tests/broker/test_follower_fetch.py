@@ -10,9 +10,12 @@ import attrs
 from twisted.internet.defer import CancelledError, Deferred
 
 from pylogbroker.broker.apis import fetch, list_offsets
+from pylogbroker.broker.fetch.reader import FetchReader
+from pylogbroker.broker.fetch.session import requested_partitions
 from pylogbroker.broker.partitions.purgatory import Mark
 from pylogbroker.broker.slices import SLICE_SECONDS
 from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.security.principals import ANONYMOUS
 from pylogbroker.wire.messages.fetch import EpochEndOffset, FetchPartition, FetchRequest, FetchTopic, ReplicaState
 from pylogbroker.wire.messages.list_offsets import (
     LATEST,
@@ -80,6 +83,18 @@ class LeaderTests(FollowerFetchTests):
     def test_a_follower_is_not_sent_away(self) -> None:
         state = ReplicaState(OTHER)
         self.assertEqual(self.fetch(0, "there", replica_state=state).preferred_read_replica, -1)
+
+    def test_growth_is_found_beside_a_partition_with_an_error(self) -> None:
+        wanted = [FetchPartition(index, fetch_offset=2, partition_max_bytes=1 << 20) for index in (9, 0)]
+        topics = [FetchTopic("t", TOPIC_ID, partitions=wanted)]
+        request = FetchRequest(topics=topics, replica_state=ReplicaState(OTHER), max_bytes=1 << 20)
+        reader = FetchReader(self.node.broker, self.node.context(LAST, "", ANONYMOUS), request)
+        reader.begin()
+        reader.read(list(requested_partitions(request, by_id=True).values()))
+        self.assertEqual([answer.error_code for answer in reader.answers], [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, 0])
+        self.assertFalse(reader.has_grown())
+        self.node.produce("t", 0, 3)
+        self.assertTrue(reader.has_grown())
 
     def test_a_follower_without_the_offset_is_not_preferred(self) -> None:
         self.node.produce("t", 0, 3)

@@ -60,9 +60,9 @@ class FetchReader:
     disk before the next read. `throttled` counts bytes for throttled followers that are not in sync; they get none
     while the rate is exceeded.
 
-    `partitions` has the partition of each answer; None if it has an error or was held back. Without errors, `log_ends`
-    has their log ends when a follower read them. The progress of the follower may complete operations that append to
-    partitions which this pass has read.
+    `partitions` has the partition of each answer; None if it has an error or was held back. `_log_ends` has those that
+    a follower read, with their log ends at that time. The progress of the follower may complete operations that append
+    to partitions which this pass has read.
     """
 
     _services: Services
@@ -74,10 +74,10 @@ class FetchReader:
     is_urgent: bool
     uncached: list[FileRegion]
     partitions: list[Partition | None]
-    log_ends: list[int]
     leaders: dict[int, NodeEndpoint]  # that errors name
     throttled: int
     _resumes: bool
+    _log_ends: dict[Partition, int]
     _is_exceeded: bool
     is_committed: bool
     is_follower: bool
@@ -136,7 +136,7 @@ class FetchReader:
         self.is_urgent = False
         self.uncached = []
         self.partitions = []
-        self.log_ends = []
+        self._log_ends = {}
         self.leaders = {}
         self.throttled = 0
         self._is_exceeded = False
@@ -164,11 +164,8 @@ class FetchReader:
         return None if self._is_exceeded and self._is_throttled(partition) else partition
 
     def has_grown(self) -> bool:
-        """Return whether a follower's partitions have grown since this pass has read them, without errors."""
-        for partition, end in zip(self.partitions, self.log_ends, strict=False):
-            if partition is not None and partition.log.log_end_offset > end:
-                return True
-        return False
+        """Return whether partitions have grown since a follower read them in this pass."""
+        return any(partition.log.log_end_offset > end for partition, end in self._log_ends.items())
 
     def _check_access(self, access: Access, wanted: str | UUID) -> None:
         """Raise KafkaError unless consumers may read the topic, and followers may act as brokers."""
@@ -227,8 +224,9 @@ class FetchReader:
         if self.is_follower:
             diverging = self._note_follower(partition, wanted)
             upto = log.log_end_offset
-            self.log_ends.append(upto)
             held_back = self._is_exceeded and self._is_throttled(partition)
+            if not held_back:
+                self._log_ends[partition] = upto
             if self.announces_high_watermarks and 0 <= asked.sent_high_watermark < log.high_watermark:
                 self.is_urgent = True
         else:
