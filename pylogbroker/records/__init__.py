@@ -16,7 +16,7 @@ from pylogbroker.records.batch import HEADER_V2
 from pylogbroker.records.builder import build
 from pylogbroker.records.checksum import crc32c
 from pylogbroker.records.control import Marker, end_marker
-from pylogbroker.records.conversion import down_convert, never, up_convert
+from pylogbroker.records.conversion import SizeBudget, down_convert, never, up_convert
 from pylogbroker.records.conversion_listener import ConversionPort
 from pylogbroker.records.log_entry import ENTRY_PREFIX, MAGIC_AT, LogEntry, complete_entries, entries, entry_size
 from pylogbroker.records.model import NO_TIMESTAMP, Buffer, Codec, Header, Record, TimestampType
@@ -41,6 +41,7 @@ __all__ = [
     "Marker",
     "PreparedRecords",
     "Record",
+    "SizeBudget",
     "TimestampType",
     "TooCostly",
     "build",

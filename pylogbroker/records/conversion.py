@@ -23,9 +23,6 @@ from pylogbroker.records.model import NO_TIMESTAMP, Buffer, Codec, Record, Times
 Stopped = Callable[[], bool]
 """True once the result is not needed, and may be useless."""
 
-CountConverted = Callable[[int], None]
-"""Called once with the number of records that were converted."""
-
 _BATCH_RECORDS_MAX: Final = 500  # uncompressed messages
 _DELTA_MAX: Final = 0x7FFFFFFF
 
@@ -34,14 +31,8 @@ def never() -> bool:
     return False
 
 
-def count_nothing(records: int) -> None:
-    """Do nothing."""
-
-
-def up_convert(
-    buffer: Buffer, *, is_stopped: Stopped = never, count: CountConverted = count_nothing
-) -> tuple[bytes, int]:
-    """Convert complete entries to v2; return the batches, and the bytes of `buffer` converted.
+def up_convert(buffer: Buffer, is_stopped: Stopped = never) -> tuple[bytes, int, int]:
+    """Convert complete entries to v2; return the batches, the bytes of `buffer` read, and the records converted.
 
     A compressed set becomes a batch with its codec, consecutive messages become one batch. Conversion stops at a
     damaged v0 or v1 entry, which must not get a valid checksum; if it is the first, raise CorruptRecords or
@@ -69,8 +60,7 @@ def up_convert(
         if not size:
             raise
     run.end()
-    count(run.converted)
-    return b"".join(parts), size
+    return b"".join(parts), size, run.converted
 
 
 @attrs.define
@@ -112,32 +102,22 @@ def _up(entry: LogEntry, is_stopped: Stopped) -> Buffer:
     )
 
 
-def down_convert(
-    buffer: Buffer,
-    magic: int,
-    *,
-    first_offset: int = 0,
-    limit: int,
-    is_stopped: Stopped = never,
-    count: CountConverted = count_nothing,
-) -> bytes:
+def down_convert(buffer: Buffer, magic: int, budget: SizeBudget, first_offset: int = 0) -> bytes:
     """Convert entries for a consumer that knows no format above `magic` (0 or 1).
 
-    Headers, control batches and converted records below `first_offset` are left out. The result stays within `limit`
-    bytes, measured uncompressed, except for a first record or unconverted entry. It may end within an entry.
+    Headers, control batches and converted records below `first_offset` are left out. The result stays within the
+    budget, measured uncompressed, except for a first record or unconverted entry. It may end within an entry.
     """
-    budget = SizeBudget(limit, is_stopped)
-    converted = b"".join(_down(buffer, magic, first_offset, budget))
-    count(budget.converted)
-    return converted
+    return b"".join(_down(buffer, magic, first_offset, budget))
 
 
 @attrs.define
 class SizeBudget:
+    """Bytes that one conversion may make, and the count of what it converts."""
+
     left: int
     _is_stopped: Stopped = never
-    converted: int = attrs.field(default=0, init=False)
-    """Records that were converted within the budget."""
+    converted: int = attrs.field(default=0, init=False)  # records
     _is_empty: bool = True
 
     @property

@@ -15,6 +15,7 @@ from pylogbroker.records import (
     Codec,
     ConversionPort,
     Record,
+    SizeBudget,
     TooCostly,
     build,
 )
@@ -61,11 +62,11 @@ def test_kafkas_view(pieces: list[tuple[list[bytes], int | None, int]], position
         else:
             expected += [(position + len(data) + n, each) for n, each in enumerate(payloads)]
         data += part
-    converted = from_legacy07(data, position, magic, first_offset=0, limit=1 << 20)
+    converted = from_legacy07(data, position, magic, SizeBudget(1 << 20), first_offset=0)
     read = kafka_reads(converted)
     assert read == expected
     for first, _ in expected:
-        later = from_legacy07(data, position, magic, first_offset=first, limit=1 << 20)
+        later = from_legacy07(data, position, magic, SizeBudget(1 << 20), first_offset=first)
         assert kafka_reads(later) == [each for each in expected if each[0] >= first]
 
 
@@ -80,15 +81,15 @@ def kafka_reads(data: bytes) -> list[tuple[int, bytes]]:
 
 
 def test_a_batch_reaches_up_to_the_next_message() -> None:
-    data = from_legacy07(ONE + ZIPPED, 100, 2, first_offset=0, limit=1 << 20)
+    data = from_legacy07(ONE + ZIPPED, 100, 2, SizeBudget(1 << 20), first_offset=0)
     reader = MemoryRecords(data)
     assert [reader.next_batch().next_offset for _ in range(2)] == [113, 164]
 
 
 def test_converted_records_are_counted() -> None:
-    counts: list[int] = []
-    from_legacy07(ONE + ZIPPED + TWO, 0, 2, first_offset=13, limit=1 << 20, count=counts.append)
-    assert counts == [3]
+    budget = SizeBudget(1 << 20)
+    from_legacy07(ONE + ZIPPED + TWO, 0, 2, budget, first_offset=13)
+    assert budget.converted == 3
     appended: list[tuple[int, int]] = []
     port = ConversionPort(lambda records, size, ns: appended.append((records, size)))
     records = build([Record(n, 0, None, b"value") for n in range(3)])
@@ -100,7 +101,7 @@ def test_converted_records_are_counted() -> None:
 def test_a_bound_cuts_between_records(magic: int) -> None:
     data = b"".join(message(b"%099d" % number) for number in range(50)) + wrapped([b"x" * 500] * 4)
     first, seen = 0, 0
-    while converted := from_legacy07(data, 0, magic, first_offset=first, limit=400):
+    while converted := from_legacy07(data, 0, magic, SizeBudget(400), first_offset=first):
         found = kafka_reads(converted)
         assert len(found) in (1, 2, 3)
         seen += len(found)
@@ -114,17 +115,17 @@ def test_damaged_messages_on_disk_are_not_given_a_new_checksum(magic: int) -> No
     rotten = TWO[:-1] + b"p"
     for before, after in ((ONE, THREE), (ZIPPED, ZIPPED), (ONE + ZIPPED, b"")):
         data = before + rotten + after
-        found = kafka_reads(from_legacy07(data, 0, magic, first_offset=0, limit=1 << 20))
-        assert found == kafka_reads(from_legacy07(before, 0, magic, first_offset=0, limit=1 << 20)) != []
+        found = kafka_reads(from_legacy07(data, 0, magic, SizeBudget(1 << 20), first_offset=0))
+        assert found == kafka_reads(from_legacy07(before, 0, magic, SizeBudget(1 << 20), first_offset=0)) != []
         with pytest.raises(CorruptRecords):
-            from_legacy07(rotten + after, len(before), magic, first_offset=len(before), limit=1 << 20)
+            from_legacy07(rotten + after, len(before), magic, SizeBudget(1 << 20), first_offset=len(before))
         for first in (len(before), len(before) - 1):
             with pytest.raises(CorruptRecords):
-                from_legacy07(data, 0, magic, first_offset=first, limit=1 << 20)
+                from_legacy07(data, 0, magic, SizeBudget(1 << 20), first_offset=first)
     wrapper = bytearray(ZIPPED)
     wrapper[-1] ^= 1
     with pytest.raises(CorruptRecords):
-        from_legacy07(bytes(wrapper), 0, magic, first_offset=0, limit=1 << 20)
+        from_legacy07(bytes(wrapper), 0, magic, SizeBudget(1 << 20), first_offset=0)
 
 
 BAD = [

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pylogbroker.errors import CorruptRecords, ErrorCode, InvalidRecords
-from pylogbroker.records import Codec, Record, TimestampType, build, down_convert, entries, up_convert
+from pylogbroker.records import Codec, Record, SizeBudget, TimestampType, build, down_convert, entries, up_convert
 from pylogbroker.records.columnar import encode
 from tests.records.memory_growth import peak_growth
 from tests.records.reference_codecs import FORMATS, PEER_FORMATS, PEERS
@@ -19,11 +19,11 @@ KAFKA_PYTHON = PEERS[0]
 
 
 def down(data: bytes, magic: int, first_offset: int = 0, limit: int = 1 << 30) -> bytes:
-    return down_convert(data, magic, first_offset=first_offset, limit=limit)
+    return down_convert(data, magic, SizeBudget(limit), first_offset)
 
 
 def up(data: bytes) -> bytes:
-    converted, size = up_convert(data)
+    converted, size, _ = up_convert(data)
     assert size == len(data)
     return converted
 
@@ -103,11 +103,11 @@ def test_up_conversion_ends_before_damaged_or_truncated_messages() -> None:
     whole = build([Record(0, 5, None, b"w")], magic=1, base_offset=1)
     damaged = whole[:-1] + b"x"
     for data in (sound + damaged, sound + whole[:-1]):
-        converted, size = up_convert(data)
+        converted, size, _ = up_convert(data)
         assert (read(converted), size) == (read(sound), len(sound))
     with pytest.raises(CorruptRecords):
         up_convert(damaged)
-    assert up_convert(whole[:-1]) == (b"", 0)
+    assert up_convert(whole[:-1]) == (b"", 0, 0)
 
 
 def test_control_batches_are_left_out() -> None:

@@ -11,7 +11,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pylogbroker.errors import CorruptRecords, InvalidRecords, PylogbrokerError
-from pylogbroker.records import AppendRules, Codec, Record, build, crc32c, down_convert, entries, prepare, up_convert
+from pylogbroker.records import (
+    AppendRules,
+    Codec,
+    Record,
+    SizeBudget,
+    build,
+    crc32c,
+    down_convert,
+    entries,
+    prepare,
+    up_convert,
+)
 from pylogbroker.records.compression import compress
 from tests.records.reference_codecs import FORMATS
 from tests.support.examples import examples
@@ -47,8 +58,8 @@ def use_every_way(data: bytes) -> None:
         lambda: read(data),
         lambda: read(data, partial=True, check=False),
         lambda: up_convert(data),
-        lambda: down_convert(data, 1, limit=1 << 30),
-        lambda: down_convert(data, 0, limit=1 << 30),
+        lambda: down_convert(data, 1, SizeBudget(1 << 30)),
+        lambda: down_convert(data, 0, SizeBudget(1 << 30)),
         *(lambda rules=rules: prepare(data, rules, 100, 1600, 3) for rules in RULES),
     ]
     for attempt in attempts:

@@ -29,7 +29,7 @@ from pylogbroker.broker.fetch.readahead import magic_if_cached
 from pylogbroker.broker.fetch.session import RequestedPartition, TopicKey
 from pylogbroker.broker.services import Services
 from pylogbroker.errors import CorruptRecords, InvalidRecords, KafkaError
-from pylogbroker.records import down_convert, entry_size, up_convert
+from pylogbroker.records import SizeBudget, down_convert, entry_size, up_convert
 from pylogbroker.storage import FileRegion
 from pylogbroker.storage.files import read_at
 from pylogbroker.storage.log.addressing import byte_addressing
@@ -95,31 +95,23 @@ class Conversion:
         answer.records = records
         self.done += len(records)
 
-    def _count(self, records: int) -> None:
-        self._converted_records += records
-
     def _is_stopped(self) -> bool:
         return self.context.caller.is_gone
 
     def _converted(self, region: FileRegion, first_offset: int, limit: int) -> bytes:
-        version, stopped = self.context.api_version, self._is_stopped
+        version = self.context.api_version
         magic = 2 if version >= FIRST_WITH_V2 else 1 if version >= _FIRST_WITH_V1 else 0
-        if region.first_position >= 0:
-            position = region.first_position
-            return byte_addressing().to_offset_addressed(
-                region.read(),
-                position,
-                magic,
-                first_offset=first_offset,
-                limit=limit,
-                is_stopped=stopped,
-                count=self._count,
-            )
-        if magic == 2:
+        position = region.first_position
+        if magic == 2 and position < 0:
             return self._up(region, limit)
-        return down_convert(
-            region.read(), magic, first_offset=first_offset, limit=limit, is_stopped=stopped, count=self._count
-        )
+        budget = SizeBudget(limit, self._is_stopped)
+        if position >= 0:
+            convert = byte_addressing().to_offset_addressed
+            records = convert(region.read(), position, magic, budget, first_offset=first_offset)
+        else:
+            records = down_convert(region.read(), magic, budget, first_offset)
+        self._converted_records += budget.converted
+        return records
 
     def _up(self, region: FileRegion, limit: int) -> bytes:
         """Return whole pieces up to the limit, at least one; stop at damage."""
@@ -149,7 +141,9 @@ class Conversion:
             first = entry_size(data)
             if len(data) < first <= most:
                 data = read_at(fd, first, position)
-            piece = ConvertedPiece(*up_convert(data, is_stopped=self._is_stopped, count=self._count))
+            records, length, converted = up_convert(data, self._is_stopped)
+            self._converted_records += converted
+            piece = ConvertedPiece(records, length)
             if not self._is_stopped():
                 pieces.keep(place, piece)
         return piece

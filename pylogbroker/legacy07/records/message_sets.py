@@ -21,7 +21,7 @@ from pylogbroker.errors import CorruptRecords, ErrorCode, InvalidRecords, KafkaE
 from pylogbroker.legacy07.records.messages import CODECS, SIZE_PREFIX, Legacy07Message, build_legacy07, messages
 from pylogbroker.records.batch import with_last_offset
 from pylogbroker.records.builder import build
-from pylogbroker.records.conversion import CountConverted, SizeBudget, Stopped, count_nothing, never
+from pylogbroker.records.conversion import SizeBudget
 from pylogbroker.records.decompression_errors import Overflow
 from pylogbroker.records.log_entry import LogEntry
 from pylogbroker.records.message_set import LENGTH_START, SMALLEST
@@ -156,32 +156,21 @@ def _unsupported(what: str) -> InvalidRecords:
 # From the log
 
 
-def from_legacy07(
-    buffer: Buffer,
-    position: int,
-    magic: int,
-    *,
-    first_offset: int,
-    limit: int,
-    is_stopped: Stopped = never,
-    count: CountConverted = count_nothing,
-) -> bytes:
+def from_legacy07(buffer: Buffer, position: int, magic: int, budget: SizeBudget, *, first_offset: int) -> bytes:
     """Convert messages, which begin at `position` of the log, to a later format.
 
-    Records below `first_offset` are omitted. The result has at least one record and at most `limit` bytes. A v2 batch
-    spans the offsets up to the next message: a consumer's position is always a message's.
+    Records below `first_offset` are omitted. The result has at least one record, and else stays within the budget. A v2
+    batch spans the offsets up to the next message: a consumer's position is always a message's.
 
     Conversion stops at a damaged message, which must not get a valid checksum; if first, raise CorruptRecords or
-    InvalidRecords. A result cut short by `is_stopped` is useless.
+    InvalidRecords. A result that the budget has stopped is useless.
     """
     parts: list[bytes] = []
-    budget = SizeBudget(limit, is_stopped)
     try:
         parts.extend(_converted(_runs(messages(buffer, position, partial=True)), magic, first_offset, budget))
     except (CorruptRecords, InvalidRecords):
         if not parts:
             raise
-    count(budget.converted)
     return b"".join(parts)
 
 

@@ -19,7 +19,7 @@ from pylogbroker.legacy07.records.message_sets import (
 from pylogbroker.legacy07.records.messages import HEADER_SIZES, SIZE_PREFIX, messages, parse_legacy07, whole_size
 from pylogbroker.legacy07.storage.directories import holds_kafka07
 from pylogbroker.records import AppendRules, Buffer, LogEntry, PreparedRecords
-from pylogbroker.records.conversion import CountConverted, Stopped
+from pylogbroker.records.conversion import SizeBudget
 from pylogbroker.storage import Origin
 from pylogbroker.storage.log.addressing import ByteAddressing
 from pylogbroker.storage.log.header_scan import Fields, Read
@@ -76,19 +76,9 @@ class _Legacy07Addressing:
         return prepare_legacy07(buffer, rules, log_end_offset)
 
     def to_offset_addressed(
-        self,
-        buffer: Buffer,
-        position: int,
-        magic: int,
-        *,
-        first_offset: int,
-        limit: int,
-        is_stopped: Stopped,
-        count: CountConverted,
+        self, buffer: Buffer, position: int, magic: int, budget: SizeBudget, *, first_offset: int
     ) -> bytes:
-        return from_legacy07(
-            buffer, position, magic, first_offset=first_offset, limit=limit, is_stopped=is_stopped, count=count
-        )
+        return from_legacy07(buffer, position, magic, budget, first_offset=first_offset)
 
     def describe_foreign_data(self, path: str) -> str | None:
         return FOREIGN_DATA if holds_kafka07(path) else None

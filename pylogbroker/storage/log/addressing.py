@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from typing import Final, Protocol
 
 from pylogbroker.records import ENTRY_PREFIX, AppendRules, Buffer, LogEntry, PreparedRecords, entries
-from pylogbroker.records.conversion import CountConverted, Stopped
+from pylogbroker.records.conversion import SizeBudget
 from pylogbroker.records.log_entry import parse
 from pylogbroker.storage import names
 from pylogbroker.storage.checkpoints import DamagedFile
@@ -63,15 +63,7 @@ class ByteAddressing(Addressing, Protocol):
         """Validate records, like `records.prepare`."""
 
     def to_offset_addressed(
-        self,
-        buffer: Buffer,
-        position: int,
-        magic: int,
-        *,
-        first_offset: int,
-        limit: int,
-        is_stopped: Stopped,
-        count: CountConverted,
+        self, buffer: Buffer, position: int, magic: int, budget: SizeBudget, *, first_offset: int
     ) -> bytes:
         """Convert a log's bytes, read at `position`, for Kafka's protocol, like `records.down_convert`."""
 
