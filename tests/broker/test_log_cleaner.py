@@ -6,9 +6,9 @@ import errno
 import os
 import signal
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
+from queue import Queue
 from typing import Any
 from unittest.mock import patch
 
@@ -33,8 +33,9 @@ from pylogbroker.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFet
 from tests.broker.log_lines import logged_lines
 from tests.broker.nodes import NodeTests
 from tests.broker.trees import now
-from tests.storage.compaction.support import Found, keyed, latest, read_from
+from tests.storage.compaction.support import Found, each_cleaner, keyed, latest, read_from, reads
 from tests.storage.support import offset_for_timestamp
+from tests.support.waiting import wait_until
 
 
 @attrs.define(eq=False)
@@ -626,16 +627,14 @@ class ProcessTests(CleaningTests):
         config.set_dynamic(ConfigSource.DYNAMIC_BROKER_CONFIG, {"log.cleaner.io.max.bytes.per.second": "10"})
 
         def kill() -> None:
-            deadline = time.monotonic() + 20
-            while time.monotonic() < deadline:
-                for process in [each._running.process for each in self.processes if each._running is not None]:
-                    os.kill(process.pid, signal.SIGKILL)
-                    return
-                time.sleep(0.01)
+            pid = pids.get(timeout=60)
+            wait_until(lambda: reads(pid, Path(self.directories[0])))
+            os.kill(pid, signal.SIGKILL)
 
+        pids: Queue[int] = Queue()
         killer = threading.Thread(target=kill)
         killer.start()
-        with logged_lines() as lines:
+        with logged_lines() as lines, each_cleaner(lambda process: pids.put(process.pid)):
             self.node.clock.advance(1)
         killer.join()
         self.assertEqual((self.records(), self.cleaned_files()), (self.before, []))

@@ -12,7 +12,6 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from twisted.internet.defer import Deferred, fail, succeed
-from twisted.internet.task import deferLater
 from twisted.internet.threads import deferToThreadPool
 
 from pylogbroker.client.sync.background import Background, Pending, TimedOut, WrongThread, running
@@ -111,11 +110,20 @@ def test_ctrl_c_between_start_and_wait_cancels(
 
 
 def test_threads_wait_side_by_side(background: Background) -> None:
-    meeting = threading.Barrier(8)
+    waiting: dict[int, Deferred[int]] = {}
+
+    def begin(number: int) -> Deferred[int]:
+        waiting[number] = Deferred()
+        if len(waiting) == 8:
+            background.reactor.callLater(0, answer)
+        return waiting[number]
+
+    def answer() -> None:
+        for number, each in waiting.items():
+            each.callback(number)
 
     def meet(number: int) -> int:
-        meeting.wait(10)
-        return background.call(lambda: deferLater(background.reactor, 0.01, lambda: number), 10, "number")
+        return background.call(lambda: begin(number), 60, "number")
 
     with ThreadPoolExecutor(8) as pool:
         assert list(pool.map(meet, range(8))) == list(range(8))

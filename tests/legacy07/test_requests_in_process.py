@@ -6,7 +6,6 @@ import os
 import random
 import socket
 import struct
-import time
 from itertools import pairwise
 from threading import Thread
 
@@ -78,10 +77,12 @@ def test_split_at_every_byte(running: SimpleBroker) -> None:
     expected = b"".join(answer for _, answer in RECORDED)
     for cut in range(1, sum(len(request) for request, _ in pipelined(b"split-000"))):
         data = b"".join(request for request, _ in pipelined(b"split-%03d" % cut))
-        with running.connect() as connection:
+        with running.connect() as connection, running.connect() as other:
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             connection.sendall(data[:cut])
-            time.sleep(0.001)  # so that they arrive apart; if they don't, the answers are the same
+            for _ in range(2):  # with the second answer, the reactor's round with the first part is over
+                other.sendall(message_sets.offsets(b"other", 0, -1, 10))
+                receive(other)
             connection.sendall(data[cut:])
             assert _exactly(connection, len(expected)) == expected
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import subprocess
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import attrs
 from kafka.record import MemoryRecords
@@ -12,6 +16,7 @@ from kafka.record.default_records import DefaultRecordBatchBuilder
 from pylogbroker.storage import DeletedFiles, Log, LogConfig
 from pylogbroker.storage.compaction.cleaner import clean
 from pylogbroker.storage.compaction.jobs import Cleaned
+from pylogbroker.storage.compaction.process import _Running
 from pylogbroker.storage.compaction.selection import Cleanable, CleanerLimits, examine
 from tests.storage.support import NOW
 
@@ -100,3 +105,26 @@ def swap(log: Log, outcome: Cleaned, now_ms: int = NOW) -> list[DeletedFiles]:
 def compact(log: Log, now_ms: int = NOW, **changes: Any) -> list[DeletedFiles]:
     """Both."""
     return swap(log, cleaned(log, now_ms, **changes), now_ms)
+
+
+@contextmanager
+def each_cleaner(call: Callable[[subprocess.Popen[bytes]], object]) -> Iterator[None]:
+    """Call a function with each cleaner's process that is started meanwhile, before its job is sent."""
+    start = _Running.start
+
+    def started() -> _Running:
+        running = start()
+        call(running.process)
+        return running
+
+    with patch.object(_Running, "start", started):
+        yield
+
+
+def reads(pid: int, directory: Path) -> bool:
+    """Return whether a process has opened a file there."""
+    opened = []
+    for link in Path(f"/proc/{pid}/fd").iterdir():
+        with suppress(FileNotFoundError):  # closed meanwhile
+            opened.append(link.readlink())
+    return any(path.is_relative_to(directory) for path in opened)

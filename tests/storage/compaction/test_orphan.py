@@ -2,31 +2,30 @@
 
 from __future__ import annotations
 
+import os
+import select
 import signal
 import subprocess
 import sys
-import time
-from contextlib import suppress
 from pathlib import Path
-from threading import Thread
+from threading import Event, Thread
 
 import pytest
 
 from pylogbroker.storage.compaction.jobs import CleanerJob
 from pylogbroker.storage.compaction.process import CleanerDied, CleanerProcess
 from pylogbroker.storage.compaction.selection import CleanerLimits
-from tests.storage.compaction.support import COMPACT, cleanable, put_rounds
+from tests.storage.compaction.support import COMPACT, cleanable, each_cleaner, put_rounds, reads
 from tests.storage.support import NOW, open_log
+from tests.support.waiting import wait_until
 
 BROKER = """
-import sys, threading, time
+import sys
 from pylogbroker.storage.compaction.jobs import CleanerJob
 from pylogbroker.storage.compaction.process import CleanerProcess
-cleaner = CleanerProcess()
-threading.Thread(target=cleaner.run, args=(CleanerJob.from_json(sys.stdin.readline()),)).start()
-while cleaner._running is None:
-    time.sleep(0.01)
-print(cleaner._running.process.pid, flush=True)
+from tests.storage.compaction.support import each_cleaner
+with each_cleaner(lambda process: print(process.pid, flush=True)):
+    CleanerProcess().run(CleanerJob.from_json(sys.stdin.readline()))
 """
 
 
@@ -37,22 +36,6 @@ def endless(tmp_path: Path) -> CleanerJob:
     return cleanable(log).job(NOW, CleanerLimits(io_bytes_per_second=1))
 
 
-def is_alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
-
-
-def reads(pid: int, directory: Path) -> bool:
-    """True if the process has opened a file there."""
-    opened = []
-    for link in Path(f"/proc/{pid}/fd").iterdir():
-        with suppress(FileNotFoundError):  # closed meanwhile
-            opened.append(link.readlink())
-    return any(path.is_relative_to(directory) for path in opened)
-
-
 def test_a_cleaner_ends_when_the_broker_is_killed(endless: CleanerJob, tmp_path: Path) -> None:
     broker = subprocess.Popen([sys.executable, "-c", BROKER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert broker.stdin is not None
@@ -60,36 +43,32 @@ def test_a_cleaner_ends_when_the_broker_is_killed(endless: CleanerJob, tmp_path:
     broker.stdin.write(endless.to_json() + "\n")
     broker.stdin.flush()
     pid = int(broker.stdout.readline())
-    deadline = time.monotonic() + 20
-    while not reads(pid, tmp_path):
-        assert is_alive(pid)
-        assert time.monotonic() < deadline, "it has not begun"
-        time.sleep(0.01)
+    ended = os.pidfd_open(pid)
+    wait_until(lambda: reads(pid, tmp_path))
+    assert not select.select([ended], [], [], 0)[0]
     broker.send_signal(signal.SIGKILL)
     broker.wait()
-    deadline = time.monotonic() + 20
-    while is_alive(pid):
-        assert time.monotonic() < deadline, "it goes on"
-        time.sleep(0.02)
+    assert select.select([ended], [], [], 60)[0], "it goes on"
+    os.close(ended)
     broker.stdin.close()
     broker.stdout.close()
 
 
 def test_a_cleaner_can_be_stopped(endless: CleanerJob) -> None:
-    cleaner, reported = CleanerProcess(), []
+    cleaner, reported, started = CleanerProcess(), [], Event()
 
     def run() -> None:
         try:
-            cleaner.run(endless)
+            with each_cleaner(lambda _: started.set()):
+                cleaner.run(endless)
         except CleanerDied as died:
             reported.append(str(died))
 
     thread = Thread(target=run)
     thread.start()
-    while cleaner._running is None:
-        time.sleep(0.01)
+    assert started.wait(60)
     cleaner.abort(for_good=True)
-    thread.join(20)
+    thread.join(60)
     assert reported == ["killed by signal 9"]
     with pytest.raises(CleanerDied, match="stopped"):
         cleaner.run(endless)
