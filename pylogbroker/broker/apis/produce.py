@@ -8,7 +8,7 @@ The connection waits until all appends are done or queued, so that none overtake
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Generator
+from collections.abc import Awaitable, Coroutine, Generator
 from functools import partial
 from operator import attrgetter
 from typing import Any
@@ -190,7 +190,7 @@ class _Appends:
     _request: ProduceRequest
     _response: ProduceResponse
     _version: int
-    queued: list[tuple[PartitionProduceResponse, Partition, Deferred[Appended]]]
+    queued: list[Deferred[None]]
     delayed: DelayedWrite | None
     _record_errors_left: int
 
@@ -222,16 +222,13 @@ class _Appends:
                 transactional_id = self._transactional_id()
                 asked = ask_coordinator(services, transactional_id, partition, records, self._version)
                 if asked is not None:
-                    later = ensureDeferred(self._append_verified(partition, records, asked))
-                    self.queued.append((answer, partition, later))
+                    self._queue(answer, partition, self._append_verified(partition, records, asked))
                     return
                 check = partial(verify, services, transactional_id, partition, records, self._version)
             appended = partition.append_now(records, self._now_ms, check)
             if appended is None:
-                later = ensureDeferred(
-                    partition.append_queued(records, self._now_ms, services.runtime.in_thread, check)
-                )
-                self.queued.append((answer, partition, later))
+                in_thread = services.runtime.in_thread
+                self._queue(answer, partition, partition.append_queued(records, self._now_ms, in_thread, check))
                 return
         except KafkaError as error:
             if error.code in _TOO_LARGE:
@@ -257,24 +254,30 @@ class _Appends:
         finally:
             asked.close()
 
+    def _queue(
+        self, answer: PartitionProduceResponse, partition: Partition, append: Coroutine[Any, Any, Appended]
+    ) -> None:
+        self.queued.append(ensureDeferred(self._append_later(answer, partition, append)))
+
+    async def _append_later(
+        self, answer: PartitionProduceResponse, partition: Partition, append: Coroutine[Any, Any, Appended]
+    ) -> None:
+        """Append, and wait for the replicas from then on: after an election, others' records have these offsets."""
+        try:
+            self._appended(answer, partition, await append)
+        except KafkaError as error:
+            self._fail(answer, partition.topic, partition, error)
+
     async def finish(self) -> ProduceResponse:
         try:
-            await self._finish_queued()
+            for later in self.queued:
+                await later
         finally:
-            for _, _, later in self.queued:  # without the caller, nobody asks for the others' errors
+            for later in self.queued:  # without the caller, nobody asks for the others' errors
                 later.addErrback(lambda _: None)
         if self.delayed is not None:
             await self.delayed.wait(self._request.timeout_ms)
         return self._response
-
-    async def _finish_queued(self) -> None:
-        for done, (answer, partition, later) in enumerate(self.queued, 1):
-            if done % _PARTITIONS_INLINE_MAX == 0:
-                await self._services.runtime.slices.next()
-            try:
-                self._appended(answer, partition, await later)
-            except KafkaError as error:
-                self._fail(answer, partition.topic, partition, error)
 
     def _appended(self, answer: PartitionProduceResponse, partition: Partition, appended: Appended) -> None:
         answer.base_offset = appended.base_offset
