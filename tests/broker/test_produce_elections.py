@@ -1,4 +1,4 @@
-"""Produce requests with acks=all for several partitions, some of which get another leader meanwhile."""
+"""Produce requests with acks=all whose partitions get another leader, or stop, meanwhile."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from pylogbroker.wire.messages.fetch import EpochEndOffset
 from pylogbroker.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tests.broker.nodes import NODE_ID
 from tests.broker.replicas import OTHER, ReplicaTests
+from tests.broker.trees import now
 from tests.storage.support import batch
 
 COSTLY = batch([b"x" * CONVERT_INLINE_BYTES_MAX] * 20, codec=3)
@@ -53,3 +54,10 @@ class ElectionTests(ReplicaTests):
         self.assertEqual(self.log.log_end_offset, 20)
         self.follow_another_leader()
         self.assertEqual(self.errors(produced), [ErrorCode.NOT_LEADER_OR_FOLLOWER] * 2)
+
+    def test_a_stopped_replica_takes_no_queued_records(self) -> None:
+        """Its leader epoch is still the last one that this broker knows of."""
+        produced = self.produce(0)
+        now(self.replicas.stop({("t", 0): (0, False)}))
+        self.node.threads.run_one()
+        self.assertEqual((self.errors(produced), self.log.log_end_offset), ([ErrorCode.NOT_LEADER_OR_FOLLOWER], 0))

@@ -27,6 +27,7 @@ CONVERT_INLINE_BYTES_MAX = 16 * 1024
 """Larger records are converted or decompressed in a worker thread."""
 
 _EMPTY_RANGES_MAX = 64
+_NO_LEADER_EPOCH = -1
 
 Check = Callable[[], None]
 log = Logger()
@@ -77,6 +78,7 @@ class Partition:
     _group_commit: GroupCommit
     traffic: TopicTraffic = attrs.field(factory=TopicTraffic)
     leader_epoch: int = 0
+    """_NO_LEADER_EPOCH while the partition is neither led nor followed here."""
     min_insync_replicas: int = 1
     wanted_insync_replicas: int = 1
     """min.insync.replicas, which may be more than the partition has replicas."""
@@ -178,7 +180,7 @@ class Partition:
     ) -> Appended:
         """Append in the order of the calls; decompress and convert in a worker thread before `check`.
 
-        The worker thread calls `records` if it is a function. Raise NOT_LEADER_OR_FOLLOWER if the leader changes
+        The worker thread calls `records` if it is a function. Raise NOT_LEADER_OR_FOLLOWER if the leadership ends
         meanwhile: the log may be a follower's by then.
         """
         epoch = self.leader_epoch
@@ -248,6 +250,7 @@ class Partition:
     def resign(self, error: KafkaError) -> None:
         """Fail waiting operations: the leader epoch is over."""
         self.replication = self.followed = None
+        self.leader_epoch = _NO_LEADER_EPOCH  # appends of this leader epoch may still be queued
         self.high_watermark.stop()
         self.purgatory.fail_all(error)
 
