@@ -49,7 +49,6 @@ from pylogbroker.metadata.image import (
     ConfigResource,
     ConfigResourceType,
     TopicImage,
-    topic_resource,
 )
 from pylogbroker.metadata.inter_broker_protocol import InterBrokerProtocol
 from pylogbroker.metadata.zk_image import encode_topic_image
@@ -115,15 +114,7 @@ class ClusterAdmin:
         if not self._protocol.has_topic_ids:
             topic = attrs.evolve(topic, id=uuid.UUID(int=0))
 
-        async def create() -> None:
-            await self._write_settings(topic_resource(topic.name), planned.settings)
-            try:
-                await self._tree.commit([Create(zk_paths.topic(topic.name), encode_topic_image(topic))])
-            except NodeExists:
-                message = f"Topic {topic.name!r} already exists"
-                raise KafkaError(message, ErrorCode.TOPIC_ALREADY_EXISTS) from None
-
-        await self._change(create)
+        await self._change(lambda: self._create(topic, planned.settings))
         await self._until(lambda image: _has_leaders(image, topic.name, len(topic.partitions)))
         return self._metadata.topics.get(topic.name, topic)
 
@@ -213,15 +204,22 @@ class ClusterAdmin:
             return block
         raise KafkaError("other brokers take all producer ids now; try again", ErrorCode.REQUEST_TIMED_OUT)
 
-    async def _write_settings(self, resource: ConfigResource, settings: Mapping[str, str]) -> None:
-        path, data = zk_paths.config(resource.type, resource.name), zk_schema.encode_config(settings)
-        try:
-            await self._tree.commit([SetData(path, data)])
-        except NoNode:
+    async def _create(self, topic: TopicImage, settings: Mapping[str, str]) -> None:
+        """Write settings and topic in one transaction: those of a topic that another broker creates must stay."""
+        path, settings_path = zk_paths.topic(topic.name), zk_paths.topic_config(topic.name)
+        data = zk_schema.encode_config(settings)
+        while True:
+            present, stored = await self._tree.get_many([path, settings_path])
+            if present is not None:
+                raise KafkaError(f"Topic {topic.name!r} already exists", ErrorCode.TOPIC_ALREADY_EXISTS)
+            write: Create | SetData = Create(settings_path, data)
+            if stored is not None:  # left behind by an interrupted creation
+                write = SetData(settings_path, data, stored.stat.version)
             try:
-                await self._tree.commit([Create(path, data)])
-            except NodeExists:  # another broker was faster: it may create the same internal topic
-                await self._tree.commit([SetData(path, data)])
+                await self._tree.commit([write, Create(path, encode_topic_image(topic))])
+                return
+            except (NodeExists, BadVersion):
+                continue  # another broker was faster: it may create the same internal topic
 
     async def _change(self, change: Callable[[], Awaitable[T]]) -> T:
         try:

@@ -19,6 +19,7 @@ from pylogbroker.metadata import zk_paths, zk_schema
 from pylogbroker.metadata.delta import NewTopic
 from pylogbroker.metadata.image import broker_resource, topic_resource
 from pylogbroker.metadata.inter_broker_protocol import InterBrokerProtocol
+from pylogbroker.metadata.zk_image import encode_topic_image
 from pylogbroker.rpc.errors import NotConnected
 from pylogbroker.wire.messages.allocate_producer_ids import AllocateProducerIdsResponse
 from tests.broker.membership.harness import begin, error_of
@@ -159,6 +160,36 @@ class TopicTests(AdminTests):
         waiting = begin(self.admin.create_topic(NewTopic("new", 1, 1)))
         error = error_of(self.admin.create_topic(NewTopic("new", 1, 1)))
         self.assertEqual(getattr(error, "code", None), ErrorCode.TOPIC_ALREADY_EXISTS)
+        self.admin.close()
+        self.failureResultOf(waiting, KafkaError)
+
+    def test_settings_of_a_topic_that_another_broker_creates_are_kept(self) -> None:
+        """This broker has not heard of the topic yet; once, the topic comes while this broker creates it, too."""
+        commit, settings = EmbeddedTree.commit, {"retention.ms": "5"}
+        for name, comes_late in (("early", False), ("late", True)):
+            topic = self.admin.plans.plan_topic(NewTopic(name, 1, 1, settings=settings)).topic
+            others = [
+                Create(zk_paths.topic_config(name), zk_schema.encode_config(settings)),
+                Create(zk_paths.topic(name), encode_topic_image(topic)),
+            ]
+            if not comes_late:
+                now(self.tree.commit([others.pop(0), others.pop(0)]))
+
+            async def behind(tree: EmbeddedTree, operations: Any, others: Any = others) -> Any:
+                if others:
+                    await commit(tree, [others.pop(0), others.pop(0)])
+                return await commit(tree, operations)
+
+            with patch.object(EmbeddedTree, "commit", behind):
+                error = error_of(self.admin.create_topic(NewTopic(name, 1, 1)))
+            self.assertEqual(getattr(error, "code", None), ErrorCode.TOPIC_ALREADY_EXISTS)
+            self.assertEqual(self.stored(zk_paths.topic_config(name)), settings)
+
+    def test_settings_that_an_interrupted_creation_has_left_are_replaced(self) -> None:
+        path = zk_paths.topic_config("new")
+        now(self.tree.commit([Create(path, zk_schema.encode_config({"retention.ms": "5"}))]))
+        waiting = begin(self.admin.create_topic(NewTopic("new", 1, 1, settings={"flush.ms": "6"})))
+        self.assertEqual(self.stored(path), {"flush.ms": "6"})
         self.admin.close()
         self.failureResultOf(waiting, KafkaError)
 
