@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import attrs
 
 from pylogbroker.broker.replication.channels import BrokerChannels
-from pylogbroker.metadata.image import NO_CONTROLLER, ClusterImage
+from pylogbroker.metadata.image import NO_CONTROLLER, BrokerListener, ClusterImage
 from pylogbroker.rpc.broker_channel import BrokerChannel
 from pylogbroker.rpc.errors import NotConnected
 from pylogbroker.wire import Request, UnsupportedVersion
@@ -21,7 +21,8 @@ class ControllerChannel:
     _channels: BrokerChannels
     _image: Callable[[], ClusterImage]
     _client_id: str
-    _controller_id: int = attrs.field(default=NO_CONTROLLER, init=False)
+    _controller: tuple[int, Mapping[str, BrokerListener]] | None = attrs.field(default=None, init=False)
+    """Broker and addresses to which the channel was opened."""
     _channel: BrokerChannel | None = attrs.field(default=None, init=False)
 
     async def request(self, make: Callable[[int], Request], versions: Sequence[int]) -> Any:
@@ -42,11 +43,14 @@ class ControllerChannel:
             self._channel = None
 
     def _current(self) -> BrokerChannel:
-        controller_id = self._image().controller_id
+        image = self._image()
+        controller_id = image.controller_id
         if controller_id == NO_CONTROLLER:
             raise NotConnected("the cluster has no controller now")
-        if self._channel is None or controller_id != self._controller_id:
+        broker = image.brokers.get(controller_id)
+        controller = controller_id, {} if broker is None else broker.listeners
+        if self._channel is None or controller != self._controller:
             self.close()
             self._channel = self._channels.open(controller_id, self._client_id)
-            self._controller_id = controller_id
+            self._controller = controller
         return self._channel

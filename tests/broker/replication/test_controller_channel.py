@@ -10,7 +10,8 @@ import pytest
 from twisted.internet.defer import Deferred, fail, succeed
 
 from pylogbroker.broker.replication.controller_channel import ControllerChannel
-from pylogbroker.metadata.image import NO_CONTROLLER, ClusterImage
+from pylogbroker.metadata.image import NO_CONTROLLER, BrokerListener, BrokerRegistration, ClusterImage
+from pylogbroker.metadata.persistent_map import PersistentMap
 from pylogbroker.rpc.errors import NotConnected
 from pylogbroker.wire import Request, UnsupportedVersion
 from pylogbroker.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
@@ -49,12 +50,18 @@ class Channels:
 class Asking:
     channels: Channels = attrs.field(factory=Channels)
     controller_id: int = 2
+    port: int = 9092
     made: list[int] = attrs.field(factory=list)
     channel: ControllerChannel = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
         channels: Any = self.channels
-        self.channel = ControllerChannel(channels, lambda: ClusterImage(controller_id=self.controller_id), "1")
+        self.channel = ControllerChannel(channels, self.image, "1")
+
+    def image(self) -> ClusterImage:
+        listener = BrokerListener("host", self.port, "PLAINTEXT")
+        brokers = {id_: BrokerRegistration(id_, listeners={"PLAINTEXT": listener}) for id_ in (2, 5)}
+        return ClusterImage(PersistentMap(brokers), self.controller_id)
 
     def make(self, version: int) -> Request:
         self.made.append(version)
@@ -79,6 +86,13 @@ def test_another_controller_gets_another_channel(asking: Asking) -> None:
     asking.ask(3)
     asking.controller_id = 5
     assert asking.ask(3) == (5, 3)
+    assert [each.is_closed for each in asking.channels.opened] == [True, False]
+
+
+def test_a_controller_that_is_back_at_another_address_gets_another_channel(asking: Asking) -> None:
+    asking.ask(3)
+    asking.port += 1
+    assert [asking.ask(3), asking.ask(3)] == [(2, 3), (2, 3)]
     assert [each.is_closed for each in asking.channels.opened] == [True, False]
 
 
