@@ -9,6 +9,7 @@ import attrs
 from twisted.internet.defer import Deferred
 
 from pylogbroker.broker.partitions.delayed_write import ACKS_ALL, ACKS_LEADER, DelayedWrite
+from pylogbroker.broker.partitions.high_watermark import HIDDEN_APPENDS_MAX
 from pylogbroker.broker.partitions.partition import CONVERT_INLINE_BYTES_MAX, Partition
 from pylogbroker.broker.partitions.purgatory import Mark
 from pylogbroker.errors import ErrorCode, KafkaError
@@ -35,6 +36,13 @@ class Operation:
 
     def fail(self, error: KafkaError) -> None:
         self.error = error
+
+
+@attrs.define(eq=False)
+class Condition:
+    """Lets the high watermark rise when the test says so."""
+
+    offset: int = 0
 
 
 class PartitionTests(NodeTests):
@@ -115,6 +123,18 @@ class VisibilityTests(PartitionTests):
         self.sync_quickly(partition)
         self.assertFalse(partition.append(batch(), NOW).must_sync)
         self.assertEqual(partition.log.high_watermark, 3)
+
+    def test_few_sizes_are_kept_while_the_high_watermark_stays(self) -> None:
+        """Replicas may be away for days, and records with acks=1 go on."""
+        partition = self.watched()
+        partition.high_watermark.open_at(0, condition := Condition())
+        records = batch([b"v"])
+        for _ in range(HIDDEN_APPENDS_MAX + 10):
+            partition.append(records, NOW)
+        condition.offset = partition.log.log_end_offset
+        partition.high_watermark.advance()
+        self.assertEqual(partition.log.high_watermark, HIDDEN_APPENDS_MAX + 10)
+        self.assertEqual(self.operation.grown, [HIDDEN_APPENDS_MAX * len(records)])
 
     def test_a_batch_that_is_there_already_completes_nothing(self) -> None:
         partition = self.watched()

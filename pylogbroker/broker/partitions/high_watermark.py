@@ -11,12 +11,15 @@ It never falls, unless the log is cut.
 from __future__ import annotations
 
 from collections import deque
-from typing import Protocol
+from typing import Final, Protocol
 
 import attrs
 
 from pylogbroker.broker.partitions.purgatory import Mark, Purgatory
 from pylogbroker.storage import Log
+
+HIDDEN_APPENDS_MAX: Final = 1000
+"""Appends above the high watermark whose sizes count for fetches that wait for some bytes; older ones are forgotten."""
 
 
 class Condition(Protocol):
@@ -46,7 +49,7 @@ class HighWatermark:
     _purgatory: Purgatory
     conditions: list[Condition] = attrs.field(factory=list, init=False)
     """Empty: it stays."""
-    _hidden: deque[tuple[int, int]] = attrs.field(factory=deque, init=False)
+    _hidden: deque[tuple[int, int]] = attrs.field(factory=lambda: deque(maxlen=HIDDEN_APPENDS_MAX), init=False)
     """End offsets and sizes of the appends above the high watermark."""
     _waits: bool = attrs.field(default=True, init=False)  # for more than syncs
 
