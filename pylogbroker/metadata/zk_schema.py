@@ -40,7 +40,7 @@ import attrs
 
 from pylogbroker.errors import PylogbrokerError
 
-_ENDPOINT: Final = re.compile(r"(?P<name>\w+)://(?:\[(?P<ipv6>[^\[\]]+)\]|(?P<host>[^\[\]:/]+)):(?P<port>\d+)")
+_ENDPOINT: Final = re.compile(r"(?P<name>.+)://(?:\[(?P<ipv6>[^\[\]]+)\]|(?P<host>[^\[\]:/]+)):(?P<port>\d+)")
 
 
 class BadNode(PylogbrokerError):

@@ -14,6 +14,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, multiple, rule
 
+from pylogbroker.config.listeners import parse_endpoints
 from pylogbroker.coordination.embedded import EmbeddedTree
 from pylogbroker.interfaces import BadVersion, Create, SetData
 from pylogbroker.metadata import registration, zk_paths, zk_schema
@@ -191,6 +192,13 @@ def test_live_brokers(tree: EmbeddedTree) -> None:
             rack="r1",
         )
     }
+
+
+def test_names_of_listeners_that_settings_accept(tree: EmbeddedTree) -> None:
+    for broker_id, name in enumerate(("REPLICATION-9091", "INTERNAL.TLS", "_A-1")):
+        assert [each.name for each in parse_endpoints(f"{name}://host:1")] == [name]
+        now(registration.register(tree, broker_id, zk_schema.BrokerNode((f"{name}://host:1",), {name: "SSL"}), 1000))
+        assert read(tree).brokers[broker_id].listeners == {name: BrokerListener("host", 1, "SSL")}
 
 
 def test_settings_without_a_topic(tree: EmbeddedTree) -> None:
