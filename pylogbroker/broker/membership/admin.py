@@ -25,6 +25,7 @@ from pylogbroker.broker.cluster_metadata import ClusterMetadata
 from pylogbroker.broker.coordination_errors import kafka_error
 from pylogbroker.broker.limits import PartitionAllowance
 from pylogbroker.broker.membership.config_watch import ConfigWatch
+from pylogbroker.broker.membership.topic_administration import enlarged, enlarged_paths
 from pylogbroker.broker.metadata_plans import MetadataPlans
 from pylogbroker.broker.replication.controller_channel import ControllerChannel
 from pylogbroker.broker.runtime import Runtime
@@ -127,14 +128,16 @@ class ClusterAdmin:
     ) -> TopicImage:
         added = self.plans.plan_partitions(name, count, assignments, allowance)
 
-        async def create() -> None:
-            node = await self._tree.get(zk_paths.topic(name))
-            stored = zk_schema.decode_topic(node.data)
-            replicas = {**stored.replicas, **{index: state.replicas for index, state in added.partitions.items()}}
-            data = zk_schema.encode_topic(attrs.evolve(stored, replicas=replicas))
-            await self._tree.commit([SetData(zk_paths.topic(name), data, node.stat.version)])
+        async def enlarge() -> None:
+            while True:
+                write = enlarged(added, *await self._tree.get_many(enlarged_paths(name)))
+                try:
+                    await self._tree.commit([write])
+                    return
+                except BadVersion:
+                    continue  # the node has changed since
 
-        await self._change(create)
+        await self._change(enlarge)
         await self._until(lambda image: _has_leaders(image, name, count))
         return self._metadata.topics[name]
 

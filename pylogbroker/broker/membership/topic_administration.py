@@ -11,14 +11,14 @@ The controller then sees these nodes, as it sees those that other tools write, a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 import attrs
 
 from pylogbroker.controller.fenced_tree import FencedTree
 from pylogbroker.errors import ErrorCode, KafkaError
-from pylogbroker.interfaces import BadVersion, CoordinationError, Create, NodeExists, Operation, SetData
+from pylogbroker.interfaces import BadVersion, CoordinationError, Create, Node, NodeExists, Operation, SetData
 from pylogbroker.metadata import zk_paths, zk_schema
 from pylogbroker.metadata.delta import PartitionsChanged, PlannedTopic
 from pylogbroker.metadata.image import NO_TOPIC_ID, PartitionState
@@ -44,20 +44,33 @@ async def create(tree: FencedTree, planned: PlannedTopic, *, has_topic_ids: bool
 
 
 async def enlarge(tree: FencedTree, planned: PartitionsChanged) -> None:
-    """Add partitions to a topic's node; raise KafkaError if it has them, or is being reassigned."""
+    """Add partitions to a topic's node; raise KafkaError as `enlarged`."""
     while True:
-        node, mark = await tree.get_many([zk_paths.topic(planned.topic), zk_paths.deleted_topic(planned.topic)])
-        if node is None or mark is not None:
-            raise KafkaError(f"There is no topic {planned.topic!r}", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        stored = zk_schema.decode_topic(node.data)
-        _check(stored, planned.partitions)
-        added = {number: state.replicas for number, state in planned.partitions.items()}
-        data = zk_schema.encode_topic(attrs.evolve(stored, replicas={**stored.replicas, **added}))
+        write = enlarged(planned, *await tree.get_many(enlarged_paths(planned.topic)))
         try:
-            await _write(tree, SetData(zk_paths.topic(planned.topic), data, node.stat.version))
+            await _write(tree, write)
         except BadVersion:
             continue
         return
+
+
+def enlarged_paths(name: str) -> Sequence[str]:
+    """Return the nodes that `enlarged` takes: a topic's, and the mark of its deletion."""
+    return zk_paths.topic(name), zk_paths.deleted_topic(name)
+
+
+def enlarged(planned: PartitionsChanged, node: Node | None, mark: Node | None) -> SetData:
+    """Return the write that adds partitions to a topic's node.
+
+    Raise KafkaError if the topic has them, is being reassigned, or is deleted.
+    """
+    if node is None or mark is not None:
+        raise KafkaError(f"There is no topic {planned.topic!r}", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    stored = zk_schema.decode_topic(node.data)
+    _check(stored, planned.partitions)
+    added = {number: state.replicas for number, state in planned.partitions.items()}
+    data = zk_schema.encode_topic(attrs.evolve(stored, replicas={**stored.replicas, **added}))
+    return SetData(zk_paths.topic(planned.topic), data, node.stat.version)
 
 
 def _check(stored: zk_schema.TopicNode, added: Mapping[int, PartitionState]) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 from unittest.mock import patch
 
+import attrs
 from twisted.internet.defer import Deferred, fail
 from twisted.logger import LogEvent, LogLevel, formatEvent, globalLogPublisher
 
@@ -23,7 +24,7 @@ from pylogbroker.metadata.zk_image import encode_topic_image
 from pylogbroker.rpc.errors import NotConnected
 from pylogbroker.wire.messages.allocate_producer_ids import AllocateProducerIdsResponse
 from tests.broker.membership.harness import begin, error_of
-from tests.broker.replication.cluster import TOPIC, ClusterTests
+from tests.broker.replication.cluster import TOPIC, TOPIC_ID, ClusterTests
 from tests.broker.trees import now
 
 CONFIG = zk_paths.topic_config(TOPIC)
@@ -204,6 +205,57 @@ class TopicTests(AdminTests):
                 self.admin.plans.plan_topic(wanted)
             self.assertEqual(raised.exception.code, ErrorCode.INVALID_REPLICATION_FACTOR)
             self.assertIn("ask for one, or for another message.format.version", raised.exception.detail)
+
+    def enlarge(self, broker: int) -> Any:
+        """Add partition 1; without a controller, that does not end."""
+        return self.admin.create_partitions(TOPIC, 2, [[broker]])
+
+    def store(self, **changes: Any) -> None:
+        node = zk_schema.TopicNode(TOPIC_ID, {0: (1,)})
+        now(self.tree.commit([Create(zk_paths.topic(TOPIC), zk_schema.encode_topic(attrs.evolve(node, **changes)))]))
+
+    def assigned(self) -> Mapping[int, tuple[int, ...]]:
+        return zk_schema.decode_topic(now(self.tree.get(zk_paths.topic(TOPIC))).data).replicas
+
+    def test_partitions_that_another_request_has_added_keep_their_replicas(self) -> None:
+        """Until the controller has created them, this broker does not know of them."""
+        self.create()
+        self.cluster.announce(1, 2)
+        self.store()
+        waiting = begin(self.enlarge(1))
+        error = error_of(self.enlarge(2))
+        self.assertEqual(getattr(error, "code", None), ErrorCode.INVALID_PARTITIONS)
+        self.assertEqual(self.assigned(), {0: (1,), 1: (1,)})
+        self.admin.close()
+        self.failureResultOf(waiting, KafkaError)
+
+    def test_partitions_are_added_to_what_another_broker_writes_meanwhile(self) -> None:
+        self.create()
+        self.store()
+        commit, path = EmbeddedTree.commit, zk_paths.topic(TOPIC)
+        others = [SetData(path, zk_schema.encode_topic(zk_schema.TopicNode(TOPIC_ID, {0: (2,)})))]
+
+        async def behind(tree: EmbeddedTree, operations: Any) -> Any:
+            if others:
+                await commit(tree, [others.pop()])
+            return await commit(tree, operations)
+
+        with patch.object(EmbeddedTree, "commit", behind):
+            waiting = begin(self.enlarge(1))
+        self.assertEqual(self.assigned(), {0: (2,), 1: (1,)})
+        self.admin.close()
+        self.failureResultOf(waiting, KafkaError)
+
+    def test_no_partitions_are_added_during_a_reassignment(self) -> None:
+        self.create()
+        self.store(replicas={0: (2, 1)}, adding={0: (2,)}, removing={0: (1,)})
+        error = error_of(self.enlarge(1))
+        self.assertEqual(getattr(error, "code", None), ErrorCode.REASSIGNMENT_IN_PROGRESS)
+
+    def test_no_partitions_are_added_to_a_topic_that_is_gone(self) -> None:
+        self.create()
+        error = error_of(self.enlarge(1))
+        self.assertEqual(getattr(error, "code", None), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
     def test_a_deletion_is_marked_and_awaited(self) -> None:
         self.create()
