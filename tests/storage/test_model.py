@@ -162,7 +162,7 @@ class LogMachine(RuleBasedStateMachine):
         self._reopen(clean=False)
 
     def _gap_between_segments(self) -> bool:
-        """True if a segment ends before the next one begins, by a follower's gap or because it was cut there."""
+        """True if a segment ends before the next one begins, because the log was cut in a follower's gap."""
         for segment, following in pairwise(self.log.segments):
             within = [each.end for each in self.batches if segment.base_offset <= each.base < following.base_offset]
             if max(within, default=segment.base_offset) != following.base_offset:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pylogbroker.errors import KafkaError
-from pylogbroker.storage import Log, LogConfig, Origin
+from pylogbroker.storage import Log, LogConfig, Origin, Recovered
 from tests.storage.support import NOW, batch, fill, open_log, reopen, stored
 
 HOUR = 3_600_000
@@ -154,3 +154,27 @@ def test_a_follower_accepts_batches_larger_than_its_segment_size(tmp_path: Path)
         log.append(records, NOW)
     log.append(records, NOW, origin=Origin.REPLICATION)
     assert log.log_end_offset == 1
+
+
+def append_with_gaps(log: Log, count: int, gap: int = 5) -> None:
+    """Append a leader's compacted batches of one record: between any two, some are missing."""
+    for _ in range(count):
+        offset = log.log_end_offset + gap
+        log.append(offset.to_bytes(8) + batch([b"x"])[8:], NOW, origin=Origin.REPLICATION)
+    log.high_watermark = log.log_end_offset
+
+
+def test_a_followers_segment_begins_where_the_last_one_ends(tmp_path: Path) -> None:
+    log = a_log(tmp_path, segment_bytes=2 * len(batch([b"x"])))
+    append_with_gaps(log, 5)
+    assert [offset for offset, _ in stored(log)] == [5, 11, 17, 23, 29]
+    assert bases(log) == [0, 12, 24]
+
+
+def test_gaps_in_a_followers_log_are_no_loss_after_a_crash(tmp_path: Path) -> None:
+    log = a_log(tmp_path, segment_bytes=2 * len(batch([b"x"])))
+    append_with_gaps(log, 5)
+    found: list[Recovered] = []
+    log = open_log(log.path, log.config, found=found)
+    assert [each.cut for each in found] == [None]
+    assert [offset for offset, _ in stored(log)] == [5, 11, 17, 23, 29]

@@ -46,7 +46,7 @@ from pylogbroker.storage.log.log_reader import LogReader
 from pylogbroker.storage.log.log_transaction_index import LogTransactionIndex
 from pylogbroker.storage.log.producer_recovery import PlannedTruncation, load_producers, remove_snapshots_beyond
 from pylogbroker.storage.log.producer_states import EndedTransaction, Origin, ProducerStates, WrittenBatch
-from pylogbroker.storage.log.segment import Segment
+from pylogbroker.storage.log.segment import RELATIVE_OFFSET_MAX, Segment
 from pylogbroker.storage.log.segment_swap import Replacement, SegmentSwap, SwapAborted
 from pylogbroker.storage.log.timestamp_lookup import TimestampCandidate, find_candidate
 from pylogbroker.storage.log.transaction_index import AbortedTxn
@@ -219,7 +219,7 @@ class Log:
         try:
             must_roll = segment.must_roll(size, prepared.last_offset, prepared.max_timestamp, now_ms, config)
             if must_roll or (self._has_newer_format and segment.size):
-                segment = self._roll(prepared.base_offset, now_ms)
+                segment = self._roll(self._next_base_offset(prepared), now_ms)
             segment.append(prepared.chunks, size, prepared.entries)
         except OSError as error:
             raise self.record_failure(error) from error
@@ -317,6 +317,15 @@ class Log:
             self.start_at(self.segments[0].base_offset)
         self._active, self._has_newer_format = segment, False
         return segment
+
+    def _next_base_offset(self, prepared: PreparedRecords) -> int:
+        """Return the log end, although a follower's next batch may begin later.
+
+        Recovery takes a gap between segments for a loss, and compaction rejects it. Only offsets that are too large for
+        an index leave one.
+        """
+        end = self.log_end_offset
+        return end if prepared.last_offset - end <= RELATIVE_OFFSET_MAX else prepared.base_offset
 
     def _write_snapshot(self, offset: int) -> None:
         if offset != self._snapshot_offset:

@@ -17,7 +17,7 @@ import attrs
 import pytest
 
 from pylogbroker.errors import CorruptRecords, StorageFailure
-from pylogbroker.storage import Log, LogConfig, LogManager, Pools, load_logs
+from pylogbroker.storage import Log, LogConfig, LogManager, Origin, Pools, load_logs
 from pylogbroker.storage.checkpoints import DamagedFile
 from pylogbroker.storage.compaction.jobs import Cleaned
 from pylogbroker.storage.compaction.selection import Cleanable, examine
@@ -650,3 +650,16 @@ def test_a_log_that_begins_later_than_it_was_compacted_to(log: Log) -> None:
     log.cleaner_checkpoint = 5
     log.delete_records_before(12)
     assert log.first_dirty_offset == 12
+
+
+def test_a_follower_whose_leader_has_compacted(tmp_path: Path) -> None:
+    log = open_log(tmp_path / "events_0", COMPACT)
+    for number in range(30):
+        offset = log.log_end_offset + 3
+        records = keyed((b"k%d" % (number % 5), b"v%d" % number))
+        log.append(offset.to_bytes(8) + records[8:], NOW, origin=Origin.REPLICATION)
+    log.high_watermark = log.log_end_offset
+    before, size = read_from(log, 0), log.size
+    compact(log)
+    assert log.size < size
+    assert latest(read_from(log, 0)) == latest(before)
