@@ -129,22 +129,21 @@ class GroupOffsets:
         return found.keys()
 
     def remove(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
-        """Remove partitions; return those whose records count, or may count."""
-        wanted, stored = dict.fromkeys(partitions), set()
+        """Remove partitions; return those that have records, or will: an append may be on its way."""
+        wanted, recorded = dict.fromkeys(partitions), set()
         for partition in wanted:
-            self.pending.pop(partition, None)
             self._positions.pop(partition, None)
-            if self.committed.pop(partition, None) is not None:
-                stored.add(partition)
+            for held in (self.committed, self.pending):
+                if held.pop(partition, None) is not None:
+                    recorded.add(partition)
         for transaction in self._transactions.values():
-            for partition in list(_common(transaction.pending, wanted)):
-                del transaction.pending[partition]
-            for partition in list(_common(transaction.stored, wanted)):
-                del transaction.stored[partition]
-                stored.add(partition)
+            for held_in_transaction in (transaction.pending, transaction.stored):
+                for partition in list(_common(held_in_transaction, wanted)):
+                    del held_in_transaction[partition]
+                    recorded.add(partition)
         for producer_id in list(self._transactions):
             self._drop_if_empty(producer_id)
-        return [partition for partition in wanted if partition in stored]
+        return [partition for partition in wanted if partition in recorded]
 
     def expired(
         self,

@@ -149,6 +149,7 @@ class TestStoredCommits:
         harness.log_port.release()
         assert answer.value == {T0: ErrorCode.NONE}
         assert harness.offset() is None
+        assert harness.restarted().offset() is None
 
     def test_all_committed_offsets_of_a_group(self) -> None:
         harness = Harness()
@@ -311,6 +312,15 @@ class TestDeletingGroups:
         harness.coordinator.delete_group("g", harness.now)
         assert harness.commit({T0: 2}).value == {T0: ErrorCode.NONE}
         assert harness.restarted().offset() == 2
+
+    def test_a_commit_on_its_way_does_not_revive_a_deleted_group(self) -> None:
+        harness = Harness()
+        harness.log_port.hold()
+        harness.commit({T0: 1})
+        assert harness.coordinator.delete_group("g", harness.now) is ErrorCode.NONE
+        harness.log_port.release()
+        assert harness.state() == "Dead"
+        assert harness.restarted().state() == "Dead"
 
     def test_pending_member_ids_of_a_deleted_group_are_unknown(self) -> None:
         harness = Harness()

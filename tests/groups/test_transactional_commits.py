@@ -311,6 +311,17 @@ class TestForgetting:
         harness.end_transaction(committed=True)
         assert (harness.stable_offset(), harness.stable_offset("u")) == (None, 8)
 
+    @pytest.mark.parametrize("reload", [False, True])
+    def test_a_commit_on_its_way_does_not_revive_a_deleted_topic(self, reload: bool) -> None:
+        harness = Harness()
+        harness.log_port.hold()
+        harness.commit_in_transaction({T0: 7, U0: 8})
+        harness.delete_partitions([T0])
+        harness.log_port.release()
+        harness = harness.restarted() if reload else harness
+        harness.end_transaction(committed=True)
+        assert (harness.stable_offset(), harness.stable_offset("u")) == (None, 8)
+
     def test_ended_and_failed_transactions_leave_no_state(self) -> None:
         harness = Harness()
         shard = harness.runtime.shard_for("g")
