@@ -2,6 +2,9 @@
 
 To move a deadline to a later time, as every heartbeat does, costs one assignment. The heap keeps the earlier time, at
 which the timer is pushed again.
+
+To cancel a timer costs one assignment, too. When the heap has doubled, cancelled timers are dropped: clients choose
+deadlines, which may be weeks away.
 """
 
 from __future__ import annotations
@@ -9,10 +12,13 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable
 from itertools import count
+from typing import Final
 
 import attrs
 
 Action = Callable[[int], None]  # called with the time in ms
+_SWEPT_ENTRIES_MIN: Final = 1000
+"""Size from which the heap is searched for cancelled timers."""
 
 
 @attrs.define(eq=False)
@@ -44,6 +50,7 @@ class Timers:
     on_earlier: Callable[[int], None] = no_wakeup
     _heap: list[tuple[int, int, Timer]] = attrs.field(factory=list, init=False)
     _order: count[int] = attrs.field(factory=count, init=False)
+    _entries_max: int = attrs.field(default=_SWEPT_ENTRIES_MIN, init=False)  # until the next search
 
     def start(self, due: int, action: Action) -> Timer:
         timer = Timer(action, due, due)
@@ -87,10 +94,17 @@ class Timers:
         return False
 
     def _push(self, timer: Timer) -> None:
+        if len(self._heap) >= self._entries_max:
+            self._drop_invalid()
         earliest = self.next_due()
         heapq.heappush(self._heap, (timer.queued, next(self._order), timer))
         if earliest is None or timer.queued < earliest:
             self.on_earlier(timer.queued)
+
+    def _drop_invalid(self) -> None:
+        self._heap = [entry for entry in self._heap if self._is_valid(entry)]
+        heapq.heapify(self._heap)
+        self._entries_max = max(2 * len(self._heap), _SWEPT_ENTRIES_MIN)
 
     @staticmethod
     def _is_valid(entry: tuple[int, int, Timer]) -> bool:

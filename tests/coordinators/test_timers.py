@@ -1,5 +1,7 @@
 """Timers, and the event queue."""
 
+from weakref import WeakSet
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -37,6 +39,24 @@ class TestTimers:
         assert timers.next_due() is None
         fire(timers, 10)
         assert fired == []
+
+    def test_cancelled_timers_are_forgotten_long_before_their_deadlines(self) -> None:
+        class Action:
+            def __call__(self, now_ms: int) -> None:
+                fired.append(now_ms)
+
+        timers, fired = Timers(), list[int]()
+        kept = [timers.start(due, fired.append) for due in (30, 10, 20)]
+        actions = WeakSet[Action]()
+        for number in range(20_000):
+            action = Action()
+            actions.add(action)
+            timers.start(1_000_000 + number, action).cancel()
+        del action
+        assert len(actions) < 2000
+        kept[1].cancel()
+        fire(timers, 2_000_000)
+        assert fired == [2_000_000] * 2
 
     def test_a_fired_timer_can_be_moved(self) -> None:
         timers, fired = Timers(), []
