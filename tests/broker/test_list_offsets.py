@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 from typing import Any
 
 from twisted.internet.defer import CancelledError, ensureDeferred
@@ -321,6 +322,17 @@ class OldTests(ListOffsetsTests):
     def test_an_empty_active_segment(self) -> None:
         self.log.roll(self.node.broker.runtime.now_ms())
         self.assertEqual(self.offsets(LATEST), [5, 3, 2, 0])
+
+    def test_a_directory_that_is_gone(self) -> None:
+        self.node.produce("t", 1, 6)
+        shutil.rmtree(self.log.path)
+        wanted = [ListOffsetsPartition(number, timestamp=LATEST, max_num_offsets=9) for number in (0, 1)]
+        answers = self.ask(*wanted, version=0)
+        self.assertEqual(
+            [(each.error_code, each.old_style_offsets) for each in answers],
+            [(ErrorCode.KAFKA_STORAGE_ERROR, []), (ErrorCode.NONE, [1, 0])],
+        )
+        self.assertEqual(list(self.node.broker.partitions.led), [("t", 1)])
 
     def test_unknown_partition(self) -> None:
         [answer] = self.ask(ListOffsetsPartition(9, timestamp=LATEST), version=0)

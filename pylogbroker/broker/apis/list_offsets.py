@@ -205,7 +205,11 @@ class _Query:
     def _offsets_before(self, topic: str, wanted: ListOffsetsPartition) -> ListOffsetsPartitionResponse:
         log = self._find(topic, wanted).log
         now_ms, bound = self._services.runtime.now_ms(), self._bound(log)
-        offsets = visible_offsets_before(log, wanted.timestamp, wanted.max_num_offsets, now_ms, bound)
+        try:
+            offsets = visible_offsets_before(log, wanted.timestamp, wanted.max_num_offsets, now_ms, bound)
+        except StorageFailure as failure:
+            self._services.partitions.request_failed(log, failure)
+            raise
         return ListOffsetsPartitionResponse(wanted.partition_index, old_style_offsets=offsets)
 
     def _find(self, topic: str, wanted: ListOffsetsPartition) -> Partition:

@@ -17,6 +17,7 @@ from pylogbroker.wire.messages.list_offsets import EARLIEST, LATEST
 
 
 def offsets_before(log: Log, timestamp: int, limit: int, now_ms: int) -> list[int]:
+    """Raise StorageFailure if a segment's file cannot be found."""
     candidates = _candidates(log, now_ms)
     if timestamp == EARLIEST:
         candidates = candidates[:1]
@@ -35,10 +36,11 @@ def visible_offsets_before(log: Log, timestamp: int, limit: int, now_ms: int, bo
 
 
 def _candidates(log: Log, now_ms: int) -> list[tuple[int, int]]:
-    candidates = [
-        (max(segment.base_offset, log.log_start_offset), int(os.stat(segment.path).st_mtime * 1000))
-        for segment in log.segments
-    ]
+    with log.on_disk():
+        candidates = [
+            (max(segment.base_offset, log.log_start_offset), int(os.stat(segment.path).st_mtime * 1000))
+            for segment in log.segments
+        ]
     if log.segments[-1].size:
         candidates.append((log.log_end_offset, now_ms))
     return candidates

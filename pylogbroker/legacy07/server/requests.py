@@ -330,7 +330,7 @@ def _offsets(services: Services, access: Access | None, request: Offsets) -> Ans
         offsets = visible_offsets_before(
             found, request.time, request.max_count, services.runtime.now_ms(), found.high_watermark
         )
-    except OSError as failure:
-        services.partitions.request_failed(found, found.record_failure(failure))
+    except StorageFailure as failure:
+        services.partitions.request_failed(found, failure)
         return encode_offsets(Legacy07ErrorCode.UNKNOWN)
     return encode_offsets(error, offsets)
