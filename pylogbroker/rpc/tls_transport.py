@@ -65,6 +65,10 @@ class TlsConnection(ChunkConnection):
     # -- receiving -----------------------------------------------------------------------------------------------
 
     def doRead(self) -> Any:
+        if self._is_undelivered:  # first, else the peer's end would overtake it, and the engine would hold ever more
+            outcome = self._feed(b"")
+            if outcome is not None or self._is_undelivered or not self.connected:
+                return outcome
         buffer = _received.view
         for _ in range(READS_MAX):
             try:

@@ -96,6 +96,10 @@ class SecurePair:
             if not moved:
                 return b"".join(parts)
 
+    def read(self) -> None:
+        """Let the server read, as the reactor does before calls that are due at once."""
+        self._end_by(self.transport.doRead())
+
     def _client_sends(self) -> bool:
         data = self.client.take_output()
         self.peer.setblocking(True)
@@ -216,6 +220,36 @@ class TlsTransportTests(SynchronousTestCase):
         self.assertEqual(received, [b"0", b"1", b"2"])
         pair.exchange()
         self.assertFalse(pair.transport.connected)
+
+    def test_the_end_of_a_peer_comes_after_what_a_paused_receiver_has_not_got(self) -> None:
+        pair = self.pair()
+        received = pair.receiver.received
+        pair.receiver.dataReceived = lambda data: (received.append(data), pair.transport.stopReading())  # type: ignore
+        for number in range(3):
+            pair.client.write(b"%d" % number)
+        pair.exchange()
+        pair.peer.close()
+        for _ in range(2):
+            pair.transport.startReading()
+            pair.read()
+        self.assertEqual((received, pair.transport.connected), ([b"0", b"1", b"2"], True))
+        pair.transport.startReading()
+        pair.read()
+        self.assertFalse(pair.transport.connected)
+
+    def test_nothing_is_received_while_earlier_bytes_are_not_delivered(self) -> None:
+        pair = self.pair()
+        received = pair.receiver.received
+        pair.receiver.dataReceived = lambda data: (received.append(data), pair.transport.stopReading())  # type: ignore
+        pair.client.write(b"0")
+        pair.client.write(b"1")
+        pair.exchange()
+        pair.client.write(b"2")
+        pair.peer.sendall(pair.client.take_output())
+        pair.transport.startReading()
+        pair.read()
+        self.assertEqual(received, [b"0", b"1"])
+        self.assertNotEqual(pair.transport.socket.recv(1, socket.MSG_PEEK), b"")
 
     def test_losing_the_connection_sends_the_rest_and_says_so(self) -> None:
         pair = self.pair()
