@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
 from typing import Any, Final, TypeVar
@@ -10,33 +10,30 @@ from typing import Any, Final, TypeVar
 import attrs
 from twisted.internet.defer import gatherResults
 
-from pylogbroker.client.cluster import Cluster, CoordinatorType
-from pylogbroker.client.errors import ConnectionLost, NotConnected, is_retriable
+from pylogbroker.client.admin.groups import GroupAdmin
+from pylogbroker.client.admin.routing import ItemsFailed, Router
+from pylogbroker.client.admin.topics import NewTopic, TopicAdmin
+from pylogbroker.client.admin.transactions import TransactionAdmin
+from pylogbroker.client.cluster import Cluster
+from pylogbroker.client.errors import NotConnected, is_retriable
 from pylogbroker.client.messages import Message
 from pylogbroker.client.metadata import MetadataCache
 from pylogbroker.client.producer import Producer
-from pylogbroker.client.retries import Backoff, Pauses, retrying
+from pylogbroker.client.retries import Backoff, retrying
 from pylogbroker.client.settings import CONSUMER, read
 from pylogbroker.client.simple_consumer import EARLIEST, LATEST, SimpleConsumer
 from pylogbroker.client.sources import StaticBrokers
-from pylogbroker.errors import ErrorCode
+from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.records import Header
 from pylogbroker.rpc.errors import raise_for
 from pylogbroker.rpc.settings import Address
-from pylogbroker.wire import Request, UnsupportedVersion
+from pylogbroker.wire import UnsupportedVersion
 from pylogbroker.wire.messages.create_acls import AclCreation, CreateAclsRequest
-from pylogbroker.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
-from pylogbroker.wire.messages.delete_groups import DeleteGroupsRequest
-from pylogbroker.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from pylogbroker.wire.messages.list_groups import ListGroupsRequest
-from pylogbroker.wire.messages.list_transactions import ListTransactionsRequest
 
 T = TypeVar("T")
 
-_TIMEOUT_MS: Final = 20_000
 _OPEN_STATES: Final = ("Ongoing", "PrepareCommit", "PrepareAbort")
-_TOPIC_NAMES_UNTIL: Final = 5  # of DeleteTopics; then topics by name or by id
-_ALREADY_GONE: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.NONE)
+_ALREADY_GONE: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.GROUP_ID_NOT_FOUND)
 
 
 @attrs.frozen
@@ -59,12 +56,12 @@ class Admin:
         values = read(CONSUMER, asking)
         self._cluster = Cluster(reactor, values, StaticBrokers(bootstrap))
         self._consumers: dict[tuple[Address, str], SimpleConsumer] = {}
-        self._pauses = Pauses(reactor)
+        self._router = Router.of(self._cluster, reactor, values)
         self._backoff = Backoff.of(values)
         self._timeout = values.integer("default.api.timeout.ms") / 1000
 
     async def close(self) -> None:
-        self._pauses.close()
+        self._router.pauses.close()
         for consumer in self._consumers.values():
             await consumer.close()
         await self._cluster.close()
@@ -74,15 +71,25 @@ class Admin:
     async def create_topic(
         self, name: str, partitions: int, replication_factor: int, settings: Mapping[str, str]
     ) -> None:
-        """Create a topic, and wait until all brokers know the leaders of its partitions; raise KafkaError."""
-        configs = [CreatableTopicConfig(*each) for each in settings.items()]
-        topic = CreatableTopic(name, partitions, replication_factor, configs=configs)
-        answer = await self._send_to_controller(CreateTopicsRequest(topics=[topic], timeout_ms=_TIMEOUT_MS), "topics")
-        [result] = answer.topics
-        raise_for(result.error_code, result.error_message)
+        """Create a topic, and wait until all brokers know the leaders of its partitions; raise KafkaError.
+
+        If a topic of this name is being deleted, wait for that first.
+        """
+        wanted = NewTopic(name, partitions, replication_factor, configs=settings)
+        await self._retrying(lambda: self._create(wanted), _is_being_deleted)
         for node_id in await self._brokers():
             with suppress(NotConnected):  # a broker that is down learns of it when it returns
                 await self._look_up([name], lambda found: _leaders(found, name), node_id)
+
+    async def _create(self, wanted: NewTopic) -> None:
+        try:
+            await TopicAdmin(self._router).create([wanted])
+        except KafkaError as error:
+            if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+                raise
+            if wanted.name in (await self._look_up(None, lambda found: found)).topics:
+                raise
+            raise _BeingDeleted(error.detail, error.code) from error
 
     async def topics(self) -> dict[str, int]:
         """Return the number of partitions of each topic, without internal ones."""
@@ -90,52 +97,30 @@ class Admin:
 
     async def delete_topics(self, names: Sequence[str]) -> None:
         """Delete topics; missing ones are no error."""
-        if not names:
-            return
-        request = DeleteTopicsRequest(topics=[DeleteTopicState(name) for name in names], timeout_ms=_TIMEOUT_MS)
-        version = await self._cluster.find_version(await self._any_broker(), DeleteTopicsRequest)
-        if version <= _TOPIC_NAMES_UNTIL:
-            request = DeleteTopicsRequest(topic_names=list(names), timeout_ms=_TIMEOUT_MS)
-        answer = await self._send_to_controller(request, "responses")
-        for each in answer.responses:
-            if each.error_code not in _ALREADY_GONE:
-                raise_for(each.error_code, each.error_message)
+        await _unless_gone(TopicAdmin(self._router).delete(names))
 
     # groups and transactions
 
     async def groups(self) -> list[str]:
-        return await self._groups(await self._brokers())
-
-    async def _groups(self, brokers: Iterable[int]) -> list[str]:
-        answers = await self._send_to_all(brokers, ListGroupsRequest())
-        return sorted({group.group_id for answer in answers for group in answer.groups})
+        return sorted({each.group for each in await GroupAdmin(self._router).list()})
 
     async def delete_groups(self, names: Sequence[str]) -> None:
         """Delete groups with their offsets; groups with members raise KafkaError, and missing ones do not."""
-        for name in names:
-            coordinator = await self._cluster.coordinator(name, CoordinatorType.GROUP)
-            answer = await self._cluster.send(coordinator, DeleteGroupsRequest(groups_names=[name]))
-            [result] = answer.results
-            if result.error_code not in _ALREADY_GONE:
-                raise_for(result.error_code, f"group {name}")
+        await _unless_gone(GroupAdmin(self._router).delete(names))
 
     async def open_transactions(self) -> list[str]:
         """Return the transactional ids of open transactions."""
-        return await self._open_transactions(await self._brokers())
-
-    async def _open_transactions(self, brokers: Iterable[int]) -> list[str]:
-        answers = await self._send_to_all(brokers, ListTransactionsRequest(state_filters=list(_OPEN_STATES)))
-        return sorted(each.transactional_id for answer in answers for each in answer.transaction_states)
+        found = await TransactionAdmin(self._router).list(states=_OPEN_STATES)
+        return [each.transactional_id for each in found]
 
     async def inventory(self) -> KeptNames:
         """Return what the cluster keeps; a broker that cannot list transactions counts as without any."""
-        found = await self._look_up(None, lambda found: found)
-        groups = await self._groups(found.brokers)
+        topics, groups = await self.topics(), await self.groups()
         try:
-            transactions = await self._open_transactions(found.brokers)
+            transactions = await self.open_transactions()
         except UnsupportedVersion:  # before Kafka 3.0
             transactions = []
-        return KeptNames(_topics(found), groups, transactions)
+        return KeptNames(topics, groups, transactions)
 
     async def create_acls(self, creations: Sequence[AclCreation]) -> None:
         """Create ACLs at each broker, so that all know them: a broker reads those of another one later."""
@@ -174,9 +159,11 @@ class Admin:
         return list(chain.from_iterable(each_of))
 
     async def _of_partition(self, topic: str, index: int, leader: Address, isolation_level: str) -> list[Message]:
-        consumer = self._consumer(leader, isolation_level)
+        known = [leader]
 
         async def read() -> list[Message]:
+            address = known.pop() if known else _leaders(await self._cluster.look_up([topic]), topic)[index]
+            consumer = self._consumer(address, isolation_level)
             [offset] = await consumer.get_offsets_before(topic, index, EARLIEST)
             [end] = await consumer.get_offsets_before(topic, index, LATEST)
             found: list[Message] = []
@@ -188,7 +175,7 @@ class Admin:
                 offset = messages.next_offset
             return found
 
-        return await self._retrying(read, lambda error: isinstance(error, ConnectionLost))
+        return await self._retrying(read)
 
     def _consumer(self, address: Address, isolation_level: str) -> SimpleConsumer:
         """Return the one with this address: a connection for each call would cost more than most reads."""
@@ -211,34 +198,44 @@ class Admin:
         async def look() -> T:
             return result(await self._cluster.look_up(topics, node_id))
 
-        return await self._retrying(look)
+        return await self._retrying(look, is_retriable if node_id is None else _is_retriable_there)
 
     async def _retrying(
         self, work: Callable[[], Coroutine[Any, Any, T]], retriable: Callable[[BaseException], bool] = is_retriable
     ) -> T:
-        return await retrying(work, self._pauses, self._backoff, self._timeout, retriable)
+        return await retrying(work, self._router.pauses, self._backoff, self._timeout, retriable)
 
     async def _brokers(self) -> list[int]:
         """Ask each time: faults add brokers, and remove them again."""
         return await self._look_up([], lambda found: sorted(found.brokers))
 
-    async def _any_broker(self) -> int:
-        return (await self._brokers())[0]
 
-    async def _send_to_all(self, brokers: Iterable[int], request: Request) -> list[Any]:
-        answers = [await self._cluster.send(each, request) for each in brokers]
-        for answer in answers:
-            raise_for(answer.error_code, None)
-        return answers
+class _BeingDeleted(KafkaError):
+    """A topic cannot be created, because another one of its name is being deleted."""
 
-    async def _send_to_controller(self, request: Request, results: str) -> Any:
-        """Return the answer of the first broker that does not name another one as the controller."""
-        answer: Any = None
-        for node_id in await self._brokers():
-            answer = await self._cluster.send(node_id, request)
-            if all(each.error_code != ErrorCode.NOT_CONTROLLER for each in getattr(answer, results)):
-                break
-        return answer
+
+def _is_being_deleted(error: BaseException) -> bool:
+    return isinstance(error, _BeingDeleted)
+
+
+def _is_retriable_there(error: BaseException) -> bool:
+    """Return whether to ask the same broker again."""
+    return is_retriable(error) and not isinstance(error, NotConnected)
+
+
+async def _unless_gone(deletion: Awaitable[None]) -> None:
+    """Await a deletion; raise its first error, except for items that are missing."""
+    try:
+        await deletion
+    except ItemsFailed as failed:
+        found: list[Exception] = list(failed.errors.values())
+    except KafkaError as error:
+        found = [error]
+    else:
+        return
+    for each in found:
+        if not isinstance(each, KafkaError) or each.code not in _ALREADY_GONE:
+            raise each
 
 
 def _topics(found: MetadataCache) -> dict[str, int]:

@@ -92,6 +92,25 @@ def test_one_broker_of_a_cluster() -> None:
             cluster.down(3)
 
 
+def test_questions_while_one_broker_of_a_cluster_is_down() -> None:
+    """Right after it has gone, the others still name it as a broker and as a leader."""
+    with Broker(brokers=3, offsets_topic_num_partitions=6) as cluster:
+        topic = cluster.create_topic("replicated", 3, replication_factor=3)
+        for partition in range(3):
+            cluster.produce(topic, "value", partition=partition)
+        assert cluster.groups == cluster.open_transactions == []
+        for broker in cluster.ids:
+            cluster.down(broker)
+            assert values(cluster, topic) == [b"value"] * 3
+            cluster.up(broker)
+            cluster.down(broker)
+            assert cluster.groups == cluster.open_transactions == []
+            cluster.up(broker)
+            cluster.down(broker)
+            cluster.create_topic(f"without-{broker}", replication_factor=2)
+            cluster.up(broker)
+
+
 def test_a_port_that_is_taken_meanwhile() -> None:
     broker = Broker()
     with pytest.raises(RuntimeError, match="does not run"):

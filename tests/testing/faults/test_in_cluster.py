@@ -93,6 +93,17 @@ def test_a_created_topic_is_known_to_all_brokers(cluster: Broker) -> None:
         assert [name in broker.metadata.topics for broker in cluster.faults.brokers] == [True] * BROKERS
 
 
+def test_a_topic_is_created_again_at_once(cluster: Broker) -> None:
+    """Even though its deletion goes on after the answer."""
+    for number in range(1, 6):
+        cluster.create_topic("again", number)
+        assert cluster.topics["again"] == number
+        with pytest.raises(KafkaError) as raised:
+            cluster.create_topic("again")
+        assert raised.value.code is ErrorCode.TOPIC_ALREADY_EXISTS
+        cluster.delete_topic("again")
+
+
 def test_a_truncation_is_not_simulated(cluster: Broker, topic: str) -> None:
     for partition in range(BROKERS):
         with pytest.raises(ValueError, match=f"{topic}-{partition} cannot be truncated in a cluster"):
