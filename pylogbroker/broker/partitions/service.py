@@ -119,6 +119,10 @@ class Partitions:
         """Sync a log together with other requests; fails with StorageFailure."""
         return self._group_commit.sync(found)
 
+    def lower_recovery_point(self, found: Log, offset: int) -> None:
+        """Write that records from an offset on are not synced. Blocks; any thread."""
+        self._logs.checkpoints.lower_recovery_point(found, offset)
+
     def request_failed(self, failed: Log, why: StorageFailure) -> None:
         """Log a disk error of a request; take a broken log offline."""
         directory = os.path.dirname(failed.path)

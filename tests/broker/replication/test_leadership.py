@@ -9,6 +9,8 @@ from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.metadata.delta import ConfigChanged, Delta, TopicCreated
 from pylogbroker.metadata.image import PartitionState, TopicImage, topic_resource
 from pylogbroker.metadata.persistent_map import PersistentMap
+from pylogbroker.storage import names
+from pylogbroker.storage.checkpoints import read_offsets
 from pylogbroker.wire.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
@@ -164,6 +166,25 @@ class LaterLeaderTests(ClusterTests):
         self.cluster.elect(1, isr=(1, 2, 3))
         threads.run_one()
         self.assertEqual(self.cluster.values(1), [b"lost"])
+
+    def test_the_recovery_point_on_the_disk_is_lowered_before_a_cut(self) -> None:
+        self.create()
+        self.cluster.append(1, b"a")
+        self.cluster.settle()
+        self.cluster.cut |= {(2, 1), (3, 1)}
+        self.cluster.append(1, b"lost")
+        node = self.cluster.nodes[1]
+        node.broker.partitions.hosted[KEY].log.sync()
+        node.broker.logs.checkpoints.save_recovery_points()
+        checkpoint = f"{node.directories[0]}/{names.RECOVERY_POINTS}"
+        self.assertEqual(read_offsets(checkpoint), {KEY: 2})
+        self.cluster.elect(2, to=(2, 3))
+        node.threads.holding = True
+        self.cluster.order(1)
+        self.cluster.settle(1.1)
+        _, plan = node.threads.held[0]
+        plan()
+        self.assertEqual((self.cluster.ends()[1], read_offsets(checkpoint)), (2, {KEY: 1}))
 
     def test_an_old_leader_acknowledges_nothing_and_followers_leave_it(self) -> None:
         self.create()
