@@ -63,8 +63,8 @@ class ShardHandler(Protocol[R, S]):
     def on_unload(self, shard: S, now_ms: int) -> None:
         """Answer waiting requests; stop timers."""
 
-    def sweep(self, shard: S, now_ms: int) -> None:
-        """Expire what is older than its retention."""
+    def sweep(self, shard: S, now_ms: int) -> Iterator[None]:
+        """Expire what is older than its retention, in steps; the shard may change between them."""
 
 
 @attrs.frozen

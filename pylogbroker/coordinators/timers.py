@@ -10,13 +10,14 @@ deadlines, which may be weeks away.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import count
 from typing import Final
 
 import attrs
 
 Action = Callable[[int], None]  # called with the time in ms
+_END: Final = object()
 _SWEPT_ENTRIES_MIN: Final = 1000
 """Size from which the heap is searched for cancelled timers."""
 
@@ -57,14 +58,26 @@ class Timers:
         self._push(timer)
         return timer
 
-    def start_periodic(self, due: int, interval_ms: int, action: Action) -> Timer:
-        """Run `action` at `due` and every `interval_ms`, until cancelled."""
+    def start_periodic(self, due: int, interval_ms: int, begin: Callable[[int], Iterator[None]]) -> Timer:
+        """Begin a run at `due` and every `interval_ms`, until cancelled; other timers fire between its steps."""
+        steps: Iterator[None] | None = None
+        next_due = due
 
-        def run(now_ms: int) -> None:
-            self.move(timer, now_ms + interval_ms)
-            action(now_ms)
+        def take_step(now_ms: int) -> None:
+            nonlocal steps, next_due
+            if steps is None:
+                steps, next_due = begin(now_ms), now_ms + interval_ms
+            self.move(timer, now_ms + 1)
+            is_over = True
+            try:
+                is_over = next(steps, _END) is _END
+            finally:
+                if is_over:
+                    steps = None
+                    if timer.live:
+                        self.move(timer, next_due)
 
-        timer = self.start(due, run)
+        timer = self.start(due, take_step)
         return timer
 
     def move(self, timer: Timer, due: int) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from typing import Final
 
 import attrs
 
@@ -15,6 +16,8 @@ from pylogbroker.groups.offset_manager import OffsetManager
 from pylogbroker.groups.replay import ReplayedGroups
 from pylogbroker.groups.requests import JoinResult, SyncResult
 from pylogbroker.groups.settings import GroupSettings
+
+_GROUPS_PER_STEP: Final = 50  # with ten offsets each, a millisecond
 
 
 @attrs.define(eq=False)
@@ -86,10 +89,14 @@ class GroupShardHandler:
                 group.answer_join(member, JoinResult(ErrorCode.NOT_COORDINATOR, member.member_id))
                 group.answer_sync(member, SyncResult(ErrorCode.NOT_COORDINATOR))
 
-    def sweep(self, shard: GroupShard, now_ms: int) -> None:
-        for group in list(shard.groups.values()):
-            self._offsets.expire(group, now_ms)
-            shard.remove_if_dead(group)
+    def sweep(self, shard: GroupShard, now_ms: int) -> Iterator[None]:
+        groups = list(shard.groups.values())
+        for start in range(0, len(groups), _GROUPS_PER_STEP):
+            for group in groups[start : start + _GROUPS_PER_STEP]:
+                if group.state is not GroupState.DEAD:
+                    self._offsets.expire(group, now_ms)
+                    shard.remove_if_dead(group)
+            yield
 
     def delete_offsets(
         self, shard: GroupShard, group: Group, deleted_partitions: Collection[TopicPartition], now_ms: int

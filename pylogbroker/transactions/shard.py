@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import Final
 
 import attrs
 
@@ -17,6 +18,7 @@ from pylogbroker.transactions.settings import TransactionSettings
 from pylogbroker.transactions.states import IDLE, PREPARED, TransactionState
 from pylogbroker.transactions.transaction import Transaction, TransactionShard
 
+_IDS_PER_STEP: Final = 2000  # a millisecond
 _APPEND_BYTES_MAX = 256 * 1024  # below the limit of a batch
 
 
@@ -67,10 +69,14 @@ class TransactionShardHandler:
     def on_unload(self, shard: TransactionShard, now_ms: int) -> None:
         shard.close()
 
-    def sweep(self, shard: TransactionShard, now_ms: int) -> None:
-        expired = [each for each in shard.transactions.values() if self._is_expired(each, now_ms)]
-        for some in _in_appends(expired):
-            self._writer.write_tombstones(shard, some, now_ms)
+    def sweep(self, shard: TransactionShard, now_ms: int) -> Iterator[None]:
+        transactions = list(shard.transactions.values())
+        for start in range(0, len(transactions), _IDS_PER_STEP):
+            some = [each for each in transactions[start : start + _IDS_PER_STEP] if self._is_expired(each, now_ms)]
+            known = shard.transactions  # an append of the last sweep may have removed some meanwhile
+            for expired in _in_appends(each for each in some if known.get(each.transactional_id) is each):
+                self._writer.write_tombstones(shard, expired, now_ms)
+            yield
 
     def _is_expired(self, transaction: Transaction, now_ms: int) -> bool:
         metadata = transaction.metadata

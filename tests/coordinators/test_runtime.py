@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import attrs
 import pytest
 
@@ -48,8 +50,9 @@ class Handler:
     def on_unload(self, shard: list[object], now_ms: int) -> None:
         self.history.append(("unload", *shard))
 
-    def sweep(self, shard: list[object], now_ms: int) -> None:
+    def sweep(self, shard: list[object], now_ms: int) -> Iterator[None]:
         self.history.append(("sweep", now_ms))
+        yield
 
 
 class Harness(RuntimeHarness[Values, list[object]]):

@@ -1,5 +1,6 @@
 """Timers, and the event queue."""
 
+from collections.abc import Iterator
 from weakref import WeakSet
 
 import pytest
@@ -105,9 +106,14 @@ class TestTimers:
 
 
 class TestPeriodicTimers:
-    def test_periodic_timers_fire_until_they_are_cancelled(self) -> None:
+    def test_runs_begin_until_they_are_cancelled(self) -> None:
         timers, fired = Timers(), list[int]()
-        timer = timers.start_periodic(10, 5, fired.append)
+
+        def begin(now_ms: int) -> Iterator[None]:
+            fired.append(now_ms)
+            yield
+
+        timer = timers.start_periodic(10, 5, begin)
         for now_ms in range(30):
             fire(timers, now_ms)
             if now_ms == 22:
@@ -115,18 +121,46 @@ class TestPeriodicTimers:
         assert fired == [10, 15, 20]
         assert timers.next_due() is None
 
-    def test_an_action_may_cancel_its_timer(self) -> None:
+    def test_other_timers_fire_between_steps(self) -> None:
+        timers, fired = Timers(), list[object]()
+
+        def begin(now_ms: int) -> Iterator[None]:
+            for step in range(3):
+                fired.append((now_ms, step))
+                yield
+
+        timers.start_periodic(10, 20, begin)
+        timers.start(11, fired.append)
+        for now_ms in range(10, 31):
+            fire(timers, now_ms)
+        assert fired == [(10, 0), 11, (10, 1), (10, 2), (30, 0)]
+
+    def test_a_step_may_cancel_its_timer(self) -> None:
         timers = Timers()
-        timer = timers.start_periodic(10, 5, lambda now_ms: timer.cancel())
+
+        def begin(now_ms: int) -> Iterator[None]:
+            timer.cancel()
+            yield from ()
+
+        timer = timers.start_periodic(10, 5, begin)
         fire(timers, 10)
         assert timers.next_due() is None
 
-    def test_a_failure_does_not_end_a_periodic_timer(self) -> None:
-        timers = Timers()
-        timers.start_periodic(10, 5, lambda now_ms: [][0])
+    def test_a_failure_ends_a_run_and_not_the_timer(self) -> None:
+        timers, fired = Timers(), list[int]()
+
+        def begin(now_ms: int) -> Iterator[None]:
+            fired.append(now_ms)
+            yield
+            raise IndexError
+
+        timers.start_periodic(10, 5, begin)
+        fire(timers, 10)
         with pytest.raises(IndexError):
-            fire(timers, 10)
-        assert timers.next_due() == 15
+            fire(timers, 11)
+        for now_ms in range(12, 16):
+            fire(timers, now_ms)
+        assert fired == [10, 15]
 
 
 class TestEventQueue:

@@ -381,3 +381,20 @@ def test_settings_come_from_the_brokers_settings() -> None:
         "offset.metadata.max.bytes": 8,
     }
     assert GroupSettings.of(Values(names)) == GroupSettings(1, 2, 3, 4, 5, 360_000, 7, 8)
+
+
+def test_many_groups_expire_in_steps() -> None:
+    harness = Harness(attrs.evolve(SETTINGS, partitions=1))
+    for number in range(120):
+        harness.commit({T0: 1}, group_id=f"g{number}")
+    left = []
+    while (count := harness.coordinator.count_groups()) > 1:
+        if count == 70:  # it is used again during a sweep
+            harness.coordinator.delete_group("g119", harness.now)
+            harness.commit({T0: 2}, group_id="g119")
+        due = harness.runtime.next_deadline()
+        assert due is not None
+        harness.advance(max(due - harness.now, 0))
+        left.append(harness.coordinator.count_groups())
+    assert sorted({*left}, reverse=True) == [120, 70, 20, 1]
+    assert harness.offset(group_id="g119") == 2

@@ -1,10 +1,12 @@
 """Markers, time-outs, forgetting: what happens by itself."""
 
+import attrs
 import pytest
 
 from pylogbroker.broker.slices import at_once
 from pylogbroker.errors import ErrorCode
 from pylogbroker.transactions import TransactionSettings, TransactionTimeout, record_schema
+from pylogbroker.transactions.metadata import TransactionMetadata
 from tests.transactions.harness import SETTINGS, T0, TIMEOUT, U0, Harness
 
 E = ErrorCode
@@ -308,3 +310,18 @@ class TestForgetting:
         sizes = [len(batch) for batches in harness.log_port.batches.values() for batch in batches]
         assert max(sizes) < 400_000
         assert len(sizes) < 40 + 10
+
+    def test_very_many_ids_are_searched_in_steps(self) -> None:
+        harness = Harness(attrs.evolve(SETTINGS, partitions=1), loaded=False)
+        replay = harness.begin_load(0)
+        unused = TransactionMetadata(1, updated_ms=harness.now)
+        replay.state.metadata.update({f"x{number}": unused for number in range(4500)})
+        harness.runtime.activate(replay, harness.now)
+        left, count = [], 4500
+        while count:
+            due = harness.runtime.next_deadline()
+            assert due is not None
+            harness.advance(max(due - harness.now, 0))
+            count = len(at_once(harness.coordinator.list()).transactions)
+            left.append(count)
+        assert sorted({*left}, reverse=True) == [4500, 2500, 500, 0]
