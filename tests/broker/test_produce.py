@@ -429,10 +429,17 @@ class ConversionTests(ProduceTests):
         self.assertEqual(self.offset_of(second), 0)
 
     def test_without_acks(self) -> None:
-        self.assertIsNone(self.successResultOf(self.send(("gz", 0, batch([LARGE])), acks=0)))
+        sent = self.send(("gz", 0, batch([LARGE])), acks=0)
+        self.assertNoResult(sent)
         self.assertEqual(self.codecs(), [])
         self.node.threads.run_one()
+        self.assertIsNone(self.successResultOf(sent))
         self.assertEqual(self.codecs(), [Codec.GZIP])
+
+    def test_an_error_without_acks_closes_the_connection(self) -> None:
+        sent = self.send(("gz", 0, damaged(batch([LARGE]))), acks=0)
+        self.node.threads.run_one()
+        self.failureResultOf(sent, ProtocolViolation)
 
     def test_old_formats(self) -> None:
         answer = self.send(("t", 0, messages([LARGE, b"old"], 1)), version=2)

@@ -65,7 +65,7 @@ _PARTITIONS_INLINE_MAX = 16  # with the default max.message.bytes 16 MB, and som
 _STEP_BYTES = 64 * 1024  # appended in one step: some hundred microseconds
 _APPEND_COST_BYTES = 4096  # what an append costs besides the bytes
 
-Answer = ProduceResponse | Awaitable[ProduceResponse] | None
+Answer = ProduceResponse | Awaitable[ProduceResponse | None] | None
 
 
 def _narrow(services: Services, context: RequestContext, request: ProduceRequest) -> Decision | Steps[Decision]:
@@ -175,7 +175,7 @@ def _answer(appends: _Appends, request: ProduceRequest, response: ProduceRespons
             return response
         return appends.delayed.wait(request.timeout_ms).addCallback(lambda _: response)
     if appends.queued:
-        ensureDeferred(appends.finish())
+        return appends.finish_unanswered()
     _check_unanswered_errors(response)
     return None
 
@@ -278,6 +278,10 @@ class _Appends:
         if self.delayed is not None:
             await self.delayed.wait(self._request.timeout_ms)
         return self._response
+
+    async def finish_unanswered(self) -> None:
+        """Hold back the connection as for answers: records in memory must not grow in number."""
+        _check_unanswered_errors(await self.finish())
 
     def _appended(self, answer: PartitionProduceResponse, partition: Partition, appended: Appended) -> None:
         answer.base_offset = appended.base_offset
