@@ -18,6 +18,7 @@ from twisted.internet.testing import MemoryReactorClock, StringTransport
 
 from pylogbroker.coordination import acls
 from pylogbroker.coordination.database import TreeDatabase
+from pylogbroker.coordination.server.connection import WAITING_MAX
 from pylogbroker.coordination.server.factory import CONNECTIONS_MAX, ServerSettings, ZooKeeperFactory
 from pylogbroker.coordination.server.login_limit import LOGIN_SECONDS, LOGINS_MAX
 from pylogbroker.coordination.tree_file import TreeFile
@@ -224,6 +225,28 @@ def test_close_deletes_ephemeral_nodes_at_once(server: Server) -> None:
     assert client.ask(CLOSE) == [(7, 0, b"")]
     assert client.transport.disconnecting
     assert other.read(EXISTS, "/e") == NO_NODE
+
+
+@pytest.mark.parametrize("op", [CREATE, GET_DATA])
+def test_a_client_that_does_not_wait_for_answers_is_not_read_further(tmp_path: Path, op: int) -> None:
+    """Changes wait for the disk, and reads for the changes before them."""
+    clock, disk = Clock(), SlowDisk()
+    database = TreeDatabase(open_file(tmp_path), disk)
+    client = Server(clock, ZooKeeperFactory(database, clock)).accept()
+    client.send(connect_frame())
+    disk.work()
+    client.frames()
+    client.send(request(CREATE, creation("/first")))
+    for number in range(WAITING_MAX):
+        assert client.transport.producerState == "producing", number
+        client.send(request(op, creation("/n") if op == CREATE else text("/first") + b"\0"))
+    assert client.transport.producerState == "paused"
+    disk.work()
+    assert client.transport.producerState == "producing"
+    assert len(client.answers()) == 1 + WAITING_MAX
+    closing = Deferred.fromCoroutine(database.close())
+    disk.work()
+    assert closing.called
 
 
 def test_requests_behind_a_close_are_ignored(tmp_path: Path) -> None:

@@ -52,7 +52,7 @@ from pylogbroker.interfaces import CoordinationError
 
 log = Logger()
 FRAME_BYTES_MAX: Final = 0xFFFFF  # ZooKeeper's jute.maxbuffer
-_WAITING_MAX: Final = 1000  # requests of a connection; more are not received
+WAITING_MAX: Final = 1000  # requests of a connection, changes under way included; more are not received
 
 
 @attrs.define(eq=False)
@@ -152,7 +152,7 @@ class ServerConnection(Int32StringReceiver):
         pass
 
     def _control_receiving(self) -> None:
-        if self._is_paused or len(self._waiting) > _WAITING_MAX:
+        if self._is_paused or len(self._waiting) + self._changes > WAITING_MAX:
             self.transport.pauseProducing()
         elif self._state is not _State.CLOSED:
             self.transport.resumeProducing()
