@@ -170,6 +170,18 @@ class MovingTests(LogMoveTests):
             self.pass_time(0.2)
         self.assertEqual(self.places(), [])
 
+    def test_a_topic_of_the_same_name_stays_where_it_is(self) -> None:
+        self.node.threads.holding = True
+        self.move(finish=False)
+        self.node.send(delete_topics.handle, DeleteTopicsRequest([DeleteTopicState("t")], timeout_ms=1000))
+        self.node.threads.holding = False
+        while self.node.threads.held:
+            self.node.threads.run_one()
+        self.pass_time()
+        self.node.create("t")
+        self.pass_time()
+        self.assertEqual((self.places(), self.log.path), (["old/t_0"], f"{self.old}/t_0"))
+
     def test_the_rate(self) -> None:
         broker = self.node.broker
         rate = {"replica.alter.log.dirs.io.max.bytes.per.second": str(self.log.size // 10)}

@@ -63,6 +63,7 @@ class LogMoves:
     def __attrs_post_init__(self) -> None:
         self._copies = LogCopies(self._logs)
         self._partitions.on_opened.append(self._start)
+        self._partitions.on_log_deleted.append(self._forget)
 
     def start(self) -> None:
         """Begin the moves again that the last stop interrupted."""
@@ -89,6 +90,10 @@ class LogMoves:
             raise KafkaError(detail, ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT)
         self._wanted[key] = path
         self._start()
+
+    def _forget(self, deleted: Log) -> None:
+        """Forget the move of a log that goes: another topic of its name may come."""
+        self._wanted.pop((deleted.topic, deleted.partition), None)
 
     def _start(self) -> None:
         if self._wanted and not self._is_running and not self._is_stopped:
