@@ -79,11 +79,15 @@ async def register(
             if owner in (tree.session_id, *tree.earlier_sessions):
                 await tree.commit([Delete(path, node.stat.version)])
             elif wait_until_deleted is None or not await wait_until_deleted(path):
-                session = f"{owner % (1 << 64):#x}"  # as ZooKeeper writes it
-                raise StartupError(
-                    f"broker id {broker_id} is registered by another session ({session}), which has not expired: "
-                    "stop the broker that has this id, or set another broker.id"
-                )
+                raise registered_elsewhere(broker_id, owner)
+
+
+def registered_elsewhere(broker_id: int, owner: int) -> StartupError:
+    session = f"{owner % (1 << 64):#x}"  # as ZooKeeper writes it
+    return StartupError(
+        f"broker id {broker_id} is registered by another session ({session}), which has not expired: "
+        "stop the broker that has this id, or set another broker.id"
+    )
 
 
 def _stat(result: OperationResult) -> Stat:

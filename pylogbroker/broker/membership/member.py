@@ -99,8 +99,9 @@ class ClusterMember:
 
     async def _leave_isrs(self) -> None:
         path = zk_paths.broker(self._broker_id)
-        if await self._tree.exists(path) is not None and not await self._until_deleted(path):
-            return
+        former = await self._tree.exists(path)
+        if former is not None and not await self._until_deleted(path):
+            raise registration.registered_elsewhere(self._broker_id, former.owner)
         clock, suspect, self._suspect = self._runtime.clock, self._suspect, ()
         remaining = await wait_until_departed(self._tree, self._broker_id, suspect, clock, self._deadline())
         if remaining:

@@ -172,6 +172,19 @@ def test_after_a_crash_a_broker_leaves_the_isrs_before_it_registers(broker: Regi
     assert len(broker.epochs) == 2
 
 
+def test_after_a_crash_a_broker_does_not_register_before_it_has_left(broker: Registered) -> None:
+    """Its id stays registered for long, as that session has a longer timeout; all orders would be rejected then."""
+    another_session_registers(broker)
+    outcome: list[Any] = []
+    begin(broker.member.register(NODE, [("t", 0)])).addBoth(outcome.append)
+    broker.clock.advance(2 * SESSION_SECONDS)
+    now(broker.tree.commit([Delete(PATH)]))
+    assert not broker.member.is_registered
+    [failure] = outcome
+    assert failure.check(StartupError)
+    assert "broker id 1 is registered by another session" in str(failure.value)
+
+
 def test_a_broker_may_stay_in_the_isr_of_a_broker_that_dies(broker: Registered) -> None:
     store_isr(broker, 0, 1, 2)
     now(broker.tree.commit([Create(zk_paths.broker(2), b"{}")]))
