@@ -257,7 +257,9 @@ class LeaderReplica:
             return NO_ACTIONS
         if not self._is_in_sync(progress) or not self._is_eligible(replica_id, progress):
             return NO_ACTIONS
-        return self._propose((*isr.committed, replica_id))
+        followers = self._followers
+        members = tuple(id_ for id_ in isr.committed if id_ == self.broker_id or id_ in followers)
+        return self._propose((*members, replica_id))
 
     def _shrink_isr(self, now_ms: int) -> Actions:
         if self.isr.pending is not None:

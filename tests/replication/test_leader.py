@@ -114,6 +114,12 @@ def test_one_change_is_in_flight() -> None:
     assert leader.fetch(3, 0).actions == (AlterIsr(IsrChange(EPOCH, 21, (1, 2, 3), (10, -1, -1))),)
 
 
+def test_a_member_of_the_isr_that_is_no_replica_leaves_with_the_next_change() -> None:
+    """A controller of Apache Kafka leaves one if it dies while it cancels a reassignment."""
+    leader = Leader(log_of(), isr=(1, 9), replicas=(1, 2))
+    assert leader.fetch(2, 0).actions == (expansion(1, 2, broker_epochs=(10, -1)),)
+
+
 def test_a_lagging_follower_leaves_the_isr_once_confirmed() -> None:
     leader = Leader(log_of())
     leader.append()
