@@ -131,6 +131,8 @@ class ReplicaFetcher:
         self.remove(key)
         self.replicas[key] = self._resting[key] = replica
         self._topics[replica.topic_id] = replica.topic
+        if len(self._topics) > 2 * len(self.replicas):  # names of topics that are gone
+            self._topics = {each.topic_id: each.topic for each in self.replicas.values()}
         if replica.topic_id == NO_ID:
             self._without_id.add(key)
         replica.on_ready = self._wake

@@ -134,6 +134,16 @@ class FetcherTests(SynchronousTestCase):
         self.channel.answer(fetched(0))
         self.assertEqual(self.fetcher.requests, 2)
 
+    def test_topics_that_are_gone_are_forgotten(self) -> None:
+        [replica] = self.add([fetch_from(0)])
+        for number in range(100, 200):
+            other: Any = Replica(0, [], f"t{number}", UUID(int=number))
+            self.fetcher.add(other)
+            self.fetcher.remove((other.topic, 0))
+        self.assertLess(len(self.fetcher._topics), 10)
+        self.channel.answer(fetched(0))
+        self.assertEqual(replica.heard, ["fetched"])
+
     def test_the_slowest_fetchers_rate_is_scraped(self) -> None:
         self.add([fetch_from(0)])
         other = ReplicaFetcher(3, Channel(), FetcherSettings(2, InterBrokerProtocol.parse("3.9")), self.runtime)
