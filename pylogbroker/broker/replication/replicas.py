@@ -351,7 +351,10 @@ class Replicas:
     async def _tick(self) -> None:
         async for key, replica in self._runtime.slices.over(tuple(self._replicas.items())):
             if replica.leadership is not None and self._replicas.get(key) is replica:  # else its log failed meanwhile
-                replica.leadership.tick()
+                try:
+                    replica.leadership.tick()
+                except Exception:  # the other partitions must be checked, and this one again
+                    log.failure("followers of {topic}-{partition} are not checked now", topic=key[0], partition=key[1])
 
     # Fetchers
 

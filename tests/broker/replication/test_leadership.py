@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from unittest.mock import patch
+
 from twisted.internet.defer import Deferred
 
 from pylogbroker.broker.apis import delete_records
+from pylogbroker.broker.replication.leadership import Leadership
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.metadata.delta import ConfigChanged, Delta, TopicCreated
 from pylogbroker.metadata.image import PartitionState, TopicImage, topic_resource
@@ -34,6 +37,16 @@ class IsrTests(ClusterTests):
         self.assertEqual(self.cluster.high_watermarks()[1], 0)
         self.assertEqual(self.cluster.commit_isr(), (1, 2))
         self.assertEqual(self.cluster.high_watermarks()[1], 1)
+
+    def test_a_check_that_fails_does_not_end_the_checks(self) -> None:
+        self.create()
+        self.cluster.cut.add((3, 1))
+        self.cluster.append(1, b"a")
+        with patch.object(Leadership, "tick", side_effect=ValueError("broken")):
+            self.cluster.settle(6)
+        self.assertNotEqual(self.flushLoggedErrors(ValueError), [])
+        self.cluster.settle(10)
+        self.assertEqual(self.cluster.commit_isr(), (1, 2))
 
     def test_a_follower_that_has_caught_up_joins_the_isr(self) -> None:
         self.create(isr=(1, 2))
