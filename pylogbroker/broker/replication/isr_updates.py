@@ -118,16 +118,20 @@ class IsrUpdates:
             answers, failed = self._answers(response, sent), code_of(response.error_code)
         for key, proposal in sent.items():
             code, isr, partition_epoch = answers.get(key, (failed or ErrorCode.UNKNOWN_SERVER_ERROR, (), -1))
-            if code:
-                proposal.leadership.isr_change_failed(proposal.change, code)
-            else:
-                log.info(
-                    "in-sync replicas of {topic}-{partition}: {isr}", topic=key[0], partition=key[1], isr=list(isr)
-                )
-                known = proposal.leadership.leader.isr.committed
-                self.shrinks += len(isr) < len(known)
-                self.expands += len(isr) > len(known)
-                proposal.leadership.isr_altered(isr, partition_epoch)
+            try:
+                if code:
+                    proposal.leadership.isr_change_failed(proposal.change, code)
+                else:
+                    self._altered(key, proposal.leadership, isr, partition_epoch)
+            except Exception:  # the others wait for their answers
+                log.failure("the ISR of {topic}-{partition} is not updated", topic=key[0], partition=key[1])
+
+    def _altered(self, key: TopicPartition, leadership: Leadership, isr: tuple[int, ...], partition_epoch: int) -> None:
+        log.info("in-sync replicas of {topic}-{partition}: {isr}", topic=key[0], partition=key[1], isr=list(isr))
+        known = leadership.leader.isr.committed
+        self.shrinks += len(isr) < len(known)
+        self.expands += len(isr) > len(known)
+        leadership.isr_altered(isr, partition_epoch)
 
     def _answers(
         self, response: AlterPartitionResponse, sent: dict[TopicPartition, _Proposal]

@@ -11,6 +11,7 @@ import attrs
 import pytest
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
+from twisted.logger import capturedLogs
 
 from pylogbroker.broker.replication.isr_updates import IsrUpdates
 from pylogbroker.broker.runtime import Runtime
@@ -113,6 +114,21 @@ def test_proposals_share_a_request_and_each_gets_its_answer(
     assert second.answers == [ErrorCode.INVALID_UPDATE_VERSION]
     assert third.answers == [ErrorCode.UNKNOWN_SERVER_ERROR]
     assert (updates.shrinks, updates.expands) == (0, 1)
+
+
+def test_a_leader_that_fails_does_not_keep_others_from_their_answers(
+    updates: Any, clock: Clock, controller: AskedController, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = Leader(0), Leader(1)
+    monkeypatch.setattr(first, "isr_altered", lambda isr, partition_epoch: 1 // 0)
+    for each in (first, second):
+        updates.propose(each, each.change(1, 2), 0)
+    clock.advance(0)
+    with capturedLogs() as events:
+        controller.asked[0][1].callback(response(granted(0, 1, 2), granted(1, 1, 2)))
+    assert second.answers == [((1, 2), 5)]
+    [failure] = [event["log_failure"] for event in events if "log_failure" in event]
+    assert failure.check(ZeroDivisionError)
 
 
 def test_a_smaller_isr_is_counted(updates: Any, clock: Clock, controller: AskedController) -> None:
