@@ -212,8 +212,8 @@ class ClusterAdmin:
         path, settings_path = zk_paths.topic(topic.name), zk_paths.topic_config(topic.name)
         data = zk_schema.encode_config(settings)
         while True:
-            present, stored = await self._tree.get_many([path, settings_path])
-            if present is not None:
+            present, mark, stored = await self._tree.get_many([path, zk_paths.deleted_topic(topic.name), settings_path])
+            if present is not None or mark is not None:
                 raise KafkaError(f"Topic {topic.name!r} already exists", ErrorCode.TOPIC_ALREADY_EXISTS)
             write: Create | SetData = Create(settings_path, data)
             if stored is not None:  # left behind by an interrupted creation

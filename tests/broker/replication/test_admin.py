@@ -186,6 +186,13 @@ class TopicTests(AdminTests):
             self.assertEqual(getattr(error, "code", None), ErrorCode.TOPIC_ALREADY_EXISTS)
             self.assertEqual(self.stored(zk_paths.topic_config(name)), settings)
 
+    def test_a_topic_whose_deletion_has_not_ended_exists(self) -> None:
+        """Its node may be gone; a controller that finds the mark would delete a new topic."""
+        now(self.tree.commit([Create(zk_paths.deleted_topic("new"))]))
+        error = error_of(self.admin.create_topic(NewTopic("new", 1, 1)))
+        self.assertEqual(getattr(error, "code", None), ErrorCode.TOPIC_ALREADY_EXISTS)
+        self.assertNotIn("new", now(self.tree.children(zk_paths.TOPICS)))
+
     def test_settings_that_an_interrupted_creation_has_left_are_replaced(self) -> None:
         path = zk_paths.topic_config("new")
         now(self.tree.commit([Create(path, zk_schema.encode_config({"retention.ms": "5"}))]))
