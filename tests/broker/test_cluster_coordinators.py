@@ -1,16 +1,24 @@
-"""FindCoordinator in a cluster, and a member that leaves before it has registered."""
+"""FindCoordinator in a cluster, and members that leave."""
 
 from __future__ import annotations
 
 from contextlib import ExitStack
 from tempfile import TemporaryDirectory
 from typing import Any
+from unittest.mock import patch
 
+from twisted.internet.defer import Deferred
+from twisted.logger import capturedLogs, formatEvent
 from twisted.trial.unittest import SynchronousTestCase
 
 from pylogbroker.broker.apis import find_coordinator
+from pylogbroker.broker.replication.controller_channel import ControllerChannel
 from pylogbroker.errors import ErrorCode
-from pylogbroker.wire.messages.controlled_shutdown import ControlledShutdownRequest
+from pylogbroker.wire.messages.controlled_shutdown import (
+    ControlledShutdownRequest,
+    ControlledShutdownResponse,
+    RemainingPartition,
+)
 from pylogbroker.wire.messages.find_coordinator import FindCoordinatorRequest
 from tests.broker.members import Members, opened_members
 from tests.broker.trees import now
@@ -45,6 +53,27 @@ class CoordinatorTests(SynchronousTestCase):
         self.cluster.down.add(1)
         self.cluster.update()
         self.assertEqual(self.find(2, 0)[:2], (ErrorCode.COORDINATOR_NOT_AVAILABLE, -1))
+
+    def test_a_member_says_why_it_does_not_stop_yet(self) -> None:
+        role: Any = self.cluster[1].broker.role
+        role._member.epoch = 5
+        answers = [
+            ControlledShutdownResponse(ErrorCode.NOT_CONTROLLER),
+            ControlledShutdownResponse(remaining_partitions=[RemainingPartition("t", 0)]),
+            ControlledShutdownResponse(),
+        ]
+
+        async def request(channel: ControllerChannel, make: Any, versions: Any) -> Any:
+            return answers.pop(0)
+
+        with patch.object(ControllerChannel, "request", request), capturedLogs() as events:
+            left = Deferred.fromCoroutine(role.leave())
+            role._runtime.clock.pump([5.0] * 2)
+        self.successResultOf(left)
+        lines = [formatEvent(event) for event in events]
+        self.assertEqual(
+            lines, ["the controller moves no leaderships now: NOT_CONTROLLER", "1 partitions are still led here"]
+        )
 
     def test_a_member_that_has_not_registered_hands_nothing_over(self) -> None:
         role: Any = self.cluster[1].broker.role

@@ -49,6 +49,7 @@ from pylogbroker.metadata.image import PartitionKey, TopicImage
 from pylogbroker.metadata.zk_image import read_image
 from pylogbroker.metadata.zk_schema import BrokerNode
 from pylogbroker.rpc.broker_channel import BrokerChannel
+from pylogbroker.rpc.errors import code_of
 from pylogbroker.rpc.security import ConnectionSecurity
 from pylogbroker.wire.messages.controlled_shutdown import ControlledShutdownRequest
 
@@ -241,9 +242,12 @@ class ClusterRole:
             except Exception as error:
                 log.warn("the controller could not be asked to move leaderships: {why}", why=error)
                 continue
-            if not response.error_code and not response.remaining_partitions:
+            if response.error_code:
+                log.warn("the controller moves no leaderships now: {error}", error=code_of(response.error_code).name)
+            elif response.remaining_partitions:
+                log.info("{count} partitions are still led here", count=len(response.remaining_partitions))
+            else:
                 return
-            log.info("{count} partitions are still led here", count=len(response.remaining_partitions))
         log.warn("the broker stops although it may lead partitions: they have no leader until the controller notices")
 
     def _controller_settings(self) -> ControllerSettings:
