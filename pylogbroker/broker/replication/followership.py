@@ -232,6 +232,7 @@ class Followership:
             self._runtime.in_thread(_unlink, files)
         self.partition.high_watermark.cut()
         self.follower.truncated()
+        self.partition.high_watermark.advance()  # to the log start, if the log begins again
 
 
 def _unlink(deleted: Iterable[DeletedFiles]) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 from pylogbroker.errors import ErrorCode
 from pylogbroker.wire.messages.fetch import FetchRequest
 from tests.broker.failing_disks import broken, failing
+from tests.broker.replicas import OTHER, ReplicaTests
 from tests.broker.replication.cluster import ClusterTests
 
 
@@ -45,6 +46,17 @@ class FollowingTests(ClusterTests):
         self.cluster.cut.clear()
         self.cluster.settle(1.1)
         self.assertEqual(self.cluster.ends(), {1: 1, 2: 1, 3: 1})
+
+
+class BeginAgainTests(ReplicaTests):
+    def test_a_log_that_begins_again_has_a_high_watermark_at_its_start(self) -> None:
+        """The leader has deleted all that the follower lacks, and may have no record after that."""
+        self.order(OTHER)
+        following: Any = self.partitions.hosted["t", 0].followed
+        following.request_failed(following.next_request(), ErrorCode.OFFSET_OUT_OF_RANGE)
+        for _ in ("latest", "earliest"):
+            following.offset_listed(following.next_request(), 5)
+        self.assertEqual((self.log.log_start_offset, self.log.log_end_offset, self.log.high_watermark), (5, 5, 5))
 
 
 class AcknowledgementTests(ClusterTests):
