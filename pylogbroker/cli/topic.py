@@ -244,7 +244,7 @@ def trim(
 
 def partitions_of(admin: AdminClient, topics: Iterable[str]) -> list[TopicPartition]:
     """Return the partitions of texts `TOPIC` or `TOPIC:PARTITION,...`. Raise ConfigError for one that is missing."""
-    wanted = dict(partitions(text, "TOPIC") for text in topics)
+    wanted = partitions(topics, "TOPIC")
     described = admin.topics.describe(wanted)
     for topic, numbers in wanted.items():
         count = len(described[topic].partitions)

@@ -115,6 +115,8 @@ def test_trim(run: Command, admin: AdminClient, broker: Broker, topic: str) -> N
     assert trim("--before-time", 1500, "--yes") == [(0, 1, 1), (0, 0, 0)]
     assert trim("--before-offset", 2, "--yes") == [(1, 2, 1), (0, 0, 0)]
     assert trim("--all", "--yes") == [(2, 3, 1), (0, 0, 0)]
+    repeated = run("topic", "trim", f"{topic}:1", f"{topic}:0", "--all", "--yes", "--format", "json")
+    assert [each["partition"] for each in as_json(repeated)] == [0, 1]
     consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": topic})
     assert consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=5) == (3, 3)
     consumer.close()
