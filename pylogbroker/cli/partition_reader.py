@@ -96,7 +96,8 @@ class PartitionReader:
             self._positions[key] = messages.error.first
             return
         for message in messages:
-            if self._is_done(key):
+            if self._ends is not None and message.offset >= self._ends[key]:  # the offsets before may be a marker's
+                self._positions[key] = message.offset
                 return
             self._positions[key] = message.next_offset
             yield message

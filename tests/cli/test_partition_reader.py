@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Self
 
 import pytest
 from twisted.internet.task import Clock
@@ -58,3 +58,42 @@ def test_reading_for_ever_goes_on_and_says_so_once(capsys: pytest.CaptureFixture
 
 def test_reading_at_the_end_sends_no_request() -> None:
     assert list(reader({KEY: 0}, Clock()).messages()) == []
+
+
+class FetchedRecords(list[Any]):
+    """Messages of one fetch, from some offsets on."""
+
+    error = None
+
+    def __init__(self, *offsets: int) -> None:
+        super().__init__(SimpleNamespace(offset=each, next_offset=each + 1) for each in offsets)
+        self.next_offset = offsets[-1] + 1
+
+
+class FakeConsumer:
+    """Has records at the offsets 0, 1 and 3 on: offset 2 is that of a transaction's marker."""
+
+    def __init__(self, *_: object, **__: object) -> None:
+        """Connect to nothing."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close nothing."""
+
+    def multifetch(self, wanted: list[tuple[str, int, int]], **_: object) -> list[FetchedRecords]:
+        return [FetchedRecords(*(each for each in (0, 1, 3, 4) if each >= offset)) for _, _, offset in wanted]
+
+
+@pytest.mark.parametrize(("end", "expected"), [(1, [0]), (2, [0, 1]), (3, [0, 1]), (4, [0, 1, 3])])
+def test_no_record_at_the_end_or_after_it(monkeypatch: pytest.MonkeyPatch, end: int, expected: list[int]) -> None:
+    monkeypatch.setattr("pylogbroker.client.sync.SimpleConsumer", FakeConsumer)
+    topics = {"orders": SimpleNamespace(partitions=[SimpleNamespace(leader=7)])}
+    brokers = [SimpleNamespace(broker_id=7, host="127.0.0.1", port=1)]
+    admin: Any = SimpleNamespace(
+        cluster=SimpleNamespace(describe=lambda: SimpleNamespace(brokers=brokers)),
+        topics=SimpleNamespace(describe=lambda names: topics),
+    )
+    reading = PartitionReader(Connection({"bootstrap.servers": "127.0.0.1:1"}, 30), admin, {KEY: 0}, {KEY: end})
+    assert [message.offset for message in reading.messages()] == expected
