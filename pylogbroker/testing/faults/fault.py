@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Any, Protocol
 
 import attrs
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, succeed
 
 from pylogbroker.errors import ErrorCode
 from pylogbroker.testing.faults.criteria import Call, Criteria
@@ -167,7 +167,9 @@ class Fault(Watch):
         return errors[(self.hits - 1) % len(errors)] if errors else None
 
     def released(self) -> Deferred[None]:
-        """Return a Deferred that fires with `release`."""
+        """Return a Deferred that fires with `release`, which may have come already."""
+        if self._is_released:
+            return succeed(None)
         waiting: Deferred[None] = Deferred(lambda gone: self._held.remove(gone))
         self._held.append(waiting)
         return waiting

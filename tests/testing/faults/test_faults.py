@@ -16,6 +16,7 @@ from pylogbroker.tap.service import BrokerService
 from pylogbroker.testing import Broker
 from pylogbroker.testing.faults import FaultNotFired, Faults
 from pylogbroker.testing.faults.requests import RequestLog
+from pylogbroker.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from pylogbroker.wire.messages.heartbeat import HeartbeatResponse
 from tests.broker.log_lines import logged_lines
 from tests.testing.faults.raw import RawClient
@@ -156,6 +157,16 @@ def test_a_held_request_delays_later_ones(broker: Broker, raw: RawClient, topic:
     assert watch.hits == 1
     fault.release()
     assert [raw.receive_produced().base_offset for _ in range(2)] == [0, 1]
+
+
+def test_a_request_that_is_released_before_it_is_held(broker: Broker, raw: RawClient, topic: str) -> None:
+    """A test may release it as soon as it has come."""
+    for delay, after in ((0.2, False), (0.0, True)):
+        fault = broker.faults.add("Fetch", hold=True, delay=delay, after=after)
+        raw.send(FetchRequest(max_wait_ms=200, min_bytes=1, topics=[FetchTopic(topic, partitions=[FetchPartition(0)])]))
+        fault.wait()
+        fault.release()
+        assert raw.receive().error_code == 0
 
 
 def test_a_fault_for_one_broker_of_a_cluster() -> None:
