@@ -100,7 +100,7 @@ class MovableClock:
         now = self.seconds()
         self._sort()
         for call in [each for each in self._calls if each.getTime() <= now]:
-            if call.active():
+            if call.active() and call.getTime() <= now:  # an earlier one may have put it off
                 self._run(call)
         self._set_timer()
 

@@ -71,6 +71,15 @@ class TestMovableClock:
         self.reactor.advance(1)
         assert self.ran == [("reset", 101.0)]
 
+    def test_a_call_that_an_earlier_one_puts_off(self) -> None:
+        """Heartbeats do so with the end of a session, when the thread comes late to both."""
+        self.clock.callLater(1, lambda: late.reset(10))
+        late = self.clock.callLater(2, self.note, "late")
+        self.reactor.advance(3)
+        assert self.ran == []
+        self.reactor.advance(10)
+        assert self.ran == [("late", 113.0)]
+
     def test_a_periodic_call_does_not_run_for_ever(self) -> None:
         def again() -> None:
             self.note("again")
