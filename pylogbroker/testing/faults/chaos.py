@@ -21,6 +21,7 @@ from pylogbroker.wire.messages.produce import ProduceRequest
 
 CHOSEN_MAX: Final = 10_000
 _DELAY_SECONDS_MAX: Final = 0.02
+_MAGIC: Final = slice(16, 17)  # in a record batch, and in a message set
 _PRODUCER_ID: Final = slice(43, 51)  # in a record batch
 
 _ERRORS: Final = {
@@ -84,4 +85,4 @@ def _actions(call: Call, delay: float) -> list[Action]:
 
 def _is_idempotent(request: ProduceRequest) -> bool:
     batches = (partition.records for topic in request.topic_data for partition in topic.partition_data)
-    return all(batch is not None and batch[_PRODUCER_ID] != b"\xff" * 8 for batch in batches)
+    return all(batch is not None and batch[_MAGIC] == b"\2" and batch[_PRODUCER_ID] != b"\xff" * 8 for batch in batches)

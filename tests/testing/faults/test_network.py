@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import attrs
@@ -11,9 +12,12 @@ import pytest
 from confluent_kafka import Consumer, Producer
 from twisted.internet.task import Clock
 
+from pylogbroker.records import Record, build
 from pylogbroker.testing import Broker
+from pylogbroker.testing.faults.chaos import Chaos
 from pylogbroker.testing.faults.network import Conditions, Flow
 from pylogbroker.wire.messages.heartbeat import HeartbeatRequest
+from pylogbroker.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tests.testing.faults.raw import RawClient
 
 
@@ -159,3 +163,22 @@ def test_chaos_repeats_itself(broker: Broker) -> None:
         chaos.remove()
     assert found[0] == found[1]
     assert len(found[0]) > 3
+
+
+@pytest.mark.parametrize(
+    ("magic", "producer_id", "is_only_delayed"), [(0, -1, True), (1, -1, True), (2, -1, True), (2, 7, False)]
+)
+def test_chaos_lets_no_client_repeat_records(magic: int, producer_id: int, is_only_delayed: bool) -> None:
+    """A request whose connection is closed is sent again, which only idempotent producers may do."""
+    numbers = {"producer_id": producer_id, "producer_epoch": 0, "base_sequence": 0} if producer_id >= 0 else {}
+    records = build([Record(0, -1 if magic == 0 else 1, None, b"a value that is long enough")], magic=magic, **numbers)
+    request = ProduceRequest(acks=-1, topic_data=[TopicProduceData("t", [PartitionProduceData(0, records)])])
+    call: Any = SimpleNamespace(
+        api=SimpleNamespace(key=ProduceRequest.api_key, name="Produce"),
+        context=SimpleNamespace(client_id="c"),
+        request=request,
+    )
+    chaos = Chaos(3, 1.0, lambda _: None)
+    found = [action for _ in range(60) if (action := chaos.choose(call)) is not None]
+    assert len(found) == 30
+    assert all(action.close is None and not action.errors for action in found) is is_only_delayed
