@@ -121,7 +121,6 @@ class Broker(BrokerRequests):
     def stop(self) -> None:
         """Answer running requests, close everything, and remove the data."""
         with self._stack:
-            self._end_requests()
             self._down.clear()
 
     @property
@@ -183,8 +182,8 @@ class Broker(BrokerRequests):
         settings = {**listeners, "log.dirs": directory, **ALLOW_FAULTS, **self._settings}
         self.listeners = self._runner.start(stack, thread, settings, self._count)
         self._thread = thread
+        stack.callback(self._end_requests)
         if self._acls:
-            stack.callback(self._end_requests)
             self._ask(lambda admin: admin.create_acls(self._acls), "ACLs")
         if self._has_registry:
             self._start_registry(stack, thread)

@@ -21,6 +21,7 @@ from pylogbroker.client.sync.background import TimedOut, WrongThread
 from pylogbroker.errors import ConfigError, KafkaError, StartupError
 from pylogbroker.testing import Broker
 from pylogbroker.testing.reactor_thread import ReactorThread
+from pylogbroker.testing.schema_registry.service import RegistryService
 
 
 @pytest.fixture(scope="module")
@@ -142,6 +143,19 @@ def test_a_failed_start(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> No
         pass
     assert (threading.active_count(), open_files()) == (threads, files)
     assert capfd.readouterr().err == ""
+
+
+def test_a_start_after_one_that_failed_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def start(service: RegistryService) -> None:
+        raise StartupError("no registry")
+
+    broker = Broker(schema_registry=True)
+    with monkeypatch.context() as patch:
+        patch.setattr(RegistryService, "start", start)
+        with pytest.raises(StartupError, match="no registry"):
+            broker.start()
+    with broker:
+        assert broker.topics == {"_schemas": 1}
 
 
 def test_a_setting_that_does_not_exist() -> None:
