@@ -16,6 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from twisted.internet.defer import Deferred, ensureDeferred, fail
+from twisted.internet.defer import TimeoutError as DeferredTimeout
 from twisted.internet.interfaces import IDelayedCall
 from twisted.internet.threads import deferToThreadPool
 from twisted.python.failure import Failure
@@ -100,7 +101,10 @@ class BrokerConnection(PipelinedConnection):
     # -- authentication ------------------------------------------------------------------------------------------
 
     async def authenticate(self, credentials: Credentials, timeout: float) -> None:
-        """Authenticate, and again before the session ends; raise NotAuthenticated."""
+        """Authenticate, and again before the session ends; raise NotAuthenticated, or RequestTimedOut.
+
+        Each step may take `timeout` seconds.
+        """
         from pylogbroker.rpc.authentication import authenticate, renewal_seconds
 
         steps = authenticate(self._kafka, credentials)
@@ -112,7 +116,10 @@ class BrokerConnection(PipelinedConnection):
                     step = steps.send(answer)
                     continue
                 try:
-                    result = await deferToThreadPool(self._clock, self._clock.getThreadPool(), step)
+                    working = deferToThreadPool(self._clock, self._clock.getThreadPool(), step)
+                    result = await working.addTimeout(timeout, self._clock)
+                except DeferredTimeout:  # of a token's provider; requests that are held must not wait for ever
+                    raise RequestTimedOut(f"the login to {self.address} was not ready in {timeout:g} s") from None
                 except Exception as error:
                     step = steps.throw(error)
                 else:

@@ -15,7 +15,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from pylogbroker.client.settings import CLIENT, read
 from pylogbroker.errors import ErrorCode
 from pylogbroker.rpc.connection import BrokerConnection
-from pylogbroker.rpc.errors import ConnectionLost, NotAuthenticated, NotConnected
+from pylogbroker.rpc.errors import ConnectionLost, NotAuthenticated, NotConnected, RequestTimedOut
 from pylogbroker.rpc.settings import Address, ConnectionSettings
 from pylogbroker.security.sasl.credentials import Credentials
 from pylogbroker.wire import UnsupportedVersion, request_codec, response_codec
@@ -175,6 +175,32 @@ class SaslConnectionTests(SynchronousTestCase):
         self.failureResultOf(in_flight, NotConnected)
         self.failureResultOf(waiting, NotConnected)
         self.assertTrue(self.transport.aborted)
+
+    def test_a_login_that_does_not_get_ready(self) -> None:
+        """Token providers may wait for a server."""
+        done = self.start()
+        self.clock.holding = True
+        self.assertEqual(self.requests(), [SaslHandshakeRequest("PLAIN")])
+        self.answer(SHAKEN)
+        self.clock.advance(4.9)
+        self.assertNoResult(done)
+        self.clock.advance(0.2)
+        error = self.failureResultOf(done, RequestTimedOut).value
+        self.assertEqual(str(error), "the login to there:9093 was not ready in 5 s")
+        for late in self.clock.held:
+            late()
+        self.assertEqual(self.requests(), [])
+
+    def test_a_renewal_that_does_not_get_ready(self) -> None:
+        self.successResultOf(self._renewing())
+        waiting = self.connection.request(BEAT)
+        self.clock.holding = True
+        self.answer(SHAKEN)
+        self.clock.advance(9.9)
+        self.assertNoResult(waiting)
+        self.clock.advance(0.2)
+        self.failureResultOf(waiting, ConnectionLost)
+        self.assertFalse(self.connection.is_open)
 
     def test_a_connection_that_is_lost_during_the_renewal(self) -> None:
         self.successResultOf(self._renewing())
