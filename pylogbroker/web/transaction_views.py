@@ -28,7 +28,6 @@ from pylogbroker.wire.messages.write_txn_markers import (
 STATES: Final = ("open", "all")
 _OPEN: Final = ("Ongoing", "PrepareCommit", "PrepareAbort")
 _PARTITION_MAX: Final = 2**31 - 1
-_FENCE_TIMEOUT_MS: Final = 60_000  # of the next transaction, which never begins
 _FENCE_ATTEMPTS: Final = 50
 _RETRY_SECONDS: Final = 0.1
 
@@ -108,7 +107,7 @@ async def fence_producer(visitor: Visitor, query: Query) -> dict[str, Any]:
     [known] = (await visitor.ask(DescribeTransactionsRequest([name]), coordinator)).transaction_states
     raise_for(known.error_code)
     for _ in range(_FENCE_ATTEMPTS):
-        answer = await visitor.ask(InitProducerIdRequest(name, _FENCE_TIMEOUT_MS), coordinator)
+        answer = await visitor.ask(InitProducerIdRequest(name, known.transaction_timeout_ms), coordinator)
         if answer.error_code != ErrorCode.CONCURRENT_TRANSACTIONS:  # then the coordinator still aborts the transaction
             break
         await deferLater(visitor.services.runtime.clock, _RETRY_SECONDS, lambda: None)

@@ -7,8 +7,10 @@ from collections.abc import Callable
 import pytest
 from confluent_kafka import Producer as OtherProducer
 
+from pylogbroker.client import Producer
 from pylogbroker.client.admin import AdminClient, NewTopic
 from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.testing import MemoryBroker
 from tests.support.brokers import Broker
 
 
@@ -40,6 +42,20 @@ async def test_transactions(broker: Broker, topic: str, fresh_name: Callable[[],
     with pytest.raises(KafkaError):
         await admin.transactions.list(states=["Nonsense"])
     await admin.close()
+
+
+def test_a_producer_is_fenced_where_transactions_must_be_short() -> None:
+    with MemoryBroker(transaction_max_timeout_ms=10_000) as broker:
+        producer = Producer(broker.bootstrap, reactor=broker.clock, transactional_id="p", transaction_timeout_ms=5000)
+        broker.run(producer.begin())
+        admin = AdminClient(broker.bootstrap, reactor=broker.clock)
+        assert broker.run(admin.transactions.fence(["p"]))["p"][1] > 0
+        assert broker.run(admin.transactions.describe(["p"]))["p"].timeout_ms == 5000
+        with pytest.raises(KafkaError) as caught:
+            broker.run(admin.transactions.fence(["unknown"]))
+        assert caught.value.code is ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
+        for client in (admin, producer):
+            broker.run(client.close())
 
 
 async def test_a_transaction_is_aborted_without_its_coordinator(

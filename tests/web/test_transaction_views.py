@@ -57,6 +57,12 @@ class TestTransactions(TransactionViewTests):
         self.change("fence-producer", 404, id="nobody", confirm="nobody")
         self.assertEqual(self.ids("state=all"), ["p"])
 
+    def test_fencing_keeps_the_timeout_of_a_transactional_id(self) -> None:
+        """Another one might be above transaction.max.timeout.ms."""
+        self.producer("p", timeout_ms=7000)
+        self.change("fence-producer", id="p", confirm="p")
+        self.assertEqual(self.ask("transaction?id=p")["timeout_ms"], 7000)
+
     def test_abort_in_a_partition(self) -> None:
         producer = self.begun(b"v")
         self.begun(b"w", transactional_id="other")

@@ -111,7 +111,14 @@ class TransactionAdmin:
         route = self._router.coordinators(CoordinatorType.TRANSACTION)
         found: dict[str, tuple[int, int]] = {}
         for each in dict.fromkeys(transactional_ids):
-            found.update(await self._router.ask(route, [each], _fencing, partial(_identity, each)))
+            ask = partial(self._router.ask, route, [each], read=partial(_identity, each))
+            try:
+                found.update(await ask(make=partial(_fencing, _FENCE_TIMEOUT_MS)))
+            except KafkaError as error:
+                if error.code is not ErrorCode.INVALID_TRANSACTION_TIMEOUT:
+                    raise
+                known = (await self.describe([each]))[each]  # the broker's maximum is lower
+                found.update(await ask(make=partial(_fencing, known.timeout_ms)))
         return found
 
     @deferred
@@ -163,9 +170,9 @@ class TransactionAdmin:
         return await self._router.ask(self._router.leaders(), wanted, make, read)
 
 
-def _fencing(transactional_ids: Sequence[str]) -> InitProducerIdRequest:
+def _fencing(timeout_ms: int, transactional_ids: Sequence[str]) -> InitProducerIdRequest:
     [name] = transactional_ids
-    return InitProducerIdRequest(arguments.name("transactional_ids", name), _FENCE_TIMEOUT_MS)
+    return InitProducerIdRequest(arguments.name("transactional_ids", name), timeout_ms)
 
 
 def _identity(name: str, response: InitProducerIdResponse) -> Iterator[tuple[str, tuple[int, int] | KafkaError]]:
