@@ -46,6 +46,8 @@ def command(
     """Write a record for each line of FILE, or of the standard input. Ends when all are acknowledged."""
     if sum((key is not None, key_delimiter is not None, is_json)) > 1:
         raise click.UsageError("give one of --key, --key-delimiter and --json")
+    if key_delimiter == "":
+        raise click.UsageError("--key-delimiter is empty")
     if base64 and not is_json:
         raise click.UsageError("--base64 needs --json: lines are written as they are")
     fixed = [(name, value.encode()) for name, value in assignments(headers, "--header").items()]

@@ -102,6 +102,7 @@ def test_wrong_arguments(run: Command, made: str) -> None:
     assert "expected beginning, end, an offset, or -N" in run("consume", made, "-o", "x", code=1).stderr
     assert "topic no-such-topic: " in run("consume", "no-such-topic", code=1).stderr
     assert "name topics alone" in run("consume", f"{made}:0", "-g", "x", code=2).stderr
+    assert "--key-delimiter is empty" in run("produce", made, "-K", "", code=2).stderr
 
 
 def test_base64_is_of_json_alone(run: Command, made: str) -> None:
