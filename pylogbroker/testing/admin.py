@@ -8,7 +8,7 @@ from itertools import chain
 from typing import Any, Final, TypeVar
 
 import attrs
-from twisted.internet.defer import gatherResults
+from twisted.internet.defer import FirstError, gatherResults
 
 from pylogbroker.client.admin.groups import GroupAdmin
 from pylogbroker.client.admin.routing import ItemsFailed, Router
@@ -27,10 +27,14 @@ from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.records import Header
 from pylogbroker.rpc.errors import raise_for
 from pylogbroker.rpc.settings import Address
+from pylogbroker.testing.reactor_thread import CALL_SECONDS
 from pylogbroker.wire import UnsupportedVersion
 from pylogbroker.wire.messages.create_acls import AclCreation, CreateAclsRequest
 
 T = TypeVar("T")
+
+_RETRIES_MS: Final = str(round(0.8 * CALL_SECONDS * 1000))
+"""Time of retries, shorter than the call's, so that a test gets the error with its cause."""
 
 _OPEN_STATES: Final = ("Ongoing", "PrepareCommit", "PrepareAbort")
 _ALREADY_GONE: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.GROUP_ID_NOT_FOUND)
@@ -52,8 +56,8 @@ class Admin:
         self._reactor = reactor
         self._bootstrap = bootstrap
         self._settings = dict(settings)
-        asking = {**settings, "allow.auto.create.topics": "false"}  # a deleted topic must not come back
-        values = read(CONSUMER, asking)
+        asking = {"default.api.timeout.ms": _RETRIES_MS, **settings}
+        values = read(CONSUMER, {**asking, "allow.auto.create.topics": "false"})  # a deleted topic must not come back
         self._cluster = Cluster(reactor, values, StaticBrokers(bootstrap))
         self._consumers: dict[tuple[Address, str], SimpleConsumer] = {}
         self._router = Router.of(self._cluster, reactor, values)
@@ -141,14 +145,17 @@ class Admin:
         timestamp_ms: int,
         headers: Sequence[Header],
     ) -> list[int]:
-        """Append a record for each value; return the offsets."""
-        producer = Producer(self._bootstrap, reactor=self._reactor, settings=self._settings)
+        """Append a record for each value; return the offsets. Raise the error of one that fails."""
+        settings = {"max.block.ms": _RETRIES_MS, **self._settings}
+        producer = Producer(self._bootstrap, reactor=self._reactor, settings=settings)
         try:
             sending = [
                 producer.send(topic, each, key, partition=partition, timestamp=timestamp_ms, headers=headers)
                 for each in map(_encoded, values)
             ]
             return [metadata.offset for metadata in await gatherResults(sending, consumeErrors=True)]
+        except FirstError as failed:
+            raise failed.subFailure.value or failed from None
         finally:
             await producer.close()
 

@@ -17,7 +17,7 @@ from twisted.internet.task import deferLater
 
 from pylogbroker.client import ConsumerConnector, Producer
 from pylogbroker.client.sync.background import TimedOut
-from pylogbroker.errors import ConfigError, PylogbrokerError
+from pylogbroker.errors import ConfigError, KafkaError, PylogbrokerError
 from pylogbroker.testing import MemoryBroker
 from pylogbroker.testing.faults import FaultNotFired
 from pylogbroker.testing.memory_network import MemoryReactor
@@ -164,6 +164,14 @@ def test_timeouts_and_invalid_arguments_are_errors(broker: MemoryBroker) -> None
         MemoryBroker(listeners="PLAINTEXT://:9092")
     with pytest.raises(ConfigError, match=r"num\.partition"):
         MemoryBroker(num_partition=1)
+
+
+def test_the_error_of_a_missing_topic_names_it() -> None:
+    with MemoryBroker(auto_create_topics_enable=False) as broker:
+        with pytest.raises(KafkaError, match="topic odrers"):
+            broker.records("odrers")
+        with pytest.raises(KafkaError, match="topic odrers"):
+            broker.produce("odrers", "value")
 
 
 def test_calls_run_in_the_order_of_their_times() -> None:
