@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from pylogbroker.broker.assembly import Broker
 from pylogbroker.groups.classic.group import Group
+from pylogbroker.metadata.image import PartitionKey
 from pylogbroker.metrics import families
 from pylogbroker.metrics.exposition import Exposition, label_text
 from pylogbroker.metrics.lag_age import LagAges
@@ -29,14 +30,15 @@ def collect_groups(
 ) -> Iterator[None]:
     """Write the groups' states and lags; with `has_partitions`, also the lag of each partition."""
     states: Counter[str] = Counter()
+    lagging: set[PartitionKey] = set()
     offsets = 0
     for group in tuple(broker.groups.groups()):
         yield
         states[group.state.value] += 1
         offsets += len(group.offsets.committed)
         out.add(families.GROUP_MEMBERS, len(group.members), group.group_id)
-        yield from _write_offsets(out, broker, remote_ends, ages, group, has_partitions=has_partitions)
-    ages.forget_others()
+        yield from _write_offsets(out, broker, remote_ends, ages, lagging, group, has_partitions=has_partitions)
+    ages.forget_others(lagging)
     out.add(families.GROUPS, states.total())
     out.add(families.OFFSETS, offsets)
     for state, family in families.GROUPS_BY_STATE.items():
@@ -44,8 +46,16 @@ def collect_groups(
 
 
 def _write_offsets(
-    out: Exposition, broker: Broker, remote_ends: RemoteEnds, ages: LagAges, group: Group, *, has_partitions: bool
+    out: Exposition,
+    broker: Broker,
+    remote_ends: RemoteEnds,
+    ages: LagAges,
+    lagging: set[PartitionKey],
+    group: Group,
+    *,
+    has_partitions: bool,
 ) -> Iterator[None]:
+    """Write offsets and lags of a group; add the partitions where it is behind to `lagging`."""
     sums: Counter[str] = Counter()
     lags: Counter[str] = Counter()
     seconds: dict[str, float] = {}
@@ -59,7 +69,10 @@ def _write_offsets(
         sums[topic] += committed.offset
         if end is not None and lag is not None:
             lags[topic] += lag
-            age = ages.age((topic, index), committed.offset, end, now) if lag else 0.0
+            age = 0.0
+            if lag:
+                lagging.add((topic, index))
+                age = ages.age((topic, index), committed.offset, end, now)
             seconds[topic] = max(age, seconds.get(topic, 0.0))
         if has_partitions:
             labels = label_text(families.GROUP_LAG, group.group_id, topic, str(index))

@@ -7,6 +7,7 @@ first that did. Of long times, readings are thinned out: the time may be off by 
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Final
 
 import attrs
@@ -26,11 +27,9 @@ class Reading:
 @attrs.define(eq=False)
 class LagAges:
     _readings: dict[PartitionKey, list[Reading]] = attrs.field(factory=dict, init=False)
-    _asked: set[PartitionKey] = attrs.field(factory=set, init=False)
 
     def age(self, key: PartitionKey, committed: int, end: int, now: float) -> float:
         """Return the age of the record at a committed offset, which is below the end."""
-        self._asked.add(key)
         readings = self._readings.setdefault(key, [])
         if readings and readings[-1].end == end:
             readings[-1].last_seen = now
@@ -40,10 +39,9 @@ class LagAges:
             readings.append(Reading(end, now, now))
         return now - _written_at(readings, committed)
 
-    def forget_others(self) -> None:
-        """End a scrape: forget partitions where no group was behind in it."""
-        self._readings = {key: self._readings[key] for key in self._asked}
-        self._asked = set()
+    def forget_others(self, lagging: Collection[PartitionKey]) -> None:
+        """End a scrape: forget partitions where no group was behind in it. Other scrapes may be under way."""
+        self._readings = {key: each for key, each in self._readings.items() if key in lagging}
 
 
 def _written_at(readings: list[Reading], offset: int) -> float:

@@ -33,10 +33,9 @@ def test_groups_share_the_readings() -> None:
 def test_partitions_without_lag_are_forgotten() -> None:
     ages = LagAges()
     ages.age(KEY, 0, 10, 100.0)
-    ages.forget_others()
+    ages.forget_others({KEY})
     assert ages.age(KEY, 0, 10, 110.0) == 10
-    ages.forget_others()
-    ages.forget_others()  # a scrape in which nobody was behind
+    ages.forget_others(())  # a scrape in which nobody was behind
     assert ages.age(KEY, 0, 10, 120.0) == 0
 
 

@@ -82,6 +82,23 @@ def lags(node: Node, ends: RemoteEnds) -> dict[int, int]:
     return {int(line.partition('partition="')[2].partition('"')[0]): int(line.split()[-1]) for line in found}
 
 
+def test_scrapes_at_the_same_time_keep_the_age_of_a_lag(node: Node) -> None:
+    """Two servers of Prometheus may scrape a broker."""
+    offsets = [OffsetCommitRequestPartition(0, 3)]  # without a lag
+    node.ask(offset_commit.handle, OffsetCommitRequest("h", topics=[OffsetCommitRequestTopic("t", partitions=offsets)]))
+    ends, ages, out = RemoteEnds(node.broker, None), LagAges(), Exposition()
+    first, second = (collect_groups(Exposition(), node.broker, ends, ages, has_partitions=False) for _ in range(2))
+    for _ in range(3):  # up to the second group
+        next(first)
+    at_once(second)
+    at_once(first)
+    node.clock.advance(60)
+    at_once(collect_groups(out, node.broker, ends, ages, has_partitions=False))
+    lines = b"".join(at_once(out.encode())).decode().splitlines()
+    found = [line.split()[-1] for line in lines if line.startswith("pylogbroker_consumergroup_lag_seconds{")]
+    assert sorted(map(float, found)) == [0.0, 60.0]
+
+
 def test_leaders_are_asked_once_for_all_their_partitions(node: Node) -> None:
     others = Brokers({OTHER: 10, THIRD: 6})
     ends = RemoteEnds(node.broker, others)
