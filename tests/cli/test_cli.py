@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from configparser import ConfigParser
 from pathlib import Path
@@ -25,6 +24,7 @@ from tests.peers.spark import java_options
 from tests.spark.local_load import load_here, rows, stray_files
 from tests.spark.topics import Rec, Topics
 from tests.support.brokers import Broker
+from tests.support.waiting import wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -219,11 +219,8 @@ def test_ctrl_c(new_broker: Callable[..., Broker], fresh_name: Callable[[], str]
             command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
         try:
-            deadline = time.monotonic() + 120
-            while len(list(target.rglob("*.parquet"))) < 4:
-                assert process.poll() is None, process.communicate()
-                assert time.monotonic() < deadline
-                time.sleep(0.02)
+            wait_until(lambda: len(list(target.rglob("*.parquet"))) >= 4 or process.poll() is not None)
+            assert process.poll() is None, process.communicate()
             process.send_signal(signal.SIGINT)
             output, errors = process.communicate(timeout=60)
         finally:

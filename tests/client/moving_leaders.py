@@ -13,7 +13,6 @@ All of it waits: on the reactor's thread call it with `deferToThread`.
 
 from __future__ import annotations
 
-import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -31,6 +30,7 @@ from pylogbroker.client.sync import SimpleConsumer
 from pylogbroker.errors import KafkaError
 from tests.peers.kafka import KafkaCluster
 from tests.support.reactor_run import sleep
+from tests.support.waiting import wait_until
 
 GROUPS = "__consumer_offsets"
 TRANSACTIONS = "__transaction_state"
@@ -62,7 +62,7 @@ class MovableCluster:
         config = {name.replace("_", "."): value for name, value in settings.items()}
         new = NewTopic(topic, partitions, replica_assignment=nodes, config=config)
         self.admin.create_topics([new])[topic].result(WAIT_SECONDS_MAX)
-        _wait(lambda: all(self._leads(replicas[0], topic, each) for each, replicas in enumerate(nodes)))
+        wait_until(lambda: all(self._leads(replicas[0], topic, each) for each, replicas in enumerate(nodes)))
 
     def partition(self, topic: str, partition: int) -> PartitionMetadata | None:
         return self.admin.list_topics(topic, WAIT_SECONDS_MAX).topics[topic].partitions.get(partition)
@@ -84,11 +84,11 @@ class MovableCluster:
         try:
             [rejected] = admin.alter_partition_reassignments({key: [node, *others]}).values()
             assert rejected is None
-            _wait(lambda: not admin.list_partition_reassignments() and self._replicas(topic, partition)[0] == node)
+            wait_until(lambda: not admin.list_partition_reassignments() and self._replicas(topic, partition)[0] == node)
             admin.elect_leaders(0, {topic: [partition]})
         finally:
             admin.close()
-        _wait(lambda: self._leads(node, topic, partition))
+        wait_until(lambda: self._leads(node, topic, partition))
 
     def coordinate(self, topic: str, key: str, node: int) -> tuple[str, int]:
         """Let this node coordinate a group (GROUPS) or a transactional id (TRANSACTIONS); returns where it is kept."""
@@ -100,12 +100,12 @@ class MovableCluster:
     def kill(self, node: int) -> None:
         """End a node at once, and wait until others lead what it led."""
         self.cluster.nodes[node].kill()
-        _wait(lambda: node not in {each.leader for each in self._partitions()})
+        wait_until(lambda: node not in {each.leader for each in self._partitions()})
 
     def heal(self) -> None:
         """Start what does not run, and wait until everything is in sync."""
         self.cluster.start()
-        _wait(lambda: all(len(each.isrs) == len(each.replicas) for each in self._partitions()))
+        wait_until(lambda: all(len(each.isrs) == len(each.replicas) for each in self._partitions()))
 
     def _leads(self, node: int, topic: str, partition: int) -> bool:
         """True if others say that this node leads it, and it knows of that itself: either may be first."""
@@ -125,14 +125,6 @@ class MovableCluster:
     def _partitions(self) -> list[PartitionMetadata]:
         topics = self.admin.list_topics(timeout=WAIT_SECONDS_MAX).topics.values()
         return [each for topic in topics for each in topic.partitions.values()]
-
-
-def _wait(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + WAIT_SECONDS_MAX
-    while not condition():
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"not true within {WAIT_SECONDS_MAX:g} s: {condition}")
-        time.sleep(0.02)
 
 
 def _positive_hash(text: str) -> int:

@@ -35,6 +35,7 @@ from pylogbroker.client.sync import (
 from pylogbroker.errors import ConfigError, ErrorCode, KafkaError
 from tests.client.test_sync_background import interrupt
 from tests.support.brokers import Broker
+from tests.support.waiting import wait_until
 
 #: a port that nobody listens on: what is sent there waits
 NOWHERE = "127.0.0.1:9"
@@ -240,14 +241,6 @@ def test_ctrl_c_leaves_a_stream_that_works(broker: Broker, topic: str, group: st
             next(stream)
         write(broker.bootstrap, topic, b"1", b"2")
         assert [next(stream).value, next(stream).value] == [b"1", b"2"]
-
-
-def wait_until(condition: Callable[[], bool], seconds: float = 20) -> None:
-    """Until it is true, looked at now and then."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 # -- the consumer of groups --------------------------------------------------------------------------------------------

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import json
 import pickle
-import time
-from collections.abc import Callable
 from typing import Any
 
 from pylogbroker.spark.reading.schema import schema_for
@@ -70,10 +68,3 @@ def values(name: str, count: int, partition: int = 0) -> list[Rec]:
 
 def names(name: str, count: int) -> list[str]:
     return [f"{name}{number}" for number in range(count)]
-
-
-def until(done: Callable[[], object]) -> None:
-    begun = time.monotonic()
-    while not done():
-        assert time.monotonic() - begun < 30
-        time.sleep(0.02)

@@ -29,6 +29,7 @@ from tests.support.both_brokers import BROKER_NAMES
 from tests.support.brokers import Broker
 from tests.support.budget import Budget
 from tests.support.line_process import LineProcess, ProcessFailed
+from tests.support.waiting import wait_until
 
 T = TypeVar("T")
 LIMIT = 120.0  # seconds
@@ -146,12 +147,19 @@ class Copying:
 
     def wait(self, condition: Callable[[], T]) -> T:
         """Until it holds, and what it is then."""
-        deadline = time.monotonic() + LIMIT
-        while not (found := condition()):
-            if not self.process.running or time.monotonic() > deadline:
-                raise ProcessFailed("\n".join(self.process.lines[-40:]))
-            time.sleep(0.02)
-        return found
+        found: list[T] = []
+
+        def holds() -> T:
+            found[:] = [condition()]
+            if not found[0] and not self.process.running:
+                raise ProcessFailed(self._last_lines())
+            return found[0]
+
+        wait_until(holds, LIMIT, self._last_lines)
+        return found[0]
+
+    def _last_lines(self) -> str:
+        return "\n".join(self.process.lines[-40:])
 
     def close(self) -> None:
         """Leave nothing behind."""

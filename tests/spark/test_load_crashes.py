@@ -20,6 +20,7 @@ from pylogbroker.spark.loading.job import LoadFailed
 from pylogbroker.spark.loading.store import Store, TargetInUse
 from tests.spark.local_load import SMALL, here, load_here, make, manifest, records, rows, start, stray_files, values
 from tests.spark.topics import Rec, Topics
+from tests.support.waiting import wait_until
 
 
 @pytest.mark.parametrize("replay", [False, True])
@@ -47,10 +48,7 @@ def test_killed_again_and_again(topics: Topics, tmp_path: Path, replay: bool) ->
 
 def wait_for_files(target: Path, more: int) -> None:
     before = len(list(target.rglob("*.parquet")))
-    deadline = time.monotonic() + 30
-    while len(list(target.rglob("*.parquet"))) < before + more:
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
+    wait_until(lambda: len(list(target.rglob("*.parquet"))) >= before + more)
 
 
 class Full(io.RawIOBase):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from pathlib import Path
 
 import attrs
@@ -14,6 +13,7 @@ from pylogbroker.spark.loading.job import LoadFailed
 from pylogbroker.spark.reading.losses import DataLost
 from tests.spark.local_load import here, load_here, make, records, rows, upper, values
 from tests.spark.topics import Topics
+from tests.support.waiting import wait_until
 
 
 def test_a_gap_left_by_retention_is_an_error(topics: Topics, tmp_path: Path) -> None:
@@ -83,14 +83,14 @@ def test_a_topic_recreated_while_loading(topics: Topics, tmp_path: Path) -> None
 
 
 def make_again(topics: Topics, topic: str) -> None:
-    for _ in range(100):
+    def is_made() -> bool:
         try:
             make(topics, name=topic)
         except AssertionError:
-            time.sleep(0.1)
-        else:
-            return
-    pytest.fail("the topic cannot be made again")
+            return False
+        return True
+
+    wait_until(is_made)
 
 
 def test_topics_that_are_not_there(topics: Topics, tmp_path: Path) -> None:

@@ -7,7 +7,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -29,6 +28,7 @@ from tests.spark.topics import Rec, Topics
 from tests.support.brokers import Broker
 from tests.support.budget import Budget
 from tests.support.line_process import LineProcess
+from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -205,13 +205,6 @@ def test_a_session_of_spark_connect_cannot_load(tmp_path: Path) -> None:
 
 def command(bootstrap: str, topic: str, target: Path) -> list[str]:
     return [sys.executable, "-m", "tests.spark.load_process", bootstrap, topic, str(target), "local[2,4]"]
-
-
-def wait_until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def is_running(number: int) -> bool:

@@ -15,9 +15,10 @@ from pylogbroker.errors import ConfigError
 from pylogbroker.spark.reading import micro_batches
 from pylogbroker.spark.reading.bounds import partitions_for
 from pylogbroker.spark.reading.losses import DataLost
-from tests.spark.stream_driver import QUICK, DrivenStream, names, until, values
+from tests.spark.stream_driver import QUICK, DrivenStream, names, values
 from tests.spark.topics import Topics
 from tests.support.brokers import Broker
+from tests.support.waiting import wait_until
 
 Stream = Callable[..., DrivenStream]
 
@@ -52,11 +53,11 @@ def test_topics_that_come_when_there_were_none(topics: Topics, stream: Stream) -
     query.restart()
     assert query.next() == names("a", 2)
     topics.delete(topic)
-    until(lambda: query.step() and not query.positions)
-    until(lambda: recreated(topics, topic))
+    wait_until(lambda: query.step() and not query.positions)
+    wait_until(lambda: recreated(topics, topic))
     topics.fill(topic, values("b", 3))
     found: list[str] = []
-    until(lambda: found.extend(query.next()) or found)
+    wait_until(lambda: found.extend(query.next()) or found)
     assert found == names("b", 3)
 
 
@@ -107,8 +108,8 @@ def test_a_topic_that_is_deleted(topics: Topics, stream: Stream) -> None:
     strict.step(), lenient.step()
     topics.delete(topic)
     with pytest.raises(DataLost, match=f"there is no {topic}/0 any more"):
-        until(strict.step)
-    until(lambda: lenient.step() and topic not in lenient.offset)
+        wait_until(strict.step)
+    wait_until(lambda: lenient.step() and topic not in lenient.offset)
     topics.fill(other, values("a", 2))
     assert lenient.next() == names("a", 2)
 
@@ -120,7 +121,7 @@ def test_a_topic_that_is_deleted_between_two_looks(topics: Topics, stream: Strea
     topics.delete(topic)
     topics.fill(other, values("a", 2))
     found: list[str] = []
-    until(lambda: found.extend(query.next()) or topic not in query.offset)
+    wait_until(lambda: found.extend(query.next()) or topic not in query.offset)
     assert [*found, *query.next()] == names("a", 2)
 
 
@@ -132,12 +133,12 @@ def test_a_topic_that_is_recreated(longer: bool, topics: Topics, stream: Stream)
     strict, lenient = stream(subscribe=topic), stream(subscribe=topic, failOnDataLoss=False)
     strict.step(), lenient.step()
     topics.delete(topic)
-    until(lambda: recreated(topics, topic))
+    wait_until(lambda: recreated(topics, topic))
     topics.fill(topic, values("new", 6 if longer else 1))
     with pytest.raises(DataLost, match=f"{topic}/0 was read up to 4"):
-        until(strict.step)
+        wait_until(strict.step)
     found: list[str] = []
-    until(lambda: found.extend(lenient.next()) or found)
+    wait_until(lambda: found.extend(lenient.next()) or found)
     assert found == names("new", 6 if longer else 1)
     topics.fill(topic, values("more", 7))
     assert lenient.next() == names("more", 7)
@@ -152,10 +153,10 @@ def test_a_topic_that_is_recreated_between_two_looks(
     query = stream(subscribe=topic, failOnDataLoss=False, **{"fetchOffset.numRetries": 1})
     query.step()
     topics.delete(topic)
-    until(lambda: recreated(topics, topic))
+    wait_until(lambda: recreated(topics, topic))
     topics.fill(topic, values("new", 1))
     found: list[str] = []
-    until(lambda: found.extend(query.next()) or found)
+    wait_until(lambda: found.extend(query.next()) or found)
     assert found == names("new", 1)
 
 
@@ -175,9 +176,9 @@ def test_a_log_that_was_cut_off_is_written_down_at_once(topics: Topics, stream: 
     query = stream(subscribe=topic, failOnDataLoss=False)
     query.step()
     topics.delete(topic)
-    until(lambda: recreated(topics, topic))
-    until(query.step)
-    until(lambda: query.positions == {topic: {"0": 0}} or query.step())
+    wait_until(lambda: recreated(topics, topic))
+    wait_until(query.step)
+    wait_until(lambda: query.positions == {topic: {"0": 0}} or query.step())
     topics.fill(topic, values("new", 9))
     query.restart()
     assert query.next() == names("new", 9)

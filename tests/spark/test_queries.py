@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from tests.spark.topics import Rec, Topics
+from tests.support.waiting import wait_until
 
 Start = Callable[..., StreamingQuery]
 LIMIT = 150
@@ -77,12 +78,12 @@ def names(*given: tuple[str, int]) -> list[str]:
 
 
 def until(query: StreamingQuery, done: Callable[[], object]) -> None:
-    begun = time.monotonic()
-    while not done():
+    def is_done() -> object:
         if (error := query.exception()) is not None:
             raise error
-        assert time.monotonic() - begun < LIMIT
-        time.sleep(0.02)
+        return done()
+
+    wait_until(is_done, LIMIT)
 
 
 def with_rows(query: StreamingQuery) -> list[Any]:

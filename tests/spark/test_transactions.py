@@ -6,7 +6,6 @@ Against both brokers; librdkafka reads what is committed.
 from __future__ import annotations
 
 import struct
-import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -36,6 +35,7 @@ from pylogbroker.spark.writing.transactions import (
 from pylogbroker.wire.messages.list_offsets import LATEST
 from tests.spark.rows import VALUES, batches, options, read, values
 from tests.spark.topics import Topics
+from tests.support.waiting import wait_until
 
 
 class Query:
@@ -318,7 +318,7 @@ def test_a_driver_that_others_have_gone_on_from(query: Query) -> None:
 def test_a_driver_that_comes_too_late(topics: Topics) -> None:
     query = Query(topics, transaction_timeout_ms=300)
     done = query.run(0, 0, [b"late"])
-    _until(lambda: _is_over(query))
+    wait_until(lambda: _is_over(query))
     with pytest.raises(TransactionLost, match=r"kafka\.transaction\.timeout\.ms, which is 300"):
         query.commit(done)
     query.commit(query.run(0, 0, [b"in time"]))
@@ -358,13 +358,6 @@ def _is_over(query: Query) -> bool:
     """True if there is a marker behind the record."""
     with query.cluster() as cluster:
         return cluster.offsets({(query.topic, 0): LATEST})[query.topic, 0].offset > 1
-
-
-def _until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def _place_of(group: str, topics: Topics) -> int:

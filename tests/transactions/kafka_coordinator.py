@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import socket
 import struct
-import time
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from pylogbroker.errors import ErrorCode
+from tests.support.waiting import wait_until
 
 Pair = tuple[int, int]
 TopicPartition = tuple[str, int]
@@ -99,11 +99,14 @@ class KafkaCoordinator:
     @staticmethod
     def _until(ask: Callable[[], int], *also: ErrorCode) -> ErrorCode:
         """Ask again until the answer is none of those that only put off."""
-        deadline = time.monotonic() + 30
-        while (error := ask()) in (*_NOT_YET, *also):
-            assert time.monotonic() < deadline, error
-            time.sleep(0.01)
-        return _CODES[error]
+        errors: list[int] = []
+
+        def is_given() -> bool:
+            errors.append(ask())
+            return errors[-1] not in (*_NOT_YET, *also)
+
+        wait_until(is_given, what=lambda: errors[-1])
+        return _CODES[errors[-1]]
 
     def _ask(self, key: int, version: int, body: bytes) -> bytes:
         return self._exchange(struct.pack(">hhi", key, version, 7) + text("me") + body)

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from twisted.internet import reactor
-from twisted.internet.task import deferLater
 
 from pylogbroker.client import ConsumerConnector, Whitelist
 from pylogbroker.client.consumer.nodes import ensure, parent
@@ -19,6 +17,7 @@ from pylogbroker.metadata import registration, zk_paths, zk_schema
 from tests.client.consumer_harness import Collector, committed, create, write
 from tests.coordination.conftest import now
 from tests.support.brokers import Broker
+from tests.support.reactor_run import wait_for
 
 WAIT_SECONDS_MAX = 15.0  # seconds
 
@@ -37,14 +36,6 @@ def announce(tree: EmbeddedTree, topic: str, partitions: int) -> None:
     now(tree.commit([Create(zk_paths.topic(topic), zk_schema.encode_topic(node))]))
 
 
-async def until(condition: Callable[[], bool]) -> None:
-    for _ in range(int(WAIT_SECONDS_MAX / 0.05)):
-        if condition():
-            return
-        await deferLater(reactor, 0.05)
-    raise AssertionError("it does not come to that")
-
-
 def shares(*consumers: ConsumerConnector) -> list[list[TopicPartition]]:
     return [sorted(each.assignment) for each in consumers]
 
@@ -57,17 +48,17 @@ async def test_members_come_and_go(broker: Broker, tree: EmbeddedTree, topic: st
     assigned = [Collector(*(await first.create_message_streams({topic: 2}))[topic])]
     assert shares(first) == [[(topic, number) for number in range(4)]]
     write(broker.bootstrap, topic, map(str, range(40)), 4)
-    await until(lambda: len(assigned[0].messages) == 40)
+    await wait_for(lambda: len(assigned[0].messages) == 40)
 
     second = ConsumerConnector(broker.bootstrap, **named)
     assigned.append(Collector(*await second.create_message_streams_by_filter(Whitelist(f"{topic}.*"), 1)))
     # of the three streams, the first one in the order of the ids reads two partitions
-    await until(lambda: sorted(map(len, shares(first, second))) in ([1, 3], [2, 2]))
+    await wait_for(lambda: sorted(map(len, shares(first, second))) in ([1, 3], [2, 2]))
     assert not {*first.assignment} & {*second.assignment}
     await first.shutdown()
-    await until(lambda: len(second.assignment) == 4)
+    await wait_for(lambda: len(second.assignment) == 4)
     write(broker.bootstrap, topic, map(str, range(40, 80)), 4)
-    await until(lambda: len(assigned[1].messages) >= 40)
+    await wait_for(lambda: len(assigned[1].messages) >= 40)
     await second.shutdown()
     values = sorted(int(message.value) for each in assigned for message in each.messages)
     assert values == list(range(80))
@@ -100,7 +91,7 @@ async def test_offsets_move_from_the_tree_to_the_brokers_and_back(
         nonlocal written
         write(broker.bootstrap, topic, map(str, range(written, written + 10)), 2)
         written += 10
-        await until(lambda: sum(len(each.messages) for each in readers) >= written)
+        await wait_for(lambda: sum(len(each.messages) for each in readers) >= written)
         values = sorted(int(message.value) for each in readers for message in each.messages)
         assert values == list(range(written))
 
@@ -111,7 +102,7 @@ async def test_offsets_move_from_the_tree_to_the_brokers_and_back(
             await member.shutdown()
             members[place] = await started(storage, dual)
             await write_and_read()
-        await until(lambda: sorted(each for share in shares(*members) for each in share) == [(topic, 0), (topic, 1)])
+        await wait_for(lambda: sorted(each for share in shares(*members) for each in share) == [(topic, 0), (topic, 1)])
         in_brokers = committed(broker.bootstrap, group, topic, 2)
         in_tree = [int(now(tree.get(zk_paths.committed_offset(group, topic, number))).data) for number in range(2)]
         stale = {("kafka", False): in_tree, ("zookeeper", False): in_brokers}.get((storage, dual))
@@ -137,7 +128,7 @@ async def test_readers_learn_when_the_group_does_not_settle(
         with pytest.raises(RebalanceFailed, match=topic):
             await stream.get_many(timeout=WAIT_SECONDS_MAX)
     now(tree.commit([Delete(zk_paths.owner(group, topic, 0))]))
-    await until(lambda: len(connector.assignment) == 2)
+    await wait_for(lambda: len(connector.assignment) == 2)
     write(broker.bootstrap, topic, ["a", "b"], 2)
     for stream in streams:
         assert len(await stream.get_many(timeout=WAIT_SECONDS_MAX)) == 1

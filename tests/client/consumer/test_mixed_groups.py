@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 import pytest
-from twisted.internet import reactor
-from twisted.internet.task import deferLater
 from twisted.internet.threads import deferToThread
 
 from pylogbroker.client import ConsumerConnector
@@ -14,6 +12,7 @@ from tests.client.consumer_harness import Collector, create
 from tests.clients.members.member_process import Member
 from tests.peers import available
 from tests.support.brokers import Broker
+from tests.support.reactor_run import wait_for
 
 PARTITIONS = 6
 WAIT_SECONDS_MAX = 25.0  # seconds
@@ -68,16 +67,14 @@ async def test_any_leader(
 
 async def until_shared(members: Sequence[Member], ours: ConsumerConnector | None = None) -> None:
     """Until every partition has one reader, and everybody as many as the others."""
-    for _ in range(int(WAIT_SECONDS_MAX / 0.1)):
+
+    def is_shared() -> bool:
         for each in members:
             each.update()
         held = [each.partitions for each in members]
         held += [] if ours is None else [[partition for _, partition in ours.assignment]]
         sizes = [len(each) for each in held]
-        if (
-            sorted(partition for each in held for partition in each) == list(range(PARTITIONS))
-            and max(sizes) - min(sizes) <= 1
-        ):
-            return
-        await deferLater(reactor, 0.1)
-    raise AssertionError(f"not shared: {held}")
+        partitions = sorted(partition for each in held for partition in each)
+        return partitions == list(range(PARTITIONS)) and max(sizes) - min(sizes) <= 1
+
+    await wait_for(is_shared)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,11 +12,11 @@ from pylogbroker.testing import Broker
 from pylogbroker.testing.child_process import ControlledProcess
 from tests.peers.java import Program
 from tests.support.budget import Budget
+from tests.support.waiting import wait_until
 from tests.testing.companions.connect import ConnectWorker
 
 WORD_COUNT = Program(Path(__file__).parent / "WordCount.java", "companions-3.9")
 WORDS = [f"word {number % 7}" for number in range(500)]
-DEADLINE_SECONDS = 120.0
 
 
 @pytest.fixture
@@ -26,13 +25,6 @@ def broker(budget: Budget) -> Iterator[Broker]:
         pytest.skip(f"{ControlledProcess.__name__}es of Java take long: --thorough")
     with Broker(process=True) as broker:
         yield broker
-
-
-def wait_for(condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + DEADLINE_SECONDS
-    while not condition():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.1)
 
 
 @pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once_v2"])
@@ -48,12 +40,12 @@ def test_streams(broker: Broker, tmp_path: Path, guarantee: str) -> None:
 
     with WORD_COUNT.start(broker.bootstrap, guarantee, words, counts, str(tmp_path)) as process:
         try:
-            wait_for(lambda: found() == expected or process.poll() is not None, "counts")
+            wait_until(lambda: found() == expected or process.poll() is not None, what=lambda: "counts")
             assert found() == expected
             assert process.poll() is None
             broker.produce(words, *WORDS[:70])
             last = {word.encode(): b"%d" % count for word, count in Counter(WORDS + WORDS[:70]).items()}
-            wait_for(lambda: found() == last, "later counts")
+            wait_until(lambda: found() == last, what=lambda: "later counts")
             assert process.stdin is not None
             process.stdin.close()
             assert process.wait(60) == 0
@@ -86,7 +78,7 @@ def test_connect(broker: Broker, tmp_path: Path) -> None:
             topics="lines",
             consumer_override_isolation_level="read_committed",
         )
-        wait_for(lambda: sink.exists() and sink.read_text() == source.read_text(), "lines in the sink's file")
+        wait_until(lambda: sink.exists() and sink.read_text() == source.read_text(), what=lambda: "the sink's file")
         assert (worker.states("reader"), worker.states("writer")) == (["RUNNING"], ["RUNNING"])
     records = broker.records("lines", isolation_level="read_committed")
     assert [each.value for each in records if each.value] == [line.encode() for line in lines]
