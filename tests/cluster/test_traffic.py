@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
+from typing import cast
 
 import attrs
 import pytest
@@ -11,8 +13,13 @@ from tests.cluster.cluster import Cluster
 from tests.cluster.members import apache
 from tests.cluster.replica_logs import LogRecord
 from tests.cluster.traffic import Traffic, check_replicas
+from tests.cluster.tree import Tree
 from tests.crash.content import whole_entries
+from tests.crash.history import Promise
+from tests.crash.stamps import Stamp
 from tests.crash.workloads import Topic
+from tests.crash.workloads.producing import Plan
+from tests.crash.workloads.senders import Delivered
 
 PARTITIONS = 2
 
@@ -53,6 +60,30 @@ def lose_a_record(cluster: Cluster, topic: str) -> None:
     cluster.start(2)
     cluster.wait_for_leader(topic, 0)
     cluster.start(1)
+
+
+class EndingSender:
+    """Producer of a client that raises."""
+
+    def __init__(self, bootstrap: str, promise: Promise, acks: str, codec: str) -> None:
+        pass
+
+    def send(self, stamp: Stamp, filling: str, delivered: Delivered) -> None:
+        raise LookupError("no such topic")
+
+    def work(self, seconds: float) -> None:
+        pass
+
+    def close(self, seconds: float) -> None:
+        pass
+
+
+def test_nothing_waits_for_a_producer_that_has_ended(tmp_path: Path) -> None:
+    cluster = Cluster(tmp_path, {}, tree=cast(Tree, None))
+    plan = Plan("ending", EndingSender, Promise.ONCE, "all", "none", (Topic("orders", 1),))
+    traffic = Traffic(cluster, [], 1, [plan], seats=()).start()
+    with pytest.raises(AssertionError, match="no such topic"):
+        traffic.wait_for_acknowledgements(1)
 
 
 SERVED = [LogRecord(offset, offset, b"key", b"value", leader_epoch=1) for offset in range(3)]

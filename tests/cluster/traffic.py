@@ -78,6 +78,7 @@ class Traffic:
     met: Callable[[str], None] = lambda event: None  # events at which a broker may be killed: "ack", "commit" ...
     history: History = attrs.field(factory=History)
     _workloads: Sequence[Workload] = ()
+    _producing: Producing | None = None
 
     def __attrs_post_init__(self) -> None:
         self._reader = ClusterReader(self.cluster)
@@ -105,11 +106,8 @@ class Traffic:
         for topic in [*self.topics, *(topic for workload in self.others for topic in workload.topics())]:
             self.cluster.create(topic.name, topic.partitions, topic.configs)
         context = self._context()
-        self._workloads = (
-            *self.others,
-            Producing(self.plans or usual_plans(*self.topics)),
-            Consuming(self.topics, self.seats),
-        )
+        self._producing = Producing(self.plans or usual_plans(*self.topics))
+        self._workloads = (*self.others, self._producing, Consuming(self.topics, self.seats))
         for workload in self._workloads:
             workload.start(context)
         return self
@@ -119,9 +117,15 @@ class Traffic:
         return RunContext(self.cluster.bootstrap, self.history, self._reader, chance, self.met)
 
     def wait_for_acknowledgements(self, count: int, seconds: float = WAIT_SECONDS_MAX) -> None:
-        """Wait until so many more records are acknowledged."""
+        """Wait until so many more records are acknowledged; AssertionError if a producer has ended."""
         wanted = self.acknowledged + count
-        wait_until(lambda: self.acknowledged >= wanted, seconds, lambda: f"{self.acknowledged} of {wanted}")
+
+        def are_acknowledged() -> bool:
+            problems = [] if self._producing is None else self._producing.problems()
+            assert problems == [], problems[0]
+            return self.acknowledged >= wanted
+
+        wait_until(are_acknowledged, seconds, lambda: f"{self.acknowledged} of {wanted}")
 
     def check(self) -> None:
         """Raise an AssertionError if anything is wrong so far; every partition must have a leader."""

@@ -67,9 +67,12 @@ class Producing:
 
     def check(self, context: RunContext, *, settled: bool) -> Iterator[Violation]:
         """Check that the producers still work; the history has everything else."""
-        for one in self._running:
-            if one.problem:
-                yield Violation("harness", f"{one.plan.name}: {one.problem}")
+        for problem in self.problems():
+            yield Violation("harness", problem)
+
+    def problems(self) -> list[str]:
+        """Return why producers have ended early."""
+        return [f"{one.plan.name}: {one.problem}" for one in self._running if one.problem]
 
     def figures(self) -> dict[str, int | float]:
         return {}
