@@ -16,10 +16,11 @@ from tests.cluster.cluster import Cluster
 from tests.cluster.faults import MOVES, PARTITIONS, REASSIGNED_REPLICAS, SETTINGS, SINGLE_FAULTS, Fault, Faults
 from tests.cluster.members import Maker, apache, own
 from tests.cluster.run import PLANS, ClusterRun
-from tests.cluster.traffic import Traffic
+from tests.cluster.traffic import Traffic, usual_plans
 from tests.crash.workloads import Topic
 from tests.crash.workloads.copier_processes import CopierProgram, java_4, librdkafka
 from tests.crash.workloads.copying import Copying
+from tests.crash.workloads.senders import confluent_beside_apache
 from tests.support.budget import Budget
 
 NewCluster = Callable[..., Cluster]
@@ -92,7 +93,9 @@ def survive(
 ) -> None:
     cluster = new_cluster(*makers, settings={**SETTINGS, **(settings or {})})
     chance = budget.chance("faults of a cluster")
-    with Traffic(cluster, [Topic(topic, PARTITIONS)], seed=chance.randrange(1 << 30)) as traffic:
+    topics = [Topic(topic, PARTITIONS)]
+    plans = usual_plans(*topics, client=confluent_beside_apache)
+    with Traffic(cluster, topics, chance.randrange(1 << 30), plans) as traffic:
         faults = Faults(cluster, traffic, chance, kinds=SINGLE_FAULTS)
         for _ in range(rounds):
             print(faults.next())

@@ -12,14 +12,14 @@ import pytest
 from tests.cluster.cluster import Cluster
 from tests.cluster.members import apache
 from tests.cluster.replica_logs import LogRecord
-from tests.cluster.traffic import Traffic, check_replicas
+from tests.cluster.traffic import Traffic, check_replicas, usual_plans
 from tests.cluster.tree import Tree
 from tests.crash.content import whole_entries
 from tests.crash.history import Promise
 from tests.crash.stamps import Stamp
 from tests.crash.workloads import Topic
 from tests.crash.workloads.producing import Plan
-from tests.crash.workloads.senders import Delivered
+from tests.crash.workloads.senders import Delivered, confluent_beside_apache
 
 PARTITIONS = 2
 
@@ -28,7 +28,8 @@ def test_no_acknowledged_record_is_lost_when_leaders_die(
     new_cluster_on_zookeeper: Callable[..., Cluster], topic: str
 ) -> None:
     cluster = new_cluster_on_zookeeper(apache, apache)
-    with Traffic(cluster, [Topic(topic, PARTITIONS)], seed=1) as traffic:
+    topics = [Topic(topic, PARTITIONS)]
+    with Traffic(cluster, topics, 1, usual_plans(*topics, client=confluent_beside_apache)) as traffic:
         for number in (2, 1):  # one of them is the controller
             traffic.wait_for_acknowledgements(100)
             cluster.kill(number)

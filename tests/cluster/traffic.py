@@ -36,7 +36,7 @@ from tests.crash.workloads import RunContext, Topic, Workload
 from tests.crash.workloads.consuming import Consuming, Seat
 from tests.crash.workloads.consuming import confluent as confluent_member
 from tests.crash.workloads.producing import Plan, Producing
-from tests.crash.workloads.senders import confluent
+from tests.crash.workloads.senders import Sender, confluent
 from tests.support.waiting import wait_until
 
 WAIT_SECONDS_MAX: Final = 60.0
@@ -56,12 +56,12 @@ SEATS: Final = (
 )
 
 
-def usual_plans(*topics: Topic) -> list[Plan]:
+def usual_plans(*topics: Topic, client: Callable[..., Sender] = confluent) -> list[Plan]:
     """Return two idempotent producers and one that retries, all with acks=all."""
     return [
-        Plan("once-none", confluent, Promise.ONCE, "all", "none", topics),
-        Plan("once-zstd", confluent, Promise.ONCE, "all", "zstd", topics),
-        Plan("retry-lz4", confluent, Promise.REPEATED, "all", "lz4", topics),
+        Plan("once-none", client, Promise.ONCE, "all", "none", topics),
+        Plan("once-zstd", client, Promise.ONCE, "all", "zstd", topics),
+        Plan("retry-lz4", client, Promise.REPEATED, "all", "lz4", topics),
     ]
 
 

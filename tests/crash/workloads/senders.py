@@ -14,6 +14,8 @@ from tests.crash.stamps import Stamp, value_of
 _BATCH_BYTES: Final = 12_000  # so that batches fit into small segments
 Delivered = Callable[[int | None, str], None]  # the offset that was acknowledged, or why it failed
 _FOR_EVER_MS: Final = 600_000  # longer than any run is without a broker
+#: Longer than a run beside Apache Kafka.  librdkafka has the microseconds in 32 bits: 2,147,484 would be negative.
+_TOPIC_KEPT_MS: Final = 2_000_000
 
 
 class Sender(Protocol):
@@ -32,7 +34,9 @@ class Sender(Protocol):
 class confluent:  # noqa: N801  (named as the client)
     """librdkafka."""
 
-    def __init__(self, bootstrap: str, promise: Promise, acks: str, codec: str) -> None:
+    def __init__(
+        self, bootstrap: str, promise: Promise, acks: str, codec: str, *, topic_kept_ms: int | None = None
+    ) -> None:
         from confluent_kafka import Producer
 
         settings: dict[str, Any] = {
@@ -55,6 +59,8 @@ class confluent:  # noqa: N801  (named as the client)
             settings["retries"] = 0
         else:
             settings["max.in.flight"] = 1
+        if topic_kept_ms is not None:
+            settings["topic.metadata.propagation.max.ms"] = topic_kept_ms
         self._producer = Producer(settings)
 
     def send(self, stamp: Stamp, filling: str, delivered: Delivered) -> None:
@@ -72,6 +78,15 @@ class confluent:  # noqa: N801  (named as the client)
 
     def close(self, seconds: float) -> None:
         self._producer.flush(seconds)
+
+
+def confluent_beside_apache(bootstrap: str, promise: Promise, acks: str, codec: str) -> confluent:
+    """Make a producer of librdkafka that keeps a topic of which a broker knows nothing.
+
+    A restarted broker of Apache Kafka serves clients before its controller has sent it the topics.  librdkafka, once it
+    has known a topic for 30 seconds, takes it as deleted then: records fail, and `produce` raises.
+    """
+    return confluent(bootstrap, promise, acks, codec, topic_kept_ms=_TOPIC_KEPT_MS)
 
 
 class kafka_python:  # noqa: N801
