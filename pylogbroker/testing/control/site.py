@@ -53,6 +53,7 @@ class ControlResource(Resource):
         gone: list[Failure] = []
         request.notifyFinish().addErrback(gone.append)
         try:
+            _reject_web_page(request)
             command, body = self._command(request), _body(request)
             result = await deferToThreadPool(self._reactor, self._reactor.getThreadPool(), command, **body)
             status = 200
@@ -87,6 +88,12 @@ def _all(commands: Commands) -> list[tuple[tuple[str, str], Command]]:
 
 def openapi() -> Any:
     return json.loads(files(__package__).joinpath(OPENAPI).read_text())
+
+
+def _reject_web_page(request: Request) -> None:
+    """Raise ValueError for a change that a page in a browser asks for: any page may post to this address."""
+    if request.method != b"GET" and request.getHeader("origin") is not None:
+        raise ValueError("requests of web pages are not accepted: send no Origin header")
 
 
 def _body(request: Request) -> dict[str, Any]:

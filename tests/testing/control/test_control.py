@@ -285,6 +285,16 @@ def test_errors_have_a_status_and_a_text(control: Control) -> None:
     control.ask("POST", "/faults/check")
 
 
+def test_web_pages_change_nothing(control: Control) -> None:
+    """A browser lets any page post without a body, and names the page."""
+    down = Request(control.address + "/broker/down", headers={"Origin": "https://elsewhere.example"}, method="POST")
+    with pytest.raises(HTTPError) as error:
+        urlopen(down, timeout=60)
+    assert (error.value.code, "web pages" in json.load(error.value)["error"]) == (400, True)
+    with RawClient(control.bootstrap) as client:
+        client.create_topic("served")
+
+
 def test_a_broker_that_is_down(control: Control) -> None:
     control.ask("POST", "/broker/down")
     try:
