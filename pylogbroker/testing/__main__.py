@@ -13,6 +13,7 @@ import sys
 from typing import Any
 
 import click
+from twisted.internet.error import CannotListenError
 
 from pylogbroker.errors import ConfigError, StartupError
 from pylogbroker.tap.brokers.stdin import stop_with_stdin
@@ -71,7 +72,7 @@ def main(
                 address["schema_registry"] = broker.schema_registry.url
             reactor.callWhenRunning(lambda: print(json.dumps(address), flush=True))
             reactor.run()
-    except (ConfigError, StartupError) as error:
+    except (ConfigError, StartupError, CannotListenError) as error:
         print(json.dumps({"error": str(error), "type": type(error).__name__}), flush=True)
         sys.exit(1)
 

@@ -80,12 +80,12 @@ class Commands:
             ("GET", "/transactions"): lambda: self._broker.open_transactions,
             ("GET", "/requests"): self._requests,
             ("DELETE", "/requests"): self._broker.faults.requests.clear,
-            ("GET", "/faults"): lambda: [self._described(number) for number in self._listed],
+            ("GET", "/faults"): lambda: [_described(*each) for each in list(self._listed.items())],
             ("POST", "/faults"): self._add,
             ("DELETE", "/faults"): self._clear,
             ("POST", "/faults/check"): faults.check,
             ("POST", "/watches"): lambda **criteria: self._list(faults.watch(**criteria)),
-            ("GET", "/faults/{id}"): self._described,
+            ("GET", "/faults/{id}"): lambda number: _described(number, self._find(number)),
             ("DELETE", "/faults/{id}"): self._remove,
             ("POST", "/faults/{id}/release"): self._release,
             ("POST", "/faults/{id}/wait"): self._wait,
@@ -183,11 +183,7 @@ class Commands:
     def _list(self, watch: Watch) -> Any:
         number = next(self._numbers)
         self._listed[number] = watch
-        return self._described(number)
-
-    def _described(self, number: str | int) -> Any:
-        watch = self._find(number)
-        return {"id": int(number), "description": str(watch), "hits": watch.hits}
+        return _described(number, watch)
 
     def _remove(self, number: str) -> None:
         watch = self._find(number)
@@ -208,6 +204,10 @@ class Commands:
         if watch is None:
             raise NotFound(f"there is no fault or watch {number}")
         return watch
+
+
+def _described(number: str | int, watch: Watch) -> Any:
+    return {"id": int(number), "description": str(watch), "hits": watch.hits}
 
 
 def _caps(apis: Body) -> dict[str, Any]:

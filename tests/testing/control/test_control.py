@@ -285,6 +285,13 @@ def test_errors_have_a_status_and_a_text(control: Control) -> None:
     control.ask("POST", "/faults/check")
 
 
+def test_a_port_that_is_taken(control: Control) -> None:
+    taken = control.address.rpartition("/")[2]
+    with LineProcess([sys.executable, "-m", "pylogbroker.testing", "--control", taken]) as process:
+        found = json.loads(process.expect(r"^\{.*\}$").group())
+    assert (found["type"], "in use" in found["error"]) == ("CannotListenError", True)
+
+
 def test_web_pages_change_nothing(control: Control) -> None:
     """A browser lets any page post without a body, and names the page."""
     down = Request(control.address + "/broker/down", headers={"Origin": "https://elsewhere.example"}, method="POST")
