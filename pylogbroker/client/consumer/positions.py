@@ -134,11 +134,15 @@ class Positions:
         time = POLICIES[self._policy]
         begun = buffer.round
         while not buffer.closed and buffer.round == begun and buffer.position < 0 and time is not None:
-            found, _ = await list_offsets(self._cluster, {buffer.key: time}, self._read_committed)
-            if buffer.key in found and buffer.round == begun:
+            found, errors = await list_offsets(self._cluster, {buffer.key: time}, self._read_committed)
+            if buffer.round != begun:
+                return
+            if buffer.key in found:
                 buffer.jump(found[buffer.key])
-            elif buffer.round == begun:
+            elif errors[buffer.key].retriable:
                 await self._pause()
+            else:
+                raise error_of(errors[buffer.key])
 
     async def _after(self, error: PylogbrokerError, buffers: list[FetchBuffer]) -> list[FetchBuffer]:
         if is_retriable(error):
