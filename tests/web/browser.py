@@ -68,8 +68,11 @@ class Browser:
         return self.driver.find_elements(By.CSS_SELECTOR, selector)
 
     def rows(self, table: int = 0) -> list[list[str]]:
-        """Return the texts of a table's cells, read at once: rows come and go."""
-        script = """return [...document.querySelectorAll('table')[arguments[0]].tBodies[0].rows]
+        """Return the texts of a table's cells, read at once: rows come and go.
+
+        Tables of samples do not count: after half a minute the pages of groups have one.
+        """
+        script = """return [...document.querySelectorAll('table:not(.samples)')[arguments[0]].tBodies[0].rows]
             .map(row => [...row.cells].map(cell => cell.innerText.trim()))"""
         found: list[list[str]] = self.driver.execute_script(script, table)  # type: ignore[no-untyped-call]
         return found
