@@ -72,9 +72,9 @@ class ReplicaTests(NodeTests):
                 self.node.broker.node.listeners.setdefault(name, listener)
         now(self.metadata.publish(Delta.of(*map(BrokerRegistered, brokers))))
 
-    def order(self, leader: int, epoch: int = 0) -> None:
+    def order(self, leader: int, epoch: int = 0, isr: tuple[int, ...] = (NODE_ID, OTHER)) -> None:
         """Lead or follow, as the controller would order; clients hear of it."""
-        state = PartitionState(leader, (NODE_ID, OTHER), (NODE_ID, OTHER), epoch, epoch)
+        state = PartitionState(leader, (NODE_ID, OTHER), isr, epoch, epoch)
         states = dict.fromkeys(range(self.partition_count), state)
         topic = TopicImage("t", TOPIC_ID, PersistentMap(states))
         known = "t" in self.metadata.topics

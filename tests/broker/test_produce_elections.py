@@ -28,8 +28,8 @@ class ElectionTests(ReplicaTests):
         self.order(NODE_ID)
         self.node.threads.holding = True
 
-    def produce(self, *partitions: int) -> Deferred[Any]:
-        data = [PartitionProduceData(index, COSTLY) for index in partitions]
+    def produce(self, *partitions: int, records: bytes = COSTLY) -> Deferred[Any]:
+        data = [PartitionProduceData(index, records) for index in partitions]
         return self.node.send(produce.handle, ProduceRequest(None, -1, 1000, [TopicProduceData("t", data)]), 9)
 
     def errors(self, produced: Deferred[Any]) -> list[int]:
@@ -61,3 +61,10 @@ class ElectionTests(ReplicaTests):
         now(self.replicas.stop({("t", 0): (0, False)}))
         self.node.threads.run_one()
         self.assertEqual((self.errors(produced), self.log.log_end_offset), ([ErrorCode.NOT_LEADER_OR_FOLLOWER], 0))
+
+    def test_records_that_the_next_leader_epoch_begins_above_are_acknowledged(self) -> None:
+        """The controller has taken the replica that they waited for out of the ISR."""
+        produced = self.produce(0, records=batch([b"x"]))
+        self.assertNoResult(produced)
+        self.order(NODE_ID, 1, isr=(NODE_ID,))
+        self.assertEqual(self.errors(produced), [ErrorCode.NONE])

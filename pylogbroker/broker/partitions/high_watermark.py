@@ -60,11 +60,16 @@ class HighWatermark:
         self._waits = False
 
     def open_at(self, offset: int, condition: Condition) -> None:
-        """Begin at an earlier offset, with one condition instead of those so far."""
-        self._log.high_watermark = offset
+        """Begin at another offset, with one condition instead of those so far.
+
+        It is a later one where a leader goes on in a new leader epoch, with fewer in-sync replicas.
+        """
+        before, self._log.high_watermark = self._log.high_watermark, offset
         self.cut()
         self.conditions = [condition]
         self._waits = True
+        if offset > before:
+            self._complete(offset)
 
     def stop(self) -> None:
         """Stay: what a former leader or follower knows must not move it."""
@@ -91,7 +96,7 @@ class HighWatermark:
         """Rise as far as the conditions allow; complete waiting operations."""
         if not self.conditions:
             return
-        log, hidden = self._log, self._hidden
+        log = self._log
         offset = log.log_end_offset
         for condition in self.conditions:
             if (allowed := condition.offset) < offset:
@@ -99,7 +104,11 @@ class HighWatermark:
         if offset <= log.high_watermark:
             return
         log.high_watermark = offset
-        size = 0
+        self._complete(offset)
+
+    def _complete(self, offset: int) -> None:
+        """Complete operations that have waited for offsets up to this one."""
+        hidden, size = self._hidden, 0
         while hidden and hidden[0][0] <= offset:
             size += hidden.popleft()[1]
         at_least = max(size, 1)  # within what a follower appended at once, or what lay here at the start
