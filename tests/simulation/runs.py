@@ -69,6 +69,7 @@ class Run:
             client.stop()
         self._come_to_rest()
         data = {(TOPIC, index): self._read((TOPIC, index)) for index in range(self.cluster.setup.partitions)}
+        self._come_to_rest()  # a reassignment may have begun late, whose client has not waited for it
         check_kept(self.cluster, self.invariants, self.producers, data)
         if self.cluster.setup.group_members:
             self._finish(OffsetReader(self.cluster, _LAST_CLIENT, self.offsets), "committed offsets are not answered")
