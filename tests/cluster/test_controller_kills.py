@@ -79,10 +79,10 @@ class Controllers:
                 return self._current
 
     def _is_elected_or_dead(self) -> bool:
-        if not self.is_running or self.cluster.controller() == self._number:
-            return True
-        depose(self.cluster)
-        return False
+        controller = self.cluster.controller()
+        if controller in self.cluster.members:  # not a process that may be elected right now
+            depose(self.cluster)
+        return not self.is_running or controller == self._number
 
     def do(self, step: Step) -> None:
         """Let a controller take a step, and its successor if it dies, until that is done."""
