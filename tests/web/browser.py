@@ -9,7 +9,7 @@ from pathlib import Path
 from urllib.parse import urlencode
 
 import attrs
-from selenium.common.exceptions import NoSuchElementException, StaleElementReferenceException
+from selenium.common.exceptions import NoSuchElementException, StaleElementReferenceException, WebDriverException
 from selenium.webdriver import Chrome, ChromeOptions
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
@@ -114,7 +114,7 @@ class Browser:
     def _shows(self, text: str) -> bool:
         try:
             return text in self.text
-        except StaleElementReferenceException:  # the page is being replaced
+        except WebDriverException:  # the page is being replaced, which has many errors
             return False
 
     def save(self, path: Path) -> None:

@@ -240,8 +240,9 @@ def test_page_works_without_scripts(browser: Browser) -> None:
     with opened_browser(browser.broker, "--blink-settings=scriptEnabled=false") as plain:
         plain.open("topics", search=topic)
         plain.one("table a").click()
-        assert f"Topic {topic}" in plain.text
+        plain.wait_for(f"Topic {topic}")
         plain.one("table a").click()
+        plain.wait_for("second")
         assert [each.text for each in plain.all("#records td:nth-child(4)")] == ["first", "second"]
         assert "Follow new records" not in plain.text  # a script shows it
         plain.open("groups")
@@ -250,7 +251,7 @@ def test_page_works_without_scripts(browser: Browser) -> None:
         assert "lag 1" in plain.text
         plain.one("summary").click()
         plain.one("form[action='reset-group'] button").click()
-        assert "Reset 1 offsets" in plain.text
+        plain.wait_for("Reset 1 offsets")
 
 
 def test_many_topics(browser: Browser, budget: Budget) -> None:
