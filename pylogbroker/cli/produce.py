@@ -47,7 +47,7 @@ def command(
     if sum((key is not None, key_delimiter is not None, is_json)) > 1:
         raise click.UsageError("give one of --key, --key-delimiter and --json")
     if key_delimiter == "":
-        raise click.UsageError("--key-delimiter is empty")
+        raise click.UsageError("--key-delimiter is empty: give the text between key and value, such as ':'")
     if base64 and not is_json:
         raise click.UsageError("--base64 needs --json: lines are written as they are")
     fixed = [(name, value.encode()) for name, value in assignments(headers, "--header").items()]

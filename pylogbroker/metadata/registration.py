@@ -83,6 +83,7 @@ async def register(
 
 
 def registered_elsewhere(broker_id: int, owner: int) -> StartupError:
+    """Return the error of an id that the session `owner` has registered."""
     session = f"{owner % (1 << 64):#x}"  # as ZooKeeper writes it
     return StartupError(
         f"broker id {broker_id} is registered by another session ({session}), which has not expired: "

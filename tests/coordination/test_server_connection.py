@@ -227,15 +227,21 @@ def test_close_deletes_ephemeral_nodes_at_once(server: Server) -> None:
     assert other.read(EXISTS, "/e") == NO_NODE
 
 
-@pytest.mark.parametrize("op", [CREATE, GET_DATA])
-def test_a_client_that_does_not_wait_for_answers_is_not_read_further(tmp_path: Path, op: int) -> None:
-    """Changes wait for the disk, and reads for the changes before them."""
+def connected_to_slow_disk(directory: Path) -> tuple[Client, TreeDatabase, SlowDisk]:
+    """Return a client with a session, and the database whose changes wait for the disk."""
     clock, disk = Clock(), SlowDisk()
-    database = TreeDatabase(open_file(tmp_path), disk)
+    database = TreeDatabase(open_file(directory), disk)
     client = Server(clock, ZooKeeperFactory(database, clock)).accept()
     client.send(connect_frame())
     disk.work()
     client.frames()
+    return client, database, disk
+
+
+@pytest.mark.parametrize("op", [CREATE, GET_DATA])
+def test_a_client_that_does_not_wait_for_answers_is_not_read_further(tmp_path: Path, op: int) -> None:
+    """Changes wait for the disk, and reads for the changes before them."""
+    client, database, disk = connected_to_slow_disk(tmp_path)
     client.send(request(CREATE, creation("/first")))
     for number in range(WAITING_MAX):
         assert client.transport.producerState == "producing", number
@@ -250,12 +256,7 @@ def test_a_client_that_does_not_wait_for_answers_is_not_read_further(tmp_path: P
 
 
 def test_requests_behind_a_close_are_ignored(tmp_path: Path) -> None:
-    clock, disk = Clock(), SlowDisk()
-    database = TreeDatabase(open_file(tmp_path), disk)
-    client = Server(clock, ZooKeeperFactory(database, clock)).accept()
-    client.send(connect_frame())
-    disk.work()
-    client.frames()
+    client, database, disk = connected_to_slow_disk(tmp_path)
     client.send(request(CREATE, creation("/before", EPHEMERAL), xid=1))
     client.send(request(CLOSE, xid=2))
     client.send(request(CREATE, creation("/behind", EPHEMERAL), xid=3))

@@ -201,13 +201,19 @@ class TlsTransportTests(SynchronousTestCase):
         pieces = pair.receiver.received
         self.assertEqual(b"".join(pieces), CONTENT[:100_000] + b"behind")
 
-    def test_a_paused_receiver_gets_the_rest_later(self) -> None:
+    def pausing_pair(self, *sent: bytes) -> SecurePair:
+        """Return a pair whose receiver pauses after each piece, and has got the first one of those sent."""
         pair = self.pair()
-        received = pair.receiver.received
-        pair.receiver.dataReceived = lambda data: (received.append(data), pair.transport.stopReading())  # type: ignore
-        for number in range(3):
-            pair.client.write(b"%d" % number)
+        received, stop = pair.receiver.received, pair.transport.stopReading
+        pair.receiver.dataReceived = lambda data: (received.append(data), stop())  # type: ignore
+        for piece in sent:
+            pair.client.write(piece)
         pair.exchange()
+        return pair
+
+    def test_a_paused_receiver_gets_the_rest_later(self) -> None:
+        pair = self.pausing_pair(b"0", b"1", b"2")
+        received = pair.receiver.received
         self.assertEqual(received, [b"0"])
         pair.transport.startReading()
         pair.reactor.advance(0)
@@ -222,12 +228,8 @@ class TlsTransportTests(SynchronousTestCase):
         self.assertFalse(pair.transport.connected)
 
     def test_the_end_of_a_peer_comes_after_what_a_paused_receiver_has_not_got(self) -> None:
-        pair = self.pair()
+        pair = self.pausing_pair(b"0", b"1", b"2")
         received = pair.receiver.received
-        pair.receiver.dataReceived = lambda data: (received.append(data), pair.transport.stopReading())  # type: ignore
-        for number in range(3):
-            pair.client.write(b"%d" % number)
-        pair.exchange()
         pair.peer.close()
         for _ in range(2):
             pair.transport.startReading()
@@ -238,12 +240,8 @@ class TlsTransportTests(SynchronousTestCase):
         self.assertFalse(pair.transport.connected)
 
     def test_nothing_is_received_while_earlier_bytes_are_not_delivered(self) -> None:
-        pair = self.pair()
+        pair = self.pausing_pair(b"0", b"1")
         received = pair.receiver.received
-        pair.receiver.dataReceived = lambda data: (received.append(data), pair.transport.stopReading())  # type: ignore
-        pair.client.write(b"0")
-        pair.client.write(b"1")
-        pair.exchange()
         pair.client.write(b"2")
         pair.peer.sendall(pair.client.take_output())
         pair.transport.startReading()

@@ -270,7 +270,7 @@ class _Appends:
 
     async def finish(self) -> ProduceResponse:
         try:
-            for later in self.queued:
+            async for later in self._services.runtime.slices.over(self.queued):
                 await later
         finally:
             for later in self.queued:  # without the caller, nobody asks for the others' errors
