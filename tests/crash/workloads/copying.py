@@ -137,9 +137,9 @@ class Copying:
     def figures(self) -> dict[str, int | float]:
         reported, killed, reasons = Counter[str](), Counter[str](), Counter[str]()
         for keeper in self._keepers:
-            reported += keeper.reported
-            killed += keeper.killed_at
-            reasons += keeper.reasons
+            reported += keeper.reported.copy()  # its thread goes on
+            killed += keeper.killed_at.copy()
+            reasons += keeper.reasons.copy()
         found: dict[str, int | float] = {
             "copiers killed": killed.total(),
             **{f"  {stage}": count for stage, count in sorted(killed.items())},
