@@ -151,3 +151,12 @@ class OffsetVerificationTests(MemberTests):
         self.cluster.clock.callLater(1, self.cluster.release)
         self.assertEqual(two.commit_offset("g", 7), ErrorCode.TRANSACTION_ABORTABLE)
         self.assertIsNone(self.undecided(2, 0, "__consumer_offsets"))
+
+    def test_another_broker_leads_by_then(self) -> None:
+        """Producers look for the new coordinator; TRANSACTION_ABORTABLE would end their transaction."""
+        one, two = self.producer()
+        one.add_group("g")
+        self.cluster.hold(ADD_PARTITIONS_KEY)
+        self.cluster.clock.callLater(0.1, self.cluster.lead, "__consumer_offsets", 0, 2)
+        self.cluster.clock.callLater(1, self.cluster.release)
+        self.assertEqual(two.commit_offset("g", 7), ErrorCode.NOT_COORDINATOR)

@@ -33,7 +33,10 @@ from pylogbroker.wire.messages.txn_offset_commit import (
 
 _FIRST_WITH_LOADING = 2
 _FIRST_WITH_ABORTABLE = 4
-_VERIFICATION_ERRORS = {ErrorCode.NETWORK_EXCEPTION: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
+_VERIFICATION_ERRORS = {
+    ErrorCode.NETWORK_EXCEPTION: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
+}
 """Errors after which every client tries again."""
 
 
@@ -91,14 +94,13 @@ def _ask_coordinator(services: Services, request: TxnOffsetCommitRequest) -> Ask
 
 
 def _commit_if_verified(
-    error: ErrorCode,
+    answer: ErrorCode,
     asked: AskedCoordinator,
     services: Services,
     commit: TransactionalCommit,
     replied: Deferred[CommitResult],
 ) -> None:
-    if asked.is_over:
-        error = error or ErrorCode.TRANSACTION_ABORTABLE
+    error = asked.error_now(answer)
     asked.close()
     _commit_unless(_VERIFICATION_ERRORS.get(error, error), services, commit, replied)
 

@@ -91,19 +91,18 @@ class AskedCoordinator:
         """Return the answer; NONE if the transaction includes the partition."""
         return self._verification.wait()
 
-    @property
-    def is_over(self) -> bool:
-        """The transaction has ended meanwhile, or another broker leads."""
-        return self._verification.is_over or self._partition.leader_epoch != self._leader_epoch
+    def error_now(self, answer: ErrorCode) -> ErrorCode:
+        """Return the answer, or the error of one that is out of date: another leader may have ended the transaction."""
+        if self._partition.leader_epoch != self._leader_epoch:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        return answer or (ErrorCode.TRANSACTION_ABORTABLE if self._verification.is_over else answer)
 
-    def check(self, error: ErrorCode) -> None:
+    def check(self, answer: ErrorCode) -> None:
         """Raise KafkaError, if the answer was an error or is out of date."""
         partition = self._partition
-        if partition.leader_epoch != self._leader_epoch:
-            detail = f"{partition.topic}-{partition.index} has another leader now"
-            raise KafkaError(detail, ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        if self._verification.is_over:
-            error = ErrorCode.TRANSACTION_ABORTABLE
+        error = self.error_now(answer)
+        if error is ErrorCode.NOT_LEADER_OR_FOLLOWER:
+            raise KafkaError(f"{partition.topic}-{partition.index} has another leader now", error)
         if error:
             raise _rejection(error, partition, self._transactional_id, self._version)
 
