@@ -128,6 +128,25 @@ class RemoteVerificationTests(MemberTests):
         self.cluster.release()
         self.assertEqual(two.sent(self.cluster.result(answer), 1), ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
+    def test_the_transaction_ends_while_another_broker_leads(self) -> None:
+        """An answer of before says nothing about batches after that."""
+        self.cluster.create("moving", [2], replicas=[1, 2])
+        one, two = self.producer()
+        one.add(("moving", 0))
+        self.cluster.hold(ADD_PARTITIONS_KEY)
+        early = two.send_later(b"early", topic="moving")
+        self.cluster.run()
+        self.cluster.lead("moving", 0, 1)
+        self.assertEqual(one.end(True), NONE)
+        self.cluster.run()
+        self.assertEqual(self.state(), "CompleteCommit")
+        self.cluster.lead("moving", 0, 2)
+        late = two.send_later(b"late", topic="moving")
+        self.cluster.release()
+        self.assertEqual(two.sent(self.cluster.result(early), 1, "moving"), ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        self.assertEqual(two.sent(self.cluster.result(late), 1, "moving"), ErrorCode.TRANSACTION_ABORTABLE)
+        self.assertIsNone(self.undecided(2, 0, "moving"))
+
 
 class OffsetVerificationTests(MemberTests):
     def test_offsets_are_verified(self) -> None:

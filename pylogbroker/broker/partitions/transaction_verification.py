@@ -66,7 +66,7 @@ def ask_about(
     services: Services, transactional_id: str, partition: Partition, producer_id: int, epoch: int, version: int
 ) -> AskedCoordinator | None:
     """Like `ask_coordinator`, for a producer id and epoch."""
-    verification = partition.verifications.join(producer_id, epoch)
+    verification = partition.verifications.join(producer_id, epoch, partition.leader_epoch)
     if verification.users == 1:
         key = partition.topic, partition.index
         answer = services.transaction_service.ask_coordinator(transactional_id, producer_id, epoch, key)
@@ -74,7 +74,7 @@ def ask_about(
             partition.verifications.leave(verification)
             return None
         answer.addCallback(verification.answered)
-    return AskedCoordinator(partition, verification, transactional_id, version, partition.leader_epoch)
+    return AskedCoordinator(partition, verification, transactional_id, version)
 
 
 @attrs.frozen(eq=False)
@@ -85,7 +85,6 @@ class AskedCoordinator:
     _verification: Verification
     _transactional_id: str
     _version: int
-    _leader_epoch: int
 
     def answer(self) -> Deferred[ErrorCode]:
         """Return the answer; NONE if the transaction includes the partition."""
@@ -93,7 +92,7 @@ class AskedCoordinator:
 
     def error_now(self, answer: ErrorCode) -> ErrorCode:
         """Return the answer, or the error of one that is out of date: another leader may have ended the transaction."""
-        if self._partition.leader_epoch != self._leader_epoch:
+        if self._partition.leader_epoch != self._verification.leader_epoch:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         return answer or (ErrorCode.TRANSACTION_ABORTABLE if self._verification.is_over else answer)
 

@@ -2,7 +2,8 @@
 
 A marker that is appended meanwhile ends them: the coordinator's answer may be of before, and records of an ended
 transaction would be without a marker (KIP-890; Kafka's class VerificationGuard). Batches of a producer that arrive
-while its first one is verified wait for the same answer, so that they keep their order.
+while its first one is verified wait for the same answer, so that they keep their order. Those of a later leader epoch
+do not: another leader may have appended the marker.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ class Verification:
 
     producer_id: int
     epoch: int
+    leader_epoch: int
     is_over: bool = False
     users: int = 0
     _answer: ErrorCode | None = None
@@ -43,11 +45,11 @@ class Verification:
 class Verifications:
     _by_producer: dict[int, Verification] = attrs.field(factory=dict, init=False)
 
-    def join(self, producer_id: int, epoch: int) -> Verification:
+    def join(self, producer_id: int, epoch: int, leader_epoch: int) -> Verification:
         """Return the verification in progress, or a new one, which has one user; `leave` it in the end."""
         found = self._by_producer.get(producer_id)
-        if found is None or found.epoch != epoch:
-            found = self._by_producer[producer_id] = Verification(producer_id, epoch)
+        if found is None or (found.epoch, found.leader_epoch) != (epoch, leader_epoch):
+            found = self._by_producer[producer_id] = Verification(producer_id, epoch, leader_epoch)
         found.users += 1
         return found
 
