@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from unittest.mock import AsyncMock, patch
+
 import attrs
 from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
 from pylogbroker.broker.apis import end_txn
 from pylogbroker.broker.coordinators.broker_batches import batches_without_repetition
-from pylogbroker.errors import ErrorCode
+from pylogbroker.broker.membership.admin import ClusterAdmin
+from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.groups import CommittedOffset
 from pylogbroker.wire.messages.end_txn import EndTxnRequest
 from pylogbroker.wire.messages.write_txn_markers import WriteTxnMarkersRequest
@@ -115,6 +118,16 @@ class MarkerRequestTests(MemberTests):
             found = result.offsets.get(("t", 0))
             self.assertEqual(found.offset if isinstance(found, CommittedOffset) else -1, wanted)
             self.assertEqual(self.undecided(2, 0, "__consumer_offsets"), None)
+
+    def test_the_topic_of_offsets_must_be_known(self) -> None:
+        """Its markers would not be written: an unknown topic counts as deleted."""
+        self.cluster.delete("__consumer_offsets")
+        one, _ = self.producer()
+        exists = AsyncMock(side_effect=KafkaError("another broker created it", ErrorCode.TOPIC_ALREADY_EXISTS))
+        with patch.object(ClusterAdmin, "create_topic", exists):
+            self.assertEqual(one.add_group("g"), ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        self.cluster.create("__consumer_offsets", [2])
+        self.assertEqual(one.add_group("g"), NONE)
 
 
 class BatchTests(SynchronousTestCase):

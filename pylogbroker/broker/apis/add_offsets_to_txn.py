@@ -25,6 +25,8 @@ async def handle(
         await services.group_service.ensure_topic()
     except KafkaError:
         return AddOffsetsToTxnResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    if OFFSETS_TOPIC not in services.metadata.topics:  # announced later: its markers would count as a deleted topic's
+        return AddOffsetsToTxnResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
     replied: Deferred[ErrorCode] = Deferred()
     services.transactions.add_partitions(
         request.transactional_id,
