@@ -9,6 +9,7 @@ import errno
 import os
 import struct
 from functools import partial
+from itertools import pairwise
 from typing import Any
 from unittest.mock import patch
 from uuid import UUID
@@ -432,6 +433,20 @@ class EmptiedTests(FetchTests):
         log.high_watermark = 1
         [answer] = self.fetch(at(0))
         self.assertEqual([entry.next_offset for entry in entries(answer.records)], [1])
+
+    def test_a_tiny_limit_skips_a_bounded_number_of_emptied_batches(self) -> None:
+        log = self.log()
+        for offset in range(1000):
+            log.append(emptied(offset), NOW, origin=Origin.REPLICATION)
+        self.put(b"v")
+        offsets = [0]
+        while offsets[-1] <= 1000:
+            [answer] = self.fetch(at(offsets[-1], most=1))
+            [entry] = entries(answer.records)
+            offsets.append(entry.next_offset)
+        steps = [after - before for before, after in pairwise(offsets)]
+        self.assertTrue(all(0 < step <= 201 for step in steps), offsets)
+        self.assertEqual(len(steps), 5)
 
 
 class LimitTests(FetchTests):
@@ -872,6 +887,15 @@ class OldClientTests(FetchTests):
         for version in range(4):
             [answer] = self.fetch(at(0, most=100), version=version)
             self.assertEqual([each.offset for each in KAFKA_PYTHON.read(bytes(answer.records))], [50])
+
+    def test_a_tiny_limit_passes_over_many_emptied_batches_in_each_round(self) -> None:
+        for offset in range(500):
+            self.log().append(emptied(offset), NOW, origin=Origin.REPLICATION)
+        self.put(b"v")
+        with patch.object(conversion, "down_convert", side_effect=conversion.down_convert) as converting:
+            [answer] = self.fetch(at(0, most=1), version=3)
+        self.assertEqual([each.offset for each in KAFKA_PYTHON.read(bytes(answer.records))], [500])
+        self.assertEqual(converting.call_count, 2)
 
     def test_a_topic_that_is_deleted_while_it_is_passed_over(self) -> None:
         for offset in range(2):

@@ -35,7 +35,7 @@ from pylogbroker.storage.files import read_at
 from pylogbroker.storage.log.addressing import byte_addressing
 
 if TYPE_CHECKING:
-    from pylogbroker.wire.messages.fetch import PartitionData
+    from pylogbroker.wire.messages.fetch import FetchPartition, PartitionData
 
 FIRST_WITH_V2 = 4
 FIRST_WITH_BYTE_LIMIT = 3
@@ -161,5 +161,13 @@ class Conversion:
                 log = partition.log
                 if log.byte_addressed:
                     partition.pass_over(wanted.fetch_offset, offset)
-                answer.records = log.read(offset, wanted.partition_max_bytes, upto=answer.high_watermark) or b""
+                answer.records = log.read(offset, self._bytes_behind(wanted), upto=answer.high_watermark) or b""
         return any(answer.records for _, answer, _ in barren)
+
+    def _bytes_behind(self, wanted: FetchPartition) -> int:
+        """Return how much to read behind a region without records; all of a format that has to be converted.
+
+        The conversion keeps the client's limit, and a tiny one would pass over one batch in each round.
+        """
+        most = wanted.partition_max_bytes
+        return max(most, _PIECE_BYTES) if self.context.api_version < FIRST_WITH_V2 else most
