@@ -19,7 +19,7 @@ from pylogbroker.controller.fenced_tree import ControllerResigned, FencedTree
 from pylogbroker.controller.ports import ControllerSettings, RequestQueues
 from pylogbroker.controller.requests import PARTITIONS_MAX, RequestBatch
 from pylogbroker.controller.term import ControllerTerm
-from pylogbroker.interfaces import BadVersion, Create, NodeExists, SetData
+from pylogbroker.interfaces import BadVersion, CoordinationError, Create, NodeExists, SetData
 from pylogbroker.metadata import zk_paths, zk_schema
 from pylogbroker.metadata.delta import Change, Delta, PartitionsChanged
 from pylogbroker.metadata.image import NO_LEADER, NO_TOPIC_ID, ClusterImage, PartitionKey, PartitionState, TopicImage
@@ -131,7 +131,7 @@ class ControlledCluster:
         async for some in self.steps(keys):
             if not self.has_just_read:
                 await self.read_states(some)
-            written = await self.write_states(some, decide)
+            written, _ = await self.write_states(some, decide)
             for key in written:
                 state = self.state(key)
                 if state is not None:
@@ -149,8 +149,12 @@ class ControlledCluster:
                     recipients = [broker for broker in state.replicas if broker in brokers]
                     self.requests.lead_and_follow(key, recipients)
 
-    async def write_states(self, keys: Iterable[PartitionKey], decide: Decision) -> list[PartitionKey]:
+    async def write_states(
+        self, keys: Iterable[PartitionKey], decide: Decision
+    ) -> tuple[list[PartitionKey], dict[PartitionKey, CoordinationError]]:
+        """Return the partitions whose states were written, and why others could not be: their nodes are gone, say."""
         changed: list[PartitionKey] = []
+        failed: dict[PartitionKey, CoordinationError] = {}
         pending = list(keys)
         while pending:
             wanted: dict[PartitionKey, PartitionState] = {}
@@ -173,8 +177,9 @@ class ControlledCluster:
             )
             changed += written
             pending = [key for key, error in outcomes.items() if isinstance(error, BadVersion)]
+            failed |= {key: error for key, error in outcomes.items() if error and not isinstance(error, BadVersion)}
             await self.read_states(pending)
-        return changed
+        return changed, failed
 
     def _note_unclean_elections(self, leaders: Mapping[PartitionKey, int]) -> None:
         """Compare new leaders with the ISRs before."""

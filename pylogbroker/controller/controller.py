@@ -191,7 +191,8 @@ class ClusterController:
                     return None
                 return None if after is state else after
 
-            changed = await cluster.write_states([key for key in changes if key not in errors], altered)
+            changed, failed = await cluster.write_states([key for key in changes if key not in errors], altered)
+            errors |= {key: isr_changes.code_of_failed_write(error) for key, error in failed.items()}
             states = {key: cluster.state(key) or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION for key in changes}
             cluster.requests.update_metadata(changed)
             cluster.send()

@@ -14,6 +14,7 @@ Checks, in this order:
 | ISR with brokers that are no replicas          | INVALID_REQUEST                           |
 | RECOVERING again, or with more than the leader | INVALID_REQUEST                           |
 | members not live, or shutting down             | INELIGIBLE_REPLICA                        |
+| the partition's node is gone: topic deleted    | UNKNOWN_TOPIC_OR_PARTITION                |
 
 Kafka trusts the sender; the checks of the sender and the replicas are this project's.
 """
@@ -25,6 +26,7 @@ from collections.abc import Collection, Mapping
 import attrs
 
 from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.interfaces import CoordinationError, NoNode
 from pylogbroker.metadata.image import BrokerRegistration, LeaderRecovery, PartitionState
 
 
@@ -64,6 +66,11 @@ def altered(state: PartitionState, change: WantedIsr, sender: int, live: Collect
     if ineligible:
         raise KafkaError(f"Brokers {ineligible} are not live, or shut down", ErrorCode.INELIGIBLE_REPLICA)
     return wanted
+
+
+def code_of_failed_write(error: CoordinationError) -> ErrorCode:
+    """Return the answer to a change that could not be written."""
+    return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if isinstance(error, NoNode) else ErrorCode.UNKNOWN_SERVER_ERROR
 
 
 def _stale(state: PartitionState, change: WantedIsr) -> ErrorCode | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from unittest.mock import AsyncMock, patch
 
 import attrs
 
@@ -11,12 +12,13 @@ from pylogbroker.controller.ports import ControllerSettings
 from pylogbroker.controller.requested_elections import ElectionKind
 from pylogbroker.controller.requests import LeaderAndIsr, StopReplica, UpdateMetadata
 from pylogbroker.errors import ErrorCode
-from pylogbroker.interfaces import Create, Delete, SetData
+from pylogbroker.interfaces import Create, Delete, NotPermitted, SetData
 from pylogbroker.metadata import zk_paths, zk_schema
 from pylogbroker.metadata.image import LeaderRecovery, PartitionKey, PartitionState
 from pylogbroker.metadata.inter_broker_protocol import NEWEST_PROTOCOL, InterBrokerProtocol
 from pylogbroker.metadata.zk_image import encode_state
 from tests.controller.invariants import catch_up
+from tests.controller.memory_tree import TreeSession
 from tests.controller.small_cluster import T0, SmallCluster, kinds, running, sent, written
 
 
@@ -313,6 +315,24 @@ class TestIsrs:
         assert set(unknown.values()) == {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
         stale = cluster.ask(lambda controller: controller.alter_partitions(1, 1, {T0: WantedIsr(0, 0, (1,))}))
         assert stale.code is ErrorCode.STALE_BROKER_EPOCH
+
+    def test_a_topic_that_is_gone_from_the_tree(self) -> None:
+        """Its state cannot be written; the controller has not heard of the deletion yet."""
+        cluster = running((1, 2), (2, 1))
+        epoch = cluster.brokers[1].epoch
+        cluster.tree.apply([Delete(zk_paths.partition_state(*T0))])
+        answers = cluster.ask(
+            lambda controller: controller.alter_partitions(
+                1, epoch, {T0: WantedIsr(0, 0, (1,)), ("t", 1): WantedIsr(0, 0, (1,))}
+            )
+        )
+        assert answers == {T0: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ("t", 1): ErrorCode.INVALID_REQUEST}
+
+    def test_a_state_that_the_controller_may_not_write(self) -> None:
+        cluster = running((1, 2))
+        written = NotPermitted(zk_paths.partition_state(*T0))
+        with patch.object(TreeSession, "commit_each", AsyncMock(return_value=[written])):
+            assert cluster.alter_isr(T0, [1]) is ErrorCode.UNKNOWN_SERVER_ERROR
 
     def test_a_leader_below_2_7_writes_its_isr(self) -> None:
         cluster = running((1, 2, 3))
