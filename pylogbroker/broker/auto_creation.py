@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections import deque
 
 import attrs
-from twisted.internet.defer import ensureDeferred
 from twisted.logger import Logger
 
+from pylogbroker.background import run_in_background
 from pylogbroker.broker.limits import PartitionAllowance
 from pylogbroker.broker.runtime import Runtime
 from pylogbroker.broker.services import Controller, Metadata
@@ -73,7 +73,7 @@ class AutoCreation:
         self._waiting.clear()
 
     def _start(self) -> None:
-        ensureDeferred(self._create_all()).addErrback(lambda failure: log.failure("automatic creation failed", failure))
+        run_in_background(log, self._create_all(), "automatic creation failed")
 
     async def _create_all(self) -> None:
         while self._waiting:

@@ -6,9 +6,9 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 import attrs
-from twisted.internet.defer import ensureDeferred
 from twisted.logger import Logger
 
+from pylogbroker.background import run_in_background
 from pylogbroker.broker.pauses import RetryPauses
 from pylogbroker.broker.runtime import Runtime
 from pylogbroker.interfaces import CoordinationError, ITree, SessionEvent, SessionExpired, SessionState
@@ -46,7 +46,8 @@ class NewSessions:
             and not self._pauses.has_ended
         ):
             self._session_id = event.session_id
-            ensureDeferred(self._resume())
+            problem = "{subject} were not read in a new session, changes are missed"
+            run_in_background(log, self._resume(), problem, subject=self._subject)
 
     async def _resume(self) -> None:
         while not self._pauses.has_ended:

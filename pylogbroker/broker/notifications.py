@@ -15,6 +15,7 @@ import attrs
 from twisted.internet.defer import DeferredLock, ensureDeferred
 from twisted.logger import Logger
 
+from pylogbroker.background import run_in_background
 from pylogbroker.broker.pauses import RetryPauses
 from pylogbroker.broker.runtime import Runtime
 from pylogbroker.interfaces import Changed, CoordinationError, Delete, ITree, Node, NoNode, SessionExpired
@@ -66,9 +67,8 @@ class Notifications:
     def _notified(self, _: Changed) -> None:
         self._is_watched = False
         if not self._pauses.has_ended:
-            ensureDeferred(self._follow(self._tree.session_id)).addErrback(
-                lambda failure: log.failure("a change of {subject} was not followed", failure, subject=self._subject)
-            )
+            following = self._follow(self._tree.session_id)
+            run_in_background(log, following, "a change of {subject} was not followed", subject=self._subject)
 
     async def _follow(self, session_id: int) -> None:
         while not self._pauses.has_ended and self._tree.session_id == session_id:

@@ -11,11 +11,12 @@ from collections.abc import Awaitable, Callable, Sequence
 from math import inf
 from typing import Any
 
-from twisted.internet.defer import Deferred, ensureDeferred, fail
+from twisted.internet.defer import Deferred, fail
 from twisted.internet.interfaces import IDelayedCall
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
+from pylogbroker.background import run_in_background
 from pylogbroker.client.errors import Closed
 from pylogbroker.client.metadata import MetadataCache
 from pylogbroker.client.retries import Backoff
@@ -71,7 +72,7 @@ class MetadataUpdater:
         self._waiters.append(waiter)
         if not self._refreshing:
             self._refreshing = True
-            ensureDeferred(self._refresh_all())
+            run_in_background(log, self._refresh_all(), "metadata of brokers and topics are not refreshed any more")
         return waiter
 
     def refresh_soon(self) -> None:

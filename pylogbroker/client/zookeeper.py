@@ -22,9 +22,11 @@ from typing import Any, Final
 
 import attrs
 from twisted.internet.defer import CancelledError, Deferred, ensureDeferred
+from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
+from pylogbroker.background import run_in_background
 from pylogbroker.client.errors import Closed, ZooKeeperUnreachable
 from pylogbroker.client.retries import Pauses
 from pylogbroker.client.single_flight import SingleFlight
@@ -45,6 +47,7 @@ from pylogbroker.interfaces import (
     Watch,
 )
 
+log = Logger()
 ConnectTree = Callable[[ZooKeeperServers, ZooKeeperOptions, Any], Awaitable[ITree]]
 _RENEWAL_SECONDS: Final = 1.0  # between attempts to replace an expired session
 
@@ -142,7 +145,7 @@ class ClientZooKeeper:
         if self._is_closed:
             return
         if event.state is SessionState.EXPIRED:
-            ensureDeferred(self._renew())
+            run_in_background(log, self._renew(), "no new session with ZooKeeper was begun")
         for listener in list(self._listeners):
             listener(event)
 

@@ -12,9 +12,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import attrs
-from twisted.internet.defer import Deferred, ensureDeferred
+from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
+from pylogbroker.background import run_in_background
 from pylogbroker.coordination.rows import Nodes
 from pylogbroker.coordination.transactions import Session, Write, WriteResult
 from pylogbroker.coordination.tree_file import TreeFile
@@ -74,7 +75,7 @@ class TreeDatabase:
         self._waiting.append((write, done))
         if not self._is_writing:
             self._is_writing = True
-            ensureDeferred(self._write_waiting())
+            run_in_background(log, self._write_waiting(), "nothing more is written to the coordination tree")
         return done
 
     async def _write_waiting(self) -> None:

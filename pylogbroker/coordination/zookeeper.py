@@ -28,10 +28,11 @@ from kazoo import exceptions as kazoo
 from kazoo.client import KazooClient
 from kazoo.protocol import serialization
 from kazoo.protocol.states import EventType
-from twisted.internet.defer import Deferred, ensureDeferred
+from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 from zope.interface import implementer
 
+from pylogbroker.background import run_in_background
 from pylogbroker.coordination.kazoo_session import InThread, KazooSession, Submission
 from pylogbroker.coordination.kazoo_values import (
     CONSEQUENCES,
@@ -351,7 +352,7 @@ class ZooKeeperTree:
         ended = self._session  # a listener may start another
         self._notify(SessionState.EXPIRED)
         self._calls.fail_all(SessionExpired)
-        ensureDeferred(ended.stop())
+        run_in_background(log, ended.stop(), "the connection of an ended session was not closed")
 
     def _why_not_started(self, error: CoordinationError) -> str:
         if self._is_rejected:

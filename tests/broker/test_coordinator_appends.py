@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from unittest.mock import Mock
 
 from twisted.internet.defer import ensureDeferred
 from twisted.trial.unittest import SynchronousTestCase
 
 from pylogbroker.broker.coordinators.internal_topic import replication_factor
+from pylogbroker.broker.coordinators.marker_writer import MarkerWriter
 from pylogbroker.broker.coordinators.partition_writer import PartitionWriter
 from pylogbroker.config import BrokerConfig
 from pylogbroker.errors import ErrorCode
 from pylogbroker.groups import Commit, CommitResult, CommittedOffset
 from pylogbroker.records import Buffer, Record, build, entries
+from pylogbroker.transactions import TransactionMarker
 from pylogbroker.wire import EncodingError
+from tests.broker.log_lines import logged_lines
 from tests.broker.nodes import NodeTests
 from tests.broker.trees import now
 from tests.storage.support import NOW
@@ -127,3 +131,25 @@ class ReplicationFactorTests(SynchronousTestCase):
         names = "offsets.topic.replication.factor", "transaction.state.log.replication.factor"
         self.assertEqual([replication_factor(alone, name) for name in names], [1, 1])
         self.assertEqual([replication_factor(joined, name) for name in names], [2, 3])
+
+
+class UnexpectedErrorTests(NodeTests):
+    """Errors of programming, in coroutines that nobody waits for: they are logged at once, and once."""
+
+    def test_a_marker_that_is_not_appended(self) -> None:
+        writer = Mock(append=Mock(side_effect=ZeroDivisionError))
+        marker = TransactionMarker(7, 0, 0, True, ((OFFSETS, 0),))
+        with logged_lines() as lines:
+            MarkerWriter(self.node.broker, writer, Mock()).append(marker, Mock())
+        self.assertEqual(len([line for line in lines if "a marker of producer id 7 was not appended" in line]), 1)
+        self.assertEqual(len(self.flushLoggedErrors(ZeroDivisionError)), 1)
+
+    def test_replies_that_are_not_given(self) -> None:
+        def replies() -> Iterator[Callable[[], None]]:
+            raise ZeroDivisionError
+            yield
+
+        with logged_lines() as lines:
+            self.node.broker.group_service._deliver(replies())
+        self.assertEqual(len([line for line in lines if "members of groups were not answered" in line]), 1)
+        self.assertEqual(len(self.flushLoggedErrors(ZeroDivisionError)), 1)

@@ -44,11 +44,14 @@ def run() -> tuple[list[Finding], list[Finding]]:
     texts: list[Text] = []
     names: list[Name] = []
     classes: list[Name] = []
+    dropped: list[Finding] = []
     for path in _files("*.py", PYTHON):
         file = PythonFile(path, (ROOT / path).read_text())
         texts += python_texts(file)
         names += defined_names(file)
-        classes += public_classes(file) if path.parts[0] in PACKAGES else ()
+        if path.parts[0] in PACKAGES:
+            classes += public_classes(file)
+            dropped += checks.dropped_coroutines(file)
     pages = [text for path in _pages() for text in markdown_texts(path, (ROOT / path).read_text())]
     findings = [
         *checks.bad_beginnings(texts),
@@ -56,6 +59,7 @@ def run() -> tuple[list[Finding], list[Finding]]:
         *checks.avoided_in_names(names, glossary.avoided),
         *checks.bad_test_names(names),
         *checks.repeated_classes(classes, glossary.repeated),
+        *dropped,
     ]
     return findings, list(checks.long_sentences(texts))
 

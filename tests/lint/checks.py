@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -11,7 +12,7 @@ from pathlib import Path
 import attrs
 
 from tests.lint.glossary import AvoidedTerm
-from tests.lint.texts import Kind, Name, Text, sentences
+from tests.lint.texts import Kind, Name, PythonFile, Text, sentences
 
 SENTENCE_WORDS_MAX = 30
 _BAD_BEGINNING = re.compile(
@@ -90,3 +91,14 @@ def long_sentences(texts: Iterable[Text]) -> Iterator[Finding]:
             for sentence in sentences(text.content):
                 if (count := len(sentence.split())) > SENTENCE_WORDS_MAX:
                     yield Finding(text.path, text.line, f'a sentence of {count} words: "{sentence[:60]}..."')
+
+
+def dropped_coroutines(file: PythonFile) -> Iterator[Finding]:
+    """Find statements that start a coroutine and drop its Deferred: nobody would see an error."""
+    for node in file.nodes:
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+            called = node.value.func
+            name = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
+            if name in ("ensureDeferred", "fromCoroutine"):
+                message = f"the result of {name} is dropped: use pylogbroker.background.run_in_background"
+                yield Finding(file.path, node.lineno, message)

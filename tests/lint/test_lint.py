@@ -324,3 +324,16 @@ class TestCommand:
         assert ("Set long_sentences in pyproject.toml to" in shown) == (long < 2)
         command.main(["--long"])
         assert capsys.readouterr().out.count("the finding") == findings + long
+
+
+def test_dropped_coroutines() -> None:
+    source = "\n".join(
+        (
+            "ensureDeferred(work())",
+            "Deferred.fromCoroutine(work())",
+            "ensureDeferred(work()).addErrback(log)",
+            "done = ensureDeferred(work())",
+            "run_in_background(log, work(), 'work failed')",
+        )
+    )
+    assert [each.line for each in checks.dropped_coroutines(PythonFile(PATH, source))] == [1, 2]

@@ -14,9 +14,10 @@ from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
 import attrs
-from twisted.internet.defer import Deferred, ensureDeferred
+from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
+from pylogbroker.background import run_in_background
 from pylogbroker.broker.replication.fetcher import RequestChannel
 from pylogbroker.broker.runtime import Runtime
 from pylogbroker.errors import KafkaError
@@ -65,9 +66,7 @@ class BrokerBatches(Generic[Q]):
             self.disconnect(broker_id)
 
     def _start(self, broker_id: int) -> None:
-        ensureDeferred(self._run(broker_id)).addErrback(
-            lambda failure: log.failure("requests to broker {broker} end", failure, broker=broker_id)
-        )
+        run_in_background(log, self._run(broker_id), "requests to broker {broker} end", broker=broker_id)
 
     async def _run(self, broker_id: int) -> None:
         try:

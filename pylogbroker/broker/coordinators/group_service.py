@@ -8,6 +8,7 @@ import attrs
 from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.logger import Logger
 
+from pylogbroker.background import run_in_background
 from pylogbroker.broker.coordinators.driver import CoordinatorDriver
 from pylogbroker.broker.coordinators.internal_topic import InternalTopic, replication_factor
 from pylogbroker.broker.coordinators.partition_writer import PartitionWriter
@@ -56,7 +57,7 @@ class GroupService:
             observer(new)
 
     def _deliver(self, replies: Iterable[Call]) -> None:
-        ensureDeferred(self._deliver_in_slices(replies))
+        run_in_background(log, self._deliver_in_slices(replies), "members of groups were not answered")
 
     async def _deliver_in_slices(self, replies: Iterable[Call]) -> None:
         """Answer the members of a large group in slices: encoding and sending take longer than the rebalance."""

@@ -6,8 +6,9 @@ A marker in `__consumer_offsets` ends a transaction of offsets, so the groups of
 from __future__ import annotations
 
 import attrs
-from twisted.internet.defer import ensureDeferred
+from twisted.logger import Logger
 
+from pylogbroker.background import run_in_background
 from pylogbroker.broker.coordinators.partition_writer import PartitionWriter
 from pylogbroker.broker.services import LogServices
 from pylogbroker.coordinators import TopicPartition
@@ -16,6 +17,8 @@ from pylogbroker.groups import GroupCoordinator
 from pylogbroker.metadata.topic_names import OFFSETS_TOPIC
 from pylogbroker.records import end_marker
 from pylogbroker.transactions import MarkersCallback, TransactionMarker
+
+log = Logger()
 
 
 @attrs.frozen(eq=False)
@@ -26,7 +29,8 @@ class MarkerWriter:
 
     def append(self, marker: TransactionMarker, done: MarkersCallback) -> None:
         """Append the marker to each of its partitions; call `done` after the last append."""
-        ensureDeferred(self._append(marker, done))
+        problem = "a marker of producer id {producer_id} was not appended everywhere: its transaction stays open"
+        run_in_background(log, self._append(marker, done), problem, producer_id=marker.producer_id)
 
     async def _append(self, marker: TransactionMarker, done: MarkersCallback) -> None:
         now_ms = self._services.runtime.now_ms()

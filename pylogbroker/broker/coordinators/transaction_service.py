@@ -10,6 +10,7 @@ from twisted.internet.defer import Deferred, ensureDeferred, succeed
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
+from pylogbroker.background import run_in_background
 from pylogbroker.broker.coordinators.driver import CoordinatorDriver
 from pylogbroker.broker.coordinators.internal_topic import InternalTopic, replication_factor
 from pylogbroker.broker.coordinators.marker_writer import MarkerWriter
@@ -80,7 +81,7 @@ class TransactionService:
         await self._topic.ensure()
 
     def allocate_producer_id(self, done: ProducerIdCallback) -> None:
-        ensureDeferred(self._allocate_producer_id(done))
+        run_in_background(log, self._allocate_producer_id(done), "a producer did not get its id")
 
     async def _allocate_producer_id(self, done: ProducerIdCallback) -> None:
         error, producer_id = ErrorCode.COORDINATOR_NOT_AVAILABLE, -1

@@ -21,10 +21,10 @@ from typing import Final, Protocol
 from weakref import WeakKeyDictionary, WeakSet
 
 import attrs
-from twisted.internet.defer import ensureDeferred
 from twisted.internet.interfaces import IDelayedCall
 from twisted.logger import Logger
 
+from pylogbroker.background import run_in_background
 from pylogbroker.broker.jobs.disk_jobs import DiskJobs
 from pylogbroker.broker.partitions.service import Partitions
 from pylogbroker.broker.runtime import Runtime
@@ -157,7 +157,7 @@ class LogCleaner:
             self._alarm.cancel()
 
     def _begin_look(self) -> None:
-        ensureDeferred(self._start_rounds())
+        run_in_background(log, self._start_rounds(), "looking for logs to compact failed")
 
     async def _start_rounds(self) -> None:
         try:
@@ -166,7 +166,7 @@ class LogCleaner:
                 chosen = await self._choose()
                 if chosen is None or not self._is_on:
                     break
-                ensureDeferred(self._round(chosen))
+                run_in_background(log, self._round(chosen), "compacting failed")
         except Exception:
             log.failure("looking for logs to compact failed; it will be tried again")
         finally:

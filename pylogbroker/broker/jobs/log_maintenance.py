@@ -19,10 +19,10 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any
 
 import attrs
-from twisted.internet.defer import ensureDeferred
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
+from pylogbroker.background import run_in_background
 from pylogbroker.broker.jobs.disk_jobs import DiskJobs
 from pylogbroker.broker.jobs.log_cleaner import LogCleaner
 from pylogbroker.broker.partitions.partition import Partition
@@ -86,7 +86,7 @@ class LogMaintenance:
 
     def _round_every(self, seconds: float, job: Callable[[], Coroutine[Any, Any, None]]) -> None:
         def begin() -> None:
-            ensureDeferred(self._one_round(job))
+            run_in_background(log, self._one_round(job), "{job} failed", job=job.__name__)
 
         self._every(seconds, begin)
 

@@ -23,6 +23,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
+from pylogbroker.background import run_in_background
 from pylogbroker.broker.membership import topic_administration
 from pylogbroker.broker.membership.active_controller import ActiveController, OpenChannels, not_controller
 from pylogbroker.broker.membership.controller_tree import SessionTree
@@ -69,7 +70,7 @@ class ControllerDriver:
         if self._session is None or not self._session.is_live:
             self.stop()
             self._session = SessionTree.of(self._tree, self._clock)
-            Deferred.fromCoroutine(self._run(self._session))
+            run_in_background(log, self._run(self._session), "this broker stands for no election in this session")
 
     def stop(self) -> None:
         """End the term at once. /controller stays until the session ends."""

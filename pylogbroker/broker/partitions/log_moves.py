@@ -22,10 +22,10 @@ from contextlib import suppress
 from typing import Final
 
 import attrs
-from twisted.internet.defer import ensureDeferred
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
+from pylogbroker.background import run_in_background
 from pylogbroker.broker.partitions.partition import Partition
 from pylogbroker.broker.partitions.service import Partitions
 from pylogbroker.broker.runtime import Runtime
@@ -101,7 +101,7 @@ class LogMoves:
             self._runtime.deferred_actions.defer(self._begin)
 
     def _begin(self) -> None:
-        ensureDeferred(self._run()).addErrback(lambda failure: log.failure("logs are not moved", failure))
+        run_in_background(log, self._run(), "logs are not moved")
 
     async def _run(self) -> None:
         try:

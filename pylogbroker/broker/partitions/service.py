@@ -11,9 +11,10 @@ from functools import partial
 from uuid import UUID
 
 import attrs
-from twisted.internet.defer import Deferred, DeferredLock, ensureDeferred
+from twisted.internet.defer import Deferred, DeferredLock
 from twisted.logger import Logger
 
+from pylogbroker.background import run_in_background
 from pylogbroker.broker.cluster_metadata import ClusterMetadata
 from pylogbroker.broker.partitions.delete_policies import DeletePolicies, MissingPolicies
 from pylogbroker.broker.partitions.group_commit import GroupCommit
@@ -320,9 +321,7 @@ class Partitions:
                 self._delete_policies.of(settings, partial(self._missing_policies.note, name))
 
     def _on_settings_changed(self, names: frozenset[str]) -> None:
-        ensureDeferred(self._configure_all()).addErrback(
-            lambda failure: log.failure("the broker's new settings could not be applied to topics", failure)
-        )
+        run_in_background(log, self._configure_all(), "the broker's new settings could not be applied to topics")
 
     async def _configure_all(self) -> None:
         async for topic in self._runtime.slices.over(tuple(self._metadata.topics.values())):

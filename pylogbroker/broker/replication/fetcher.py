@@ -19,9 +19,10 @@ from typing import Any, Protocol
 from uuid import UUID
 
 import attrs
-from twisted.internet.defer import Deferred, ensureDeferred
+from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
+from pylogbroker.background import run_in_background
 from pylogbroker.broker.pauses import IdlePause
 from pylogbroker.broker.replication.fetch_sessions import FetchedPartition, FollowerFetchSession
 from pylogbroker.broker.replication.followership import Followership
@@ -108,9 +109,7 @@ class ReplicaFetcher:
         self.started = self._runtime.clock.seconds()
 
     def start(self) -> None:
-        ensureDeferred(self._run()).addErrback(
-            lambda failure: log.failure("the fetcher of broker {leader} failed", failure, leader=self.leader)
-        )
+        run_in_background(log, self._run(), "the fetcher of broker {leader} failed", leader=self.leader)
 
     def stop(self) -> None:
         """Stop; the replicas may go to another fetcher, and answers that still come are ignored."""

@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 import attrs
-from twisted.internet.defer import ensureDeferred
 from twisted.internet.interfaces import IDelayedCall
 from twisted.logger import Logger
 
+from pylogbroker.background import run_in_background
 from pylogbroker.broker.replication.controller_channel import ControllerChannel
 from pylogbroker.broker.replication.leadership import Leadership
 from pylogbroker.broker.runtime import Runtime
@@ -90,7 +90,7 @@ class IsrUpdates:
             self._runtime.deferred_actions.defer(self._start)
 
     def _start(self) -> None:
-        ensureDeferred(self._send_all()).addErrback(lambda failure: log.failure("ISRs are not updated", failure))
+        run_in_background(log, self._send_all(), "ISRs are not updated")
 
     async def _send_all(self) -> None:
         try:

@@ -12,9 +12,9 @@ from __future__ import annotations
 from typing import Final
 
 import attrs
-from twisted.internet.defer import ensureDeferred
 from twisted.logger import Logger
 
+from pylogbroker.background import run_in_background
 from pylogbroker.broker.pauses import RetryPauses
 from pylogbroker.broker.runtime import Runtime
 from pylogbroker.interfaces import CoordinationError, Create, ITree
@@ -47,9 +47,7 @@ class LogDirFailures:
         self._pauses.end()
 
     def _start(self) -> None:
-        ensureDeferred(self._write()).addErrback(
-            lambda failure: log.failure("the controller does not hear of failed log directories", failure)
-        )
+        run_in_background(log, self._write(), "the controller does not hear of failed log directories")
 
     async def _write(self) -> None:
         event = Create(zk_paths.LOG_DIR_EVENT_PREFIX, zk_schema.encode_log_dir_event(self._broker_id), sequence=True)

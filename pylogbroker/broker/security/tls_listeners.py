@@ -12,6 +12,7 @@ import attrs
 from twisted.internet.defer import Deferred, DeferredLock, ensureDeferred
 from twisted.logger import Logger
 
+from pylogbroker.background import run_in_background
 from pylogbroker.broker.runtime import PeriodicCall, Runtime
 from pylogbroker.config import BrokerConfig
 from pylogbroker.config.listeners import LISTENER_PREFIX
@@ -94,7 +95,7 @@ class TlsListeners:
 
     def _settings_changed(self, names: frozenset[str]) -> None:
         if any(name.startswith(LISTENER_PREFIX) for name in names):
-            ensureDeferred(self._load_again(list(self._loaded)))
+            run_in_background(log, self._load_again(list(self._loaded)), "the former certificates stay in use")
 
     def _check_files(self) -> Deferred[None]:
         return ensureDeferred(self._load_changed_files())

@@ -17,6 +17,7 @@ from twisted.internet.defer import DeferredLock, TimeoutError, ensureDeferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
+from pylogbroker.background import run_in_background
 from pylogbroker.client.consumer.fetch_buffer import FetchBuffer
 from pylogbroker.client.errors import ClientError, is_retriable
 from pylogbroker.client.retries import Backoff, Pauses, retrying
@@ -127,4 +128,5 @@ class Committer:
         self.start(interval, buffers)
         if not self._lock.locked:
             now = {buffer.key: buffer for buffer in buffers()}
-            ensureDeferred(self.commit_quietly(processed_offsets(now.values()), now, interval))
+            committing = self.commit_quietly(processed_offsets(now.values()), now, interval)
+            run_in_background(log, committing, "offsets were not committed, messages may be delivered again")

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from math import inf
 
 import attrs
-from twisted.internet.defer import Deferred
+from twisted.logger import Logger
 
+from pylogbroker.background import run_in_background
 from pylogbroker.client.cluster import Cluster
 from pylogbroker.client.partition_queue import ProducerIdentity
 from pylogbroker.client.producer.batch import BatchQueue
@@ -16,6 +17,7 @@ from pylogbroker.errors import PylogbrokerError
 from pylogbroker.rpc.errors import raise_for
 from pylogbroker.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
+log = Logger()
 _NO_TIMEOUT = 2**31 - 1
 
 
@@ -49,7 +51,7 @@ class Identities:
         self._waiting.append(queue)
         if not self._asking:
             self._asking = True
-            Deferred.fromCoroutine(self._ask())
+            run_in_background(log, self._ask(), "no producer id could be requested")
         return False
 
     async def _ask(self) -> None:

@@ -19,13 +19,13 @@ from enum import Enum, auto
 from typing import Any, Final
 
 import attrs
-from twisted.internet.defer import ensureDeferred
 from twisted.internet.interfaces import IPushProducer
 from twisted.logger import Logger
 from twisted.protocols.basic import Int32StringReceiver
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
+from pylogbroker.background import run_in_background
 from pylogbroker.coordination import acls
 from pylogbroker.coordination.acls import Identity
 from pylogbroker.coordination.database import TreeDatabase
@@ -197,7 +197,7 @@ class ServerConnection(Int32StringReceiver):
             )  # fmt: skip
             self.drop()
         elif connect.session_id == 0:
-            ensureDeferred(self._begin_session(connect))
+            run_in_background(log, self._begin_session(connect), "no session for {peer}", peer=self._peer)
         elif (live := sessions.find(connect.session_id, connect.password)) is not None:
             self._on_session(live, connect)
         else:

@@ -8,7 +8,6 @@ from importlib.resources import files
 from typing import Any, Final
 from urllib.parse import unquote
 
-from twisted.internet.defer import ensureDeferred
 from twisted.internet.threads import deferToThreadPool
 from twisted.logger import Logger
 from twisted.python.failure import Failure
@@ -16,6 +15,7 @@ from twisted.web.http import Request
 from twisted.web.resource import Resource
 from twisted.web.server import NOT_DONE_YET, Site
 
+from pylogbroker.background import run_in_background
 from pylogbroker.errors import ConfigError, KafkaError
 from pylogbroker.testing.control.commands import Command, Commands, NotFound
 from pylogbroker.testing.errors import NotRunning
@@ -46,7 +46,8 @@ class ControlResource(Resource):
         self._table = {(method, _template(path)): command for (method, path), command in _all(commands)}
 
     def render(self, request: Request) -> int:
-        ensureDeferred(self._respond(request))
+        problem = "{method} {path} was not answered"
+        run_in_background(log, self._respond(request), problem, method=request.method, path=request.path)
         return NOT_DONE_YET
 
     async def _respond(self, request: Request) -> None:

@@ -16,6 +16,7 @@ from twisted.web.http import Request
 from twisted.web.resource import Resource
 from twisted.web.server import NOT_DONE_YET, Site
 
+from pylogbroker.background import run_in_background
 from pylogbroker.testing.schema_registry.errors import RegistryError
 from pylogbroker.testing.schema_registry.registry import SchemaRegistry
 from pylogbroker.testing.schema_registry.state import LATEST
@@ -202,7 +203,8 @@ class RegistryResource(Resource):
         self._lock = DeferredLock()
 
     def render(self, request: Request) -> int:
-        ensureDeferred(self._respond(request))
+        problem = "{method} {uri} was not answered"
+        run_in_background(log, self._respond(request), problem, method=request.method, uri=request.uri)
         return NOT_DONE_YET
 
     async def _respond(self, request: Request) -> None:
