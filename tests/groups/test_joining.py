@@ -4,7 +4,7 @@ import attrs
 import pytest
 
 from pylogbroker.errors import ErrorCode
-from pylogbroker.groups import GroupSettings, JoinedMember
+from pylogbroker.groups import GroupSettings, JoinedMember, JoinResult
 from tests.groups.harness import REBALANCE, SESSION, SETTINGS, Harness, subscription
 
 
@@ -213,13 +213,15 @@ class TestRejoining:
         again = harness.join("client-id2")
         assert again.value.generation == first.value.generation + 1
 
-    def test_a_request_that_is_sent_again_gets_the_same_answer(self) -> None:
+    def test_a_request_that_is_sent_again_ends_the_one_before(self) -> None:
+        """Retries must not accumulate while a member delays the rebalance."""
         harness = Harness()
         first, second = harness.stable(2)
-        once, twice = harness.join(first.member_id), harness.join(first.member_id)
+        retries = [harness.join(first.member_id) for _ in range(5)]
+        assert {each.value for each in retries[:-1]} == {JoinResult(ErrorCode.REBALANCE_IN_PROGRESS, first.member_id)}
+        assert retries[-1].waits
         harness.join(second.member_id)
-        assert once.value == twice.value
-        assert once.value.error is ErrorCode.NONE
+        assert retries[-1].value.error is ErrorCode.NONE
 
     def test_a_foreign_member_id_is_unknown(self) -> None:
         harness = Harness()

@@ -102,20 +102,31 @@ class Group:
             self.unsynced.add(new_id)
 
     def await_join(self, member: Member, reply: Reply[JoinResult]) -> None:
-        member.joins.append(reply)
+        """Let the request wait; an earlier one of the member ends, so that retries do not accumulate.
+
+        Kafka never answers the earlier one. Here the next answers on its connection would wait for it.
+        """
+        self.answer_join(member, JoinResult(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id))
+        member.join = reply
         self._note_joining(member)
 
     def answer_join(self, member: Member, result: JoinResult) -> None:
         self._joining.discard(member.member_id)
-        replies, member.joins = member.joins, []
-        for reply in replies:
+        reply, member.join = member.join, None
+        if reply is not None:
             self._events.reply(reply, result)
 
+    def await_sync(self, member: Member, reply: Reply[SyncResult]) -> None:
+        """Let the request wait; an earlier one of the member ends, as in `await_join`."""
+        self.answer_sync(member, SyncResult(ErrorCode.REBALANCE_IN_PROGRESS))
+        member.sync = reply
+
     def answer_sync(self, member: Member, result: SyncResult) -> bool:
-        replies, member.syncs = member.syncs, []
-        for reply in replies:
+        """Answer the member's waiting request; return whether there was one."""
+        reply, member.sync = member.sync, None
+        if reply is not None:
             self._events.reply(reply, result)
-        return bool(replies)
+        return reply is not None
 
     @property
     def joining(self) -> int:
@@ -235,7 +246,7 @@ class Group:
                 del self._support[name]
 
     def _note_joining(self, member: Member) -> None:
-        if member.joins:
+        if member.join is not None:
             self._joining.add(member.member_id)
 
     def _forget_pending(self, member_id: str) -> None:

@@ -23,7 +23,7 @@ _LENGTH = struct.Struct(">h")
 
 @attrs.define(eq=False)
 class Member:
-    """A client that retries has several waiting requests, which get one result."""
+    """A client that retries has one waiting request of a kind, the newest."""
 
     member_id: str
     instance_id: str | None
@@ -34,14 +34,14 @@ class Member:
     protocols: Protocols
     assignment: bytes = b""
     is_new: bool = False  # was in no generation yet
-    joins: list[Reply[JoinResult]] = attrs.field(factory=list)
-    syncs: list[Reply[SyncResult]] = attrs.field(factory=list)
+    join: Reply[JoinResult] | None = None
+    sync: Reply[SyncResult] | None = None
     session: Timer | None = None
 
     @property
     def is_waiting(self) -> bool:
         """Return whether a request waits: the client sends no heartbeats then."""
-        return bool(self.joins or self.syncs)
+        return self.join is not None or self.sync is not None
 
     def metadata(self, protocol: str | None) -> bytes:
         for name, metadata in self.protocols:

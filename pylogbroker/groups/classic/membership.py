@@ -57,7 +57,7 @@ class MemberManager:
             return True
         member = group.members.get(member_id)
         if group.state is GroupState.PREPARING:  # the last to join exceed the limit
-            return bool(member and member.joins) or group.joining < self._settings.max_size
+            return (member is not None and member.join is not None) or group.joining < self._settings.max_size
         return member is not None or len(group.members) < self._settings.max_size
 
     def _join_unknown(self, group: Group, join: Join, reply: Reply[JoinResult], now_ms: int) -> None:
@@ -149,7 +149,7 @@ class MemberManager:
             self._events.reply(reply, group.sync_result(member))
             self._rebalancer.keep_alive(group, member, now_ms)
             return
-        member.syncs.append(reply)
+        group.await_sync(member, reply)
         if group.leader == member.member_id and group.storing != group.generation:
             self._store_assignment(group, sync, now_ms)
 

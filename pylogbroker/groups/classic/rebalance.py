@@ -124,7 +124,7 @@ class Rebalancer:
         group.initial_delay = None
         cancel(group.join_timer)
         for member in list(group.members.values()):
-            if not member.joins and member.instance_id is None:
+            if member.join is None and member.instance_id is None:
                 group.remove(member.member_id)
         if group.members and not group.elect_leader():
             self._await_joins(group, max(group.rebalance_timeout_ms, JOIN_RETRY_MS_MIN), now_ms)
