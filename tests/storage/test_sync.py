@@ -13,6 +13,7 @@ import pytest
 
 from pylogbroker.errors import StorageFailure
 from pylogbroker.storage import LogConfig
+from pylogbroker.storage.log.log_reader import LogReader
 from pylogbroker.storage.log.partition_metadata import write_topic_id
 from tests.storage.support import NOW, batch, fill, open_log
 
@@ -218,3 +219,38 @@ def test_a_cut_during_a_sync_is_not_taken_for_safe(tmp_path: Path, monkeypatch: 
     log.sync()
     assert log.log_end_offset == 5
     assert log.recovery_point == 0
+
+
+def test_a_sync_that_begins_during_a_cut_does_not_reach_beyond_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The sync begins while the cut changes the log, in another thread, and ends after the cut."""
+    log = open_log(tmp_path / "events_0")
+    fill(log, 5)
+    is_syncing, is_cut = threading.Event(), threading.Event()
+    real_sync, real_forget = os.fdatasync, LogReader.forget
+    threads: list[threading.Thread] = []
+
+    def sync() -> None:
+        log.sync()
+        is_syncing.set()
+
+    def sync_after_the_cut(fd: int) -> None:
+        is_syncing.set()
+        assert is_cut.wait(60)
+        real_sync(fd)
+
+    def begin_a_sync(reader: LogReader) -> None:
+        threads.append(threading.Thread(target=sync))
+        threads[-1].start()
+        assert is_syncing.wait(60)
+        real_forget(reader)
+
+    monkeypatch.setattr(os, "fdatasync", sync_after_the_cut)
+    monkeypatch.setattr(LogReader, "forget", begin_a_sync)
+    log.truncate_to(2)
+    is_cut.set()
+    for thread in threads:
+        thread.join()
+    assert len(threads) == 1
+    assert log.recovery_point <= log.log_end_offset == 2

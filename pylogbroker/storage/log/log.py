@@ -105,6 +105,7 @@ class Log:
         self._snapshot_offset = snapshot_offset
         self._offline_reason = ""
         self._sync_lock = threading.Lock()
+        self._end_lock = threading.Lock()  # short: a cut against the begin and the end of a sync
         self._reader = LogReader()
         self._aborted = LogTransactionIndex(path)
         self._swap: SegmentSwap | None = None
@@ -406,6 +407,7 @@ class Log:
         self.abort_swap()
         if offset < self.segments[0].base_offset:
             return self.restart_at(offset, self._synced_ms)
+        self._move_end(offset)
         kept = tuple(segment for segment in self.segments if segment.base_offset <= offset)
         dropped, self.segments, self._active = self.segments[len(kept) :], kept, kept[-1]
         with self.on_disk(frozenset()):
@@ -416,6 +418,7 @@ class Log:
     def restart_at(self, offset: int, now_ms: int) -> list[DeletedFiles]:
         """Drop all records; the next one gets `offset`."""
         self.abort_swap()
+        self._move_end(min(offset, self.log_end_offset))
         with self.on_disk(frozenset()):
             deleted = [segment.delete() for segment in self.segments]
             remove_snapshots_beyond(-1, self.path)
@@ -425,14 +428,22 @@ class Log:
             self._end_at(offset)
         return deleted
 
+    def _move_end(self, offset: int) -> None:
+        """Set the log end. Syncs that began before do not raise the recovery point any more.
+
+        This comes before the files are cut, too: a sync or a checkpoint must not take the former end for safe.
+        """
+        with self._end_lock:
+            self.truncations += 1
+            self.log_end_offset = offset
+            self.recovery_point = min(self.recovery_point, offset)
+
     def _end_at(self, offset: int, planned: PlannedTruncation | None = None) -> None:
-        self.truncations += 1
+        self._move_end(offset)  # a batch may have been cut before the wanted offset
         self._reader.forget()
         self.cleaner_checkpoint = min(self.cleaner_checkpoint, offset)
-        self.log_end_offset = offset
         self.log_start_offset = min(self.log_start_offset, offset)
         self.high_watermark = min(self.high_watermark, offset)
-        self.recovery_point = min(self.recovery_point, offset)
         self.epochs.truncate_end(offset)
         before = self.producers
         if planned is None or planned.end_offset != offset:
@@ -540,7 +551,8 @@ class Log:
         with self._sync_lock:
             if self._offline_reason:
                 raise StorageFailure(self._offline_reason)
-            truncations, end, segments = self.truncations, self.log_end_offset, self.segments
+            with self._end_lock:
+                truncations, end, segments = self.truncations, self.log_end_offset, self.segments
             end = end if upto is None else min(end, upto)
             if end <= self.recovery_point:
                 return self.recovery_point
@@ -551,9 +563,10 @@ class Log:
                 os.stat(self.path)  # if the directory was removed, the records are lost
             except OSError as error:
                 raise self.record_failure(error, TRANSIENT_ERRNOS - DISK_FULL_ERRNOS) from error
-            if truncations == self.truncations:
-                self.recovery_point = end
-            return self.recovery_point
+            with self._end_lock:
+                if truncations == self.truncations:
+                    self.recovery_point = end
+                return self.recovery_point
 
     def close(self) -> None:
         try:
