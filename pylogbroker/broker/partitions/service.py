@@ -20,6 +20,7 @@ from pylogbroker.broker.partitions.delete_policies import DeletePolicies, Missin
 from pylogbroker.broker.partitions.group_commit import GroupCommit
 from pylogbroker.broker.partitions.log_config import log_config
 from pylogbroker.broker.partitions.partition import Partition
+from pylogbroker.broker.partitions.recovery_points import RecoveryPointWrites
 from pylogbroker.broker.partitions.traffic import Traffic
 from pylogbroker.broker.runtime import Runtime
 from pylogbroker.broker.slices import STEP_ITEMS
@@ -70,11 +71,14 @@ class Partitions:
     on_offline: list[Callable[[str, int], None]] = attrs.field(factory=list, init=False)
     before_drop: list[Callable[[TopicImage], None]] = attrs.field(factory=list, init=False)
     _group_commit: GroupCommit = attrs.field(init=False)
+    _recovery_points: RecoveryPointWrites = attrs.field(init=False)
     _missing_policies: MissingPolicies = attrs.field(init=False)
     _configuring: DeferredLock = attrs.field(factory=DeferredLock, init=False)
 
     def __attrs_post_init__(self) -> None:
         self._group_commit = GroupCommit(self._runtime.in_thread, self.request_failed)
+        save = self._logs.checkpoints.save_recovery_points
+        self._recovery_points = RecoveryPointWrites(self._runtime.in_thread, save)
         self._missing_policies = MissingPolicies(self._runtime.clock, self._runtime.log_rate_limit)
 
     @property
@@ -120,9 +124,9 @@ class Partitions:
         """Sync a log together with other requests; fails with StorageFailure."""
         return self._group_commit.sync(found)
 
-    def lower_recovery_point(self, found: Log, offset: int) -> None:
-        """Write that records from an offset on are not synced. Blocks; any thread."""
-        self._logs.checkpoints.lower_recovery_point(found, offset)
+    def lower_recovery_point(self, found: Log, offset: int) -> Deferred[None]:
+        """Write that records from an offset on are not synced, together with other logs."""
+        return self._recovery_points.lower(found, offset)
 
     def request_failed(self, failed: Log, why: StorageFailure) -> None:
         """Log a disk error of a request; take a broken log offline."""

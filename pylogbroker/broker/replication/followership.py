@@ -43,8 +43,8 @@ log = Logger()
 class LogSyncs(Protocol):
     def sync(self, log: Log, /) -> Deferred[None]: ...
     def request_failed(self, failed: Log, why: StorageFailure, /) -> None: ...
-    def lower_recovery_point(self, log: Log, offset: int, /) -> None:
-        """Write that records from an offset on are not synced. Blocks; any thread."""
+    def lower_recovery_point(self, log: Log, offset: int, /) -> Deferred[None]:
+        """Write that records from an offset on are not synced."""
 
 
 def _nothing() -> None:
@@ -164,17 +164,9 @@ class Followership:
             end=self.log.log_end_offset,
             offset=offset,
         )
-        planned = self._runtime.in_thread(self._plan_truncation, offset)
-        planned.addCallback(self._truncate_as_planned, offset).addErrback(self._truncation_failed)
-
-    def _plan_truncation(self, offset: int) -> PlannedTruncation | None:
-        """Plan in a worker.
-
-        The recovery point comes first: after a loss of power, the next start would trust what was written in place of
-        synced records.
-        """
-        self._syncs.lower_recovery_point(self.log, offset)
-        return self.log.plan_truncation(offset)
+        lowered = self._syncs.lower_recovery_point(self.log, offset)
+        lowered.addCallback(lambda _: self._runtime.in_thread(self.log.plan_truncation, offset))
+        lowered.addCallback(self._truncate_as_planned, offset).addErrback(self._truncation_failed)
 
     def _truncate_as_planned(self, planned: PlannedTruncation | None, offset: int) -> None:
         if self.partition.followed is not self:  # another leader epoch has begun, or the replica was stopped

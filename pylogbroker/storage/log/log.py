@@ -568,6 +568,14 @@ class Log:
                     self.recovery_point = end
                 return self.recovery_point
 
+    def lower_recovery_point(self, offset: int) -> bool:
+        """Lower the recovery point before a cut at `offset`; return whether it was higher."""
+        with self._end_lock:
+            is_higher = self.recovery_point > offset
+            if is_higher:
+                self.recovery_point = offset
+            return is_higher
+
     def close(self) -> None:
         try:
             if not self._offline_reason:

@@ -37,12 +37,6 @@ class OffsetCheckpoints:
     def save_recovery_points(self) -> list[Notice]:
         return self._save(names.RECOVERY_POINTS, lambda log: log.recovery_point)
 
-    def lower_recovery_point(self, log: Log, offset: int) -> None:
-        """Lower the recovery point of a log that will be cut at `offset`. A later checkpoint reports a failure."""
-        if log.recovery_point > offset:
-            log.recovery_point = offset
-            self.save_recovery_points()
-
     def save_log_starts(self) -> list[Notice]:
         """Write only log start offsets within a segment."""
         return self._save(names.LOG_STARTS, _start_within_segment)
