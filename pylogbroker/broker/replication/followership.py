@@ -164,12 +164,18 @@ class Followership:
             end=self.log.log_end_offset,
             offset=offset,
         )
+        self._plan_truncation(offset)
+
+    def _plan_truncation(self, offset: int) -> None:
         lowered = self._syncs.lower_recovery_point(self.log, offset)
         lowered.addCallback(lambda _: self._runtime.in_thread(self.log.plan_truncation, offset))
         lowered.addCallback(self._truncate_as_planned, offset).addErrback(self._truncation_failed)
 
     def _truncate_as_planned(self, planned: PlannedTruncation | None, offset: int) -> None:
         if self.partition.followed is not self:  # another leader epoch has begun, or the replica was stopped
+            return
+        if self.log.recovery_point > offset:  # a sync has raised it meanwhile, which a checkpoint may have written
+            self._plan_truncation(offset)
             return
         self._cut(self.log.truncate_to(offset, planned))
         self.run(NO_ACTIONS)

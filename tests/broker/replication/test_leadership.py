@@ -199,6 +199,30 @@ class LaterLeaderTests(ClusterTests):
         plan()
         self.assertEqual((self.cluster.ends()[1], read_offsets(checkpoint)), (2, {KEY: 1}))
 
+    def test_a_sync_between_that_and_the_cut_is_undone_on_the_disk(self) -> None:
+        self.create()
+        self.cluster.append(1, b"a")
+        self.cluster.settle()
+        self.cluster.cut |= {(2, 1), (3, 1)}
+        self.cluster.append(1, b"lost")
+        node = self.cluster.nodes[1]
+        log = node.broker.partitions.hosted[KEY].log
+        log.sync()
+        self.cluster.elect(2, to=(2, 3))
+        node.threads.holding = True
+        self.cluster.order(1)
+        self.cluster.settle(1.1)
+        node.threads.run_one()  # writes the lower recovery point
+        log.sync()
+        node.broker.logs.checkpoints.save_recovery_points()
+        node.threads.run_one()  # plans the cut
+        self.assertEqual(self.cluster.ends()[1], 2)
+        node.threads.holding = False
+        while node.threads.held:
+            node.threads.run_one()
+        checkpoint = f"{node.directories[0]}/{names.RECOVERY_POINTS}"
+        self.assertEqual((self.cluster.ends()[1], read_offsets(checkpoint)), (1, {KEY: 1}))
+
     def test_an_old_leader_acknowledges_nothing_and_followers_leave_it(self) -> None:
         self.create()
         self.cluster.elect(2, to=(2, 3))
