@@ -22,7 +22,7 @@ does no harm.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from enum import Enum, auto
 from typing import Final
@@ -102,10 +102,6 @@ class ClusterController:
     def image(self) -> ClusterImage:
         """The cluster without topics under deletion."""
         return self._cluster.image
-
-    @property
-    def deleted_topics(self) -> Collection[str]:
-        return self._cluster.deletions.keys()
 
     async def take_over(self) -> None:
         """Bring cluster and brokers into a consistent state, then serve.

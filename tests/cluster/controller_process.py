@@ -14,7 +14,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
 from itertools import count
 from types import SimpleNamespace
@@ -24,13 +24,14 @@ import attrs
 from twisted.internet.defer import Deferred, DeferredLock, maybeDeferred
 from twisted.internet.protocol import Factory, Protocol
 from twisted.internet.stdio import StandardIO
-from twisted.internet.task import react
+from twisted.internet.task import deferLater, react
 from twisted.internet.threads import deferToThreadPool
 from twisted.logger import globalLogBeginner, textFileLogObserver
 from twisted.protocols.basic import LineReceiver
 
 from pylogbroker.broker.apis import APIS
 from pylogbroker.broker.context import RequestContext
+from pylogbroker.broker.membership import topic_administration
 from pylogbroker.broker.membership.active_controller import TermChannels
 from pylogbroker.broker.membership.controller_channels import AnswerHandler, ChannelSettings, ControllerChannels
 from pylogbroker.broker.membership.controller_driver import ControllerDriver
@@ -39,8 +40,8 @@ from pylogbroker.controller.ports import ControllerSettings
 from pylogbroker.coordination.zookeeper import ZooKeeperTree
 from pylogbroker.coordination.zookeeper_options import ZooKeeperOptions, parse_connect
 from pylogbroker.interfaces import ITree, Operation, OperationResult, SessionEvent, SessionState
-from pylogbroker.metadata.delta import PartitionsChanged, PlannedTopic
-from pylogbroker.metadata.image import TopicImage
+from pylogbroker.metadata.delta import PartitionsChanged
+from pylogbroker.metadata.image import NO_TOPIC_ID, TopicImage
 from pylogbroker.metadata.inter_broker_protocol import InterBrokerProtocol
 from pylogbroker.metadata.persistent_map import PersistentMap
 from pylogbroker.metadata.registration import cluster_id, create_permanent_nodes, register
@@ -62,6 +63,7 @@ from pylogbroker.wire.messages.stop_replica import StopReplicaRequest, StopRepli
 from pylogbroker.wire.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
 
 SESSION_SECONDS: Final = 3.0
+POLL_SECONDS: Final = 0.02
 FRAME_BYTES_MAX: Final = 1 << 26
 ORDERS: Final[dict[int, type[Response]]] = {
     LeaderAndIsrRequest.api_key: LeaderAndIsrResponse,
@@ -120,18 +122,19 @@ class Connection(Protocol):
 
 
 class Commands(LineReceiver):
+    """Creates, enlarges and deletes topics as each broker does, and waits until the controller has acted on that."""
+
     delimiter = b"\n"
 
-    def __init__(self, driver: ControllerDriver) -> None:
+    def __init__(self, reactor: Any, tree: ITree, driver: ControllerDriver, *, has_topic_ids: bool) -> None:
+        self._reactor = reactor
+        self._tree = tree
         self._driver = driver
+        self._has_topic_ids = has_topic_ids
 
     def lineReceived(self, line: bytes) -> None:
         name, topic, *rest = json.loads(line)
-        commands: dict[str, Callable[..., Any]] = {
-            "create": self._create,
-            "enlarge": self._enlarge,
-            "delete": self._driver.delete_topic,
-        }
+        commands = {"create": self._create, "enlarge": self._enlarge, "delete": self._delete}
         done = maybeDeferred(lambda: Deferred.fromCoroutine(commands[name](topic, *rest)))
         done.addCallbacks(
             lambda _: print(f"done {name}", flush=True),
@@ -140,10 +143,26 @@ class Commands(LineReceiver):
 
     async def _create(self, topic: str, replicas: list[list[int]]) -> None:
         states = PersistentMap(new_partitions(dict(enumerate(replicas))))
-        await self._driver.create_topic(PlannedTopic(TopicImage(topic, new_topic_id(), states), {}))
+        image = TopicImage(topic, new_topic_id() if self._has_topic_ids else NO_TOPIC_ID, states)
+        await topic_administration.create(self._tree, image, {})
+        await self._until(lambda topics: topic in topics)
 
     async def _enlarge(self, topic: str, number: int, replicas: list[int]) -> None:
-        await self._driver.create_partitions(PartitionsChanged(topic, new_partitions({number: replicas})))
+        added = new_partitions({number: replicas})
+        await topic_administration.enlarge(self._tree, PartitionsChanged(topic, added))
+        await self._until(lambda topics: number in topics[topic].partitions)
+
+    async def _delete(self, topic: str) -> None:
+        await topic_administration.mark_deleted(self._tree, topic)
+        await self._until(lambda topics: topic not in topics)
+
+    async def _until(self, holds: Callable[[Mapping[str, TopicImage]], bool]) -> None:
+        """Ask this process's controller until a condition holds for its topics; fail if it is not the controller."""
+        while True:
+            await self._driver.list_reassignments([])  # answered after all earlier events
+            if holds(self._driver.image.topics):
+                return
+            await deferLater(self._reactor, POLL_SECONDS)
 
 
 def open_channels(settings: ChannelSettings, answered: AnswerHandler) -> TermChannels:
@@ -207,7 +226,7 @@ async def run(reactor: Any, connect: str, broker_id: str, protocol: str = "3.9",
 
     tree.watch_session(session_changed)
     await join()
-    StandardIO(Commands(driver))
+    StandardIO(Commands(reactor, tree, driver, has_topic_ids=spoken.has_topic_ids))
     print(f"listening {port}", flush=True)
     await Deferred()
 

@@ -110,7 +110,7 @@ def check_quiet(cluster: SmallCluster) -> None:
         assert not state.is_reassigned, (key, state)
         assert set(state.isr) == set(state.replicas), (key, state)
     assert now(controller.list_reassignments()) == {}
-    assert not controller.deleted_topics
+    assert not controller._cluster.deletions
     for parent in ("/admin/delete_topics", "/log_dir_event_notification", "/isr_change_notification"):
         assert cluster.tree.names(parent) == []
     in_image = {

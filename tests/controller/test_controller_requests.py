@@ -181,8 +181,7 @@ class TestDeletions:
         cluster.settle()
         cluster.mark_deleted("t")
         cluster.settle()
-        assert cluster.controller
-        assert list(cluster.controller.deleted_topics) == ["t"]
+        assert cluster.tree.names("/admin/delete_topics") == ["t"]
         assert not cluster.brokers[4].metadata
         assert [len(cluster.brokers[broker].logs) for broker in (1, 2)] == [0, 0]
         assert "/brokers/topics/t" in cluster.tree.entries

@@ -34,7 +34,7 @@ from pylogbroker.broker.membership.controller_channels import AnswerHandler
 from pylogbroker.broker.membership.controller_tree import SessionTree
 from pylogbroker.broker.pauses import IdlePause
 from pylogbroker.controller.controller import WATCHED_CHILDREN, WATCHED_NODES, ClusterController, ControllerPhase
-from pylogbroker.controller.fenced_tree import ControllerResigned, FencedTree
+from pylogbroker.controller.fenced_tree import ControllerResigned
 from pylogbroker.controller.ports import ControllerSettings, RequestQueues
 from pylogbroker.controller.requests import BrokerRequest
 from pylogbroker.controller.term import ControllerTerm
@@ -76,8 +76,6 @@ class _Event:
 @attrs.define(eq=False)
 class ActiveController:
     controller: ClusterController
-    tree: FencedTree
-    settings: ControllerSettings
     _session: SessionTree
     _channels: TermChannels
     _clock: IReactorTime
@@ -88,7 +86,6 @@ class ActiveController:
     """Watched nodes whose change is an event in the queue."""
     _seen: dict[str, int] = attrs.field(factory=dict, init=False)
     """Nodes of brokers and topics that are watched, with the transaction that set their data."""
-    _waiting: dict[Deferred[None], Callable[[ClusterController], bool]] = attrs.field(factory=dict, init=False)
     _idle: IdlePause = attrs.field(factory=IdlePause, init=False)
     _timer: IDelayedCall | None = attrs.field(default=None, init=False)
 
@@ -110,8 +107,7 @@ class ActiveController:
 
         channels = open_channels(answered)
         controller = ClusterController.of(term, session, channels, settings, slices)
-        fenced = FencedTree(session, term.epoch_version)
-        active = cls(controller, fenced, settings, session, channels, clock, balance_seconds)
+        active = cls(controller, session, channels, clock, balance_seconds)
         return active
 
     @property
@@ -143,7 +139,6 @@ class ActiveController:
         )
         self._balance_later(BALANCE_FIRST_SECONDS)
         while not self.has_ended:
-            self._notify_waiting()
             if self._events:
                 await self._handle(self._events.popleft())
             else:
@@ -158,9 +153,6 @@ class ActiveController:
         events, self._events = self._events, deque()
         for event in events:
             event.drop()
-        waiting, self._waiting = self._waiting, {}
-        for each in waiting:
-            each.errback(not_controller())
         self._idle.wake()
 
     async def ask(self, call: Callable[[ClusterController], Awaitable[T]]) -> T:
@@ -186,18 +178,6 @@ class ActiveController:
         self._enqueue(_Event(handle, lambda: result.errback(not_controller())))
         return await result
 
-    async def until(self, holds: Callable[[ClusterController], bool]) -> None:
-        """Wait until a condition holds after an event; raise NOT_CONTROLLER if the term ends before."""
-        if self.has_ended:
-            raise not_controller()
-        if not holds(self.controller):
-            waiting: Deferred[None] = Deferred(self._stop_waiting)
-            self._waiting[waiting] = holds
-            await waiting
-
-    def _stop_waiting(self, cancelled: Deferred[None]) -> None:
-        self._waiting.pop(cancelled, None)
-
     def enqueue(self, call: Callable[[], Awaitable[None]]) -> None:
         """Handle an event that nobody waits for."""
         if not self.has_ended:
@@ -218,12 +198,6 @@ class ActiveController:
                 self.why_ended = str(error)
             else:
                 log.failure("the controller could not handle an event, and continues with the next one")
-
-    def _notify_waiting(self) -> None:
-        for waiting, holds in list(self._waiting.items()):
-            if holds(self.controller):
-                del self._waiting[waiting]
-                waiting.callback(None)
 
     def _balance_later(self, seconds: float) -> None:
         if self._balance_seconds is not None:

@@ -14,7 +14,7 @@ Each change is awaited until this broker's image shows it, or a later one of the
 from __future__ import annotations
 
 import uuid
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, Protocol, TypeVar
 
 import attrs
@@ -24,8 +24,8 @@ from twisted.logger import Logger
 from pylogbroker.broker.cluster_metadata import ClusterMetadata
 from pylogbroker.broker.coordination_errors import kafka_error
 from pylogbroker.broker.limits import PartitionAllowance
+from pylogbroker.broker.membership import topic_administration
 from pylogbroker.broker.membership.config_watch import ConfigWatch
-from pylogbroker.broker.membership.topic_administration import enlarged, enlarged_paths
 from pylogbroker.broker.metadata_plans import MetadataPlans
 from pylogbroker.broker.replication.controller_channel import ControllerChannel
 from pylogbroker.broker.runtime import Runtime
@@ -45,6 +45,7 @@ from pylogbroker.metadata.config_changes import notification
 from pylogbroker.metadata.delta import Delta, NewTopic
 from pylogbroker.metadata.image import (
     NO_LEADER,
+    NO_TOPIC_ID,
     ClusterImage,
     ConfigChange,
     ConfigResource,
@@ -52,7 +53,6 @@ from pylogbroker.metadata.image import (
     TopicImage,
 )
 from pylogbroker.metadata.inter_broker_protocol import InterBrokerProtocol
-from pylogbroker.metadata.zk_image import encode_topic_image
 from pylogbroker.metadata.zk_schema import ProducerIdBlock
 from pylogbroker.rpc.errors import raise_for
 from pylogbroker.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
@@ -113,9 +113,8 @@ class ClusterAdmin:
         planned = self.plans.plan_topic(wanted, allowance)
         topic = planned.topic
         if not self._protocol.has_topic_ids:
-            topic = attrs.evolve(topic, id=uuid.UUID(int=0))
-
-        await self._change(lambda: self._create(topic, planned.settings))
+            topic = attrs.evolve(topic, id=NO_TOPIC_ID)
+        await self._change(lambda: topic_administration.create(self._tree, topic, planned.settings))
         await self._until(lambda image: _has_leaders(image, topic.name, len(topic.partitions)))
         return self._metadata.topics.get(topic.name, topic)
 
@@ -127,17 +126,7 @@ class ClusterAdmin:
         allowance: PartitionAllowance | None = None,
     ) -> TopicImage:
         added = self.plans.plan_partitions(name, count, assignments, allowance)
-
-        async def enlarge() -> None:
-            while True:
-                write = enlarged(added, *await self._tree.get_many(enlarged_paths(name)))
-                try:
-                    await self._tree.commit([write])
-                    return
-                except BadVersion:
-                    continue  # the node has changed since
-
-        await self._change(enlarge)
+        await self._change(lambda: topic_administration.enlarge(self._tree, added))
         await self._until(lambda image: _has_leaders(image, name, count))
         return self._metadata.topics[name]
 
@@ -168,14 +157,7 @@ class ClusterAdmin:
 
     async def delete_topic(self, wanted: str | uuid.UUID) -> TopicImage:
         topic = self._metadata.require_topic(wanted)
-
-        async def delete() -> None:
-            try:
-                await self._tree.commit([Create(zk_paths.deleted_topic(topic.name))])
-            except NodeExists:
-                return  # the controller is deleting it
-
-        await self._change(delete)
+        await self._change(lambda: topic_administration.mark_deleted(self._tree, topic.name))
         await self._until(lambda image: topic.name not in image.topics or image.topics[topic.name].id != topic.id)
         return topic
 
@@ -206,23 +188,6 @@ class ClusterAdmin:
                 continue  # another broker took them
             return block
         raise KafkaError("other brokers take all producer ids now; try again", ErrorCode.REQUEST_TIMED_OUT)
-
-    async def _create(self, topic: TopicImage, settings: Mapping[str, str]) -> None:
-        """Write settings and topic in one transaction: those of a topic that another broker creates must stay."""
-        path, settings_path = zk_paths.topic(topic.name), zk_paths.topic_config(topic.name)
-        data = zk_schema.encode_config(settings)
-        while True:
-            present, mark, stored = await self._tree.get_many([path, zk_paths.deleted_topic(topic.name), settings_path])
-            if present is not None or mark is not None:
-                raise KafkaError(f"Topic {topic.name!r} already exists", ErrorCode.TOPIC_ALREADY_EXISTS)
-            write: Create | SetData = Create(settings_path, data)
-            if stored is not None:  # left behind by an interrupted creation
-                write = SetData(settings_path, data, stored.stat.version)
-            try:
-                await self._tree.commit([write, Create(path, encode_topic_image(topic))])
-                return
-            except (NodeExists, BadVersion):
-                continue  # another broker was faster: it may create the same internal topic
 
     async def _change(self, change: Callable[[], Awaitable[T]]) -> T:
         try:

@@ -13,8 +13,7 @@ from pylogbroker.broker.services import Services
 from pylogbroker.controller.isr_changes import WantedIsr
 from pylogbroker.controller.requested_elections import ElectionKind
 from pylogbroker.errors import ErrorCode, KafkaError
-from pylogbroker.metadata.delta import PartitionsChanged, PlannedTopic
-from pylogbroker.metadata.image import ClusterImage, PartitionKey, PartitionState, TopicImage
+from pylogbroker.metadata.image import ClusterImage, PartitionKey, PartitionState
 from pylogbroker.metadata.zk_schema import ProducerIdBlock
 
 
@@ -50,15 +49,6 @@ class ClusterControl(Protocol):
     async def list_reassignments(
         self, keys: Iterable[PartitionKey] | None, /
     ) -> dict[PartitionKey, PartitionState]: ...
-
-    async def create_topic(self, planned: PlannedTopic, /) -> TopicImage:
-        """Create a planned topic; return it once its replicas have been sent their orders."""
-
-    async def create_partitions(self, planned: PartitionsChanged, /) -> TopicImage:
-        """Add planned partitions; return the topic once their replicas have been sent their orders."""
-
-    async def delete_topic(self, name: str, /) -> TopicImage:
-        """Begin a topic's deletion; return the topic once all brokers have been sent that."""
 
 
 class ClusterServices(Services, Protocol):

@@ -24,7 +24,6 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
 from pylogbroker.background import run_in_background
-from pylogbroker.broker.membership import topic_administration
 from pylogbroker.broker.membership.active_controller import ActiveController, OpenChannels, not_controller
 from pylogbroker.broker.membership.controller_tree import SessionTree
 from pylogbroker.controller.controller import ClusterController
@@ -35,8 +34,7 @@ from pylogbroker.controller.term import ControllerTerm, elect
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.interfaces import Check, Delete, ITree, SessionEvent, SessionState, Unavailable
 from pylogbroker.metadata import zk_paths
-from pylogbroker.metadata.delta import PartitionsChanged, PlannedTopic
-from pylogbroker.metadata.image import ClusterImage, PartitionKey, PartitionState, TopicImage
+from pylogbroker.metadata.image import ClusterImage, PartitionKey, PartitionState
 from pylogbroker.metadata.zk_image import TimeSlices
 from pylogbroker.metadata.zk_schema import ProducerIdBlock
 
@@ -143,43 +141,6 @@ class ControllerDriver:
 
     async def list_reassignments(self, keys: Iterable[PartitionKey] | None) -> dict[PartitionKey, PartitionState]:
         return await self._ask(lambda controller: controller.list_reassignments(keys))
-
-    async def create_topic(self, planned: PlannedTopic) -> TopicImage:
-        active, name = self._require_active(), planned.topic.name
-        has_ids = active.settings.protocol.has_topic_ids
-        await active.ask(lambda _: topic_administration.create(active.tree, planned, has_topic_ids=has_ids))
-        await active.until(lambda seen: name in seen.image.topics or name in seen.deleted_topics)
-        return active.controller.image.topics.get(name) or planned.topic
-
-    async def create_partitions(self, planned: PartitionsChanged) -> TopicImage:
-        active = self._require_active()
-        await active.ask(lambda _: topic_administration.enlarge(active.tree, planned))
-
-        def is_done(seen: ClusterController) -> bool:
-            topic = seen.image.topics.get(planned.topic)
-            return topic is None or all(number in topic.partitions for number in planned.partitions)
-
-        await active.until(is_done)
-        return active.controller.image.require_topic(planned.topic)
-
-    async def delete_topic(self, name: str) -> TopicImage:
-        active = self._require_active()
-        if not active.settings.deletes_topics:
-            raise KafkaError("delete.topic.enable is false", ErrorCode.TOPIC_DELETION_DISABLED)
-
-        async def mark(controller: ClusterController) -> TopicImage:
-            topic = controller.image.require_topic(name)
-            await topic_administration.mark_deleted(active.tree, name)
-            return topic
-
-        topic = await active.ask(mark)
-
-        def is_done(seen: ClusterController) -> bool:
-            present = seen.image.topics.get(name)
-            return present is None or present.id != topic.id
-
-        await active.until(is_done)
-        return topic
 
     def _require_active(self) -> ActiveController:
         if self._active is None:

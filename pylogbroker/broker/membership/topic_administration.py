@@ -1,69 +1,73 @@
-"""Nodes of topics that this broker creates, enlarges or deletes as the controller. Source: Kafka's AdminZkClient.
+"""Nodes of topics that are created, enlarged or deleted. Source: Kafka's AdminZkClient.
 
-| change  | nodes, in this order                                                      |
-|---------|---------------------------------------------------------------------------|
-| create  | the topic's settings, also empty ones; the topic with its assigned brokers |
-| enlarge | the topic, with more partitions                                           |
-| delete  | the mark /admin/delete_topics/NAME                                        |
+| change  | nodes                                                                                      |
+|---------|--------------------------------------------------------------------------------------------|
+| create  | the topic's settings, also empty ones, and the topic with its brokers, in one transaction  |
+| enlarge | the topic, with more partitions                                                            |
+| delete  | the mark /admin/delete_topics/NAME                                                         |
 
-The controller then sees these nodes, as it sees those that other tools write, and creates the partitions.
+Any broker writes them. The controller sees these nodes, as it sees those that other tools write, and creates or deletes
+the partitions. A lost connection raises Unavailable: the outcome is unknown.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 
 import attrs
 
-from pylogbroker.controller.fenced_tree import FencedTree
 from pylogbroker.errors import ErrorCode, KafkaError
-from pylogbroker.interfaces import BadVersion, CoordinationError, Create, Node, NodeExists, Operation, SetData
+from pylogbroker.interfaces import BadVersion, Create, ITree, Node, NodeExists, SetData
 from pylogbroker.metadata import zk_paths, zk_schema
-from pylogbroker.metadata.delta import PartitionsChanged, PlannedTopic
-from pylogbroker.metadata.image import NO_TOPIC_ID, PartitionState
+from pylogbroker.metadata.delta import PartitionsChanged
+from pylogbroker.metadata.image import PartitionState, TopicImage
 from pylogbroker.metadata.zk_image import encode_topic_image
 
 
-async def create(tree: FencedTree, planned: PlannedTopic, *, has_topic_ids: bool) -> None:
-    """Write a new topic; raise TOPIC_ALREADY_EXISTS, also for one under deletion."""
-    name = planned.topic.name
-    topic, settings = await tree.get_many([zk_paths.topic(name), zk_paths.topic_config(name)])
-    if topic is not None:
-        raise _exists(name)
-    path, data = zk_paths.topic_config(name), zk_schema.encode_config(planned.settings)
-    write: Operation = Create(path, data)
-    if settings is not None:  # left behind by an interrupted creation
-        write = SetData(path, data, settings.stat.version)
-    await _write(tree, write)
-    image = planned.topic if has_topic_ids else attrs.evolve(planned.topic, id=NO_TOPIC_ID)
-    try:
-        await _write(tree, Create(zk_paths.topic(name), encode_topic_image(image)))
-    except NodeExists:
-        raise _exists(name) from None
+async def create(tree: ITree, topic: TopicImage, settings: Mapping[str, str]) -> None:
+    """Write a new topic; raise TOPIC_ALREADY_EXISTS, also for one under deletion.
 
-
-async def enlarge(tree: FencedTree, planned: PartitionsChanged) -> None:
-    """Add partitions to a topic's node; raise KafkaError as `enlarged`."""
+    Settings and topic are one transaction: those of a topic that another broker creates must stay.
+    """
+    path, settings_path = zk_paths.topic(topic.name), zk_paths.topic_config(topic.name)
+    data = zk_schema.encode_config(settings)
     while True:
-        write = enlarged(planned, *await tree.get_many(enlarged_paths(planned.topic)))
+        present, mark, stored = await tree.get_many([path, zk_paths.deleted_topic(topic.name), settings_path])
+        if present is not None or mark is not None:
+            raise KafkaError(f"Topic {topic.name!r} already exists", ErrorCode.TOPIC_ALREADY_EXISTS)
+        write: Create | SetData = Create(settings_path, data)
+        if stored is not None:  # left behind by an interrupted creation
+            write = SetData(settings_path, data, stored.stat.version)
         try:
-            await _write(tree, write)
-        except BadVersion:
-            continue
-        return
+            await tree.commit([write, Create(path, encode_topic_image(topic))])
+            return
+        except (NodeExists, BadVersion):
+            continue  # another broker was faster: it may create the same internal topic
 
 
-def enlarged_paths(name: str) -> Sequence[str]:
-    """Return the nodes that `enlarged` takes: a topic's, and the mark of its deletion."""
-    return zk_paths.topic(name), zk_paths.deleted_topic(name)
-
-
-def enlarged(planned: PartitionsChanged, node: Node | None, mark: Node | None) -> SetData:
-    """Return the write that adds partitions to a topic's node.
+async def enlarge(tree: ITree, planned: PartitionsChanged) -> None:
+    """Add partitions to a topic's node.
 
     Raise KafkaError if the topic has them, is being reassigned, or is deleted.
     """
+    paths = zk_paths.topic(planned.topic), zk_paths.deleted_topic(planned.topic)
+    while True:
+        write = _enlarged(planned, *await tree.get_many(paths))
+        try:
+            await tree.commit([write])
+            return
+        except BadVersion:
+            continue  # the node has changed since
+
+
+async def mark_deleted(tree: ITree, name: str) -> None:
+    """Mark a topic; a mark that exists is enough, since the controller is deleting the topic then."""
+    with suppress(NodeExists):
+        await tree.commit([Create(zk_paths.deleted_topic(name))])
+
+
+def _enlarged(planned: PartitionsChanged, node: Node | None, mark: Node | None) -> SetData:
     if node is None or mark is not None:
         raise KafkaError(f"There is no topic {planned.topic!r}", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     stored = zk_schema.decode_topic(node.data)
@@ -82,22 +86,3 @@ def _check(stored: zk_schema.TopicNode, added: Mapping[int, PartitionState]) -> 
     present = [number for number in added if number in stored.replicas]
     if present:
         raise KafkaError(f"The topic has the partitions {present} already", ErrorCode.INVALID_PARTITIONS)
-
-
-async def mark_deleted(tree: FencedTree, name: str) -> None:
-    """Mark a topic; a mark that exists is enough. Raise UNKNOWN_TOPIC_OR_PARTITION."""
-    [node] = await tree.get_many([zk_paths.topic(name)])
-    if node is None:
-        raise KafkaError(f"There is no topic {name!r}", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    with suppress(NodeExists):
-        await _write(tree, Create(zk_paths.deleted_topic(name)))
-
-
-async def _write(tree: FencedTree, operation: Operation) -> None:
-    [error] = await tree.write([operation])
-    if isinstance(error, CoordinationError):
-        raise error
-
-
-def _exists(name: str) -> KafkaError:
-    return KafkaError(f"Topic {name!r} already exists", ErrorCode.TOPIC_ALREADY_EXISTS)

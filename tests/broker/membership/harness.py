@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Awaitable, Coroutine, Sequence
+from collections.abc import Awaitable, Coroutine, Mapping, Sequence
 from typing import Any, TypeVar
 
 import attrs
@@ -11,6 +11,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 from twisted.python.failure import Failure
 
+from pylogbroker.broker.membership import topic_administration
 from pylogbroker.broker.membership.controller_channels import AnswerHandler
 from pylogbroker.broker.membership.controller_driver import ControllerDriver
 from pylogbroker.controller.ports import ControllerSettings
@@ -30,7 +31,7 @@ from pylogbroker.interfaces import (
     Watch,
 )
 from pylogbroker.metadata import zk_paths, zk_schema
-from pylogbroker.metadata.delta import PlannedTopic
+from pylogbroker.metadata.delta import PartitionsChanged
 from pylogbroker.metadata.image import BrokerRegistration, PartitionState, TopicImage
 from pylogbroker.metadata.persistent_map import PersistentMap
 from pylogbroker.metadata.topic_names import new_topic_id
@@ -194,13 +195,22 @@ class DrivenCluster:
         [node] = now(self.embedded.get_many([zk_paths.partition_state(topic, number)]))
         return with_stored_state(assigned_partitions(assigned)[number], node)
 
-    def create(self, name: str, *replicas: Sequence[int]) -> TopicImage:
-        return now(self.driver.create_topic(planned(name, *replicas)))
+    def create(self, name: str, *replicas: Sequence[int], **settings: str) -> TopicImage:
+        """Create a topic as each broker does; return it as the controller knows it then."""
+        states = PersistentMap(new_partitions(dict(enumerate(replicas))))
+        now(topic_administration.create(self._tree, TopicImage(name, new_topic_id(), states), settings))
+        return self.driver.image.topics[name]
 
+    def enlarge(self, name: str, added: Mapping[int, Sequence[int]]) -> TopicImage:
+        now(topic_administration.enlarge(self._tree, PartitionsChanged(name, new_partitions(added))))
+        return self.driver.image.topics[name]
 
-def planned(name: str, *replicas: Sequence[int], **settings: str) -> PlannedTopic:
-    states = PersistentMap(new_partitions(dict(enumerate(replicas))))
-    return PlannedTopic(TopicImage(name, new_topic_id(), states), settings)
+    def delete(self, name: str) -> None:
+        now(topic_administration.mark_deleted(self._tree, name))
+
+    @property
+    def _tree(self) -> Any:
+        return self.tree
 
 
 def begin(work: Coroutine[Deferred[Any], Any, T]) -> Deferred[T]:

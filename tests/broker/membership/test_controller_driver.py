@@ -17,13 +17,11 @@ from pylogbroker.controller.requested_elections import ElectionKind
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.interfaces import Create, Delete, SetData
 from pylogbroker.metadata import zk_paths, zk_schema
-from pylogbroker.metadata.delta import PartitionsChanged
 from pylogbroker.metadata.image import PartitionState
 from pylogbroker.metadata.topic_names import new_topic_id
-from pylogbroker.metadata.zk_image import new_partitions
 from pylogbroker.metadata.zk_schema import ControllerNode
 from tests.broker.log_lines import logged_lines
-from tests.broker.membership.harness import CONTROLLER, DrivenCluster, ModelChannels, begin, error_of, planned
+from tests.broker.membership.harness import CONTROLLER, DrivenCluster, ModelChannels, begin, error_of
 from tests.broker.trees import now, opened_tree
 
 OTHER = zk_schema.encode_controller(ControllerNode(9, 5))
@@ -119,9 +117,6 @@ def test_all_requests_need_the_controller(cluster: DrivenCluster, is_active: boo
         driver.elect_leaders(ElectionKind.PREFERRED, None),
         driver.alter_reassignments({}),
         driver.list_reassignments(None),
-        driver.create_topic(planned("t", [1])),
-        driver.create_partitions(PartitionsChanged("t", {})),
-        driver.delete_topic("t"),
     ):
         assert code_of(error_of(request)) is ErrorCode.NOT_CONTROLLER
     with pytest.raises(KafkaError):
@@ -150,7 +145,7 @@ def test_requests_reach_the_controller(controller: DrivenCluster) -> None:
 def test_a_leader_of_a_deleted_topic_does_not_change_its_successor(controller: DrivenCluster) -> None:
     deleted = controller.create("t", [1, 2])
     controller.deliver()
-    now(controller.driver.delete_topic("t"))
+    controller.delete("t")
     controller.deliver()
     created = controller.create("t", [1, 2])
     changes, epoch = {("t", 0): WantedIsr(0, 0, (1,))}, controller.brokers[1].epoch
@@ -161,9 +156,9 @@ def test_a_leader_of_a_deleted_topic_does_not_change_its_successor(controller: D
 
 
 def test_a_topic_is_created_as_kafka_creates_it(controller: DrivenCluster) -> None:
-    topic = now(controller.driver.create_topic(planned("t", [2, 1], **{"retention.ms": "1"})))
-    paths = [operations[-1].path for operations in controller.tree.commits]
-    assert paths[-5:] == [
+    topic = controller.create("t", [2, 1], **{"retention.ms": "1"})
+    paths = [operation.path for operations in controller.tree.commits for operation in operations]
+    assert [path for path in paths if path != zk_paths.CONTROLLER_EPOCH][-5:] == [
         zk_paths.topic_config("t"),
         zk_paths.topic("t"),
         zk_paths.partitions("t"),
@@ -172,45 +167,37 @@ def test_a_topic_is_created_as_kafka_creates_it(controller: DrivenCluster) -> No
     ]
     settings = now(controller.embedded.get(zk_paths.topic_config("t"))).data
     assert zk_schema.decode_config(settings) == {"retention.ms": "1"}
-    assert topic == controller.driver.image.topics["t"]
     assert topic.partitions[0] == PartitionState(2, (2, 1), (2, 1), controller_epoch=1)
     controller.deliver()
     assert controller.brokers[1].replicas["t", 0] == topic.partitions[0]
-    assert code_of(error_of(controller.driver.create_topic(planned("t", [1])))) is ErrorCode.TOPIC_ALREADY_EXISTS
-
-
-def test_settings_of_an_interrupted_creation_are_replaced(controller: DrivenCluster) -> None:
-    controller.write(Create(zk_paths.topic_config("t"), zk_schema.encode_config({"retention.ms": "1"})))
-    controller.create("t", [1])
-    assert zk_schema.decode_config(now(controller.embedded.get(zk_paths.topic_config("t"))).data) == {}
 
 
 def test_a_creation_with_lost_answers_is_done_once(controller: DrivenCluster) -> None:
     controller.tree.loses_answers = 2
-    creation = begin(controller.driver.create_topic(planned("t", [1, 2])))
+    node = zk_schema.TopicNode(new_topic_id(), {0: (1, 2)})
+    controller.write(Create(zk_paths.topic("t"), zk_schema.encode_topic(node)))  # by another broker
+    assert controller.tree.loses_answers == 0
     controller.clock.advance(0.1)
-    assert SynchronousTestCase().successResultOf(creation).name == "t"
+    assert controller.driver.is_active
     assert controller.state("t", 0).leader == 1
+    assert controller.driver.image.topics["t"].partitions[0] == controller.state("t", 0)
     checked = [operations[0].path for operations in controller.tree.commits if len(operations) == 1]
     assert "/" in checked  # before it read
 
 
 def test_partitions_are_added(controller: DrivenCluster) -> None:
     controller.create("t", [1])
-    added = PartitionsChanged("t", new_partitions({1: [2], 2: [1]}))
-    topic = now(controller.driver.create_partitions(added))
+    topic = controller.enlarge("t", {1: [2], 2: [1]})
     assert list(topic.partitions) == [0, 1, 2]
     assert controller.state("t", 1).leader == 2
-    assert code_of(error_of(controller.driver.create_partitions(added))) is ErrorCode.INVALID_PARTITIONS
-    unknown = PartitionsChanged("u", added.partitions)
-    assert code_of(error_of(controller.driver.create_partitions(unknown))) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def test_no_partitions_are_added_during_a_reassignment(controller: DrivenCluster) -> None:
     controller.create("t", [1])
     now(controller.driver.alter_reassignments({("t", 0): (2,)}))
-    added = PartitionsChanged("t", new_partitions({1: [2]}))
-    assert code_of(error_of(controller.driver.create_partitions(added))) is ErrorCode.REASSIGNMENT_IN_PROGRESS
+    with pytest.raises(KafkaError) as raised:
+        controller.enlarge("t", {1: [2]})
+    assert raised.value.code is ErrorCode.REASSIGNMENT_IN_PROGRESS
 
 
 def test_topics_of_format_07_are_not_reassigned(controller: DrivenCluster) -> None:
@@ -233,15 +220,19 @@ def test_topics_of_format_07_are_not_reassigned(controller: DrivenCluster) -> No
 def test_a_topic_is_deleted_when_its_replicas_are(controller: DrivenCluster) -> None:
     created = controller.create("t", [1, 2])
     controller.deliver()
-    assert now(controller.driver.delete_topic("t")) == created
+    controller.delete("t")
     assert "t" not in controller.driver.image.topics
     assert now(controller.embedded.exists(zk_paths.topic("t"))) is not None
-    assert code_of(error_of(controller.driver.create_topic(planned("t", [1])))) is ErrorCode.TOPIC_ALREADY_EXISTS
+    controller.delete("t")
+    with pytest.raises(KafkaError) as raised:
+        controller.create("t", [1])
+    assert raised.value.code is ErrorCode.TOPIC_ALREADY_EXISTS
     controller.deliver()
     assert [broker.logs for broker in controller.brokers.values()] == [set(), set()]
     assert now(controller.embedded.children(zk_paths.TOPICS)) == []
     assert now(controller.embedded.children(zk_paths.DELETE_TOPICS)) == []
-    assert code_of(error_of(controller.driver.delete_topic("t"))) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    controller.delete("t")
+    assert now(controller.embedded.children(zk_paths.DELETE_TOPICS)) == []
     assert controller.create("t", [1]).id != created.id
 
 
@@ -250,8 +241,10 @@ def test_deletion_can_be_disabled(controller: DrivenCluster) -> None:
     controller.write(Delete(zk_paths.CONTROLLER))
     controller.settings = ControllerSettings(deletes_topics=False)
     controller.driver.start()
-    controller.create("t", [1])
-    assert code_of(error_of(controller.driver.delete_topic("t"))) is ErrorCode.TOPIC_DELETION_DISABLED
+    created = controller.create("t", [1])
+    controller.delete("t")
+    assert controller.driver.image.topics["t"] == created
+    assert now(controller.embedded.children(zk_paths.DELETE_TOPICS)) == []
 
 
 def test_changes_of_nodes_are_seen_each_time(controller: DrivenCluster) -> None:
@@ -302,11 +295,21 @@ def test_an_operator_can_start_a_new_term(controller: DrivenCluster) -> None:
 
 
 def test_a_fenced_write_ends_the_term(controller: DrivenCluster) -> None:
+    block = now(controller.embedded.get(zk_paths.PRODUCER_ID_BLOCK)).data
     controller.write(SetData(zk_paths.CONTROLLER_EPOCH, b"7"))
-    assert code_of(error_of(controller.driver.create_topic(planned("t", [1])))) is ErrorCode.NOT_CONTROLLER
-    assert now(controller.embedded.exists(zk_paths.topic("t"))) is None
+    request = controller.driver.allocate_producer_ids(1, controller.brokers[1].epoch)
+    assert code_of(error_of(request)) is ErrorCode.NOT_CONTROLLER
+    assert now(controller.embedded.get(zk_paths.PRODUCER_ID_BLOCK)).data == block
     assert not controller.driver.is_active
     assert controller.channels[0].is_closed
+
+
+def test_a_fenced_write_for_no_request_ends_the_term(controller: DrivenCluster) -> None:
+    controller.write(SetData(zk_paths.CONTROLLER_EPOCH, b"7"))
+    node = zk_schema.TopicNode(new_topic_id(), {0: (1,)})
+    controller.write(Create(zk_paths.topic("t"), zk_schema.encode_topic(node)))
+    assert not controller.driver.is_active
+    assert now(controller.embedded.exists(zk_paths.partitions("t"))) is None
 
 
 def test_an_event_that_waits_when_the_session_expires_is_no_error(controller: DrivenCluster) -> None:
@@ -319,7 +322,7 @@ def test_an_event_that_waits_when_the_session_expires_is_no_error(controller: Dr
 
 def test_an_expired_session_ends_the_term_at_once(controller: DrivenCluster) -> None:
     controller.tree.is_suspended = True
-    waiting = begin(controller.driver.create_topic(planned("t", [1])))
+    waiting = begin(controller.driver.allocate_producer_ids(1, controller.brokers[1].epoch))
     behind = begin(controller.driver.list_reassignments(None))
     controller.clock.advance(1)
     assert not waiting.called
@@ -418,11 +421,13 @@ def test_unclean_elections_can_become_allowed(cluster: DrivenCluster) -> None:
 
 
 def test_a_request_of_a_gone_client_is_completed(controller: DrivenCluster) -> None:
+    controller.create("t", [1, 2])
     controller.tree.is_suspended = True
-    waiting = begin(controller.driver.create_topic(planned("t", [1])))
+    change = {("t", 0): WantedIsr(0, 0, (1,))}
+    waiting = begin(controller.driver.alter_partitions(1, controller.brokers[1].epoch, change))
     waiting.addErrback(lambda failure: None)
     waiting.cancel()
     controller.tree.is_suspended = False
     controller.clock.advance(0.1)
-    assert controller.state("t", 0).leader == 1
+    assert controller.state("t", 0).isr == (1,)
     assert controller.create("u", [1]).name == "u"
