@@ -44,6 +44,18 @@ def test_a_timer_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
     run(lambda: succeed(None))
 
 
+def test_a_machine_that_stands_still_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    seconds, late = reactor.seconds, [0.0]
+    monkeypatch.setattr(reactor, "seconds", lambda: seconds() + late[0])
+
+    async def leave() -> None:
+        reactor.callLater(0.01, late.__setitem__, 0, 60.0)
+        reactor.callLater(0.02, bool)
+
+    run(leave)
+    assert late == [60.0]
+
+
 def test_a_socket_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tests.support.reactor_run.LINGER", 0.05)
 

@@ -20,6 +20,7 @@ VERSION = 11
 NOT_LEADER_OR_FOLLOWER = 6
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 MAX_BYTES = 50_000_000
+SECONDS_MAX = 120
 
 
 @attrs.frozen
@@ -66,7 +67,7 @@ def fetch(bootstrap: str, topic: str, partition: int = 0, offset: int = 0) -> by
 
 def settled(question: Callable[[], Any]) -> Any:
     """An answer about a partition, asked again while it says that the partition's leader has yet to learn of it."""
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + SECONDS_MAX
     while (answer := question()).error_code == NOT_LEADER_OR_FOLLOWER and time.monotonic() < deadline:
         continue
     return answer
@@ -76,7 +77,7 @@ def ask(bootstrap: str, request: Any, response: Any, version: int) -> Any:
     """Send one of kafka-python's requests on a connection of its own; the decoded response."""
     host, _, port = bootstrap.rpartition(":")
     request.with_header(correlation_id=1, client_id="tests")
-    with socket.create_connection((host, int(port)), timeout=20) as connection:
+    with socket.create_connection((host, int(port)), timeout=SECONDS_MAX) as connection:
         connection.sendall(request.encode(version=version, header=True, framed=True))
         (size,) = struct.unpack(">i", _receive(connection, 4))
         return response.decode(_receive(connection, size), version=version, header=True)

@@ -33,7 +33,7 @@ class Program:
     log_level: str = "warn"
 
     def run(
-        self, *arguments: str, input: str | None = None, timeout: float = 60.0, check: bool = True
+        self, *arguments: str, input: str | None = None, timeout: float = 300.0, check: bool = True
     ) -> subprocess.CompletedProcess[str]:
         """Run to the end; with `check`, an exit status other than 0 is an error that shows the output."""
         done = self._compiled().run(arguments, input, timeout)

@@ -28,7 +28,7 @@ class JavaServer(Server):
     directory: Path
     settings: Mapping[str, str] = attrs.field(factory=dict)
     port: int = 0
-    start_timeout: float = 60.0
+    start_timeout: float = 180.0
     java_options: tuple[str, ...] = SHORT_LIVED
     prefix: Sequence[str] = ()
     process: subprocess.Popen[bytes] | None = None

@@ -51,7 +51,7 @@ def wait_for_line(log: Path, pattern: str, process: subprocess.Popen[bytes], tim
         time.sleep(0.01)
 
 
-def stop(process: subprocess.Popen[bytes], timeout: float = 15.0) -> int:
+def stop(process: subprocess.Popen[bytes], timeout: float = 60.0) -> int:
     """End `process` by SIGTERM, or by SIGKILL after `timeout` seconds; return its status."""
     if process.poll() is None:
         process.terminate()

@@ -55,7 +55,7 @@ log4j.appender.stderr.layout.ConversionPattern=%p %m (%c)%n
 
 
 def tool(
-    name: str, *arguments: str, input: str | None = None, timeout: float = 60.0, check: bool = True
+    name: str, *arguments: str, input: str | None = None, timeout: float = 300.0, check: bool = True
 ) -> subprocess.CompletedProcess[str]:
     """Run a tool to its end; with `check`, an exit status other than 0 is an error that shows the output."""
     done = _program(name).run(arguments, input, timeout, alone=name in ALONE)

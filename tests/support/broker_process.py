@@ -24,7 +24,7 @@ from tests.support.line_process import LineProcess
 
 ROOT = Path(__file__).resolve().parents[2]
 
-#: A start takes a second, but many times that on a machine that is busy with other tests.
+#: A start or a stop takes a second, but many times that on a machine that is busy with other tests.
 START_SECONDS_MAX = 120.0
 #: What the tests of clients ask of a broker, so that they need not wait for Kafka's patient defaults.
 QUICK_SETTINGS: Mapping[str, str] = {
@@ -93,9 +93,9 @@ class BrokerProcess:
         self._process = LineProcess(self._command(), cwd=ROOT, environment=self._environment, forked=True)
         found = self._process.expect(r"PLAINTEXT://127\.0\.0\.1:([1-9]\d*)", START_SECONDS_MAX)
         self._port = int(found[1])
-        socket.create_connection(("127.0.0.1", self._port), timeout=10).close()
+        socket.create_connection(("127.0.0.1", self._port), timeout=START_SECONDS_MAX).close()
 
-    def stop(self, timeout: float = 15) -> int:
+    def stop(self, timeout: float = START_SECONDS_MAX) -> int:
         """A clean stop; 0 when it went well. twistd, when it is done, ends itself by the signal that it was sent."""
         status = self.process.terminate(timeout)
         return 0 if status == -signal.SIGTERM and "Server Shut Down" in self.process.lines[-1] else status

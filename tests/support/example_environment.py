@@ -9,6 +9,8 @@ import sysconfig
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
+#: Each step takes a few seconds, and many times that on a busy machine.
+SECONDS_MAX = 600
 
 
 def install_example(name: str, directory: Path) -> Path:
@@ -18,12 +20,12 @@ def install_example(name: str, directory: Path) -> Path:
     """
     source = shutil.copytree(ROOT / "examples" / name, directory / "source")
     environment = directory / "venv"
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", environment], check=True, timeout=60)
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", environment], check=True, timeout=SECONDS_MAX)
     packages = environment / "lib" / Path(sysconfig.get_path("purelib")).relative_to(sys.prefix).relative_to("lib")
     (packages / "checkout.pth").write_text(f"{ROOT}\n{sysconfig.get_path('purelib')}\n")
     offline = ["--no-index", "--no-deps", "--no-build-isolation", "--disable-pip-version-check", "--quiet"]
     install = [sys.executable, "-m", "pip", "install", *offline, f"--target={packages}", str(source)]
-    done = subprocess.run(install, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(install, capture_output=True, text=True, timeout=SECONDS_MAX)
     assert done.returncode == 0, done.stderr
     return environment / "bin" / "python"
 
@@ -32,6 +34,6 @@ def run_tests_of(name: str, python: Path) -> None:
     """Fails unless the example's own tests pass there."""
     directory = ROOT / "examples" / name / "tests"
     command = [python, "-m", "pytest", "-p", "no:cacheprovider", directory]
-    done = subprocess.run(command, cwd=directory, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, cwd=directory, capture_output=True, text=True, timeout=SECONDS_MAX)
     assert done.returncode == 0, done.stdout
     assert " passed" in done.stdout

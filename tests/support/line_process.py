@@ -94,13 +94,15 @@ class LineProcess:
         wanted = re.compile(pattern)
         deadline = time.monotonic() + timeout
         with self._changed:
+            is_late = False
             while True:
                 while self._position < len(self._lines):
                     self._position += 1
                     if match := wanted.search(self._lines[self._position - 1]):
                         return match
-                if self._ended or not self._changed.wait(deadline - time.monotonic()):
+                if self._ended or is_late:
                     raise ProcessFailed(self._error_line(f"no line {pattern!r} within {timeout} s"))
+                is_late = not self._changed.wait(deadline - time.monotonic())
 
     def signal(self, number: signal.Signals) -> None:
         self._child.send_signal(number)

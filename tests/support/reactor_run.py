@@ -25,6 +25,8 @@ T = TypeVar("T")
 LIMIT = 120.0
 #: Seconds in which closed sockets must disappear; one or two iterations of the reactor.
 LINGER = 2.0
+#: An iteration counts for so much of them at most: a machine that stands still ends no connection.
+ITERATION_SECONDS_MAX = 0.05
 #: Who is cut off may try again, and would be found by every later test: so often it is cut off again.
 CUTS = 10
 
@@ -124,9 +126,11 @@ def _clear(reactor: ReactorBase, before: set[object]) -> list[str]:
     def new() -> list[object]:
         return [thing for thing in _things(reactor) if thing not in before and thing not in reactor._internalReaders]
 
-    deadline = reactor.seconds() + LINGER
-    while new() and reactor.seconds() < deadline:
+    waited = 0.0
+    while new() and waited < LINGER:
+        before_it = reactor.seconds()
         reactor.iterate(0.01)
+        waited += min(reactor.seconds() - before_it, ITERATION_SECONDS_MAX)
     reported = [str(thing) for thing in new()]
     for _ in range(CUTS):
         for thing in new():

@@ -26,7 +26,7 @@ class RemoteError(Exception):
 
 
 class RpcProcess(LineProcess):
-    def call(self, name: str, *arguments: object, timeout: float = 60) -> list[list[str]]:
+    def call(self, name: str, *arguments: object, timeout: float = 180) -> list[list[str]]:
         """The rows of the answer; RemoteError when it is an error."""
         self.send("\t".join([name, *map(str, arguments)]))
         rows: list[list[str]] = []

@@ -19,13 +19,17 @@ from typing import Any
 import attrs
 import pytest
 from kazoo.client import KazooClient
+from kazoo.exceptions import NotEmptyError
 
 from tests.peers import available
 from tests.peers.zookeeper import ZooKeeper
 from tests.support import run_services
 from tests.support.run_services import DIES_WITH_PARENT, Facts
+from tests.support.waiting import wait_until
 
 _SERVICE = f"{__name__}:start_zookeeper"
+#: A connection takes a moment, but a machine may stand still meanwhile.
+START_SECONDS_MAX = 120.0
 
 
 @attrs.frozen
@@ -51,10 +55,10 @@ def start_zookeeper(directory: Path) -> ZooKeeperService:
 
 
 @contextmanager
-def connected(hosts: str, session_seconds: float = 10.0) -> Iterator[Any]:
+def connected(hosts: str, session_seconds: float = 30.0) -> Iterator[Any]:
     """Connect kazoo's client to ZooKeeper; `hosts` may have a chroot."""
     client = KazooClient(hosts, timeout=session_seconds)
-    client.start()
+    client.start(START_SECONDS_MAX)
     try:
         yield client
     finally:
@@ -68,9 +72,18 @@ def fresh_chroot(address: str, name: str) -> Iterator[str]:
     stem = re.sub(r"[^a-z0-9]+", "-", name.lower())[:40].strip("-")
     chroot = f"/{stem}-{uuid.uuid4().hex[:8]}"
     with connected(address) as client:
-        client.create(chroot)
+        client.retry(client.ensure_path, chroot)
         yield address + chroot
-        client.delete(chroot, recursive=True)
+        wait_until(lambda: _is_deleted(client, chroot))
+
+
+def _is_deleted(client: Any, path: str) -> bool:
+    """Delete a node with all below it; return False if a broker that is being killed has just added one."""
+    try:
+        client.retry(client.delete, path, recursive=True)
+    except NotEmptyError:
+        return False
+    return True
 
 
 @pytest.fixture

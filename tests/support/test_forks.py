@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ import pytest
 from tests.support import forks
 from tests.support.forks import ForkedProcess
 from tests.support.line_process import LineProcess
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.skipif(not forks.AVAILABLE, reason="this system has no references to processes")
 
@@ -110,9 +112,9 @@ print(child.stdout.readline().decode(), end="", flush=True)
 import os; os._exit(0)
 """
     done = subprocess.run([sys.executable, "-c", program], cwd=forks.ROOT, stdout=subprocess.PIPE, timeout=60)
-    reference = Path("/proc", done.stdout.decode().strip())
-    while reference.exists() and "\nState:\tZ" not in (reference / "status").read_text():
-        os.sched_yield()
+    status = Path("/proc", done.stdout.decode().strip(), "status")
+    with suppress(FileNotFoundError, ProcessLookupError):
+        wait_until(lambda: "\nState:\tZ" in status.read_text())
 
 
 @pytest.mark.parametrize("name", ["PYTHONHASHSEED", "LD_PRELOAD"])

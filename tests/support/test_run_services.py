@@ -123,6 +123,6 @@ def test_a_service_dies_with_the_run(tmp_path: Path) -> None:
         process.signal(signal.SIGKILL)
         poll = select.poll()  # a worker may have more files open than select.select can name
         poll.register(service, select.POLLIN)
-        ended = poll.poll(10_000)
+        ended = poll.poll(120_000)
     os.close(service)
     assert ended

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from unittest.mock import Mock
+
 import pytest
+from kazoo.exceptions import NotEmptyError
 
 from tests.support.needs import needs
-from tests.support.shared_zookeeper import connected, fresh_chroot
+from tests.support.shared_zookeeper import _is_deleted, connected, fresh_chroot
 
 
 def test_a_chroot_is_empty_and_deleted_in_the_end(zookeeper_chroot: str) -> None:
@@ -19,6 +22,11 @@ def test_a_chroot_is_empty_and_deleted_in_the_end(zookeeper_chroot: str) -> None
             inner.create("/brokers/ids/1", b"", makepath=True)
             assert client.exists(f"/{name}/brokers/ids/1")
         assert client.get_children("/") == []
+
+
+def test_a_chroot_to_which_a_broker_adds_meanwhile_is_deleted() -> None:
+    client = Mock(retry=Mock(side_effect=[NotEmptyError, None]))
+    assert [_is_deleted(client, "/of-a-test") for _ in range(2)] == [False, True]
 
 
 def test_sessions_may_be_short(zookeeper_chroot: str) -> None:
