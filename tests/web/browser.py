@@ -9,7 +9,7 @@ from pathlib import Path
 from urllib.parse import urlencode
 
 import attrs
-from selenium.common.exceptions import NoSuchElementException, StaleElementReferenceException, WebDriverException
+from selenium.common.exceptions import SessionNotCreatedException, WebDriverException
 from selenium.webdriver import Chrome, ChromeOptions
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
@@ -21,6 +21,7 @@ from tests.support.run_services import DIES_WITH_PARENT
 from tests.support.waiting import wait_until
 
 PROGRAMS = ("chromium", "chromedriver")
+STARTS_MAX = 3
 OPTIONS = (
     *("--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--window-size=1280,900"),
     *("--no-first-run", "--disable-background-networking", "--disable-extensions", "--disable-component-update"),
@@ -40,7 +41,7 @@ class PageBroker(BrokerProcess):
 
     def start(self) -> None:
         super().start()
-        self.url = self.process.expect(r"HTTP on (http://\S+)", 30)[1].rstrip("/")
+        self.url = self.process.expect(r"HTTP on (http://\S+)")[1].rstrip("/")
         self._settings["http.listeners"] = self.url
 
 
@@ -99,27 +100,43 @@ class Browser:
         if submits:
             wait_until(lambda: self._is_other_page(page))
 
+    def follow(self, selector: str) -> None:
+        """Click on a link, or on a button that submits a form; wait for the next page."""
+        page = self.one("html")
+        self.one(selector).click()
+        wait_until(lambda: self._is_other_page(page), what=lambda: self.text)
+
     def _is_other_page(self, page: WebElement) -> bool:
         try:
             return self.one("html") != page and self.driver.execute_script("return document.readyState") == "complete"
-        except (NoSuchElementException, StaleElementReferenceException):
+        except WebDriverException:  # the page is being replaced, which has many errors
             return False
 
     def _named(self, tag: str, text: str) -> WebElement:
         return next(each for each in self.all(tag) if each.text == text)
 
-    def wait_for(self, text: str, seconds: float = 30.0) -> None:
-        wait_until(lambda: self._shows(text), seconds, lambda: self.text)
+    def wait_for(self, text: str) -> None:
+        wait_until(lambda: self._shows(text), what=lambda: self.text)
 
     def _shows(self, text: str) -> bool:
         try:
             return text in self.text
-        except WebDriverException:  # the page is being replaced, which has many errors
+        except WebDriverException:  # as above
             return False
 
     def save(self, path: Path) -> None:
         """Take a screenshot of the window."""
         self.driver.save_screenshot(str(path))
+
+
+def _started(options: ChromeOptions, program: str | None) -> Chrome:
+    """Start the browser, which its driver gives a minute; start it again if that is not enough."""
+    for _ in range(STARTS_MAX - 1):
+        try:
+            return Chrome(options=options, service=Service(program))
+        except SessionNotCreatedException:
+            continue
+    return Chrome(options=options, service=Service(program))
 
 
 @contextmanager
@@ -135,7 +152,7 @@ def opened_browser(broker: PageBroker, *more: str) -> Iterator[Browser]:
     options.binary_location = paths[0] or ""
     for each in (*OPTIONS, *more):
         options.add_argument(each)
-    driver = Chrome(options=options, service=Service(paths[1]))
+    driver = _started(options, paths[1])
     try:
         yield Browser(driver, broker)
     finally:

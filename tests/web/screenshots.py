@@ -183,7 +183,7 @@ def take_all(browser: Browser, directory: Path, name: str) -> None:
         if browser.all("summary"):
             save(f"{page}-unfolded")
     browser.open("brokers")
-    browser.one("a[href^='log-directory']").click()
+    browser.follow("a[href^='log-directory']")
     save("log-directory")
     browser.open("topic", name="no-such-topic")
     save("error")

@@ -48,10 +48,11 @@ def new_topics(browser: Browser, count: int, partitions: int = 1) -> list[str]:
 
 
 def produce(browser: Browser, topic: str, *values: str, **more: Any) -> None:
-    producer = Producer({"bootstrap.servers": browser.broker.bootstrap, "linger.ms": 0})
+    how = {"linger.ms": 0, "batch.num.messages": 50}  # a viewer skips whole batches
+    producer = Producer({"bootstrap.servers": browser.broker.bootstrap, **how})
     for value in values:
         producer.produce(topic, value.encode(), **more)
-    assert producer.flush(30) == 0
+    assert producer.flush(120) == 0
 
 
 def commit(browser: Browser, group: str, topic: str, offset: int) -> None:
@@ -65,7 +66,7 @@ def consumed(browser: Browser, topic: str) -> Any:
     consumer = Consumer({"bootstrap.servers": browser.broker.bootstrap, "group.id": "bytes"})
     try:
         consumer.assign([TopicPartition(topic, 0, 0)])
-        record = consumer.poll(60)
+        record = consumer.poll(120)
     finally:
         consumer.close()
     assert record is not None
@@ -107,7 +108,7 @@ def test_new_records_are_seen_at_once(browser: Browser, topic: str, budget: Budg
     browser.press("Follow new records")
     browser.wait_for("Following.")
     seconds = [wait_until_seen(browser, topic, f"record {number}") for number in range(budget.of(2, 10))]
-    assert max(seconds) < budget.of(30.0, 1.0)
+    assert max(seconds) < budget.of(60.0, 1.0)
     assert values(browser)[:2] == ["before", "record 0"]
     browser.press("Pause")
     produce(browser, topic, "meanwhile")
@@ -115,8 +116,7 @@ def test_new_records_are_seen_at_once(browser: Browser, topic: str, budget: Budg
     assert "meanwhile" not in browser.text
     browser.press("Follow new records")
     browser.wait_for("meanwhile")
-    for begin in range(0, 1000, 50):
-        produce(browser, topic, *map(str, range(begin, begin + 50)))
+    produce(browser, topic, *map(str, range(1000)))
     browser.wait_for("records were skipped")
     wait_until(lambda: values(browser)[-1] == "999")
     assert len(values(browser)) == 200
@@ -209,7 +209,7 @@ def test_a_restart_under_the_page(browser: Browser, topic: str) -> None:
     assert browser.broker.stop() == 0
     browser.wait_for("Not connected; trying again.")
     browser.broker.start()
-    browser.wait_for("Following.", 60)
+    browser.wait_for("Following.")
     produce(browser, topic, "after the restart")
     browser.wait_for("after the restart")
     browser.driver.close()
@@ -239,10 +239,9 @@ def test_page_works_without_scripts(browser: Browser) -> None:
     commit(browser, group, topic, 1)
     with opened_browser(browser.broker, "--blink-settings=scriptEnabled=false") as plain:
         plain.open("topics", search=topic)
-        plain.one("table a").click()
-        plain.wait_for(f"Topic {topic}")
-        plain.one("table a").click()
-        plain.wait_for("second")
+        plain.follow("table a")
+        assert f"Topic {topic}" in plain.text
+        plain.follow("table a")
         assert [each.text for each in plain.all("#records td:nth-child(4)")] == ["first", "second"]
         assert "Follow new records" not in plain.text  # a script shows it
         plain.open("groups")
@@ -250,8 +249,8 @@ def test_page_works_without_scripts(browser: Browser) -> None:
         plain.open("group", id=group)
         assert "lag 1" in plain.text
         plain.one("summary").click()
-        plain.one("form[action='reset-group'] button").click()
-        plain.wait_for("Reset 1 offsets")
+        plain.follow("form[action='reset-group'] button")
+        assert "Reset 1 offsets" in plain.text
 
 
 def test_many_topics(browser: Browser, budget: Budget) -> None:
@@ -259,7 +258,7 @@ def test_many_topics(browser: Browser, budget: Budget) -> None:
     names = [name for begin in range(0, count, 500) for name in new_topics(browser, min(500, count - begin))]
     browser.open("topics", search="topic-")
     assert len(browser.rows()) == 200
-    browser.one("a[href*='start=200']").click()
+    browser.follow("a[href*='start=200']")
     assert "201 to " in browser.text
     browser.open("topics", search=names[-1])
     assert [row[0] for row in browser.rows()] == [names[-1]]
