@@ -33,7 +33,7 @@ from tests.security.tokens import Issuer
 from tests.support.waiting import wait_until
 
 OAUTHBEARER = "OAUTHBEARER"
-SECONDS_MAX = 20
+SECONDS_MAX = 120
 FORMER, LATTER = "alice:former secret\n", "alice:secret\n"
 
 
@@ -75,7 +75,8 @@ def cases(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Case]]:
             "missing": "",
         }
         found = [case(broker, tokens, *which) for which in product(LISTENERS, (*MECHANISMS, OAUTHBEARER), tokens)]
-        (directory / "users").write_text(LATTER)
+        (directory / "latter").write_text(LATTER)
+        (directory / "latter").rename(directory / "users")  # the broker may look at it meanwhile
         wait_until(lambda: of_librdkafka(found[0]), SECONDS_MAX)
         yield found
 
@@ -118,7 +119,7 @@ def of_kafka_python(case: Case) -> bool:
             return case.token
 
     how: dict[str, Any] = {"bootstrap_servers": case.bootstrap, "security_protocol": case.protocol}
-    how |= {"bootstrap_timeout_ms": 20_000 if case.credentials == "right" else 2000, "ssl_cafile": case.authority}
+    how |= {"bootstrap_timeout_ms": 120_000 if case.credentials == "right" else 2000, "ssl_cafile": case.authority}
     if case.has_sasl:
         how |= {"sasl_mechanism": case.mechanism, "sasl_plain_username": "alice", "sasl_plain_password": case.password}
         if case.mechanism == OAUTHBEARER:
@@ -164,8 +165,8 @@ def of_java(case: Case) -> str:
         "security.protocol": case.protocol,
         "ssl.truststore.type": "PEM",
         "ssl.truststore.location": case.authority,
-        "default.api.timeout.ms": "30000" if case.has_sasl else "1000",
-        "request.timeout.ms": "10000" if case.has_sasl else "1000",
+        "default.api.timeout.ms": "120000" if case.has_sasl else "1000",
+        "request.timeout.ms": "60000" if case.has_sasl else "1000",
     }
     if case.has_sasl:
         module = {"PLAIN": "plain.Plain", OAUTHBEARER: "oauthbearer.OAuthBearer"}.get(case.mechanism, "scram.Scram")

@@ -48,8 +48,9 @@ class Certificates:
 
     def file(self, name: str, text: str) -> str:
         self._directory.mkdir(parents=True, exist_ok=True)
-        path = self._directory / name
-        path.write_text(text)
+        path, fresh = self._directory / name, self._directory / f"{name}.new"
+        fresh.write_text(text)
+        fresh.rename(path)  # a broker that looks at the file meanwhile finds all of it
         return str(path)
 
     @cached_property
