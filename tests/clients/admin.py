@@ -27,7 +27,7 @@ def create_topic(bootstrap: str, name: str, partitions: int = 1, configs: Mappin
         admin.list_partition_offsets({TopicPartition(name, each): OffsetSpec.LATEST for each in range(partitions)})
 
 
-def eventually(look: Callable[[], object], wanted: object, timeout: float = 10) -> None:
+def eventually(look: Callable[[], object], wanted: object, timeout: float = 120) -> None:
     """Look until it is so: what one broker of a cluster has taken in, another may not know in the same instant."""
     deadline = time.monotonic() + timeout
     while (found := look()) != wanted:

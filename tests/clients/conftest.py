@@ -19,7 +19,7 @@ from tests.clients.adapters.kcat import available as kcat_available
 from tests.peers import available as java_available
 from tests.support.brokers import Broker
 
-LIMIT = 120
+LIMIT = 900
 
 #: How each client of the matrix is made, by the name that the tests' ids show.
 CLIENTS: dict[str, Callable[[], Client]] = {

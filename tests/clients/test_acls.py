@@ -40,9 +40,9 @@ class Acls:
 def produced(broker: Broker, topic: str) -> int | None:
     """Produce a record; return the code of its error."""
     codes: list[int | None] = []
-    producer = Producer({"bootstrap.servers": broker.bootstrap, "message.timeout.ms": 10_000})
+    producer = Producer({"bootstrap.servers": broker.bootstrap, "message.timeout.ms": 120_000})
     producer.produce(topic, b"v", on_delivery=lambda error, _: codes.append(error.code() if error else None))
-    producer.flush(20)
+    producer.flush(150)
     [code] = codes
     return code
 
@@ -52,7 +52,7 @@ def consumed(broker: Broker, topic: str) -> int | None:
     consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "g", "auto.offset.reset": "earliest"})
     try:
         consumer.assign([TopicPartition(topic, 0, 0)])
-        message = consumer.poll(20)
+        message = consumer.poll(120)
         assert message is not None
         error = message.error()
         return error.code() if error else None

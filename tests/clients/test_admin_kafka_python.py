@@ -290,7 +290,7 @@ def test_producer_learns_of_partitions_that_are_added(admin: KafkaAdminClient, b
         assert producer.partitions_for(topic) == {0}
         admin.create_partitions({topic: 2})
         admin.wait_for_topics([topic])
-        sent = producer.send(topic, b"x", partition=0).get(timeout=20)
+        sent = producer.send(topic, b"x", partition=0).get(timeout=120)
         assert sent.offset == 0
     finally:
         producer.close()

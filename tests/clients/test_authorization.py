@@ -66,9 +66,9 @@ class Clients:
     def produced(self, topic: str, **settings: Any) -> int | None:
         """Produce a record as alice; return the code of its error."""
         codes: list[int | None] = []
-        producer = Producer({**self.settings("alice"), "message.timeout.ms": 10_000, **settings})
+        producer = Producer({**self.settings("alice"), "message.timeout.ms": 120_000, **settings})
         producer.produce(topic, b"v", on_delivery=lambda error, _: codes.append(error.code() if error else None))
-        assert producer.flush(20) == 0
+        assert producer.flush(150) == 0
         return codes[0]
 
     def consumed(self, topic: str, group: str) -> int | None:
@@ -76,7 +76,7 @@ class Clients:
         how = {**self.settings("alice"), "group.id": group, "auto.offset.reset": "earliest"}
         with closing(Consumer(how)) as consumer:
             consumer.subscribe([topic])
-            message = consumer.poll(20)
+            message = consumer.poll(120)
             assert message is not None
             return message.error().code() if message.error() else None
 
@@ -134,14 +134,14 @@ def test_transactions_need_their_id(clients: Clients, topic: str) -> None:
     clients.allow(WRITE, TOPIC, topic)
     producer = Producer({**clients.settings("alice"), "transactional.id": topic})
     with pytest.raises(KafkaException) as denied:
-        producer.init_transactions(20)
+        producer.init_transactions(120)
     assert denied.value.args[0].code() == KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     clients.allow(WRITE, TRANSACTIONAL_ID, topic)
     producer = Producer({**clients.settings("alice"), "transactional.id": topic})
-    producer.init_transactions(20)
+    producer.init_transactions(120)
     producer.begin_transaction()
     producer.produce(topic, b"v")
-    producer.commit_transaction(20)
+    producer.commit_transaction(120)
 
 
 def test_creating_topics_needs_create(clients: Clients, fresh_name: Callable[[], str]) -> None:
@@ -182,7 +182,7 @@ def test_reading_and_changing_acls_needs_cluster_rights(clients: Clients, topic:
 def test_users_without_acls_are_denied(clients: Clients, topic: str) -> None:
     with closing(Consumer({**clients.settings("bob"), "group.id": "g", "enable.auto.commit": False})) as consumer:
         consumer.assign([TopicPartition(topic, 0, 0)])
-        message = consumer.poll(20)
+        message = consumer.poll(120)
         assert message is not None
         error = message.error()
     assert error is not None

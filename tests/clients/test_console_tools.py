@@ -180,6 +180,6 @@ def test_verifiable_producer_and_consumer(
     create_topic(bootstrap, topic)
     produced = run("kafka-verifiable-producer", "--topic", topic, "--max-messages", "500")
     assert produced.count('"name":"producer_send_success"') == 500
-    assert verifiable_consumer.wait(60) == 0
+    assert verifiable_consumer.wait(300) == 0
     counts = re.findall(r'"name":"records_consumed","count":(\d+)', "\n".join(verifiable_consumer.lines))
     assert sum(map(int, counts)) == 500

@@ -24,7 +24,7 @@ def fill(bootstrap: str, topic: str, size: int) -> None:
     for _ in range(size // len(VALUE)):
         producer.produce(topic, VALUE, partition=0)
         producer.poll(0)
-    assert producer.flush(30) == 0
+    assert producer.flush(120) == 0
 
 
 def keep_little(bootstrap: str, topic: str) -> None:
@@ -39,7 +39,7 @@ class SlowReader:
 
     def __init__(self, bootstrap: str, topic: str) -> None:
         self.socket = socket.socket()
-        self.socket.settimeout(20)
+        self.socket.settimeout(120)
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         host, _, port = bootstrap.rpartition(":")
         self.socket.connect((host, int(port)))

@@ -15,8 +15,10 @@ from tests.clients.model import Rec
 from tests.peers import available as java_available
 
 PARTITIONS = 4
-#: for the one who crashes, so that the others need not wait long
-VICTIM_MS = 2000
+#: For the one who crashes, so that the others need not wait long. A machine that stands still ends no session of it.
+VICTIM_MS = 6000
+#: For static members: a new process must be there before the session ends.
+STATIC_MS = 60_000
 KINDS = ("confluent", "kafka-python", "aiokafka", "afkak", "kcat", "java-3.9", "java-4")
 COMMITTING = tuple(kind for kind in KINDS if kind != "kcat")
 STATIC = ("confluent", "kafka-python", "aiokafka", "java-3.9", "java-4")
@@ -124,11 +126,11 @@ def test_commit_and_resume(kind: str, bootstrap: str, topic: str, group: str, jo
 @pytest.mark.parametrize("kind", STATIC)
 def test_static_member_comes_back_without_a_rebalance(kind: str, join: Joins, produce: Produces) -> None:
     produce("x", 1)
-    stays, returns = join(kind, instance="stays"), join(kind, instance="returns")
+    stays, returns = (join(kind, instance=each, session_ms=STATIC_MS) for each in ("stays", "returns"))
     until_shared([stays, returns], PARTITIONS)
     held, assignments = returns.partitions, stays.assignments
     returns.crash()
-    again = join(kind, instance="returns")
+    again = join(kind, instance="returns", session_ms=STATIC_MS)
     until([again], lambda: again.assignments > 0)
     assert again.partitions == held
     produce("y", 1)

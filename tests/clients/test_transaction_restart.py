@@ -12,7 +12,7 @@ import pytest
 from tests.clients.adapters.base import Client, Rejected
 from tests.clients.adapters.confluent import Confluent
 from tests.clients.adapters.kafka_python import KafkaPython
-from tests.clients.adapters.transactions import Transactor, committed, transactor
+from tests.clients.adapters.transactions import Transactor, begun_in_time, committed, transactor
 from tests.clients.admin import create_topic, eventually
 from tests.clients.model import Rec
 from tests.support.brokers import Broker
@@ -67,13 +67,13 @@ def test_an_open_transaction_of_nobody_is_aborted(own_broker: Broker, client_nam
     """Its time counts over the restart."""
     bootstrap, client = own_broker.bootstrap, client_named("confluent")
     create_topic(bootstrap, "t")
-    with transactor(client_named("aiokafka"), bootstrap, "p", 3000) as producer:
-        producer.begin()
-        producer.send("t", b"x")
+    writer = client_named("aiokafka")
+    with ExitStack() as stack:
+        begun_in_time(lambda timeout_ms: stack.enter_context(transactor(writer, bootstrap, "p", timeout_ms)), "t", b"x")
         own_broker.kill()
         own_broker.start()
         Confluent().write(bootstrap, "t", [Rec(b"after")])
-        eventually(lambda: committed(client, bootstrap, "t"), [b"after"], 30)
+        eventually(lambda: committed(client, bootstrap, "t"), [b"after"])
 
 
 @pytest.mark.parametrize("name", ["confluent", "java-4"])
@@ -96,7 +96,7 @@ def test_records_are_copied_exactly_once_while_the_broker_is_killed(
         assert copier.has_done(int(share * len(values)))
         own_broker.kill()
         own_broker.start()
-    thread.join(90)
+    thread.join(300)
     assert not thread.is_alive()
     assert copier.error is None
     found = [value for partition in (0, 1) for value in committed(client, bootstrap, "to", partition)]
@@ -114,7 +114,7 @@ class _Copier:
     def has_done(self, count: int) -> bool:
         """Wait until so many records are copied, as the copier believes."""
         with self._progress:
-            return self._progress.wait_for(lambda: self._done >= count or self.error is not None, 60)
+            return self._progress.wait_for(lambda: self._done >= count or self.error is not None, 300)
 
     def run(self) -> None:
         try:

@@ -15,7 +15,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 from tests.clients.adapters.base import TIMEOUT, Client, Committer, Rejected
 from tests.clients.adapters.confluent import Confluent, consumer, messages
 from tests.clients.adapters.kafka_python import KafkaPython
-from tests.clients.adapters.transactions import FENCED, Transactor, committed, transactor
+from tests.clients.adapters.transactions import FENCED, Transactor, begun_in_time, committed, transactor
 from tests.clients.admin import create_topic, eventually
 from tests.clients.model import Rec
 
@@ -92,7 +92,7 @@ def test_a_commit_wakes_a_waiting_read_committed_consumer(
     """A reader with a long poll sees the records when the transaction is committed, not when its poll ends."""
     create_topic(bootstrap, topic)
     producer = begin(client, topic)
-    level = {"isolation.level": "read_committed", "fetch.wait.max.ms": 20_000, "socket.timeout.ms": 60_000}
+    level = {"isolation.level": "read_committed", "fetch.wait.max.ms": 120_000, "socket.timeout.ms": 240_000}
     with consumer(bootstrap, **level) as reader:
         reader.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
         producer.begin()
@@ -103,7 +103,7 @@ def test_a_commit_wakes_a_waiting_read_committed_consumer(
         found = next(messages(reader))
         assert found.error() is None
         assert found.value() == b"one"
-        assert time.monotonic() - begun < 10
+        assert time.monotonic() - begun < 60
 
 
 def test_offsets_are_committed_with_the_transaction(
@@ -170,12 +170,9 @@ def test_a_zombie_that_only_commits_is_fenced(
 def test_a_transaction_that_takes_too_long_is_aborted(bootstrap: str, topic: str, client: Client, begin: Begin) -> None:
     create_topic(bootstrap, topic)
     Confluent().write(bootstrap, topic, [Rec(b"before")])
-    producer = begin(client, topic, 1500)
-    producer.begin()
-    producer.send(topic, b"inside")
+    producer = begun_in_time(lambda timeout_ms: begin(client, topic, timeout_ms), topic, b"inside")
     Confluent().write(bootstrap, topic, [Rec(b"after")])
-    assert committed(client, bootstrap, topic) == [b"before"]
-    eventually(lambda: committed(client, bootstrap, topic), [b"before", b"after"], 30)
+    eventually(lambda: committed(client, bootstrap, topic), [b"before", b"after"])
     with pytest.raises(Rejected):
         _send_and_commit(producer, topic)
     assert committed(client, bootstrap, topic) == [b"before", b"after"]

@@ -140,7 +140,7 @@ class Commands(LineOnlyReceiver):
         Deferred.fromCoroutine(self._answer(*line.decode().split("\t")))
 
     async def _answer(self, command: str, bootstrap: str, *arguments: str) -> None:
-        client = KafkaClient(bootstrap, reactor=self._reactor, timeout=20000)
+        client = KafkaClient(bootstrap, reactor=self._reactor, timeout=60000)
         try:
             rows = await COMMANDS[command](client, *arguments)
         except Exception as error:

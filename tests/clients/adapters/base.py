@@ -14,7 +14,8 @@ Codec = Literal["none", "gzip", "snappy", "lz4", "zstd"]
 
 CODECS: tuple[Codec, ...] = ("none", "gzip", "snappy", "lz4", "zstd")
 ACKS: tuple[Acks, ...] = ("0", "1", "all")
-TIMEOUT = 30.0
+#: Seconds for each step of a client: most take milliseconds, but the machine may stand still meanwhile.
+TIMEOUT = 120.0
 
 
 class Rejected(Exception):

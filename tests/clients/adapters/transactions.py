@@ -22,6 +22,8 @@ from tests.clients.adapters.kafka_python import KafkaPython
 
 T = TypeVar("T")
 INVALID_PRODUCER_EPOCH, PRODUCER_FENCED = 47, 90
+#: Timeouts of transactions that are to end by them.
+SHORT_TIMEOUTS_MS = (1500, 6000, 24_000)
 FENCED = frozenset({INVALID_PRODUCER_EPOCH, PRODUCER_FENCED, -144})
 """What those are told whose transactional id another producer has; the last is librdkafka's own word for it."""
 
@@ -51,7 +53,7 @@ class ConfluentTransactor:
                 "bootstrap.servers": bootstrap,
                 "transactional.id": transactional_id,
                 "transaction.timeout.ms": timeout_ms,
-                "delivery.timeout.ms": min(timeout_ms, 30_000),
+                "delivery.timeout.ms": min(timeout_ms, 120_000),
                 "linger.ms": 0,
                 "reconnect.backoff.max.ms": 200,
                 "error_cb": lambda error: None,  # else a fatal one is raised from within other callbacks
@@ -200,7 +202,7 @@ class JavaTransactor:
 
 
 @contextmanager
-def transactor(client: Any, bootstrap: str, transactional_id: str, timeout_ms: int = 60_000) -> Iterator[Transactor]:
+def transactor(client: Any, bootstrap: str, transactional_id: str, timeout_ms: int = 600_000) -> Iterator[Transactor]:
     """A transactional producer of a client of the matrix."""
     made: Transactor
     match client:
@@ -216,6 +218,22 @@ def transactor(client: Any, bootstrap: str, transactional_id: str, timeout_ms: i
         yield made
     finally:
         made.close()
+
+
+def begun_in_time(make: Callable[[int], Transactor], topic: str, value: bytes) -> Transactor:
+    """Make a producer with a short timeout of transactions, which has written a record in one.
+
+    If the timeout ends before the record is written, try a longer one.
+    """
+    for timeout_ms in SHORT_TIMEOUTS_MS:
+        producer = make(timeout_ms)
+        try:
+            producer.begin()
+            producer.send(topic, value)
+            return producer
+        except (Rejected, TimeoutError):
+            continue
+    raise TimeoutError(f"no record within {SHORT_TIMEOUTS_MS[-1]} ms")
 
 
 def committed(client: Any, bootstrap: str, topic: str, partition: int = 0) -> list[bytes | None]:

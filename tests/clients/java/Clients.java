@@ -21,15 +21,15 @@ import org.apache.kafka.common.serialization.ByteArraySerializer;
 
 /** The producer's and the consumer's commands. */
 final class Clients {
-    private static final Duration TIMEOUT = Duration.ofSeconds(30);
+    private static final Duration TIMEOUT = Duration.ofSeconds(120);
 
     private Clients() {}
 
     static Map<String, Object> settings(String bootstrap) {
         Map<String, Object> settings = new HashMap<>();
         settings.put("bootstrap.servers", bootstrap);
-        settings.put("request.timeout.ms", 20000);
-        settings.put("default.api.timeout.ms", 30000);
+        settings.put("request.timeout.ms", 60000);
+        settings.put("default.api.timeout.ms", 120000);
         return settings;
     }
 
@@ -41,7 +41,7 @@ final class Clients {
         settings.put("enable.idempotence", a[5]);
         settings.put("max.request.size", 10_000_000);
         settings.put("linger.ms", 20);
-        settings.put("delivery.timeout.ms", 30000);
+        settings.put("delivery.timeout.ms", 120000);
         var bytes = new ByteArraySerializer();
         try (var producer = new KafkaProducer<>(settings, bytes, bytes)) {
             List<Future<RecordMetadata>> sent = new ArrayList<>();

@@ -30,8 +30,8 @@ final class Transactions {
         settings.put("transactional.id", a[2]);
         settings.put("transaction.timeout.ms", a[3]);
         settings.put("linger.ms", 0);
-        settings.put("delivery.timeout.ms", 25000);
-        settings.put("max.block.ms", 30000);
+        settings.put("delivery.timeout.ms", 120000);
+        settings.put("max.block.ms", 120000);
         var bytes = new ByteArraySerializer();
         var producer = new KafkaProducer<>(settings, bytes, bytes);
         producer.initTransactions();

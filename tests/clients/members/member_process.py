@@ -96,7 +96,7 @@ class Member:
         self.assignments += 1
 
 
-def until(members: Sequence[Member], condition: Callable[[], bool], timeout: float = 40) -> None:
+def until(members: Sequence[Member], condition: Callable[[], bool], timeout: float = 120) -> None:
     """Wait until what the members have printed fulfils a condition."""
     deadline = time.monotonic() + timeout
     with _OUTPUT:
