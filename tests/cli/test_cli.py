@@ -41,7 +41,7 @@ def run(*arguments: str) -> Result:
 
 def in_a_process(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "pylogbroker.cli", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT, timeout=120)
+    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT, timeout=600)
 
 
 def test_command_is_installed_as_pylogbroker() -> None:
@@ -204,7 +204,7 @@ def test_ctrl_c(new_broker: Callable[..., Broker], fresh_name: Callable[[], str]
     broker.start()
     target = tmp_path / "target"
     (tmp_path / "slow.py").write_text(
-        "import time\n\ndef mapping(rows):\n    time.sleep(0.1 if rows.num_rows else 0)\n    return rows\n"
+        "import time\n\ndef mapping(rows):\n    time.sleep(0.5 if rows.num_rows else 0)\n    return rows\n"
     )
     spark = ("--master", "local[2]", *spark_options())
     small = ("--option", "kafka.max.partition.fetch.bytes=200", "--file-size", "1", "--mapping", "slow:mapping")
@@ -222,7 +222,7 @@ def test_ctrl_c(new_broker: Callable[..., Broker], fresh_name: Callable[[], str]
             wait_until(lambda: len(list(target.rglob("*.parquet"))) >= 4 or process.poll() is not None)
             assert process.poll() is None, process.communicate()
             process.send_signal(signal.SIGINT)
-            output, errors = process.communicate(timeout=60)
+            output, errors = process.communicate(timeout=300)
         finally:
             process.kill()
         reported = "Interrupted: completed files are kept. Run the same command again to continue."

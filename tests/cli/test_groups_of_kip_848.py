@@ -54,7 +54,7 @@ def test_a_group_whose_coordinator_assigns(kafka: Broker) -> None:
     finally:
         consumer.terminate()
         consumer.communicate()
-    wait_until(lambda: ours(kafka, "group", "describe", "g")[0]["state"] == "Empty", 60)
+    wait_until(lambda: ours(kafka, "group", "describe", "g")[0]["state"] == "Empty")
     ours(kafka, "group", "reset", "g", "--to-latest", "-t", "t", "--yes")
     assert [(each["committed"], each["lag"]) for each in ours(kafka, "group", "lag", "g")] == [(5, 0), (0, 0)]
 
@@ -66,7 +66,7 @@ def check_member(kafka: Broker) -> None:
         groups = ours(kafka, "group", "list")
         return ours(kafka, "group", "describe", "g")[0]["members"] if groups else []  # type: ignore[no-any-return]
 
-    wait_until(lambda: [(each["client"], each["partitions"]) for each in members()] == [("me", assigned)], 60, members)
+    wait_until(lambda: [(each["client"], each["partitions"]) for each in members()] == [("me", assigned)], what=members)
     assert [(each["group"], each["type"]) for each in ours(kafka, "group", "list")] == [("g", "consumer")]
     [found] = ours(kafka, "group", "describe", "g")
     assert (found["state"], found["type"], found["protocol"]) == ("Stable", "consumer", "uniform")

@@ -51,14 +51,14 @@ def made(broker: Broker, topic: str) -> str:
             timestamp=1000 * number or 1,  # 0 means now
             headers=headers,
         )
-        assert producer.flush(20) == 0
+        assert producer.flush(120) == 0
     return topic
 
 
 def read(broker: Broker, topic: str, count: int) -> list[tuple[Any, ...]]:
     consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "x", "auto.offset.reset": "earliest"})
     consumer.assign([TopicPartition(topic, 0, 0), TopicPartition(topic, 1, 0)])
-    found = consumer.consume(count, 20)
+    found = consumer.consume(count, 120)
     consumer.close()
     return [(each.partition(), each.key(), each.value(), each.headers()) for each in found]
 
@@ -164,8 +164,8 @@ def test_consume_follows_the_log_until_interrupted(broker: Broker, made: str) ->
         assert {process.stdout.readline() for _ in range(2)} == {b"v3\n", b"v4\n"}
         producer = Producer({"bootstrap.servers": broker.bootstrap})
         producer.produce(made, b"later", partition=0)
-        assert producer.flush(20) == 0
+        assert producer.flush(120) == 0
         assert process.stdout.readline() == b"later\n"
         os.kill(process.pid, signal.SIGINT)
         assert process.stderr.read() == b""
-        assert process.wait(20) == 130
+        assert process.wait(120) == 130

@@ -153,16 +153,16 @@ def _topics_and_groups(printed: _Printed, broker: BrokerProcess, topic: str, gro
     run = printed.run
     run("topic create", topic, "-c", "retention.ms=-1")
     producer = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": group, "linger.ms": 0})
-    producer.init_transactions(20)
+    producer.init_transactions(120)
     for end in (producer.abort_transaction, producer.commit_transaction):
         producer.begin_transaction()
         for _ in range(5):
             producer.produce(topic, b"x" * 100, partition=0, headers=[("a", b"b")])
-            assert producer.flush(20) == 0
-        end(20)
+            assert producer.flush(120) == 0
+        end(120)
     consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": group, "auto.offset.reset": "earliest"})
     consumer.subscribe([topic])
-    wait_until(lambda: consumer.poll(0.1) is not None, 60)
+    wait_until(lambda: consumer.poll(0.1) is not None)
     run("group describe", group)
     consumer.commit(asynchronous=False)
     run("group lag", group)
@@ -191,7 +191,7 @@ def _security(printed: _Printed) -> None:
     quota = ["quota", "alter", "--user", "alice", "--set", "producer_byte_rate=1e6", *options]
     assert CliRunner().invoke(main, quota).exit_code == 0
     shown = ["quota", "describe", "--format", "json", *options]
-    wait_until(lambda: CliRunner().invoke(main, shown).stdout != "[]\n", 20)
+    wait_until(lambda: CliRunner().invoke(main, shown).stdout != "[]\n")
     printed.run("quota describe")
 
 

@@ -120,12 +120,12 @@ def test_quotas(broker: Broker, fresh_name: Callable[[], str]) -> None:
         **{"user": user, "client_id": "(default)", "ip": None},
         "quotas": {"producer_byte_rate": 1_000_000.0, "request_percentage": 50.0},
     }
-    wait_until(lambda: rows(broker, "quota", "describe", "--user", user) == [expected], 20)
+    wait_until(lambda: rows(broker, "quota", "describe", "--user", user) == [expected])
     removed = ("-d", "producer_byte_rate", "-d", "request_percentage")
     asked = run(broker, "quota", "alter", *entity, *removed, given="n\n", code=1).stderr
     assert asked.startswith("Remove producer_byte_rate, request_percentage? [y/N]: ")
     run(broker, "quota", "alter", *entity, *removed, "--yes")
-    wait_until(lambda: rows(broker, "quota", "describe", "--user", user) == [], 20)
+    wait_until(lambda: rows(broker, "quota", "describe", "--user", user) == [])
     run(broker, "quota", "alter", "--set", "producer_byte_rate=1", code=2)
     run(broker, "quota", "alter", *entity, code=2)
     run(broker, "quota", "alter", *entity, "--set", "producer_byte_rate=x", code=2)
@@ -136,11 +136,13 @@ def test_transactions(broker: Broker, topic: str, fresh_name: Callable[[], str])
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(60)
     name = fresh_name()
-    producer = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": name})
-    producer.init_transactions(20)
+    producer = Producer(
+        {"bootstrap.servers": broker.bootstrap, "transactional.id": name, "transaction.timeout.ms": 600_000}
+    )
+    producer.init_transactions(120)
     producer.begin_transaction()
     producer.produce(topic, b"value", partition=0)
-    assert producer.flush(20) == 0
+    assert producer.flush(120) == 0
     [row] = [each for each in rows(broker, "txn", "list") if each["transactional_id"] == name]
     assert row["state"] == "Ongoing"
     [described] = rows(broker, "txn", "describe", name)
