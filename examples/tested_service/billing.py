@@ -50,12 +50,12 @@ class Billing:
     def __init__(self, settings: dict[str, Any], instance: str = "billing-1", prefix: str = "") -> None:
         group = {"group.id": f"{prefix}billing", "auto.offset.reset": "earliest", "enable.auto.commit": False}
         self._prefix = prefix
-        self._producer = Producer({**settings, "transactional.id": prefix + instance, "transaction.timeout.ms": 30_000})
+        self._producer = Producer({**settings, "transactional.id": prefix + instance, "transaction.timeout.ms": 60_000})
         self._consumer = Consumer({**settings, **group, "isolation.level": "read_committed"})
         self._consumer.subscribe([prefix + ORDERS])
-        self._producer.init_transactions(20)
+        self._producer.init_transactions(60)
 
-    def run(self, count: int, seconds: float = 20.0) -> int:
+    def run(self, count: int, seconds: float = 60.0) -> int:
         """Bill up to `count` orders; return how many came."""
         done = 0
         while done < count:
@@ -76,8 +76,8 @@ class Billing:
         offsets = {(each.topic(), each.partition()): each.offset() + 1 for each in orders}
         positions = [TopicPartition(*place, offset) for place, offset in offsets.items()]
         group = self._consumer.consumer_group_metadata()
-        _again(lambda: self._producer.send_offsets_to_transaction(positions, group, 20))
-        _again(lambda: self._producer.commit_transaction(20))
+        _again(lambda: self._producer.send_offsets_to_transaction(positions, group, 60))
+        _again(lambda: self._producer.commit_transaction(60))
 
     def _answer(self, order: Message) -> None:
         try:

@@ -17,10 +17,10 @@ USERS = {"alice": "secret", "bob": "other secret"}
 
 def delivery_error(broker: Broker, topic: str, user: str | None = None) -> KafkaError | None:
     """Produce a record as a user; return its error."""
-    producer = Producer({**broker.client_settings(user), "message.timeout.ms": 10_000})
+    producer = Producer({**broker.client_settings(user), "message.timeout.ms": 120_000})
     errors: list[KafkaError | None] = []
     producer.produce(topic, b"value", on_delivery=lambda error, _: errors.append(error))
-    producer.flush(20)
+    producer.flush(150)
     [error] = errors
     return error
 
@@ -39,7 +39,7 @@ def test_users_and_acls(tls: bool, brokers: int) -> None:
             {**broker.client_settings(), "group.id": "readers-1", "auto.offset.reset": "earliest"}
         )  # alice: the first
         consumer.subscribe(["orders"])
-        assert consumer.poll(20).value() == b"value"
+        assert consumer.poll(120).value() == b"value"
         consumer.close()
         assert [each.value for each in broker.records("orders")] == [b"value"]
 
@@ -55,7 +55,7 @@ def test_a_wrong_password() -> None:
         errors: list[KafkaError] = []
         settings = {**broker.client_settings("bob"), "sasl.password": "wrong", "error_cb": errors.append}
         producer = Producer(settings)
-        wait_until(lambda: producer.poll(0.1) or errors, 20)
+        wait_until(lambda: producer.poll(0.1) or errors)
         assert errors[0].code() == KafkaError._AUTHENTICATION
         with pytest.raises(ConfigError, match="'eve'"):
             broker.client_settings("eve")

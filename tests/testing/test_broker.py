@@ -46,7 +46,7 @@ def is_listening(port: int) -> bool:
 def test_a_client_of_another_make(broker: Broker) -> None:
     topic = broker.create_topic("kafka-python", 1)
     producer = KafkaProducer(bootstrap_servers=broker.bootstrap)
-    producer.send(topic, b"one").get(timeout=10)
+    producer.send(topic, b"one").get(timeout=120)
     producer.close()
     assert broker.produce(topic, "two", key=b"k") == [1]
     consumer = KafkaConsumer(
@@ -141,7 +141,8 @@ def test_a_failed_start(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> No
     (tmp_path / "file").write_text("")
     with pytest.raises(StartupError, match="Not a directory"), Broker(data_dir=str(tmp_path / "file")):
         pass
-    assert (threading.active_count(), open_files()) == (threads, files)
+    assert threading.active_count() <= threads
+    assert open_files() - files == set()  # those of other tests may be closed meanwhile
     assert capfd.readouterr().err == ""
 
 
@@ -191,7 +192,7 @@ def test_the_global_reactor_is_not_installed() -> None:
         "with Broker(brokers=2) as broker: broker.produce('topic', 'value'); broker.records('topic')\n"
         "sys.exit('twisted.internet.reactor' in sys.modules)"
     )
-    assert subprocess.run([sys.executable, "-c", program], check=False, timeout=120).returncode == 0
+    assert subprocess.run([sys.executable, "-c", program], check=False, timeout=600).returncode == 0
 
 
 def test_calls_to_the_thread() -> None:
@@ -208,6 +209,6 @@ def test_calls_to_the_thread() -> None:
         waiting: Deferred[None] = Deferred(lambda _: cancelled.set())
         with pytest.raises(TimedOut, match=r"endless call.*0\.01 s"):
             thread.call(lambda: waiting, "endless call", 0.01)
-        assert cancelled.wait(10)
+        assert cancelled.wait(120)
     finally:
         thread.stop()

@@ -53,7 +53,7 @@ def test_a_round_trip_without_sockets_threads_and_waiting() -> None:
             broker.run(producer.close())
             assert broker.topics == {"orders": 2}
             assert [(each.partition, each.value) for each in broker.records("orders")] == [(1, b"tea")]
-            assert threading.active_count() == threads
+            assert threading.active_count() <= threads  # those of other tests may end
             before = broker.clock.seconds()
         with pytest.raises(RuntimeError, match="does not run"):
             broker.records("orders")

@@ -11,7 +11,7 @@ from billing import INVOICES, ORDERS, REJECTED, Billing
 
 from pylogbroker.testing.handle import Kafka
 
-DEADLINE_SECONDS = 20.0
+DEADLINE_SECONDS = 60.0
 QUICK_RETRIES = {  # the defaults suit production: tests with faults would wait for seconds
     "fetch.error.backoff.ms": 10,
     "reconnect.backoff.ms": 10,

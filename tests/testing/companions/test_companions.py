@@ -48,7 +48,7 @@ def test_streams(broker: Broker, tmp_path: Path, guarantee: str) -> None:
             wait_until(lambda: found() == last, what=lambda: "later counts")
             assert process.stdin is not None
             process.stdin.close()
-            assert process.wait(60) == 0
+            assert process.wait(300) == 0
         finally:
             process.kill()
     internal = {name.rpartition("-")[2] for name in broker.topics if name.startswith(f"{guarantee}-")}

@@ -40,7 +40,7 @@ class Control:
         """Return the answer; raise HTTPError."""
         data = None if body is None else json.dumps(body).encode()
         request = Request(self.address + path, data, {"Content-Type": content_type}, method=method)
-        with urlopen(request, timeout=60) as answer:
+        with urlopen(request, timeout=120) as answer:
             found = json.load(answer)
         check(method, path, found)
         return found
@@ -157,12 +157,12 @@ def test_groups_transactions_and_requests(control: Control) -> None:
     control.ask("DELETE", "/groups/a%20group%2F1")
     assert "a group/1" not in control.ask("GET", "/groups")
     producer = Producer({"bootstrap.servers": control.bootstrap, "transactional.id": "open"})
-    producer.init_transactions(60)
+    producer.init_transactions(120)
     producer.begin_transaction()
     producer.produce(topic, b"value")
-    assert producer.flush(60) == 0
+    assert producer.flush(120) == 0
     assert control.ask("GET", "/transactions") == ["open"]
-    producer.abort_transaction(60)
+    producer.abort_transaction(120)
     assert control.ask("GET", "/requests?api=Produce")
     control.ask("DELETE", "/requests")
     assert control.ask("GET", "/requests?api=Produce") == []
@@ -174,7 +174,7 @@ def test_users_tls_acls_and_a_schema_registry() -> None:
         found = json.loads(process.expect(r"^\{.*\}$").group())
         control = Control(found["control"], found["bootstrap"])
         assert control.ask("GET", "/broker")["schema_registry"] == found["schema_registry"]
-        assert json.load(urlopen(found["schema_registry"] + "/subjects", timeout=60)) == []
+        assert json.load(urlopen(found["schema_registry"] + "/subjects", timeout=120)) == []
         control.ask("POST", "/topics", {"name": "orders"})
         control.ask("POST", "/topics", {"name": "others"})
         settings = control.ask("GET", "/client_settings?user=alice")
@@ -183,7 +183,7 @@ def test_users_tls_acls_and_a_schema_registry() -> None:
         errors = {}
         for topic in ("orders", "others"):
             producer.produce(topic, b"tea", callback=lambda error, message: errors.update({message.topic(): error}))
-        assert producer.flush(60) == 0
+        assert producer.flush(120) == 0
         del producer
         assert (errors["orders"], errors["others"].name()) == (None, "TOPIC_AUTHORIZATION_FAILED")
         assert control.fail("GET", "/client_settings?user=bob")[0] == 400
@@ -296,7 +296,7 @@ def test_web_pages_change_nothing(control: Control) -> None:
     """A browser lets any page post without a body, and names the page."""
     down = Request(control.address + "/broker/down", headers={"Origin": "https://elsewhere.example"}, method="POST")
     with pytest.raises(HTTPError) as error:
-        urlopen(down, timeout=60)
+        urlopen(down, timeout=120)
     assert (error.value.code, "web pages" in json.load(error.value)["error"]) == (400, True)
     with RawClient(control.bootstrap) as client:
         client.create_topic("served")

@@ -15,7 +15,7 @@ from pylogbroker.wire.messages.list_offsets import ListOffsetsPartition, ListOff
 from pylogbroker.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
 _VERSIONS = {0: 11, 1: 12, 2: 8, 3: 12, 10: 4, 12: 4, 18: 0, 19: 5}
-TIMEOUT = 20
+TIMEOUT = 120
 
 
 class RawClient:
@@ -59,14 +59,14 @@ class RawClient:
 
     def create_topic(self, name: str, partitions: int = 1) -> None:
         """Create a topic unless it exists."""
-        answer = self.ask(CreateTopicsRequest([CreatableTopic(name, partitions, 1)], 10_000))
+        answer = self.ask(CreateTopicsRequest([CreatableTopic(name, partitions, 1)], 60_000))
         assert answer.topics[0].error_code in (0, 36)
 
     def send_produce(self, *topics: str, acks: int = -1) -> None:
         """Send a record to partition 0 of each topic."""
         batch = build([Record(0, 1_700_000_000_000, None, b"value")])
         data = [TopicProduceData(topic, [PartitionProduceData(0, batch)]) for topic in topics]
-        self.send(ProduceRequest(acks=acks, timeout_ms=5000, topic_data=data))
+        self.send(ProduceRequest(acks=acks, timeout_ms=60_000, topic_data=data))
 
     def receive_produced(self) -> Any:
         """Receive the answer of the first partition."""

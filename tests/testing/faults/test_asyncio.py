@@ -8,7 +8,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 
 from pylogbroker.testing import Broker
 
-TIMEOUT = 20
+TIMEOUT = 120
 
 
 def test_aiokafka_survives_faults() -> None:

@@ -79,7 +79,7 @@ def test_librdkafka_works_with_an_older_release(broker: Broker, topic: str) -> N
     broker.faults.cap_versions("0.11")
     producer = Producer({"bootstrap.servers": broker.bootstrap})
     producer.produce(topic, "x")
-    assert producer.flush(20) == 0
+    assert producer.flush(120) == 0
     (seen,) = broker.faults.requests.of("Produce")
     assert seen.version == 3
 
@@ -116,18 +116,18 @@ def test_a_leader_moves(broker: Broker, raw: RawClient, topic: str) -> None:
 def test_librdkafka_follows_a_leader(broker: Broker, topic: str) -> None:
     producer = Producer({"bootstrap.servers": broker.bootstrap, "enable.idempotence": True})
     producer.produce(topic, "0")
-    assert producer.flush(20) == 0
+    assert producer.flush(120) == 0
     broker.faults.cluster.move_leader(topic, to=3)
     producer.produce(topic, "1")
-    assert producer.flush(20) == 0
+    assert producer.flush(120) == 0
     assert {seen.broker for seen in broker.faults.requests.of("Produce")} == {0, 3}
     consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "g", "enable.auto.commit": False})
     consumer.assign([TopicPartition(topic, 0, 0)])
-    assert [consumer.consume(1, 20)[0].value() for _ in range(2)] == [b"0", b"1"]
+    assert [consumer.consume(1, 120)[0].value() for _ in range(2)] == [b"0", b"1"]
     broker.faults.cluster.move_leader(topic, to=0)
     producer.produce(topic, "2")
-    assert producer.flush(20) == 0
-    assert [each.value() for each in consumer.consume(1, 20)] == [b"2"]
+    assert producer.flush(120) == 0
+    assert [each.value() for each in consumer.consume(1, 120)] == [b"2"]
     consumer.close()
 
 

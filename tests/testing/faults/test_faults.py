@@ -83,14 +83,14 @@ def test_a_fault_for_one_topic_leaves_the_others(broker: Broker, raw: RawClient,
 
 def test_a_fetch_with_an_error_is_answered_at_once(broker: Broker, raw: RawClient, topic: str) -> None:
     broker.faults.add("Fetch", "OFFSET_OUT_OF_RANGE", topic=topic)
-    answer = raw.fetch(topic, wait_ms=60_000)
+    answer = raw.fetch(topic, wait_ms=600_000)
     assert answer.responses[0].partitions[0].error_code == 1
 
 
 def test_a_session_of_fetches_has_its_partitions(broker: Broker, raw: RawClient, topic: str) -> None:
     first = raw.fetch(topic, session=(0, 0))
     broker.faults.add("Fetch", "NOT_LEADER_OR_FOLLOWER", topic=topic)
-    answer = raw.fetch(None, wait_ms=60_000, session=(first.session_id, 1))
+    answer = raw.fetch(None, wait_ms=600_000, session=(first.session_id, 1))
     assert answer.responses[0].partitions[0].error_code == 6
     assert answer.session_id == first.session_id
 
@@ -151,7 +151,7 @@ def test_a_held_request_delays_later_ones(broker: Broker, raw: RawClient, topic:
     watch = broker.faults.watch("Produce")
     raw.send_produce(topic)
     raw.send_produce(topic)
-    fault.wait(1)
+    fault.wait(1, timeout=120)
     with RawClient(broker.bootstrap) as other:
         assert other.end_offset(topic) == 0
     assert watch.hits == 1
@@ -164,7 +164,7 @@ def test_a_request_that_is_released_before_it_is_held(broker: Broker, raw: RawCl
     for delay, after in ((0.2, False), (0.0, True)):
         fault = broker.faults.add("Fetch", hold=True, delay=delay, after=after)
         raw.send(FetchRequest(max_wait_ms=200, min_bytes=1, topics=[FetchTopic(topic, partitions=[FetchPartition(0)])]))
-        fault.wait()
+        fault.wait(timeout=120)
         fault.release()
         assert raw.receive().error_code == 0
 
@@ -209,7 +209,7 @@ def test_new_connections_are_closed(broker: Broker) -> None:
 def test_requests_are_seen(broker: Broker, raw: RawClient, topic: str) -> None:
     watch = broker.faults.watch("Produce", topic=topic)
     raw.produce(topic)
-    seen = watch.wait(1)
+    seen = watch.wait(1, timeout=120)
     assert (seen.api, seen.client_id, seen.request.topic_data[0].name) == ("Produce", "raw", topic)
     assert [each.api for each in broker.requests][-1] == "Produce"
     assert broker.requests.of("Produce")[-1] is seen
@@ -276,10 +276,10 @@ def test_librdkafka_retries_retriable_errors(broker: Broker, topic: str) -> None
     producer = Producer({"bootstrap.servers": broker.bootstrap, "enable.idempotence": True, "retry.backoff.ms": 10})
     for number in range(5):
         producer.produce(topic, str(number))
-    assert producer.flush(20) == 0
+    assert producer.flush(120) == 0
     consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "g", "auto.offset.reset": "earliest"})
     consumer.assign([TopicPartition(topic, 0, 0)])
-    values = [consumer.consume(1, 20)[0].value() for _ in range(5)]
+    values = [consumer.consume(1, 120)[0].value() for _ in range(5)]
     consumer.close()
     assert values == [b"0", b"1", b"2", b"3", b"4"]
     assert (produce.hits, fetch.hits) == (2, 1)

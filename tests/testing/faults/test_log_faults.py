@@ -18,7 +18,7 @@ from pylogbroker.wire.messages.offset_for_leader_epoch import (
 )
 from tests.testing.faults.raw import RawClient
 
-TIMEOUT = 20
+TIMEOUT = 120
 
 
 @pytest.fixture
@@ -106,7 +106,7 @@ def test_a_failed_disk(broker: Broker, raw: RawClient) -> None:
 def test_a_group_rebalances_and_its_members_are_fenced(broker: Broker, raw: RawClient) -> None:
     groups = broker.faults.groups
     settings = {"bootstrap.servers": broker.bootstrap, "group.id": "g", "heartbeat.interval.ms": 100}
-    consumer = Consumer({**settings, "session.timeout.ms": 6000})
+    consumer = Consumer({**settings, "session.timeout.ms": 60_000})
     assigned: list[int] = []
     lost: list[int] = []
     consumer.subscribe(

@@ -34,7 +34,7 @@ def subject() -> str:
 def raw(broker: Broker, method: str, path: str, content: bytes | None = None) -> tuple[int, str, bytes]:
     request = Request(broker.schema_registry.url + path, content, {"Content-Type": JSON}, method=method)
     try:
-        with urlopen(request, timeout=30) as answer:
+        with urlopen(request, timeout=120) as answer:
             return answer.status, answer.headers["Content-Type"], answer.read()
     except HTTPError as error:
         return error.code, error.headers["Content-Type"], error.read()
