@@ -33,7 +33,7 @@ def settings(directory: Path, **others: str) -> dict[str, str]:
 
 def ask(port: int) -> bytes:
     """The beginning of a broker's answer to ApiVersions.  Blocks."""
-    with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
+    with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:
         connection.sendall(API_VERSIONS)
         return connection.recv(10)[4:]
 

@@ -30,7 +30,7 @@ from tests.testing.faults.raw import RawClient
 
 def get(address: Endpoint, path: str) -> tuple[int, str]:
     try:
-        with urlopen(f"http://{address.host}:{address.port}{path}", timeout=10) as answer:
+        with urlopen(f"http://{address.host}:{address.port}{path}", timeout=60) as answer:
             return answer.status, answer.read().decode()
     except HTTPError as error:
         return error.code, error.read().decode()
@@ -143,7 +143,7 @@ def test_samples_are_taken_while_the_broker_serves(tmp_path: Path, monkeypatch: 
         (address,) = service.http_addresses
         create = Request(f"http://{address.host}:{address.port}/api/create-topic", b'{"name": "clicks"}')
         create.add_header("Content-Type", "application/json")
-        await deferToThread(lambda: urlopen(create, timeout=10).close())
+        await deferToThread(lambda: urlopen(create, timeout=60).close())
         rate = None
         while rate is None:
             _, body = await deferToThread(get, address, "/api/topics")
@@ -165,7 +165,7 @@ def test_faults_are_on_the_page_where_testing_is_on(tmp_path: Path) -> None:
         def ask(name: str, /, **fields: object) -> None:
             request = Request(f"http://{address.host}:{address.port}/api/{name}", json.dumps(fields).encode())
             request.add_header("Content-Type", "application/json")
-            urlopen(request, timeout=10).close()
+            urlopen(request, timeout=60).close()
 
         def codes() -> list[int]:
             ask("create-topic", name="clicks")

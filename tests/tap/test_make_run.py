@@ -17,7 +17,7 @@ def arguments_of_make_run(*arguments: str) -> list[str]:
     """The arguments that `make run` gives to the plugin of twistd, whatever a `make test` around it was given."""
     command = ["make", "--dry-run", "--silent", "--assume-old=.venv/installed", "run", *arguments]
     env = {name: value for name, value in os.environ.items() if name not in ("ARGS", "MAKEFLAGS", "MAKEOVERRIDES")}
-    done = subprocess.run(command, cwd=ROOT, env=env, check=True, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, cwd=ROOT, env=env, check=True, capture_output=True, text=True, timeout=120)
     words = shlex.split(done.stdout)
     return words[words.index("pylogbroker") + 1 :]
 

@@ -15,7 +15,7 @@ BUILD = "from setuptools import setup; setup()"
 
 def test_an_installation_has_every_module_and_the_plugin(tmp_path: Path) -> None:
     command = [sys.executable, "-c", BUILD, "--quiet", "build_py", f"--build-lib={tmp_path}"]
-    subprocess.run(command, cwd=ROOT, check=True, capture_output=True, timeout=60)
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True, timeout=300)
     built = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
     packages = ("pylogbroker", "pyspark_pylogbroker")
     modules = {str(path.relative_to(ROOT)) for package in packages for path in (ROOT / package).rglob("*.py")}
@@ -29,7 +29,7 @@ def test_an_installation_has_every_module_and_the_plugin(tmp_path: Path) -> None
 def test_twistd_lists_the_plugin(tmp_path: Path) -> None:
     command = [sys.executable, "-c", "from twisted.scripts.twistd import run; run()", "--help"]
     shown = subprocess.run(
-        command, cwd=tmp_path, env={"PYTHONPATH": str(ROOT)}, check=True, capture_output=True, text=True, timeout=60
+        command, cwd=tmp_path, env={"PYTHONPATH": str(ROOT)}, check=True, capture_output=True, text=True, timeout=300
     )
     assert "    pylogbroker      A broker for every Kafka client." in shown.stdout.splitlines()
 
@@ -43,7 +43,7 @@ def test_a_wheel_says_license_and_urls_and_carries_the_license(tmp_path: Path) -
     command = [sys.executable, "-c", BUILD, "--quiet", "egg_info", f"--egg-base={tmp_path}"]
     command += ["build", f"--build-base={tmp_path / 'build'}"]
     command += ["bdist_wheel", f"--dist-dir={tmp_path}", f"--bdist-dir={tmp_path / 'wheel'}"]
-    subprocess.run(command, cwd=ROOT, check=True, capture_output=True, timeout=60)
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True, timeout=300)
     [wheel] = tmp_path.glob("*.whl")
     with ZipFile(wheel) as files:
         names = {name.partition(".dist-info/")[2]: name for name in files.namelist()}

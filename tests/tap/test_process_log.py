@@ -116,7 +116,7 @@ def start_daemon(tmp_path: Path) -> Iterator[Callable[..., int]]:
 
     def start(*arguments: str) -> int:
         command = [*RUN, "--logfile=log", f"--pidfile={pid_file}", "pylogbroker", "-d", "data", ANY_PORT, *arguments]
-        done = subprocess.run(command, cwd=tmp_path, env=os.environ | ENVIRONMENT, timeout=60, capture_output=True)
+        done = subprocess.run(command, cwd=tmp_path, env=os.environ | ENVIRONMENT, timeout=120, capture_output=True)
         assert done.returncode == 0, done.stdout + done.stderr
         return int(pid_file.read_text())
 
@@ -144,13 +144,13 @@ def rotate_like_logrotate(text: str, directory: Path) -> None:
         configuration.write_text(text)
         configuration.chmod(0o644)
         command = [program, "--force", "--state", str(directory / "state"), str(configuration)]
-        subprocess.run(command, check=True, timeout=60)
+        subprocess.run(command, check=True, timeout=120)
         return
     assert "copytruncate" not in text
     (directory / "log").rename(directory / "log.1")
     script = re.search(r"postrotate\n(.*)endscript", text, re.DOTALL)
     assert script is not None
-    subprocess.run(["sh", "-ec", script[1]], check=True, timeout=60)
+    subprocess.run(["sh", "-ec", script[1]], check=True, timeout=120)
 
 
 def test_a_daemon_outlives_the_terminal_that_started_it(tmp_path: Path) -> None:
@@ -158,7 +158,7 @@ def test_a_daemon_outlives_the_terminal_that_started_it(tmp_path: Path) -> None:
     command = [*RUN, "--logfile=log", "--pidfile=pid", "pylogbroker", "-d", "data", ANY_PORT]
     try:
         subprocess.run(
-            command, cwd=tmp_path, env=os.environ | ENVIRONMENT, stdout=its, stderr=its, timeout=60, check=True
+            command, cwd=tmp_path, env=os.environ | ENVIRONMENT, stdout=its, stderr=its, timeout=120, check=True
         )
     finally:
         os.close(its)
@@ -208,7 +208,7 @@ class TestRotation:
     def test_a_log_that_cannot_be_opened(self, tmp_path: Path) -> None:
         command = [*RUN, "-n", f"--logfile={tmp_path}/none/log", "pylogbroker", ANY_PORT]
         done = subprocess.run(
-            command, cwd=tmp_path, env=os.environ | ENVIRONMENT, timeout=60, capture_output=True, text=True
+            command, cwd=tmp_path, env=os.environ | ENVIRONMENT, timeout=120, capture_output=True, text=True
         )
         assert done.returncode == 1
         assert done.stderr == f"pylogbroker: the log {tmp_path}/none/log: No such file or directory\n"

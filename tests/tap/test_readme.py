@@ -24,7 +24,7 @@ def _run(kind: str, block: str, directory: Path) -> str:
         command = [sys.executable, "-c", block]
     else:
         command = ["sh", "-ec", "\n".join(re.findall(r"^\$ (.*)$", block, re.MULTILINE))]
-    done = subprocess.run(command, cwd=directory, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, cwd=directory, capture_output=True, text=True, timeout=180)
     assert done.returncode == 0, f"{block}\n{done.stdout}{done.stderr}"
     return done.stdout
 

@@ -57,7 +57,7 @@ def data(tmp_path: Path) -> Path:
 
 def leader_of_topic(port: int) -> int:
     """Ask for the topic `t`, which is created by that; the broker that leads it."""
-    with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
+    with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:
         return create_topic(connection)
 
 
@@ -99,7 +99,7 @@ class TestReasons:
     def test_a_failure_after_the_ports_were_opened(self, data: Path) -> None:
         command = [sys.executable, "-c", FULL_DISK, "-n", "pylogbroker", "-d", str(data), ANY_PORT]
         environment = os.environ | ENVIRONMENT
-        done = subprocess.run(command, capture_output=True, text=True, timeout=30, env=environment, cwd=data.parent)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment, cwd=data.parent)
         check(done, "the disk is full")
         assert (data / CLEAN).exists()
 
@@ -108,7 +108,7 @@ class TestReasons:
         (tmp_path / "data" / "meta.properties").write_text("version=1\nnode.id=1\n")
         twistd = [sys.executable, "-c", RUN, "--logfile=log", "--pidfile=pid"]
         command = [*twistd, "pylogbroker", "-d", "data", ANY_PORT]
-        done = subprocess.run(command, capture_output=True, timeout=30, env=os.environ | ENVIRONMENT, cwd=tmp_path)
+        done = subprocess.run(command, capture_output=True, timeout=120, env=os.environ | ENVIRONMENT, cwd=tmp_path)
         assert done.returncode == 1
         error_line = f"#critical] the broker cannot start: {tmp_path}/data holds data of Apache Kafka"
         assert error_line in (tmp_path / "log").read_text()
@@ -133,7 +133,7 @@ class TestSignals:
     )
     def test_a_broker_ends_once(self, tmp_path: Path, signals: list[signal.Signals]) -> None:
         with LineProcess([*TWISTD, ANY_PORT], cwd=tmp_path, environment=ENVIRONMENT, forked=True) as process:
-            with socket.create_connection(("127.0.0.1", port_of(process)), timeout=10) as connection:
+            with socket.create_connection(("127.0.0.1", port_of(process)), timeout=60) as connection:
                 ask_api_versions(connection)
                 for number in signals:
                     process.signal(number)
@@ -143,7 +143,7 @@ class TestSignals:
 
     def test_a_broker_outlives_hangups(self, tmp_path: Path) -> None:
         with LineProcess([*TWISTD, ANY_PORT], cwd=tmp_path, environment=ENVIRONMENT, forked=True) as process:
-            with socket.create_connection(("127.0.0.1", port_of(process)), timeout=10) as connection:
+            with socket.create_connection(("127.0.0.1", port_of(process)), timeout=60) as connection:
                 ask_api_versions(connection)
                 process.signal(signal.SIGHUP)
                 process.expect("no settings to reload: the broker was started without --config")
@@ -178,7 +178,7 @@ class TestSignals:
             if ignored:
                 assert api_versions(int(listening[1]))
                 child.send_signal(signal.SIGTERM)
-            assert -child.wait(30) == (signal.SIGTERM if ignored else signal.SIGHUP)
+            assert -child.wait(120) == (signal.SIGTERM if ignored else signal.SIGHUP)
         finally:
             child.kill()
         assert (tmp_path / "data" / CLEAN).exists()

@@ -160,7 +160,8 @@ class TestStart:
             await service.stopService()
 
         run(work, timeout=120)
-        assert max(after - before for before, after in pairwise(steps)) < 0.02  # in one piece it takes 0.05
+        found = [after - before for before, after in pairwise(steps)]
+        assert max(found) < sum(found) / 4  # in one piece, topics take half of the start's time
 
     def test_two_brokers_in_a_process(self, tmp_path: Path) -> None:
         async def work() -> None:

@@ -30,6 +30,6 @@ print("hangups do not end the tests")
 
 def test_children_do_not_inherit_ignored_signals() -> None:
     done = subprocess.run(
-        [sys.executable, "-c", AS_UNDER_NOHUP], cwd=ROOT, capture_output=True, text=True, timeout=60, check=True
+        [sys.executable, "-c", AS_UNDER_NOHUP], cwd=ROOT, capture_output=True, text=True, timeout=120, check=True
     )
     assert done.stdout == "ignored:\nhangups do not end the tests\n"

@@ -53,7 +53,7 @@ log = Logger()
 DEATHS_MAX: Final = 3
 DEATHS_SECONDS: Final = 60.0
 STOP_SECONDS_MAX: Final = 60.0
-_FORMER_SECONDS_MAX: Final = 15.0  # for brokers of a killed supervisor; they take 5 s to stop
+_FORMER_SECONDS_MAX: Final = 60.0  # for brokers of a killed supervisor; on a slow machine they take long to stop
 _FORMER_CHECK_SECONDS: Final = 0.1
 _LOOPBACK: Final = "127.0.0.1"
 

@@ -25,6 +25,7 @@ from tests.support.waiting import wait_until
 
 ROOT = Path(__file__).resolve().parents[3]
 PARTITIONS = 6
+SECONDS_MAX = 120.0
 LONG_SESSIONS = ("--override", "zookeeper.session.timeout.ms=60000")
 
 
@@ -51,7 +52,7 @@ class Brokers:
 
     def stop(self) -> None:
         assert self.process is not None
-        assert self.process.terminate(60) == -signal.SIGTERM
+        assert self.process.terminate(SECONDS_MAX) == -signal.SIGTERM
 
     def pids(self) -> list[int]:
         """Return the process ids of the brokers, children of the fork server."""
@@ -73,7 +74,7 @@ def brokers(tmp_path: Path) -> Iterator[Brokers]:
 
 def create_topic(bootstrap: str, name: str) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    admin.create_topics([NewTopic(name, PARTITIONS, 1)])[name].result(60)
+    admin.create_topics([NewTopic(name, PARTITIONS, 1)])[name].result(SECONDS_MAX)
 
 
 def leaders(bootstrap: str, topic: str) -> list[int]:
@@ -81,11 +82,11 @@ def leaders(bootstrap: str, topic: str) -> list[int]:
     admin, found = AdminClient({"bootstrap.servers": bootstrap}), []
 
     def are_known() -> bool:
-        partitions = admin.list_topics(topic, timeout=60).topics[topic].partitions.values()
+        partitions = admin.list_topics(topic, timeout=SECONDS_MAX).topics[topic].partitions.values()
         found[:] = [each.leader for each in partitions]
         return len(found) == PARTITIONS and min(found) >= 0
 
-    wait_until(are_known, 60, lambda: found)
+    wait_until(are_known, SECONDS_MAX, lambda: found)
     return found
 
 
@@ -95,7 +96,7 @@ def produce(bootstrap: str, topic: str, values: range) -> None:
     for value in values:
         partition = value % PARTITIONS
         producer.produce(topic, str(value), partition=partition, on_delivery=lambda error, _: failed.append(error))
-    assert producer.flush(60) == 0
+    assert producer.flush(SECONDS_MAX) == 0
     assert failed == [None] * len(values)
 
 
@@ -103,7 +104,7 @@ def consume(bootstrap: str, topic: str, count: int) -> list[int]:
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "g", "auto.offset.reset": "earliest"})
     consumer.assign([TopicPartition(topic, partition, 0) for partition in range(PARTITIONS)])
     found: list[int] = []
-    wait_until(lambda: _collect(consumer, found) >= count, 60, lambda: len(found))
+    wait_until(lambda: _collect(consumer, found) >= count, SECONDS_MAX, lambda: len(found))
     consumer.close()
     return sorted(found)
 
@@ -164,7 +165,7 @@ def test_the_tree_is_open_to_others(brokers: Brokers) -> None:
 def broker_ids(address: str, login: list[tuple[str, str]]) -> list[str]:
     client = KazooClient(address, auth_data=login, connection_retry={"max_tries": 0})
     try:
-        client.start(60)
+        client.start(SECONDS_MAX)
         found: list[str] = client.get_children("/brokers/ids")
     finally:
         client.stop()
@@ -240,7 +241,7 @@ def test_brokers_do_not_outlive_the_supervisor(brokers: Brokers) -> None:
     pids = brokers.pids()
     assert brokers.process is not None
     brokers.process.kill()
-    wait_until(lambda: not any(Path(f"/proc/{pid}/stat").exists() for pid in pids), 60)
+    wait_until(lambda: not any(Path(f"/proc/{pid}/stat").exists() for pid in pids), SECONDS_MAX)
 
 
 def test_brokers_do_not_wait_for_the_sessions_of_a_killed_supervisor(brokers: Brokers) -> None:
@@ -257,7 +258,7 @@ def test_a_broker_that_cannot_restart_ends_all_brokers(brokers: Brokers) -> None
     assert brokers.process is not None
     pids = brokers.pids()
     brokers.process.kill()
-    wait_until(lambda: not any(Path(f"/proc/{pid}/stat").exists() for pid in pids), 60)
+    wait_until(lambda: not any(Path(f"/proc/{pid}/stat").exists() for pid in pids), SECONDS_MAX)
     directory = brokers.directory / "brokers" / "1"
     shutil.rmtree(directory)
     directory.write_text("no directory")
@@ -295,14 +296,14 @@ def test_brokers_replicate_over_tls(brokers: Brokers, tmp_path: Path, has_sasl: 
     first = bootstrap.partition(",")[0]  # with two, librdkafka ends one of the handshakes once it knows the brokers
     client |= {"bootstrap.servers": first, "ssl.ca.location": certificates.authority_file}
     admin, failed = AdminClient(client), list[object]()
-    admin.create_topics([NewTopic("t", PARTITIONS, 2)])["t"].result(60)
+    admin.create_topics([NewTopic("t", PARTITIONS, 2)])["t"].result(SECONDS_MAX)
     producer = Producer({**client, "acks": "all"})
     for value in range(PARTITIONS * 10):
         partition = value % PARTITIONS
         producer.produce("t", str(value), partition=partition, on_delivery=lambda error, _: failed.append(error))
-    assert producer.flush(60) == 0
+    assert producer.flush(SECONDS_MAX) == 0
     assert failed == [None] * PARTITIONS * 10
-    in_sync = admin.list_topics("t", timeout=60).topics["t"].partitions.values()
+    in_sync = admin.list_topics("t", timeout=SECONDS_MAX).topics["t"].partitions.values()
     assert [len(each.isrs) for each in in_sync] == [2] * PARTITIONS
     assert brokers.process is not None
     assert not [line for line in brokers.process.lines if re.search("TLS:|SASL:|#error", line)]
