@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.peers.processes import free_ports
-from tests.support.broker_process import ROOT, BrokerProcess
+from tests.support.broker_process import ROOT, START_SECONDS_MAX, STOP_SECONDS_MAX, BrokerProcess
 from tests.support.line_process import LineProcess
 
 #: So that logs are checkpointed, and groups' and producers' states loaded, while the run lasts.
@@ -46,7 +46,7 @@ class KilledBroker(BrokerProcess):
         """Start the process; returns when clients can connect."""
         begun = time.monotonic()
         self.launch()
-        self.process.expect(_LISTENING, timeout=60)
+        self.process.expect(_LISTENING, timeout=START_SECONDS_MAX)
         self.slowest_start = max(self.slowest_start, time.monotonic() - begun)
 
     def strike(self) -> None:
@@ -59,7 +59,7 @@ class KilledBroker(BrokerProcess):
         self.kill()
         self._keep_lines()
 
-    def stop(self, timeout: float = 30) -> int:
+    def stop(self, timeout: float = STOP_SECONDS_MAX) -> int:
         status = super().stop(timeout)
         self._keep_lines()
         return status

@@ -20,7 +20,7 @@ RECORDS = 3_000  # of each crew
 USUAL = (6, 10.0)  # kills, seconds until nothing is killed any more
 THOROUGH = (40, 60.0)
 FEWEST = 2  # on a machine that is slow or busy
-WAIT_SECONDS_MAX = 60.0
+WAIT_SECONDS_MAX = 120.0
 
 LIBRDKAFKA = CopierProgram("librdkafka", (librdkafka, librdkafka), life_seconds=0.8)
 JAVA = CopierProgram("java", (java_4, java_4), life_seconds=2.0)

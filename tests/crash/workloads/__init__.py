@@ -23,7 +23,7 @@ from tests.crash.history import History, Partition
 from tests.crash.reader import Reader
 
 T = TypeVar("T")
-_WAIT_SECONDS_MAX: Final = 60.0
+_WAIT_SECONDS_MAX: Final = 120.0
 
 
 @attrs.frozen

@@ -26,11 +26,11 @@ from tests.support.line_process import LineProcess, ProcessFailed
 Command = Callable[[Orders], Sequence[str]]
 _JAVA: Final = Path(__file__).parents[1] / "copiers" / "Copier.java"
 AT_ONCE: Final = "at once"  # instead of a stage
-_LONGEST: Final = 4.0  # seconds that a stage is waited for, after the first life
+_LONGEST: Final = 4.0  # seconds that a stage is waited for, after the first kill
 _SOON: Final = 0.02  # seconds behind a line within which a copier is killed
 _SILENT_SECONDS_MAX: Final = 20.0
 _LINE: Final = 120  # characters of a reason
-_WAIT_SECONDS_MAX: Final = 30.0  # seconds for its end
+_WAIT_SECONDS_MAX: Final = 120.0  # seconds for its end
 
 
 def librdkafka(orders: Orders) -> list[str]:
@@ -69,9 +69,8 @@ class CopierKeeper:
 
     def __init__(self, command: Sequence[str], life_seconds: float, ends: Sequence[str], context: RunContext) -> None:
         self._command, self._life_seconds, self._ends, self._world = command, life_seconds, ends, context
-        self._lives = 0
         self._chance = random.Random(context.chance.random())
-        self.calm = threading.Event()  # it is not killed any more, after its first life
+        self.calm = threading.Event()  # it is not killed any more, after the first time
         self.ending = threading.Event()
         self.reported: Counter[str] = Counter()  # its lines, by their first words
         self.reasons: Counter[str] = Counter()  # of its aborting, or of its end
@@ -95,22 +94,22 @@ class CopierKeeper:
             if killed_at is not None:
                 process.signal(signal.SIGKILL)
                 self._world.met("copier")
-                self.killed_at[killed_at] += 1
             status = process.wait(_WAIT_SECONDS_MAX)
             self.last_lines = process.lines[-20:]
-            ends = {-signal.SIGKILL} if killed_at else {FENCED_STATUS, 0} if self.ending.is_set() else {FENCED_STATUS}
-            if status not in ends:
+            if killed_at is not None and status == -signal.SIGKILL:
+                self.killed_at[killed_at] += 1
+            elif status not in ({FENCED_STATUS, 0} if self.ending.is_set() else {FENCED_STATUS}):  # before the signal
                 self.problem = f"it ended with {status}:\n" + "\n".join(self.last_lines)
                 self.ending.set()
 
     def _follow(self, process: LineProcess) -> str | None:
         """Read what it says until it ends, or is to be killed: where in its work.
 
-        The first life ends in its first transaction, calm or not, so that short runs kill each copier.  A copier that
-        is silent for long is killed too: librdkafka may wait for ever for a group's coordinator that has died.
+        Until a copier has been killed, its life ends in its first transaction, calm or not, so that short runs kill
+        each copier.  One that is silent for long is killed too: librdkafka may wait for ever for a group's coordinator
+        that has died.
         """
-        is_first = not self._lives
-        self._lives += 1
+        is_first = not self.killed_at
         wanted = IN_TRANSACTION[0] if is_first else self._chance.choice(self._ends)
         longest = math.inf if is_first else _LONGEST
         at_first_chance = is_first or wanted in FIRST_STAGES

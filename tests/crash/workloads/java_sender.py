@@ -17,7 +17,7 @@ from tests.support.line_process import LineProcess, ProcessFailed
 
 _PROGRAM: Final = Program(Path(__file__).parent / "JavaSender.java", "clients-4", log_level="error")
 _ANSWER: Final = r"^(acknowledged|failed) (\d+) (.*)"
-_START_SECONDS_MAX: Final = 60.0
+_START_SECONDS_MAX: Final = 120.0
 _ANSWER_SECONDS_MAX: Final = 600.0
 
 

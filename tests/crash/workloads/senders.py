@@ -14,6 +14,7 @@ from tests.crash.stamps import Stamp, value_of
 _BATCH_BYTES: Final = 12_000  # so that batches fit into small segments
 Delivered = Callable[[int | None, str], None]  # the offset that was acknowledged, or why it failed
 BATCH_RECORDS: Final = 50
+_START_SECONDS_MAX: Final = 120.0
 _BYTES_OF_ANY_BATCH: Final = 1_000_000  # more than so many of the largest records
 _FOR_EVER_MS: Final = 600_000  # longer than any run is without a broker
 #: Longer than a run beside Apache Kafka.  librdkafka has the microseconds in 32 bits: 2,147,484 would be negative.
@@ -163,7 +164,7 @@ class aiokafka:  # noqa: N801
             await producer.start()
             return producer
 
-        self._producer = self._run(begin(), 60)
+        self._producer = self._run(begin(), _START_SECONDS_MAX)
 
     def _run(self, question: Any, seconds: float) -> Any:
         return asyncio.run_coroutine_threadsafe(question, self._loop).result(seconds)
